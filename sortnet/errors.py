@@ -1,0 +1,31 @@
+"""Every error SortNet raises on purpose; catch `SortNetError` for all of them."""
+
+from __future__ import annotations
+
+
+class SortNetError(Exception):
+    """The root: a message that names what is wrong, where, and the offending value."""
+
+
+class DataError(SortNetError, ValueError):
+    """Data that cannot be used: a bad line of a file, an impossible grade, shapes that disagree."""
+
+
+class MetricError(SortNetError, ValueError):
+    """A measure that does not exist, or that cannot be computed on these grades."""
+
+
+class ModelError(SortNetError, ValueError):
+    """A model folder that is damaged, foreign, of another version, or unfit for the data."""
+
+
+class ComparatorError(SortNetError, ValueError):
+    """A comparator that cannot be built as asked, or whose margins are not numbers."""
+
+
+class StoreError(SortNetError):
+    """A pair store that cannot be reached, is of a newer schema, or lacks what was asked for."""
+
+
+class DivergedError(SortNetError, ArithmeticError):
+    """Training whose loss is no longer a number."""

@@ -1,0 +1,1 @@
+"""The pair store: runs, iterations and pairs in SQLite or PostgreSQL."""
