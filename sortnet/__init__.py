@@ -1,5 +1,60 @@
-"""SortNet: sort anything by a learned comparator that learns from what it gets wrong."""
+"""SortNet: sort anything by a learned comparator that learns from what it gets wrong.
+
+Names are imported when first used, so that `import sortnet` costs nothing and loads no torch.
+
+>>> import sortnet
+>>> sortnet.Pairs.empty()  # doctest: +ELLIPSIS
+Pairs(...)
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from sortnet._version import __version__
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from sortnet.comparators import CmpNN, Committee, DirectRanker
+    from sortnet.data import from_frame, read_fold, read_letor, read_queries, write_letor
+    from sortnet.errors import SortNetError
+    from sortnet.estimator import SortNetRanker
+    from sortnet.model import Model
+    from sortnet.types import Pairs, Queries
+
+__all__ = [
+    "CmpNN",
+    "Committee",
+    "DirectRanker",
+    "Model",
+    "Pairs",
+    "Queries",
+    "SortNetError",
+    "SortNetRanker",
+    "__version__",
+    "from_frame",
+    "read_fold",
+    "read_letor",
+    "read_queries",
+    "write_letor",
+]
+
+_NAMES_OF_MODULE = {
+    "sortnet.comparators": ("CmpNN", "Committee", "DirectRanker"),
+    "sortnet.data": ("from_frame", "read_fold", "read_letor", "read_queries", "write_letor"),
+    "sortnet.errors": ("SortNetError",),
+    "sortnet.estimator": ("SortNetRanker",),
+    "sortnet.model": ("Model",),
+    "sortnet.types": ("Pairs", "Queries"),
+}
+_MODULE_OF_NAME = {name: module for module, names in _NAMES_OF_MODULE.items() for name in names}
+
+if not TYPE_CHECKING:  # a type checker that saw this would accept every misspelt name
+
+    def __getattr__(name):
+        if name not in _MODULE_OF_NAME:
+            raise AttributeError(f"module 'sortnet' has no attribute {name!r}")
+        value = getattr(import_module(_MODULE_OF_NAME[name]), name)
+        globals()[name] = value
+        return value
+
+    def __dir__():
+        return sorted({*globals(), *__all__})

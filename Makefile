@@ -1,0 +1,73 @@
+# The doors of the house; `make` alone lists them.
+PYTHON ?= python3
+VENV ?= .venv
+# Two test workers: CI has two cores, and every worker loads torch.
+WORKERS ?= 2
+
+BIN := $(VENV)/bin
+PIP_INSTALL := $(BIN)/python -m pip install --constraint constraints.txt --editable
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help demo test check format lint types imports docs tests fix bench clean clean-all
+
+help:  ## list what can be made
+	@sed -n 's/^\([a-z-]*\):[^#]*## */\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 12
+	@echo "Options: PYTHON=python3.12  VENV=.venv  WORKERS=2"
+
+demo: $(VENV)/.installed  ## watch SortNet learn to sort handwritten digits (ARGS=...)
+	$(BIN)/sortnet demo $(ARGS)
+
+test: tests  ## run every test, or some: make test k=name
+
+check: format lint types imports docs tests  ## all that must hold before a commit; CI runs this
+
+format: $(VENV)/.installed-dev
+	$(BIN)/ruff format --check .
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+
+types: $(VENV)/.installed-dev
+	$(BIN)/mypy
+
+imports: $(VENV)/.installed-dev
+	$(BIN)/lint-imports
+
+# The README's examples run the `sortnet` of this checkout.
+docs: $(VENV)/.installed-dev
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/cog --check --diff README.md
+
+tests: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest $(if $(k),-k '$(k)',-n $(WORKERS)) $(ARGS)
+
+fix: $(VENV)/.installed-dev  ## format, mend what ruff can, renew the README's output
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/cog -r README.md
+
+bench: $(VENV)/.installed-dev  ## measure against peers (ARGS="--quick", ARGS="sort letor")
+	$(BIN)/python -m benchmarks $(ARGS)
+
+clean:  ## remove caches and build folders
+	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .import_linter_cache
+	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
+
+clean-all: clean  ## ... and the virtual environment
+	rm -rf $(VENV)
+
+# Order-only: an environment is made once, whatever the age of its files.
+$(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/pip
+	$(PIP_INSTALL) .
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/pip
+	$(PIP_INSTALL) '.[dev]'
+	@touch $(VENV)/.installed $@
+
+$(BIN)/pip:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "SortNet needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version 2>&1)." >&2; \
+	  echo "Name another one: make $(MAKECMDGOALS) PYTHON=python3.12" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)

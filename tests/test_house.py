@@ -1,0 +1,172 @@
+"""The house: what is imported, packaged, pinned and written down."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+import sortnet
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ("sortnet", "store", "cli")
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+EXTRAS = PROJECT["optional-dependencies"]
+
+
+def run_python(code: str, *, cwd: Path = ROOT) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=cwd, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def files_of_the_tree() -> list[str]:
+    """Every file that is tracked or would be, relative to the root."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a git checkout")
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return [name for name in listed.split("\0") if name and (ROOT / name).is_file()]
+
+
+def pins() -> dict[str, str]:
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    pinned = [line for line in lines if not line.startswith("#")]
+    return {canonical(name): version for name, version in (line.split("==") for line in pinned)}
+
+
+def canonical(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def requirements() -> list[Requirement]:
+    """What pyproject.toml names, the project's own extras left out."""
+    named = [*PROJECT["dependencies"], *(text for extra in EXTRAS.values() for text in extra)]
+    return [asked for asked in map(Requirement, named) if asked.name != "sortnet"]
+
+
+def test_the_changelog_speaks_of_this_version_right_below_the_unreleased_changes():
+    headings = re.findall(r"^## \[(.+?)\]", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert headings[:2] == ["Unreleased", sortnet.__version__]
+
+
+@pytest.mark.parametrize("name", sortnet.__all__)
+def test_every_public_name_is_there(name):
+    assert getattr(sortnet, name) is not None
+
+
+def test_the_table_of_lazy_names_and_the_public_list_agree():
+    assert sorted(sortnet.__all__) == sorted([*sortnet._MODULE_OF_NAME, "__version__"])
+
+
+def test_type_checkers_are_shown_the_modules_that_names_are_loaded_from():
+    source = (ROOT / "sortnet/__init__.py").read_text()
+    imports = re.findall(r"^    from (\S+) import (.+)$", source, re.MULTILINE)
+    shown = {module: tuple(names.split(", ")) for module, names in imports}
+    assert shown == sortnet._NAMES_OF_MODULE
+
+
+def test_a_misspelt_public_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'SortNetRankr'"):
+        sortnet.SortNetRankr  # noqa: B018
+
+
+@pytest.mark.parametrize("heavy", ["torch", "numba", "numpy", "pandas", "sklearn", "pyarrow"])
+def test_importing_sortnet_loads_nothing_heavy(heavy):
+    assert run_python(f"import sys, sortnet; print({heavy!r} in sys.modules)") == "False\n"
+
+
+def test_the_project_installs_its_three_packages_and_no_others():
+    found = {path.parent.name for path in ROOT.glob("*/__init__.py")}
+    assert found == set(PACKAGES), "tests, benchmarks and notebooks are no packages"
+    setuptools = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    finder = setuptools["packages"]["find"]
+    assert finder == {"include": [f"{name}*" for name in PACKAGES], "namespaces": False}
+
+
+def test_no_file_holds_a_path_of_somebodys_machine():
+    path = re.compile(r"(?<![\w.~*-])/(work|root|home|Users)(/|\b)")
+    texts = {name: (ROOT / name).read_bytes() for name in files_of_the_tree()}
+    lines = [
+        f"{name}:{number}: {line.strip()}"
+        for name, raw in texts.items()
+        if b"\0" not in raw
+        for number, line in enumerate(raw.decode(errors="replace").splitlines(), start=1)
+        if path.search(line)
+    ]
+    assert lines == []
+
+
+def test_constraints_are_plain_pins_that_any_index_can_serve():
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    odd = [
+        line for line in lines if not re.fullmatch(r"#.*|[A-Za-z0-9_.-]+==[0-9][0-9a-z.]*", line)
+    ]
+    assert odd == []
+
+
+@pytest.mark.parametrize("asked", requirements(), ids=str)
+def test_a_dependency_is_pinned_within_its_range(asked):
+    assert asked.specifier.contains(pins()[canonical(asked.name)])
+
+
+def test_every_command_that_the_makefile_promises_is_phony_and_listed():
+    text = (ROOT / "Makefile").read_text()
+    promised = set(re.findall(r"^([a-z-]+):.*##", text, re.MULTILINE))
+    phony = set(re.search(r"^\.PHONY: (.+)$", text, re.MULTILINE)[1].split())
+    assert {"demo", "test", "check", "bench", "clean", "help"} <= promised <= phony
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory) -> zipfile.ZipFile:
+    """A wheel of the tree as it stands, built from a copy so that no stale build/ gets in."""
+    tree, out = tmp_path_factory.mktemp("tree"), tmp_path_factory.mktemp("wheel")
+    for name in files_of_the_tree():
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tree / name)
+    command = [sys.executable, "-m", "build", "--wheel", "--outdir", str(out), str(tree)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (path,) = out.glob("*.whl")
+    return zipfile.ZipFile(path)
+
+
+@pytest.mark.slow
+def test_the_wheel_holds_the_three_packages_whole_and_nothing_else(wheel):
+    in_wheel = {name for name in wheel.namelist() if ".dist-info/" not in name}
+    in_tree = {name for name in files_of_the_tree() if name.split("/")[0] in PACKAGES}
+    assert in_wheel == in_tree
+
+
+@pytest.mark.slow
+def test_the_wheel_carries_the_licence_and_the_command(wheel):
+    info = f"sortnet-{sortnet.__version__}.dist-info"
+    assert f"{info}/licenses/LICENSE" in wheel.namelist()
+    assert "sortnet = cli.main:main" in wheel.read(f"{info}/entry_points.txt").decode()
+
+
+@pytest.mark.slow
+def test_all_modules_of_the_wheel_import_without_extras(wheel, tmp_path):
+    wheel.extractall(tmp_path)
+    modules = sorted(
+        name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        for name in wheel.namelist()
+        if name.endswith(".py") and "/migrations/" not in name and not name.endswith("__main__.py")
+    )
+    absent = ["pyarrow", "psycopg", "hypothesis", "pytest", "ir_measures", "lightgbm", "psutil"]
+    code = (
+        "import importlib, sys, warnings; warnings.simplefilter('ignore')\n"
+        f"sys.modules.update(dict.fromkeys({absent!r}))\n"
+        f"for name in {modules!r}: importlib.import_module(name)\n"
+        "import sortnet; print(sortnet.__file__)"
+    )
+    assert run_python(code, cwd=tmp_path).strip() == str(tmp_path / "sortnet/__init__.py")
