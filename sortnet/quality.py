@@ -1,0 +1,329 @@
+"""RankQuality: MAP, P@n, NDCG@n and MRR of the rankings of many queries at once.
+
+    NDCG@n = DCG@n / DCG@n of the ideal ranking,   DCG@n = sum_{rank <= n} gain / log2(1 + rank)
+    AP     = mean over the relevant documents of the precision at their rank;   MAP its mean
+    P@n    = relevant documents among the first n, divided by n
+    RR     = 1 / rank of the first relevant document;   MRR its mean
+
+Gain is 2^grade - 1 (or the grade itself: `gain="linear"`). The other measures are binary: relevant
+is a grade of `relevant_from` or more. A query without a relevant document (NDCG: without a grade
+above 0) has no value; `average` is the one place that says what it counts for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sortnet.errors import MetricError
+from sortnet.types import F64, I64, Queries
+
+Kind: TypeAlias = Literal["map", "ndcg", "p", "mrr"]
+Gain: TypeAlias = Literal["exp", "linear"]
+Empty: TypeAlias = Literal["zero", "skip", "one", "error"]
+
+KNOWN = "map, ndcg, mrr (each also @n, as ndcg@10) and p@n"
+
+_ALIASES: dict[str, Kind] = {
+    "map": "map", "ap": "map", "map_cut": "map",
+    "ndcg": "ndcg", "ndcg_cut": "ndcg",
+    "p": "p",
+    "mrr": "mrr", "rr": "mrr", "recip_rank": "mrr",
+}  # fmt: skip
+_NEEDS_CUTOFF = ("p", "map_cut", "ndcg_cut")
+_NAME = re.compile(r"(?P<kind>[a-z]+(?:_[a-z]+)?)(?:[@_.](?P<cutoff>[0-9]{1,9}))?")
+_EMPTY_WORDS: dict[Empty, str] = {
+    "zero": "counted zero",
+    "skip": "left out",
+    "one": "counted one",
+    "error": "refused",
+}
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A measure and its conventions.
+
+    Attributes:
+        kind: map, ndcg, p or mrr.
+        cutoff: the last rank that counts; None for all (p always has one).
+        gain: of ndcg, 2^grade - 1 ("exp") or the grade ("linear").
+        relevant_from: of the binary measures, the lowest grade that is relevant.
+
+    Raises:
+        MetricError: on values that no measure has.
+    """
+
+    kind: Kind
+    cutoff: int | None = None
+    gain: Gain = "exp"
+    relevant_from: int = 1
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(Kind):
+            raise MetricError(f"unknown metric {self.kind!r}; known are {KNOWN}")
+        if self.cutoff is None and self.kind == "p":
+            raise MetricError("metric 'p' needs a cutoff, as in p@10")
+        if self.cutoff is not None and self.cutoff < 1:
+            raise MetricError(f"metric {self.name!r}: the cutoff must be 1 or more")
+        if self.gain not in get_args(Gain):
+            raise MetricError(f"unknown gain {self.gain!r}; known are exp and linear")
+        if self.relevant_from < 1:
+            raise MetricError(f"relevant-from must be 1 or more, got {self.relevant_from}")
+
+    @property
+    def name(self) -> str:
+        """The canonical name, such as `ndcg@10`."""
+        return self.kind if self.cutoff is None else f"{self.kind}@{self.cutoff}"
+
+    @property
+    def lowest_relevant(self) -> int:
+        """The lowest grade that counts for this measure."""
+        return 1 if self.kind == "ndcg" else self.relevant_from
+
+
+def parse_metric(name: str, *, gain: Gain = "exp", relevant_from: int = 1) -> Metric:
+    """The measure of that name, as written here, by trec_eval or by ir-measures, in any case.
+
+    `map`, `ndcg@10`, `p@10`, `mrr`; also AP, nDCG@10, ndcg_cut_10, ndcg_cut.10, P_10, RR,
+    recip_rank. Whatever the spelling, gain and relevance threshold are the ones given here
+    (trec_eval's ndcg and ir-measures' nDCG have linear gain).
+
+    Raises:
+        MetricError: naming the text and the measures that are known.
+
+    >>> parse_metric("nDCG_cut_10").name, parse_metric("AP").name, parse_metric("P.5").name
+    ('ndcg@10', 'map', 'p@5')
+    """
+    match = _NAME.fullmatch(name.strip().lower())
+    kind = match and _ALIASES.get(match["kind"])
+    if match is None or kind is None:
+        raise MetricError(f"unknown metric {name!r}; known are {KNOWN}")
+    if match["cutoff"] is None and match["kind"] in _NEEDS_CUTOFF:
+        raise MetricError(f"metric {name!r} needs a cutoff, as in {kind}@10; known are {KNOWN}")
+    cutoff = None if match["cutoff"] is None else int(match["cutoff"])
+    return Metric(kind, cutoff, gain, relevant_from)
+
+
+def per_query(metric: Metric, ranked_grades: ArrayLike, offsets: ArrayLike) -> F64:
+    """(n_queries,) the measure of every query; NaN where a query has no relevant document.
+
+    Args:
+        metric: what to measure.
+        ranked_grades: (n_docs,) whole grades from 0, query by query, the best-ranked first.
+        offsets: (n_queries + 1,) where each query's documents begin.
+
+    A query shorter than the cutoff is scored at its own length, but P@n divides by n (as trec_eval
+    does). Exponential gains are taken relative to the query's best grade, so no grade overflows.
+
+    Raises:
+        MetricError: when the offsets do not fit the grades.
+
+    >>> per_query(Metric("mrr"), [0, 1, 0, 0, 0], [0, 3, 5]).tolist()
+    [0.5, nan]
+    >>> per_query(Metric("ndcg", 10), [1, 2, 0], [0, 3]).round(4).tolist()
+    [0.7967]
+
+    Cost: O(n_docs), and for NDCG one sort of the relevant documents; memory in proportion to the
+    relevant documents, beyond one boolean a document.
+    """
+    grades, bounds = np.asarray(ranked_grades), np.asarray(offsets, dtype=np.int64)
+    if len(bounds) == 0 or bounds[0] != 0 or bounds[-1] != len(grades):
+        raise MetricError(f"offsets do not span the {len(grades)} grades")
+    hits = _hits(grades, bounds, metric.lowest_relevant)
+    values = np.full(len(bounds) - 1, np.nan)
+    if len(hits.rank):
+        answered = hits.counts > 0
+        values[answered] = _MEASURES[metric.kind](metric, hits)[answered]
+    return values
+
+
+def average(values: F64, empty: Empty = "zero") -> float:
+    """The mean over queries, where NaN marks a query without a relevant document.
+
+    Args:
+        values: (n_queries,) from `per_query`.
+        empty: what such a query counts for: 0 ("zero", as trec_eval has it), 1 ("one"), nothing
+            ("skip"), or an error.
+
+    Raises:
+        MetricError: when there is no query to average, or one is empty under "error".
+
+    >>> values = np.array([0.5, np.nan])
+    >>> average(values), average(values, "skip"), average(values, "one")
+    (0.25, 0.5, 0.75)
+    """
+    n_empty = count_empty(values)
+    if empty not in get_args(Empty):
+        raise MetricError(f"unknown rule {empty!r} for empty queries; known: zero|skip|one|error")
+    if empty == "error" and n_empty:
+        raise MetricError(f"{n_empty} of {len(values)} queries have no relevant document")
+    if len(values) == 0 or (empty == "skip" and n_empty == len(values)):
+        raise MetricError(f"nothing to average: {len(values)} queries, {n_empty} of them empty")
+    if empty == "skip":
+        return float(np.nanmean(values))
+    return float(np.where(np.isnan(values), 1.0 if empty == "one" else 0.0, values).mean())
+
+
+def count_empty(values: F64) -> int:
+    """How many queries have no relevant document, from `per_query`'s values.
+
+    >>> count_empty(np.array([0.5, np.nan]))
+    1
+    """
+    return int(np.isnan(values).sum())
+
+
+def evaluate(
+    queries: Queries,
+    order: I64,
+    metrics: Metric | str | Iterable[Metric | str],
+    *,
+    empty: Empty = "zero",
+) -> dict[str, float]:
+    """The mean of each measure over the queries, by its canonical name.
+
+    Args:
+        queries: the documents and their grades.
+        order: (n_docs,) document numbers, query by query, best first, as `Sorting.order`.
+        metrics: one or several, as `Metric` or by name.
+        empty: what queries without a relevant document count for, see `average`.
+
+    Raises:
+        MetricError: on an unknown measure, two of one name, or where `average` raises one.
+
+    >>> q = Queries.from_arrays([[0.0], [1.0], [2.0]], [0, 2, 1])
+    >>> evaluate(q, np.array([0, 1, 2]), ["map", "P@2"])
+    {'map': 0.5833333333333333, 'p@2': 0.5}
+    """
+    if len(order) != queries.n_docs:
+        raise MetricError(f"a ranking of {len(order)} documents, not of {queries.n_docs}")
+    ranked = queries.grades[order]
+    return {
+        metric.name: average(per_query(metric, ranked, queries.offsets), empty)
+        for metric in as_metrics(metrics)
+    }
+
+
+def as_metrics(metrics: Metric | str | Iterable[Metric | str]) -> list[Metric]:
+    """One or several measures, given as `Metric` or by name, as a list.
+
+    Raises:
+        MetricError: on an unknown name, or two measures of one name (their figures would collide).
+
+    >>> [metric.name for metric in as_metrics("MAP")]
+    ['map']
+    """
+    several = [metrics] if isinstance(metrics, Metric | str) else list(metrics)
+    found = [parse_metric(m) if isinstance(m, str) else m for m in several]
+    unlike = [m.name for m in set(found)]
+    for name in unlike:
+        if unlike.count(name) > 1:
+            raise MetricError(
+                f"two different measures are called {name!r}; ask for them separately"
+            )
+    return list(dict.fromkeys(found))
+
+
+def conventions(
+    metrics: Metric | str | Iterable[Metric | str], empty: Empty, n_empty: int, n_queries: int
+) -> str:
+    """One line that belongs beside figures: what the measures mean and how many were empty.
+
+    >>> conventions("ndcg@10", "zero", 12, 157)
+    'gain 2^r-1, discount log2(1+rank); queries without a relevant document counted zero: 12 of 157'
+    """
+    found = as_metrics(metrics)
+    gains = {"2^r-1" if m.gain == "exp" else "r" for m in found if m.kind == "ndcg"}
+    levels = sorted({m.relevant_from for m in found if m.kind != "ndcg"})
+    cutoffs = sorted({m.cutoff for m in found if m.kind == "p" and m.cutoff})
+    parts = [f"gain {gain}, discount log2(1+rank)" for gain in sorted(gains)]
+    parts += [f"P@{n} divides by {n}" for n in cutoffs]
+    parts += [f"relevant from grade {level}" for level in levels]
+    rule = _EMPTY_WORDS[empty]
+    parts.append(f"queries without a relevant document {rule}: {n_empty} of {n_queries}")
+    return "; ".join(parts)
+
+
+@dataclass(frozen=True, eq=False)
+class _Hits:
+    """The relevant documents alone: every measure needs no more than these."""
+
+    query: I64  # (n_hits,) ascending
+    rank: I64  # (n_hits,) from 1, ascending within a query
+    grade: NDArray[Any]  # (n_hits,)
+    counts: I64  # (n_queries,)
+    starts: I64  # (n_queries,) each query's first hit
+
+    def sum(self, weights: F64, counted: NDArray[np.bool_]) -> F64:
+        """(n_queries,) the sums of the counted hits' weights."""
+        return np.bincount(
+            self.query[counted], weights=weights[counted], minlength=len(self.counts)
+        )
+
+
+def _hits(grades: NDArray[Any], offsets: I64, lowest: int) -> _Hits:
+    at = np.flatnonzero(grades >= lowest)
+    bounds = np.searchsorted(at, offsets)
+    counts, starts = np.diff(bounds), bounds[:-1]
+    query = np.repeat(np.arange(len(counts)), counts)
+    return _Hits(query, at - offsets[query] + 1, grades[at], counts, starts)
+
+
+def _within(metric: Metric, rank: I64) -> NDArray[np.bool_]:
+    return np.ones(len(rank), np.bool_) if metric.cutoff is None else rank <= metric.cutoff
+
+
+def _nth(hits: _Hits) -> I64:
+    """(n_hits,) 1 for a query's first hit, 2 for the next: its rank in the ideal ranking."""
+    return np.arange(1, len(hits.rank) + 1) - hits.starts[hits.query]
+
+
+def _map(metric: Metric, hits: _Hits) -> F64:
+    summed = hits.sum(_nth(hits) / hits.rank, _within(metric, hits.rank))
+    return summed / np.maximum(hits.counts, 1)
+
+
+def _p(metric: Metric, hits: _Hits) -> F64:
+    within = hits.query[_within(metric, hits.rank)]
+    found: F64 = np.bincount(within, minlength=len(hits.counts)) / float(metric.cutoff or 1)
+    return found
+
+
+def _mrr(metric: Metric, hits: _Hits) -> F64:
+    # An empty query's start may lie behind the last hit; its value is not used.
+    first = hits.rank[np.minimum(hits.starts, len(hits.rank) - 1)]
+    return np.where(_within(metric, first), 1.0 / first, 0.0)
+
+
+def _ndcg(metric: Metric, hits: _Hits) -> F64:
+    ideal = _best_first(hits)
+    best = ideal[np.minimum(hits.starts, len(ideal) - 1)][hits.query]
+    got = _dcg(metric, hits, hits.grade, hits.rank, best)
+    most = _dcg(metric, hits, ideal, _nth(hits), best)
+    return got / np.where(hits.counts > 0, most, 1.0)
+
+
+def _best_first(hits: _Hits) -> I64:
+    """(n_hits,) each query's grades from the highest down."""
+    grades = hits.grade.astype(np.int64)
+    top = int(grades.max())
+    keys = hits.query * (top + 1) + (top - grades)  # one flat sort, below 2^62 for int32 grades
+    keys.sort()
+    return top - (keys - hits.query * (top + 1))
+
+
+def _dcg(metric: Metric, hits: _Hits, grade: I64, rank: I64, best: I64) -> F64:
+    if metric.gain == "linear":
+        gains = grade.astype(np.float64)
+    else:  # (2^grade - 1) / 2^best: a power of two less, so exact, and it cannot overflow
+        gains = np.ldexp(1.0, grade - best) - np.ldexp(1.0, -best)
+    return hits.sum(gains / np.log2(1.0 + rank), _within(metric, rank))
+
+
+_MEASURES = {"map": _map, "p": _p, "mrr": _mrr, "ndcg": _ndcg}
