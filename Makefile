@@ -47,7 +47,7 @@ fix: $(VENV)/.installed-dev  ## format, mend what ruff can, renew the README's o
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/cog -r README.md
 
 bench: $(VENV)/.installed-dev  ## measure against peers (ARGS="--quick", ARGS="sort letor")
-	$(BIN)/python -m benchmarks $(ARGS)
+	$(BIN)/python benchmarks/run.py $(ARGS)
 
 clean:  ## remove caches and build folders
 	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
