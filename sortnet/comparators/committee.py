@@ -1,0 +1,82 @@
+"""A committee: comparators trained from different seeds whose margins are summed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from sortnet.comparators.base import NeuralComparator
+from sortnet.comparators.cmpnn import CmpNN
+from sortnet.errors import ComparatorError
+from sortnet.types import F32
+
+
+class Committee:
+    """margin(i, j) = the sum of the members' margins; antisymmetric when they are.
+
+    >>> import numpy as np
+    >>> pair = Committee([CmpNN(2, hidden=3, seed=s) for s in (0, 1)])
+    >>> X = np.eye(2, dtype=np.float32)
+    >>> total = sum(net.prefer(net.prepare(X), [0], [1]) for net in pair.members)
+    >>> bool(np.allclose(pair.prefer(pair.prepare(X), [0], [1]), total))
+    True
+
+    Cost: that of its members, one after the other.
+    """
+
+    def __init__(self, members: Sequence[NeuralComparator]) -> None:
+        if not members:
+            raise ComparatorError("a committee needs at least one comparator")
+        if len({member.n_features for member in members}) > 1:
+            raise ComparatorError("the comparators of a committee must take the same features")
+        self.members = tuple(members)
+
+    def prepare(self, X: F32) -> list[torch.Tensor]:
+        return [member.prepare(X) for member in self.members]
+
+    def prefer(
+        self,
+        prepared: list[torch.Tensor],
+        i: NDArray[np.integer[Any]],
+        j: NDArray[np.integer[Any]],
+    ) -> F32:
+        margins = [m.prefer(p, i, j) for m, p in zip(self.members, prepared, strict=True)]
+        total: F32 = np.sum(margins, axis=0, dtype=np.float32)
+        return total
+
+    def disagreement(
+        self,
+        prepared: list[torch.Tensor],
+        i: NDArray[np.integer[Any]],
+        j: NDArray[np.integer[Any]],
+    ) -> F32:
+        """(m,) standard deviation of the members' margins: how unsure the committee is."""
+        margins = [m.prefer(p, i, j) for m, p in zip(self.members, prepared, strict=True)]
+        spread: F32 = np.std(margins, axis=0, dtype=np.float32)
+        return spread
+
+
+def as_one_cmpnn(comparator: object) -> CmpNN | None:
+    """One-hidden-layer CmpNNs side by side are one wide CmpNN with the summed margin; else None.
+
+    The margin is linear in the output weights, so stacking the hidden units adds the margins.
+    """
+    if isinstance(comparator, CmpNN):
+        return comparator if len(comparator.hidden) == 1 else None
+    if not isinstance(comparator, Committee):
+        return None
+    members = [m for m in comparator.members if isinstance(m, CmpNN) and len(m.hidden) == 1]
+    if len(members) < len(comparator.members) or len({m.units for m in members}) > 1:
+        return None
+    wide = CmpNN(
+        members[0].n_features, hidden=sum(m.hidden[0] for m in members), units=members[0].units
+    )
+    with torch.no_grad():
+        for name, dim in (("v_x", 1), ("v_y", 1), ("b", 0), ("w_gt", 0), ("w_lt", 0)):
+            stacked = torch.cat([getattr(m, name).detach().cpu() for m in members], dim=dim)
+            getattr(wide, name).copy_(stacked)
+    return wide

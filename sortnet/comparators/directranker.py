@@ -1,0 +1,137 @@
+"""DirectRanker, the transitive comparator: a score learned from differences of scores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from sortnet.comparators.base import (
+    ACTIVATIONS,
+    NeuralComparator,
+    activation,
+    hidden_sizes,
+    initial_weights,
+)
+from sortnet.errors import ComparatorError
+
+# Odd and sign-keeping; sigmoid is moved and stretched to be so: 2σ(z) - 1.
+TAUS: dict[str, Callable[[Tensor], Tensor]] = {
+    "tanh": torch.tanh,
+    "identity": lambda z: z,
+    "sigmoid": lambda z: 2 * torch.sigmoid(z) - 1,
+}
+
+
+class DirectRanker(NeuralComparator):
+    """r(x, y) = τ(w · (f(x) - f(y))), with no bias in the output.
+
+    τ is odd and keeps the sign, so the comparator is reflexive, antisymmetric and transitive, and
+    |r| is a pseudometric for τ = identity. The loss of a pair whose first document belongs first
+    is (1 - r)^2.
+
+    Args:
+        n_features: d, of a document.
+        hidden: units of each layer of f.
+        units: `tanh`, `sigmoid` or `relu`, the hidden units' function.
+        tau: `tanh`, `identity` or `sigmoid` (as 2σ - 1).
+        dropout: share of units left out in training.
+        feature_part: f, any module (n, d) -> (n, width), in place of the layers of `hidden`.
+            A model with such a part must be given it again when it is loaded.
+        seed: of the initial weights and of dropout.
+
+    >>> import numpy as np
+    >>> net = DirectRanker(2, hidden=(4, 3), seed=1)
+    >>> g = net.prepare(np.array([[0.0, 1.0], [1.0, 0.0], [0.0, 1.0]], dtype=np.float32))
+    >>> float(net.prefer(g, [0], [2])[0])
+    0.0
+
+    Cost: one pass of f a document, O(1) a comparison.
+    """
+
+    def __init__(
+        self,
+        n_features: int,
+        *,
+        hidden: int | Sequence[int] = (20, 10),
+        units: str = "tanh",
+        tau: str = "tanh",
+        dropout: float = 0.0,
+        feature_part: nn.Module | None = None,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        if tau not in TAUS:
+            raise ComparatorError(f"unknown tau {tau!r}; known are {', '.join(TAUS)}")
+        if not 0 <= dropout < 1:
+            raise ComparatorError(f"dropout must be in [0, 1), got {dropout}")
+        self.n_features = n_features
+        self.hidden = hidden_sizes(hidden)
+        self.units = units
+        self.tau = tau
+        self.dropout = dropout
+        self.seed = seed
+        activation(units)
+        self.generator = torch.Generator().manual_seed(seed)
+        self.feature_part = feature_part or _Layers(
+            n_features, self.hidden, units, dropout, self.generator
+        )
+        with torch.no_grad():
+            width = int(self.feature_part(torch.zeros(2, n_features)).shape[1])
+        self.w = initial_weights(width, 1, self.generator)
+        self._tau = TAUS[tau]
+
+    def config(self) -> dict[str, Any]:
+        return {
+            "n_features": self.n_features,
+            "hidden": list(self.hidden),
+            "units": self.units,
+            "tau": self.tau,
+            "dropout": self.dropout,
+            "seed": self.seed,
+            "custom_feature_part": not isinstance(self.feature_part, _Layers),
+        }
+
+    def embed(self, x: Tensor) -> Tensor:
+        """(n, d) -> (n, 1): g(x) = w · f(x)."""
+        scores: Tensor = self.feature_part(x) @ self.w
+        return scores
+
+    def margin(self, e_i: Tensor, e_j: Tensor) -> Tensor:
+        return self._tau(e_i[:, 0] - e_j[:, 0])
+
+    def loss(self, e_winner: Tensor, e_loser: Tensor) -> Tensor:
+        return (1 - self.margin(e_winner, e_loser)) ** 2
+
+
+class _Layers(nn.Module):
+    """The usual f: fully connected layers with one activation and dropout."""
+
+    def __init__(
+        self,
+        n_features: int,
+        hidden: tuple[int, ...],
+        units: str,
+        dropout: float,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__()
+        sizes = (n_features, *hidden)
+        self.weights = nn.ParameterList(
+            initial_weights(before, after, generator) for before, after in pairwise(sizes)
+        )
+        self.biases = nn.ParameterList(nn.Parameter(torch.zeros(after)) for after in hidden)
+        self.dropout = dropout
+        self._s = ACTIVATIONS[units]
+        self._generator = generator
+
+    def forward(self, x: Tensor) -> Tensor:
+        for weight, bias in zip(self.weights, self.biases, strict=True):
+            x = self._s(x @ weight + bias)
+            if self.training and self.dropout:
+                keep = torch.rand(x.shape, generator=self._generator).to(x.device) >= self.dropout
+                x = x * keep / (1 - self.dropout)
+        return x

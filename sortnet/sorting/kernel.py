@@ -1,0 +1,119 @@
+"""The compiled sort for one-hidden-layer CmpNNs on the CPU, one query a task."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numba import njit, prange
+
+from sortnet.comparators.cmpnn import CmpNN
+from sortnet.types import F32, F64, I32, I64
+
+# exp(2p) stays below e^175, so that (1 + e)(1 + e') with e = exp(2p) exp(2q) is still a float64.
+# tanh(87.5) is 1 to the last bit of a float64.
+_LARGEST = 175.0
+
+
+@torch.no_grad()
+def exponentials(comparator: CmpNN, X: F32) -> tuple[F64, F64]:
+    """Prepare documents for the kernel: exp(κp) | exp(κq), (n, 2H), and weights, (H,).
+
+    With e = exp(κ(p_i + q_j)) and e' = exp(κ(p_j + q_i)) a dual pair of units contributes
+
+        tanh (κ = 2):    tanh(·) - tanh(·)' = 2 (e - e') / ((1 + e)(1 + e'))
+        sigmoid (κ = 1):    σ(·) - σ(·)'    =   (e - e') / ((1 + e)(1 + e'))
+
+    to the margin, times w_> - w_<: no transcendental function is left for the comparisons.
+    """
+    kappa = 2.0 if comparator.units == "tanh" else 1.0
+    embedded = comparator.prepare(X).mul_(kappa).clamp_(-_LARGEST, _LARGEST)
+    e: F64 = embedded.double().exp_().numpy()
+    weights: F64 = (kappa * (comparator.w_gt - comparator.w_lt)).double().numpy()
+    return e, weights
+
+
+# reassoc lets the sum over units be vectorised; nothing else may be allowed: a fused
+# multiply-add in a*b - c*d would make a document differ from its twin.
+@njit(fastmath={"reassoc"}, inline="always")
+def _margin(E, w, i, j):  # type: ignore[no-untyped-def]
+    total = 0.0
+    H = w.shape[0]
+    for h in range(H):
+        e = E[i, h] * E[j, H + h]
+        dual = E[j, h] * E[i, H + h]
+        total += w[h] * (e - dual) / ((1.0 + e) * (1.0 + dual))
+    return total
+
+
+@njit(parallel=True, cache=True, nogil=True)
+def merge_sort(
+    E: F64,
+    w: F64,
+    order: I64,
+    offsets: I64,
+    room: I64,
+    out_i: I32,
+    out_j: I32,
+    out_margin: F32,
+) -> I64:
+    """Sort `order` within each query in place, best first; returns the comparisons a query made.
+
+    Args:
+        E, w: what `exponentials` returns.
+        order: (n,) document numbers in the arrangement to start from.
+        offsets: (n_queries + 1,) of the queries in `order`.
+        room: (n_queries + 1,) where each query may write its comparisons.
+        out_i, out_j, out_margin: (room[-1],) the comparisons made.
+    """
+    n_queries = offsets.shape[0] - 1
+    made = np.zeros(n_queries, np.int64)
+    for query in prange(n_queries):
+        begin, end = offsets[query], offsets[query + 1]
+        source = order[begin:end].copy()
+        target = np.empty_like(source)
+        n = end - begin
+        at = room[query]
+        width = 1
+        while width < n:
+            for left in range(0, n, 2 * width):
+                middle, right = min(left + width, n), min(left + 2 * width, n)
+                a, b, out = left, middle, left
+                while a < middle and b < right:
+                    i, j = source[a], source[b]
+                    margin = _margin(E, w, i, j)
+                    out_i[at], out_j[at], out_margin[at] = i, j, margin
+                    at += 1
+                    # Ties leave the first one first; a NaN is found by the caller.
+                    if margin < 0.0:
+                        target[out] = j
+                        b += 1
+                    else:
+                        target[out] = i
+                        a += 1
+                    out += 1
+                while a < middle:
+                    target[out] = source[a]
+                    a += 1
+                    out += 1
+                while b < right:
+                    target[out] = source[b]
+                    b += 1
+                    out += 1
+            source, target = target, source
+            width *= 2
+        order[begin:end] = source
+        made[query] = at - room[query]
+    return made
+
+
+@njit(parallel=True, cache=True, nogil=True)
+def pack(
+    room: I64, used: I64, shift: int, i: I32, j: I32, margin: F32, to_i: I32, to_j: I32, to_m: F32
+) -> None:
+    """Copy what each query wrote in its room to where it is `used`, documents shifted."""
+    for query in prange(used.shape[0] - 1):
+        at, out = room[query], used[query]
+        for k in range(used[query + 1] - out):
+            to_i[out + k] = i[at + k] + shift
+            to_j[out + k] = j[at + k] + shift
+            to_m[out + k] = margin[at + k]
