@@ -45,6 +45,11 @@ def pairs_of_keys(keys: I64) -> Pairs:
     return Pairs(keys >> 32, keys & _LOW)
 
 
+def union(some: Pairs, others: Pairs) -> Pairs:
+    """The pairs of both, each once, ordered by (winner, loser)."""
+    return pairs_of_keys(np.union1d(pair_keys(some), pair_keys(others)))
+
+
 class MemoryPairs:
     """A `PairSink` that keeps everything in sorted arrays: 20 bytes a pair.
 
@@ -61,7 +66,7 @@ class MemoryPairs:
         self._tables = {split: _Table() for split in SPLITS}
 
     def add(self, split: Split, iteration: int, pairs: Pairs) -> int:
-        """Add an iteration's pairs; how many of them were first seen in this iteration.
+        """Add an iteration's pairs; how many pairs were first seen in this iteration.
 
         Cost: a sort of the pairs given and a copy of those kept.
         """
@@ -108,9 +113,8 @@ class _Table:
         missed_again = missed_again[self.last[missed_again] < iteration]
         self.times[missed_again] += 1
         self.last[missed_again] = iteration
-        seen_now = int(np.count_nonzero(self.first[at[known]] == iteration))
         self._insert(at[~known], keys[~known], iteration)
-        return seen_now + len(keys) - int(np.count_nonzero(known))
+        return int(np.count_nonzero(self.first == iteration))
 
     def _insert(self, at: I64, keys: I64, iteration: int) -> None:
         self.key = np.insert(self.key, at, keys)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
@@ -19,6 +19,7 @@ Bool: TypeAlias = NDArray[np.bool_]
 Str: TypeAlias = NDArray[np.str_]
 
 Split: TypeAlias = Literal["train", "vali"]
+Progress: TypeAlias = Callable[[str], None]  # told what is going on, as text
 SPLITS: tuple[Split, ...] = ("train", "vali")
 
 
