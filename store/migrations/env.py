@@ -1,0 +1,6 @@
+"""Run by Alembic: applies the revisions over the connection that `store.schema` hands in."""
+
+from alembic import context
+
+context.configure(**context.config.attributes["options"])
+context.run_migrations()

@@ -1,0 +1,1 @@
+"""Revisions, oldest first; a revision that was released is never edited."""

@@ -1,0 +1,181 @@
+"""The pair store: opens a database and gives its runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from sqlalchemy import Connection, func, insert, select
+
+from sortnet.errors import StoreError
+from sortnet.types import Queries, Split
+from store import frames, schema
+from store.engine import Database, plain
+from store.models import IterationRow, QueryRow, RunRow
+from store.run import Run, utc_now
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def open_store(url: str | Path | None = None) -> Store:
+    """Open a store, making or upgrading its tables where they are missing or old.
+
+    Args:
+        url: a file, `sqlite:///FILE` or `postgresql://...`; None for the environment's
+            SORTNET_STORE, else `sortnet/sortnet.db` in the user's data folder.
+
+    Raises:
+        StoreError: if it cannot be reached or written, is no SortNet store or of a newer schema.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder, open_store(f"{folder}/runs.db") as store:
+    ...     len(store.runs_frame())
+    0
+    """
+    return Store(url)
+
+
+class Store:
+    """Runs in a database; `with` closes it."""
+
+    def __init__(self, url: str | Path | None = None) -> None:
+        self.database = Database(url)
+        try:
+            with self.database.transaction(write=True) as connection:
+                schema.upgrade(connection, name=self.database.name)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Store({self.database.name})"
+
+    def close(self) -> None:
+        """Let go of the database's connections."""
+        self.database.close()
+
+    def start_run(
+        self,
+        *,
+        command: str,
+        config: Mapping[str, Any],
+        seed: int,
+        versions: Mapping[str, str],
+        train: Queries,
+        vali: Queries,
+        data: Mapping[str, Mapping[str, Any]] | None = None,
+        out: str | Path | None = None,
+    ) -> Run:
+        """Start a run on these queries.
+
+        Args:
+            command: what the user typed, or the function that was called.
+            config: every setting, as JSON can hold it.
+            versions: of SortNet, Python, torch and so on.
+            data: {split: facts}, such as path and fingerprint; the numbers of queries,
+                documents and features are added.
+            out: the folder of the run's model.
+
+        Raises:
+            StoreError: for whatever the database says.
+        """
+        splits: dict[Split, Queries] = {"train": train, "vali": vali}
+        facts = {
+            split: _facts(q) | dict((data or {}).get(split, {})) for split, q in splits.items()
+        }
+        row = {
+            "id": uuid4().hex[:12],
+            "created": utc_now(),
+            "status": "running",
+            "command": command,
+            "config": plain(config),
+            "seed": int(seed),
+            "versions": plain(versions),
+            "data": plain(facts),
+            "out": None if out is None else str(out),
+        }
+        with self.database.transaction(write=True) as connection:
+            number = connection.execute(insert(RunRow).returning(RunRow.number), row).scalar_one()
+            for split, queries in splits.items():
+                _insert_queries(connection, number, split, queries)
+        return Run(self.database, number)
+
+    def run(self, id_or_prefix: str) -> Run:
+        """A run by its id or the beginning of one; `last` is the one started last.
+
+        Raises:
+            StoreError: if there is no such run, or more than one; the message names the runs.
+        """
+        with self.database.transaction() as connection:
+            newest_first = select(RunRow.number, RunRow.id).order_by(RunRow.number.desc())
+            rows = connection.execute(newest_first).all()
+        fits = rows[:1] if id_or_prefix == "last" else _matching(rows, id_or_prefix)
+        if len(fits) == 1:
+            return Run(self.database, fits[0].number)
+        fault = f"{len(fits)} runs begin with" if fits else "no run"
+        known = ", ".join(row.id for row in (fits or rows)[:10]) or "none yet"
+        raise StoreError(f"{self.database.name}: {fault} {id_or_prefix!r}; runs: {known}")
+
+    def runs_frame(self) -> pd.DataFrame:
+        """One row a run, the newest first, with its number of iterations and its best."""
+        with self.database.transaction() as connection:
+            return frames.typed(connection.execute(_runs()).all(), frames.RUN_COLUMNS)
+
+
+def _facts(queries: Queries) -> dict[str, Any]:
+    return {
+        "path": queries.source,
+        "n_queries": len(queries),
+        "n_docs": queries.n_docs,
+        "n_features": queries.n_features,
+    }
+
+
+def _insert_queries(connection: Connection, run: int, split: Split, queries: Queries) -> None:
+    columns = zip(
+        queries.qids.tolist(), queries.offsets[:-1].tolist(), queries.sizes.tolist(), strict=True
+    )
+    rows = [
+        {"run": run, "split": split, "query": k, "qid": qid, "first": first, "size": size}
+        for k, (qid, first, size) in enumerate(columns)
+    ]
+    if rows:
+        connection.execute(insert(QueryRow), rows)
+
+
+def _matching(rows: Any, prefix: str) -> Any:
+    return [row for row in rows if prefix and row.id.startswith(prefix.lower())]
+
+
+def _runs() -> Any:
+    """Every run with its number of iterations, the best of them and the newest sizes."""
+    of_run = IterationRow.run == RunRow.number
+
+    def last(column: Any, *only: Any) -> Any:
+        newest = select(column).where(of_run, *only).order_by(IterationRow.iteration.desc())
+        return newest.limit(1).scalar_subquery().label(column.name)
+
+    best = IterationRow.best
+    return select(
+        RunRow.__table__,
+        select(func.count()).where(of_run).scalar_subquery().label("iterations"),
+        last(IterationRow.iteration, best).label("best_iteration"),
+        last(IterationRow.quality, best).label("best_quality"),
+        last(IterationRow.tp),
+        last(IterationRow.vp),
+    ).order_by(RunRow.number.desc())
