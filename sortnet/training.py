@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sized
+from collections.abc import Sized
 from dataclasses import dataclass
 
 import numpy as np

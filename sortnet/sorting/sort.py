@@ -133,7 +133,7 @@ def most_comparisons(n: I64) -> I64:
     return most
 
 
-def _refuse_nan(margin: F32, queries: Queries, i: I32) -> None:
+def _refuse_nan(margin: F32, queries: Queries, i: I32 | I64) -> None:
     bad = np.isnan(margin)
     if bad.any():
         doc = int(i[np.argmax(bad)])

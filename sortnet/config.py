@@ -1,0 +1,131 @@
+"""The settings of a run: one value that the command line, the estimator and model files share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, get_args
+
+import numpy as np
+import torch
+
+from sortnet.comparators import CmpNN, Committee, DirectRanker, NeuralComparator
+from sortnet.comparators.base import hidden_sizes
+from sortnet.data.scaling import SCALINGS
+from sortnet.errors import ComparatorError, DataError, ModelError
+from sortnet.loop import Learner
+from sortnet.quality import Empty, Gain, Metric, parse_metric
+from sortnet.training import Training
+
+COMPARATORS = ("cmpnn", "directranker")
+MEASURED = ("map", "ndcg@10", "p@10", "mrr")  # taken in every iteration, besides the RankQuality
+
+
+@dataclass(frozen=True)
+class Config:
+    """Everything that decides what a run learns, but for the data.
+
+    Attributes:
+        comparator: `cmpnn` or `directranker`.
+        hidden: units of each hidden layer (CmpNN: dual pairs of them).
+        units: the hidden units' function.
+        tau: of a DirectRanker.
+        dropout: share of hidden units left out in training.
+        committee: comparators trained from different seeds whose margins are summed.
+        scaling: `query`, `quantile` or `none`.
+        quality: RankQuality, the measure that chooses the iteration.
+        gain: of NDCG, `exp` or `linear`.
+        relevant_from: the lowest grade that the binary measures call relevant.
+        empty: what a query without a relevant document counts for.
+        max_iter: iterations, at most.
+        warm_start: train on from the last weights, not from new random ones.
+        training: of the comparator on pairs.
+        seed: of everything random.
+        device: `auto`, `cpu` or `cuda`; not kept in a model.
+    """
+
+    comparator: str = "cmpnn"
+    hidden: tuple[int, ...] = (20,)
+    units: str = "tanh"
+    tau: str = "tanh"
+    dropout: float = 0.0
+    committee: int = 1
+    scaling: str = "query"
+    quality: str = "map"
+    gain: Gain = "exp"
+    relevant_from: int = 1
+    empty: Empty = "zero"
+    max_iter: int = 20
+    warm_start: bool = True
+    training: Training = field(default_factory=Training)
+    seed: int = 0
+    device: str = "auto"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "hidden", hidden_sizes(self.hidden))
+        known = {
+            "comparator": COMPARATORS,
+            "scaling": SCALINGS,
+            "empty": get_args(Empty),
+            "device": ("auto", "cpu", "cuda"),
+        }
+        for name, values in known.items():
+            if getattr(self, name) not in values:
+                raise DataError(
+                    f"unknown {name} {getattr(self, name)!r}; known are {', '.join(values)}"
+                )
+        for name, low in (("committee", 1), ("max_iter", 1), ("seed", 0)):
+            value = getattr(self, name)
+            if not isinstance(value, (int, np.integer)) or value < low:
+                raise DataError(f"{name} must be a whole number from {low}, got {value!r}")
+        self.metric(self.quality)  # refuses what is no measure
+
+    def metric(self, name: str) -> Metric:
+        """A measure by its name, with this run's conventions."""
+        return parse_metric(name, gain=self.gain, relevant_from=self.relevant_from)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self) | {"hidden": list(self.hidden)}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Config:
+        """The settings that `to_json` wrote; anything it does not know is refused."""
+        try:
+            training = Training(**values["training"])
+            return cls(**{**values, "training": training})
+        except (KeyError, TypeError) as error:
+            raise ModelError(f"these are not the settings of a run: {error}") from None
+
+
+def config_fields() -> tuple[str, ...]:
+    """The names of all settings, those of the training on pairs among them."""
+    own = [f.name for f in fields(Config) if f.name != "training"]
+    return (*own, *(f.name for f in fields(Training)))
+
+
+def make_comparator(config: Config, n_features: int) -> Callable[[int], Learner]:
+    """What makes the comparator that the settings ask for, with random weights from a seed."""
+    device = resolve_device(config.device)
+
+    def one(seed: int) -> NeuralComparator:
+        shared = {"hidden": config.hidden, "units": config.units, "dropout": config.dropout}
+        if config.comparator == "cmpnn":
+            return CmpNN(n_features, **shared, seed=seed).to(device)  # type: ignore[arg-type]
+        return DirectRanker(n_features, **shared, tau=config.tau, seed=seed).to(device)  # type: ignore[arg-type]
+
+    def make(seed: int) -> Learner:
+        if config.committee == 1:
+            return one(seed)
+        seeds = np.random.SeedSequence(seed).generate_state(config.committee)
+        return Committee([one(int(s)) for s in seeds])
+
+    return make
+
+
+def resolve_device(name: str) -> torch.device:
+    """`auto` is the GPU where there is one."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name == "cuda" and not torch.cuda.is_available():
+        raise ComparatorError("device cuda was asked for, but torch sees no GPU here; use cpu")
+    return torch.device(name)
