@@ -262,9 +262,8 @@ class _Hits:
 
     def sum(self, weights: F64, counted: NDArray[np.bool_]) -> F64:
         """(n_queries,) the sums of the counted hits' weights."""
-        return np.bincount(
-            self.query[counted], weights=weights[counted], minlength=len(self.counts)
-        )
+        sums = np.bincount(self.query[counted], weights[counted], minlength=len(self.counts))
+        return sums.astype(np.float64, copy=False)  # numpy's stubs take it for a count
 
 
 def _hits(grades: NDArray[Any], offsets: I64, lowest: int) -> _Hits:
