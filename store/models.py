@@ -5,12 +5,13 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, ClassVar
 
-from sqlalchemy import JSON, BigInteger, ForeignKey
+from sqlalchemy import JSON, BigInteger, Double, ForeignKey
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 
 class Base(DeclarativeBase):
-    type_annotation_map: ClassVar = {dict[str, Any]: JSON}
+    # SQLAlchemy 2.0 and 2.1 differ in what they make of a float.
+    type_annotation_map: ClassVar = {dict[str, Any]: JSON, float: Double}
 
 
 class RunRow(Base):

@@ -44,13 +44,13 @@ def upgrade() -> None:
         sa.Column("new_vali", sa.BigInteger),
         sa.Column("tp", sa.BigInteger),
         sa.Column("vp", sa.BigInteger),
-        sa.Column("quality", sa.Float),
+        sa.Column("quality", sa.Double),
         sa.Column("best", sa.Boolean),
         sa.Column("measures", sa.JSON),
         sa.Column("epochs", sa.Integer),
         sa.Column("kept_epoch", sa.Integer),
-        sa.Column("seconds_sort", sa.Float),
-        sa.Column("seconds_train", sa.Float),
+        sa.Column("seconds_sort", sa.Double),
+        sa.Column("seconds_train", sa.Double),
     )
     op.create_table(
         "pairs",

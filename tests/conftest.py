@@ -1,0 +1,118 @@
+"""What several test files share: a throw-away PostgreSQL server on the loopback interface."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+from sqlalchemy import create_engine, text
+
+SECONDS_TO_START = 60
+
+
+@pytest.fixture(scope="session")
+def postgresql_server() -> Iterator[str]:
+    """The URL of a new server's database `postgres`; the server is stopped at the end."""
+    binaries = _binaries()
+    if binaries is None:
+        reason = "PostgreSQL's server binaries (initdb, postgres) are not installed"
+        if os.environ.get("CI"):
+            pytest.fail(f"{reason}, and CI must test the store on PostgreSQL")
+        pytest.skip(reason)
+    # Directly in the temporary folder: another user must be able to reach it.
+    folder = Path(tempfile.mkdtemp(prefix="sortnet-pg-"))
+    try:
+        with _server(binaries, folder) as url:
+            yield url
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def postgresql_url(postgresql_server: str) -> Iterator[str]:
+    """The URL of an empty database of its own."""
+    name = f"t{time.monotonic_ns()}"
+    _execute(postgresql_server, f"CREATE DATABASE {name}")
+    yield postgresql_server.replace("/postgres?", f"/{name}?")
+    _execute(postgresql_server, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def _binaries() -> Path | None:
+    """The folder of the newest initdb and postgres, as Debian lays them out or pg_config says."""
+    folders = sorted(
+        Path("/usr/lib/postgresql").glob("*/bin"),
+        key=lambda folder: float(folder.parent.name) if folder.parent.name.isdigit() else 0.0,
+        reverse=True,
+    )
+    if shutil.which("pg_config"):
+        asked = subprocess.run(["pg_config", "--bindir"], capture_output=True, text=True)
+        folders.append(Path(asked.stdout.strip()))
+    both = (f for f in folders if (f / "initdb").exists() and (f / "postgres").exists())
+    return next(both, None)
+
+
+@contextmanager
+def _server(binaries: Path, folder: Path) -> Iterator[str]:
+    as_user = _as_user(folder)
+    data, log = folder / "data", folder / "log"
+    # nosync, fsync=off: what is thrown away needs not survive a power cut.
+    initdb = [binaries / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "--no-sync"]
+    subprocess.run([*as_user, *initdb], check=True, capture_output=True, cwd=folder)
+    port = _free_port()
+    options = ["fsync=off", "listen_addresses=127.0.0.1", f"unix_socket_directories={folder}"]
+    settings = [part for option in options for part in ("-c", option)]
+    command = [*as_user, binaries / "postgres", "-D", data, "-p", str(port), *settings]
+    with log.open("wb") as out:
+        server = subprocess.Popen(command, cwd=folder, stdout=out, stderr=out)
+    url = f"postgresql://postgres@127.0.0.1:{port}/postgres?connect_timeout=10"
+    try:
+        _wait(server, url, log)
+        yield url
+    finally:
+        server.send_signal(signal.SIGINT)  # fast shutdown: ends the sessions that are open
+        server.wait(SECONDS_TO_START)
+
+
+def _as_user(folder: Path) -> list[str]:
+    """How to run a command as somebody else where this is root, whom PostgreSQL refuses."""
+    if os.geteuid() != 0:
+        return []
+    folder.chmod(0o755)
+    shutil.chown(folder, "nobody")
+    # The server goes with the tests even if they are killed.
+    return ["setpriv", "--pdeathsig=INT", "--reuid=nobody", "--clear-groups", "--"]
+
+
+def _wait(server: subprocess.Popen[bytes], url: str, log: Path) -> None:
+    until = time.monotonic() + SECONDS_TO_START
+    while True:
+        try:
+            return _execute(url, "SELECT 1")
+        except Exception as error:
+            if server.poll() is not None or time.monotonic() > until:
+                raise RuntimeError(f"PostgreSQL did not start: {log.read_text()}") from error
+            time.sleep(0.05)
+
+
+def _execute(url: str, statement: str) -> None:
+    engine = create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
+    try:
+        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            connection.execute(text(statement))
+    finally:
+        engine.dispose()
+
+
+def _free_port() -> int:
+    with closing(socket.socket()) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,173 @@
+"""One contract for every keeper of pairs: in memory, in SQLite, in PostgreSQL.
+
+Each action is done on the keeper and on a dictionary that says in plain Python what must hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sortnet.errors import SortNetError
+from sortnet.memory import MemoryPairs
+from sortnet.types import SPLITS, Pairs, Queries, Split
+from store import Run, Store, open_store
+
+SIZES = (4, 1, 5)  # documents 0-3, 4, 5-9
+KEPT = ["first_iteration", "last_iteration", "times"]
+
+Sink = MemoryPairs | Run
+New = Callable[..., Sink]
+Row = tuple[int, int]
+
+
+def queries(sizes: tuple[int, ...] = SIZES) -> Queries:
+    return Queries.from_arrays(np.zeros((sum(sizes), 2)), group=sizes)
+
+
+def pairs_of(rows: list[Row]) -> Pairs:
+    table = np.array(rows, np.int64).reshape(-1, 2)
+    return Pairs(table[:, 0], table[:, 1])
+
+
+def rows_of(pairs: Pairs) -> list[Row]:
+    return list(zip(pairs.winner.tolist(), pairs.loser.tolist(), strict=True))
+
+
+def start(store: Store, part: Queries | None = None) -> Run:
+    part = part or queries()
+    return store.start_run(command="test", config={}, seed=0, versions={}, train=part, vali=part)
+
+
+@pytest.fixture(
+    params=["memory", "sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)]
+)
+def new_sink(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[New]:
+    """A function that gives a new and empty keeper each time, for some queries."""
+    if request.param == "memory":
+        yield lambda part=None: MemoryPairs()
+        return
+    sqlite = request.param == "sqlite"
+    url = tmp_path / "pairs.db" if sqlite else request.getfixturevalue("postgresql_url")
+    with open_store(url) as store:
+        yield lambda part=None: start(store, part)
+
+
+class Model:
+    """The contract in plain Python: {pair: [first iteration, last iteration, times]}."""
+
+    def __init__(self) -> None:
+        self.kept: dict[Split, dict[Row, list[int]]] = {split: {} for split in SPLITS}
+
+    def add(self, split: Split, iteration: int, rows: list[Row]) -> int:
+        kept = self.kept[split]
+        for row in set(rows):
+            if row not in kept:
+                kept[row] = [iteration, iteration, 1]
+            elif kept[row][1] < iteration:
+                kept[row] = [kept[row][0], iteration, kept[row][2] + 1]
+        return sum(first == iteration for first, _, _ in kept.values())
+
+    def check(self, sink: Sink, before: int) -> None:
+        for split, kept in self.kept.items():
+            assert rows_of(sink.pairs(split)) == sorted(kept)
+            early = sorted(row for row, (first, _, _) in kept.items() if first < before)
+            assert rows_of(sink.pairs(split, before=before)) == early
+            frame = sink.pairs_frame(split)
+            assert set(frame["split"]) <= {split}
+            assert rows_of(Pairs(frame["winner"], frame["loser"])) == sorted(kept)
+            assert frame[KEPT].to_numpy().tolist() == [kept[row] for row in sorted(kept)]
+
+
+a_pair = st.one_of(
+    st.permutations(range(4)).map(lambda p: (p[0], p[1])),
+    st.permutations(range(5, 10)).map(lambda p: (p[0], p[1])),
+)
+an_add = st.tuples(st.sampled_from(SPLITS), st.integers(0, 4), st.lists(a_pair, max_size=12))
+
+
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(adds=st.lists(an_add, max_size=8), before=st.integers(0, 5))
+def test_any_adds_in_any_order_leave_what_the_model_says(
+    new_sink: New, adds: list[tuple[Split, int, list[Row]]], before: int
+) -> None:
+    sink, model = new_sink(), Model()
+    for split, iteration, rows in adds:
+        assert sink.add(split, iteration, pairs_of(rows)) == model.add(split, iteration, rows)
+        model.check(sink, before)
+
+
+def test_nothing_added_is_nothing_new(new_sink: New) -> None:
+    sink = new_sink()
+    assert sink.add("train", 0, Pairs.empty()) == 0
+    assert len(sink.pairs("train")) == 0
+    assert sink.pairs("train").winner.dtype == np.int64
+    assert sink.pairs_frame().empty
+
+
+def test_a_pair_given_twice_in_one_call_is_one_pair_missed_once(
+    new_sink: New,
+) -> None:
+    sink = new_sink()
+    assert sink.add("train", 0, pairs_of([(1, 0), (1, 0), (0, 1)])) == 2
+    assert sink.pairs_frame()["times"].tolist() == [1, 1]
+
+
+def test_adding_an_iteration_again_changes_nothing_and_counts_the_same(
+    new_sink: New,
+) -> None:
+    sink = new_sink()
+    second = pairs_of([(0, 1), (2, 3)])
+    assert sink.add("train", 0, pairs_of([(0, 1)])) == 1
+    assert sink.add("train", 1, second) == 1
+    before = sink.pairs_frame()
+    assert sink.add("train", 1, second) == 1
+    assert sink.add("train", 0, pairs_of([(0, 1)])) == 1
+    assert sink.pairs_frame().equals(before)
+    assert before["times"].tolist() == [2, 1]
+
+
+def test_a_pair_and_its_reverse_are_two_pairs(new_sink: New) -> None:
+    sink = new_sink()
+    sink.add("vali", 0, pairs_of([(6, 5), (5, 6)]))
+    assert rows_of(sink.pairs("vali")) == [(5, 6), (6, 5)]
+    assert len(sink.pairs("train")) == 0
+
+
+@pytest.mark.parametrize("rows", [[(3, 3)], [(-1, 2)], [(0, 2**31)]])
+def test_what_is_no_pair_is_refused_and_nothing_of_its_call_stored(
+    new_sink: New, rows: list[Row]
+) -> None:
+    sink = new_sink()
+    with pytest.raises(SortNetError, match=str(rows[0][0])):
+        sink.add("train", 0, pairs_of([(0, 1), *rows]))
+    assert len(sink.pairs("train")) == 0
+
+
+def test_many_chunks_of_pairs_come_back_in_order(
+    new_sink: New, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("store.pair_rows.ROWS_A_CHUNK", 997)
+    sink = new_sink(queries((700,)))
+    rng = np.random.default_rng(0)
+    winner = rng.integers(0, 700, 30_000)
+    loser = (winner + rng.integers(1, 700, 30_000)) % 700
+    expected = sorted(set(zip(winner.tolist(), loser.tolist(), strict=True)))
+    assert sink.add("train", 3, Pairs(winner, loser)) == len(expected)
+    assert sink.add("train", 4, Pairs(winner, loser)) == 0
+    assert rows_of(sink.pairs("train")) == expected
+
+
+def test_runs_do_not_see_each_other(new_sink: New) -> None:
+    one, other = new_sink(), new_sink()
+    assert one.add("train", 0, pairs_of([(0, 1)])) == 1
+    assert len(other.pairs("train")) == 0
+    assert other.add("train", 5, pairs_of([(0, 1), (2, 1)])) == 2
+    assert one.pairs_frame()["last_iteration"].tolist() == [0]

@@ -1,0 +1,133 @@
+"""Several processes at one store, and processes that are killed."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sortnet.types import Pairs
+from store import open_store
+
+PREAMBLE = """
+import os, signal, sys
+import numpy as np
+from sqlalchemy import event
+from sortnet.types import Pairs, Queries
+from store import open_store
+
+def start(store, n):
+    part = Queries.from_arrays(np.zeros((n, 1)))
+    return store.start_run(command="", config={}, seed=0, versions={}, train=part, vali=part)
+"""
+
+# Adds iteration 0, then dies within iteration 1: at its n-th INSERT, or as it commits.
+DIES = """
+url, when = sys.argv[1:]
+winner, loser = np.triu_indices(200, 1)
+half = len(winner) // 2
+store = open_store(url)
+run = start(store, 200)
+print(run.add("train", 0, Pairs(winner[:half], loser[:half])), flush=True)
+seen = 0
+
+def die(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def count(_connection, _cursor, statement, *_):
+    global seen
+    seen += statement.startswith("INSERT INTO pairs")
+    if seen == int(when):
+        die()
+
+if when == "commit":
+    event.listen(store.database.engine, "commit", die)
+else:
+    event.listen(store.database.engine, "before_cursor_execute", count)
+run.add("train", 1, Pairs(winner, loser))
+print("not killed", flush=True)
+"""
+
+# Opens the store as the others do, and writes when all are ready.
+WRITES = """
+url, seed = sys.argv[1], int(sys.argv[2])
+print("ready", flush=True)
+sys.stdin.readline()
+with open_store(url) as store:
+    run = start(store, 40)
+    rng = np.random.default_rng(seed)
+    for iteration in range(10):
+        winner = rng.integers(0, 40, 300)
+        run.add("train", iteration, Pairs(winner, (winner + rng.integers(1, 40, 300)) % 40))
+        run.record({"iteration": iteration, "tp": len(run.pairs("train"))})
+    run.finish("done")
+    print(run.id)
+"""
+
+
+def process(code: str, *arguments: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", PREAMBLE + code, *arguments]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, text=True, stdin=pipe, stdout=pipe, stderr=pipe)
+
+
+@pytest.mark.parametrize("when", ["1", "3", "commit"])
+def test_a_kill_in_the_middle_of_an_add_leaves_all_or_nothing(tmp_path: Path, when: str) -> None:
+    path = tmp_path / "s.db"
+    with process(DIES, str(path), when) as child:
+        out, error = child.communicate(timeout=60)
+    assert child.returncode == -signal.SIGKILL, error
+    winner, loser = np.triu_indices(200, 1)
+    half = len(winner) // 2
+    assert out.split() == [str(half)]
+    with open_store(path) as store:
+        run = store.run("last")
+        assert run.status == "running"
+        stored = run.pairs("train")
+        assert stored.winner.tolist() == winner[:half].tolist()
+        assert stored.loser.tolist() == loser[:half].tolist()
+        assert run.add("train", 1, Pairs(winner, loser)) == len(winner) - half
+        assert run.pairs_frame()["times"].sum() == half + len(winner)
+
+
+@pytest.mark.parametrize(
+    "kind", ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)]
+)
+def test_processes_that_make_and_write_one_store_at_once_lose_nothing(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    sqlite = kind == "sqlite"
+    url = str(tmp_path / "s.db") if sqlite else request.getfixturevalue("postgresql_url")
+    children = [process(WRITES, url, str(seed)) for seed in range(2)]
+    for child in children:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+    for child in children:
+        assert child.stdin is not None
+        child.stdin.write("go\n")
+        child.stdin.flush()
+    answers = [child.communicate(timeout=60) for child in children]
+    assert [child.returncode for child in children] == [0, 0], answers
+    results = [out.strip() for out, _ in answers]
+    with open_store(url) as store:
+        assert sorted(store.runs_frame()["id"]) == sorted(results)
+        for seed, run_id in enumerate(results):
+            expected = _pairs_of(seed)
+            stored = store.run(run_id).pairs("train")
+            assert list(zip(stored.winner, stored.loser, strict=True)) == sorted(expected)
+            assert store.run(run_id).iterations_frame()["tp"].iloc[-1] == len(expected)
+
+
+def _pairs_of(seed: int) -> set[tuple[int, int]]:
+    """What the child of that seed adds over all its iterations."""
+    rng = np.random.default_rng(seed)
+    expected: set[tuple[int, int]] = set()
+    for _ in range(10):
+        winner = rng.integers(0, 40, 300)
+        loser = (winner + rng.integers(1, 40, 300)) % 40
+        expected |= set(zip(winner.tolist(), loser.tolist(), strict=True))
+    return expected
