@@ -18,11 +18,12 @@ from sortnet.comparators.base import (
 )
 from sortnet.errors import ComparatorError
 
-# Odd and sign-keeping; sigmoid is moved and stretched to be so: 2σ(z) - 1.
+# Odd and sign-keeping. The sigmoid is moved and stretched to be so, 2σ(z) - 1, which is
+# tanh(z/2) but for the rounding that would lose the sign of a small z.
 TAUS: dict[str, Callable[[Tensor], Tensor]] = {
     "tanh": torch.tanh,
     "identity": lambda z: z,
-    "sigmoid": lambda z: 2 * torch.sigmoid(z) - 1,
+    "sigmoid": lambda z: torch.tanh(z / 2),
 }
 
 

@@ -9,14 +9,15 @@ from numba import njit, prange
 from sortnet.comparators.cmpnn import CmpNN
 from sortnet.types import F32, F64, I32, I64
 
-# exp(2p) stays below e^175, so that (1 + e)(1 + e') with e = exp(2p) exp(2q) is still a float64.
-# tanh(87.5) is 1 to the last bit of a float64.
+# exp(2p) below e^175 keeps (1 + e)(1 + e'), with e = exp(2p) exp(2q), within a float64.
 _LARGEST = 175.0
 
 
 @torch.no_grad()
-def exponentials(comparator: CmpNN, X: F32) -> tuple[F64, F64]:
+def exponentials(comparator: CmpNN, X: F32) -> tuple[F64, F64] | None:
     """Prepare documents for the kernel: exp(κp) | exp(κq), (n, 2H), and weights, (H,).
+
+    None where these would leave the floating-point range, which unscaled features can do.
 
     With e = exp(κ(p_i + q_j)) and e' = exp(κ(p_j + q_i)) a dual pair of units contributes
 
@@ -26,7 +27,9 @@ def exponentials(comparator: CmpNN, X: F32) -> tuple[F64, F64]:
     to the margin, times w_> - w_<: no transcendental function is left for the comparisons.
     """
     kappa = 2.0 if comparator.units == "tanh" else 1.0
-    embedded = comparator.prepare(X).mul_(kappa).clamp_(-_LARGEST, _LARGEST)
+    embedded = comparator.prepare(X).mul_(kappa)
+    if embedded.numel() and not (embedded.min() >= -_LARGEST and embedded.max() <= _LARGEST):
+        return None
     e: F64 = embedded.double().exp_().numpy()
     weights: F64 = (kappa * (comparator.w_gt - comparator.w_lt)).double().numpy()
     return e, weights

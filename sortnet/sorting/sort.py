@@ -11,7 +11,7 @@ from sortnet.comparators.committee import as_one_cmpnn
 from sortnet.errors import ComparatorError
 from sortnet.sorting.kernel import exponentials, merge_sort, pack
 from sortnet.sorting.levels import merge_sort_levels
-from sortnet.types import F32, I32, I64, Comparator, Queries, Sorting
+from sortnet.types import F32, F64, I32, I64, Comparator, Queries, Sorting
 
 # Documents prepared at a time, which bounds memory whatever the data's size. The kernel wants
 # them in the cache, the other comparators large batches.
@@ -100,8 +100,9 @@ def _sort_chunk(
     offsets = queries.offsets[first : last + 1] - begin
     local = order[begin:end] - begin
     X = queries.features[begin:end]
-    if wide is not None:
-        i, j, margin = _sort_compiled(wide, X, local, offsets, int(begin))
+    ready = None if wide is None else exponentials(wide, X)
+    if ready is not None:
+        i, j, margin = _sort_compiled(*ready, local, offsets, int(begin))
     else:
         prepared = comparator.prepare(X)
         local, i, j, margin = merge_sort_levels(comparator, prepared, local, offsets)
@@ -111,9 +112,8 @@ def _sort_chunk(
 
 
 def _sort_compiled(
-    comparator: CmpNN, X: F32, order: I64, offsets: I64, shift: int
+    E: F64, weights: F64, order: I64, offsets: I64, shift: int
 ) -> tuple[I32, I32, F32]:
-    E, weights = exponentials(comparator, X)
     room = np.concatenate(([0], np.cumsum(most_comparisons(np.diff(offsets)))))
     i, j, margin = _room_for(int(room[-1]))
     made = merge_sort(E, weights, order, offsets, room, i, j, margin)

@@ -1,0 +1,144 @@
+"""CmpNN against the equations of the SortNet paper, written out unit by unit."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sortnet.comparators import CmpNN
+from sortnet.errors import ComparatorError
+
+nets = st.builds(
+    CmpNN,
+    st.just(4),
+    hidden=st.sampled_from([1, 5, (6, 3), (4, 3, 2)]),
+    units=st.sampled_from(["tanh", "sigmoid"]),
+    seed=st.integers(0, 2**16),
+)
+documents = st.integers(0, 2**16).map(
+    lambda seed: np.random.default_rng(seed).normal(0, 2, (9, 4)).astype(np.float32)
+)
+
+
+def outputs(net: CmpNN, X: np.ndarray, i: list[int], j: list[int]) -> tuple[np.ndarray, np.ndarray]:
+    e = net.prepare(X)
+    with torch.no_grad():
+        gt, lt = net.outputs(e[i], e[j])
+    return gt.numpy(), lt.numpy()
+
+
+def by_the_paper(net: CmpNN, x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
+    """N_>, N_< of one pair: 2H units with an explicit table of shared weights, in float64."""
+    s = {"tanh": np.tanh, "sigmoid": lambda z: 1 / (1 + np.exp(-z))}[net.units]
+    v_x, v_y, b, w_gt, w_lt, c = (
+        p.detach().numpy().astype(np.float64)
+        for p in (net.v_x, net.v_y, net.b, net.w_gt, net.w_lt, net.c)
+    )
+    # Rows of the full input layer: units i, then their duals i' with crossed weights.
+    layer = np.vstack([np.hstack([v_x.T, v_y.T]), np.hstack([v_y.T, v_x.T])])  # (2H, 2d)
+    h = s(layer @ np.concatenate([x, y]).astype(np.float64) + np.concatenate([b, b]))
+    for A, B, bias in zip(net.direct, net.dual, net.biases, strict=True):
+        A_, B_, b_ = (p.detach().numpy().astype(np.float64) for p in (A, B, bias))
+        layer = np.vstack([np.hstack([A_.T, B_.T]), np.hstack([B_.T, A_.T])])
+        h = s(layer @ h + np.concatenate([b_, b_]))
+    sigma = lambda z: 1 / (1 + np.exp(-z))  # noqa: E731
+    gt = sigma(np.concatenate([w_gt, w_lt]) @ h + c)
+    lt = sigma(np.concatenate([w_lt, w_gt]) @ h + c)
+    return float(gt), float(lt)
+
+
+@given(nets, documents)
+@settings(max_examples=50, deadline=None)
+def test_outputs_are_those_of_the_full_net_with_the_papers_shared_weights(net, X):
+    i, j = [0, 1, 2, 3], [4, 5, 2, 0]
+    gt, lt = outputs(net, X, i, j)
+    expected = np.array([by_the_paper(net, X[a], X[b]) for a, b in zip(i, j, strict=True)])
+    np.testing.assert_allclose(gt, expected[:, 0], atol=2e-6)
+    np.testing.assert_allclose(lt, expected[:, 1], atol=2e-6)
+
+
+@given(nets, documents)
+@settings(max_examples=50, deadline=None)
+def test_more_of_x_over_y_is_less_of_y_over_x_to_the_last_bit(net, X):
+    i, j = np.triu_indices(9)
+    gt, lt = outputs(net, X, i, j)
+    gt_swapped, lt_swapped = outputs(net, X, j, i)
+    np.testing.assert_array_equal(gt, lt_swapped)
+    np.testing.assert_array_equal(lt, gt_swapped)
+    prepared = net.prepare(X)
+    np.testing.assert_array_equal(net.prefer(prepared, i, j), -net.prefer(prepared, j, i))
+
+
+@given(nets, documents)
+@settings(max_examples=30, deadline=None)
+def test_the_margin_has_the_sign_of_the_outputs_difference(net, X):
+    i, j = np.triu_indices(9, 1)
+    gt, lt = outputs(net, X, i, j)
+    margin = net.prefer(net.prepare(X), i, j)
+    clear = np.abs(gt - lt) > 1e-6
+    np.testing.assert_array_equal(np.sign(margin[clear]), np.sign(gt - lt)[clear])
+
+
+@given(nets, documents)
+@settings(max_examples=20, deadline=None)
+def test_a_document_is_not_preferred_to_its_twin(net, X):
+    twins = np.repeat(X, 2, axis=0)
+    i = np.arange(0, 18, 2)
+    assert not net.prefer(net.prepare(twins), i, i + 1).any()
+
+
+def test_the_loss_is_the_squared_error_to_the_targets_one_and_zero():
+    net = CmpNN(2, hidden=3, seed=1)
+    X = np.array([[0.3, -1.0], [2.0, 0.5]], dtype=np.float32)
+    gt, lt = by_the_paper(net, X[0], X[1])
+    e = net.embed(torch.from_numpy(X))
+    assert net.loss(e[:1], e[1:]).item() == pytest.approx((1 - gt) ** 2 + (0 - lt) ** 2, abs=1e-6)
+
+
+def test_some_cmpnn_is_not_transitive():
+    """Nothing in the net forces transitivity: random wide nets have cycles."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(0, 1, (40, 4)).astype(np.float32)
+    net = CmpNN(4, hidden=50, seed=3)
+    i, j = (index.ravel() for index in np.indices((40, 40)))
+    before = (net.prefer(net.prepare(X), i, j) > 0).reshape(40, 40)
+    assert np.trace(before.astype(int) @ before.astype(int) @ before.astype(int)) > 0
+
+
+def test_dropout_keeps_the_symmetry():
+    net = CmpNN(3, hidden=(8, 6), dropout=0.5, seed=0)
+    net.train()
+    e = net.embed(torch.randn(5, 3, generator=torch.Generator().manual_seed(1)))
+    net.generator.manual_seed(7)
+    one = net.margin(e[:4], e[1:])
+    net.generator.manual_seed(7)
+    other = net.margin(e[1:], e[:4])
+    torch.testing.assert_close(one, -other)
+    assert not torch.equal(one, net.margin(e[:4], e[1:]))  # another mask, other margins
+
+
+def test_the_same_seed_gives_the_same_weights():
+    one, same, other = CmpNN(3, seed=5), CmpNN(3, seed=5), CmpNN(3, seed=6)
+    assert torch.equal(one.v_x, same.v_x)
+    assert not torch.equal(one.v_x, other.v_x)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        ({"hidden": 0}, "got 0"),
+        ({"hidden": ()}, r"got \(\)"),
+        ({"hidden": (3, 1.5)}, "1.5"),
+        ({"units": "relu"}, "'relu'"),
+        ({"dropout": 1.0}, "1.0"),
+    ],
+)
+def test_impossible_settings_are_refused_by_value(wrong, text):
+    with pytest.raises(ComparatorError, match=text):
+        CmpNN(3, **wrong)
+
+
+def test_documents_with_other_features_are_refused():
+    with pytest.raises(ComparatorError, match="takes 3 features, the data has 2"):
+        CmpNN(3).prepare(np.zeros((1, 2), np.float32))

@@ -1,0 +1,190 @@
+"""The sort: both algorithms against a plain merge sort, and against comparators gone wrong."""
+
+import functools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sortnet.comparators import CmpNN, Committee, DirectRanker
+from sortnet.errors import ComparatorError
+from sortnet.sorting import sort
+from sortnet.sorting.sort import arrangement
+from sortnet.types import Queries
+
+sizes = st.lists(st.integers(0, 25), max_size=5)
+
+
+class Table:
+    """A comparator that looks its margins up: document k's features are its number."""
+
+    def __init__(self, margins: np.ndarray) -> None:
+        self.margins = margins
+
+    def prepare(self, X):
+        return X[:, 0].astype(int)
+
+    def prefer(self, prepared, i, j):
+        return self.margins[prepared[i], prepared[j]]
+
+
+class Batched:
+    """Hides a comparator's type, so that the batched sort must take it."""
+
+    def __init__(self, comparator) -> None:
+        self.prepare, self.prefer = comparator.prepare, comparator.prefer
+
+
+def numbered(sizes: list[int]) -> Queries:
+    n = sum(sizes)
+    features = np.arange(n, dtype=np.float32)[:, None]
+    return Queries.from_arrays(features, group=np.array(sizes, dtype=np.int64))
+
+
+def random_queries(sizes: list[int], seed: int, d: int = 3) -> Queries:
+    X = np.random.default_rng(seed).normal(0, 1, (sum(sizes), d)).astype(np.float32)
+    return Queries.from_arrays(X, group=np.array(sizes, dtype=np.int64))
+
+
+def plain_merge_sort(documents, margin):
+    """A bottom-up merge sort in plain Python, with the comparisons it makes, in no batch."""
+    made, source, width = [], list(documents), 1
+    while width < len(source):
+        target = []
+        for left in range(0, len(source), 2 * width):
+            a, b = source[left : left + width], source[left + width : left + 2 * width]
+            while a and b:
+                made.append((a[0], b[0]))
+                target.append(b.pop(0) if margin(a[0], b[0]) < 0 else a.pop(0))
+            target += a + b
+        source, width = target, 2 * width
+    return source, made
+
+
+def assert_sorted_as_by_hand(sorting, queries, start, margin):
+    made = []
+    for q in range(len(queries)):
+        documents = start[queries.offsets[q] : queries.offsets[q + 1]]
+        expected, pairs = plain_merge_sort(documents, margin)
+        part = sorting.order[queries.offsets[q] : queries.offsets[q + 1]]
+        assert part.tolist() == expected
+        made += pairs
+    assert sorted(zip(sorting.i.tolist(), sorting.j.tolist(), strict=True)) == sorted(made)
+
+
+@given(sizes, st.integers(0, 2**16))
+@settings(max_examples=60, deadline=None)
+def test_any_margins_at_all_give_the_plain_merge_sorts_order_and_comparisons(sizes, seed):
+    n = sum(sizes)
+    margins = np.random.default_rng(seed).normal(0, 1, (n, n)).round(1).astype(np.float32)
+    queries, start = numbered(sizes), np.arange(n)
+    sorting = sort(Table(margins), queries, start=start)
+    assert_sorted_as_by_hand(sorting, queries, start, lambda a, b: margins[a, b])
+    np.testing.assert_array_equal(sorting.margin, margins[sorting.i, sorting.j])
+
+
+@given(sizes, st.integers(0, 2**16), st.sampled_from(["tanh", "sigmoid"]), st.booleans())
+@settings(max_examples=40, deadline=None)
+def test_the_kernel_and_the_batched_sort_agree(sizes, seed, units, several):
+    queries = random_queries(sizes, seed)
+    nets = [CmpNN(3, hidden=6, units=units, seed=seed + k) for k in range(3 if several else 1)]
+    comparator = Committee(nets) if several else nets[0]
+    compiled, batched = sort(comparator, queries), sort(Batched(comparator), queries)
+    np.testing.assert_array_equal(compiled.order, batched.order)
+    one = sorted(zip(compiled.i, compiled.j, compiled.margin.round(4), strict=True))
+    other = sorted(zip(batched.i, batched.j, batched.margin.round(4), strict=True))
+    assert [pair[:2] for pair in one] == [pair[:2] for pair in other]
+    np.testing.assert_allclose([pair[2] for pair in one], [pair[2] for pair in other], atol=2e-4)
+
+
+@given(sizes, st.integers(0, 2**16))
+@settings(max_examples=40, deadline=None)
+def test_no_more_comparisons_than_a_textbook_merge_sort(sizes, seed):
+    queries = random_queries(sizes, seed)
+    sorting = sort(CmpNN(3, hidden=4, seed=seed), queries)
+    made = np.bincount(queries.query_of_docs()[sorting.i], minlength=len(queries))
+    for n, m in zip(sizes, made, strict=True):
+        assert m <= (n * math.ceil(math.log2(n)) if n else 0)
+        assert m >= n - 1 or n == 0
+
+
+def test_a_transitive_comparator_gives_the_order_of_its_scores():
+    queries = random_queries([1, 30, 7], 5)
+    net = DirectRanker(3, seed=2)
+    g = net.prepare(queries.features).numpy()[:, 0]
+    expected = np.lexsort((-g, queries.query_of_docs()))
+    np.testing.assert_array_equal(sort(net, queries).order, expected)
+
+
+def test_pythons_own_sort_agrees_where_the_order_is_total():
+    queries = random_queries([50], 9)
+    net = DirectRanker(3, seed=1)
+    e = net.prepare(queries.features)
+    before = functools.cmp_to_key(lambda a, b: -float(net.prefer(e, [a], [b])[0]))
+    assert sort(net, queries).order.tolist() == sorted(range(50), key=before)
+
+
+@given(st.permutations(range(24)), st.integers(0, 2**10))
+@settings(max_examples=30, deadline=None)
+def test_the_order_of_the_rows_does_not_change_the_ranking(rows, seed):
+    X = np.random.default_rng(seed).normal(0, 1, (24, 3)).astype(np.float32)
+    qid = np.repeat([0, 1], 12)
+    net = CmpNN(3, hidden=30, seed=seed)
+    given_, moved = Queries.from_arrays(X, qid=qid), Queries.from_arrays(X[rows], qid=qid[rows])
+    ranking = dict(ranked_rows(net, given_))
+    for q, ranked in ranked_rows(net, moved):
+        assert [rows[row] for row in ranked] == ranking[q]
+
+
+def ranked_rows(net, queries):
+    order = sort(net, queries).order
+    for k, q in enumerate(queries.qids):
+        yield q, queries.rows[order[queries.offsets[k] : queries.offsets[k + 1]]].tolist()
+
+
+def test_ties_keep_the_arrangement_started_from():
+    queries = numbered([5, 3])
+    nothing = Table(np.zeros((8, 8), np.float32))
+    start = np.array([4, 0, 3, 1, 2, 7, 5, 6])
+    np.testing.assert_array_equal(sort(nothing, queries, start=start).order, start)
+
+
+def test_the_arrangement_holds_every_querys_own_documents():
+    queries = random_queries([4, 0, 9, 1], 3)
+    order = arrangement(queries)
+    np.testing.assert_array_equal(queries.query_of_docs()[order], queries.query_of_docs())
+    np.testing.assert_array_equal(np.sort(order), np.arange(14))
+
+
+def test_a_saturated_net_still_sorts_by_its_margin():
+    queries = random_queries([20], 1)
+    net = CmpNN(3, hidden=4, seed=1)
+    huge = queries.with_features(queries.features * 1e4)
+    sorting = sort(net, huge)
+    assert sorted(sorting.order.tolist()) == list(range(20))
+    direct = net.prefer(net.prepare(huge.features), sorting.i, sorting.j)
+    np.testing.assert_allclose(sorting.margin, direct, atol=1e-5)
+
+
+@pytest.mark.parametrize("wrap", [lambda net: net, Batched])
+def test_margins_that_are_not_numbers_are_refused_with_their_query_and_row(wrap):
+    X = np.zeros((5, 3), np.float32)
+    X[4] = np.nan
+    queries = Queries.from_arrays(X, qid=["a", "a", "b", "b", "b"], source="rows.txt")
+    with pytest.raises(ComparatorError, match=r"not a number \(query b, row [234] of rows.txt\)"):
+        sort(wrap(CmpNN(3, hidden=2)), queries)
+
+
+def test_data_larger_than_a_chunk_is_sorted_the_same(monkeypatch):
+    queries = random_queries([30, 3, 0, 90, 5, 5], 0)
+    comparators = [CmpNN(3, hidden=2, seed=0), DirectRanker(3, seed=0)]
+    whole = [sort(comparator, queries) for comparator in comparators]
+    monkeypatch.setattr("sortnet.sorting.sort._COMPILED_CHUNK", 32)
+    monkeypatch.setattr("sortnet.sorting.sort._BATCHED_CHUNK", 32)
+    for comparator, expected in zip(comparators, whole, strict=True):
+        chunked = sort(comparator, queries)
+        np.testing.assert_array_equal(chunked.order, expected.order)
+        one = sorted(zip(chunked.i, chunked.j, chunked.margin, strict=True))
+        assert one == sorted(zip(expected.i, expected.j, expected.margin, strict=True))
