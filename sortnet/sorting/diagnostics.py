@@ -1,0 +1,217 @@
+"""How far a comparator is from an order: cyclic triples, and rankings that depend on the start."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from sortnet.sorting.second import quicksort
+from sortnet.sorting.sort import _refuse_nan, arrangement
+from sortnet.sorting.sort import sort as merge_sort
+from sortnet.types import I64, Comparator, Queries, Sorting
+
+_EXAMPLES = 10
+
+
+class Sort(Protocol):
+    """A sorting algorithm: `sortnet.sorting.sort`, `quicksort`."""
+
+    def __call__(
+        self, comparator: Comparator, queries: Queries, *, start: I64 | None = None
+    ) -> Sorting: ...
+
+
+@dataclass(frozen=True, eq=False)
+class CyclicTriples:
+    """What `cyclic_triples` found.
+
+    Attributes:
+        share: cyclic triples among those looked at, 0 to 1 (0 where there was none to look at).
+        sampled: how many triples were looked at.
+        examples: (at most 10, 3) document numbers a, b, c: a before b, b before c, c before a.
+    """
+
+    share: float
+    sampled: int
+    examples: I64
+
+
+@dataclass(frozen=True)
+class RankChange:
+    """How far documents lie from their rank in the main ranking, in another one.
+
+    Attributes:
+        against: which other ranking, `shuffle 1` or the second algorithm's name.
+        mean: mean distance in ranks over all documents.
+        max: the largest.
+        share: documents with another rank, 0 to 1.
+    """
+
+    against: str
+    mean: float
+    max: int
+    share: float
+
+
+def cyclic_triples(
+    comparator: Comparator, queries: Queries, *, samples: int = 10_000, seed: int = 0
+) -> CyclicTriples:
+    """The share of triples i, j, k of one query with i before j, j before k and k before i.
+
+    Triples are drawn uniformly, with replacement, from those of all queries; where there are no
+    more than `samples`, each is looked at once. A triple with a tie (margin 0) is no cycle.
+    A transitive comparator has share 0, one that tosses coins 1/4.
+
+    Args:
+        comparator: anything with `prepare` and `prefer`.
+        queries: scaled documents, at most 2 million a query.
+        samples: how many triples to look at.
+        seed: of the draw.
+
+    Raises:
+        ComparatorError: if a margin is not a number.
+
+    >>> class StoneScissorsPaper:
+    ...     def prepare(self, X): return X[:, 0]
+    ...     def prefer(self, x, i, j): return np.sin((x[j] - x[i]) * 2 * np.pi / 3)
+    >>> q = Queries.from_arrays([[0.0], [1.0], [2.0]])
+    >>> found = cyclic_triples(StoneScissorsPaper(), q)
+    >>> found.share, found.sampled, found.examples.tolist()
+    (1.0, 1, [[0, 1, 2]])
+
+    Cost: three calls of `prefer` with `samples` comparisons each; only drawn documents are
+    prepared.
+    """
+    triples = _triples(queries, samples, np.random.default_rng(seed))
+    if not len(triples):
+        return CyclicTriples(0.0, 0, triples)
+    documents, inverse = np.unique(triples, return_inverse=True)
+    prepared = comparator.prepare(queries.features[documents])
+    local = inverse.reshape(triples.shape)
+    signs = []
+    for side in range(3):
+        i, j = local[:, side], local[:, (side + 1) % 3]
+        margin = comparator.prefer(prepared, i, j)
+        _refuse_nan(margin, queries, documents[i])
+        signs.append(np.sign(margin))
+    turn = np.where((signs[0] == signs[1]) & (signs[1] == signs[2]), signs[0], 0)
+    cyclic = np.flatnonzero(turn)
+    examples = triples[cyclic[:_EXAMPLES]]
+    backwards = turn[cyclic[:_EXAMPLES]] < 0
+    examples[backwards] = examples[backwards, ::-1]
+    return CyclicTriples(len(cyclic) / len(triples), len(triples), examples)
+
+
+def rank_changes(
+    comparator: Comparator,
+    queries: Queries,
+    *,
+    shuffles: int = 5,
+    seed: int = 0,
+    sort: Sort = merge_sort,
+    other: Sort = quicksort,
+) -> list[RankChange]:
+    """How far documents move when the sort starts from shuffled documents, or is another one.
+
+    The ranking that `sort` gives by itself is held against its rankings from `shuffles` random
+    starts, then against that of `other` from the same start. Documents of a query with the same
+    features count as interchangeable; others that the comparator calls equal do not, so that
+    moves come from ties and from cycles. A strict order has none.
+
+    Args:
+        comparator: anything with `prepare` and `prefer`.
+        queries: scaled documents.
+        shuffles: how many random starts.
+        seed: of the shuffles.
+        sort: the main algorithm.
+        other: the second algorithm.
+
+    Returns:
+        One row a ranking, as pandas.DataFrame takes them.
+
+    Raises:
+        ComparatorError: if a margin is not a number.
+
+    >>> class ByFirstFeature:
+    ...     def prepare(self, X): return X[:, 0]
+    ...     def prefer(self, x, i, j): return x[i] - x[j]
+    >>> q = Queries.from_arrays([[1.0], [3.0], [2.0]], [0, 1, 0])
+    >>> rank_changes(ByFirstFeature(), q, shuffles=1)  # doctest: +NORMALIZE_WHITESPACE
+    [RankChange(against='shuffle 1', mean=0.0, max=0, share=0.0),
+     RankChange(against='quicksort', mean=0.0, max=0, share=0.0)]
+
+    Cost: `shuffles` + 2 sorts.
+    """
+    rng = np.random.default_rng(seed)
+    alike = _alike(queries)
+    main = _places(sort(comparator, queries).order, alike)
+    changes = []
+    for number in range(1, shuffles + 1):
+        order = sort(comparator, queries, start=shuffled(queries, rng)).order
+        changes.append(_change(f"shuffle {number}", main, _places(order, alike)))
+    order = other(comparator, queries, start=arrangement(queries)).order
+    name = getattr(other, "__name__", type(other).__name__)
+    changes.append(_change(name, main, _places(order, alike)))
+    return changes
+
+
+def shuffled(queries: Queries, rng: np.random.Generator) -> I64:
+    """(n_docs,) document numbers, those of each query in random order.
+
+    >>> q = Queries.from_arrays([[1.0], [3.0], [2.0]], qid=[1, 1, 2])
+    >>> sorted(shuffled(q, np.random.default_rng(0)).tolist())
+    [0, 1, 2]
+    """
+    return np.lexsort((rng.random(queries.n_docs), queries.query_of_docs()))
+
+
+def _triples(queries: Queries, samples: int, rng: np.random.Generator) -> I64:
+    """(m, 3) document numbers: triples by their number in the combinatorial number system."""
+    n = np.arange(queries.sizes.max(initial=0) + 1, dtype=np.int64)
+    choose2 = n * (n - 1) // 2
+    choose3 = np.cumsum(choose2) - choose2
+    ends = np.cumsum(choose3[queries.sizes])
+    total = int(ends[-1]) if len(ends) else 0
+    number = np.arange(total) if total <= samples else rng.integers(total, size=samples)
+    query = np.searchsorted(ends, number, side="right")
+    rest = number - (ends[query] - choose3[queries.sizes[query]])
+    third = np.searchsorted(choose3, rest, side="right") - 1
+    rest -= choose3[third]
+    second = np.searchsorted(choose2, rest, side="right") - 1
+    first = rest - choose2[second]
+    return np.stack((first, second, third), axis=1) + queries.offsets[query, None]
+
+
+def _alike(queries: Queries) -> I64:
+    """(n_docs,) equal numbers for documents of one query with the same features."""
+    rng = np.random.default_rng(0)
+    odd = rng.integers(1 << 62, size=queries.n_features, dtype=np.uint64) * 2 + 1
+    hashed = np.zeros(queries.n_docs, np.uint64)
+    for column, factor in zip(queries.features.T, odd, strict=True):
+        bits = (column + np.float32(0)).view(np.uint32)  # -0.0 becomes 0.0
+        hashed = (hashed ^ (hashed >> np.uint64(29)) ^ bits) * factor
+    by_query = np.lexsort((hashed, queries.query_of_docs()))
+    new = np.ones(queries.n_docs, np.bool_)
+    new[1:] = np.diff(hashed[by_query]) != 0
+    new[queries.offsets[:-1][queries.sizes > 0]] = True
+    group = np.empty(queries.n_docs, np.int64)
+    group[by_query] = np.cumsum(new)
+    return group
+
+
+def _places(order: I64, alike: I64) -> I64:
+    """(n_docs,) the place of each document; those alike share theirs out by document number."""
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    shared = np.empty_like(place)
+    shared[np.argsort(alike, kind="stable")] = place[np.lexsort((place, alike))]
+    return shared
+
+
+def _change(against: str, main: I64, places: I64) -> RankChange:
+    if not len(main):
+        return RankChange(against, 0.0, 0, 0.0)
+    moved = np.abs(main - places)
+    return RankChange(against, float(moved.mean()), int(moved.max()), float((moved > 0).mean()))

@@ -1,0 +1,235 @@
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sortnet.errors import ComparatorError
+from sortnet.sorting import sort
+from sortnet.sorting.diagnostics import cyclic_triples, rank_changes, shuffled
+from sortnet.sorting.second import quicksort
+from sortnet.types import Queries, Sorting
+
+
+class Table:
+    """Margins looked up by the number that is a document's only feature."""
+
+    def __init__(self, margins: np.ndarray) -> None:
+        self.margins = np.asarray(margins, dtype=np.float32)
+        self.calls = 0
+
+    def prepare(self, X):
+        return X[:, 0].astype(np.int64)
+
+    def prefer(self, prepared, i, j):
+        self.calls += 1
+        return self.margins[prepared[i], prepared[j]]
+
+
+class ByValue:
+    def prepare(self, X):
+        return X[:, 0]
+
+    def prefer(self, x, i, j):
+        return x[i] - x[j]
+
+
+def tournament(n: int, seed: int, values=(-1.0, 0.0, 1.0)) -> np.ndarray:
+    """Random antisymmetric margins: as far from an order as a comparator gets."""
+    upper = np.triu(np.random.default_rng(seed).choice(values, size=(n, n)), 1)
+    return upper - upper.T
+
+
+def numbered(sizes: list[int]) -> Queries:
+    return Queries.from_arrays(np.arange(sum(sizes))[:, None], group=np.array(sizes, dtype=int))
+
+
+def cycles(margins: np.ndarray, queries: Queries) -> set[frozenset[int]]:
+    found = set()
+    for begin, end in zip(queries.offsets[:-1], queries.offsets[1:], strict=True):
+        for a, b, c in combinations(range(begin, end), 3):
+            for x, y, z in ((a, b, c), (a, c, b)):
+                if margins[x, y] > 0 and margins[y, z] > 0 and margins[z, x] > 0:
+                    found.add(frozenset((a, b, c)))
+    return found
+
+
+sizes_lists = st.lists(st.integers(0, 9), min_size=1, max_size=5)
+
+
+@given(sizes_lists, st.integers(0, 99))
+def test_all_triples_are_looked_at_where_they_are_few(sizes, seed):
+    queries, margins = numbered(sizes), tournament(sum(sizes), seed)
+    comparator = Table(margins)
+    found = cyclic_triples(comparator, queries)
+    expected = cycles(margins, queries)
+    assert found.sampled == sum(n * (n - 1) * (n - 2) // 6 for n in sizes)
+    assert found.share * found.sampled == pytest.approx(len(expected))
+    assert comparator.calls == (3 if found.sampled else 0)
+    assert len(found.examples) == min(10, len(expected))
+    assert len({frozenset(triple) for triple in found.examples.tolist()}) == len(found.examples)
+    for a, b, c in found.examples:
+        assert margins[a, b] > 0 and margins[b, c] > 0 and margins[c, a] > 0
+
+
+def test_sampled_triples_are_uniform_over_queries_weighted_by_their_triples():
+    queries = numbered([3, 2, 40, 30])
+    margins = np.zeros((75, 75))
+    cyclic = tournament(40, 1, values=(-1.0, 1.0))
+    margins[5:45, 5:45] = cyclic  # the query of 40 has cycles, the others only ties
+    expected = len(cycles(margins, queries)) / (1 + 9880 + 4060)
+    found = cyclic_triples(Table(margins), queries, samples=8000, seed=3)
+    assert found.sampled == 8000
+    error = (expected * (1 - expected) / 8000) ** 0.5
+    assert abs(found.share - expected) < 4 * error
+    assert np.all((found.examples >= 5) & (found.examples < 45))
+
+
+def test_sampling_reaches_every_triple_equally_often():
+    queries = numbered([4, 5])
+    seen: list[tuple[int, ...]] = []
+
+    class Recorder(Table):
+        def prefer(self, prepared, i, j):
+            seen.append((prepared[i], prepared[j]))
+            return super().prefer(prepared, i, j)
+
+    cyclic_triples(Recorder(np.zeros((9, 9))), queries, samples=13)
+    assert len(seen[0][0]) == 13  # 14 triples in all, so these are drawn
+    seen.clear()
+    cyclic_triples(Recorder(np.zeros((9, 9))), queries, samples=14)
+    triples = {frozenset(t) for t in zip(seen[0][0], seen[0][1], seen[1][1], strict=True)}
+    inside = [range(4), range(4, 9)]
+    assert triples == {frozenset(t) for docs in inside for t in combinations(docs, 3)}
+
+
+def test_the_same_seed_draws_the_same_triples():
+    queries, table = numbered([60]), Table(tournament(60, 5))
+    first, again, other = (cyclic_triples(table, queries, samples=500, seed=s) for s in (1, 1, 2))
+    assert first.share == again.share
+    np.testing.assert_array_equal(first.examples, again.examples)
+    assert not np.array_equal(first.examples, other.examples)
+
+
+def test_an_order_has_no_cycles_and_coin_tosses_a_quarter():
+    queries = numbered([50])
+    assert cyclic_triples(ByValue(), queries).share == 0.0
+    tossed = cyclic_triples(Table(tournament(50, 0, (-1.0, 1.0))), queries, samples=19600)
+    assert tossed.sampled == 19600
+    assert tossed.share == pytest.approx(0.25, abs=0.02)
+
+
+def test_no_triple_at_all_is_share_zero_of_none():
+    found = cyclic_triples(ByValue(), numbered([2, 1, 0]))
+    assert (found.share, found.sampled, found.examples.shape) == (0.0, 0, (0, 3))
+
+
+def test_margins_that_are_no_numbers_are_refused_by_name():
+    table = Table(np.full((4, 4), np.nan))
+    with pytest.raises(ComparatorError, match="not a number"):
+        cyclic_triples(table, numbered([4]))
+    with pytest.raises(ComparatorError, match="not a number"):
+        quicksort(table, numbered([4]))
+
+
+@given(sizes_lists, st.integers(0, 99))
+def test_quicksort_returns_a_permutation_whatever_the_comparator_does(sizes, seed):
+    queries, margins = numbered(sizes), tournament(sum(sizes), seed)
+    start = shuffled(queries, np.random.default_rng(seed))
+    got = quicksort(Table(margins), queries, start=start)
+    for begin, end in zip(queries.offsets[:-1], queries.offsets[1:], strict=True):
+        assert sorted(got.order[begin:end]) == list(range(begin, end))
+    np.testing.assert_array_equal(got.margin, margins[got.i, got.j].astype(np.float32))
+    query = queries.query_of_docs()
+    np.testing.assert_array_equal(query[got.i], query[got.j])
+    assert len({frozenset(pair) for pair in zip(got.i, got.j, strict=True)}) == len(got.i)
+
+
+@given(st.lists(st.lists(st.integers(0, 5), max_size=12), min_size=1, max_size=5))
+def test_quicksort_equals_pythons_sort_under_an_order_with_ties(lists):
+    flat = [value for values in lists for value in values]
+    X = np.array(flat, dtype=float).reshape(-1, 1)
+    queries = Queries.from_arrays(X, group=np.array([len(v) for v in lists]))
+    order = quicksort(ByValue(), queries).order
+    begin = 0
+    for values in lists:
+        expected = sorted(range(len(values)), key=lambda d, values=values: -values[d])
+        assert (order[begin : begin + len(values)] - begin).tolist() == expected
+        begin += len(values)
+
+
+def test_quicksort_makes_about_n_log_n_comparisons_in_few_batches():
+    queries = numbered([1000, 1000])
+    margins = np.subtract.outer(np.arange(2000.0), np.arange(2000.0))
+    table = Table(margins)
+    start = shuffled(queries, np.random.default_rng(0))
+    made = len(quicksort(table, queries, start=start).i)
+    assert made < 1.6 * 2000 * np.log2(1000)
+    assert table.calls < 40
+
+
+def test_quicksort_refuses_a_start_of_another_length():
+    with pytest.raises(ComparatorError, match="3 documents, the data 4"):
+        quicksort(ByValue(), numbered([4]), start=np.arange(3))
+
+
+def test_shuffled_keeps_documents_in_their_query_and_moves_them():
+    queries = numbered([30, 0, 50])
+    order = shuffled(queries, np.random.default_rng(1))
+    assert sorted(order[:30]) == list(range(30)) and sorted(order[30:]) == list(range(30, 80))
+    assert np.mean(order != np.arange(80)) > 0.8
+
+
+def test_documents_do_not_move_under_an_order():
+    queries = Queries.from_arrays(np.random.default_rng(0).normal(size=(90, 1)), group=[40, 50])
+    changes = rank_changes(ByValue(), queries, shuffles=2)
+    assert [change.against for change in changes] == ["shuffle 1", "shuffle 2", "quicksort"]
+    assert all((c.mean, c.max, c.share) == (0.0, 0, 0.0) for c in changes)
+
+
+def test_documents_with_the_same_features_count_as_interchangeable():
+    rng = np.random.default_rng(0)
+    values, zeros = rng.integers(0, 4, 60).astype(float), rng.choice([0.0, -0.0], 60)
+    queries = Queries.from_arrays(np.stack([values, zeros], axis=1), group=[30, 30])
+    assert all(c.share == 0.0 for c in rank_changes(ByValue(), queries))
+    unlike = queries.with_features(np.stack([values, np.arange(60)], axis=1, dtype=np.float32))
+    assert all(c.share > 0.0 for c in rank_changes(ByValue(), unlike, shuffles=2)[:2])
+
+
+def test_documents_move_under_coin_tosses():
+    table = Table(tournament(60, 4, (-1.0, 1.0)))
+    changes = rank_changes(table, numbered([60]), shuffles=2)
+    assert all(c.share > 0.5 and c.mean > 3 and 3 < c.max < 60 for c in changes)
+    assert changes == rank_changes(table, numbered([60]), shuffles=2)
+    assert changes[0] != rank_changes(table, numbered([60]), shuffles=1, seed=1)[0]
+
+
+def test_rank_changes_are_the_distances_between_the_rankings_given():
+    queries = numbered([3, 2])
+    nothing = np.empty(0, np.int32)
+
+    def fixed(order):
+        def by_hand(comparator, queries, *, start=None):
+            return Sorting(np.array(order), nothing, nothing, np.empty(0, np.float32))
+
+        return by_hand
+
+    main, other = fixed([0, 1, 2, 3, 4]), fixed([2, 0, 1, 3, 4])
+    first, last = rank_changes(ByValue(), queries, shuffles=1, sort=main, other=other)
+    assert (first.mean, first.max, first.share) == (0.0, 0, 0.0)
+    assert (last.against, last.mean, last.max, last.share) == ("by_hand", 4 / 5, 2, 3 / 5)
+
+
+def test_rank_changes_of_no_documents_are_none():
+    empty = Queries.from_arrays(np.empty((0, 1)), group=np.array([], dtype=int))
+    assert [c.share for c in rank_changes(ByValue(), empty, shuffles=1)] == [0.0, 0.0]
+
+
+def test_the_merge_sort_and_quicksort_agree_on_an_order():
+    queries = numbered([20, 1, 33])
+    np.testing.assert_array_equal(
+        sort(ByValue(), queries).order, quicksort(ByValue(), queries).order
+    )
