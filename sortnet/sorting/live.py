@@ -1,0 +1,196 @@
+"""LiveRanking: a ranking that documents enter and leave one at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import Any, Generic, TypeVar, overload
+
+import numpy as np
+from sortedcontainers import SortedKeyList
+
+from sortnet.errors import ComparatorError, DataError
+from sortnet.types import F32, Comparator
+
+Name = TypeVar("Name", bound=Hashable)
+Document = TypeVar("Document")
+
+_GAP = 1 << 128  # room for at least 128 insertions at one spot before labels are dealt out anew
+
+
+class LiveRanking(Generic[Name, Document]):
+    """A ranked list, best first, into which a document is inserted with O(log n) comparisons.
+
+    A place is found by binary search with the comparator, once; then the document is given a
+    whole-number label between those of its neighbours, and the list is kept sorted by label.
+    The comparator is never asked again about documents that have their place, so that one that
+    is not transitive, or changes its mind, cannot corrupt the list: it only decides where new
+    documents go.
+
+    Args:
+        prefer: margin of its first document over its second; see `pairwise` for comparators.
+        ranked: (name, document) of documents already in order, best first; no comparisons.
+
+    Attributes:
+        comparisons: how often `prefer` was called.
+
+    Raises:
+        DataError: on a name that is there twice.
+
+    >>> ranking = LiveRanking(lambda a, b: a - b, [("gold", 3.0), ("bronze", 1.0)])
+    >>> ranking.insert("silver", 2.0)
+    2
+    >>> list(ranking), ranking.rank("bronze"), ranking[:2]
+    (['gold', 'silver', 'bronze'], 3, ['gold', 'silver'])
+    """
+
+    def __init__(
+        self,
+        prefer: Callable[[Document, Document], float],
+        ranked: Iterable[tuple[Name, Document]] = (),
+    ) -> None:
+        self.comparisons = 0
+        self._prefer = prefer
+        self._documents: dict[Name, Document] = {}
+        for name, document in ranked:
+            self._refuse_known(name)
+            self._documents[name] = document
+        self._relabel(list(self._documents))
+
+    def insert(self, name: Name, document: Document) -> int:
+        """Rank a new document; returns its rank, 1 for the best. A tie goes behind.
+
+        Nothing changes when the comparator fails.
+
+        Raises:
+            DataError: if the name is there already.
+            ComparatorError: if a margin is not a number.
+
+        Cost: at most ceil(log2(n + 1)) comparisons. Moving the list is O(log n), approximately;
+        after 128 insertions or more at one spot it is relabelled once, in O(n log n).
+        """
+        self._refuse_known(name)
+        place = self._search(document)
+        self._labels[name] = self._label_between(place)
+        self._documents[name] = document
+        self._order.add(name)
+        return place + 1
+
+    def remove(self, name: Name) -> Document:
+        """Take a document out and return it; the others keep their order.
+
+        Raises:
+            DataError: if it is not there.
+
+        >>> ranking = LiveRanking(lambda a, b: a - b, [("gold", 3.0), ("bronze", 1.0)])
+        >>> ranking.remove("gold"), list(ranking)
+        (3.0, ['bronze'])
+
+        Cost: O(log n), no comparisons.
+        """
+        self._refuse_unknown(name)
+        self._order.remove(name)
+        del self._labels[name]
+        return self._documents.pop(name)
+
+    def rank(self, name: Name) -> int:
+        """The rank of a document, 1 for the best.
+
+        Raises:
+            DataError: if it is not there.
+
+        Cost: O(log n), no comparisons.
+        """
+        self._refuse_unknown(name)
+        return int(self._order.bisect_key_left(self._labels[name])) + 1
+
+    @overload
+    def __getitem__(self, place: int) -> Name: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Name]: ...
+    def __getitem__(self, place: int | slice) -> Name | list[Name]:
+        """The names at places as of a list (0 is the best): `ranking[:10]`, `ranking[-1]`."""
+        found: Name | list[Name] = self._order[place]
+        return found
+
+    def __iter__(self) -> Iterator[Name]:
+        """The names, best first."""
+        return iter(self._order)
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._documents
+
+    def __repr__(self) -> str:
+        return f"LiveRanking({len(self)} documents, {self.comparisons} comparisons)"
+
+    def _search(self, document: Document) -> int:
+        """The place (from 0) behind the last document that beats or ties this one, by bisection."""
+        low, high = 0, len(self._order)
+        while low < high:
+            middle = (low + high) // 2
+            self.comparisons += 1
+            margin = self._prefer(document, self._documents[self._order[middle]])
+            if margin != margin:
+                raise ComparatorError(
+                    f"the margin over document {self._order[middle]!r} is not a number"
+                )
+            low, high = (low, middle) if margin > 0 else (middle + 1, high)
+        return low
+
+    def _label_between(self, place: int) -> int:
+        """A label for a document that is to stand at this place."""
+        if not self._order:
+            return 0
+        if place == 0:
+            return self._labels[self._order[0]] - _GAP
+        before = self._labels[self._order[place - 1]]
+        if place == len(self._order):
+            return before + _GAP
+        after = self._labels[self._order[place]]
+        if after - before < 2:
+            self._relabel(list(self._order))
+            return self._label_between(place)
+        return (before + after) // 2
+
+    def _relabel(self, names: list[Name]) -> None:
+        """Deal out labels anew, evenly."""
+        self._labels = {name: place * _GAP for place, name in enumerate(names)}
+        self._order: Any = SortedKeyList(names, key=self._labels.__getitem__)
+
+    def _refuse_known(self, name: Name) -> None:
+        if name in self._documents:
+            raise DataError(f"document {name!r} is ranked already")
+
+    def _refuse_unknown(self, name: Name) -> None:
+        if name not in self._documents:
+            raise DataError(f"document {name!r} is not ranked")
+
+    def _check(self) -> None:
+        """Raise AssertionError unless every document has exactly one place."""
+        self._order._check()
+        labels = [self._labels[name] for name in self._order]
+        assert labels == sorted(set(labels))
+        assert len(labels) == len(self._labels) == len(self._documents)
+        assert set(self._order) == set(self._labels) == set(self._documents)
+
+
+def pairwise(comparator: Comparator) -> Callable[[F32, F32], float]:
+    """A comparator as a function of two documents' scaled features, for `LiveRanking`.
+
+    >>> class ByFirstFeature:
+    ...     def prepare(self, X): return X[:, 0]
+    ...     def prefer(self, x, i, j): return x[i] - x[j]
+    >>> margin = pairwise(ByFirstFeature())
+    >>> margin(np.array([3.0, 0.0]), np.array([1.0, 0.0]))
+    2.0
+
+    Cost: prepares both documents at every comparison.
+    """
+
+    def margin(a: F32, b: F32) -> float:
+        prepared = comparator.prepare(np.stack([a, b]).astype(np.float32, copy=False))
+        return float(comparator.prefer(prepared, np.array([0]), np.array([1]))[0])
+
+    return margin
