@@ -1,6 +1,7 @@
 """The sort: both algorithms against a plain merge sort, and against comparators gone wrong."""
 
 import functools
+import importlib
 import math
 
 import numpy as np
@@ -181,8 +182,9 @@ def test_data_larger_than_a_chunk_is_sorted_the_same(monkeypatch):
     queries = random_queries([30, 3, 0, 90, 5, 5], 0)
     comparators = [CmpNN(3, hidden=2, seed=0), DirectRanker(3, seed=0)]
     whole = [sort(comparator, queries) for comparator in comparators]
-    monkeypatch.setattr("sortnet.sorting.sort._COMPILED_CHUNK", 32)
-    monkeypatch.setattr("sortnet.sorting.sort._BATCHED_CHUNK", 32)
+    module = importlib.import_module("sortnet.sorting.sort")  # the package's `sort` is a function
+    monkeypatch.setattr(module, "_COMPILED_CHUNK", 32)
+    monkeypatch.setattr(module, "_BATCHED_CHUNK", 32)
     for comparator, expected in zip(comparators, whole, strict=True):
         chunked = sort(comparator, queries)
         np.testing.assert_array_equal(chunked.order, expected.order)
