@@ -284,7 +284,8 @@ def grade_fault(text: str) -> str:
 
 def _features(X: ArrayLike, source: str) -> F32:
     try:
-        features = np.ascontiguousarray(X, dtype=np.float32)
+        with np.errstate(over="ignore"):  # what overflows a float32 is refused below
+            features = np.ascontiguousarray(X, dtype=np.float32)
     except (TypeError, ValueError) as error:
         raise DataError(f"{source}: features must be numbers: {error}") from None
     if features.ndim != 2:

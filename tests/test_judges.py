@@ -1,0 +1,32 @@
+"""Graded labels as the judge, against a loop over the comparisons."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sortnet.judges import can_be_learned, judge_by_grades
+from sortnet.types import Queries, Sorting
+
+
+@given(st.integers(0, 999))
+def test_wrong_is_every_compared_pair_whose_higher_grade_did_not_win(seed):
+    rng = np.random.default_rng(seed)
+    grades = rng.integers(0, 3, 9)
+    i, j = rng.integers(0, 9, (2, 30)).astype(np.int32)
+    margin = rng.choice([-1.0, 0.0, 1.0], 30).astype(np.float32)
+    expected = []
+    for a, b, m in zip(i, j, margin, strict=True):
+        if grades[a] > grades[b] and m <= 0:
+            expected.append((a, b))
+        if grades[b] > grades[a] and m >= 0:
+            expected.append((b, a))
+    queries = Queries.from_arrays(np.zeros((9, 1)), grades)
+    wrong = judge_by_grades(queries, Sorting(np.arange(9), i, j, margin))
+    assert list(zip(wrong.winner, wrong.loser, strict=True)) == expected
+
+
+def test_something_can_be_learned_only_where_one_query_has_two_grades():
+    X = np.zeros((4, 1))
+    assert can_be_learned(Queries.from_arrays(X, [0, 1, 0, 0], qid=[0, 0, 1, 1]))
+    assert not can_be_learned(Queries.from_arrays(X, [0, 0, 1, 1], qid=[0, 0, 1, 1]))
+    assert not can_be_learned(Queries.from_arrays(X[:0], [], qid=[]))
