@@ -4,21 +4,67 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
-import torch
 
-from sortnet.comparators import CmpNN, Committee, DirectRanker, NeuralComparator
-from sortnet.comparators.base import hidden_sizes
-from sortnet.data.scaling import SCALINGS
 from sortnet.errors import ComparatorError, DataError, ModelError
-from sortnet.loop import Learner
 from sortnet.quality import Empty, Gain, Metric, parse_metric
-from sortnet.training import Training
 
+# Torch is imported in functions only: the command line shows the defaults without it.
+if TYPE_CHECKING:
+    import torch
+
+    from sortnet.comparators import NeuralComparator
+    from sortnet.loop import Learner
+
+OPTIMIZERS = ("adam", "sgd")
 COMPARATORS = ("cmpnn", "directranker")
 MEASURED = ("map", "ndcg@10", "p@10", "mrr")  # taken in every iteration, besides the RankQuality
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a comparator is trained on a set of pairs.
+
+    Attributes:
+        epochs: passes over the pairs.
+        batch_size: pairs a step.
+        lr: learning rate of the first epoch.
+        lr_decay: factor on the learning rate, every `lr_decay_epochs` epochs (a staircase).
+        lr_decay_epochs: epochs between two steps of the staircase.
+        optimizer: `adam`, or `sgd` with `momentum`.
+        weight_decay: L2 penalty, added to the gradient.
+        patience: stop after so many epochs without a better loss on the validation pairs.
+    """
+
+    epochs: int = 15
+    batch_size: int = 1024
+    lr: float = 0.005
+    lr_decay: float = 1.0
+    lr_decay_epochs: int = 1
+    optimizer: str = "adam"
+    momentum: float = 0.9
+    weight_decay: float = 0.01
+    patience: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, low in (("epochs", 1), ("batch_size", 1), ("lr_decay_epochs", 1)):
+            if getattr(self, name) < low:
+                raise ComparatorError(f"{name} must be {low} or more, got {getattr(self, name)}")
+        if not self.lr > 0 or not 0 < self.lr_decay <= 1:
+            raise ComparatorError(
+                f"lr must be above 0 and lr_decay in (0, 1], got {self.lr} and {self.lr_decay}"
+            )
+        if not self.weight_decay >= 0 or not 0 <= self.momentum < 1:
+            raise ComparatorError(
+                f"weight_decay must be 0 or more and momentum in [0, 1), "
+                f"got {self.weight_decay} and {self.momentum}"
+            )
+        if self.optimizer not in OPTIMIZERS:
+            raise ComparatorError(
+                f"unknown optimizer {self.optimizer!r}; known are {', '.join(OPTIMIZERS)}"
+            )
 
 
 @dataclass(frozen=True)
@@ -62,6 +108,9 @@ class Config:
     device: str = "auto"
 
     def __post_init__(self) -> None:
+        from sortnet.comparators.base import hidden_sizes
+        from sortnet.data.scaling import SCALINGS
+
         object.__setattr__(self, "hidden", hidden_sizes(self.hidden))
         known = {
             "comparator": COMPARATORS,
@@ -105,6 +154,8 @@ def config_fields() -> tuple[str, ...]:
 
 def make_comparator(config: Config, n_features: int) -> Callable[[int], Learner]:
     """What makes the comparator that the settings ask for, with random weights from a seed."""
+    from sortnet.comparators import CmpNN, Committee, DirectRanker
+
     device = resolve_device(config.device)
 
     def one(seed: int) -> NeuralComparator:
@@ -124,6 +175,8 @@ def make_comparator(config: Config, n_features: int) -> Callable[[int], Learner]
 
 def resolve_device(name: str) -> torch.device:
     """`auto` is the GPU where there is one."""
+    import torch
+
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     if name == "cuda" and not torch.cuda.is_available():

@@ -21,12 +21,13 @@ from typing import TypeAlias
 import numpy as np
 
 from sortnet.comparators import Committee, NeuralComparator
+from sortnet.config import Training
 from sortnet.errors import DataError
 from sortnet.judges import can_be_learned, judge_by_grades
 from sortnet.memory import MemoryPairs, union
 from sortnet.quality import Empty, Metric, evaluate
 from sortnet.sorting import sort
-from sortnet.training import Trained, Training, train_on_pairs
+from sortnet.training import Trained, train_on_pairs
 from sortnet.types import Judge, Pairs, PairSink, Progress, Queries, Sorting
 
 Learner: TypeAlias = NeuralComparator | Committee

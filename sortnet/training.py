@@ -11,56 +11,11 @@ import torch
 from torch import Tensor
 
 from sortnet.comparators import Committee, NeuralComparator
-from sortnet.errors import ComparatorError, DivergedError
+from sortnet.config import Training
+from sortnet.errors import DivergedError
 from sortnet.types import F32, Pairs, Progress
 
-OPTIMIZERS = ("adam", "sgd")
-
 _EVALUATED = 1 << 16  # pairs whose loss is taken at a time, which bounds memory
-
-
-@dataclass(frozen=True)
-class Training:
-    """How a comparator is trained on a set of pairs.
-
-    Attributes:
-        epochs: passes over the pairs.
-        batch_size: pairs a step.
-        lr: learning rate of the first epoch.
-        lr_decay: factor on the learning rate, every `lr_decay_epochs` epochs (a staircase).
-        lr_decay_epochs: epochs between two steps of the staircase.
-        optimizer: `adam`, or `sgd` with `momentum`.
-        weight_decay: L2 penalty, added to the gradient.
-        patience: stop after so many epochs without a better loss on the validation pairs.
-    """
-
-    epochs: int = 15
-    batch_size: int = 1024
-    lr: float = 0.005
-    lr_decay: float = 1.0
-    lr_decay_epochs: int = 1
-    optimizer: str = "adam"
-    momentum: float = 0.9
-    weight_decay: float = 0.01
-    patience: int | None = None
-
-    def __post_init__(self) -> None:
-        for name, low in (("epochs", 1), ("batch_size", 1), ("lr_decay_epochs", 1)):
-            if getattr(self, name) < low:
-                raise ComparatorError(f"{name} must be {low} or more, got {getattr(self, name)}")
-        if not self.lr > 0 or not 0 < self.lr_decay <= 1:
-            raise ComparatorError(
-                f"lr must be above 0 and lr_decay in (0, 1], got {self.lr} and {self.lr_decay}"
-            )
-        if not self.weight_decay >= 0 or not 0 <= self.momentum < 1:
-            raise ComparatorError(
-                f"weight_decay must be 0 or more and momentum in [0, 1), "
-                f"got {self.weight_decay} and {self.momentum}"
-            )
-        if self.optimizer not in OPTIMIZERS:
-            raise ComparatorError(
-                f"unknown optimizer {self.optimizer!r}; known are {', '.join(OPTIMIZERS)}"
-            )
 
 
 @dataclass(frozen=True)
