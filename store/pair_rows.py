@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import chain
-
 import numpy as np
-from sqlalchemy import ColumnElement, Connection, func, select
+from sqlalchemy import ColumnElement, Connection, Text, cast, func, select
 
 from sortnet.memory import pairs_of_keys
 from sortnet.types import I64, Pairs, Split
@@ -14,6 +12,7 @@ from store.models import PairRow
 # Of SQLite's 32,766 variables a statement; longer statements were no faster.
 ROWS_A_STATEMENT = 2000
 ROWS_A_CHUNK = 100_000
+DOCS_A_CHUNK = 10_000
 
 INSERT = (
     "INSERT INTO pairs (run, split, query, winner, loser, first_iteration, last_iteration, times) "
@@ -32,7 +31,7 @@ def add_pairs(
     """Add sorted keys and their queries' numbers; the pairs first seen in this iteration.
 
     Cost: one statement for 2,000 pairs (SQLite) or 100,000 (PostgreSQL), then one look at each
-    pair of the split to count: RETURNING, which would spare it, costs eight times as much a row.
+    pair of the split to count: RETURNING, which would spare it, takes 0.5 us a row against 0.07.
     """
     pairs = pairs_of_keys(keys)
     columns = np.stack([query, pairs.winner, pairs.loser])
@@ -47,17 +46,27 @@ def add_pairs(
 
 
 def read_pairs(connection: Connection, run: int, split: Split, *only: ColumnElement[bool]) -> Pairs:
-    """A run's pairs in order of (winner, loser); `only` are further conditions."""
-    columns = select(PairRow.winner, PairRow.loser)
-    query = columns.where(PairRow.run == run, PairRow.split == split, *only)
-    query = query.order_by(PairRow.winner, PairRow.loser)
-    result = connection.execution_options(yield_per=ROWS_A_CHUNK).execute(query)
-    chunks = [
-        np.fromiter(chain.from_iterable(rows), np.int64, 2 * len(rows)).reshape(-1, 2)
-        for rows in result.partitions()
-    ]
-    both = np.concatenate(chunks) if chunks else np.empty((0, 2), np.int64)
-    return Pairs(both[:, 0].copy(), both[:, 1].copy())
+    """A run's pairs in order of (winner, loser); `only` are further conditions.
+
+    Cost: one statement for 10,000 documents. Numbers come joined in one text, which numpy reads
+    in a fifth of the time that a driver takes to make a row of each.
+    """
+    of_split = (PairRow.run == run, PairRow.split == split)
+    ends = select(func.min(PairRow.winner), func.max(PairRow.winner)).where(*of_split)
+    first, last = connection.execute(ends).one()
+    if first is None:
+        return Pairs.empty()
+    key = PairRow.winner * 2**32 + PairRow.loser  # as `pair_keys` makes it
+    joined = select(func.aggregate_strings(cast(key, Text), ",")).where(*of_split, *only)
+    texts = (
+        connection.execute(
+            joined.where(PairRow.winner >= start, PairRow.winner < start + DOCS_A_CHUNK)
+        ).scalar()
+        for start in range(first, last + 1, DOCS_A_CHUNK)
+    )
+    # Nothing says in which order a database joins; `sort` finds them sorted.
+    chunks = [np.sort(np.fromstring(text, np.int64, sep=",")) for text in texts if text]
+    return pairs_of_keys(np.concatenate([np.empty(0, np.int64), *chunks]))
 
 
 def _insert_sqlite(connection: Connection, shared: tuple[int, str, int], columns: I64) -> None:

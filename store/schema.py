@@ -30,8 +30,7 @@ def upgrade(connection: Connection, *, name: str, to: str = "head") -> None:
 
     if connection.dialect.name == "postgresql":
         connection.execute(text(f"SELECT pg_advisory_xact_lock({LOCK})"))
-    config = _config(connection)
-    scripts = ScriptDirectory.from_config(config)
+    scripts = ScriptDirectory(str(MIGRATIONS))
     found = revision(connection)
     if found == scripts.get_current_head():
         return
@@ -42,7 +41,14 @@ def upgrade(connection: Connection, *, name: str, to: str = "head") -> None:
             f"{name} is of a newer schema ({found}) than this SortNet knows "
             f"({scripts.get_current_head()}); upgrade SortNet"
         )
-    command.upgrade(config, to)
+    command.upgrade(_config(connection), to)
+
+
+def is_current(connection: Connection) -> bool:
+    """Whether there is nothing to upgrade."""
+    from alembic.script import ScriptDirectory
+
+    return revision(connection) == ScriptDirectory(str(MIGRATIONS)).get_current_head()
 
 
 def revision(connection: Connection) -> str | None:

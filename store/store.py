@@ -45,8 +45,12 @@ class Store:
     def __init__(self, url: str | Path | None = None) -> None:
         self.database = Database(url)
         try:
-            with self.database.transaction(write=True) as connection:
-                schema.upgrade(connection, name=self.database.name)
+            # Looking first: to write is to wait for whoever is writing.
+            with self.database.transaction() as connection:
+                current = schema.is_current(connection)
+            if not current:
+                with self.database.transaction(write=True) as connection:
+                    schema.upgrade(connection, name=self.database.name)
         except BaseException:
             self.close()
             raise

@@ -323,3 +323,29 @@ def test_importing_the_store_imports_neither_torch_nor_pandas() -> None:
     code = "import sys, store; print(sorted({'torch', 'numba', 'pandas'} & set(sys.modules)))"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
+
+
+def test_a_store_is_opened_and_read_while_another_process_writes(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("store.engine.BUSY_SECONDS", 0)
+    with open_store(url) as writer:
+        run = start(writer)
+        run.add("train", 0, pairs((0, 1)))
+        with writer.database.transaction(write=True) as connection:
+            connection.execute(text("UPDATE pairs SET times = 9"))
+            with open_store(url) as reader:
+                assert reader.run(run.id).pairs_frame()["times"].tolist() == [1]
+
+
+def test_waiting_too_long_for_another_writer_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("store.engine.BUSY_SECONDS", 0)
+    with open_store(tmp_path / "s.db") as one, open_store(tmp_path / "s.db") as other:
+        run = start(one)
+        with (
+            other.database.transaction(write=True),
+            pytest.raises(StoreError, match="database is locked"),
+        ):
+            run.add("train", 0, pairs((0, 1)))

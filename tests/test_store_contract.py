@@ -155,6 +155,7 @@ def test_many_chunks_of_pairs_come_back_in_order(
     new_sink: New, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("store.pair_rows.ROWS_A_CHUNK", 997)
+    monkeypatch.setattr("store.pair_rows.DOCS_A_CHUNK", 97)
     sink = new_sink(queries((700,)))
     rng = np.random.default_rng(0)
     winner = rng.integers(0, 700, 30_000)
