@@ -49,7 +49,8 @@ def pairs_of_keys(keys: I64) -> Pairs:
 
 def union(some: Pairs, others: Pairs) -> Pairs:
     """The pairs of both, each once, ordered by (winner, loser)."""
-    return pairs_of_keys(np.union1d(pair_keys(some), pair_keys(others)))
+    winner = np.concatenate([some.winner, others.winner])
+    return pairs_of_keys(pair_keys(Pairs(winner, np.concatenate([some.loser, others.loser]))))
 
 
 class MemoryPairs:

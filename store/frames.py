@@ -40,10 +40,10 @@ ITERATION_COLUMNS = {
     **dict.fromkeys(["new_train", "new_vali", "tp", "vp"], "Int64"),
     "quality": "float64",
     "best": "boolean",
-    "epochs": "Int64",
-    "kept_epoch": "Int64",
-    "seconds_sort": "float64",
-    "seconds_train": "float64",
+    **dict.fromkeys(
+        ["epochs", "kept_epoch", "train_loss", "vali_loss", "seconds_sort", "seconds_train"],
+        "float64",
+    ),
 }
 PAIR_NUMBERS = ("first_iteration", "last_iteration", "times")
 

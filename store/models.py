@@ -68,8 +68,10 @@ class IterationRow(Base):
     quality: Mapped[float | None]
     best: Mapped[bool | None]
     measures: Mapped[dict[str, Any] | None]
-    epochs: Mapped[int | None]
-    kept_epoch: Mapped[int | None]
+    epochs: Mapped[float | None]
+    kept_epoch: Mapped[float | None]
+    train_loss: Mapped[float | None]
+    vali_loss: Mapped[float | None]
     seconds_sort: Mapped[float | None]
     seconds_train: Mapped[float | None]
 

@@ -14,7 +14,7 @@ from sortnet.errors import StoreError
 from sortnet.memory import pair_keys, pairs_of_keys
 from sortnet.types import I64, SPLITS, Pairs, Split
 from store import frames
-from store.engine import Database
+from store.engine import Database, plain
 from store.models import IterationRow, PairRow, QueryRow, RunRow
 from store.pair_rows import add_pairs, read_pairs
 
@@ -84,7 +84,8 @@ class Run:
         """Keep an iteration's figures; recording it again replaces those given.
 
         Args:
-            iteration: `iteration` and any of the other columns of `IterationRow`.
+            iteration: `iteration` and any of the other columns of `IterationRow`, as
+                `vars` of the loop's `Iteration` gives them; NaN is kept as missing.
 
         Raises:
             StoreError: on a name that is no column, or a database's fault.
@@ -94,7 +95,7 @@ class Run:
             fault = f"no column {unknown[0]!r}" if unknown else "'iteration' is missing"
             raise StoreError(f"record of an iteration: {fault}; columns: {', '.join(MEASURED)}")
         dialect = sqlite if self._database.dialect == "sqlite" else postgresql
-        given = {key: _scalar(value) for key, value in iteration.items()}
+        given = plain(iteration)
         insert = dialect.insert(IterationRow).values(run=self.number, created=utc_now(), **given)
         upsert = insert.on_conflict_do_update(index_elements=["run", "iteration"], set_=given)
         with self._database.transaction(write=True) as connection:
@@ -189,11 +190,6 @@ def _pair_rows(run: int, split: Split) -> Any:
     query = select(*(getattr(PairRow, name) for name in names))
     query = query.where(PairRow.run == run, PairRow.split == split)
     return query.order_by(PairRow.winner, PairRow.loser)
-
-
-def _scalar(value: object) -> object:
-    """A Python number of a numpy one, which no driver takes."""
-    return value.item() if isinstance(value, np.generic) else value
 
 
 def utc_now() -> datetime:

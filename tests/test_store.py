@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import pytest
 from sqlalchemy import Engine, event, text
 
 from sortnet.errors import StoreError
+from sortnet.loop import Iteration
 from sortnet.types import Pairs, Queries
 from store import Run, Store, open_store
 
@@ -101,6 +103,21 @@ def test_an_unknown_run_is_refused_and_the_known_ones_named(tmp_path: Path) -> N
         digit = next(d for d in "0123456789abcdef" if sum(i[0] == d for i in ids) > 1)
         with pytest.raises(StoreError, match=f"runs begin with '{digit}'"):
             store.run(digit)
+
+
+def test_every_figure_of_the_loop_has_its_column(url: str) -> None:
+    figures: dict[str, Any] = {
+        field.name: k for k, field in enumerate(dataclasses.fields(Iteration))
+    }
+    figures.update(measures={"train": {"map": 0.5}}, best=False, train_loss=float("nan"))
+    with open_store(url) as store:
+        run = start(store)
+        run.record(vars(Iteration(**figures)))
+        (kept,) = run.iterations_frame().to_dict("records")
+    assert kept.pop("train_map") == figures.pop("measures")["train"]["map"]
+    assert np.isnan(kept.pop("train_loss")) and np.isnan(figures.pop("train_loss"))
+    del kept["created"]
+    assert kept == figures
 
 
 def test_recording_an_iteration_again_replaces_what_is_given(url: str) -> None:

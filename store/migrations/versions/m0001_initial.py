@@ -47,8 +47,10 @@ def upgrade() -> None:
         sa.Column("quality", sa.Double),
         sa.Column("best", sa.Boolean),
         sa.Column("measures", sa.JSON),
-        sa.Column("epochs", sa.Integer),
-        sa.Column("kept_epoch", sa.Integer),
+        sa.Column("epochs", sa.Double),
+        sa.Column("kept_epoch", sa.Double),
+        sa.Column("train_loss", sa.Double),
+        sa.Column("vali_loss", sa.Double),
         sa.Column("seconds_sort", sa.Double),
         sa.Column("seconds_train", sa.Double),
     )
