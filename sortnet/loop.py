@@ -176,7 +176,7 @@ def learn_to_sort(
             seed_i = _iteration_seed(seed, i + 1)
             following = copy.deepcopy(state.comparator) if warm_start else make(seed_i)
             trained = train_on_pairs(
-                following, train.features, TP, vali.features, VP, training,
+                following, train, TP, vali, VP, training,
                 seed=seed_i, progress=_within(progress, i),
             )  # fmt: skip
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sized
+from collections.abc import Iterator, Sized
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +13,7 @@ from torch import Tensor
 from sortnet.comparators import Committee, NeuralComparator
 from sortnet.config import Training
 from sortnet.errors import DivergedError
-from sortnet.types import F32, Pairs, Progress
+from sortnet.types import F32, I64, Pairs, Progress, Queries
 
 _EVALUATED = 1 << 16  # pairs whose loss is taken at a time, which bounds memory
 
@@ -33,9 +33,9 @@ class Trained:
 
 def train_on_pairs(
     comparator: NeuralComparator | Committee,
-    train: F32,
+    train: Queries,
     tp: Pairs,
-    vali: F32,
+    vali: Queries,
     vp: Pairs,
     how: Training,
     *,
@@ -44,12 +44,14 @@ def train_on_pairs(
 ) -> Trained:
     """Minimise the comparator's loss over TP, in place; the epoch with the least on VP is kept.
 
+    A mini-batch is all pairs of some queries, about `batch_size` of them.
+
     Args:
         comparator: trained from the weights it has; a committee member by member, each with
             mini-batches of its own.
-        train: (n_docs, n_features) scaled features that TP's document numbers speak of.
+        train: scaled queries whose document numbers TP speaks of.
         tp: training pairs.
-        vali: (m_docs, n_features) scaled features of VP's documents.
+        vali: scaled queries of VP.
         vp: validation pairs; with none of them the last epoch is kept.
         how: settings.
         seed: of the mini-batches and of dropout.
@@ -58,29 +60,19 @@ def train_on_pairs(
     Raises:
         DivergedError: if the loss is no longer a number.
 
-    Cost: a mini-batch embeds its documents, then compares embeddings; no table of pairs is built.
+    Cost: an epoch embeds every document that occurs in a pair once, then compares embeddings; a
+    table of pairs and features is never built.
     """
-    if isinstance(comparator, Committee):
-        seeds = np.random.SeedSequence(seed).generate_state(len(comparator.members))
-        each = [
-            train_on_pairs(
-                member,
-                train,
-                tp,
-                vali,
-                vp,
-                how,
-                seed=int(s),
-                progress=_numbered(progress, k, seeds),
-            )
-            for k, (member, s) in enumerate(zip(comparator.members, seeds, strict=True), 1)
-        ]
-        columns = zip(
-            *((t.epochs, t.kept_epoch, t.train_loss, t.vali_loss) for t in each), strict=True
-        )
-        return Trained(*(float(np.mean(column)) for column in columns))
-    ours, theirs = _Indexed.of(train, tp, comparator), _Indexed.of(vali, vp, comparator)
-    return _train(comparator, ours, theirs, how, seed, progress)
+    ours, theirs = _Grouped.of(train, tp), _Grouped.of(vali, vp)
+    if not isinstance(comparator, Committee):
+        return _train(comparator, ours, theirs, how, seed, progress)
+    seeds = np.random.SeedSequence(seed).generate_state(len(comparator.members))
+    each = [
+        _train(member, ours, theirs, how, int(s), _numbered(progress, k, seeds))
+        for k, (member, s) in enumerate(zip(comparator.members, seeds, strict=True), 1)
+    ]
+    columns = zip(*((t.epochs, t.kept_epoch, t.train_loss, t.vali_loss) for t in each), strict=True)
+    return Trained(*(float(np.mean(column)) for column in columns))
 
 
 def _numbered(progress: Progress, k: int, members: Sized) -> Progress:
@@ -88,38 +80,73 @@ def _numbered(progress: Progress, k: int, members: Sized) -> Progress:
 
 
 @dataclass(frozen=True)
-class _Indexed:
-    """The documents that occur in pairs, and the pairs as indexes into them."""
+class _Grouped:
+    """Pairs by query, and the documents that occur in them."""
 
-    x: Tensor  # (n, d)
-    winner: Tensor  # (m,)
-    loser: Tensor  # (m,)
+    features: F32  # (n_docs, d), of all documents
+    docs: I64  # (n,) those that occur in pairs, ascending and so by query
+    doc_offsets: I64  # (n_groups + 1,) of a query's part of `docs`
+    winner: I64  # (m,) indexes into `docs`, by query
+    loser: I64
+    offsets: I64  # (n_groups + 1,) of a query's part of the pairs
 
     @classmethod
-    def of(cls, features: F32, pairs: Pairs, comparator: NeuralComparator) -> _Indexed:
-        used = np.zeros(len(features), np.bool_)
+    def of(cls, queries: Queries, pairs: Pairs) -> _Grouped:
+        used = np.zeros(queries.n_docs, np.bool_)
         used[pairs.winner] = used[pairs.loser] = True
         number = np.cumsum(used) - 1
-        device = comparator.device
+        order = np.argsort(pairs.winner, kind="stable")  # documents are numbered by query
+        winner, loser = pairs.winner[order], pairs.loser[order]
+        query = np.searchsorted(queries.offsets, winner, side="right") - 1
+        present, first = np.unique(query, return_index=True)
+        docs = np.flatnonzero(used)
         return cls(
-            torch.from_numpy(features[used]).to(device),
-            torch.from_numpy(number[pairs.winner]).to(device),
-            torch.from_numpy(number[pairs.loser]).to(device),
+            queries.features,
+            docs,
+            np.append(np.searchsorted(docs, queries.offsets[present]), len(docs)),
+            number[winner],
+            number[loser],
+            np.append(first, len(winner)),
         )
 
     def __len__(self) -> int:
         return len(self.winner)
 
+    def batch(self, groups: I64, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+        """Features of the groups' documents (k, d), and their pairs as indexes into these."""
+        docs, doc_starts, _ = _ranges(self.doc_offsets, groups)
+        pairs, _, sizes = _ranges(self.offsets, groups)
+        shift = np.repeat(doc_starts - self.doc_offsets[groups], sizes)
+        arrays = (
+            self.features[self.docs[docs]],
+            self.winner[pairs] + shift,
+            self.loser[pairs] + shift,
+        )
+        x, winner, loser = (torch.from_numpy(array).to(device) for array in arrays)
+        return x, winner, loser
+
+    def batches(self, batch_size: int, rng: np.random.Generator | None) -> Iterator[I64]:
+        """Groups of about `batch_size` pairs; in random order, given a generator."""
+        groups = np.arange(len(self.offsets) - 1)
+        if rng is not None:
+            rng.shuffle(groups)
+        before = np.cumsum(np.diff(self.offsets)[groups])
+        cuts = np.flatnonzero(np.diff((before - 1) // batch_size)) + 1
+        yield from np.split(groups, cuts) if len(groups) else ()
+
+
+def _ranges(offsets: I64, groups: I64) -> tuple[I64, I64, I64]:
+    """The indexes that the groups own, one group after the other; where each starts; its size."""
+    sizes = offsets[groups + 1] - offsets[groups]
+    starts = np.cumsum(sizes) - sizes
+    indexes = np.arange(sizes.sum()) + np.repeat(offsets[groups] - starts, sizes)
+    return indexes, starts, sizes
+
 
 def _train(
-    net: NeuralComparator,
-    tp: _Indexed,
-    vp: _Indexed,
-    how: Training,
-    seed: int,
-    progress: Progress,
+    net: NeuralComparator, tp: _Grouped, vp: _Grouped, how: Training, seed: int, progress: Progress
 ) -> Trained:
-    generator = torch.Generator().manual_seed(seed)
+    rng = np.random.default_rng(seed)
     net.generator.manual_seed(seed)
     optimizer = _optimizer(net, how)
     stairs = torch.optim.lr_scheduler.StepLR(optimizer, how.lr_decay_epochs, how.lr_decay)
@@ -127,7 +154,7 @@ def _train(
     train_loss, least, kept = np.nan, np.inf, net.state_dict()
     for epoch in range(1, how.epochs + 1):
         progress(f"training, epoch {epoch}/{how.epochs}")
-        train_loss = _epoch(net, tp, optimizer, how.batch_size, generator)
+        train_loss = _epoch(net, tp, optimizer, how.batch_size, rng)
         if not np.isfinite(train_loss):
             raise DivergedError(
                 f"the loss is {train_loss} in epoch {epoch}: try a lr lower than {how.lr:g}, "
@@ -153,19 +180,18 @@ def _optimizer(net: NeuralComparator, how: Training) -> torch.optim.Optimizer:
 
 def _epoch(
     net: NeuralComparator,
-    pairs: _Indexed,
+    pairs: _Grouped,
     optimizer: torch.optim.Optimizer,
     batch_size: int,
-    generator: torch.Generator,
+    rng: np.random.Generator,
 ) -> float:
-    """One pass over the pairs in random order; the mean loss on the way."""
+    """One pass over the pairs, queries in random order; the mean loss on the way."""
     net.train()
     total = torch.zeros((), device=net.device)
-    shuffled = torch.randperm(len(pairs), generator=generator).to(net.device)
-    for batch in torch.split(shuffled, batch_size):
-        documents = torch.cat((pairs.winner[batch], pairs.loser[batch]))
-        embedded = net.embed(pairs.x[documents])
-        losses = net.loss(embedded[: len(batch)], embedded[len(batch) :])
+    for groups in pairs.batches(batch_size, rng):
+        x, winner, loser = pairs.batch(groups, net.device)
+        embedded = net.embed(x)
+        losses = net.loss(embedded[winner], embedded[loser])
         optimizer.zero_grad()
         losses.mean().backward()  # type: ignore[no-untyped-call]
         optimizer.step()
@@ -174,12 +200,12 @@ def _epoch(
 
 
 @torch.no_grad()
-def _mean_loss(net: NeuralComparator, pairs: _Indexed) -> float:
-    """The mean loss without dropout; every document is embedded once."""
+def _mean_loss(net: NeuralComparator, pairs: _Grouped) -> float:
+    """The mean loss without dropout."""
     net.eval()
-    embedded = net.embed(pairs.x)
-    total = torch.zeros((), dtype=torch.float64, device=net.device)
-    for some in torch.split(torch.arange(len(pairs), device=net.device), _EVALUATED):
-        losses = net.loss(embedded[pairs.winner[some]], embedded[pairs.loser[some]])
-        total += losses.double().sum()
-    return float(total) / max(len(pairs), 1)
+    total = 0.0
+    for groups in pairs.batches(_EVALUATED, None):
+        x, winner, loser = pairs.batch(groups, net.device)
+        embedded = net.embed(x)
+        total += float(net.loss(embedded[winner], embedded[loser]).double().sum())
+    return total / max(len(pairs), 1)

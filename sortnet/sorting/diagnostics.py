@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from sortnet.sorting.second import quicksort
-from sortnet.sorting.sort import _refuse_nan, arrangement
+from sortnet.sorting.sort import refuse_nan, arrangement
 from sortnet.sorting.sort import sort as merge_sort
 from sortnet.types import I64, Comparator, Queries, Sorting
 
@@ -94,7 +94,7 @@ def cyclic_triples(
     for side in range(3):
         i, j = local[:, side], local[:, (side + 1) % 3]
         margin = comparator.prefer(prepared, i, j)
-        _refuse_nan(margin, queries, documents[i])
+        refuse_nan(margin, queries, documents[i])
         signs.append(np.sign(margin))
     turn = np.where((signs[0] == signs[1]) & (signs[1] == signs[2]), signs[0], 0)
     cyclic = np.flatnonzero(turn)

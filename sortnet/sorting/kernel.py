@@ -110,6 +110,19 @@ def merge_sort(
 
 
 @njit(parallel=True, cache=True, nogil=True)
+def project(X: F32, direction: F64, out: F32) -> None:
+    """The product of every row with one direction, the same wherever the row stands.
+
+    A BLAS sums a row's products in another order at the edge of a block.
+    """
+    for row in prange(X.shape[0]):
+        total = 0.0
+        for column in range(X.shape[1]):
+            total += X[row, column] * direction[column]
+        out[row] = total
+
+
+@njit(parallel=True, cache=True, nogil=True)
 def pack(
     room: I64, used: I64, shift: int, i: I32, j: I32, margin: F32, to_i: I32, to_j: I32, to_m: F32
 ) -> None:

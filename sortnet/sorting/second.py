@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sortnet.errors import ComparatorError
-from sortnet.sorting.sort import _refuse_nan
+from sortnet.sorting.sort import refuse_nan
 from sortnet.types import F32, I32, I64, Bool, Comparator, Queries, Sorting
 
 
@@ -46,7 +46,7 @@ def quicksort(comparator: Comparator, queries: Queries, *, start: I64 | None = N
         at, part = _members(begin, end, middle)
         i, j = order[at].astype(np.int32), order[middle].astype(np.int32)[part]
         margin = comparator.prefer(prepared, i, j)
-        _refuse_nan(margin, queries, i.astype(np.int64))
+        refuse_nan(margin, queries, i.astype(np.int64))
         batches.append((i, j, margin))
         first = (margin > 0) | ((margin == 0) & (at < middle[part]))
         pivots = _partition(order, at, part, first, begin, middle)

@@ -9,7 +9,7 @@ import numpy as np
 from sortnet.comparators.cmpnn import CmpNN
 from sortnet.comparators.committee import as_one_cmpnn
 from sortnet.errors import ComparatorError
-from sortnet.sorting.kernel import exponentials, merge_sort, pack
+from sortnet.sorting.kernel import exponentials, merge_sort, pack, project
 from sortnet.sorting.levels import merge_sort_levels
 from sortnet.types import F32, F64, I32, I64, Comparator, Queries, Sorting
 
@@ -70,7 +70,8 @@ def arrangement(queries: Queries) -> I64:
     same features tie, and those no comparator can tell apart.
     """
     direction = np.random.default_rng(0).standard_normal(queries.n_features)
-    key = queries.features @ direction.astype(np.float32)
+    key = np.empty(queries.n_docs, np.float32)
+    project(queries.features, direction, key)
     # As integers the bits of floats keep their order (but for the sign), and one argsort of
     # whole numbers is several times faster than a lexsort of two keys.
     bits = key.view(np.int32)
@@ -107,7 +108,7 @@ def _sort_chunk(
         prepared = comparator.prepare(X)
         local, i, j, margin = merge_sort_levels(comparator, prepared, local, offsets)
         i, j = i + np.int32(begin), j + np.int32(begin)
-    _refuse_nan(margin, queries, i)
+    refuse_nan(margin, queries, i)
     return local + begin, i, j, margin
 
 
@@ -133,7 +134,8 @@ def most_comparisons(n: I64) -> I64:
     return most
 
 
-def _refuse_nan(margin: F32, queries: Queries, i: I32 | I64) -> None:
+def refuse_nan(margin: F32, queries: Queries, i: I32 | I64) -> None:
+    """Refuse margins that are not numbers, naming the first one's query and row."""
     bad = np.isnan(margin)
     if bad.any():
         doc = int(i[np.argmax(bad)])
