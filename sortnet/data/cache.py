@@ -1,0 +1,108 @@
+"""Parsed files kept as memory-mapped arrays, so that the second read is nearly free.
+
+    folder/<name>-<hash of path and options>/<hash of the file's state>/{meta.json, *.npy}
+
+A file that changed has another state and so another folder; a folder appears whole, by one rename.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sortnet.data.files import reading, sample_hash
+from sortnet.types import Queries
+
+FORMAT = 1
+_ARRAYS = ("features", "grades", "offsets", "qids", "rows", "docids")
+_ABANDONED_AFTER = 24 * 3600.0
+
+
+def default_cache_dir() -> Path:
+    """Where a user's caches belong: `$XDG_CACHE_HOME/sortnet`, by default `~/.cache/sortnet`."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / "sortnet"
+
+
+def cached(
+    path: Path, folder: Path, options: dict[str, Any], parse: Callable[[], Queries]
+) -> Queries:
+    """The Queries of a file from the cache, or parsed and put there.
+
+    The file's state is its size, its time of change and a hash of pieces of its content; options
+    tell apart what is parsed differently. A cache that cannot be written is done without.
+
+    Raises:
+        DataError: where the file cannot be read or parsed.
+    """
+    with reading(path):
+        stat = path.stat()
+        state = _hash([FORMAT, stat.st_size, stat.st_mtime_ns, sample_hash(path)])
+    home = folder / f"{path.name}-{_hash([os.fspath(path.resolve()), options])}"
+    kept = _load(home / state, str(path))
+    if kept is not None:
+        return kept
+    queries = parse()
+    with suppress(OSError):
+        _save(queries, home, state)
+    return queries
+
+
+def _hash(what: list[Any]) -> str:
+    return hashlib.blake2b(json.dumps(what, sort_keys=True).encode(), digest_size=8).hexdigest()
+
+
+def _load(folder: Path, source: str) -> Queries | None:
+    """The arrays of a folder; None where they are missing, cut short or not what was written."""
+    try:
+        meta = json.loads((folder / "meta.json").read_text())
+        arrays: dict[str, Any] = dict.fromkeys(_ARRAYS)
+        for name, sample in meta["arrays"].items():
+            file = folder / f"{name}.npy"
+            if sample_hash(file) != sample:
+                return None
+            # Copy on write: nobody can damage the cache, and torch asks for a writable array.
+            arrays[name] = np.load(file, mmap_mode="c", allow_pickle=False).view(np.ndarray)
+        names = meta["feature_names"]
+    except (OSError, ValueError, KeyError, AttributeError, TypeError):
+        return None
+    return Queries(**arrays, feature_names=names and tuple(names), source=source)
+
+
+def _save(queries: Queries, home: Path, state: str) -> None:
+    """Write a folder beside its place, move it there, and take older states away."""
+    home.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=".writing-", dir=home))
+    try:
+        samples = {}
+        for name in _ARRAYS:
+            if getattr(queries, name) is not None:
+                np.save(temporary / f"{name}.npy", getattr(queries, name), allow_pickle=False)
+                samples[name] = sample_hash(temporary / f"{name}.npy")
+        meta = {"arrays": samples, "feature_names": queries.feature_names}
+        (temporary / "meta.json").write_text(json.dumps(meta))
+        shutil.rmtree(home / state, ignore_errors=True)  # only a damaged one can be there
+        temporary.rename(home / state)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    _clean(home, state)
+
+
+def _clean(home: Path, state: str) -> None:
+    """Take away older states, and what a killed writer has left."""
+    for other in home.iterdir():
+        writing = other.name.startswith(".writing-")
+        with suppress(OSError):
+            abandoned = time.time() - other.stat().st_mtime > _ABANDONED_AFTER
+            if other.name != state and (abandoned or not writing):
+                shutil.rmtree(other, ignore_errors=True)

@@ -1,0 +1,296 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
+"""The compiled part of the LETOR reader: bytes of whole lines into rows of a table.
+
+It knows what a good line looks like and no more: a value it is not sure of is handed back as *odd*
+and read by Python, a line that is no LETOR line is handed back with a fault's number, and both are
+put into words in `letor_faults`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from sortnet.types import F32, I32, I64
+
+U8 = NDArray[np.uint8]
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+# Faults, by number; 0 is none.
+NO_QID, NOT_A_PAIR, INDEX_ZERO, INDEX_TWICE, INDEX_BEYOND = 1, 2, 3, 4, 5
+
+# The columns of `fields`, one row a line; NEW_QID is 0 where the qid is that of the line before.
+QID, QID_END, NEW_QID, DOCID, DOCID_END, FEATURES, N_FIELDS = range(7)
+
+# Once there are this many odd values the kernel stops before the next line.
+ODD_ENOUGH = 1 << 14
+
+# Powers of ten up to 22 are exact in float64, so one division or product of a whole number below
+# 2^53 by them is correctly rounded (Clinger, "How to read floating point numbers accurately",
+# PLDI 1990).
+_POWERS = np.array([float(f"1e{k}") for k in range(61)])
+_EXACT = 1 << 53
+# More than the relative error of three roundings and of digits dropped after the 18th.
+_ERROR = 2.0**-49
+_LARGEST = 3.4028234e38
+
+
+def _compiled(function: _F) -> _F:
+    """Compile once a machine where anything can be written there, once a process where not."""
+    try:
+        return cast(_F, njit(cache=True, nogil=True)(function))
+    except RuntimeError:  # numba found no folder that it may write to
+        return cast(_F, njit(nogil=True)(function))
+
+
+@_compiled
+def _ends_token(c):
+    return c == 32 or 9 <= c <= 13 or c == 35  # white space or '#'
+
+
+@_compiled
+def _token_end(buf, p):
+    while not _ends_token(buf[p]):
+        p += 1
+    return p
+
+
+@_compiled
+def _skip_blanks(buf, p):
+    while buf[p] != 10 and (buf[p] == 32 or 9 <= buf[p] <= 13):
+        p += 1
+    return p
+
+
+@_compiled
+def _is_missing(buf, p, end):
+    """Is it NULL or nan, in capitals or not?"""
+    if end - p == 4:
+        letters = (buf[p] | 32, buf[p + 1] | 32, buf[p + 2] | 32, buf[p + 3] | 32)
+        return letters == (110, 117, 108, 108)
+    return end - p == 3 and (buf[p] | 32, buf[p + 1] | 32, buf[p + 2] | 32) == (110, 97, 110)
+
+
+@_compiled
+def _scaled(mantissa, exponent):
+    if exponent < 0:
+        return mantissa / _POWERS[-exponent]
+    return mantissa * _POWERS[exponent]
+
+
+@_compiled
+def _number(buf, p):
+    """(value, end, sure): sure if its float32 is that of the correctly rounded float64."""
+    negative = buf[p] == 45
+    if negative or buf[p] == 43:
+        p += 1
+    mantissa, exponent, digits = np.int64(0), np.int64(0), 0
+    point = dropped = False
+    while True:
+        c = np.int64(buf[p])
+        if 48 <= c <= 57:
+            digits += 1
+            if mantissa < 10**17:
+                mantissa = mantissa * 10 + (c - 48)
+                exponent -= point
+            else:
+                dropped = True
+                exponent += not point
+        elif c == 46 and not point:
+            point = True
+        else:
+            break
+        p += 1
+    if digits == 0:
+        return 0.0, p, False
+    if buf[p] == 101 or buf[p] == 69:
+        p += 1
+        down = buf[p] == 45
+        if down or buf[p] == 43:
+            p += 1
+        start, power = p, np.int64(0)
+        while 48 <= buf[p] <= 57:
+            if power < 10_000:
+                power = power * 10 + (np.int64(buf[p]) - 48)
+            p += 1
+        if p == start:
+            return 0.0, p, False
+        exponent += -power if down else power
+    if not _ends_token(buf[p]):
+        return 0.0, p, False
+    if mantissa == 0:
+        return (-0.0 if negative else 0.0), p, True
+    if exponent < -60 or exponent > 60:
+        return 0.0, p, False
+    value = _scaled(np.float64(mantissa), exponent)
+    sure = value < _LARGEST
+    if dropped or mantissa >= _EXACT or exponent < -22 or exponent > 22:
+        # The float64 may be off by a few units, which matters to the float32 only near a tie.
+        low, high = np.float32(value * (1 - _ERROR)), np.float32(value * (1 + _ERROR))
+        sure = sure and low == high
+    return (-value if negative else value), p, sure
+
+
+@_compiled
+def _index(buf, p):
+    """(index, place of the colon); -1 for what is no index."""
+    start, index = p, np.int64(0)
+    while 48 <= buf[p] <= 57:
+        if index < 1 << 40:
+            index = index * 10 + (np.int64(buf[p]) - 48)
+        p += 1
+    return (index if p > start and buf[p] == 58 else -1), p
+
+
+@_compiled
+def _same(buf, a, b, length):
+    for k in range(length):  # noqa: SIM110 - the kernel is no place for a generator
+        if buf[a + k] != buf[b + k]:
+            return False
+    return True
+
+
+@_compiled
+def _docid(buf, p):
+    """(start, end) of the token after `docid =` in the comment at p; (0, 0) without one."""
+    while buf[p] != 10:
+        if (
+            buf[p] == 100
+            and buf[p + 1] == 111
+            and buf[p + 2] == 99
+            and buf[p + 3] == 105
+            and buf[p + 4] == 100
+        ):
+            q = _skip_blanks(buf, p + 5)
+            if buf[q] == 61:
+                start = _skip_blanks(buf, q + 1)
+                end = start
+                while buf[end] != 32 and not 9 <= buf[end] <= 13:
+                    end += 1
+                return (start, end) if end > start else (0, 0)
+        p += 1
+    return 0, 0
+
+
+@_compiled
+def _note(odd, n_odd, line, column, start, end):
+    odd[n_odd, 0], odd[n_odd, 1], odd[n_odd, 2], odd[n_odd, 3] = line, column, start, end
+    return n_odd + 1
+
+
+@_compiled
+def data_lines(buf: U8, newlines: I64, starts: I64) -> int:
+    """Write the first byte of each line that is neither blank nor a comment; how many there are."""
+    found, p = 0, 0
+    for newline in newlines:
+        p = _skip_blanks(buf, p)
+        if buf[p] != 10 and buf[p] != 35:
+            starts[found] = p
+            found += 1
+        p = newline + 1
+    return found
+
+
+@_compiled
+def parse_lines(
+    buf: U8,
+    starts: I64,
+    line: int,
+    stop: int,
+    limit: int,
+    table: F32,
+    grades: I32,
+    fields: I32,
+    odd: I64,
+) -> tuple[int, int, int, int, int, int]:
+    """Parse the lines `line:stop` into the same rows of table, grades and fields.
+
+    Args:
+        buf: (bytes,) uint8; ends with a newline.
+        starts: (lines,) int64, where each data line begins.
+        line, stop: the lines to parse.
+        limit: the largest feature index allowed.
+        table: (lines, width) float32; features beyond its width are looked at, not kept.
+        grades: (lines,) int32.
+        fields: (lines, N_FIELDS) int32, see above.
+        odd: (ODD_ENOUGH + limit + 1, 4) int64; (line, column, start, end) of values for Python
+            to read, column -1 being the grade.
+
+    Returns:
+        (next line, odd values, largest index, fault, its start, its end). A fault ends the work.
+    """
+    first, width = line, table.shape[1]
+    n_odd, widest = 0, 0
+    seen = np.zeros(limit + 1, np.int32)
+    while line < stop and n_odd < ODD_ENOUGH:
+        begin = starts[line]
+        grade, p, sure = _number(buf, begin)
+        if sure and grade >= 0 and grade == np.floor(grade) and grade < 2**31:
+            grades[line] = np.int32(grade)
+        else:
+            p = _token_end(buf, begin)
+            n_odd = _note(odd, n_odd, line, -1, begin, p)
+
+        p = _skip_blanks(buf, p)
+        end = p if buf[p] == 10 else _token_end(buf, p)
+        qid = p + 4
+        if end <= qid or (buf[p], buf[p + 1], buf[p + 2], buf[p + 3]) != (113, 105, 100, 58):
+            return line, n_odd, widest, NO_QID, begin, end
+        length = end - qid
+        fields[line, QID], fields[line, QID_END] = qid, end
+        before = fields[line - 1, QID] if line > first else 0
+        fields[line, NEW_QID] = (
+            line == first
+            or fields[line - 1, QID_END] - before != length
+            or not _same(buf, before, qid, length)
+        )
+
+        for column in range(width):  # quicker to compile than a slice
+            table[line, column] = 0.0
+        count = 0
+        p = _skip_blanks(buf, end)
+        while buf[p] != 10 and buf[p] != 35:
+            index, colon = _index(buf, p)
+            fault = 0
+            if index < 0:
+                fault = NOT_A_PAIR
+            elif index == 0:
+                fault = INDEX_ZERO
+            elif index > limit:
+                fault = INDEX_BEYOND
+            elif seen[index] == line + 1:
+                fault = INDEX_TWICE
+            if fault:
+                return line, n_odd, widest, fault, p, _token_end(buf, p)
+            seen[index] = line + 1
+            widest = max(widest, index)
+            value, p, sure = _number(buf, colon + 1)
+            if not sure:
+                p = _token_end(buf, colon + 1)
+                value = np.nan
+                if not _is_missing(buf, colon + 1, p):
+                    n_odd = _note(odd, n_odd, line, index - 1, colon + 1, p)
+            if index <= width:
+                table[line, index - 1] = value
+            count += 1
+            p = _skip_blanks(buf, p)
+        fields[line, FEATURES] = count
+        fields[line, DOCID], fields[line, DOCID_END] = _docid(buf, p)
+        line += 1
+    return line, n_odd, widest, 0, 0, 0
+
+
+@_compiled
+def copy_spans(buf: U8, fields: I32, texts: U8) -> bool:
+    """Copy each line's document id into its row of texts, (lines, longest) zeros; is all ASCII?"""
+    ascii_only = True
+    for line in range(len(fields)):
+        start = fields[line, DOCID]
+        for k in range(fields[line, DOCID_END] - start):
+            texts[line, k] = buf[start + k]
+            ascii_only &= buf[start + k] < 128
+    return ascii_only

@@ -1,0 +1,111 @@
+"""Queries -> LETOR text."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import numpy as np
+
+from sortnet.errors import DataError
+from sortnet.types import Queries
+
+_VALUES_AT_ONCE = 1 << 17
+_NOT_A_QID = re.compile(r"[\s#\0\ud800-\udfff]|^$", re.ASCII)
+_NOT_A_DOCID = re.compile(r"[\s\0\ud800-\udfff]", re.ASCII)
+
+
+def write_letor(queries: Queries, path: str | os.PathLike[str]) -> None:
+    """Write `grade qid:Q 1:v 2:v ... #docid = X`, query by query; gzipped if named .gz.
+
+    Values are written with the fewest digits that read back as the same float32, NaN as NULL, so
+    that `read_letor` returns the same features, grades, offsets, query and document ids. The file
+    appears at once when all of it is written, or not at all.
+
+    Raises:
+        DataError: for infinite features, names with white space (or '#' in a qid), no documents,
+            and where the file cannot be written.
+
+    Cost: about a microsecond a value.
+
+    >>> q = Queries.from_arrays([[0.1, np.nan]], [2], qid=["a"], docids=["d7"])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_letor(q, Path(folder) / "x.txt")
+    ...     (Path(folder) / "x.txt").read_text()
+    '2 qid:a 1:0.1 2:NULL #docid = d7\\n'
+    """
+    path = Path(path)
+    _refuse_unwritable(queries, path)
+    try:
+        with _replacing(path) as file:
+            for lines in _texts(queries):
+                file.write(lines.encode())
+    except OSError as error:
+        raise DataError(f"{path}: cannot be written: {error.strerror or error}") from None
+
+
+def _refuse_unwritable(queries: Queries, path: Path) -> None:
+    if queries.n_docs == 0 or queries.n_features == 0:
+        raise DataError(f"{path}: there is nothing to write in {queries!r}")
+    for qid in queries.qids.tolist():
+        if _NOT_A_QID.search(qid):
+            raise DataError(f"{path}: LETOR text cannot hold the qid {qid!r}")
+    for docid in [] if queries.docids is None else queries.docids.tolist():
+        if _NOT_A_DOCID.search(docid):
+            raise DataError(f"{path}: LETOR text cannot hold the document id {docid!r}")
+
+
+def _texts(queries: Queries) -> Iterator[str]:
+    """The lines of some documents at a time."""
+    step = max(1, _VALUES_AT_ONCE // queries.n_features)
+    query_of = queries.query_of_docs()
+    indexes = [f"{k}:" for k in range(1, queries.n_features + 1)]
+    for start in range(0, queries.n_docs, step):
+        docs = slice(start, start + step)
+        features = queries.features[docs]
+        if np.isinf(features).any():
+            raise DataError(f"{queries.source}: LETOR text cannot hold infinite features")
+        values = np.where(np.isnan(features), "NULL", features.astype(np.str_)).tolist()
+        grades = queries.grades[docs].tolist()
+        qids = queries.qids[query_of[docs]].tolist()
+        docids = [""] * len(grades) if queries.docids is None else queries.docids[docs].tolist()
+        yield "".join(
+            f"{grade} qid:{qid} "
+            + " ".join(map(str.__add__, indexes, row))
+            + (f" #docid = {docid}\n" if docid else "\n")
+            for grade, qid, row, docid in zip(grades, qids, values, docids, strict=True)
+        )
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[BinaryIO]:
+    """A file that takes path's place when all of it is on disk."""
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    temporary = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            if path.suffix == ".gz":
+                # No name and no time inside: the same data makes the same bytes.
+                with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as packed:
+                    yield cast(BinaryIO, packed)
+            else:
+                yield file
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.chmod(0o666 & ~_umask())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

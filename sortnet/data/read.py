@@ -1,0 +1,133 @@
+"""Any file of labelled queries by its name, and a folder of them as one fold."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from sortnet.errors import DataError
+from sortnet.types import Queries
+
+_ENDINGS = (".txt", ".txt.gz", ".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
+_STEMS = {"train": ("train",), "vali": ("vali", "valid", "validation"), "test": ("test",)}
+
+
+def read_queries(
+    path: str | os.PathLike[str],
+    *,
+    n_features: int | None = None,
+    labelled: bool = True,
+    cache: str | os.PathLike[str] | None = None,
+) -> Queries:
+    """Read a file of queries: .csv, .tsv (also .gz), .parquet, anything else as LETOR text.
+
+    Args:
+        path: the file.
+        n_features: how many features the caller can take (a model's, say).
+        labelled: whether a table must have its `label` column; LETOR text always has grades.
+        cache: a folder to keep the parsed arrays in, memory-mapped when the file is read again;
+            they are parsed anew when the file has changed or they are damaged.
+
+    Raises:
+        DataError: naming file, line and offending text.
+
+    Cost: that of parsing; with a good cache next to nothing, whatever the size.
+
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
+    ...     _ = file.write("qid,label,length\\n7,1,30\\n7,0,12.5\\n")
+    ...     file.flush()
+    ...     read_queries(file.name).features.tolist()
+    [[30.0], [12.5]]
+    """
+    path = Path(path)
+    if cache is None:
+        return _parse(path, n_features, labelled)
+    from sortnet.data.cache import cached
+
+    what = {"n_features": n_features, "labelled": labelled}
+    return cached(path, Path(cache), what, lambda: _parse(path, n_features, labelled))
+
+
+def _parse(path: Path, n_features: int | None, labelled: bool) -> Queries:
+    name = path.name.lower().removesuffix(".gz")
+    if name.endswith((".csv", ".tsv")):
+        from sortnet.data.tables import read_csv
+
+        queries = read_csv(path, labelled=labelled)
+    elif name.endswith(".parquet"):
+        from sortnet.data.tables import read_parquet
+
+        queries = read_parquet(path, labelled=labelled)
+    else:
+        from sortnet.data.letor import read_letor
+
+        return read_letor(path, n_features=n_features)
+    if n_features is not None and queries.n_features != n_features:
+        raise DataError(f"{path}: has {queries.n_features} features, {n_features} are expected")
+    return queries
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """One division of labelled queries: to learn from, to choose by, and to measure on."""
+
+    train: Queries
+    vali: Queries
+    test: Queries | None = None
+
+
+def read_fold(
+    folder: str | os.PathLike[str],
+    *,
+    n_features: int | None = None,
+    cache: str | os.PathLike[str] | None = None,
+) -> Fold:
+    """Read a folder with a train, a vali (or valid, validation) and perhaps a test file.
+
+    All parts are read with the training part's number of features and must have its feature names.
+
+    Args:
+        folder: holds train.txt and so on; also .txt.gz, .csv, .tsv or .parquet.
+        n_features: for sparse files whose training part lacks the last features.
+        cache: see `read_queries`.
+
+    Raises:
+        DataError: for a part that is missing, there twice, or does not match the training part.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise DataError(
+            f"{folder}: no such folder"
+            if not folder.exists()
+            else f"{folder}: is a file, not a folder"
+        )
+    files = {part: _file_of(folder, part) for part in _STEMS}
+    train_file, vali_file, test_file = files["train"], files["vali"], files["test"]
+    if train_file is None or vali_file is None:
+        part = "train" if train_file is None else "vali"
+        raise DataError(f"{folder}: there is no {part}.txt (or {', '.join(_ENDINGS[1:])})")
+    train = read_queries(train_file, n_features=n_features, cache=cache)
+    vali = _part(vali_file, train, cache)
+    return Fold(train, vali, None if test_file is None else _part(test_file, train, cache))
+
+
+def _file_of(folder: Path, part: str) -> Path | None:
+    """The file of a part, None if there is none."""
+    names = [stem + ending for stem in _STEMS[part] for ending in _ENDINGS]
+    found = [folder / name for name in names if (folder / name).exists()]
+    if len(found) > 1:
+        raise DataError(f"{folder}: which one is it, {found[0].name} or {found[1].name}?")
+    return found[0] if found else None
+
+
+def _part(path: Path, train: Queries, cache: str | os.PathLike[str] | None) -> Queries:
+    queries = read_queries(path, n_features=train.n_features, cache=cache)
+    if queries.feature_names != train.feature_names:
+        ours, theirs = train.feature_names or (), queries.feature_names or ()
+        pair = next(
+            ((a, b) for a, b in zip(ours, theirs, strict=False) if a != b), ("names", "none")
+        )
+        raise DataError(f"{path}: feature {pair[1]!r} is {pair[0]!r} in {train.source}")
+    return queries

@@ -1,0 +1,270 @@
+"""Tables -> Queries: pandas data frames, CSV (and TSV) and Parquet."""
+
+from __future__ import annotations
+
+import csv
+import io
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sortnet.data.files import open_bytes, reading
+from sortnet.errors import DataError
+from sortnet.types import F32, Queries, grade_fault
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_ROWS_AT_ONCE = 1 << 16
+_MISSING = ["", "NULL", "null", "NaN", "nan", "NA", "N/A", "None", "<NA>"]
+
+Place = Callable[[int], str]
+
+
+def from_frame(
+    frame: pd.DataFrame,
+    *,
+    qid: str = "qid",
+    label: str = "label",
+    docid: str = "docid",
+    labelled: bool = True,
+    source: str = "frame",
+) -> Queries:
+    """Make Queries of a pandas data frame with one row a document.
+
+    Every column but the three named ones is a feature and must be numeric; missing values become
+    NaN. `docid` may be absent.
+
+    Args:
+        frame: the table.
+        qid: the column that says which query a row belongs to; rows in any order.
+        label: the column of whole grades from 0.
+        docid: the column of the documents' names.
+        labelled: whether `label` must be there; without it all grades are 0.
+        source: what error messages call the table.
+
+    Raises:
+        DataError: for missing columns, a column that is not numeric, infinite values, bad grades.
+
+    >>> import pandas as pd
+    >>> q = from_frame(pd.DataFrame({"qid": [1, 1], "label": [0, 2], "age": [3, None]}))
+    >>> q.feature_names, q.features.tolist(), q.grades.tolist()
+    (('age',), [[3.0], [nan]], [0, 2])
+    """
+    table = _Table([str(c) for c in frame.columns], (qid, label, docid), labelled, source)
+    frame = frame.set_axis(table.columns, axis=1)
+    return table.queries([frame], lambda row: f"{source}, row {row}")
+
+
+def read_csv(
+    path: Path, *, qid: str = "qid", label: str = "label", docid: str = "docid", labelled: bool
+) -> Queries:
+    """Read a CSV file with a header, or TSV by name; see `from_frame`."""
+    separator = "\t" if ".tsv" in path.suffixes[-2:] else ","
+    with reading(path):
+        columns = _header(path, separator)
+        table = _Table(columns, (qid, label, docid), labelled, str(path))
+        chunks = _chunks(path, separator, table)
+        return table.queries(chunks, lambda row: _place(path, separator, row))
+
+
+def read_parquet(
+    path: Path, *, qid: str = "qid", label: str = "label", docid: str = "docid", labelled: bool
+) -> Queries:
+    """Read a Parquet file; see `from_frame`."""
+    try:
+        from pyarrow import ArrowException, parquet
+    except ImportError:
+        raise DataError(
+            f"{path}: Parquet files need pyarrow: pip install 'sortnet[parquet]'"
+        ) from None
+    with reading(path), path.open("rb") as file:
+        try:
+            frame = parquet.read_table(file).to_pandas()
+        except (ArrowException, OSError) as error:
+            raise DataError(f"{path}: is damaged or no Parquet file: {_one_line(error)}") from None
+    return from_frame(frame, qid=qid, label=label, docid=docid, labelled=labelled, source=str(path))
+
+
+class _Table:
+    """Which columns of a table are what, and what each is worth."""
+
+    def __init__(
+        self, columns: list[str], named: tuple[str, str, str], labelled: bool, source: str
+    ) -> None:
+        self.columns, self.source = columns, source
+        self.qid, self.label, self.docid = named
+        self.features = [c for c in columns if c not in named]
+        if len(set(columns)) < len(columns):
+            twice = next(c for k, c in enumerate(columns) if c in columns[:k])
+            raise DataError(f"{source}: there are two columns {twice!r}")
+        for needed in (self.qid, self.label) if labelled else (self.qid,):
+            if needed not in columns:
+                raise DataError(f"{source}: there is no column {needed!r} in {_some(columns)}")
+        if not self.features:
+            raise DataError(f"{source}: there is no feature column in {_some(columns)}")
+
+    def queries(self, chunks: Iterable[pd.DataFrame], place: Place) -> Queries:
+        """Put the chunks of a table together; place says where a row is, for messages."""
+        X, y, qids, docids = [], [], [], []
+        start = 0
+        for chunk in chunks:
+            try:
+                X.append(self._features(chunk))
+                y.append(self._grades(chunk))
+                qids.append(self._qids(chunk))
+            except _Fault as fault:
+                raise DataError(f"{place(start + fault.row)}: {fault.what}") from None
+            if self.docid in self.columns:
+                docids.append(chunk[self.docid].astype("string").fillna("").to_numpy(np.str_))
+            start += len(chunk)
+        if start == 0:
+            raise DataError(f"{self.source}: there are no documents")
+        return Queries.from_arrays(
+            np.concatenate(X),
+            np.concatenate(y),
+            qid=np.concatenate(qids),
+            docids=np.concatenate(docids).tolist() if docids else None,
+            feature_names=self.features,
+            source=self.source,
+        )
+
+    def _features(self, chunk: pd.DataFrame) -> F32:
+        features = np.empty((len(chunk), len(self.features)), np.float32)
+        for k, name in enumerate(self.features):
+            values = _floats(chunk[name], f"column {name!r}")
+            with np.errstate(over="ignore"):
+                features[:, k] = values
+            infinite = np.isinf(features[:, k])
+            if infinite.any():
+                row = int(infinite.argmax())
+                raise _Fault(row, f"column {name!r}: {values[row]} is infinite in float32")
+        return features
+
+    def _grades(self, chunk: pd.DataFrame) -> NDArray[np.float64]:
+        if self.label not in self.columns:
+            return np.zeros(len(chunk))
+        grades = _floats(chunk[self.label], f"the grade in column {self.label!r}")
+        most = np.iinfo(np.int32).max
+        bad = ~((grades >= 0) & (grades <= most) & (grades == np.floor(grades)))
+        if bad.any():
+            row = int(bad.argmax())
+            raise _Fault(row, grade_fault(f"{grades[row]:g}"))
+        return grades
+
+    def _qids(self, chunk: pd.DataFrame) -> NDArray[Any]:
+        qids = chunk[self.qid]
+        missing = (qids.isna() | (qids.astype("string") == "").fillna(True)).to_numpy(bool)
+        if missing.any():
+            raise _Fault(int(missing.argmax()), f"there is no {self.qid!r}")
+        return qids.to_numpy() if qids.dtype.kind in "iuf" else qids.to_numpy(np.str_)
+
+
+class _Fault(Exception):
+    """What is wrong with a row of a chunk."""
+
+    def __init__(self, row: int, what: str) -> None:
+        self.row, self.what = row, what
+
+
+def _floats(column: pd.Series[Any], name: str) -> NDArray[np.float64]:
+    """A column as float64, NaN where a value is missing."""
+    import pandas as pd
+
+    if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_complex_dtype(column):
+        return np.asarray(column.to_numpy(np.float64, na_value=np.nan), np.float64)
+    texts = column.astype(object)
+    if pd.api.types.is_datetime64_any_dtype(column) or pd.api.types.is_timedelta64_dtype(column):
+        texts = column.astype(str)  # pandas would count nanoseconds
+    numbers = pd.to_numeric(texts, errors="coerce").astype(np.float64)
+    bad = (numbers.isna() & column.notna()).to_numpy(bool)
+    if bad.any():
+        row = int(bad.argmax())
+        shown = repr(str(column.iloc[row])[:60])
+        raise _Fault(row, f"{name}: {shown} is not a number (leave text columns out)")
+    return np.asarray(numbers, np.float64)
+
+
+def _chunks(path: Path, separator: str, table: _Table) -> Iterator[pd.DataFrame]:
+    """The rows of a CSV file, some at a time; refuses rows of another length than the header."""
+    import pandas as pd
+
+    names = [c for c in (table.qid, table.docid) if c in table.columns]
+    numbers = [c for c in table.columns if c not in names]
+    whole = False
+    with open_bytes(path) as file, warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)
+        try:
+            for chunk in pd.read_csv(
+                file,
+                sep=separator,
+                names=table.columns,
+                header=0,
+                index_col=False,
+                dtype=dict.fromkeys(names, "str"),
+                keep_default_na=False,
+                na_values=dict.fromkeys(numbers, _MISSING),
+                encoding="utf-8-sig",
+                chunksize=_ROWS_AT_ONCE,
+                low_memory=False,
+            ):
+                last = chunk.iloc[:, -1]
+                if not whole and (last.isna() | (last == "")).any():
+                    _refuse_ragged(path, separator)  # pandas fills short rows up in silence
+                    whole = True
+                yield chunk
+        except (pd.errors.ParserError, pd.errors.ParserWarning, UnicodeError) as error:
+            _refuse_ragged(path, separator)
+            raise DataError(f"{path}: {_one_line(error)}") from None
+
+
+def _records(path: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
+    """Each record of a CSV file that is not blank, and its line number."""
+    with open_bytes(path) as file:
+        line = 0
+        try:
+            text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
+            reader = csv.reader(text, delimiter=separator)
+            for record in reader:
+                line = reader.line_num
+                if record:
+                    yield line, record
+        except (csv.Error, UnicodeError) as error:
+            raise DataError(f"{path}, after line {line}: {_one_line(error)}") from None
+
+
+def _header(path: Path, separator: str) -> list[str]:
+    for _, record in _records(path, separator):
+        return record
+    raise DataError(f"{path}: the file is empty: it has no documents")
+
+
+def _refuse_ragged(path: Path, separator: str) -> None:
+    """Name the first row that is longer or shorter than the header."""
+    columns = 0
+    for line, record in _records(path, separator):
+        columns = columns or len(record)
+        if len(record) != columns:
+            shown = repr(separator.join(record)[:60])
+            fault = f"{len(record)} fields where the header has {columns}: {shown}"
+            raise DataError(f"{path}, line {line}: {fault}")
+
+
+def _place(path: Path, separator: str, row: int) -> str:
+    """Where a data row of a CSV file is: records may span lines and lines may be blank."""
+    for number, (line, _) in enumerate(_records(path, separator), start=-1):
+        if number == row:
+            return f"{path}, line {line}"
+    return f"{path}, row {row}"
+
+
+def _some(columns: list[str]) -> str:
+    return ", ".join(columns[:20]) + (", ..." if len(columns) > 20 else "")
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:200]
