@@ -37,9 +37,10 @@ def pair_keys(pairs: Pairs) -> I64:
     if bad.any():
         at = int(np.argmax(bad))
         raise DataError(f"pair {at}: document {winner[at]} over {loser[at]} is no pair")
-    keys = np.sort((winner << 32) | loser)
+    keys: I64 = np.sort((winner << 32) | loser)
     # np.unique would hash first, which takes ten times as long as this sort.
-    return keys[np.diff(keys, prepend=-1) != 0]
+    once: I64 = keys[np.diff(keys, prepend=-1) != 0]
+    return once
 
 
 def pairs_of_keys(keys: I64) -> Pairs:
