@@ -1,0 +1,162 @@
+"""The loop against Algorithm 3.1 written a second time with plain sets, and its own promises."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+
+from sortnet.comparators import CmpNN, Committee
+from sortnet.errors import DataError
+from sortnet.loop import learn_to_sort
+from sortnet.memory import MemoryPairs
+from sortnet.quality import evaluate, parse_metric
+from sortnet.sorting import sort
+from sortnet.training import Training, train_on_pairs
+from sortnet.types import Pairs, Queries
+
+MAP, NDCG = parse_metric("map"), parse_metric("ndcg@5")
+HOW = Training(epochs=4, batch_size=64, lr=0.02)
+
+
+def made(n_queries: int, seed: int, noise: float = 0.5) -> Queries:
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 15, n_queries)
+    X = rng.normal(0, 1, (sizes.sum(), 4)).astype(np.float32)
+    truth = X[:, 0] - X[:, 1] * X[:, 2] + rng.normal(0, noise, len(X))
+    return Queries.from_arrays(X, np.digitize(truth, [0.3, 1.2]), group=sizes)
+
+
+def make(seed: int) -> CmpNN:
+    return CmpNN(4, hidden=6, seed=seed)
+
+
+def wrong_pairs(queries: Queries, made) -> set[tuple[int, int]]:
+    wrong = set()
+    for i, j, margin in zip(made.i.tolist(), made.j.tolist(), made.margin, strict=True):
+        if queries.grades[i] > queries.grades[j] and not margin > 0:
+            wrong.add((i, j))
+        if queries.grades[j] > queries.grades[i] and not margin < 0:
+            wrong.add((j, i))
+    return wrong
+
+
+def as_pairs(pairs: set[tuple[int, int]]) -> Pairs:
+    return Pairs(*np.array(sorted(pairs), dtype=np.int64).reshape(-1, 2).T)
+
+
+def iteration_seed(seed: int, i: int) -> int:
+    return int(np.random.SeedSequence([seed, i]).generate_state(1)[0])
+
+
+def algorithm_3_1(T: Queries, V: Queries, max_iter: int, warm_start: bool, seed: int):
+    """The paper's algorithm with Python sets; returns C* and what each iteration saw."""
+    C, TP, VP, best, best_score, history = make(seed), set(), set(), None, -1.0, []
+    for i in range(max_iter):
+        R_T, R_V = sort(C, T), sort(C, V)
+        TP_i, VP_i = wrong_pairs(T, R_T), wrong_pairs(V, R_V)
+        score = evaluate(V, R_V.order, MAP)["map"]
+        if score > best_score:
+            best, best_score = copy.deepcopy(C), score
+        history.append((len(TP_i), len(VP_i), len(TP_i - TP), len(VP_i - VP), score))
+        if TP_i <= TP and VP_i <= VP:
+            break
+        TP, VP = TP | TP_i, VP | VP_i
+        following = copy.deepcopy(C) if warm_start else make(iteration_seed(seed, i + 1))
+        train_on_pairs(
+            following, T, as_pairs(TP), V, as_pairs(VP), HOW, seed=iteration_seed(seed, i + 1)
+        )
+        C = following
+    return best, history
+
+
+@pytest.mark.parametrize("warm_start", [True, False])
+def test_the_loop_is_algorithm_3_1(warm_start):
+    T, V = made(40, 1), made(15, 2)
+    records = []
+    state = learn_to_sort(
+        T, V, make, quality=MAP, metrics=[NDCG], training=HOW, max_iter=6, warm_start=warm_start,
+        seed=7, callbacks=[lambda record, state: records.append(record)],
+    )  # fmt: skip
+    best, history = algorithm_3_1(T, V, 6, warm_start, 7)
+    seen = [
+        (r.miscompared_train, r.miscompared_vali, r.new_train, r.new_vali, r.quality)
+        for r in records
+    ]
+    assert seen == history
+    assert torch.equal(state.best.v_x, best.v_x)
+    assert state.best_quality == max(r.quality for r in records)
+    assert [r.tp for r in records] == np.cumsum([r.new_train for r in records]).tolist()
+    assert [r.best for r in records].count(True) >= 1
+    assert records[state.best_iteration].quality == state.best_quality
+
+
+def test_it_learns():
+    T, V, test = made(80, 1, noise=0), made(20, 2, noise=0), made(20, 3, noise=0)
+    state = learn_to_sort(
+        T, V, make, quality=MAP, training=Training(epochs=15, lr=0.02, batch_size=256), max_iter=8
+    )
+    before, after = (
+        evaluate(test, sort(comparator, test).order, MAP, empty="skip")["map"]
+        for comparator in (make(0), state.best)
+    )
+    assert after > 0.93 > before
+
+
+def test_it_stops_when_no_pair_is_new():
+    X = np.array([[0.0], [1.0]], dtype=np.float32)
+    twins = Queries.from_arrays(np.repeat(X, 2, axis=0), [0, 1, 1, 1])  # two twins disagree
+    records = []
+    state = learn_to_sort(
+        twins, twins, lambda seed: CmpNN(1, hidden=3, seed=seed), quality=MAP, max_iter=50,
+        callbacks=[lambda record, state: records.append(record)],
+    )  # fmt: skip
+    assert state.finished and state.iteration < 50
+    assert (records[-1].new_train, records[-1].new_vali) == (0, 0)
+    assert all(r.new_train or r.new_vali for r in records[:-1])
+
+
+def test_the_last_iteration_trains_nothing():
+    records = []
+    learn_to_sort(
+        made(10, 1), made(5, 2), make, quality=MAP, max_iter=1,
+        callbacks=[lambda record, state: records.append(record)],
+    )  # fmt: skip
+    assert [r.epochs for r in records] == [0]
+
+
+@pytest.mark.parametrize("warm_start", [True, False])
+@pytest.mark.parametrize("stop", [1, 3])
+def test_a_resumed_run_ends_like_one_that_was_never_stopped(stop, warm_start):
+    T, V = made(30, 1), made(12, 2)
+
+    def committee(seed):
+        return Committee([CmpNN(4, hidden=3, dropout=0.2, seed=seed + k) for k in range(2)])
+
+    def run(max_iter, sink, state=None):
+        records, states = [], []
+        callback = [lambda record, state: (records.append(record), states.append(state))]
+        end = learn_to_sort(
+            T, V, committee, quality=NDCG, training=HOW, max_iter=max_iter, seed=3, sink=sink,
+            warm_start=warm_start, callbacks=callback, state=state,
+        )  # fmt: skip
+        return end, records, states
+
+    whole_sink, sink = MemoryPairs(), MemoryPairs()
+    whole, all_records, states = run(5, whole_sink)
+    run(5, sink)  # fills the sink beyond the state that is gone on from, as a kill may
+    end, records, _ = run(5, sink, states[stop - 1])
+    assert torch.equal(end.best.members[0].v_x, whole.best.members[0].v_x)
+    assert torch.equal(end.comparator.members[1].v_x, whole.comparator.members[1].v_x)
+    timeless = [
+        [{**vars(r), "seconds_sort": 0, "seconds_train": 0} for r in some]
+        for some in (records, all_records[stop:])
+    ]
+    assert str(timeless[0]) == str(timeless[1])  # as text, where nan equals nan
+    assert sink.pairs_frame().equals(whole_sink.pairs_frame())
+
+
+def test_nothing_to_learn_is_refused():
+    same = Queries.from_arrays(np.zeros((4, 4)), [1, 1, 0, 0], qid=[0, 0, 1, 1], source="x.txt")
+    with pytest.raises(DataError, match=r"x\.txt: no query has documents of two different grades"):
+        learn_to_sort(same, same, make, quality=MAP)

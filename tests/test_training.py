@@ -1,0 +1,136 @@
+"""Training on pairs: the gradient's path, the kept epoch, seeds, and batches by query."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sortnet.comparators import CmpNN, Committee, DirectRanker
+from sortnet.errors import ComparatorError, DivergedError
+from sortnet.memory import pair_keys, pairs_of_keys
+from sortnet.training import Training, _Grouped, train_on_pairs
+from sortnet.types import Pairs, Queries
+
+
+def made(n_queries: int, size: int, seed: int) -> tuple[Queries, Pairs]:
+    """Queries ordered by their first feature, and some of their pairs, shuffled."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(0, 1, (n_queries * size, 3)).astype(np.float32)
+    queries = Queries.from_arrays(X, group=[size] * n_queries)
+    i, j = rng.integers(0, size, (2, n_queries * 8)) + np.repeat(queries.offsets[:-1], 8)
+    winner, loser = np.where(X[i, 0] > X[j, 0], i, j), np.where(X[i, 0] > X[j, 0], j, i)
+    pairs = pairs_of_keys(pair_keys(Pairs(winner[i != j], loser[i != j])))
+    order = rng.permutation(len(pairs))
+    return queries, Pairs(pairs.winner[order], pairs.loser[order])
+
+
+def mean_loss(net, queries: Queries, pairs: Pairs) -> float:
+    with torch.no_grad():
+        e = net.embed(torch.from_numpy(queries.features))
+        return float(net.loss(e[pairs.winner], e[pairs.loser]).mean())
+
+
+@given(st.integers(1, 6), st.integers(2, 9), st.integers(1, 40), st.integers(0, 999))
+@settings(max_examples=50, deadline=None)
+def test_batches_hold_every_pair_once_with_its_own_features(n_queries, size, batch_size, seed):
+    queries, pairs = made(n_queries, size, seed)
+    grouped = _Grouped.of(queries, pairs)
+    seen = []
+    batches = list(grouped.batches(batch_size, np.random.default_rng(seed)))
+    for groups in batches:
+        x, winner, loser = grouped.batch(groups, torch.device("cpu"))
+        seen += zip(map(bytes, x[winner].numpy()), map(bytes, x[loser].numpy()), strict=True)
+        used = np.unique(np.concatenate((winner, loser)))
+        np.testing.assert_array_equal(used, np.arange(len(x)))  # no document for nothing
+    X = queries.features
+    expected = zip(map(bytes, X[pairs.winner]), map(bytes, X[pairs.loser]), strict=True)
+    assert sorted(seen) == sorted(expected)
+
+
+def test_one_full_batch_of_plain_sgd_is_one_gradient_step():
+    queries, pairs = made(3, 6, 1)
+    net = CmpNN(3, hidden=4, seed=2)
+    by_hand = copy.deepcopy(net)
+    e = by_hand.embed(torch.from_numpy(queries.features))
+    by_hand.loss(e[pairs.winner], e[pairs.loser]).mean().backward()
+    how = Training(epochs=1, batch_size=10**6, lr=0.1, optimizer="sgd", momentum=0, weight_decay=0)
+    train_on_pairs(net, queries, pairs, queries, Pairs.empty(), how)
+    for ours, theirs in zip(net.parameters(), by_hand.parameters(), strict=True):
+        torch.testing.assert_close(ours, theirs - 0.1 * theirs.grad)
+
+
+@pytest.mark.parametrize("make", [CmpNN, DirectRanker])
+@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
+def test_training_learns_to_order_pairs_it_has_not_seen(make, optimizer):
+    (train, tp), (vali, vp), (test, pairs) = made(30, 8, 1), made(9, 8, 2), made(9, 8, 3)
+    net = make(3, seed=0)
+    how = Training(epochs=30, batch_size=64, lr=0.02, optimizer=optimizer, weight_decay=0)
+    train_on_pairs(net, train, tp, vali, vp, how)
+    assert (net.prefer(net.prepare(test.features), pairs.winner, pairs.loser) > 0).mean() > 0.9
+
+
+def test_the_kept_epoch_is_the_best_on_the_validation_pairs():
+    train, tp = made(6, 6, 1)
+    vali, right = made(6, 6, 2)
+    wrong = Pairs(right.loser, right.winner)  # the better it learns, the worse it gets on these
+    net = CmpNN(3, hidden=4, seed=3)
+    trained = train_on_pairs(net, train, tp, vali, wrong, Training(epochs=8, lr=0.05))
+    assert trained.epochs == 8
+    assert trained.kept_epoch == 1
+    assert trained.vali_loss == pytest.approx(mean_loss(net, vali, wrong), rel=1e-5)
+    last = CmpNN(3, hidden=4, seed=3)
+    assert (
+        train_on_pairs(last, train, tp, vali, Pairs.empty(), Training(epochs=8, lr=0.05)).kept_epoch
+        == 8
+    )
+    assert mean_loss(last, vali, wrong) > trained.vali_loss
+
+
+def test_patience_ends_training_that_no_longer_helps():
+    train, tp = made(6, 6, 1)
+    vali, right = made(6, 6, 2)
+    how = Training(epochs=50, lr=0.05, patience=3)
+    net = CmpNN(3, hidden=4, seed=3)
+    trained = train_on_pairs(net, train, tp, vali, Pairs(right.loser, right.winner), how)
+    assert trained.epochs == trained.kept_epoch + 3
+
+
+def test_the_same_seed_trains_the_same_weights_whatever_the_order_of_the_pairs():
+    queries, pairs = made(10, 6, 1)
+    turned = Pairs(pairs.winner[::-1], pairs.loser[::-1])
+    by_key = [pairs_of_keys(pair_keys(p)) for p in (pairs, turned)]
+    nets = [Committee([CmpNN(3, dropout=0.3, seed=s) for s in (1, 2)]) for _ in range(3)]
+    for net, seed, p in zip(nets, (5, 5, 6), (*by_key, by_key[0]), strict=True):
+        train_on_pairs(net, queries, p, queries, p, Training(epochs=2, batch_size=16), seed=seed)
+    weights = [net.members[1].v_x for net in nets]
+    assert torch.equal(weights[0], weights[1])
+    assert not torch.equal(weights[0], weights[2])
+
+
+def test_a_loss_that_is_no_number_ends_training_with_what_to_try():
+    queries, pairs = made(3, 6, 1)
+    net = DirectRanker(3, tau="identity", units="relu", seed=0)
+    how = Training(lr=1e30, optimizer="sgd", epochs=5)
+    with pytest.raises(DivergedError, match="try a lr lower than 1e\\+30"):
+        train_on_pairs(net, queries, pairs, queries, pairs, how)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        ({"epochs": 0}, "epochs must be 1 or more, got 0"),
+        ({"batch_size": 0}, "batch_size"),
+        ({"lr": 0.0}, "lr must be above 0"),
+        ({"lr": float("nan")}, "lr must be above 0"),
+        ({"lr_decay": 1.5}, "1.5"),
+        ({"weight_decay": -1.0}, "-1.0"),
+        ({"momentum": 1.0}, "1.0"),
+        ({"optimizer": "lbfgs"}, "'lbfgs'"),
+    ],
+)
+def test_impossible_settings_are_refused_by_value(wrong, text):
+    with pytest.raises(ComparatorError, match=text):
+        Training(**wrong)
