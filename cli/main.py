@@ -1,0 +1,98 @@
+"""The `sortnet` command: its commands, and every fault as one line."""
+
+from __future__ import annotations
+
+import errno
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from cli.compare import compare
+from cli.evaluate import evaluate
+from cli.rank import rank
+from cli.runs import pairs, runs, show
+from cli.train import train
+from sortnet import __version__
+from sortnet.errors import SortNetError
+
+FIRST_STEPS = """
+First steps:
+  sortnet train FOLD_DIR             learn from FOLD_DIR/train.txt and vali.txt
+  sortnet evaluate model TEST.txt    measure what it learned
+  sortnet train --help               every setting, with examples
+"""
+
+
+@dataclass(frozen=True)
+class Call:
+    """What was typed."""
+
+    args: tuple[str, ...]
+
+
+class _Door(click.Group):
+    """A group that ends with 0, 2 or (a bug, a closed pipe) 1, and says a fault in one line."""
+
+    def main(self, args: Any = None, prog_name: str | None = None, **extra: Any) -> Any:
+        args = tuple(sys.argv[1:] if args is None else args)
+        options = {**extra, "standalone_mode": False, "obj": Call(args)}
+        sys.exit(_ended(lambda: super(_Door, self).main(list(args), "sortnet", **options)))
+
+
+@click.group(
+    cls=_Door,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, prog_name="sortnet")
+@click.pass_context
+def main(ctx: click.Context) -> None:
+    """Sort anything by a learned comparator that learns from the comparisons it gets wrong."""
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+        click.echo(FIRST_STEPS, nl=False)
+
+
+for command in (train, evaluate, rank, compare, runs, show, pairs):
+    main.add_command(command)
+
+
+def _ended(run: Callable[[], Any]) -> int:
+    """Run a command; its exit code."""
+    try:
+        code = run()
+        sys.stdout.flush()
+    except click.UsageError as error:
+        where = error.ctx.command_path if error.ctx else "sortnet"
+        return _fault(f"{error.format_message()} (see '{where} --help')")
+    except click.ClickException as error:
+        return _fault(error.format_message())
+    except SortNetError as error:
+        return _fault(str(error))
+    except (click.Abort, KeyboardInterrupt):
+        return _fault("interrupted")
+    except MemoryError:
+        return _fault("out of memory")
+    except OSError as error:
+        if error.errno == errno.EPIPE:
+            return _closed_pipe()
+        name = "" if error.filename is None else f"{error.filename}: "
+        return _fault(f"{name}{error.strerror or error}")
+    return code if isinstance(code, int) else 0
+
+
+def _fault(message: str) -> int:
+    click.echo(f"sortnet: {' '.join(message.split())}", err=True)
+    return 2
+
+
+def _closed_pipe() -> int:
+    """Whoever read our output has enough of it: nothing more to say, at the exit neither."""
+    with open("/dev/null", "w") as nowhere:  # noqa: PTH123
+        import os
+
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
+    return 1

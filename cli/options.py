@@ -1,0 +1,202 @@
+"""Options that commands share, and the settings of a run with the defaults that `Config` has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, fields
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from sortnet.config import COMPARATORS, OPTIMIZERS, Config, Training
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sortnet.types import Queries
+
+C = TypeVar("C", bound=Callable[..., Any])
+
+SCALINGS = ("query", "quantile", "none")
+EMPTY = ("zero", "skip", "one", "error")
+GAINS = ("exp", "linear")
+
+
+class SectionedCommand(click.Command):
+    """A command whose help lists its options under headings, in the order they were given."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                sections.setdefault(getattr(parameter, "section", "Other"), []).append(record)
+        for name, records in sections.items():
+            with formatter.section(name):
+                formatter.write_dl(records)
+
+
+class SectionedOption(click.Option):
+    """An option that knows the heading it stands under."""
+
+    def __init__(self, *args: Any, section: str, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.section = section
+
+
+class _Hidden(click.ParamType):
+    name = "units"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[int, ...]:
+        if isinstance(value, tuple):
+            return value
+        try:
+            sizes = tuple(int(size) for size in str(value).split(","))
+        except ValueError:
+            sizes = ()
+        if not sizes or min(sizes) < 1:
+            self.fail(f"{value!r} is no list of layer sizes such as 20 or 32,20,5", param, ctx)
+        return sizes
+
+
+def section(name: str, *args: Any, **options: Any) -> Callable[[C], C]:
+    """An option under a heading of the help."""
+    return click.option(*args, cls=SectionedOption, section=name, **options)
+
+
+def _defaults() -> dict[str, Any]:
+    both: tuple[Field[Any], ...] = (*fields(Config), *fields(Training))
+    return {f.name: f.default for f in both if f.default is not MISSING}
+
+
+DEFAULTS = _defaults()
+
+_LEARN, _TRAIN, _MEASURE, _RUN = "The comparator", "Training on pairs", "Measures", "The run"
+
+# (field of Config or Training, option, heading, type, help); None: the type of the default
+_SETTINGS: tuple[tuple[str, str, str, Any, str], ...] = (
+    ("comparator", "--comparator", _LEARN, click.Choice(COMPARATORS), "What compares."),
+    ("hidden", "--hidden", _LEARN, _Hidden(), "Hidden units, by layer: 20, or 32,20,5."),
+    ("units", "--units", _LEARN, click.Choice(["tanh", "sigmoid", "relu"]),
+     "Function of the hidden units (relu: directranker only)."),
+    ("tau", "--tau", _LEARN, click.Choice(["tanh", "identity", "sigmoid"]),
+     "Output function of a directranker."),
+    ("committee", "--committee", _LEARN, None,
+     "Comparators that vote, trained from different seeds; 5 is better and 5 x slower."),
+    ("scaling", "--scaling", _LEARN, click.Choice(SCALINGS), "Of the features."),
+    ("epochs", "--epochs", _TRAIN, None, "Passes over the pairs, in every iteration."),
+    ("patience", "--patience", _TRAIN, int,
+     "Stop after so many epochs without a better loss on the validation pairs."),
+    ("batch_size", "--batch-size", _TRAIN, None, "Pairs a step."),
+    ("optimizer", "--optimizer", _TRAIN, click.Choice(OPTIMIZERS), "Adam, or SGD with momentum."),
+    ("lr", "--lr", _TRAIN, None, "Learning rate."),
+    ("lr_decay", "--lr-decay", _TRAIN, None, "Factor on it, every --lr-decay-epochs."),
+    ("lr_decay_epochs", "--lr-decay-epochs", _TRAIN, None, "See --lr-decay."),
+    ("momentum", "--momentum", _TRAIN, None, "Of sgd."),
+    ("weight_decay", "--weight-decay", _TRAIN, None, "L2 penalty."),
+    ("dropout", "--dropout", _TRAIN, None, "Share of hidden units left out at a time."),
+    ("quality", "--quality", _MEASURE, str,
+     "RankQuality, which chooses the iteration: map, ndcg@10, p@10, mrr, ..."),
+    ("relevant_from", "--relevant-from", _MEASURE, None,
+     "Lowest grade that map, p@n and mrr call relevant."),
+    ("gain", "--gain", _MEASURE, click.Choice(GAINS), "Of ndcg: exp is 2^grade - 1."),
+    ("empty", "--empty", _MEASURE, click.Choice(EMPTY),
+     "What a query without a relevant document counts for."),
+    ("max_iter", "--max-iter", _RUN, None, "Iterations, at most."),
+    ("warm_start", "--start", _RUN, click.Choice(["warm", "fresh"]),
+     "Train on from the last weights, or from new random ones."),
+    ("seed", "--seed", _RUN, None, "Of everything random."),
+    ("device", "--device", _RUN, click.Choice(["auto", "cpu", "cuda"]), "auto: the GPU, if any."),
+)  # fmt: skip
+SETTINGS = tuple(field for field, *_ in _SETTINGS)
+
+
+def settings_options(command: C) -> C:
+    """All settings of a run as options, each with the default that `Config` has."""
+    for field, flag, heading, kind, text in reversed(_SETTINGS):
+        default = _shown(field)
+        command = section(
+            heading,
+            flag,
+            field,
+            type=type(default) if kind is None else kind,
+            default=default,
+            show_default=default is not None,
+            help=text,
+        )(command)
+    return command
+
+
+def _shown(field: str) -> Any:
+    """A default as it is typed."""
+    default = DEFAULTS[field]
+    if field == "hidden":
+        return ",".join(map(str, default))
+    return {True: "warm", False: "fresh"}[default] if field == "warm_start" else default
+
+
+def make_config(typed: Mapping[str, Any], base: Config | None = None) -> Config:
+    """The settings that were typed, on top of others."""
+    values = (Config() if base is None else base).to_json()
+    for field, value in typed.items():
+        value = value == "warm" if field == "warm_start" else value
+        (values if field in values else values["training"])[field] = value
+    return Config.from_json(values)
+
+
+def typed_settings(ctx: click.Context) -> dict[str, Any]:
+    """The settings that stand on the command line, defaults left out."""
+    source = click.core.ParameterSource.DEFAULT
+    return {f: ctx.params[f] for f in SETTINGS if ctx.get_parameter_source(f) != source}
+
+
+def data_option(command: C) -> C:
+    """`--cache`, of every command that reads data."""
+    return click.option(
+        "--cache/--no-cache",
+        default=False,
+        show_default=True,
+        help="Keep the parsed file in the user's cache folder; the next read is nearly free.",
+    )(command)
+
+
+def json_option(command: C) -> C:
+    return click.option(
+        "--json", "as_json", is_flag=True, help="One JSON document on stdout, nothing else."
+    )(command)
+
+
+def store_option(command: C) -> C:
+    return click.option(
+        "--store",
+        metavar="URL",
+        envvar="SORTNET_STORE",
+        show_envvar=True,
+        help="A file or postgresql://...; by default sortnet.db in the user's data folder.",
+    )(command)
+
+
+def cache_folder(cache: bool) -> Path | None:
+    """What the readers call `cache`."""
+    from sortnet.data import default_cache_dir
+
+    return default_cache_dir() if cache else None
+
+
+def read_data(path: str, n_features: int, *, cache: bool, labelled: bool) -> Queries:
+    """The queries of a file for a model of so many features."""
+    from sortnet.data import read_queries
+
+    folder = cache_folder(cache)
+    return read_queries(path, n_features=n_features, labelled=labelled, cache=folder)
+
+
+def set_threads(threads: int | None) -> None:
+    """So many threads for torch and for the compiled kernels."""
+    if threads is None:
+        return
+    import numba
+    import torch
+
+    torch.set_num_threads(threads)
+    numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))

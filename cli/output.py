@@ -1,0 +1,113 @@
+"""What commands say: results on stdout, the rest on stderr, files in one step."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import click
+
+from sortnet.errors import SortNetError
+from sortnet.types import Progress
+
+SECONDS_BETWEEN_LINES = 5.0
+
+
+def say(text: str) -> None:
+    """A message, not a result."""
+    click.echo(text, err=True)
+
+
+def print_json(value: Any) -> None:
+    click.echo(json.dumps(value, indent=2, allow_nan=False))
+
+
+@contextmanager
+def progress() -> Iterator[Progress]:
+    """Tells what is going on: a moving line in a terminal, else now and then a line of its own."""
+    if not sys.stderr.isatty():
+        yield _now_and_then()
+        return
+    from rich.console import Console
+    from rich.progress import Progress as Bar
+    from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    console = Console(stderr=True)
+    with Bar(
+        *columns, console=console, transient=True, redirect_stdout=sys.stdout.isatty()
+    ) as bar:
+        task = bar.add_task("")
+        yield lambda text: bar.update(task, description=text)
+
+
+def _now_and_then() -> Progress:
+    last = time.monotonic()
+
+    def tell(text: str) -> None:
+        nonlocal last
+        if time.monotonic() - last >= SECONDS_BETWEEN_LINES:
+            last = time.monotonic()
+            say(text)
+
+    return tell
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> list[str]:
+    """Lines of aligned columns, the first `left` of them flush left.
+
+    >>> table(["metric", "vali"], [["map", "0.5"]])
+    ['metric  vali', 'map      0.5']
+    """
+    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    return [
+        "  ".join(
+            cell.ljust(width) if k < left else cell.rjust(width)
+            for k, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in (header, *rows)
+    ]
+
+
+def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> None:
+    """A table on stdout, its header bold in a terminal."""
+    head, *lines = table(header, rows, left)
+    click.echo(click.style(head, bold=True))
+    for line in lines:
+        click.echo(line)
+
+
+def write_output(to: str, write: Callable[[IO[str]], object]) -> None:
+    """Let `write` write text to a file, which appears whole or not at all, or to stdout (`-`).
+
+    Raises:
+        SortNetError: if the disk is full or the place cannot be written.
+    """
+    if to == "-":
+        write(sys.stdout)
+        return
+    write_file(to, lambda path: _write_text(path, write))
+
+
+def write_file(to: str, write: Callable[[Path], object]) -> None:
+    """Let `write` write a file, which appears whole or not at all."""
+    from sortnet.files import write_atomically
+
+    path = Path(to).resolve()
+    if not path.exists() or path.is_file():
+        write_atomically(path, write)
+        return
+    try:  # a device or a named pipe is written to, not replaced
+        write(path)
+    except OSError as error:
+        raise SortNetError(f"cannot write {to}: {error.strerror or error}") from None
+
+
+def _write_text(path: Path, write: Callable[[IO[str]], object]) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        write(file)
