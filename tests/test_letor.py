@@ -1,0 +1,518 @@
+from __future__ import annotations
+
+import gzip
+import re
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import load_svmlight_file
+
+from sortnet.data import letor, read_letor, write_letor
+from sortnet.data.letor_faults import MAX_FEATURES
+from sortnet.errors import DataError, SortNetError
+from sortnet.types import Queries
+
+MQ2008 = Path(__file__).parent.parent.parent / "shared" / "data" / "mq2008"
+SHARED_FOLDER = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+
+
+def written(folder: Path, text: str | bytes, name: str = "data.txt") -> Path:
+    path = folder / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def fault(folder: Path, text: str | bytes, **options: int) -> str:
+    """The message a text is refused with, which must be one line that begins with the file."""
+    path = written(folder, text)
+    with pytest.raises(DataError) as raised:
+        read_letor(path, **options)
+    message = str(raised.value)
+    assert message.startswith(str(path)) and "\n" not in message
+    return message.removeprefix(str(path))
+
+
+def assert_same(a: Queries, b: Queries) -> None:
+    for name in ("features", "grades", "offsets", "qids", "rows"):
+        np.testing.assert_array_equal(getattr(a, name), getattr(b, name), name)
+    assert (a.docids is None) == (b.docids is None)
+    if a.docids is not None and b.docids is not None:
+        assert a.docids.tolist() == b.docids.tolist()
+
+
+# ---------------------------------------------------------------------------------- what is read
+
+
+def test_a_dense_file_with_comments_is_read(tmp_path):
+    text = (
+        "# a comment\n\n"
+        "2 qid:10 1:0.5 2:-1e-3 #docid = GX1 inc = 1\n"
+        "0 qid:10 1:.25 2:4. # docid=GX2\n"
+        "   # another\n"
+        "1 qid:9 1:NULL 2:nan # nothing to say\n"
+    )
+    q = read_letor(written(tmp_path, text))
+    expected = np.array([[0.5, -1e-3], [0.25, 4], [np.nan, np.nan]], np.float32)
+    np.testing.assert_array_equal(q.features, expected)
+    assert q.features.dtype == np.float32 and q.features.flags.c_contiguous
+    assert q.grades.tolist() == [2, 0, 1]
+    assert q.qids.tolist() == ["10", "9"]
+    assert q.offsets.tolist() == [0, 2, 3]
+    assert q.docids.tolist() == ["GX1", "GX2", ""]
+    assert q.feature_names is None
+
+
+def test_sparse_lines_in_any_order_are_filled_with_zeros(tmp_path):
+    q = read_letor(written(tmp_path, "0 qid:1 5:5 2:2\n1 qid:1\n1 qid:1 7:7\n"))
+    expected = np.zeros((3, 7), np.float32)
+    expected[0, [4, 1]] = [5, 2]
+    expected[2, 6] = 7
+    np.testing.assert_array_equal(q.features, expected)
+    assert q.docids is None
+
+
+def test_tabs_spaces_crlf_and_a_byte_order_mark_are_white_space(tmp_path):
+    plain = read_letor(written(tmp_path, "1 qid:a 1:2 2:3 #docid = x\n0 qid:b 1:4 2:5\n"))
+    odd = "\ufeff \t1\tqid:a   1:2\t\t2:3 \t#docid\t=\tx\r\n\r\n  \t\r\n0 qid:b 1:4 2:5\t\r\n"
+    assert_same(read_letor(written(tmp_path, odd)), plain)
+
+
+def test_the_lines_of_a_query_may_stand_anywhere_and_its_name_be_any_text(tmp_path):
+    text = "1 qid:straße 1:1\n2 qid:q-2 1:2\n3 qid:straße 1:3\n0 qid:-7 1:4\n"
+    q = read_letor(written(tmp_path, text))
+    assert q.qids.tolist() == ["straße", "q-2", "-7"]
+    assert q.offsets.tolist() == [0, 2, 3, 4]
+    assert q.rows.tolist() == [0, 2, 1, 3]
+    assert q.features.ravel().tolist() == [1, 3, 2, 4]
+
+
+def test_queries_whose_names_begin_alike_stay_apart(tmp_path):
+    q = read_letor(written(tmp_path, "1 qid:12 1:1\n1 qid:1 1:1\n1 qid:123 1:1\n1 qid:124 1:1\n"))
+    assert q.qids.tolist() == ["12", "1", "123", "124"]
+
+
+def test_document_ids_may_be_any_utf8(tmp_path):
+    q = read_letor(written(tmp_path, "1 qid:1 1:1 #docid = naïve\n0 qid:1 1:1 #docid = 文書\n"))
+    assert q.docids.tolist() == ["naïve", "文書"]
+
+
+def test_grades_may_be_written_as_whole_decimals(tmp_path):
+    q = read_letor(written(tmp_path, "2.0 qid:1 1:1\n1e1 qid:1 1:1\n+3 qid:1 1:1\n-0 qid:1 1:1\n"))
+    assert q.grades.tolist() == [2, 10, 3, 0]
+
+
+def test_the_comment_begins_at_the_hash_even_without_a_blank(tmp_path):
+    q = read_letor(written(tmp_path, "1 qid:1 1:2#docid = a\n0 qid:2# 1:9\n"))
+    assert q.features.tolist() == [[2], [0]]
+    assert q.docids.tolist() == ["a", ""]
+
+
+def test_a_last_line_without_newline_is_read(tmp_path):
+    assert read_letor(written(tmp_path, "1 qid:1 1:1 2:2\n0 qid:1 1:1 2:35")).features[1, 1] == 35
+    assert read_letor(written(tmp_path, "1 qid:1 1:1\n# the end")).n_docs == 1
+
+
+def test_gzip_is_known_by_name_and_by_content(tmp_path):
+    text = b"1 qid:1 1:1 #docid = a\n0 qid:2 1:3\n"
+    plain = read_letor(written(tmp_path, text))
+    assert_same(read_letor(written(tmp_path, gzip.compress(text), "data.txt.gz")), plain)
+    assert_same(read_letor(written(tmp_path, gzip.compress(text), "renamed.txt")), plain)
+
+
+def test_the_largest_float64_means_no_value(tmp_path):
+    q = read_letor(written(tmp_path, "1 qid:1 1:1.7976931348623157E308 2:1.79769313486232e+308\n"))
+    assert np.isnan(q.features).all()
+
+
+def test_fewer_features_than_expected_are_zeros_in_a_sparse_file(tmp_path):
+    q = read_letor(written(tmp_path, "1 qid:1 1:1\n1 qid:1 3:1\n"), n_features=5)
+    assert q.features.tolist() == [[1, 0, 0, 0, 0], [0, 0, 1, 0, 0]]
+
+
+# ----------------------------------------------------------------------------- what it is read as
+
+
+def reference(path: Path) -> tuple[list[int], list[str], list[dict[int, np.float32]]]:
+    """The plainest reader: grades, qids and {index: value} of each data line."""
+    grades, qids, rows = [], [], []
+    for line in path.read_text().split("\n"):
+        tokens = line.partition("#")[0].split()
+        if tokens:
+            grades.append(int(float(tokens[0])))
+            qids.append(tokens[1].removeprefix("qid:"))
+            pairs = (token.split(":") for token in tokens[2:])
+            rows.append({int(k): np.float32(float(v)) for k, v in pairs})
+    return grades, qids, rows
+
+
+@pytest.mark.parametrize("part", ["Fold1/vali.txt", "Fold4/train.txt"])
+def test_mq2008_is_read_as_scikit_learn_reads_it(part):
+    path = MQ2008 / part
+    if not path.exists():
+        pytest.skip("MQ2008 is not here")
+    q = read_letor(path)
+    X, y, qid = load_svmlight_file(str(path), query_id=True, zero_based=False, n_features=46)
+    np.testing.assert_array_equal(q.features, X.toarray().astype(np.float32)[q.rows])
+    np.testing.assert_array_equal(q.grades, y[q.rows])
+    np.testing.assert_array_equal(q.qids[q.query_of_docs()], qid[q.rows].astype(str))
+
+
+def test_a_made_file_is_read_as_scikit_learn_reads_it_whatever_the_blocks(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    lines = []
+    for _ in range(3000):
+        columns = np.sort(rng.choice(40, rng.integers(0, 12), replace=False)) + 1
+        values = rng.normal(size=len(columns)) * 10.0 ** rng.integers(-20, 20, len(columns))
+        pairs = " ".join(f"{c}:{v!r}" for c, v in zip(columns, values.tolist(), strict=True))
+        lines.append(f"{rng.integers(5)} qid:{rng.integers(60)} {pairs}\n")
+    path = written(tmp_path, "".join(lines))
+    X, y, qid = load_svmlight_file(str(path), query_id=True, zero_based=False)
+    whole = read_letor(path)
+    np.testing.assert_array_equal(whole.features, X.toarray().astype(np.float32)[whole.rows])
+    np.testing.assert_array_equal(whole.grades, y[whole.rows])
+    np.testing.assert_array_equal(whole.qids[whole.query_of_docs()], qid[whole.rows].astype(str))
+    for size in (16, 1000, 20_000):
+        monkeypatch.setattr(letor, "BLOCK_BYTES", size)
+        assert_same(read_letor(path), whole)
+
+
+def test_a_file_that_grows_wider_block_by_block_keeps_what_it_had(tmp_path, monkeypatch):
+    monkeypatch.setattr(letor, "BLOCK_BYTES", 64)
+    lines = [f"1 qid:{k} {k // 3 + 1}:{k}\n" for k in range(200)]
+    for name, pack in (("wide.txt", bytes), ("wide.txt.gz", gzip.compress)):
+        q = read_letor(written(tmp_path, pack("".join(lines).encode()), name))
+        assert q.features.shape == (200, 67)
+        for k in range(200):
+            row = np.zeros(67, np.float32)
+            row[k // 3] = k
+            np.testing.assert_array_equal(q.features[k], row)
+
+
+def tie_between_float32s(bits: int, nudge: int, digits: int) -> str:
+    """A decimal next to the middle of two neighbouring float32, where rounding twice shows."""
+    low = struct.unpack("f", struct.pack("I", bits))[0]
+    high = struct.unpack("f", struct.pack("I", bits + 1))[0]
+    middle = (low + high) / 2
+    for _ in range(abs(nudge)):
+        middle = float(np.nextafter(middle, np.inf if nudge > 0 else -np.inf))
+    return f"{middle:.{digits}e}"
+
+
+NUMBERS = st.one_of(
+    st.floats(-3e38, 3e38).map(repr),
+    st.floats(-(2.0**127), 2.0**127, width=32).map(str),
+    st.floats(-1e6, 1e6).map("{:.6f}".format),
+    st.from_regex(
+        r"[+-]?([0-9]{1,25}(\.[0-9]{0,25})?|\.[0-9]{1,45})([eE][+-]?[0-4]?[0-9])?", fullmatch=True
+    ),
+    st.builds(
+        tie_between_float32s,
+        st.integers(0x00000001, 0x7F000000),
+        st.integers(-2, 2),
+        st.integers(14, 30),
+    ),
+)
+
+
+@settings(SHARED_FOLDER, max_examples=200)
+@given(st.lists(NUMBERS, min_size=1, max_size=30))
+def test_every_value_is_the_float32_of_pythons_float(tmp_path, tokens):
+    with np.errstate(over="ignore"):
+        expected = np.array([np.float32(float(token)) for token in tokens])
+    finite = np.isfinite(expected)
+    if not finite.all():
+        tokens = [token for token, good in zip(tokens, finite, strict=True) if good] or ["0"]
+        expected = np.array([np.float32(float(token)) for token in tokens])
+    pairs = " ".join(f"{k}:{token}" for k, token in enumerate(tokens, start=1))
+    q = read_letor(written(tmp_path, f"0 qid:1 {pairs}\n"))
+    assert q.features[0].view(np.uint32).tolist() == expected.view(np.uint32).tolist()
+
+
+def test_more_odd_values_than_the_kernel_hands_back_at_once_are_all_read(tmp_path):
+    tokens = [f"{k}e-42" for k in range(300)]  # float32 subnormals, near-ties among them
+    long = [f"0.{k:03d}{'3' * 60}e-70" for k in range(300)]  # Python's to read, every one
+    lines = [
+        "0 qid:1 " + " ".join(f"{k}:{t}" for k, t in enumerate(row, 1)) + "\n"
+        for row in (tokens, long) * 60
+    ]
+    q = read_letor(written(tmp_path, "".join(lines)))
+    for row, expected in zip(q.features, (tokens, long) * 60, strict=True):
+        np.testing.assert_array_equal(row, np.array([float(t) for t in expected], np.float32))
+
+
+# ------------------------------------------------------------------------------- what is refused
+
+GOOD = "1 qid:1 1:1 2:2\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "offending"),
+    [
+        ("0 qid:1 1:abc 2:2", "feature 1: 'abc' is not a number"),
+        ("0 qid:1 1:1_0 2:2", "feature 1: '1_0' is not a number"),
+        ("0 qid:1 1:1:2 2:2", "feature 1: '1:2' is not a number"),
+        ("0 qid:1 1:0x1 2:2", "feature 1: '0x1' is not a number"),
+        ("0 qid:1 1:1e 2:2", "feature 1: '1e' is not a number"),
+        ("0 qid:1 1:. 2:2", "feature 1: '.' is not a number"),
+        ("0 qid:1 1:NULLS 2:2", "feature 1: 'NULLS' is not a number"),
+        ("0 qid:1 1: 2:2", "feature 1 has no value"),
+        ("0 qid:1 1:1 2:inf", "feature 2: 'inf' is infinite in float32"),
+        ("0 qid:1 1:1 2:-Infinity", "feature 2: '-Infinity' is infinite in float32"),
+        ("0 qid:1 1:1 2:1e39", "feature 2: '1e39' is infinite in float32"),
+        ("0 qid:1 1:1 2:3.4028236e38", "feature 2: '3.4028236e38' is infinite in float32"),
+        ("0 qid:1 1:1 2:1e999", "feature 2: '1e999' is infinite in float32"),
+        ("0 qid:1 0:1 1:2", "feature indexes count from 1, here is '0:1'"),
+        ("0 qid:1 1:1 1:2", "feature 1 is given twice: '1:2'"),
+        ("0 qid:1 2:1 1:2 2:2", "feature 2 is given twice: '2:2'"),
+        ("0 qid:1 -1:1", "'-1:1' is not index:value"),
+        ("0 qid:1 1.5:1", "'1.5:1' is not index:value"),
+        ("0 qid:1 :1", "':1' is not index:value"),
+        ("0 qid:1 1", "'1' is not index:value"),
+        ("0 qid:1 1:1 qid:1", "'qid:1' is not index:value"),
+        ("0 qid:1 4000000000:1", "'4000000000:1'"),
+        (f"0 qid:1 {MAX_FEATURES + 1}:1", f"the largest a file may have, {MAX_FEATURES}"),
+        ("0 qid:1 99999999999999999999999999:1", "'99999999999999999999999999:1'"),
+        ("0 1:1 2:2", "no qid:... after the grade: '0 1:1'"),
+        ("0 qid: 1:1", "no qid:... after the grade: '0 qid:'"),
+        ("0", "no qid:... after the grade: '0"),
+        ("qid:1 1:1", "the grade 'qid:1' is not a number"),
+        ("x qid:1 1:1", "the grade 'x' is not a number"),
+        ("nan qid:1 1:1", "the grade 'nan' is not a number"),
+        ("-1 qid:1 1:1", "grade '-1' is not a whole number from 0; MAP"),
+        ("0.5 qid:1 1:1", "grade '0.5' is not a whole number from 0; MAP"),
+        ("99999999999 qid:1 1:1", "grade '99999999999' is not a whole number"),
+        ("1e999 qid:1 1:1", "grade '1e999' is not a whole number"),
+        (f"0 qid:{'q' * 2000} 1:1", "a name of 2000 bytes is too long"),
+        (f"0 qid:1 1:1 #docid = {'d' * 2000}", "a document id of 2000 bytes is too long"),
+        ("0 qid:1 1:1 2:\0", "zero byte"),
+    ],
+)
+def test_a_bad_line_is_refused_with_its_number_and_text(tmp_path, monkeypatch, line, offending):
+    assert fault(tmp_path, f"# x\n\n{GOOD}{line}\n{GOOD}").startswith(", line 4: ")
+    assert offending in fault(tmp_path, f"# x\n\n{GOOD}{line}\n{GOOD}")
+    monkeypatch.setattr(letor, "BLOCK_BYTES", 32)
+    message = fault(tmp_path, 100 * f"{GOOD}# x\r\n" + f"{line}\n{GOOD}")
+    assert message.startswith(", line 201: ") and offending in message
+
+
+def test_the_first_of_many_faults_is_told_whatever_the_thread(tmp_path):
+    lines = [GOOD] * 5000
+    for bad in range(700, 5000, 100):
+        lines[bad] = "1 qid:1 1:x\n" if bad % 200 else "1 qid:1 0:1\n"
+    assert fault(tmp_path, "".join(lines)).startswith(", line 701: feature 1: 'x'")
+
+
+def test_an_offending_text_is_shown_in_one_line_of_bounded_length(tmp_path):
+    assert len(fault(tmp_path, b"0 qid:1 1:" + b"\xff\x1b[2J\xe2\x80\xa8" * 3000 + b"\n")) < 600
+
+
+def test_names_that_are_not_utf8_are_refused(tmp_path):
+    assert fault(tmp_path, b"1 qid:a 1:1\n1 qid:\xff 1:1\n").startswith(
+        ", line 2: the name b'\\xff'"
+    )
+    message = fault(tmp_path, b"1 qid:a 1:1 #docid = b\n1 qid:a 1:1 #docid = \xfe\n")
+    assert message.startswith(", line 2: the name b'\\xfe' is not UTF-8")
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "# only a comment\n", "#", " "])
+def test_a_file_without_documents_is_refused(tmp_path, text):
+    assert "no documents" in fault(tmp_path, text)
+
+
+def test_a_file_without_features_is_refused(tmp_path):
+    assert "no line has a feature" in fault(tmp_path, "1 qid:1\n0 qid:1\n")
+
+
+@pytest.mark.parametrize(
+    "tail",
+    [
+        *(
+            "+",
+            "0",
+            "0 ",
+            "0 q",
+            "0 qid",
+            "0 qid:",
+            "0 qid:2",
+            "0 qid:2 ",
+            "0 qid:2 1",
+            "0 qid:2 1:",
+        ),
+        *(
+            f"0 qid:2 1:1{end}"
+            for end in ("", " 2", " 2:", " 2:-", " 2:1e", " 2:1e-", " 2:NUL", " 2:.")
+        ),
+    ],
+)
+def test_a_file_cut_in_the_middle_of_a_line_is_refused(tmp_path, tail):
+    message = fault(tmp_path, GOOD + GOOD + tail)
+    assert message == f", line 3: the file ends in the middle of this line: ...{tail!r}"
+
+
+def test_a_dense_file_cut_anywhere_before_its_last_value_is_refused(tmp_path):
+    whole = "1 qid:7 1:0.5 2:0.25 3:0.125 #docid = a\n" * 3 + "0 qid:7 1:0.5 2:0.25 3:0.125"
+    for end in range(whole.rindex("\n") + 2, whole.rindex(":") + 1):
+        assert ", line 4: the file ends in the middle" in fault(tmp_path, whole[:end])
+
+
+def test_a_short_last_line_is_good_in_a_sparse_file(tmp_path):
+    q = read_letor(written(tmp_path, "1 qid:1 1:1 3:1\n0 qid:1 1:1 2:2 3:3\n0 qid:1 2:2"))
+    assert q.features[2].tolist() == [0, 2, 0]
+    assert ", line 2: the file ends in" in fault(tmp_path, "1 qid:1 1:1 3:1\n0 qid:1")
+
+
+def test_features_beyond_or_short_of_what_is_expected_are_refused(tmp_path):
+    beyond = fault(tmp_path, GOOD + "1 qid:1 1:1 2:2 3:3\n", n_features=2)
+    assert beyond == ", line 2: a feature index is beyond the 2 features expected: '3:3'"
+    short = fault(tmp_path, GOOD, n_features=3)
+    assert short == ": every line has 2 features, but 3 are expected"
+
+
+@pytest.mark.parametrize("keep", [3, 12, 40, -8, -1])
+def test_a_gz_that_is_cut_is_refused(tmp_path, keep):
+    packed = gzip.compress("".join(f"1 qid:1 1:{k}\n" for k in range(500)).encode())
+    path = written(tmp_path, packed[:keep], "data.txt.gz")
+    with pytest.raises(DataError, match=r"data\.txt\.gz.*cut or damaged"):
+        read_letor(path)
+
+
+def test_a_gz_that_is_none_or_is_damaged_is_refused(tmp_path):
+    with pytest.raises(DataError, match="cut or damaged"):
+        read_letor(written(tmp_path, GOOD, "data.txt.gz"))
+    packed = bytearray(gzip.compress(GOOD.encode() * 500))
+    packed[len(packed) // 2] ^= 0xFF
+    with pytest.raises(DataError, match="cut or damaged"):
+        read_letor(written(tmp_path, bytes(packed), "data.txt.gz"))
+
+
+def test_what_is_no_file_is_refused(tmp_path):
+    with pytest.raises(DataError, match=r"nothing\.txt: no such file"):
+        read_letor(tmp_path / "nothing.txt")
+    with pytest.raises(DataError, match="is a folder"):
+        read_letor(tmp_path)
+
+
+def test_a_table_beyond_memory_is_refused_not_allocated(tmp_path, monkeypatch):
+    monkeypatch.setattr(letor, "_memory", lambda: 10_000)
+    lines = "".join(f"1 qid:1 {k}:1\n" for k in range(1, 60))
+    assert "59 rows of 59 features do not fit in memory" in fault(tmp_path, lines)
+
+
+LINES = st.lists(
+    st.sampled_from(
+        [
+            "1 qid:1 1:0.5 2:NULL #docid = a",
+            "0 qid:2 2:1e-5 1:3",
+            "2.0 qid:x 3:1.7976931348623157E308",
+            "# comment",
+            "",
+            "0 qid:2 1:12345678901234567890e-10 # docid=b c",
+        ]
+    ),
+    min_size=1,
+    max_size=6,
+)
+EDITS = st.lists(
+    st.tuples(
+        st.integers(0, 400),
+        st.integers(0, 6),
+        st.binary(max_size=4)
+        | st.sampled_from(
+            [b"\n", b":", b"qid:", b"#", b"9" * 12, b"inf", b" ", b"\r", b"-", b"e", b"docid ="]
+        ),
+    ),
+    max_size=5,
+)
+
+
+@settings(SHARED_FOLDER, max_examples=300)
+@given(LINES, EDITS, st.sampled_from([None, 2, 3]))
+def test_mutated_lines_give_data_or_an_error_of_ours(tmp_path, lines, edits, n_features):
+    text = "\n".join(lines).encode() + b"\n"
+    for place, length, new in edits:
+        place %= len(text) + 1
+        text = text[:place] + new + text[place + length :]
+    try:
+        q = read_letor(written(tmp_path, text), n_features=n_features)
+    except SortNetError as error:
+        assert "\n" not in str(error)
+        return
+    assert q.n_docs == q.offsets[-1] == len(q.grades) == len(q.rows) > 0
+    assert not np.isinf(q.features).any() and (q.grades >= 0).all()
+    assert len(set(q.qids.tolist())) == len(q)
+
+
+@settings(SHARED_FOLDER, max_examples=100)
+@given(LINES)
+def test_good_lines_are_read_as_the_plainest_reader_reads_them(tmp_path, lines):
+    lines = [re.sub("1.7976931348623157E308|NULL", "nan", line) for line in lines]
+    path = written(tmp_path, "\n".join(lines) + "\n1 qid:2 4:1\n")
+    q = read_letor(path)
+    grades, qids, rows = reference(path)
+    expected = np.zeros((len(rows), 4), np.float32)
+    for k, row in enumerate(rows):
+        for index, value in row.items():
+            expected[k, index - 1] = value
+    np.testing.assert_array_equal(q.features, expected[q.rows])
+    assert q.grades.tolist() == [grades[row] for row in q.rows]
+    assert q.qids[q.query_of_docs()].tolist() == [qids[row] for row in q.rows]
+
+
+# ------------------------------------------------------------------------------ what is written
+
+NAMES = st.text(st.characters(codec="utf-8", exclude_characters="#\0"), min_size=1, max_size=5)
+NAMES = NAMES.filter(lambda name: not re.search(r"\s", name, re.ASCII))
+
+
+@settings(SHARED_FOLDER, max_examples=80)
+@given(st.data(), st.sampled_from(["x.txt", "x.txt.gz"]))
+def test_what_is_written_is_read_back_to_the_last_bit(tmp_path, data, name):
+    n, d = data.draw(st.integers(1, 6)), data.draw(st.integers(1, 4))
+    value = st.floats(width=32, allow_infinity=False, allow_nan=False) | st.just(float("nan"))
+    rows = data.draw(st.lists(st.lists(value, min_size=d, max_size=d), min_size=n, max_size=n))
+    grades = data.draw(st.lists(st.integers(0, 2**31 - 1), min_size=n, max_size=n))
+    qids = data.draw(st.lists(NAMES, min_size=n, max_size=n))
+    docids = data.draw(st.none() | st.lists(NAMES, min_size=n, max_size=n))
+    q = Queries.from_arrays(np.array(rows, np.float32), grades, qid=qids, docids=docids)
+    path = tmp_path / name
+    write_letor(q, path)
+    back = read_letor(path)
+    assert np.where(np.isnan(q.features), 0, q.features).tobytes() == (
+        np.where(np.isnan(back.features), 0, back.features).tobytes()
+    )
+    assert np.isnan(q.features).tolist() == np.isnan(back.features).tolist()
+    assert back.rows.tolist() == list(range(n))
+    for field in ("grades", "offsets", "qids", "docids"):
+        a, b = getattr(q, field), getattr(back, field)
+        assert (a is None and b is None) or a.tolist() == b.tolist()
+
+
+def test_a_written_file_appears_whole_or_not_at_all(tmp_path, monkeypatch):
+    q = Queries.from_arrays(np.ones((10, 3)), np.zeros(10))
+    path = written(tmp_path, "what was there")
+    monkeypatch.setattr("sortnet.data.letor_writer._VALUES_AT_ONCE", 3)
+    bad = q.with_features(np.vstack([np.ones((9, 3)), np.full((1, 3), np.inf)]).astype(np.float32))
+    with pytest.raises(DataError, match="infinite"):
+        write_letor(bad, path)
+    assert path.read_text() == "what was there"
+    assert [p.name for p in tmp_path.iterdir()] == ["data.txt"]
+    write_letor(q, path)
+    assert path.read_text() == "0 qid:0 1:1.0 2:1.0 3:1.0\n" * 10
+
+
+def test_what_letor_text_cannot_hold_is_not_written(tmp_path):
+    def refused(**names: list[str]) -> str:
+        with pytest.raises(DataError) as raised:
+            write_letor(Queries.from_arrays([[1.0]], [0], **names), tmp_path / "x.txt")
+        assert not list(tmp_path.iterdir())
+        return str(raised.value)
+
+    for qid in ("a b", "a#b", "", "a\nb"):
+        assert f"cannot hold the qid {qid!r}" in refused(qid=[qid])
+    assert "cannot hold the document id 'a b'" in refused(docids=["a b"])
+    with pytest.raises(DataError, match="cannot be written"):
+        write_letor(Queries.from_arrays([[1.0]], [0]), tmp_path / "no" / "x.txt")
