@@ -124,10 +124,12 @@ def _file_of(folder: Path, part: str) -> Path | None:
 
 def _part(path: Path, train: Queries, cache: str | os.PathLike[str] | None) -> Queries:
     queries = read_queries(path, n_features=train.n_features, cache=cache)
-    if queries.feature_names != train.feature_names:
-        ours, theirs = train.feature_names or (), queries.feature_names or ()
-        pair = next(
-            ((a, b) for a, b in zip(ours, theirs, strict=False) if a != b), ("names", "none")
-        )
-        raise DataError(f"{path}: feature {pair[1]!r} is {pair[0]!r} in {train.source}")
-    return queries
+    ours, theirs = queries.feature_names, train.feature_names
+    if ours == theirs:
+        return queries
+    if ours is None or theirs is None:
+        has = f"has {'no ' if ours is None else ''}feature names"
+        other = f"{train.source} has {'none' if theirs is None else 'them'}"
+        raise DataError(f"{path}: {has}, {other}")
+    k = next(k for k, pair in enumerate(zip(ours, theirs, strict=True)) if pair[0] != pair[1])
+    raise DataError(f"{path}: feature {k + 1} is {ours[k]!r}, but {theirs[k]!r} in {train.source}")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,8 +69,8 @@ def read_csv(
     with reading(path):
         columns = _header(path, separator)
         table = _Table(columns, (qid, label, docid), labelled, str(path))
-        chunks = _chunks(path, separator, table)
-        return table.queries(chunks, lambda row: _place(path, separator, row))
+        with closing(_chunks(path, separator, table)) as chunks:
+            return table.queries(chunks, lambda row: _place(path, separator, row))
 
 
 def read_parquet(
@@ -175,11 +176,11 @@ def _floats(column: pd.Series[Any], name: str) -> NDArray[np.float64]:
     """A column as float64, NaN where a value is missing."""
     import pandas as pd
 
-    if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_complex_dtype(column):
+    kind = column.dtype.kind
+    if kind != "c" and pd.api.types.is_numeric_dtype(column):
         return np.asarray(column.to_numpy(np.float64, na_value=np.nan), np.float64)
-    texts = column.astype(object)
-    if pd.api.types.is_datetime64_any_dtype(column) or pd.api.types.is_timedelta64_dtype(column):
-        texts = column.astype(str)  # pandas would count nanoseconds
+    # To pandas a date is a number of nanoseconds.
+    texts = column.astype(str if kind in "cmM" else object)
     numbers = pd.to_numeric(texts, errors="coerce").astype(np.float64)
     bad = (numbers.isna() & column.notna()).to_numpy(bool)
     if bad.any():
@@ -189,7 +190,7 @@ def _floats(column: pd.Series[Any], name: str) -> NDArray[np.float64]:
     return np.asarray(numbers, np.float64)
 
 
-def _chunks(path: Path, separator: str, table: _Table) -> Iterator[pd.DataFrame]:
+def _chunks(path: Path, separator: str, table: _Table) -> Generator[pd.DataFrame]:
     """The rows of a CSV file, some at a time; refuses rows of another length than the header."""
     import pandas as pd
 
@@ -199,7 +200,7 @@ def _chunks(path: Path, separator: str, table: _Table) -> Iterator[pd.DataFrame]
     with open_bytes(path) as file, warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)
         try:
-            for chunk in pd.read_csv(
+            with pd.read_csv(
                 file,
                 sep=separator,
                 names=table.columns,
@@ -211,23 +212,26 @@ def _chunks(path: Path, separator: str, table: _Table) -> Iterator[pd.DataFrame]
                 encoding="utf-8-sig",
                 chunksize=_ROWS_AT_ONCE,
                 low_memory=False,
-            ):
-                last = chunk.iloc[:, -1]
-                if not whole and (last.isna() | (last == "")).any():
-                    _refuse_ragged(path, separator)  # pandas fills short rows up in silence
-                    whole = True
-                yield chunk
+            ) as chunks:
+                for chunk in chunks:
+                    last = chunk.iloc[:, -1]
+                    if not whole and (last.isna() | (last == "")).any():
+                        _refuse_ragged(path, separator)  # pandas fills short rows up in silence
+                        whole = True
+                    yield chunk
         except (pd.errors.ParserError, pd.errors.ParserWarning, UnicodeError) as error:
             _refuse_ragged(path, separator)
             raise DataError(f"{path}: {_one_line(error)}") from None
 
 
-def _records(path: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
+def _records(path: Path, separator: str) -> Generator[tuple[int, list[str]]]:
     """Each record of a CSV file that is not blank, and its line number."""
-    with open_bytes(path) as file:
-        line = 0
+    line = 0
+    with (
+        open_bytes(path) as file,
+        io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as text,
+    ):
         try:
-            text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
             reader = csv.reader(text, delimiter=separator)
             for record in reader:
                 line = reader.line_num
@@ -238,27 +242,30 @@ def _records(path: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _header(path: Path, separator: str) -> list[str]:
-    for _, record in _records(path, separator):
-        return record
+    with closing(_records(path, separator)) as records:
+        for _, record in records:
+            return record
     raise DataError(f"{path}: the file is empty: it has no documents")
 
 
 def _refuse_ragged(path: Path, separator: str) -> None:
     """Name the first row that is longer or shorter than the header."""
     columns = 0
-    for line, record in _records(path, separator):
-        columns = columns or len(record)
-        if len(record) != columns:
-            shown = repr(separator.join(record)[:60])
-            fault = f"{len(record)} fields where the header has {columns}: {shown}"
-            raise DataError(f"{path}, line {line}: {fault}")
+    with closing(_records(path, separator)) as records:
+        for line, record in records:
+            columns = columns or len(record)
+            if len(record) != columns:
+                shown = repr(separator.join(record)[:60])
+                fault = f"{len(record)} fields where the header has {columns}: {shown}"
+                raise DataError(f"{path}, line {line}: {fault}")
 
 
 def _place(path: Path, separator: str, row: int) -> str:
     """Where a data row of a CSV file is: records may span lines and lines may be blank."""
-    for number, (line, _) in enumerate(_records(path, separator), start=-1):
-        if number == row:
-            return f"{path}, line {line}"
+    with closing(_records(path, separator)) as records:
+        for number, (line, _) in enumerate(records, start=-1):
+            if number == row:
+                return f"{path}, line {line}"
     return f"{path}, row {row}"
 
 

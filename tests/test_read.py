@@ -1,0 +1,320 @@
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sortnet.data import (
+    cache,
+    default_cache_dir,
+    fingerprint,
+    from_frame,
+    letor,
+    read_fold,
+    read_queries,
+    write_letor,
+)
+from sortnet.errors import DataError
+from sortnet.types import Queries
+
+MQ2008 = Path(__file__).parent.parent.parent / "shared" / "data" / "mq2008"
+
+
+def made(n: int = 200, seed: int = 0) -> Queries:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3)).astype(np.float32)
+    X[rng.random(X.shape) < 0.05] = np.nan
+    qid = rng.integers(n // 5, size=n)
+    return Queries.from_arrays(
+        X, rng.integers(3, size=n), qid=qid, docids=[f"d{k}" for k in range(n)]
+    )
+
+
+def assert_same(a: Queries, b: Queries) -> None:
+    for name in ("features", "grades", "offsets", "qids", "rows", "docids"):
+        x, y = getattr(a, name), getattr(b, name)
+        assert (x is None) == (y is None)
+        if x is not None:
+            np.testing.assert_array_equal(x, y, name)
+    assert a.feature_names == b.feature_names
+
+
+# ------------------------------------------------------------------------------------ the folder
+
+
+def test_a_folder_is_one_fold(tmp_path):
+    parts = {name: made(seed=k) for k, name in enumerate(("train", "vali", "test"))}
+    for name, queries in parts.items():
+        write_letor(queries, tmp_path / f"{name}.txt.gz")
+    fold = read_fold(tmp_path)
+    for name, queries in parts.items():
+        np.testing.assert_array_equal(getattr(fold, name).features, queries.features)
+
+
+@pytest.mark.parametrize("vali", ["vali.txt", "valid.txt.gz", "validation.txt"])
+def test_a_fold_needs_no_test_part_and_knows_the_names_of_the_validation_part(tmp_path, vali):
+    write_letor(made(), tmp_path / "train.txt")
+    with pytest.raises(DataError, match=r"there is no vali\.txt"):
+        read_fold(tmp_path)
+    write_letor(made(20), tmp_path / vali)
+    fold = read_fold(tmp_path)
+    assert fold.vali.n_docs == 20 and fold.test is None
+
+
+def test_a_part_with_other_features_than_the_training_part_is_refused(tmp_path):
+    (tmp_path / "train.txt").write_text("1 qid:1 1:1 2:2\n0 qid:1 2:1\n")
+    (tmp_path / "vali.txt").write_text("1 qid:1 1:1\n0 qid:1 3:3\n")
+    with pytest.raises(DataError, match=r"vali\.txt, line 2: .*beyond the 2 features.*'3:3'"):
+        read_fold(tmp_path)
+    assert read_fold(tmp_path, n_features=4).train.n_features == 4
+
+
+def test_tables_of_a_fold_must_have_the_same_columns_in_the_same_order(tmp_path):
+    (tmp_path / "train.csv").write_text("qid,label,a,b\n1,0,1,2\n")
+    (tmp_path / "vali.csv").write_text("qid,label,b,a\n1,0,1,2\n")
+    with pytest.raises(DataError, match=r"vali\.csv: feature 1 is 'b', but 'a' in .*train\.csv"):
+        read_fold(tmp_path)
+    (tmp_path / "vali.csv").write_text("qid,label,a\n1,0,1\n")
+    with pytest.raises(DataError, match=r"vali\.csv: has 1 features, 2 are expected"):
+        read_fold(tmp_path)
+    (tmp_path / "vali.csv").unlink()
+    (tmp_path / "vali.txt").write_text("0 qid:1 1:1 2:2\n")
+    with pytest.raises(DataError, match=r"vali\.txt: has no feature names, .*train\.csv has"):
+        read_fold(tmp_path)
+
+
+def test_a_folder_that_is_none_or_is_ambiguous_is_refused(tmp_path):
+    with pytest.raises(DataError, match="no such folder"):
+        read_fold(tmp_path / "none")
+    write_letor(made(), tmp_path / "train.txt")
+    with pytest.raises(DataError, match="is a file, not a folder"):
+        read_fold(tmp_path / "train.txt")
+    write_letor(made(), tmp_path / "train.txt.gz")
+    with pytest.raises(DataError, match=r"which one is it, train\.txt or train\.txt\.gz"):
+        read_fold(tmp_path)
+
+
+def test_mq2008_has_the_figures_that_are_known_of_it():
+    if not MQ2008.exists():
+        pytest.skip("MQ2008 is not here")
+    fold = read_fold(MQ2008 / "Fold1")
+    parts = (fold.train, fold.vali, fold.test)
+    assert sum(map(len, parts)) == 784 and sum(p.n_docs for p in parts) == 15_211
+    assert np.bincount(np.concatenate([p.grades for p in parts])).tolist() == [12279, 2001, 931]
+    assert fold.train.docids[0] == "GX008-86-4444840"
+
+
+# ------------------------------------------------------------------------------------ the cache
+
+
+@pytest.fixture
+def parses(monkeypatch):
+    """Every path that is really parsed."""
+    paths: list[Path] = []
+    read = letor.read_letor
+
+    def counted(path, **options):
+        paths.append(path)
+        return read(path, **options)
+
+    monkeypatch.setattr(letor, "read_letor", counted)
+    return paths
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "train.txt"
+    write_letor(made(), path)
+    return path
+
+
+def test_the_second_read_comes_from_the_cache_and_is_the_same(tmp_path, file, parses):
+    plain = read_queries(file)
+    first = read_queries(file, cache=tmp_path / "cache")
+    second = read_queries(file, cache=tmp_path / "cache")
+    assert len(parses) == 2
+    assert_same(first, plain)
+    assert_same(second, plain)
+    assert second.source == str(file)
+    assert isinstance(second.features.base, np.memmap)
+
+
+def test_feature_names_are_cached_too(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("qid,label,a,b\n1,0,1,2\n")
+    first, second = (read_queries(path, cache=tmp_path / "cache") for _ in range(2))
+    assert_same(first, second)
+    assert isinstance(second.features.base, np.memmap)
+
+
+def test_writing_to_cached_arrays_leaves_the_cache_alone(tmp_path, file):
+    plain = read_queries(file, cache=tmp_path / "cache")
+    read_queries(file, cache=tmp_path / "cache").features[:] = 7
+    assert_same(read_queries(file, cache=tmp_path / "cache"), plain)
+
+
+def test_a_stale_cache_is_noticed(tmp_path, file, parses):
+    folder = tmp_path / "cache"
+    read_queries(file, cache=folder)
+    stat, text = file.stat(), file.read_bytes()
+
+    os.utime(file, ns=(stat.st_atime_ns, stat.st_mtime_ns + 1))
+    read_queries(file, cache=folder)
+    assert len(parses) == 2
+
+    file.write_bytes(text.replace(b"1:", b"1:1", 1))  # longer
+    os.utime(file, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    assert_same(read_queries(file, cache=folder), read_queries(file))
+    assert len(parses) == 4
+
+    place = text.index(b"1:") + 3
+    new = b"7" if text[place : place + 1] != b"7" else b"8"
+    file.write_bytes(text[:place] + new + text[place + 1 :])  # same size, same time
+    os.utime(file, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    assert_same(read_queries(file, cache=folder), read_queries(file))
+    assert len(parses) == 6
+    assert len(list(folder.glob("*/*"))) == 1  # what is stale is taken away
+
+
+def test_a_cache_of_another_format_is_not_read(tmp_path, file, parses, monkeypatch):
+    read_queries(file, cache=tmp_path / "cache")
+    monkeypatch.setattr(cache, "FORMAT", cache.FORMAT + 1)
+    read_queries(file, cache=tmp_path / "cache")
+    assert len(parses) == 2
+
+
+def test_what_is_read_differently_is_cached_apart(tmp_path, parses):
+    path = tmp_path / "sparse.txt"
+    path.write_text("1 qid:1 1:1\n0 qid:1 2:1\n")
+    for _ in range(2):
+        for n in (None, 2, 5):
+            q = read_queries(path, n_features=n, cache=tmp_path / "cache")
+            assert q.n_features == (n or 2)
+    assert len(parses) == 3
+    with pytest.raises(DataError, match="beyond the 1 features"):
+        read_queries(path, n_features=1, cache=tmp_path / "cache")
+
+
+@pytest.mark.parametrize(
+    "name", ["meta.json", *(f"{a}.npy" for a in ("features", "grades", "offsets", "qids", "rows"))]
+)
+@pytest.mark.parametrize("damage", ["cut", "emptied", "changed", "removed", "foreign"])
+def test_a_damaged_cache_is_ignored_and_rewritten(tmp_path, file, parses, name, damage):
+    plain = read_queries(file, cache=tmp_path / "cache")
+    (victim,) = (tmp_path / "cache").glob(f"*/*/{name}")
+    content = victim.read_bytes()
+    damaged = {
+        "cut": content[: len(content) // 2],
+        "emptied": b"",
+        "changed": content[:-8] + bytes(8),
+        "foreign": b"[1, 2]",
+    }
+    victim.unlink()
+    if damage != "removed":
+        victim.write_bytes(damaged[damage])
+    assert_same(read_queries(file, cache=tmp_path / "cache"), plain)
+    assert len(parses) == 2
+    assert_same(read_queries(file, cache=tmp_path / "cache"), plain)
+    assert len(parses) == 2
+
+
+def test_a_cache_that_cannot_be_written_is_done_without(tmp_path, file):
+    (tmp_path / "cache").write_text("a file where the folder should be")
+    assert_same(read_queries(file, cache=tmp_path / "cache"), read_queries(file))
+
+
+def test_a_writer_killed_at_any_moment_leaves_no_half_cache(tmp_path, file, parses):
+    plain = read_queries(file)
+    script = """
+import os, signal, sys
+import numpy as np
+from sortnet.data import cache, read_queries
+left = int(sys.argv[3])
+save = np.save
+def dying(*arguments, **options):
+    global left
+    save(*arguments, **options)
+    left -= 1
+    if left < 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+np.save = dying
+read_queries(sys.argv[1], cache=sys.argv[2])
+"""
+    for left in (0, 3):
+        arguments = [sys.executable, "-c", script, str(file), str(tmp_path / "cache"), str(left)]
+        assert subprocess.run(arguments).returncode == -signal.SIGKILL
+        assert not list((tmp_path / "cache").glob("*/*/meta.json"))
+    parses.clear()
+    assert_same(read_queries(file, cache=tmp_path / "cache"), plain)
+    assert len(parses) == 1
+    (folder,) = (tmp_path / "cache").iterdir()
+    leftovers = list(folder.glob(".writing-*"))
+    assert len(leftovers) == 2
+    for leftover in leftovers:
+        os.utime(leftover, (0, 0))
+    os.utime(file)
+    read_queries(file, cache=tmp_path / "cache")
+    assert not list(folder.glob(".writing-*"))
+
+
+def test_a_bad_file_is_refused_with_a_cache_as_without(tmp_path):
+    with pytest.raises(DataError, match=r"none\.txt: no such file"):
+        read_queries(tmp_path / "none.txt", cache=tmp_path / "cache")
+    (tmp_path / "bad.txt").write_text("1 qid:1 1:x\n")
+    for _ in range(2):
+        with pytest.raises(DataError, match="line 1: feature 1: 'x'"):
+            read_queries(tmp_path / "bad.txt", cache=tmp_path / "cache")
+    with pytest.raises(DataError, match="is a folder"):
+        read_queries(tmp_path, cache=tmp_path / "cache")
+
+
+def test_the_users_cache_folder_follows_the_environment(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert default_cache_dir() == tmp_path / "sortnet"
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for unset in ("", "relative"):
+        monkeypatch.setenv("XDG_CACHE_HOME", unset)
+        assert default_cache_dir() == tmp_path / ".cache" / "sortnet"
+
+
+# ------------------------------------------------------------------------------------- the rest
+
+
+def test_the_fingerprint_is_the_sha256_of_the_content(tmp_path, file):
+    assert fingerprint(file) == hashlib.sha256(file.read_bytes()).hexdigest()
+    with pytest.raises(DataError, match="no such file"):
+        fingerprint(tmp_path / "none")
+
+
+def loaded_by(script: str) -> list[str]:
+    code = f"import json, sys\n{script}\nprint(json.dumps(sorted(sys.modules)))"
+    out = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    return json.loads(out.stdout)
+
+
+def test_the_compiler_is_loaded_only_to_read_letor_text(tmp_path):
+    frame = from_frame.__module__
+    light = loaded_by("import sortnet.data; sortnet.data.read_queries; sortnet.data.write_letor")
+    assert not {"numba", "pandas", "pyarrow", "torch", frame} & set(light)
+    assert "numba" in loaded_by("import sortnet.data; sortnet.data.read_letor")
+
+
+def test_the_reader_works_where_numba_can_write_nothing(tmp_path, file):
+    """As in an installation that belongs to root, for a user without a home."""
+    script = """
+import sys
+import numba.core.caching as caching
+for locator in caching.CacheImpl._locator_classes:
+    locator.from_function = classmethod(lambda cls, function, file: None)
+from sortnet.data import read_letor
+print(read_letor(sys.argv[1]).n_docs)
+"""
+    run = [sys.executable, "-c", script, str(file)]
+    assert subprocess.run(run, check=True, capture_output=True, text=True).stdout == "200\n"
