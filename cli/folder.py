@@ -1,9 +1,9 @@
 """The folder a run lives in: its model, and what it needs to be resumed.
 
-    model.json, weights.safetensors   the best model so far
-    state.safetensors                 the state after the last iteration
-    run.json                          the run's id, store, settings and data
-    tuning.json                       what `--tune` tried and chose
+model.json, weights.safetensors   the best model so far
+state.safetensors                 the state after the last iteration
+run.json                          the run's id, store, settings and data
+tuning.json                       what `--tune` tried and chose
 """
 
 from __future__ import annotations

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import click
@@ -26,19 +28,12 @@ First steps:
 """
 
 
-@dataclass(frozen=True)
-class Call:
-    """What was typed."""
-
-    args: tuple[str, ...]
-
-
 class _Door(click.Group):
     """A group that ends with 0, 2 or (a bug, a closed pipe) 1, and says a fault in one line."""
 
     def main(self, args: Any = None, prog_name: str | None = None, **extra: Any) -> Any:
         args = tuple(sys.argv[1:] if args is None else args)
-        options = {**extra, "standalone_mode": False, "obj": Call(args)}
+        options = {**extra, "standalone_mode": False, "obj": args}
         sys.exit(_ended(lambda: super(_Door, self).main(list(args), "sortnet", **options)))
 
 
@@ -77,8 +72,9 @@ def _ended(run: Callable[[], Any]) -> int:
     except MemoryError:
         return _fault("out of memory")
     except OSError as error:
-        if error.errno == errno.EPIPE:
-            return _closed_pipe()
+        _drop_stdout()
+        if error.errno == errno.EPIPE:  # whoever read our output has enough of it
+            return 1
         name = "" if error.filename is None else f"{error.filename}: "
         return _fault(f"{name}{error.strerror or error}")
     return code if isinstance(code, int) else 0
@@ -89,10 +85,7 @@ def _fault(message: str) -> int:
     return 2
 
 
-def _closed_pipe() -> int:
-    """Whoever read our output has enough of it: nothing more to say, at the exit neither."""
-    with open("/dev/null", "w") as nowhere:  # noqa: PTH123
-        import os
-
+def _drop_stdout() -> None:
+    """Python writes at its exit what is still in stdout; it cannot be written, so drop it."""
+    with suppress(OSError, ValueError), Path(os.devnull).open("w") as nowhere:
         os.dup2(nowhere.fileno(), sys.stdout.fileno())
-    return 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, fields
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -148,6 +150,12 @@ def typed_settings(ctx: click.Context) -> dict[str, Any]:
     """The settings that stand on the command line, defaults left out."""
     source = click.core.ParameterSource.DEFAULT
     return {f: ctx.params[f] for f in SETTINGS if ctx.get_parameter_source(f) != source}
+
+
+def command_line(ctx: click.Context) -> str:
+    """What was typed, without a password."""
+    typed = shlex.join(["sortnet", *(ctx.find_root().obj or ())])
+    return re.sub(r"(://[^:/@\s]*):[^@/\s]*@", r"\1:***@", typed)
 
 
 def data_option(command: C) -> C:

@@ -39,9 +39,7 @@ def progress() -> Iterator[Progress]:
 
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     console = Console(stderr=True)
-    with Bar(
-        *columns, console=console, transient=True, redirect_stdout=sys.stdout.isatty()
-    ) as bar:
+    with Bar(*columns, console=console, transient=True, redirect_stdout=sys.stdout.isatty()) as bar:
         task = bar.add_task("")
         yield lambda text: bar.update(task, description=text)
 

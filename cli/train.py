@@ -2,54 +2,86 @@
 
 from __future__ import annotations
 
-import re
 import shlex
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from cli import iterations
+from cli.figures import conventions_of, measures
 from cli.options import (
     SectionedCommand,
     cache_folder,
+    command_line,
     make_config,
     section,
     set_threads,
     settings_options,
     typed_settings,
 )
+from cli.output import print_json, progress, say
 from sortnet.errors import SortNetError
 
 if TYPE_CHECKING:
     from cli.folder import Folder
-    from cli.task import Task
+    from cli.session import Session
     from sortnet.config import Config
-    from sortnet.loop import Iteration, State
-    from sortnet.types import Progress
-    from store import Run, Store
+    from sortnet.loop import Iteration
+    from sortnet.model import Model
 
 _FILES = "Files"
 
 
 @click.command(cls=SectionedCommand)
 @click.argument("data", nargs=-1, metavar="TRAIN VALI | FOLD_DIR")
-@section(_FILES, "--out", "-o", default="model", show_default=True, metavar="DIR",
-         help="Where the model goes.")
-@section(_FILES, "--resume", is_flag=True,
-         help="Go on where a run into --out was stopped; settings and data as they were.")
+@section(
+    _FILES,
+    "--out",
+    "-o",
+    default="model",
+    show_default=True,
+    metavar="DIR",
+    help="Where the model goes.",
+)
+@section(
+    _FILES,
+    "--resume",
+    is_flag=True,
+    help="Go on where the run in --out was stopped, with its settings and data.",
+)
 @section(_FILES, "--overwrite", is_flag=True, help="Replace the model that --out has.")
-@section(_FILES, "--store", metavar="URL", envvar="SORTNET_STORE", show_envvar=True,
-         help="Where the pairs go: a file or postgresql://...; by default sortnet.db in the "
-         "user's data folder.")
-@section(_FILES, "--cache/--no-cache", default=False, show_default=True,
-         help="Keep parsed data in the user's cache folder; the next read is nearly free.")
+@section(
+    _FILES,
+    "--store",
+    metavar="URL",
+    envvar="SORTNET_STORE",
+    show_envvar=True,
+    help="Where the pairs go: a file or postgresql://...; by default sortnet.db in the "
+    "user's data folder.",
+)
+@section(
+    _FILES,
+    "--cache/--no-cache",
+    default=False,
+    show_default=True,
+    help="Keep parsed data in the user's cache folder; the next read is nearly free.",
+)
 @settings_options
 @section("The run", "--threads", type=click.IntRange(1), help="Default: all cores.")
-@section("The run", "--tune", is_flag=True,
-         help="First try a small grid of settings, and take those best on the validation part.")
-@section("Output", "--json", "as_json", is_flag=True,
-         help="One JSON document on stdout, iterations among it; the table goes to stderr.")
+@section(
+    "The run",
+    "--tune",
+    is_flag=True,
+    help="First try a small grid of settings, and take those best on the validation part.",
+)
+@section(
+    "The run",
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="One JSON document on stdout; the table of iterations goes to stderr.",
+)
 @click.pass_context
 def train(
     ctx: click.Context,
@@ -76,3 +108,114 @@ def train(
       sortnet train train.txt vali.txt --out m --quality ndcg@10 --committee 5
       sortnet train --resume --out m
     """
+    from cli.folder import Folder
+    from cli.task import read_task
+
+    folder = Folder(out)
+    known = _known(folder, resume=resume, overwrite=overwrite)
+    with progress() as tell:
+        asked, paths = _asked(typed_settings(ctx), data, known, tune=tune)
+        task = read_task(paths, asked, cache=cache_folder(cache), progress=tell)
+        tell("starting")
+        set_threads(threads or (known["threads"] if known else None))
+        from cli import session as sessions
+        from store import open_store
+
+        if known is not None:
+            sessions.refuse_changes(task, known, folder)
+        url, shown = sessions.store_url(store, known)
+        tell(f"opening the store {shown}")
+        with open_store(url) as opened, folder.held():
+            origin = sessions.Origin(command_line(ctx), shown, tune)
+            session = sessions.begin(task, folder, opened, known, origin, tell)
+            if session.finished:
+                say(f"the run in {folder} has finished already")
+            model = session.learn(_shower(task.config.quality, as_json), tell)
+            _conclude(session, model, shown, as_json=as_json)
+
+
+def _known(folder: Folder, *, resume: bool, overwrite: bool) -> dict[str, Any] | None:
+    """What the folder says of the run to resume; None for one that begins."""
+    if resume and overwrite:
+        raise click.UsageError("--resume goes on and --overwrite begins anew: give one of them")
+    known = folder.run() if resume else None
+    if resume and known is None:
+        if folder.has_model:
+            raise SortNetError(f"{folder} has a model but no run.json: nothing to resume")
+        say(f"no run in {folder} to go on with: beginning one")
+    if not resume and not overwrite:
+        folder.refuse_if_taken()
+    return known
+
+
+def _asked(
+    typed: Mapping[str, Any],
+    data: Sequence[str],
+    known: Mapping[str, Any] | None,
+    *,
+    tune: bool,
+) -> tuple[Config, Sequence[str]]:
+    """The settings and the data's paths: what a resumed run is not told, it remembers."""
+    from sortnet.config import Config
+
+    if known is None:
+        return make_config(typed), data
+    if tune and not known["tuned"]:
+        raise SortNetError("cannot go on with --tune: the run was started without it")
+    paths = [facts["path"] for facts in known["data"].values()]
+    return make_config(typed, Config.from_json(known["asked"])), data or paths
+
+
+def _shower(quality: str, as_json: bool) -> Callable[[Iteration], None]:
+    """Prints an iteration as it comes, the first with a header."""
+    headed = False
+
+    def show(record: Iteration) -> None:
+        nonlocal headed
+        if not headed:
+            for text in iterations.header(quality):
+                click.secho(text, err=as_json, bold=True)
+            headed = True
+        line = iterations.line(iterations.flat(record), quality)
+        click.secho(line, err=as_json, bold=bool(record.best))
+
+    return show
+
+
+def _conclude(session: Session, model: Model, store: str, *, as_json: bool) -> None:
+    """Say how good the model is, where it is, and what to do next."""
+    task, folder = session.task, session.folder
+    rows = iterations.rows_of(session.run.iterations_frame())
+    best = rows[model.info["iteration"]]
+    names = [metric.name for metric in task.metrics]
+    figures = {
+        split: {name: best[f"{split}_{name}"] for name in names} for split in ("train", "vali")
+    }
+    said = {
+        split: conventions_of(queries, task.metrics, task.config.empty)
+        for split, queries in (("train", task.train), ("vali", task.vali))
+    }
+    if as_json:
+        print_json(
+            {
+                "run": session.run.id,
+                "store": store,
+                "out": str(folder),
+                "config": session.config.to_json(),
+                "best_iteration": best["iteration"],
+                "quality": {task.metrics[0].name: best["quality"]},
+                "measures": figures,
+                "conventions": said,
+                "iterations": rows,
+            }
+        )
+        return
+    click.echo(f"\nbest is iteration {best['iteration']} of {len(rows)}")
+    for text in measures(figures):
+        click.echo(text)
+    for split, lines in said.items():
+        for text in lines:
+            click.echo(f"{split}: {text}")
+    click.echo(f"\nmodel  {folder}")
+    click.echo(f"run    {session.run.id} in {store}")
+    click.echo(f"next   sortnet evaluate {shlex.join([str(folder), task.test or 'TEST'])}")

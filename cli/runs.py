@@ -1,0 +1,9 @@
+import click
+
+
+@click.command()
+def runs() -> None:
+    """runs"""
+
+
+show = pairs = runs
