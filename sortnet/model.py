@@ -136,9 +136,8 @@ class Model:
         """
         folder = Path(folder)
         about = _read_json(folder / _JSON)
+        config, n_features = read_config(folder)
         try:
-            n_features = int(about["n_features"])
-            config = Config.from_json(about["config"])
             names = about["feature_names"]
             digest, info = str(about["weights_sha256"]), dict(about["info"])
         except (KeyError, TypeError, ValueError) as error:
@@ -158,6 +157,20 @@ class Model:
             None if names is None else tuple(map(str, names)),
             info,
         )
+
+
+def read_config(folder: str | Path) -> tuple[Config, int]:
+    """The settings of the model in a folder, and the number of its features.
+
+    Raises:
+        ModelError: as `Model.load`.
+    """
+    path = Path(folder) / _JSON
+    about = _read_json(path)
+    try:
+        return Config.from_json(about["config"]), int(about["n_features"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise ModelError(f"{path}: damaged, {error!r}") from None
 
 
 def save_state(path: str | Path, state: State) -> None:

@@ -1,0 +1,456 @@
+"""SortNetRanker: learning to sort with scikit-learn's conventions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, fields, replace
+from pathlib import Path
+from typing import Any, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from sortnet.comparators import Committee, NeuralComparator
+from sortnet.config import Config, Training, resolve_device
+from sortnet.errors import DataError
+from sortnet.learn import learn
+from sortnet.loop import Callback, Iteration, Learner, State
+from sortnet.model import Make, Model, read_config
+from sortnet.quality import Empty, Gain, evaluate
+from sortnet.types import F32, I64, Queries
+
+MakeComparator: TypeAlias = Callable[[int, int], NeuralComparator]
+
+
+class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """Ranks the rows of each query by a comparator learned with Algorithm 3.1.
+
+    `X` is an array, a list or a pandas DataFrame. The query of each row is `qid` (in any order),
+    or `group` (sizes of consecutive queries), or the column `qid` of a DataFrame, which is no
+    feature then; with none of them all rows are one query. NaN is a missing value. Grades `y`
+    are whole numbers from 0.
+
+    Args:
+        comparator: `cmpnn`, `directranker`, or a function (n_features, seed) -> NeuralComparator
+            for one of your own, such as a DirectRanker with any torch module as feature part.
+        warm_start: train each iteration on from the weights of the last. (Not what scikit-learn
+            calls so: a second `fit` always starts afresh.)
+        validation_fraction: share of the queries that chooses epoch and iteration, when `fit` is
+            given no `eval_set`. Queries are held out whole. Where fewer than two queries have
+            documents of two grades, all queries are for both.
+        random_state: of everything random; None for another one each time.
+        tune: choose some settings by RankQuality on the validation part; see `sortnet.tuning`.
+        hidden, units, tau, dropout, committee, scaling, quality, gain, relevant_from, empty,
+            max_iter, device: as in `sortnet.config.Config`, with its defaults.
+        epochs, batch_size, lr, lr_decay, lr_decay_epochs, optimizer, momentum, weight_decay,
+            patience: as in `sortnet.config.Training`, with its defaults.
+
+    Attributes:
+        model_: the `Model` learned.
+        history_: an `Iteration` for each iteration.
+        best_iteration_: the iteration the model is of.
+        best_score_: its RankQuality on the validation part.
+        n_features_in_: the number of features.
+        feature_names_in_: their names, where X had some.
+        tuned_: the trials, with `tune`.
+
+    >>> X = np.arange(12, dtype=np.float32)[:, None]
+    >>> y, qid = X[:, 0] % 6, [1] * 6 + [2] * 6
+    >>> ranker = SortNetRanker(max_iter=4, quality="ndcg@10").fit(X, y, qid=qid)
+    >>> ranker.predict([[3.0], [9.0], [5.0]])
+    array([0., 2., 1.], dtype=float32)
+    """
+
+    def __init__(
+        self,
+        *,
+        comparator: str | MakeComparator = "cmpnn",
+        hidden: int | Sequence[int] = (20,),
+        units: str = "tanh",
+        tau: str = "tanh",
+        dropout: float = 0.0,
+        committee: int = 1,
+        scaling: str = "query",
+        quality: str = "map",
+        gain: Gain = "exp",
+        relevant_from: int = 1,
+        empty: Empty = "zero",
+        max_iter: int = 20,
+        warm_start: bool = True,
+        epochs: int = 15,
+        batch_size: int = 1024,
+        lr: float = 0.005,
+        lr_decay: float = 1.0,
+        lr_decay_epochs: int = 1,
+        optimizer: str = "adam",
+        momentum: float = 0.9,
+        weight_decay: float = 0.01,
+        patience: int | None = None,
+        device: str = "auto",
+        validation_fraction: float = 0.2,
+        random_state: int | np.random.RandomState | np.random.Generator | None = 0,
+        tune: bool = False,
+    ) -> None:
+        self.comparator = comparator
+        self.hidden = hidden
+        self.units = units
+        self.tau = tau
+        self.dropout = dropout
+        self.committee = committee
+        self.scaling = scaling
+        self.quality = quality
+        self.gain = gain
+        self.relevant_from = relevant_from
+        self.empty = empty
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.lr = lr
+        self.lr_decay = lr_decay
+        self.lr_decay_epochs = lr_decay_epochs
+        self.optimizer = optimizer
+        self.momentum = momentum
+        self.weight_decay = weight_decay
+        self.patience = patience
+        self.device = device
+        self.validation_fraction = validation_fraction
+        self.random_state = random_state
+        self.tune = tune
+
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        *,
+        qid: ArrayLike | None = None,
+        group: ArrayLike | None = None,
+        sample_weight: None = None,
+        eval_set: Any = None,
+        eval_qid: Any = None,
+        eval_group: Any = None,
+        callbacks: Sequence[Callback] | None = None,
+    ) -> Self:
+        """Learn to sort the queries of X; see `sortnet.learn.learn`.
+
+        Args:
+            X: (n_docs, n_features).
+            y: (n_docs,) grades, higher is more relevant.
+            qid: (n_docs,) the query of each row.
+            group: (n_queries,) sizes of consecutive queries, in place of `qid`.
+            sample_weight: refused, as every mis-compared pair counts alike.
+            eval_set: (X, y) of the queries that choose epoch and iteration, or a list of one.
+            eval_qid, eval_group: their queries; in a list where `eval_set` is.
+            callbacks: called with an `Iteration` and a `State` after each iteration.
+
+        Raises:
+            DataError: on data or settings that cannot be used.
+        """
+        if sample_weight is not None:
+            raise DataError(
+                "sample_weight is not supported: every mis-compared pair counts alike; "
+                "leave out what must not count"
+            )
+        if y is None:
+            raise DataError("SortNetRanker requires y to be passed, but the target y is None")
+        config = self._config()
+        train = self._queries(X, y, qid, group, reset=True)
+        if eval_set is None:
+            train, vali = _hold_out(train, self.validation_fraction, config.seed)
+        else:
+            vali = self._queries(*_evaluation(eval_set, eval_qid, eval_group), source="eval_set")
+        config = self._tuned(train, vali, config)
+        history: list[Iteration] = []
+
+        def remember(record: Iteration, state: State) -> None:
+            history.append(record)
+
+        make = _custom(self.comparator, config, train.n_features)
+        model = learn(train, vali, config, make=make, callbacks=[remember, *(callbacks or ())])
+        return self._fitted(model, history)
+
+    def predict(self, X: Any, qid: ArrayLike | None = None) -> F32:
+        """(n_docs,) one number a row, in the order of the rows; in a query, higher is better.
+
+        It is the number of documents that the comparator puts below this one in its query, so
+        it says nothing across queries; the rows' order does not change it.
+        """
+        check_is_fitted(self)
+        queries = self._queries(X, None, qid)
+        scores: F32 = queries.in_row_order(self.model_.scores(queries))
+        return scores
+
+    def rank(self, X: Any, qid: ArrayLike | None = None) -> I64:
+        """(n_docs,) each row's rank in its query, from 1 for the best, in the order of the rows."""
+        check_is_fitted(self)
+        queries = self._queries(X, None, qid)
+        size = np.repeat(queries.sizes, queries.sizes)
+        ranks: I64 = queries.in_row_order(size - self.model_.scores(queries).astype(np.int64))
+        return ranks
+
+    def compare(
+        self, a: Any, b: Any, *, context: Any = None, qid: ArrayLike | None = None
+    ) -> F32 | float:
+        """Margins of documents a over documents b: above 0, a goes first.
+
+        Args:
+            a, b: (m, n_features) rows, compared one by one; or one row each, for one number.
+                With `context`, numbers of its rows in place of rows.
+            context: (n_docs, n_features) the queries the documents belong to. With the scaling
+                `query` a margin depends on them: without, each pair is a query of its own.
+            qid: (n_docs,) the queries of `context`.
+
+        Raises:
+            DataError: if a and b differ in length or are not of one query.
+        """
+        check_is_fitted(self)
+        single = np.ndim(a) == (1 if context is None else 0)
+        if context is None:
+            queries, i, j = self._in_pairs(*(([a], [b]) if single else (a, b)))
+        else:
+            queries = self._queries(context, None, qid)
+            i, j = _documents(queries, np.atleast_1d(a), np.atleast_1d(b))
+        margins = self.model_.margins(queries, i, j)
+        return float(margins[0]) if single else margins
+
+    def score(self, X: Any, y: ArrayLike, qid: ArrayLike | None = None) -> float:
+        """RankQuality, the mean over the queries of the measure `quality`; higher is better."""
+        check_is_fitted(self)
+        queries, config = self._queries(X, y, qid), self.model_.config
+        metric = config.metric(config.quality)
+        order = self.model_.sort(queries).order
+        return evaluate(queries, order, metric, empty=config.empty)[metric.name]
+
+    def save(self, folder: str | Path) -> None:
+        """Write the model folder, which every command of `sortnet` reads, and the history.
+
+        Raises:
+            SortNetError: if the folder cannot be written.
+        """
+        check_is_fitted(self)
+        about = {
+            "validation_fraction": self.validation_fraction,
+            "history": [_plain(asdict(record)) for record in self.history_],
+        }
+        model = replace(self.model_, info={**self.model_.info, "estimator": about})
+        model.save(folder)
+
+    @classmethod
+    def load(cls, folder: str | Path, *, comparator: MakeComparator | None = None) -> Self:
+        """Read a model folder, of `save` or of `sortnet train`, as a fitted estimator.
+
+        Args:
+            folder: the model's.
+            comparator: what the parameter `comparator` was, if a function.
+
+        Raises:
+            ModelError: if the folder cannot be read, see `Model.load`.
+        """
+        config, n_features = read_config(folder)
+        model = Model.load(folder, make=_custom(comparator, config, n_features))
+        about = model.info.get("estimator", {})
+        ranker = cls(**_parameters(config))
+        if comparator is not None:
+            ranker.set_params(comparator=comparator)
+        ranker.set_params(validation_fraction=about.get("validation_fraction", 0.2))
+        history = [Iteration(**_unplain(record)) for record in about.get("history", [])]
+        ranker.n_features_in_ = n_features
+        if model.feature_names is not None:
+            ranker.feature_names_in_ = np.array(model.feature_names, dtype=object)
+        return ranker._fitted(model, history)
+
+    def _config(self) -> Config:
+        own = [f.name for f in fields(Config) if f.name not in ("training", "seed")]
+        given = {name: getattr(self, name) for name in own}
+        training = Training(**{f.name: getattr(self, f.name) for f in fields(Training)})
+        given |= {"training": training, "seed": _seed(self.random_state)}
+        if callable(self.comparator):
+            del given["comparator"]
+        return Config(**given)
+
+    def _queries(
+        self,
+        X: Any,
+        y: ArrayLike | None,
+        qid: ArrayLike | None = None,
+        group: ArrayLike | None = None,
+        *,
+        reset: bool = False,
+        source: str = "X",
+    ) -> Queries:
+        """Check the data as scikit-learn does, and group its rows; `reset` where it is learned."""
+        X, qid = _column_qid(X, qid, source)
+        least = 1 if reset else 0  # ranking no documents is no fault
+        both = {} if y is None else {"y": y, "y_numeric": True}
+        try:
+            with np.errstate(over="ignore"):  # what overflows float32 is refused as infinite
+                found = validate_data(
+                    self, X, **both, reset=reset, dtype=np.float32,
+                    ensure_all_finite="allow-nan", ensure_min_samples=least,
+                )  # fmt: skip
+        except ValueError as error:
+            raise DataError(str(error) if source == "X" else f"{source}: {error}") from None
+        features, grades = (found, None) if y is None else found
+        names = getattr(self, "feature_names_in_", None)
+        return Queries.from_arrays(
+            features, grades, qid=qid, group=group, feature_names=names, source=source
+        )
+
+    def _in_pairs(self, a: Any, b: Any) -> tuple[Queries, I64, I64]:
+        """Queries of two documents, a[k] and b[k]."""
+        if len(a) != len(b):
+            raise DataError(f"{len(a)} documents cannot be compared with {len(b)} one by one")
+        rows = np.empty((2 * len(a), self.n_features_in_), np.float32)
+        for first, documents in enumerate((a, b)):
+            checked = self._queries(documents, None)
+            rows[first::2] = checked.in_row_order(checked.features)
+        queries = Queries.from_arrays(rows, group=np.full(len(a), 2), source="a and b")
+        return queries, np.arange(0, len(rows), 2), np.arange(1, len(rows), 2)
+
+    def _tuned(self, train: Queries, vali: Queries, config: Config) -> Config:
+        """The settings chosen on the validation part, where that is asked for."""
+        if not self.tune:
+            return config
+        from sortnet.tuning import tune
+
+        tuned = tune(train, vali, config, progress=lambda text: None)
+        self.tuned_ = tuned.trials
+        return tuned.config
+
+    def _fitted(self, model: Model, history: list[Iteration]) -> Self:
+        self.model_ = model
+        self.history_ = history
+        self.best_iteration_ = int(model.info["iteration"])
+        self.best_score_ = float(model.info["quality"])
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.target_tags.positive_only = True
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+def _column_qid(X: Any, qid: ArrayLike | None, source: str) -> tuple[Any, ArrayLike | None]:
+    """Take the column `qid` out of a DataFrame."""
+    if "qid" not in getattr(X, "columns", ()):
+        return X, qid
+    if qid is not None:
+        raise DataError(f"{source} has a column 'qid', so give no qid besides")
+    return X.drop(columns="qid"), X["qid"]
+
+
+def _evaluation(eval_set: Any, qid: Any, group: Any) -> tuple[Any, Any, Any, Any]:
+    """X, y, qid and group of the validation part, given as they are or in lists of one."""
+    if isinstance(eval_set, list):
+        given = {"eval_set": eval_set, "eval_qid": qid, "eval_group": group}
+        for name, value in given.items():
+            if value is not None and len(value) != 1:
+                raise DataError(f"{name} is a list of {len(value)}: one part chooses, give one")
+        eval_set, qid, group = (None if value is None else value[0] for value in given.values())
+    if not isinstance(eval_set, tuple) or len(eval_set) != 2:
+        raise DataError("eval_set must be (X, y) or [(X, y)]")
+    return (*eval_set, qid, group)
+
+
+def _hold_out(queries: Queries, share: float, seed: int) -> tuple[Queries, Queries]:
+    """Some whole queries to learn from, the others to choose by.
+
+    Queries that something can be learned from are divided by themselves, so that both parts
+    have some of them.
+    """
+    if not 0 < share < 1:
+        raise DataError(f"validation_fraction must be between 0 and 1, got {share}")
+    useful = _with_two_grades(queries)
+    if useful.sum() < 2:
+        return queries, queries
+    generator = np.random.default_rng(seed)
+    held = np.zeros(len(queries), np.bool_)
+    for kind, least in ((useful, 1), (~useful, 0)):
+        numbers = generator.permutation(np.flatnonzero(kind))
+        most = max(len(numbers) - 1, 0)
+        held[numbers[: min(max(round(share * len(numbers)), least), most)]] = True
+    return queries.take(np.flatnonzero(~held)), queries.take(np.flatnonzero(held))
+
+
+def _with_two_grades(queries: Queries) -> NDArray[np.bool_]:
+    """(n_queries,) whether the documents of a query differ in grade."""
+    query = queries.query_of_docs()
+    steps = (np.diff(query) == 0) & (np.diff(queries.grades) != 0)
+    return np.bincount(query[1:][steps], minlength=len(queries)) > 0
+
+
+def _documents(queries: Queries, a: Any, b: Any) -> tuple[I64, I64]:
+    """Document numbers of the rows a and b, which must be of one query pair by pair."""
+    rows = np.stack(_whole(a, b))
+    bad = (rows < 0) | (rows >= queries.n_docs)
+    if bad.any():
+        raise DataError(f"row {rows[bad][0]}: the context has rows 0 to {queries.n_docs - 1}")
+    document = np.empty(queries.n_docs, np.int64)
+    document[queries.rows] = np.arange(queries.n_docs)
+    i, j = document[rows]
+    query = queries.query_of_docs()
+    apart = query[i] != query[j]
+    if apart.any():
+        k = int(np.argmax(apart))
+        raise DataError(
+            f"rows {rows[0, k]} and {rows[1, k]} are of the queries {queries.qids[query[i[k]]]} "
+            f"and {queries.qids[query[j[k]]]}: only documents of one query compare"
+        )
+    return i, j
+
+
+def _whole(a: NDArray[Any], b: NDArray[Any]) -> tuple[I64, I64]:
+    if a.shape != b.shape or a.ndim != 1:
+        raise DataError(f"rows of shapes {a.shape} and {b.shape} cannot be compared one by one")
+    if a.dtype.kind not in "iu" or b.dtype.kind not in "iu":
+        raise DataError("with a context, a and b are numbers of its rows")
+    return a.astype(np.int64), b.astype(np.int64)
+
+
+def _custom(comparator: Any, config: Config, n_features: int) -> Make | None:
+    """What makes the caller's own comparator from a seed; None if it is one of ours."""
+    if not callable(comparator):
+        return None
+    device = resolve_device(config.device)
+
+    def make(seed: int) -> Learner:
+        seeds = [seed]
+        if config.committee > 1:
+            seeds = np.random.SeedSequence(seed).generate_state(config.committee).tolist()
+        members = [comparator(n_features, s).to(device) for s in seeds]
+        return members[0] if config.committee == 1 else Committee(members)
+
+    return make
+
+
+def _seed(random_state: Any) -> int:
+    if random_state is None:
+        return int(np.random.SeedSequence().generate_state(1)[0])
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31))
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**31))
+    return random_state  # type: ignore[no-any-return]  # `Config` refuses what is no seed
+
+
+def _parameters(config: Config) -> dict[str, Any]:
+    """The estimator's parameters of these settings."""
+    own = {f.name: getattr(config, f.name) for f in fields(Config)}
+    training, seed = own.pop("training"), own.pop("seed")
+    return own | asdict(training) | {"random_state": seed}
+
+
+def _plain(value: Any) -> Any:
+    """NaN as None, which JSON can hold."""
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def _unplain(record: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: math.nan if value is None else value for key, value in record.items()}
