@@ -17,9 +17,11 @@ _FORMAT = "{:>4} {:>9} {:>7} {:>6} {:>7} {:>8} {:>7} {:>7} {:>7} {:>7} {}"
 
 def header(quality: str) -> list[str]:
     """Two lines over the table."""
-    over = ("", "compared", "wrong", "in", "new", "pairs", "kept", quality, "on", "", "")
+    groups = (
+        f"{'compared':>14} {'wrong in':^14} {'new':>7} {'pairs kept':^16} {quality + ' on':^15}"
+    )
     names = ("iter", "in both", "train", "vali", "pairs", "train", "vali", "train", "vali")
-    return [_FORMAT.format(*over).rstrip(), _FORMAT.format(*names, "seconds", "").rstrip()]
+    return [groups.rstrip(), _FORMAT.format(*names, "seconds", "").rstrip()]
 
 
 def line(row: Mapping[str, Any], quality: str) -> str:
@@ -53,7 +55,7 @@ def rows_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
     from store.engine import plain
 
     rows: list[dict[str, Any]] = [
-        {name: None if _missing(value) else plain(value) for name, value in row.items()}
+        {str(name): None if _missing(value) else plain(value) for name, value in row.items()}
         for row in frame.to_dict("records")
     ]
     return rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,12 @@ First steps:
 class _Door(click.Group):
     """A group that ends with 0, 2 or (a bug, a closed pipe) 1, and says a fault in one line."""
 
-    def main(self, args: Any = None, prog_name: str | None = None, **extra: Any) -> Any:
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)  # as they were added, not by name
+
+    def main(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
+    ) -> Any:
         args = tuple(sys.argv[1:] if args is None else args)
         options = {**extra, "standalone_mode": False, "obj": args}
         sys.exit(_ended(lambda: super(_Door, self).main(list(args), "sortnet", **options)))

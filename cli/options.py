@@ -46,7 +46,7 @@ class SectionedOption(click.Option):
         self.section = section
 
 
-class _Hidden(click.ParamType):
+class _Hidden(click.ParamType[tuple[int, ...]]):
     name = "units"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> tuple[int, ...]:
@@ -168,6 +168,14 @@ def data_option(command: C) -> C:
     )(command)
 
 
+def threads_option(command: C) -> C:
+    return click.option(
+        "--threads",
+        type=click.IntRange(1),
+        help="Default: all cores.",
+    )(command)
+
+
 def json_option(command: C) -> C:
     return click.option(
         "--json", "as_json", is_flag=True, help="One JSON document on stdout, nothing else."
@@ -203,8 +211,9 @@ def set_threads(threads: int | None) -> None:
     """So many threads for torch and for the compiled kernels."""
     if threads is None:
         return
-    import numba
     import torch
+    from numba import config, set_num_threads
 
     torch.set_num_threads(threads)
-    numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))
+    most: int = config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
+    set_num_threads(min(threads, most))

@@ -1,9 +1,185 @@
+"""`sortnet runs`, `show` and `pairs`: what the store keeps."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
 import click
+
+from cli import iterations
+from cli.options import json_option, store_option
+from cli.output import print_json, print_table, say, write_file, write_output
+from sortnet.errors import SortNetError, StoreError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from sortnet.types import Split
+    from store import Run, Store
 
 
 @click.command()
-def runs() -> None:
-    """runs"""
+@store_option
+@json_option
+def runs(store: str | None, as_json: bool) -> None:
+    """List the training runs, the newest first.
+
+    \b
+    Examples:
+      sortnet runs
+      sortnet runs --store postgresql://me@db/sortnet --json
+    """
+    with _open(store) as opened:
+        rows = iterations.rows_of(opened.runs_frame())
+    if as_json:
+        print_json(rows)
+    elif not rows:
+        say("no runs yet: sortnet train makes one")
+    else:
+        header = ["run", "started (UTC)", "status", "iter", "best", "quality", "pairs", "model"]
+        print_table(header, [_run_line(row) for row in rows], left=3)
 
 
-show = pairs = runs
+def _run_line(row: dict[str, Any]) -> list[str]:
+    best, quality = row["best_iteration"], row["best_quality"]
+    name = row["config"].get("quality", "")
+    return [
+        row["id"],
+        row["created"][:16],
+        row["status"],
+        str(row["iterations"]),
+        "-" if best is None else str(best),
+        "-" if quality is None else f"{name} {quality:.4f}",
+        str((row["tp"] or 0) + (row["vp"] or 0)),
+        row["out"] or "-",
+    ]
+
+
+@click.command()
+@click.argument("run")
+@store_option
+@json_option
+def show(run: str, store: str | None, as_json: bool) -> None:
+    """Show a run and its iterations. RUN is its id, the beginning of one, or `last`.
+
+    \b
+    Examples:
+      sortnet show last
+      sortnet show 3f2a --json
+    """
+    with _open(store) as opened:
+        found = opened.run(run)
+        rows = iterations.rows_of(found.iterations_frame())
+        about: dict[str, Any] = {"id": found.id, "status": found.status} | {
+            name: getattr(found, name)
+            for name in ("command", "out", "seed", "config", "versions", "data")
+        }
+    if as_json:
+        print_json({**about, "created": found.created.isoformat(), "iterations": rows})
+        return
+    for name in ("id", "status", "command", "out"):
+        click.echo(f"{name:8} {about[name]}")
+    for split, facts in about["data"].items():
+        click.echo(
+            f"{split:8} {facts['path']}: {facts['n_queries']} queries, "
+            f"{facts['n_docs']} documents, {facts['n_features']} features"
+        )
+    quality = _quality(about["config"])
+    click.echo()
+    for text in (*iterations.header(quality), *(iterations.line(row, quality) for row in rows)):
+        click.echo(text)
+
+
+def _quality(config: dict[str, Any]) -> str:
+    from sortnet.quality import parse_metric
+
+    return parse_metric(config.get("quality", "map")).name
+
+
+@click.command()
+@click.argument("run")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["csv", "jsonl", "parquet"]),
+    default="csv",
+    show_default=True,
+)
+@click.option("--output", "-o", default="-", show_default=True, metavar="FILE", help="-: stdout.")
+@click.option(
+    "--split", type=click.Choice(["train", "vali", "all"]), default="all", show_default=True
+)
+@store_option
+def pairs(run: str, form: str, output: str, split: str, store: str | None) -> None:
+    """Write every pair that a run's comparator ever got wrong.
+
+    A pair is a query's winner and loser: document numbers, and their places in the query, from 0;
+    with the first and the last iteration that got it wrong, and in how many it did.
+
+    \b
+    Examples:
+      sortnet pairs last | head
+      sortnet pairs 3f2a --format parquet --output pairs.parquet --split train
+    """
+    only: Split | None = None if split == "all" else split  # type: ignore[assignment]
+    with _open(store) as opened:
+        found = opened.run(run)
+        if form == "parquet":
+            _write_parquet(output, _parts(found, only))
+        else:
+            write = _write_csv if form == "csv" else _write_jsonl
+            write_output(output, lambda file: write(file, _parts(found, only)))
+
+
+def _parts(run: Run, split: Split | None) -> Iterator[pd.DataFrame]:
+    """A run's pairs as frames that fit into memory; one without rows where there are none."""
+    parts = run.iter_pairs(split=split)
+    first = next(parts, None)
+    return chain([run.pairs_frame(split) if first is None else first], parts)
+
+
+def _write_csv(file: IO[str], parts: Iterator[pd.DataFrame]) -> None:
+    for k, part in enumerate(parts):
+        part.to_csv(file, header=k == 0, index=False, lineterminator="\n")
+
+
+def _write_jsonl(file: IO[str], parts: Iterator[pd.DataFrame]) -> None:
+    for part in parts:
+        part.to_json(file, orient="records", lines=True)
+
+
+def _write_parquet(output: str, parts: Iterator[pd.DataFrame]) -> None:
+    try:
+        import pyarrow
+        from pyarrow.parquet import ParquetWriter
+    except ImportError:
+        raise SortNetError("parquet needs pyarrow: pip install 'sortnet[parquet]'") from None
+
+    def write(to: Path | IO[bytes]) -> None:
+        first = pyarrow.Table.from_pandas(next(parts), preserve_index=False)
+        with ParquetWriter(to, first.schema) as writer:
+            writer.write_table(first)
+            for part in parts:
+                writer.write_table(pyarrow.Table.from_pandas(part, schema=first.schema))
+
+    if output != "-":
+        write_file(output, write)
+    elif sys.stdout.isatty():
+        raise click.UsageError("parquet is not for a terminal: give --output FILE")
+    else:
+        write(sys.stdout.buffer)
+
+
+def _open(url: str | None) -> Store:
+    """The store, which must be there: a misspelt name makes no new one."""
+    from store import open_store
+    from store.engine import parse_url
+
+    parsed = parse_url(url)
+    if parsed.drivername == "sqlite" and not Path(parsed.database or "").exists():
+        raise StoreError(f"store {parsed.database}: no such file; sortnet train makes one")
+    return open_store(url)

@@ -85,6 +85,7 @@ _FILES = "Files"
 @click.pass_context
 def train(
     ctx: click.Context,
+    /,
     data: tuple[str, ...],
     out: str,
     resume: bool,
