@@ -116,7 +116,8 @@ class Model:
             "sortnet": __version__,
             "n_features": self.n_features,
             "feature_names": self.feature_names,
-            "config": self.config.to_json(),
+            # Of no concern to whoever loads it, perhaps on a machine without a GPU.
+            "config": self.config.to_json() | {"device": "auto"},
             "info": dict(self.info),
             "weights_sha256": _sha256(folder / _WEIGHTS),
         }
