@@ -80,8 +80,8 @@ def _ended(run: Callable[[], Any]) -> int:
         _drop_stdout()
         if error.errno == errno.EPIPE:  # whoever read our output has enough of it
             return 1
-        name = "" if error.filename is None else f"{error.filename}: "
-        return _fault(f"{name}{error.strerror or error}")
+        name = "input or output" if error.filename is None else error.filename
+        return _fault(f"{name}: {error.strerror or error}")
     return code if isinstance(code, int) else 0
 
 

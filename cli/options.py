@@ -31,7 +31,7 @@ class SectionedCommand(click.Command):
         sections: dict[str, list[tuple[str, str]]] = {}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
-            if record is not None:
+            if record is not None and isinstance(parameter, click.Option):
                 sections.setdefault(getattr(parameter, "section", "Other"), []).append(record)
         for name, records in sections.items():
             with formatter.section(name):
@@ -84,7 +84,7 @@ _SETTINGS: tuple[tuple[str, str, str, Any, str], ...] = (
     ("tau", "--tau", _LEARN, click.Choice(["tanh", "identity", "sigmoid"]),
      "Output function of a directranker."),
     ("committee", "--committee", _LEARN, None,
-     "Comparators that vote, trained from different seeds; 5 is better and 5 x slower."),
+     "Comparators that vote, trained from different seeds; 5 take 5 times as long."),
     ("scaling", "--scaling", _LEARN, click.Choice(SCALINGS), "Of the features."),
     ("epochs", "--epochs", _TRAIN, None, "Passes over the pairs, in every iteration."),
     ("patience", "--patience", _TRAIN, int,

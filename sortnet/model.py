@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 
 from sortnet._version import __version__
 from sortnet.comparators import Committee, NeuralComparator
@@ -109,7 +109,7 @@ class Model:
         folder = Path(folder)
         tensors = _tensors(self.comparator, "comparator")
         tensors[_SCALER] = torch.from_numpy(np.ascontiguousarray(self.scaler.table))
-        write_atomically(folder / _WEIGHTS, lambda path: save_file(tensors, path))
+        write_atomically(folder / _WEIGHTS, lambda path: path.write_bytes(save(tensors)))
         about = {
             "format": FORMAT,
             "format_version": FORMAT_VERSION,
@@ -187,7 +187,7 @@ def save_state(path: str | Path, state: State) -> None:
         "finished": state.finished,
     }
     metadata = {"state": json.dumps(about)}
-    write_atomically(Path(path), lambda temporary: save_file(tensors, temporary, metadata))
+    write_atomically(Path(path), lambda file: file.write_bytes(save(tensors, metadata)))
 
 
 def load_state(path: str | Path, make: Make) -> State:
