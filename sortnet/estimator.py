@@ -283,7 +283,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
     ) -> Queries:
         """Check the data as scikit-learn does, and group its rows; `reset` where it is learned."""
         X, qid = _column_qid(X, qid, source)
-        least = 1 if reset else 0  # ranking no documents is no fault
+        least = 2 if reset else 0  # ranking no documents is no fault
         both = {} if y is None else {"y": y, "y_numeric": True}
         try:
             with np.errstate(over="ignore"):  # what overflows float32 is refused as infinite

@@ -1,0 +1,509 @@
+"""SortNetRanker: scikit-learn's conventions, and what users of ranking libraries ask for."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import asdict
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.compose import make_column_transformer
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import ndcg_score
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from torch import nn
+
+import sortnet.estimator
+from sortnet import DirectRanker, SortNetError, SortNetRanker
+from sortnet.config import Config
+from sortnet.errors import DataError, ModelError
+
+SMALL = {"hidden": (6,), "max_iter": 3, "epochs": 4, "batch_size": 64}
+
+
+def small(**params) -> SortNetRanker:
+    return SortNetRanker(**(SMALL | params))
+
+
+def made(n_queries: int = 12, *, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows of all queries mixed up; the grade grows with the first feature."""
+    generator = np.random.default_rng(seed)
+    qid = generator.permutation(np.repeat(np.arange(n_queries) * 7 % 13, 9))
+    X = generator.normal(size=(len(qid), 4)).astype(np.float32)
+    y = np.digitize(X[:, 0] + 0.1 * generator.normal(size=len(qid)), [-0.5, 0.5])
+    return X, y, qid
+
+
+def framed() -> tuple[pd.DataFrame, pd.Series]:
+    X, y, qid = made()
+    frame = pd.DataFrame(X, columns=["a", "b", "c", "d"])
+    frame.insert(2, "qid", qid)
+    index = np.arange(len(y)) + 100  # not the row numbers
+    return frame.set_axis(index), pd.Series(y, index=index)
+
+
+@pytest.fixture(scope="module")
+def fitted() -> SortNetRanker:
+    X, y, qid = made()
+    return small(max_iter=5).fit(X, y, qid=qid)
+
+
+@pytest.fixture
+def parts(monkeypatch):
+    """The training and validation queries that `fit` hands to `learn`, and the settings."""
+    seen = []
+    learn = sortnet.estimator.learn
+
+    def spy(train, vali, config, **rest):
+        seen[:] = [train, vali, config]
+        return learn(train, vali, config, **rest)
+
+    monkeypatch.setattr(sortnet.estimator, "learn", spy)
+    return seen
+
+
+UNSUPPORTED = {
+    "check_methods_subset_invariance": "a score is a place among the documents of a query",
+} | dict.fromkeys(
+    (
+        "check_sample_weights_pandas_series",
+        "check_sample_weights_not_an_array",
+        "check_sample_weights_list",
+        "check_sample_weights_shape",
+        "check_sample_weights_not_overwritten",
+        "check_sample_weight_equivalence_on_dense_data",
+        "check_all_zero_sample_weights_error",
+    ),
+    "sample_weight is refused, not ignored",
+)
+
+
+@parametrize_with_checks(
+    [SortNetRanker(max_iter=2, epochs=2)], expected_failed_checks=lambda estimator: UNSUPPORTED
+)
+def test_it_keeps_the_conventions_of_scikit_learn(estimator, check):
+    if check.func.__name__ == "check_array_api_input":
+        pytest.skip("arrays of other libraries are not promised")
+    check(estimator)
+
+
+def test_its_defaults_are_those_of_the_settings(parts):
+    params = SortNetRanker().get_params()
+    expected = asdict(Config()) | asdict(Config().training)
+    del expected["training"], expected["seed"]
+    ours = {name: params.pop(name) for name in expected}
+    assert ours == expected
+    assert params == {"validation_fraction": 0.2, "random_state": Config().seed, "tune": False}
+
+
+def test_every_parameter_reaches_the_settings(parts):
+    wanted = Config(
+        "directranker", (5, 3), "relu", "identity", 0.1, 2, "quantile", "ndcg@5", "linear", 2,
+        "skip", 2, False, Config().training.__class__(3, 32, 0.01, 0.9, 2, "sgd", 0.8, 0.001, 2),
+        5, "cpu",
+    )  # fmt: skip
+    given = asdict(wanted) | asdict(wanted.training) | {"random_state": wanted.seed}
+    del given["training"], given["seed"]
+    X, y, qid = made()
+    SortNetRanker(**given).fit(X, y, qid=qid)
+    assert parts[2] == wanted
+
+
+@pytest.mark.parametrize("scaling", ["query", "none"])
+def test_a_score_is_the_number_of_documents_of_the_query_that_it_beats(scaling):
+    X, y, qid = made()
+    ranker = small(comparator="directranker", scaling=scaling).fit(X, y, qid=qid)
+    rows = range(len(X))
+    pairs = np.array([(i, j) for i in rows for j in rows if i != j and qid[i] == qid[j]])
+    wins = ranker.compare(pairs[:, 0], pairs[:, 1], context=X, qid=qid) > 0
+    beaten = np.bincount(pairs[:, 0], wins, minlength=len(X))
+    np.testing.assert_array_equal(ranker.predict(X, qid=qid), beaten)
+
+
+def test_ranks_count_from_one_for_the_best_of_each_query(fitted):
+    X, _, qid = made(seed=1)
+    scores, ranks = fitted.predict(X, qid), fitted.rank(X, qid)
+    for query in np.unique(qid):
+        mine = qid == query
+        assert sorted(ranks[mine]) == list(range(1, 10))
+        np.testing.assert_array_equal(np.argsort(ranks[mine]), np.argsort(-scores[mine]))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_order_of_rows_and_queries_changes_no_score(fitted, seed):
+    X, _, qid = made(seed=2)
+    shuffled = np.random.default_rng(seed).permutation(len(X))
+    scores = fitted.predict(X, qid)
+    np.testing.assert_array_equal(fitted.predict(X[shuffled], qid[shuffled]), scores[shuffled])
+
+
+def test_it_learns_what_can_be_learned(fitted):
+    X, y, qid = made(seed=3)
+    untrained = small(max_iter=1).fit(*made()[:2], qid=made()[2])
+    assert fitted.score(X, y, qid=qid) > max(0.9, untrained.score(X, y, qid=qid))
+
+
+def test_score_is_the_mean_quality_over_the_queries():
+    X, y, qid = made()
+    ranker = small(quality="ndcg@4", gain="linear").fit(X, y, qid=qid)
+    scores = ranker.predict(X, qid)
+    expected = [
+        ndcg_score([y[qid == q]], [scores[qid == q]], k=4, ignore_ties=True) for q in set(qid)
+    ]
+    assert ranker.score(X, y, qid=qid) == pytest.approx(np.mean(expected))
+
+
+def test_groups_are_sizes_of_consecutive_queries():
+    X, y, qid = made()
+    order = np.argsort(qid, kind="stable")
+    X, y, qid = X[order], y[order], qid[order]
+    by_group = small().fit(X, y, group=np.bincount(qid)[np.bincount(qid) > 0])
+    np.testing.assert_array_equal(
+        by_group.predict(X, qid), small().fit(X, y, qid=qid).predict(X, qid)
+    )
+
+
+def test_lists_do_as_well_as_arrays(fitted):
+    X, y, qid = made()
+    ranker = small(max_iter=5).fit(X.tolist(), y.tolist(), qid=qid.tolist())
+    np.testing.assert_array_equal(ranker.predict(X.tolist(), qid.tolist()), fitted.predict(X, qid))
+
+
+def test_a_column_qid_names_the_queries_and_is_no_feature(fitted):
+    frame, y = framed()
+    ranker = small(max_iter=5).fit(frame, y)
+    assert ranker.feature_names_in_.tolist() == ["a", "b", "c", "d"]
+    assert ranker.n_features_in_ == 4
+    assert ranker.model_.feature_names == ("a", "b", "c", "d")
+    X, _, qid = made()
+    np.testing.assert_array_equal(ranker.predict(frame), fitted.predict(X, qid))
+
+
+def test_a_column_qid_and_an_argument_qid_are_one_too_many():
+    frame, y = framed()
+    with pytest.raises(DataError, match="column 'qid', so give no qid besides"):
+        small().fit(frame, y, qid=frame["qid"])
+
+
+def test_columns_in_another_order_are_refused():
+    frame, y = framed()
+    ranker = small().fit(frame, y)
+    with pytest.raises(DataError, match="feature names should match"):
+        ranker.predict(frame[["b", "a", "c", "d", "qid"]])
+
+
+def test_a_share_of_the_queries_is_held_out_whole(parts):
+    X, y, qid = made()
+    small(validation_fraction=0.25).fit(X, y, qid=qid)
+    train, vali, _ = parts
+    assert (len(train), len(vali)) == (9, 3)
+    assert sorted([*train.qids, *vali.qids]) == sorted(map(str, set(qid)))
+    assert sorted([*train.rows, *vali.rows]) == list(range(len(X)))
+
+
+def test_both_parts_get_queries_that_something_can_be_learned_from(parts):
+    X, y, qid = made()
+    flat = ~np.isin(qid, np.unique(qid)[:2])
+    y[flat] = 1
+    for seed in range(5):
+        small(max_iter=1, random_state=seed).fit(X, y, qid=qid)
+        for part in parts[:2]:
+            grades = np.split(part.grades, part.offsets[1:-1])
+            assert sum(len(set(of_query)) > 1 for of_query in grades) == 1
+
+
+def test_a_single_query_is_both_for_learning_and_for_choosing(parts):
+    X, y, _ = made()
+    ranker = small().fit(X, y)
+    assert parts[0] is parts[1]
+    assert ranker.best_score_ == pytest.approx(ranker.score(X, y))
+
+
+@pytest.mark.parametrize("share", [0, 1, -0.5, float("nan")])
+def test_a_validation_fraction_that_leaves_a_part_empty_is_refused(share):
+    X, y, qid = made()
+    with pytest.raises(DataError, match="validation_fraction must be between 0 and 1"):
+        small(validation_fraction=share).fit(X, y, qid=qid)
+
+
+def test_an_evaluation_set_chooses_the_iteration(parts):
+    X, y, qid = made()
+    others = made(seed=5)
+    ranker = small().fit(X, y, qid=qid, eval_set=others[:2], eval_qid=others[2])
+    assert (len(parts[0]), len(parts[1])) == (12, 12)
+    assert ranker.best_score_ == pytest.approx(ranker.score(*others[:2], qid=others[2]))
+    assert ranker.best_score_ == max(record.quality for record in ranker.history_)
+    as_lists = small().fit(X, y, qid=qid, eval_set=[others[:2]], eval_qid=[others[2]])
+    np.testing.assert_array_equal(as_lists.predict(X, qid), ranker.predict(X, qid))
+
+
+def test_an_evaluation_set_may_come_in_groups_or_in_a_frame(parts):
+    frame, y = framed()
+    small().fit(frame, y, eval_set=(frame, y))
+    assert len(parts[1]) == 12
+    X = frame.drop(columns="qid")
+    small().fit(X, y, group=[60, 48], eval_set=[(X, y)], eval_group=[[100, 8]])
+    assert parts[1].sizes.tolist() == [100, 8]
+
+
+@pytest.mark.parametrize(
+    ("given", "fault"),
+    [
+        ({"eval_set": [(0, 0), (0, 0)]}, "eval_set is a list of 2"),
+        ({"eval_set": [(0, 0)], "eval_qid": [1, 2, 3]}, "eval_qid is a list of 3"),
+        ({"eval_set": np.eye(2)}, r"eval_set must be \(X, y\)"),
+        ({"eval_set": ([[1.0]], [0, 1])}, "eval_set: .*inconsistent numbers of samples"),
+        ({"sample_weight": [1, 2]}, "sample_weight is not supported"),
+        ({"group": [1, 2]}, "group must be sizes of queries that add up to 108"),
+        ({"qid": [1, 2]}, r"108 rows of features but qid has shape \(2,\)"),
+    ],
+)
+def test_arguments_that_fit_cannot_use_are_refused(given, fault):
+    X, y, _ = made()
+    with pytest.raises(DataError, match=fault):
+        small().fit(X, y, **given)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"comparator": "svm"},
+        {"quality": "auc"},
+        {"scaling": "minmax"},
+        {"epochs": 0},
+        {"lr": -1.0},
+        {"hidden": (0,)},
+        {"units": "gelu"},
+        {"committee": 0},
+        {"random_state": -1},
+        {"random_state": "seven"},
+    ],
+)
+def test_parameters_are_checked_not_ignored(bad):
+    X, y, qid = made()
+    with pytest.raises(SortNetError, match=str(next(iter(bad.values()))).strip("()")):
+        small(**bad).fit(X, y, qid=qid)
+
+
+def test_grades_that_are_no_whole_numbers_are_refused():
+    X, y, qid = made()
+    with pytest.raises(DataError, match=r"grade '0\.5' is not a whole number"):
+        small().fit(X, np.where(y == 0, 0.5, y), qid=qid)
+    with pytest.raises(DataError, match="no query has documents of two different grades"):
+        small().fit(X, np.ones(len(y)), qid=qid)
+
+
+def test_missing_values_are_handled_and_infinite_ones_refused(fitted):
+    X, y, qid = made()
+    X[::7, 1] = np.nan
+    assert np.isfinite(small().fit(X, y, qid=qid).predict(X, qid)).all()
+    X[3, 2] = np.inf
+    with pytest.raises(DataError, match="infinity"):
+        fitted.predict(X, qid)
+
+
+def test_one_document_and_no_document_are_ranked(fitted):
+    assert fitted.predict([[1.0, 2, 3, 4]]).tolist() == [0]
+    assert fitted.rank([[1.0, 2, 3, 4]]).tolist() == [1]
+    nothing = np.empty((0, 4))
+    assert fitted.predict(nothing).shape == fitted.rank(nothing, []).shape == (0,)
+    assert fitted.predict(np.ones((3, 4)), ["a", "b", "c"]).tolist() == [0, 0, 0]
+
+
+def test_compared_without_a_context_two_documents_are_a_query_of_their_own(fitted):
+    X, _, _ = made()
+    margins = fitted.compare(X[:5], X[5:10])
+    for k in range(5):
+        alone = fitted.compare(0, 1, context=X[[k, k + 5]])
+        assert margins[k] == pytest.approx(alone, abs=1e-6)
+        assert fitted.compare(X[k], X[k + 5]) == pytest.approx(alone, abs=1e-6)
+    np.testing.assert_allclose(fitted.compare(X[5:10], X[:5]), -margins, atol=1e-6)
+
+
+def test_rows_of_a_frame_can_be_compared():
+    frame, y = framed()
+    ranker = small().fit(frame, y)
+    X, _, _ = made()
+    by_frame = ranker.compare(frame[:5], frame[5:10])
+    bare = small().fit(X, y, qid=frame["qid"]).compare(X[:5], X[5:10])
+    np.testing.assert_array_equal(by_frame, bare)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "context", "fault"),
+    [
+        (np.ones((2, 4)), np.ones((3, 4)), None, "2 documents cannot be compared with 3"),
+        ([0, 1], [1], np.ones((2, 4)), "cannot be compared one by one"),
+        ([0.5], [1.0], np.ones((2, 4)), "a and b are numbers of its rows"),
+        ([0], [2], np.ones((2, 4)), "row 2: the context has rows 0 to 1"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(fitted, a, b, context, fault):
+    with pytest.raises(DataError, match=fault):
+        fitted.compare(a, b, context=context)
+
+
+def test_documents_of_two_queries_do_not_compare(fitted):
+    with pytest.raises(DataError, match="rows 0 and 1 are of the queries x and y"):
+        fitted.compare(0, 1, context=np.ones((2, 4)), qid=["x", "y"])
+
+
+def test_a_second_fit_starts_afresh():
+    X, y, qid = made()
+    again = small().fit(X[:, :2], y, qid=qid).fit(X, y, qid=qid)
+    once = small().fit(X, y, qid=qid)
+    np.testing.assert_array_equal(again.predict(X, qid), once.predict(X, qid))
+    assert len(again.history_) == len(once.history_)
+
+
+def test_the_random_state_decides_all_that_is_random():
+    X, y, qid = made()
+
+    def margins(random_state):
+        ranker = small(max_iter=1, random_state=random_state).fit(X, y, qid=qid)
+        return ranker.compare(X[:5], X[5:10]).tolist()
+
+    assert margins(1) == margins(1) != margins(2)
+    assert margins(np.random.RandomState(1)) == margins(np.random.RandomState(1))
+    assert margins(np.random.default_rng(1)) == margins(np.random.default_rng(1))
+    assert margins(None) != margins(None)
+
+
+def test_callbacks_see_every_iteration(fitted):
+    X, y, qid = made()
+    seen = []
+    ranker = small(max_iter=5).fit(
+        X, y, qid=qid, callbacks=[lambda record, state: seen.append(record.iteration)]
+    )
+    assert seen == [record.iteration for record in ranker.history_] == list(range(len(seen)))
+    assert ranker.history_[ranker.best_iteration_].quality == ranker.best_score_
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda r: r.predict([[1.0]]),
+        lambda r: r.rank([[1.0]]),
+        lambda r: r.score([[1.0]], [1]),
+        lambda r: r.compare([1.0], [2.0]),
+        lambda r: r.save("nowhere"),
+    ],
+)
+def test_an_estimator_that_was_not_fitted_says_so(call):
+    with pytest.raises(NotFittedError):
+        call(SortNetRanker())
+
+
+def test_clone_and_set_params_carry_the_parameters_only(fitted):
+    copy = clone(fitted).set_params(hidden=(3, 2), lr=0.1)
+    assert not hasattr(copy, "model_")
+    assert copy.get_params() == fitted.get_params() | {"hidden": (3, 2), "lr": 0.1}
+
+
+def test_grid_search_keeps_queries_whole():
+    frame, y = framed()
+    grid = {"hidden": [(3,), (6,)], "weight_decay": [0.001, 0.03]}
+    search = GridSearchCV(small(), grid, cv=GroupKFold(3), error_score="raise")
+    search.fit(frame, y, groups=frame["qid"])
+    assert search.best_params_.keys() == grid.keys()
+    assert 0.7 < search.best_score_ <= 1
+    assert search.score(frame, y) == search.best_estimator_.score(frame, y)
+
+
+def test_cross_validation_scores_each_fold_by_its_own_queries():
+    frame, y = framed()
+    folds = GroupKFold(3)
+    scores = cross_val_score(small(), frame, y, groups=frame["qid"], cv=folds)
+    expected = []
+    for train, test in folds.split(frame, y, frame["qid"]):
+        ranker = small().fit(frame.iloc[train], y.iloc[train])
+        expected.append(ranker.score(frame.iloc[test], y.iloc[test]))
+    np.testing.assert_allclose(scores, expected)
+
+
+def test_query_ids_can_be_routed_through_a_grid_search():
+    X, y, qid = made()
+    with config_context(enable_metadata_routing=True):
+        ranker = small().set_fit_request(qid=True).set_score_request(qid=True)
+        search = GridSearchCV(ranker, {"lr": [0.003, 0.01]}, cv=GroupKFold(3), error_score="raise")
+        search.fit(X, y, qid=qid, groups=qid)
+    frame, labels = framed()
+    plain = GridSearchCV(small(), {"lr": [0.003, 0.01]}, cv=GroupKFold(3))
+    plain.fit(frame, labels, groups=frame["qid"])
+    np.testing.assert_allclose(
+        search.cv_results_["mean_test_score"], plain.cv_results_["mean_test_score"]
+    )
+
+
+def test_a_pipeline_passes_query_ids_to_its_last_step():
+    X, y, qid = made()
+    pipeline = make_pipeline(StandardScaler(), small()).fit(X, y, sortnetranker__qid=qid)
+    alone = small().fit(StandardScaler().fit_transform(X), y, qid=qid)
+    np.testing.assert_array_equal(
+        pipeline.predict(X, qid=qid), alone.predict(StandardScaler().fit_transform(X), qid)
+    )
+
+
+def test_a_pipeline_of_frames_keeps_the_column_qid():
+    frame, y = framed()
+    columns = make_column_transformer(
+        (StandardScaler(), ["a", "b", "c", "d"]),
+        ("passthrough", ["qid"]),
+        verbose_feature_names_out=False,
+    ).set_output(transform="pandas")
+    pipeline = make_pipeline(columns, small())
+    scores = cross_val_score(pipeline, frame, y, groups=frame["qid"], cv=GroupKFold(3))
+    assert scores.min() > 0.7
+
+
+def with_own_features(n_features: int, seed: int) -> DirectRanker:
+    part = nn.Sequential(nn.Linear(n_features, 5), nn.SiLU(), nn.Linear(5, 3))
+    generator = np.random.default_rng(seed)
+    for weights in part.parameters():
+        drawn = generator.normal(scale=0.3, size=tuple(weights.shape)).astype(np.float32)
+        weights.data = nn.Parameter(weights.data.new_tensor(drawn)).data
+    return DirectRanker(n_features, feature_part=part, seed=seed)
+
+
+@pytest.mark.parametrize("committee", [1, 3])
+def test_a_comparator_of_ones_own_is_trained_saved_and_loaded(tmp_path, committee):
+    X, y, qid = made()
+    ranker = small(comparator=with_own_features, committee=committee, epochs=15, lr=0.02)
+    ranker.fit(X, y, qid=qid)
+    assert ranker.score(X, y, qid=qid) > 0.9
+    ranker.save(tmp_path)
+    loaded = SortNetRanker.load(tmp_path, comparator=with_own_features)
+    np.testing.assert_array_equal(loaded.predict(X, qid), ranker.predict(X, qid))
+    assert loaded.get_params() == ranker.get_params()
+    with pytest.raises(ModelError):
+        SortNetRanker.load(tmp_path)
+
+
+@pytest.mark.parametrize("params", [{}, {"comparator": "directranker", "committee": 2}])
+def test_a_saved_estimator_comes_back_as_it_was(tmp_path, params):
+    frame, y = framed()
+    ranker = small(validation_fraction=0.3, **params).fit(frame, y)
+    ranker.save(tmp_path)
+    loaded = SortNetRanker.load(tmp_path)
+    np.testing.assert_array_equal(loaded.predict(frame), ranker.predict(frame))
+    assert loaded.get_params() == ranker.get_params()
+    assert loaded.feature_names_in_.tolist() == ranker.feature_names_in_.tolist()
+    assert loaded.best_score_ == ranker.best_score_
+    assert repr(loaded.history_) == repr(ranker.history_)  # as text, NaN equals NaN
+
+
+def test_a_fitted_estimator_can_be_sent_to_another_process(fitted):
+    X, _, qid = made()
+    copy = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(copy.predict(X, qid), fitted.predict(X, qid))
+
+
+def test_a_folder_that_holds_no_model_is_refused(tmp_path):
+    with pytest.raises(ModelError, match="no model there"):
+        SortNetRanker.load(tmp_path)
