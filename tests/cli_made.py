@@ -1,0 +1,58 @@
+"""What the tests of the command line share: made data, and a way to run a command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from click.testing import CliRunner, Result
+
+from cli.main import main
+
+FAST = ("--epochs", "3", "--max-iter", "4", "--hidden", "4", "--threads", "1")
+
+
+def sortnet(*args: object) -> Result:
+    """Run a command in this process; what is no deliberate exit is raised."""
+    result = CliRunner().invoke(main, [str(arg) for arg in args])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+def done(*args: object) -> str:
+    """What a command that must succeed says on stdout."""
+    result = sortnet(*args)
+    assert result.exit_code == 0, result.stderr
+    return result.stdout
+
+
+def fault(*args: object) -> str:
+    """The one line on stderr of a command that must be refused."""
+    result = sortnet(*args)
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    assert result.stderr.startswith("sortnet: ")
+    assert result.stderr.count("\n") == 1 and result.stderr.endswith("\n")
+    return result.stderr
+
+
+def letor(n_queries: int, seed: int, *, n_docs: int = 6, n_features: int = 4) -> str:
+    """Queries whose grades a small net can nearly learn, as LETOR text."""
+    rng = np.random.default_rng(seed)
+    lines = []
+    for q in range(n_queries):
+        for d in range(n_docs):
+            x = rng.normal(size=n_features).round(4)
+            grade = int(np.clip(round(x[0] + x[1] * x[2] + 0.8), 0, 2))
+            features = " ".join(f"{k}:{v}" for k, v in enumerate(x, 1))
+            lines.append(f"{grade} qid:q{q} {features} #docid = d{q}-{d}\n")
+    return "".join(lines)
+
+
+def make_fold(folder: Path, **options: int) -> Path:
+    """A folder with train.txt, vali.txt and test.txt."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for seed, (name, n) in enumerate([("train", 20), ("vali", 8), ("test", 8)]):
+        (folder / f"{name}.txt").write_text(letor(n, seed, **options))
+    return folder

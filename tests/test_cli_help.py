@@ -1,0 +1,150 @@
+"""Help: it is quick, tells the truth about the defaults, and shows an example of each command."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import fields
+
+import click
+import pytest
+from cli_made import done, fault, sortnet
+
+from cli.main import main
+from cli.options import EMPTY, GAINS, SCALINGS, SETTINGS, make_config
+from sortnet import __version__
+from sortnet.config import Config, Training, config_fields
+
+COMMANDS = sorted(main.commands)
+HEAVY = ("torch", "numba", "pandas", "sklearn", "sqlalchemy", "scipy", "matplotlib", "pyarrow")
+CODE = """
+import sys
+from cli.main import main
+for args in {calls!r}:
+    try:
+        main(args)
+    except SystemExit as end:
+        assert not end.code, args
+print("loaded:", [name for name in {heavy!r} if name in sys.modules])
+"""
+
+
+def test_no_help_loads_what_takes_long_to_load():
+    calls = [[], ["--help"], ["--version"], *([name, "--help"] for name in COMMANDS)]
+    code = CODE.format(calls=calls, heavy=HEAVY)
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.splitlines()[-1] == "loaded: []"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_is_explained_with_an_example(name):
+    text = done(name, "--help")
+    assert f"sortnet {name}" in text.split("Example", 1)[1]
+    assert max(map(len, text.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_option_is_explained(name):
+    options = [p for p in main.commands[name].params if isinstance(p, click.Option)]
+    unexplained = [p.name for p in options if not p.help and not isinstance(p.type, click.Choice)]
+    assert unexplained == []
+
+
+def test_without_arguments_a_newcomer_is_told_how_to_begin():
+    text = done()
+    assert text.startswith("Usage: sortnet")
+    first = text.split("First steps:", 1)[1].split("\n")[1]
+    assert first.split()[0] == "sortnet"
+
+
+def test_the_version_is_the_package_s():
+    assert __version__ in done("--version")
+
+
+def test_every_setting_of_a_run_is_an_option_and_no_other():
+    assert sorted(SETTINGS) == sorted(config_fields())
+
+
+def test_what_is_not_typed_has_the_defaults_of_the_settings_themselves():
+    context = click.Context(main.commands["train"])
+    values = {
+        p.name: p.type_cast_value(context, p.get_default(context))
+        for p in main.commands["train"].params
+        if p.name in SETTINGS
+    }
+    assert make_config(values) == Config()
+
+
+def test_help_shows_the_defaults_of_the_settings():
+    text = " ".join(done("train", "--help").split())
+    for name, value in (("--lr", Training.lr), ("--epochs", Training.epochs)):
+        after = text.split(f"{name} ", 1)[1].split(" --", 1)[0]
+        assert f"[default: {value}]" in after
+
+
+def test_choices_are_those_that_the_settings_take():
+    for name, known in (("scaling", SCALINGS), ("empty", EMPTY), ("gain", GAINS)):
+        for value in known:
+            assert getattr(make_config({name: value}), name) == value
+    from sortnet.data.scaling import SCALINGS as ALL
+
+    assert sorted(ALL) == sorted(SCALINGS)
+
+
+def test_every_setting_reaches_its_field():
+    other = {
+        "comparator": "directranker", "hidden": (7, 3), "units": "sigmoid", "tau": "identity",
+        "dropout": 0.25, "committee": 2, "scaling": "none", "quality": "ndcg@5", "gain": "linear",
+        "relevant_from": 2, "empty": "skip", "max_iter": 3, "warm_start": "fresh", "seed": 9,
+        "device": "cpu", "epochs": 4, "batch_size": 17, "lr": 0.125, "lr_decay": 0.5,
+        "lr_decay_epochs": 3, "optimizer": "sgd", "momentum": 0.5, "weight_decay": 0.75,
+        "patience": 2,
+    }  # fmt: skip
+    assert sorted(other) == sorted(SETTINGS)
+    config = make_config(other)
+    expected = other | {"warm_start": False}
+    for part in (config, config.training):
+        for field in fields(part):
+            if field.name != "training":
+                assert getattr(part, field.name) == expected[field.name]
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (["nonsense"], "nonsense"),
+        (["train", "--nonsense"], "--nonsense"),
+        (["train", "--hidden", "20,x"], "20,x"),
+        (["train", "--hidden", "0"], "'0'"),
+        (["train", "--comparator", "svm"], "svm"),
+        (["train", "--epochs", "many"], "many"),
+        (["evaluate", "model"], "DATA"),
+        (["rank", "m", "d", "--format", "xml"], "xml"),
+        (["rank", "m", "d", "--tag", "two words"], "two words"),
+    ],
+)
+def test_a_misspelt_command_line_is_one_line_that_names_it(args, told):
+    assert told in fault(*args)
+
+
+def test_a_fault_names_the_command_whose_help_says_more():
+    assert "'sortnet train --help'" in fault("train", "--nonsense")
+
+
+def test_help_goes_to_stdout_and_a_fault_to_stderr():
+    assert sortnet("--help").stderr == ""
+    assert sortnet("--helpp").stdout == ""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="closes a pipe")
+def test_a_reader_that_has_enough_is_no_fault_worth_a_word():
+    code = "from cli.main import main; main(['train', '--help'])"
+    ran = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    ran.stdout.close()
+    assert ran.stderr.read() == ""
+    ran.stderr.close()
+    assert ran.wait(60) == 1
