@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sized
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,14 +67,37 @@ def train_on_pairs(
     """
     ours, theirs = _Grouped.of(train, tp), _Grouped.of(vali, vp)
     if not isinstance(comparator, Committee):
-        return _train(comparator, ours, theirs, how, seed, progress)
+        with _one_thread_an_operation():
+            return _train(comparator, ours, theirs, how, seed, progress)
     seeds = np.random.SeedSequence(seed).generate_state(len(comparator.members))
-    each = [
-        _train(member, ours, theirs, how, int(s), _numbered(progress, k, seeds))
-        for k, (member, s) in enumerate(zip(comparator.members, seeds, strict=True), 1)
-    ]
+    with _one_thread_an_operation() as threads, ThreadPoolExecutor(threads) as pool:
+        each = list(
+            pool.map(
+                lambda k, member: _train(
+                    member, ours, theirs, how, int(seeds[k]), _numbered(progress, k + 1, seeds)
+                ),
+                range(len(seeds)),
+                comparator.members,
+            )
+        )
     columns = zip(*((t.epochs, t.kept_epoch, t.train_loss, t.vali_loss) for t in each), strict=True)
     return Trained(*(float(np.mean(column)) for column in columns))
+
+
+@contextmanager
+def _one_thread_an_operation() -> Iterator[int]:
+    """Let no torch operation be shared among threads; yields how many threads there were.
+
+    Mini-batches are too small for it (on a busy machine the threads wait for each other most of
+    the time), and so the weights do not depend on the number of threads. The members of a
+    committee are trained side by side instead.
+    """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield threads
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _numbered(progress: Progress, k: int, members: Sized) -> Progress:
