@@ -1,0 +1,308 @@
+"""sortnet train: a folder of files becomes a model, a run in the store, and what it says."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cli_made import FAST, done, fault, letor, make_fold, sortnet
+
+from cli.folder import Folder
+from cli.task import differences
+from sortnet.config import Config, Training
+from sortnet.data import fingerprint, read_queries
+from sortnet.learn import learn
+from sortnet.model import Model
+from sortnet.quality import evaluate
+from store import open_store
+
+MQ2008 = Path(__file__).resolve().parents[2] / "shared/data/mq2008/Fold1"
+
+
+@pytest.fixture(autouse=True)
+def _at_home(tmp_path, monkeypatch):
+    """Every test has a working folder and a user's data folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("SORTNET_STORE", raising=False)
+    make_fold(tmp_path / "fold")
+
+
+@pytest.fixture
+def trained(tmp_path) -> str:
+    return done("train", "fold", "--out", "m", "--store", "s.db", *FAST)
+
+
+def iterations_of_the_last_run(url="s.db"):
+    with open_store(url) as store:
+        return store.run("last").iterations_frame()
+
+
+def test_the_model_is_the_one_that_the_library_learns(trained):
+    config = Config(hidden=(4,), max_iter=4, training=Training(epochs=3))
+    train, vali = read_queries("fold/train.txt"), read_queries("fold/vali.txt")
+    expected, ours = learn(train, vali, config), Model.load("m")
+    test = read_queries("fold/test.txt")
+    assert (ours.sort(test).order == expected.sort(test).order).all()
+    assert ours.info["iteration"] == expected.info["iteration"]
+
+
+def test_a_folder_and_its_two_files_are_the_same(trained):
+    done("train", "fold/train.txt", "fold/vali.txt", "--out", "m2", "--store", "s.db", *FAST)
+    weights = [Path(m, "weights.safetensors").read_bytes() for m in ("m", "m2")]
+    assert weights[0] == weights[1]
+
+
+def test_an_iteration_is_a_line_that_says_what_the_store_keeps(trained):
+    frame = iterations_of_the_last_run()
+    lines = trained.splitlines()[2 : 2 + len(frame)]
+    for line, row in zip(lines, frame.to_dict("records"), strict=True):
+        assert line.split()[:9] == [
+            str(row["iteration"]),
+            str(row["comparisons_train"] + row["comparisons_vali"]),
+            str(row["miscompared_train"]),
+            str(row["miscompared_vali"]),
+            str(row["new_train"] + row["new_vali"]),
+            str(row["tp"]),
+            str(row["vp"]),
+            f"{row['train_map']:.4f}",
+            f"{row['vali_map']:.4f}",
+        ]
+        assert line.endswith("*") == row["best"]
+        assert len(line) <= 80
+
+
+def test_the_figures_at_the_end_are_the_model_s_on_both_parts(trained):
+    model = Model.load("m")
+    for part in ("train", "vali"):
+        queries = read_queries(f"fold/{part}.txt")
+        order = model.sort(queries).order
+        figures = evaluate(queries, order, ["map", "ndcg@10", "p@10", "mrr"])
+        line = next(x for x in trained.splitlines() if x.startswith(f"{part} "))
+        assert line.split()[1:] == [f"{v:.4f}" for v in figures.values()]
+
+
+def test_figures_come_with_their_conventions(trained):
+    vali = read_queries("fold/vali.txt")
+    empty = sum(
+        not vali.grades[a:b].any() for a, b in zip(vali.offsets, vali.offsets[1:], strict=False)
+    )
+    line = next(x for x in trained.splitlines() if x.startswith("vali: "))
+    assert line.endswith(f"counted zero: {empty} of 8")
+
+
+def test_the_next_command_that_is_shown_works(trained):
+    command = trained.splitlines()[-1].removeprefix("next").split()
+    assert command[0] == "sortnet" and command[-1] == "fold/test.txt"
+    assert done(*command[1:]).startswith("metric")
+
+
+def test_the_run_records_how_it_came_about(trained):
+    with open_store("s.db") as store:
+        run = store.run("last")
+    assert run.status == "done"
+    assert run.command == "sortnet train fold --out m --store s.db " + " ".join(FAST)
+    assert run.config["hidden"] == [4] and run.config["training"]["epochs"] == 3
+    assert run.out == str(Path("m").resolve())
+    assert set(run.versions) >= {"sortnet", "python", "torch", "numpy"}
+    for part in ("train", "vali"):
+        assert run.data[part]["fingerprint"] == fingerprint(f"fold/{part}.txt")
+        assert run.data[part]["n_queries"] == len(read_queries(f"fold/{part}.txt"))
+    assert Model.load("m").info["run"] == run.id
+
+
+def test_json_is_one_document_and_the_table_goes_to_stderr():
+    result = sortnet("train", "fold", "--json", "--store", "s.db", *FAST)
+    told = json.loads(result.stdout)
+    frame = iterations_of_the_last_run()
+    assert [row["new_train"] for row in told["iterations"]] == frame["new_train"].tolist()
+    assert [row["vali_map"] for row in told["iterations"]] == frame["vali_map"].tolist()
+    assert told["best_iteration"] == np.flatnonzero(frame["best"])[-1]
+    assert told["quality"]["map"] == frame["vali_map"].max()
+    assert told["measures"]["vali"]["map"] == frame["vali_map"].max()
+    assert "counted zero" in told["conventions"]["vali"][0]
+    assert told["out"] == "model"
+    assert len(result.stderr.splitlines()) == 2 + len(frame)
+
+
+def test_the_last_losses_are_null_in_json_not_nan():
+    told = json.loads(done("train", "fold", "--json", "--store", "s.db", *FAST))
+    assert told["iterations"][-1]["train_loss"] is None
+
+
+def test_the_store_is_in_the_user_s_data_folder_unless_said_otherwise(tmp_path, monkeypatch):
+    done("train", "fold", "--out", "m1", *FAST)
+    assert (tmp_path / "data/sortnet/sortnet.db").exists()
+    monkeypatch.setenv("SORTNET_STORE", "other.db")
+    done("train", "fold", "--out", "m2", *FAST)
+    assert Path("other.db").exists()
+
+
+def test_a_cache_is_kept_only_when_asked_for(tmp_path):
+    done("train", "fold", "--out", "m1", *FAST)
+    assert not (tmp_path / "cache").exists()
+    done("train", "fold", "--out", "m2", "--cache", *FAST)
+    assert list((tmp_path / "cache/sortnet").iterdir())
+    done("train", "fold", "--out", "m3", "--cache", *FAST)
+    weights = [Path(m, "weights.safetensors").read_bytes() for m in ("m1", "m2", "m3")]
+    assert weights[0] == weights[1] == weights[2]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_tables_are_learned_from_as_well(suffix):
+    import pandas as pd
+
+    for part in ("train", "vali"):
+        queries = read_queries(f"fold/{part}.txt")
+        frame = pd.DataFrame(queries.features, columns=list("abcd"))
+        frame.insert(0, "qid", queries.qids[queries.query_of_docs()])
+        frame["label"] = queries.grades
+        to = f"{part}.{suffix}"
+        frame.to_csv(to, index=False) if suffix == "csv" else frame.to_parquet(to)
+    done("train", f"train.{suffix}", f"vali.{suffix}", *FAST)
+    assert Model.load("model").feature_names == tuple("abcd")
+
+
+def test_a_folder_that_has_a_model_is_not_taken(trained):
+    before = Path("m/model.json").read_bytes()
+    told = fault("train", "fold", "--out", "m", *FAST)
+    assert all(word in told for word in ("m has a model", "--resume", "--overwrite", "--out"))
+    assert Path("m/model.json").read_bytes() == before
+
+
+def test_overwrite_begins_anew_in_the_same_folder(trained):
+    first = json.loads(Path("m/run.json").read_text())["run"]
+    done("train", "fold", "--out", "m", "--store", "s.db", "--overwrite", *FAST, "--seed", "5")
+    assert json.loads(Path("m/run.json").read_text())["run"] != first
+    assert Model.load("m").config.seed == 5
+    assert len(iterations_of_the_last_run())
+
+
+def test_overwriting_with_bad_data_leaves_the_model_alone(trained):
+    before = {p.name: p.read_bytes() for p in Path("m").iterdir()}
+    fault("train", "nowhere", "--out", "m", "--overwrite", *FAST)
+    assert {p.name: p.read_bytes() for p in Path("m").iterdir()} == before
+
+
+def test_to_resume_and_to_overwrite_exclude_each_other():
+    assert "one of them" in fault("train", "fold", "--resume", "--overwrite")
+
+
+def test_resuming_a_run_that_has_finished_says_so_and_changes_nothing(trained):
+    before, frame = Path("m/weights.safetensors").read_bytes(), iterations_of_the_last_run()
+    result = sortnet("train", "fold", "--out", "m", "--store", "s.db", "--resume", *FAST)
+    assert result.exit_code == 0
+    assert "finished already" in result.stderr
+    assert Path("m/weights.safetensors").read_bytes() == before
+    assert iterations_of_the_last_run().equals(frame)
+
+
+def test_what_a_resumed_run_is_not_told_it_remembers(trained):
+    told = json.loads(done("train", "--resume", "--out", "m", "--json"))
+    assert told["config"]["hidden"] == [4]
+    assert told["run"] == json.loads(Path("m/run.json").read_text())["run"]
+
+
+def test_where_there_is_no_run_to_resume_one_begins(trained):
+    result = sortnet("train", "fold", "--out", "m2", "--store", "s.db", "--resume", *FAST)
+    assert result.exit_code == 0
+    assert "no run in m2" in result.stderr
+    weights = [Path(m, "weights.safetensors").read_bytes() for m in ("m", "m2")]
+    assert weights[0] == weights[1]
+
+
+def test_a_model_without_its_run_cannot_be_resumed(trained):
+    Path("m/run.json").unlink()
+    assert "no run.json" in fault("train", "fold", "--out", "m", "--resume", *FAST)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "told"),
+    [
+        ("--lr", 0.25, "lr 0.25, not "),
+        ("--hidden", "4,4", "hidden [4, 4], not [4]"),
+        ("--seed", 3, "seed 3, not 0"),
+        ("--start", "fresh", "warm_start False, not True"),
+    ],
+)
+def test_a_resumed_run_keeps_its_settings(trained, option, value, told):
+    assert told in fault("train", "--out", "m", "--resume", option, value)
+
+
+def test_a_resumed_run_keeps_its_data(trained):
+    Path("fold/vali.txt").write_text(letor(8, 99))
+    told = fault("train", "fold", "--out", "m", "--store", "s.db", "--resume", *FAST)
+    assert "vali data fold/vali.txt" in told
+
+
+def test_a_resumed_run_finds_its_data_under_another_name(trained):
+    shutil.move("fold", "moved")
+    assert sortnet("train", "moved", "--out", "m", "--resume").exit_code == 0
+    assert "fold/train.txt" in fault("train", "--out", "m", "--resume")
+
+
+def test_a_resumed_run_keeps_its_store(trained):
+    assert "s.db, not in " in fault("train", "--out", "m", "--store", "t.db", "--resume")
+    assert not Path("t.db").exists()
+
+
+def test_a_run_whose_store_has_gone_is_not_resumed(trained):
+    run = json.loads(Path("m/run.json").read_text())["run"]
+    Path("s.db").unlink()
+    assert run in fault("train", "--out", "m", "--resume")
+
+
+def test_two_runs_cannot_be_in_one_folder():
+    Path("m").mkdir()
+    handle = os.open("m", os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        assert "another sortnet train is at work" in fault("train", "fold", "--out", "m", *FAST)
+    finally:
+        os.close(handle)
+    done("train", "fold", "--out", "m", *FAST)
+
+
+def test_a_foreign_run_json_is_refused(trained):
+    Path("m/run.json").write_text('{"format": "npm"}')
+    assert "m/run.json" in fault("train", "fold", "--out", "m", "--resume", *FAST)
+    Path("m/run.json").write_text("{")
+    assert "m/run.json" in fault("train", "fold", "--out", "m", "--resume", *FAST)
+
+
+def test_a_run_json_of_another_version_is_refused(tmp_path):
+    folder = Folder(tmp_path)
+    folder.write_run({"run": "x"})
+    about = json.loads((tmp_path / "run.json").read_text())
+    (tmp_path / "run.json").write_text(json.dumps(about | {"format_version": 99}))
+    assert "format version 99" in fault("train", "fold", "--out", tmp_path, "--resume", *FAST)
+
+
+def test_a_password_is_written_down_nowhere(monkeypatch):
+    url = "postgresql://ann:s3cret@127.0.0.1:1/runs?connect_timeout=2"
+    told = fault("train", "fold", "--out", "m", "--store", url, *FAST)
+    assert "127.0.0.1:1" in told and "s3cret" not in told
+    assert not Path("m").exists()
+
+
+def test_differences_name_what_differs_and_nothing_else():
+    a, b = Config(), Config(quality="mrr", training=Training(epochs=99))
+    assert differences(b.to_json(), a.to_json()) == [
+        "quality mrr, not map",
+        f"epochs 99, not {Training.epochs}",
+    ]
+    assert differences(a.to_json(), a.to_json()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not MQ2008.exists(), reason="the MQ2008 data is not here")
+def test_real_queries_are_learned_far_better_than_chance():
+    told = json.loads(done("train", MQ2008, "--json", "--max-iter", 5, "--epochs", 5))
+    chance, learned = told["iterations"][0]["vali_map"], told["quality"]["map"]
+    assert learned > chance + 0.1
