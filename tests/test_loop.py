@@ -7,12 +7,13 @@ import pytest
 import torch
 
 from sortnet.comparators import CmpNN, Committee
+from sortnet.config import Training
 from sortnet.errors import DataError
 from sortnet.loop import learn_to_sort
 from sortnet.memory import MemoryPairs
 from sortnet.quality import evaluate, parse_metric
 from sortnet.sorting import sort
-from sortnet.training import Training, train_on_pairs
+from sortnet.training import train_on_pairs
 from sortnet.types import Pairs, Queries
 
 MAP, NDCG = parse_metric("map"), parse_metric("ndcg@5")

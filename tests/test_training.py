@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sortnet.comparators import CmpNN, Committee, DirectRanker
+from sortnet.config import Training
 from sortnet.errors import ComparatorError, DivergedError
 from sortnet.memory import pair_keys, pairs_of_keys
-from sortnet.training import Training, _Grouped, train_on_pairs
+from sortnet.training import _Grouped, train_on_pairs
 from sortnet.types import Pairs, Queries
 
 
