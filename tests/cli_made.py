@@ -12,7 +12,7 @@ from cli.main import main
 FAST = ("--epochs", "3", "--max-iter", "4", "--hidden", "4", "--threads", "1")
 
 
-def sortnet(*args: object) -> Result:
+def invoke(*args: object) -> Result:
     """Run a command in this process; what is no deliberate exit is raised."""
     result = CliRunner().invoke(main, [str(arg) for arg in args])
     if result.exception is not None and not isinstance(result.exception, SystemExit):
@@ -22,14 +22,14 @@ def sortnet(*args: object) -> Result:
 
 def done(*args: object) -> str:
     """What a command that must succeed says on stdout."""
-    result = sortnet(*args)
+    result = invoke(*args)
     assert result.exit_code == 0, result.stderr
     return result.stdout
 
 
 def fault(*args: object) -> str:
     """The one line on stderr of a command that must be refused."""
-    result = sortnet(*args)
+    result = invoke(*args)
     assert result.exit_code == 2, result.output
     assert result.stdout == ""
     assert result.stderr.startswith("sortnet: ")

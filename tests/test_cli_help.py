@@ -9,7 +9,7 @@ from dataclasses import fields
 
 import click
 import pytest
-from cli_made import done, fault, sortnet
+from cli_made import done, fault, invoke
 
 from cli.main import main
 from cli.options import EMPTY, GAINS, SCALINGS, SETTINGS, make_config
@@ -134,8 +134,8 @@ def test_a_fault_names_the_command_whose_help_says_more():
 
 
 def test_help_goes_to_stdout_and_a_fault_to_stderr():
-    assert sortnet("--help").stderr == ""
-    assert sortnet("--helpp").stdout == ""
+    assert invoke("--help").stderr == ""
+    assert invoke("--helpp").stdout == ""
 
 
 @pytest.mark.skipif(os.name != "posix", reason="closes a pipe")

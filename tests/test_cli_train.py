@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_made import FAST, done, fault, letor, make_fold, sortnet
+from cli_made import FAST, done, fault, invoke, letor, make_fold
 
 from cli.folder import Folder
 from cli.task import differences
@@ -118,7 +118,7 @@ def test_the_run_records_how_it_came_about(trained):
 
 
 def test_json_is_one_document_and_the_table_goes_to_stderr():
-    result = sortnet("train", "fold", "--json", "--store", "s.db", *FAST)
+    result = invoke("train", "fold", "--json", "--store", "s.db", *FAST)
     told = json.loads(result.stdout)
     frame = iterations_of_the_last_run()
     assert [row["new_train"] for row in told["iterations"]] == frame["new_train"].tolist()
@@ -196,7 +196,7 @@ def test_to_resume_and_to_overwrite_exclude_each_other():
 
 def test_resuming_a_run_that_has_finished_says_so_and_changes_nothing(trained):
     before, frame = Path("m/weights.safetensors").read_bytes(), iterations_of_the_last_run()
-    result = sortnet("train", "fold", "--out", "m", "--store", "s.db", "--resume", *FAST)
+    result = invoke("train", "fold", "--out", "m", "--store", "s.db", "--resume", *FAST)
     assert result.exit_code == 0
     assert "finished already" in result.stderr
     assert Path("m/weights.safetensors").read_bytes() == before
@@ -210,7 +210,7 @@ def test_what_a_resumed_run_is_not_told_it_remembers(trained):
 
 
 def test_where_there_is_no_run_to_resume_one_begins(trained):
-    result = sortnet("train", "fold", "--out", "m2", "--store", "s.db", "--resume", *FAST)
+    result = invoke("train", "fold", "--out", "m2", "--store", "s.db", "--resume", *FAST)
     assert result.exit_code == 0
     assert "no run in m2" in result.stderr
     weights = [Path(m, "weights.safetensors").read_bytes() for m in ("m", "m2")]
@@ -243,7 +243,7 @@ def test_a_resumed_run_keeps_its_data(trained):
 
 def test_a_resumed_run_finds_its_data_under_another_name(trained):
     shutil.move("fold", "moved")
-    assert sortnet("train", "moved", "--out", "m", "--resume").exit_code == 0
+    assert invoke("train", "moved", "--out", "m", "--resume").exit_code == 0
     assert "fold/train.txt" in fault("train", "--out", "m", "--resume")
 
 

@@ -498,10 +498,14 @@ def test_a_saved_estimator_comes_back_as_it_was(tmp_path, params):
     assert repr(loaded.history_) == repr(ranker.history_)  # as text, NaN equals NaN
 
 
-def test_a_fitted_estimator_can_be_sent_to_another_process(fitted):
-    X, _, qid = made()
-    copy = pickle.loads(pickle.dumps(fitted))
-    np.testing.assert_array_equal(copy.predict(X, qid), fitted.predict(X, qid))
+@pytest.mark.parametrize(
+    "params", [{}, {"comparator": "directranker", "tau": "sigmoid", "committee": 2}]
+)
+def test_a_fitted_estimator_can_be_sent_to_another_process(params):
+    X, y, qid = made()
+    ranker = small(**params).fit(X, y, qid=qid)
+    copy = pickle.loads(pickle.dumps(ranker))
+    np.testing.assert_array_equal(copy.predict(X, qid), ranker.predict(X, qid))
 
 
 def test_a_folder_that_holds_no_model_is_refused(tmp_path):

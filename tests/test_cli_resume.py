@@ -1,0 +1,227 @@
+"""A run that is killed or interrupted goes on to the same end as one that was not."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from cli_made import done, invoke, make_fold
+from pandas.testing import assert_frame_equal
+
+import cli.session
+import sortnet.model
+from cli.session import Origin
+from store import Run, open_store
+
+SETTINGS = ("--hidden", "4", "--threads", "1", "--max-iter", "8", "--dropout", "0.1")
+
+
+class Killed(BaseException):
+    """Stands for the end of the process: nothing of ours handles it."""
+
+
+@pytest.fixture(autouse=True)
+def _at_home(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SORTNET_STORE", raising=False)
+    make_fold(tmp_path / "fold")
+
+
+def train(name: str, *more: str) -> list[str]:
+    return ["train", "fold", "--out", name, "--store", f"{name}.db", *SETTINGS, *more]
+
+
+def outcome(name: str) -> tuple[dict[str, bytes], pd.DataFrame, pd.DataFrame]:
+    """The weights, and what the store says of the iterations and the pairs."""
+    files = ("weights.safetensors", "state.safetensors")
+    weights = {file: Path(name, file).read_bytes() for file in files}
+    with open_store(f"{name}.db") as store:
+        run = store.run(json.loads(Path(name, "run.json").read_text())["run"])
+        assert run.status == "done"
+        iterations, pairs = run.iterations_frame(), run.pairs_frame()
+    timing = ["created", "seconds_sort", "seconds_train"]
+    return weights, iterations.drop(columns=timing), pairs
+
+
+def assert_same_end(name: str, expected) -> None:
+    weights, iterations, pairs = outcome(name)
+    assert weights == expected[0]
+    assert_frame_equal(iterations, expected[1], check_exact=True)
+    assert_frame_equal(pairs, expected[2], check_exact=True)
+
+
+@pytest.fixture
+def unkilled():
+    done(*train("whole"))
+    end = outcome("whole")
+    assert len(end[1]) >= 4, "too few iterations to be killed in"
+    assert end[2]["times"].max() > 1
+    return end
+
+
+def killed_at(monkeypatch, owner, name: str, call: int, *, after: bool) -> None:
+    """Let the n-th call of a function be the process's last, before or after its work."""
+    whole, calls = getattr(owner, name), []
+
+    def mortal(*args, **options):
+        calls.append(name)
+        if len(calls) == call and not after:
+            raise Killed
+        result = whole(*args, **options)
+        if len(calls) == call:
+            raise Killed
+        return result
+
+    monkeypatch.setattr(owner, name, mortal)
+
+
+PLACES = {
+    "before the folder knows of the run": (cli.session.Folder, "write_run", 1, False),
+    "before the first sort's pairs are kept": (Run, "add", 1, False),
+    "between the training and the validation pairs": (Run, "add", 5, True),
+    "after the pairs": (Run, "add", 6, True),
+    "before the model's weights": (sortnet.model.Model, "save", 2, False),
+    "after the model": (sortnet.model.Model, "save", 2, True),
+    "after the iteration's row": (Run, "record", 3, True),
+    "before the state": (cli.session, "save_state", 1, False),
+    "after the state": (cli.session, "save_state", 3, True),
+    "after the first state": (cli.session, "save_state", 1, True),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_run_that_ends_anywhere_goes_on_to_the_same_end(place, unkilled, monkeypatch):
+    owner, name, call, after = PLACES[place]
+    with monkeypatch.context() as patch:
+        killed_at(patch, owner, name, call, after=after)
+        with pytest.raises(Killed):
+            invoke(*train("killed"))
+    done(*train("killed", "--resume"))
+    assert_same_end("killed", unkilled)
+
+
+def test_a_run_that_is_killed_after_its_last_state_is_only_finished(unkilled, monkeypatch):
+    with monkeypatch.context() as patch:
+        killed_at(patch, cli.session, "save_state", len(unkilled[1]), after=True)
+        with pytest.raises(Killed):
+            invoke(*train("killed"))
+    result = invoke(*train("killed", "--resume"))
+    assert "finished already" in result.stderr
+    assert_same_end("killed", unkilled)
+
+
+def test_a_run_that_is_interrupted_says_how_to_go_on(unkilled, monkeypatch):
+    with monkeypatch.context() as patch:
+        record = Run.record
+
+        def interrupted(run, iteration):
+            record(run, iteration)
+            if iteration["iteration"] == 2:
+                raise KeyboardInterrupt
+
+        patch.setattr(Run, "record", interrupted)
+        result = invoke(*train("stopped"))
+    assert result.exit_code == 2
+    told, command = result.stderr.strip().split("; go on with: ")
+    assert told == "sortnet: interrupted"
+    with open_store("stopped.db") as store:
+        assert store.run("last").status == "interrupted"
+    done(*shlex.split(command)[1:])
+    assert_same_end("stopped", unkilled)
+
+
+def test_the_command_to_go_on_with_resumes_and_overwrites_nothing():
+    typed = "sortnet train fold --out 'my model' --overwrite --lr 0.1"
+    again = Origin(typed, "", False).again
+    assert again == "sortnet train fold --out 'my model' --lr 0.1 --resume"
+    assert Origin(again, "", False).again == again
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+@pytest.mark.slow
+def test_kill_9_at_random_moments_changes_nothing(unkilled):
+    """A process that has everything loaded forks one that trains, kills it, forks the next."""
+    code = """
+import json, os, random, signal, sys, time
+args, seed = json.loads(sys.argv[1]), int(sys.argv[2])
+import cli.main, cli.session, pandas, sortnet.data.letor, sortnet.learn, store.store
+random.seed(seed)
+killed = 0
+for attempt in range(100):
+    child = os.fork()
+    if child == 0:
+        sys.stdout = sys.stderr = open(os.devnull, "w")
+        cli.main.main(args)
+    mercy = killed >= 12
+    until = time.monotonic() + (600 if mercy else random.uniform(0.01, 0.35))
+    status = None
+    while status is None and time.monotonic() < until:
+        pid, code = os.waitpid(child, os.WNOHANG)
+        status = code if pid else time.sleep(0.002)
+    if status is None:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        killed += 1
+    else:
+        print(killed, os.waitstatus_to_exitcode(status))
+        break
+"""
+    killed = []
+    for seed in (1, 2):
+        args = json.dumps(train("killed", "--resume"))
+        command = [sys.executable, "-c", code, args, str(seed)]
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=300)
+        assert ran.returncode == 0, ran.stderr
+        times, status = map(int, ran.stdout.split())
+        assert status == 0
+        assert_same_end("killed", unkilled)
+        killed.append(times)
+        shutil.rmtree("killed")
+        for file in Path().glob("killed.db*"):
+            file.unlink()
+    assert min(killed) >= 1
+
+
+@pytest.mark.slow
+def test_ctrl_c_in_a_terminal_ends_with_one_line_and_can_be_resumed():
+    make_fold(Path("fold"), n_docs=40)
+    code = "from cli.main import main; main()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code, *train("m", "--epochs", "60")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        while not process.stdout.readline().startswith("   0"):
+            assert process.poll() is None
+        time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert "Traceback" not in stderr
+    told, again = stderr.splitlines()[-1].split("; go on with: ")  # progress may stand before
+    assert told == "sortnet: interrupted"
+    assert again.startswith("sortnet train fold --out m ")
+    with open_store("m.db") as store:
+        assert store.run("last").status == "interrupted"
+    rows = json.loads(done(*shlex.split(again)[1:], "--json"))["iterations"]
+    assert [row["iteration"] for row in rows] == list(range(len(rows)))
+
+
+def test_a_state_of_other_weights_is_refused(unkilled):
+    done(*train("other", "--seed", "1"))
+    state = np.frombuffer(Path("other/state.safetensors").read_bytes(), np.uint8)
+    Path("whole/state.safetensors").write_bytes(state[:-10].tobytes())
+    result = invoke(*train("whole", "--resume"))
+    assert result.exit_code == 2
+    assert "whole/state.safetensors" in result.stderr
