@@ -42,7 +42,8 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             given no `eval_set`. Queries are held out whole. Where fewer than two queries have
             documents of two grades, all queries are for both.
         random_state: of everything random; None for another one each time.
-        tune: choose some settings by RankQuality on the validation part; see `sortnet.tuning`.
+        tune: choose settings by RankQuality on the validation part first: those of a grid
+            {parameter: values to try}, or True for `sortnet.tuning.GRID`.
         hidden, units, tau, dropout, committee, scaling, quality, gain, relevant_from, empty,
             max_iter, device: as in `sortnet.config.Config`, with its defaults.
         epochs, batch_size, lr, lr_decay, lr_decay_epochs, optimizer, momentum, weight_decay,
@@ -55,7 +56,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         best_score_: its RankQuality on the validation part.
         n_features_in_: the number of features.
         feature_names_in_: their names, where X had some.
-        tuned_: the trials, with `tune`.
+        tuned_: the trials, with `tune`; the settings chosen are `model_.config`.
 
     >>> X = np.arange(12, dtype=np.float32)[:, None]
     >>> y, qid = X[:, 0] % 6, [1] * 6 + [2] * 6
@@ -92,7 +93,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         device: str = "auto",
         validation_fraction: float = 0.2,
         random_state: int | np.random.RandomState | np.random.Generator | None = 0,
-        tune: bool = False,
+        tune: bool | Mapping[str, Sequence[Any]] = False,
     ) -> None:
         self.comparator = comparator
         self.hidden = hidden
@@ -312,11 +313,13 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
 
     def _tuned(self, train: Queries, vali: Queries, config: Config) -> Config:
         """The settings chosen on the validation part, where that is asked for."""
-        if not self.tune:
+        if self.tune is False:
             return config
-        from sortnet.tuning import tune
+        if callable(self.comparator):
+            raise DataError("tune chooses among the comparators of SortNet, not your own")
+        from sortnet.tuning import GRID, tune
 
-        tuned = tune(train, vali, config, progress=lambda text: None)
+        tuned = tune(train, vali, config, grid=GRID if self.tune is True else self.tune)
         self.tuned_ = tuned.trials
         return tuned.config
 

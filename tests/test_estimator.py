@@ -375,6 +375,31 @@ def test_the_random_state_decides_all_that_is_random():
     assert margins(None) != margins(None)
 
 
+def test_tuning_takes_the_settings_that_are_best_on_the_validation_part():
+    X, y, qid = made()
+    grid = {"hidden": [(1,), (6,)], "weight_decay": [0.001, 10.0]}
+    Xv, yv, qv = made(seed=1)
+    ranker = small(tune=grid).fit(X, y, qid=qid, eval_set=(Xv, yv), eval_qid=qv)
+    qualities = {}
+    for hidden in grid["hidden"]:
+        for decay in grid["weight_decay"]:
+            one = small(hidden=hidden, weight_decay=decay)
+            one.fit(X, y, qid=qid, eval_set=(Xv, yv), eval_qid=qv)
+            qualities[hidden, decay] = one.score(Xv, yv, qid=qv)
+    config = ranker.model_.config
+    assert (config.hidden, config.training.weight_decay) == max(qualities, key=qualities.get)
+    assert ranker.best_score_ == pytest.approx(max(qualities.values()))
+    tried = {(*t["hidden"], t["weight_decay"]): t["quality"] for t in ranker.tuned_}
+    assert tried == pytest.approx({(*h, d): q for (h, d), q in qualities.items()})
+    assert ranker.get_params()["hidden"] == (6,)
+
+
+def test_a_comparator_of_ones_own_cannot_be_tuned():
+    X, y, qid = made()
+    with pytest.raises(DataError, match="not your own"):
+        small(comparator=with_own_features, tune=True).fit(X, y, qid=qid)
+
+
 def test_callbacks_see_every_iteration(fitted):
     X, y, qid = made()
     seen = []

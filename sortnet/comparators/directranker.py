@@ -18,12 +18,22 @@ from sortnet.comparators.base import (
 )
 from sortnet.errors import ComparatorError
 
-# Odd and sign-keeping. The sigmoid is moved and stretched to be so, 2σ(z) - 1, which is
-# tanh(z/2) but for the rounding that would lose the sign of a small z.
+
+# Named functions, so that an estimator can be sent to another process.
+def _identity(z: Tensor) -> Tensor:
+    return z
+
+
+def _odd_sigmoid(z: Tensor) -> Tensor:
+    # 2σ(z) - 1 is tanh(z/2) but for the rounding that would lose the sign of a small z.
+    return torch.tanh(z / 2)
+
+
+# Odd and sign-keeping; the sigmoid is moved and stretched to be so.
 TAUS: dict[str, Callable[[Tensor], Tensor]] = {
     "tanh": torch.tanh,
-    "identity": lambda z: z,
-    "sigmoid": lambda z: torch.tanh(z / 2),
+    "identity": _identity,
+    "sigmoid": _odd_sigmoid,
 }
 
 

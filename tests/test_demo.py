@@ -1,0 +1,115 @@
+"""`sortnet demo`: what it learns, writes and says."""
+
+from __future__ import annotations
+
+import json
+
+import click
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from matplotlib.image import imread
+from scipy.stats import rankdata
+
+from cli.demo import demo, spearman
+from cli.picture import Panel, draw, misplaced
+from sortnet import Model, Queries, read_queries
+from store import open_store
+
+
+def run_demo(tmp_path, *args: str) -> click.testing.Result:
+    typed = ["--out", str(tmp_path / "demo"), "--store", str(tmp_path / "s.db"), *args]
+    result = CliRunner().invoke(demo, typed)
+    assert result.exception is None, result.exception
+    return result
+
+
+@pytest.fixture(scope="module")
+def short(tmp_path_factory):
+    """Two iterations, so one training."""
+    folder = tmp_path_factory.mktemp("short")
+    return folder, run_demo(folder, "--max-iter", "2")
+
+
+def test_it_says_what_it_did_where_all_is_and_what_comes_next(short):
+    folder, result = short
+    lines = result.stdout.splitlines()
+    assert [line.split()[0] for line in lines if line.endswith("*")] == ["0", "1"]
+    for name in ("demo", "demo/sorted.png", "demo/test.txt", "s.db"):
+        assert str(folder / name) in result.stdout
+        assert (folder / name).exists()
+    assert f"sortnet show last --store {folder / 's.db'}" in result.stdout
+    assert "sortnet pairs last" in result.stdout
+
+
+def test_its_model_sorts_its_test_file_as_well_as_it_says(short, tmp_path):
+    folder, result = short
+    test = read_queries(folder / "demo/test.txt", n_features=64)
+    scores = Model.load(folder / "demo").scores(test)
+    said = result.stdout.split("after training")[1].split()[0]
+    assert f"{spearman(test, scores).mean():.3f}" == said
+
+
+def test_its_run_and_pairs_are_in_the_store(short):
+    folder, _ = short
+    with open_store(folder / "s.db") as store:
+        run = store.run("last")
+        assert run.status == "done"
+        frame = run.iterations_frame()
+        assert frame["iteration"].tolist() == [0, 1]
+        for split, column in (("train", "tp"), ("vali", "vp")):
+            assert len(run.pairs(split)) == frame[column].iloc[-1] > 0
+
+
+def test_a_second_demo_replaces_the_first_and_says_the_same_as_json(short):
+    folder, first = short
+    found = json.loads(run_demo(folder, "--max-iter", "2", "--json").stdout)
+    assert f"after training  {found['spearman']['after']:.3f}" in first.stdout
+    assert found["picture"] == str(folder / "demo/sorted.png")
+    with open_store(folder / "s.db") as store:
+        assert len(store.runs_frame()) == 2
+
+
+def test_a_model_that_is_not_the_demos_is_left_alone(tmp_path):
+    (tmp_path / "model.json").write_text("{}")
+    result = CliRunner().invoke(demo, ["--out", str(tmp_path), "--store", str(tmp_path / "s.db")])
+    assert "has a model that is not the demo's" in str(result.exception)
+    assert [path.name for path in tmp_path.iterdir()] == ["model.json"]
+
+
+@pytest.mark.slow
+def test_the_whole_demo_sorts_unseen_digits_with_a_correlation_of_95_percent(tmp_path):
+    found = json.loads(run_demo(tmp_path, "--json").stdout)
+    assert found["spearman"]["after"] >= 0.95
+    assert abs(found["spearman"]["before"]) < 0.3
+
+
+def test_the_correlation_is_pearsons_of_the_ranks():
+    generator = np.random.default_rng(0)
+    grades = generator.integers(0, 4, 20)
+    queries = Queries.from_arrays(np.zeros((20, 1)), grades, group=[8, 12])
+    scores = generator.normal(size=20).astype(np.float32)
+    expected = [
+        np.corrcoef(rankdata(scores[part]), rankdata(grades[part]))[0, 1]
+        for part in (slice(0, 8), slice(8, 20))
+    ]
+    np.testing.assert_allclose(spearman(queries, scores), expected)
+
+
+def test_an_image_is_in_a_wrong_place_where_another_number_belongs():
+    numbers = np.array([2, 0, 2, 1])  # in order: 2 2 1 0
+    assert misplaced(numbers, np.array([2, 0, 3, 1])).tolist() == [False] * 4
+    assert misplaced(numbers, np.array([0, 3, 2, 1])).tolist() == [False, True, True, False]
+
+
+@pytest.mark.parametrize("n", [18, 20, 36])
+def test_a_picture_holds_every_panel_and_cuts_nothing_off(tmp_path, n):
+    generator = np.random.default_rng(0)
+    images, numbers = generator.random((n, 8, 8), dtype=np.float32), np.arange(n) % 10
+    panels = [Panel("one", "", np.arange(n)), Panel("two", "", np.argsort(-numbers))]
+    for k in (1, 2):
+        draw(tmp_path / f"{k}.png", images, numbers, panels[:k], title="title")
+    one, two = (imread(tmp_path / f"{k}.png")[..., :3] for k in (1, 2))
+    assert two.shape[0] > one.shape[0]
+    for edge in (two[:5], two[-5:], two[:, :5], two[:, -5:]):
+        assert (edge == 1).all()
