@@ -29,7 +29,8 @@ class Training:
 
     Attributes:
         epochs: passes over the pairs.
-        batch_size: pairs a step.
+        batch_size: pairs a step, about (a step takes all pairs of some queries); None: a 256th
+            of the pairs, but from 1,024 to 8,192.
         lr: learning rate of the first epoch.
         lr_decay: factor on the learning rate, every `lr_decay_epochs` epochs (a staircase).
         lr_decay_epochs: epochs between two steps of the staircase.
@@ -39,7 +40,7 @@ class Training:
     """
 
     epochs: int = 15
-    batch_size: int = 1024
+    batch_size: int | None = None
     lr: float = 0.005
     lr_decay: float = 1.0
     lr_decay_epochs: int = 1
@@ -49,9 +50,10 @@ class Training:
     patience: int | None = None
 
     def __post_init__(self) -> None:
-        for name, low in (("epochs", 1), ("batch_size", 1), ("lr_decay_epochs", 1)):
-            if getattr(self, name) < low:
-                raise ComparatorError(f"{name} must be {low} or more, got {getattr(self, name)}")
+        for name in ("epochs", "batch_size", "lr_decay_epochs", "patience"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ComparatorError(f"{name} must be 1 or more, got {value}")
         if not self.lr > 0 or not 0 < self.lr_decay <= 1:
             raise ComparatorError(
                 f"lr must be above 0 and lr_decay in (0, 1], got {self.lr} and {self.lr_decay}"
@@ -84,6 +86,8 @@ class Config:
         relevant_from: the lowest grade that the binary measures call relevant.
         empty: what a query without a relevant document counts for.
         max_iter: iterations, at most.
+        max_stale: iterations in a row without a better RankQuality after which the run ends;
+            None: never, as in the paper.
         warm_start: train on from the last weights, not from new random ones.
         training: of the comparator on pairs.
         seed: of everything random.
@@ -102,6 +106,7 @@ class Config:
     relevant_from: int = 1
     empty: Empty = "zero"
     max_iter: int = 20
+    max_stale: int | None = 5
     warm_start: bool = True
     training: Training = field(default_factory=Training)
     seed: int = 0
@@ -123,8 +128,10 @@ class Config:
                 raise DataError(
                     f"unknown {name} {getattr(self, name)!r}; known are {', '.join(values)}"
                 )
-        for name, low in (("committee", 1), ("max_iter", 1), ("seed", 0)):
+        for name, low in (("committee", 1), ("max_iter", 1), ("max_stale", 1), ("seed", 0)):
             value = getattr(self, name)
+            if name == "max_stale" and value is None:
+                continue
             if not isinstance(value, (int, np.integer)) or value < low:
                 raise DataError(f"{name} must be a whole number from {low}, got {value!r}")
         self.metric(self.quality)  # refuses what is no measure

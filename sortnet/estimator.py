@@ -45,7 +45,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         tune: choose settings by RankQuality on the validation part first: those of a grid
             {parameter: values to try}, or True for `sortnet.tuning.GRID`.
         hidden, units, tau, dropout, committee, scaling, quality, gain, relevant_from, empty,
-            max_iter, device: as in `sortnet.config.Config`, with its defaults.
+            max_iter, max_stale, device: as in `sortnet.config.Config`, with its defaults.
         epochs, batch_size, lr, lr_decay, lr_decay_epochs, optimizer, momentum, weight_decay,
             patience: as in `sortnet.config.Training`, with its defaults.
 
@@ -80,9 +80,10 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         relevant_from: int = 1,
         empty: Empty = "zero",
         max_iter: int = 20,
+        max_stale: int | None = 5,
         warm_start: bool = True,
         epochs: int = 15,
-        batch_size: int = 1024,
+        batch_size: int | None = None,
         lr: float = 0.005,
         lr_decay: float = 1.0,
         lr_decay_epochs: int = 1,
@@ -107,6 +108,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         self.relevant_from = relevant_from
         self.empty = empty
         self.max_iter = max_iter
+        self.max_stale = max_stale
         self.warm_start = warm_start
         self.epochs = epochs
         self.batch_size = batch_size

@@ -73,6 +73,7 @@ def learn(
         empty=config.empty,
         training=config.training,
         max_iter=config.max_iter,
+        max_stale=config.max_stale,
         warm_start=config.warm_start,
         sink=sink,
         callbacks=[save_better, *callbacks],

@@ -105,6 +105,7 @@ def learn_to_sort(
     empty: Empty = "zero",
     training: Training | None = None,
     max_iter: int = 20,
+    max_stale: int | None = None,
     warm_start: bool = True,
     judge: Judge = judge_by_grades,
     sink: PairSink | None = None,
@@ -124,6 +125,8 @@ def learn_to_sort(
         empty: what a query without a relevant document counts for.
         training: settings of the training on pairs.
         max_iter: sorts of T and V, at most.
+        max_stale: iterations in a row without a better RankQuality after which to stop, which
+            the paper does not do; None: never.
         warm_start: train C_{i+1} from the weights of C_i, not from new random ones.
         judge: says which comparisons were wrong.
         sink: where the pairs go; in memory when left out.
@@ -168,7 +171,8 @@ def learn_to_sort(
         new_T, new_V = sink.add("train", i, TP_i), sink.add("vali", i, VP_i)
         TP, VP = union(TP, TP_i), union(VP, VP_i)
         # The comparator that the last iteration would train is never sorted with.
-        finished = new_T == new_V == 0 or i == max_iter - 1
+        stale = 0 if is_best else i - state.best_iteration
+        finished = new_T == new_V == 0 or i == max_iter - 1 or stale == max_stale
 
         started = time.perf_counter()
         following, trained = state.comparator, Trained(0, 0, np.nan, np.nan)

@@ -46,7 +46,8 @@ def train_on_pairs(
 ) -> Trained:
     """Minimise the comparator's loss over TP, in place; the epoch with the least on VP is kept.
 
-    A mini-batch is all pairs of some queries, about `batch_size` of them.
+    A mini-batch is all pairs of some queries, about `batch_size` of them: a document is embedded
+    once for all its pairs.
 
     Args:
         comparator: trained from the weights it has; a committee member by member, each with
@@ -171,6 +172,7 @@ def _ranges(offsets: I64, groups: I64) -> tuple[I64, I64, I64]:
 def _train(
     net: NeuralComparator, tp: _Grouped, vp: _Grouped, how: Training, seed: int, progress: Progress
 ) -> Trained:
+    batch_size = how.batch_size or int(np.clip(len(tp) // 256, 1024, 8192))
     rng = np.random.default_rng(seed)
     net.generator.manual_seed(seed)
     optimizer = _optimizer(net, how)
@@ -179,7 +181,7 @@ def _train(
     train_loss, least, kept = np.nan, np.inf, net.state_dict()
     for epoch in range(1, how.epochs + 1):
         progress(f"training, epoch {epoch}/{how.epochs}")
-        train_loss = _epoch(net, tp, optimizer, how.batch_size, rng)
+        train_loss = _epoch(net, tp, optimizer, batch_size, rng)
         if not np.isfinite(train_loss):
             raise DivergedError(
                 f"the loss is {train_loss} in epoch {epoch}: try a lr lower than {how.lr:g}, "

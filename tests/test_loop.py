@@ -117,6 +117,17 @@ def test_it_stops_when_no_pair_is_new():
     assert all(r.new_train or r.new_vali for r in records[:-1])
 
 
+def test_it_stops_when_the_quality_is_stale():
+    records = []
+    learn_to_sort(
+        made(60, 1, noise=2), made(10, 2, noise=2), make, quality=MAP, training=HOW, max_stale=2,
+        callbacks=[lambda record, state: records.append(record)],
+    )  # fmt: skip
+    best = [r.best for r in records]
+    assert len(best) < 20 and best[-3:] == [True, False, False]
+    assert "FFF" not in "".join("T" if b else "F" for b in best)
+
+
 def test_the_last_iteration_trains_nothing():
     records = []
     learn_to_sort(
