@@ -14,7 +14,7 @@ import torch
 
 from cli.folder import Folder
 from cli.task import Task, differences
-from cli.tune import tuned
+from cli.tune import Trial, tuned
 from sortnet import __version__
 from sortnet.config import Config, make_comparator
 from sortnet.errors import SortNetError, StoreError
@@ -24,6 +24,18 @@ from sortnet.model import Model, load_state, save_state
 from sortnet.types import Progress
 from store import Run, Store
 from store.engine import parse_url
+
+
+class Interrupted(SortNetError):
+    """Ctrl-C; the message says how to go on."""
+
+
+@contextmanager
+def _interruptible(again: str) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise Interrupted(f"interrupted; go on with: {again}") from None
 
 
 @dataclass(frozen=True)
@@ -106,10 +118,11 @@ class Session:
     def _status(self) -> Iterator[None]:
         self.run.finish("running")
         try:
-            yield
-        except KeyboardInterrupt:
+            with _interruptible(self.again):
+                yield
+        except Interrupted:
             self.run.finish("interrupted")
-            raise SortNetError(f"interrupted; go on with: {self.again}") from None
+            raise
         except BaseException:
             with suppress(SortNetError):  # a full disk takes no status either
                 self.run.finish("failed")
@@ -124,22 +137,31 @@ def begin(
     known: Mapping[str, Any] | None,
     origin: Origin,
     progress: Progress,
+    show_trial: Callable[[Trial], None] = lambda trial: None,
 ) -> Session:
     """The run to learn in: a new one, or the one that `known` says to go on with."""
     if known is None:
-        return _start(task, folder, store, origin, progress)
+        if not origin.resumed:
+            folder.clear()
+        config, trials = task.config, None
+        if origin.tune:
+            with _interruptible(origin.again):
+                config, trials = tuned(task, folder, show_trial, progress)
+        return _start(task, folder, store, origin, config, trials)
     config = Config.from_json(known["config"])
     make = make_comparator(config, task.train.n_features)
     state = load_state(folder.state, make) if folder.state.exists() else None
     return Session(task, config, folder, store.run(known["run"]), state, origin.again)
 
 
-def _start(task: Task, folder: Folder, store: Store, origin: Origin, progress: Progress) -> Session:
-    config, trials = task.config, None
-    if not origin.resumed:
-        folder.clear()
-    if origin.tune:
-        config, trials = tuned(task, folder, progress)
+def _start(
+    task: Task,
+    folder: Folder,
+    store: Store,
+    origin: Origin,
+    config: Config,
+    trials: list[Trial] | None,
+) -> Session:
     run = store.start_run(
         command=origin.command,
         config=config.to_json() | ({} if trials is None else {"tuning": trials}),

@@ -26,9 +26,11 @@ from sortnet.errors import SortNetError
 if TYPE_CHECKING:
     from cli.folder import Folder
     from cli.session import Session
+    from cli.task import Task
     from sortnet.config import Config
     from sortnet.loop import Iteration
     from sortnet.model import Model
+    from sortnet.types import Progress
 
 _FILES = "Files"
 
@@ -114,25 +116,43 @@ def train(
 
     folder = Folder(out)
     known = _known(folder, resume=resume, overwrite=overwrite)
+    asked, paths = _asked(typed_settings(ctx), data, known, tune=tune)
     with progress() as tell:
-        asked, paths = _asked(typed_settings(ctx), data, known, tune=tune)
         task = read_task(paths, asked, cache=cache_folder(cache), progress=tell)
         tell("starting")
         set_threads(threads or (known["threads"] if known else None))
-        from cli import session as sessions
-        from store import open_store
+        _run(task, folder, known, store, command_line(ctx), tell, tune=tune, as_json=as_json)
 
-        if known is not None:
-            sessions.refuse_changes(task, known, folder)
-        url, shown = sessions.store_url(store, known)
-        tell(f"opening the store {shown}")
-        with open_store(url) as opened, folder.held():
-            origin = sessions.Origin(command_line(ctx), shown, tune)
-            session = sessions.begin(task, folder, opened, known, origin, tell)
-            if session.finished:
-                say(f"the run in {folder} has finished already")
-            model = session.learn(_shower(task.config.quality, as_json), tell)
-            _conclude(session, model, shown, as_json=as_json)
+
+def _run(
+    task: Task,
+    folder: Folder,
+    known: dict[str, Any] | None,
+    store: str | None,
+    command: str,
+    tell: Progress,
+    *,
+    tune: bool,
+    as_json: bool,
+) -> None:
+    from cli import session as sessions
+    from cli.tune import chosen, trial_shower
+    from store import open_store
+
+    if known is not None:
+        sessions.refuse_changes(task, known, folder)
+    url, shown = sessions.store_url(store, known)
+    tell(f"opening the store {shown}")
+    with open_store(url) as opened, folder.held():
+        origin = sessions.Origin(command, shown, tune)
+        show = trial_shower(task.metrics[0].name, lambda text: click.echo(text, err=as_json))
+        session = sessions.begin(task, folder, opened, known, origin, tell, show)
+        if tune and known is None:
+            click.echo(f"chosen: {chosen(session.config)}\n", err=as_json)
+        if session.finished:
+            say(f"the run in {folder} has finished already")
+        model = session.learn(_shower(task.metrics[0].name, as_json), tell)
+        _conclude(session, model, shown, as_json=as_json)
 
 
 def _known(folder: Folder, *, resume: bool, overwrite: bool) -> dict[str, Any] | None:
@@ -203,6 +223,7 @@ def _conclude(session: Session, model: Model, store: str, *, as_json: bool) -> N
                 "store": store,
                 "out": str(folder),
                 "config": session.config.to_json(),
+                "tuning": session.run.config.get("tuning"),
                 "best_iteration": best["iteration"],
                 "quality": {task.metrics[0].name: best["quality"]},
                 "measures": figures,

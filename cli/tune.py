@@ -2,24 +2,74 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
 from cli.folder import Folder
 from cli.task import Task
 from sortnet.config import Config
+from sortnet.tuning import GRID, tune
 from sortnet.types import Progress
 
+Trial: TypeAlias = dict[str, Any]
 
-def tuned(task: Task, folder: Folder, progress: Progress) -> tuple[Config, list[dict[str, Any]]]:
-    """The settings chosen and what was tried; what the folder remembers is not tried again."""
+
+def tuned(
+    task: Task, folder: Folder, show: Callable[[Trial], None], progress: Progress
+) -> tuple[Config, list[Trial]]:
+    """The settings chosen and all that was tried; what the folder remembers is not tried again."""
     prints = {split: facts["fingerprint"] for split, facts in task.data.items()}
-    question = {"asked": task.config.to_json(), "data": prints}
-    kept = folder.tuning()
-    if kept is not None and all(kept[name] == value for name, value in question.items()):
-        return Config.from_json(kept["config"]), kept["trials"]
-    from sortnet.tuning import tune
+    grid = {name: [_plain(value) for value in values] for name, values in GRID.items()}
+    question = {"asked": task.config.to_json(), "data": prints, "grid": grid}
+    trials = _remembered(folder, question)
+    for trial in trials:
+        show(trial)
 
-    found = tune(task.train, task.vali, task.config, progress=progress)
-    answer = {"config": found.config.to_json(), "trials": found.trials}
-    folder.write_tuning({**question, **answer})
+    def keep(trial: Trial) -> None:
+        trials.append(trial)
+        folder.write_tuning({**question, "trials": trials})
+        show(trial)
+
+    progress("tuning")
+    found = tune(
+        task.train, task.vali, task.config, progress=progress, on_trial=keep, trials=list(trials)
+    )
+    folder.write_tuning({**question, "trials": found.trials, "chosen": found.config.to_json()})
     return found.config, found.trials
+
+
+def trial_shower(quality: str, line: Callable[[str], None]) -> Callable[[Trial], None]:
+    """Gives a trial as a line of settings and RankQuality, the first below a header."""
+    names = list(GRID)
+    width = max(map(len, (*names, quality))) + 2
+    headed = False
+
+    def show(trial: Trial) -> None:
+        nonlocal headed
+        if not headed:
+            line("".join(f"{name:>{width}}" for name in (*names, quality)))
+            headed = True
+        cells = [_typed(trial[name]) for name in names]
+        line("".join(f"{cell:>{width}}" for cell in (*cells, f"{trial['quality']:.4f}")))
+
+    return show
+
+
+def chosen(config: Config) -> str:
+    """The settings that tuning chose, as they are typed."""
+    values: Mapping[str, Any] = {**config.to_json(), **config.to_json()["training"]}
+    return ", ".join(f"{name} {_typed(values[name])}" for name in GRID)
+
+
+def _remembered(folder: Folder, question: Mapping[str, Any]) -> list[Trial]:
+    kept = folder.tuning() or {}
+    same = all(kept.get(name) == value for name, value in question.items())
+    return list(kept["trials"]) if same else []
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _typed(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
