@@ -41,7 +41,7 @@ TRAINING: dict[str, Any] = {"epochs": 8, "batch_size": 256, "weight_decay": 1e-4
 
 @click.command()
 @click.option("--out", "-o", default="demo", show_default=True, metavar="DIR", help="Made anew.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of everything.")
 @click.option(
     "--max-iter", type=click.IntRange(1), default=10, show_default=True, help="Iterations, at most."
 )

@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from cli.compare import compare
+from cli.demo import demo
 from cli.evaluate import evaluate
 from cli.rank import rank
 from cli.runs import pairs, runs, show
@@ -22,6 +23,7 @@ from sortnet.errors import SortNetError
 
 FIRST_STEPS = """
 First steps:
+  sortnet demo                       watch it learn to sort handwritten digits
   sortnet train FOLD_DIR             learn from FOLD_DIR/train.txt and vali.txt
   sortnet evaluate model TEST.txt    measure what it learned
   sortnet train --help               every setting, with examples
@@ -56,7 +58,7 @@ def main(ctx: click.Context) -> None:
         click.echo(FIRST_STEPS, nl=False)
 
 
-for command in (train, evaluate, rank, compare, runs, show, pairs):
+for command in (demo, train, evaluate, rank, compare, runs, show, pairs):
     main.add_command(command)
 
 

@@ -103,7 +103,7 @@ def train(
 
     Both are LETOR text, CSV or Parquet; FOLD_DIR is a folder with train.txt and vali.txt.
     The comparator sorts, the pairs it got wrong are kept and learned, and again, until it makes
-    no new mistake. The best iteration by RankQuality on VALI is the model.
+    no new mistake or gets no better. The best iteration by RankQuality on VALI is the model.
 
     \b
     Examples:
