@@ -1,0 +1,302 @@
+"""sortnet rank, evaluate and compare: what a model says of documents."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import stat
+import threading
+from pathlib import Path
+
+import ir_measures
+import numpy as np
+import pandas as pd
+import pytest
+from cli_made import FAST, done, fault, letor, make_fold
+
+from sortnet.data import read_queries
+from sortnet.model import Model
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    """A folder with a fold and models learned from it."""
+    folder = tmp_path_factory.mktemp("rank")
+    fold = make_fold(folder / "fold")
+    store = ("--store", folder / "s.db")
+    done("train", fold, "--out", folder / "m", *store, *FAST, "--committee", 1)
+    done("train", fold, "--out", folder / "three", *store, *FAST, "--committee", 3)
+    settings = ("--comparator", "directranker", "--committee", 2, "--relevant-from", 2)
+    done("train", fold, "--out", folder / "dr", *store, *FAST, *settings)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _there(made, monkeypatch):
+    monkeypatch.chdir(made)
+
+
+@pytest.fixture
+def test_queries():
+    return read_queries("fold/test.txt")
+
+
+def ranks_of(model: str, queries) -> dict[tuple[str, str], int]:
+    """(qid, docid) -> rank, from the library's own sort."""
+    order = Model.load(model).sort(queries).order
+    query = queries.query_of_docs()
+    names = zip(queries.qids[query[order]], queries.docids[order], strict=True)
+    return {name: at - queries.offsets[query[order[at]]] + 1 for at, name in enumerate(names)}
+
+
+def test_trec_is_six_columns_with_the_models_ranks(test_queries):
+    lines = [line.split(" ") for line in done("rank", "m", "fold/test.txt").splitlines()]
+    assert {(len(x), x[1], x[5]) for x in lines} == {(6, "Q0", "sortnet")}
+    assert {(x[0], x[2]): int(x[3]) for x in lines} == ranks_of("m", test_queries)
+
+
+def test_trec_is_what_ir_measures_reads_and_measures_the_same():
+    Path("run").write_text(done("rank", "three", "fold/test.txt"))
+    queries = read_queries("fold/test.txt")
+    names = zip(queries.qids[queries.query_of_docs()], queries.docids, queries.grades, strict=True)
+    qrels = [ir_measures.Qrel(qid, docid, int(grade)) for qid, docid, grade in names]
+    run = list(ir_measures.read_trec_run("run"))
+    measures = [ir_measures.AP, ir_measures.RR]
+    theirs = ir_measures.calc_aggregate(measures, qrels, run)
+    ours = json.loads(done("evaluate", "three", "fold/test.txt", "--json"))["measures"]
+    assert ours["map"] == pytest.approx(theirs[ir_measures.AP], abs=1e-9)
+    assert ours["mrr"] == pytest.approx(theirs[ir_measures.RR], abs=1e-9)
+
+
+def test_scores_fall_with_the_rank_within_every_query():
+    rows = pd.read_csv(io.StringIO(done("rank", "m", "fold/test.txt", "--format", "csv")))
+    for _, query in rows.groupby("qid"):
+        assert query["rank"].tolist() == list(range(1, len(query) + 1))
+        assert np.all(np.diff(query["score"]) == -1) and query["score"].iloc[-1] == 0
+
+
+def test_csv_jsonl_and_trec_say_the_same(test_queries):
+    table = list(csv.DictReader(io.StringIO(done("rank", "m", "fold/test.txt", "--format", "csv"))))
+    lines = done("rank", "m", "fold/test.txt", "--format", "jsonl").splitlines()
+    objects = [json.loads(line) for line in lines]
+    assert [{k: str(v) for k, v in o.items()} for o in objects] == table
+    assert {(o["qid"], o["docid"]): o["rank"] for o in objects} == ranks_of("m", test_queries)
+    row = {name: at for at, name in enumerate(test_queries.docids)}
+    assert all(o["row"] == row[o["docid"]] for o in objects)
+
+
+def test_a_table_without_labels_and_ids_is_ranked_by_row_numbers(tmp_path, test_queries):
+    frame = pd.DataFrame(test_queries.features)
+    frame["qid"] = test_queries.qids[test_queries.query_of_docs()]
+    frame.sample(frac=1, random_state=0).to_csv(tmp_path / "new.csv", index=False)
+    shuffled = frame.sample(frac=1, random_state=0).index.to_numpy()
+    by_name = ranks_of("m", test_queries)
+    for line in done("rank", "m", tmp_path / "new.csv").splitlines():
+        qid, _, docid, rank, *_ = line.split()
+        assert by_name[qid, test_queries.docids[shuffled[int(docid)]]] == int(rank)
+
+
+def test_a_file_is_written_with_the_tag_that_is_asked_for(tmp_path):
+    assert done("rank", "m", "fold/test.txt", "--output", tmp_path / "r", "--tag", "mine") == ""
+    written = (tmp_path / "r").read_text()
+    assert written == done("rank", "m", "fold/test.txt").replace(" sortnet\n", " mine\n")
+    assert [p.name for p in tmp_path.iterdir()] == ["r"]
+
+
+def test_a_name_with_a_space_is_no_trec(tmp_path, test_queries):
+    frame = pd.DataFrame(test_queries.features)
+    frame["qid"], frame["docid"] = "q 1", [f"d{k}" for k in range(len(frame))]
+    frame.to_csv(tmp_path / "new.csv", index=False)
+    assert "'q 1'" in fault("rank", "m", tmp_path / "new.csv", "--output", tmp_path / "r")
+    assert not (tmp_path / "r").exists()
+    assert "q 1,d0" in done("rank", "m", tmp_path / "new.csv", "--format", "csv")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="named pipes")
+def test_a_pipe_is_written_to_and_not_replaced(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    read: list[str] = []
+    reader = threading.Thread(target=lambda: read.append(pipe.read_text()))
+    reader.start()
+    done("rank", "m", "fold/test.txt", "--output", pipe)
+    reader.join(10)
+    assert read == [done("rank", "m", "fold/test.txt")]
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+def test_evaluate_gives_the_mean_of_each_measure_with_its_conventions(test_queries):
+    told = done("evaluate", "m", "fold/test.txt").splitlines()
+    order = Model.load("m").sort(test_queries).order
+    grades = np.split(test_queries.grades[order], test_queries.offsets[1:-1])
+    reciprocal = [1 / (np.argmax(g > 0) + 1) if g.any() else 0 for g in grades]
+    assert [line.split()[0] for line in told[:5]] == ["metric", "map", "ndcg@10", "p@10", "mrr"]
+    assert told[4].split()[1] == f"{np.mean(reciprocal):.4f}"
+    empty = sum(not g.any() for g in grades)
+    assert told[5] == (
+        "gain 2^r-1, discount log2(1+rank); P@10 divides by 10; relevant from grade 1; "
+        f"queries without a relevant document counted zero: {empty} of {len(grades)}"
+    )
+
+
+def test_metrics_are_those_that_are_asked_for():
+    told = done("evaluate", "m", "fold/test.txt", "-m", "nDCG@5", "--metric", "AP")
+    assert [line.split()[0] for line in told.splitlines()[1:3]] == ["ndcg@5", "map"]
+
+
+def test_a_rule_for_empty_queries_changes_the_mean_and_is_said(tmp_path):
+    # No document of the second query is relevant.
+    (tmp_path / "e.txt").write_text(letor(1, 1) + letor(1, 2).replace("qid:q0", "qid:none"))
+    text = (tmp_path / "e.txt").read_text().splitlines()
+    text = [line if "qid:none" not in line else "0" + line[1:] for line in text]
+    (tmp_path / "e.txt").write_text("\n".join(text) + "\n")
+
+    def mrr(rule):
+        told = json.loads(done("evaluate", "m", tmp_path / "e.txt", "--empty", rule, "--json"))
+        assert told["conventions"][0].endswith("1 of 2")
+        return told["measures"]["mrr"]
+
+    assert mrr("zero") == mrr("skip") / 2
+    assert mrr("one") == (mrr("skip") + 1) / 2
+    assert "1 of 2 queries" in fault("evaluate", "m", tmp_path / "e.txt", "--empty", "error")
+
+
+def test_conventions_are_those_of_the_training_unless_said_otherwise():
+    def relevant_from(*more):
+        told = json.loads(done("evaluate", "dr", "fold/test.txt", "--json", *more))
+        return told["relevant_from"], told["conventions"]
+
+    level, said = relevant_from()
+    assert level == 2 and len(said) == 2  # ndcg finds other queries empty than map does
+    assert "relevant from grade 2" in said[0]
+    assert relevant_from("--relevant-from", 1)[0] == 1
+
+
+def test_gain_and_threshold_are_those_asked_for():
+    told = [
+        json.loads(done("evaluate", "m", "fold/test.txt", "--json", "--gain", g, "-m", "ndcg"))
+        for g in ("exp", "linear")
+    ]
+    assert told[0]["measures"] != told[1]["measures"]
+    assert "gain r," in told[1]["conventions"][0]
+
+
+def test_per_query_figures_have_the_printed_means(tmp_path):
+    told = json.loads(
+        done("evaluate", "m", "fold/test.txt", "--per-query", tmp_path / "q.csv", "--json")
+    )
+    frame = pd.read_csv(tmp_path / "q.csv")
+    assert frame["n_docs"].sum() == told["n_docs"] and len(frame) == told["n_queries"]
+    for name, mean in told["measures"].items():
+        assert frame[name].fillna(0).mean() == pytest.approx(mean, abs=1e-12)
+
+
+def test_per_query_figures_alone_go_to_stdout():
+    frame = pd.read_csv(io.StringIO(done("evaluate", "m", "fold/test.txt", "--per-query", "-")))
+    assert list(frame.columns) == ["qid", "n_docs", "map", "ndcg@10", "p@10", "mrr"]
+    assert "one of them" in fault("evaluate", "m", "fold/test.txt", "--per-query", "-", "--json")
+
+
+def test_compare_puts_first_what_the_model_prefers(test_queries):
+    model = Model.load("m")
+    for i, j in ((0, 1), (2, 5), (7, 6)):
+        margin = float(model.margins(test_queries, [i], [j])[0])
+        names = test_queries.docids[[i, j]]
+        told = json.loads(done("compare", "m", "fold/test.txt", *names, "--json"))
+        assert told["first"] == ("a" if margin > 0 else "b")
+        assert told["margin"] == pytest.approx(margin, rel=1e-5)
+        said = done("compare", "m", "fold/test.txt", *names).splitlines()[0]
+        first, last = names if margin > 0 else names[::-1]
+        assert said == f"{first} goes before {last}, margin {abs(told['margin']):.4g}"
+
+
+def test_compare_tells_both_outputs_of_a_cmpnn_and_the_ranks(test_queries):
+    a, b = test_queries.docids[:2]
+    told = json.loads(done("compare", "m", "fold/test.txt", a, b, "--json"))
+    turned = json.loads(done("compare", "m", "fold/test.txt", b, a, "--json"))
+    (vote,), (back,) = told["members"], turned["members"]
+    assert vote["N_>"] == pytest.approx(back["N_<"]) and vote["N_<"] == pytest.approx(back["N_>"])
+    assert (vote["N_>"] > vote["N_<"]) == (told["margin"] > 0)
+    ranks = ranks_of("m", test_queries)
+    assert told["a"] == {"docid": a, "row": 0, "rank": ranks["q0", a]}
+    assert told["b"] == {"docid": b, "row": 1, "rank": ranks["q0", b]}
+
+
+@pytest.mark.parametrize(("model", "members"), [("three", 3), ("dr", 2)])
+def test_compare_tells_the_vote_of_every_member(model, members):
+    told = json.loads(done("compare", model, "fold/test.txt", "d0-0", "d0-1", "--json"))
+    votes = [member["margin"] for member in told["members"]]
+    assert len(votes) == members
+    assert sum(votes) == pytest.approx(told["margin"], rel=1e-5)
+    text = done("compare", model, "fold/test.txt", "d0-0", "d0-1").splitlines()
+    assert len(text) == 4 + members
+
+
+def test_documents_are_named_by_row_where_they_have_no_id(tmp_path, test_queries):
+    frame = pd.DataFrame(test_queries.features)
+    frame["qid"] = test_queries.qids[test_queries.query_of_docs()]
+    frame.to_csv(tmp_path / "new.csv", index=False)
+    by_id = json.loads(done("compare", "m", "fold/test.txt", "d1-0", "d1-3", "--json"))
+    by_row = json.loads(done("compare", "m", tmp_path / "new.csv", 6, "row:9", "--json"))
+    assert by_row["a"] == by_id["a"] | {"docid": None}
+    assert by_row["margin"] == pytest.approx(by_id["margin"], rel=1e-5)
+    assert done("compare", "m", tmp_path / "new.csv", 6, 9).startswith("row ")
+
+
+def test_a_number_is_a_document_id_before_it_is_a_row(tmp_path, test_queries):
+    frame = pd.DataFrame(test_queries.features)
+    frame["qid"] = test_queries.qids[test_queries.query_of_docs()]
+    frame["docid"] = [str(len(frame) - 1 - k) for k in range(len(frame))]
+    frame.to_csv(tmp_path / "new.csv", index=False)
+    told = json.loads(done("compare", "m", tmp_path / "new.csv", "0", "row:47", "--json"))
+    assert told["a"]["row"] == told["b"]["row"] == len(frame) - 1 == 47
+    assert told["first"] is None and told["margin"] == 0
+    assert "are the same to the model" in done("compare", "m", tmp_path / "new.csv", "0", "row:47")
+
+
+@pytest.fixture
+def twice(tmp_path) -> Path:
+    """Two queries with the same document ids; d0-5 is in the second one two times."""
+    second = letor(1, 1).replace("qid:q0", "qid:again") + letor(1, 2).splitlines(True)[5].replace(
+        "qid:q0", "qid:again"
+    )
+    (tmp_path / "t.txt").write_text(letor(1, 0) + second)
+    return tmp_path / "t.txt"
+
+
+def test_a_query_is_named_where_documents_are_in_several(twice):
+    assert "(q0, again)" in fault("compare", "m", twice, "d0-0", "d0-1")
+    told = json.loads(done("compare", "m", twice, "d0-0", "d0-1", "--qid", "again", "--json"))
+    assert told["qid"] == "again" and told["a"]["row"] == 6
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (("d0-0", "nobody"), "no document 'nobody'"),
+        (("d0-0", "row:99"), "no document 'row:99'"),
+        (("d0-0", "99"), "no document '99'"),
+        (("row:0", "row:7"), "only documents of one query"),
+        (("d0-0", "d0-1", "--qid", "none"), "no query 'none'"),
+        (("d0-0", "row:0", "--qid", "again"), "no document 'row:0' in query 'again'"),
+        (("d0-0", "d0-5", "--qid", "again"), "row:11, row:12"),
+    ],
+)
+def test_documents_that_cannot_be_compared_are_named(twice, args, told):
+    assert told in fault("compare", "m", twice, *args)
+
+
+def test_ranking_with_a_cache_is_the_same_ranking(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    plain = done("rank", "m", "fold/test.txt")
+    assert done("rank", "m", "fold/test.txt", "--cache") == plain
+    assert list((tmp_path / "sortnet").iterdir())
+    assert done("rank", "m", "fold/test.txt", "--cache") == plain
+
+
+def test_threads_do_not_change_a_ranking():
+    assert done("rank", "three", "fold/test.txt", "--threads", 2) == done(
+        "rank", "three", "fold/test.txt", "--threads", 1
+    )

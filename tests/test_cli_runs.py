@@ -1,0 +1,186 @@
+"""sortnet runs, show and pairs: what the store keeps, as tables and as data."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from cli_made import FAST, done, fault, invoke, make_fold
+from pandas.testing import assert_frame_equal
+
+from sortnet.data import read_queries
+from store import Run, open_store
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    """A folder with a store of two runs."""
+    folder = tmp_path_factory.mktemp("runs")
+    make_fold(folder / "fold")
+    for name, quality in (("m1", "map"), ("m2", "ndcg@5")):
+        where = ("--out", folder / name, "--store", folder / "s.db")
+        done("train", folder / "fold", *where, "--quality", quality, *FAST)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _there(made, monkeypatch):
+    monkeypatch.chdir(made)
+    monkeypatch.setenv("SORTNET_STORE", "s.db")
+
+
+def run_of(name: str) -> str:
+    return json.loads(Path(name, "run.json").read_text())["run"]
+
+
+@pytest.fixture
+def run():
+    with open_store("s.db") as store:
+        yield store.run(run_of("m1"))
+
+
+def test_runs_are_listed_the_newest_first_with_their_best():
+    lines = done("runs").splitlines()
+    assert [line.split()[0] for line in lines] == ["run", run_of("m2"), run_of("m1")]
+    with open_store("s.db") as store:
+        frame = store.runs_frame()
+    for line, row in zip(lines[1:], frame.to_dict("records"), strict=True):
+        cells = line.split()
+        assert cells[3] == "done" and cells[-1] == row["out"]
+        assert cells[4:6] == [str(row["iterations"]), str(row["best_iteration"])]
+        assert cells[7] == f"{row['best_quality']:.4f}"
+        assert cells[8] == str(row["tp"] + row["vp"])
+
+
+def test_runs_as_json_are_the_frame():
+    told = json.loads(done("runs", "--json"))
+    assert [row["id"] for row in told] == [run_of("m2"), run_of("m1")]
+    assert told[0]["config"]["quality"] == "ndcg@5"
+    assert pd.Timestamp(told[0]["created"]).tzinfo is not None
+
+
+def test_a_run_is_shown_with_its_iterations(run):
+    lines = done("show", run.id[:8]).splitlines()
+    assert lines[0].split() == ["id", run.id]
+    assert lines[2].split(maxsplit=1) == ["command", run.command]
+    data = {name: read_queries(f"fold/{name}.txt") for name in ("train", "vali")}
+    for line, (name, q) in zip(lines[4:6], data.items(), strict=True):
+        assert line.startswith(f"{name} ")
+        assert line.endswith(f": {len(q)} queries, {q.n_docs} documents, 4 features")
+    frame = run.iterations_frame()
+    assert [line.split()[8] for line in lines[-len(frame) :]] == [
+        f"{value:.4f}" for value in frame["vali_map"]
+    ]
+
+
+def test_the_last_run_is_shown_by_that_name():
+    lines = done("show", "last").splitlines()
+    assert lines[0].split() == ["id", run_of("m2")]
+    assert "ndcg@5 on" in lines[7]
+
+
+def test_a_run_as_json_has_all_there_is(run):
+    told = json.loads(done("show", run.id, "--json"))
+    frame = run.iterations_frame()
+    assert told["seed"] == 0 and told["data"]["train"]["n_queries"] == 20
+    assert [row["tp"] for row in told["iterations"]] == frame["tp"].tolist()
+    assert [row["best"] for row in told["iterations"]] == frame["best"].tolist()
+    assert told["iterations"][-1]["train_loss"] is None
+
+
+def test_a_run_without_iterations_is_shown_as_well():
+    train = read_queries("fold/train.txt")
+    with open_store("s2.db") as store:
+        store.start_run(
+            command="none", config={}, seed=0, versions={}, train=train, vali=train
+        )  # fmt: skip
+    assert done("show", "last", "--store", "s2.db").splitlines()[1].split() == ["status", "running"]
+    assert done("runs", "--store", "s2.db").splitlines()[1].split()[4:7] == ["0", "-", "-"]
+    header = done("pairs", "last", "--store", "s2.db")
+    assert header.startswith("split,qid,winner,loser,") and header.count("\n") == 1
+    done("pairs", "last", "--store", "s2.db", "--format", "parquet", "--output", "none.parquet")
+    assert len(pd.read_parquet("none.parquet")) == 0
+
+
+@pytest.mark.parametrize("split", ["train", "vali", "all"])
+def test_pairs_in_every_format_are_those_of_the_run(run, tmp_path, split):
+    expected = run.pairs_frame(None if split == "all" else split)
+    expected = expected.astype({"split": object, "qid": object})
+    assert len(expected)
+    read = {"csv": pd.read_csv, "jsonl": lambda p: pd.read_json(p, lines=True),
+            "parquet": pd.read_parquet}  # fmt: skip
+    for form, reader in read.items():
+        to = tmp_path / form
+        assert done("pairs", run.id, "--format", form, "--output", to, "--split", split) == ""
+        frame = reader(to).astype({"split": object, "qid": object})
+        assert_frame_equal(frame, expected, check_dtype=False)
+
+
+def test_pairs_come_in_parts_that_join_without_a_seam(run, tmp_path, monkeypatch):
+    whole = {form: done("pairs", run.id, "--format", form) for form in ("csv", "jsonl")}
+    iter_pairs = Run.iter_pairs
+    monkeypatch.setattr(Run, "iter_pairs", lambda run, *, split: iter_pairs(run, 7, split=split))
+    for form, text in whole.items():
+        assert done("pairs", run.id, "--format", form) == text
+    done("pairs", run.id, "--format", "parquet", "--output", tmp_path / "p")
+    assert_frame_equal(pd.read_parquet(tmp_path / "p"), run.pairs_frame())
+
+
+def test_a_pair_s_documents_are_where_it_says(run):
+    vali = read_queries("fold/vali.txt")
+    frame = pd.read_csv(io.StringIO(done("pairs", run.id, "--split", "vali")))
+    query = vali.query_of_docs()
+    for side in ("winner", "loser"):
+        docs = frame[side].to_numpy()
+        assert vali.qids[query[docs]].tolist() == frame["qid"].tolist()
+        assert (docs - vali.offsets[query[docs]]).tolist() == frame[f"{side}_place"].tolist()
+    assert (vali.grades[frame["winner"]] > vali.grades[frame["loser"]]).all()
+
+
+def test_parquet_goes_down_a_pipe(run):
+    result = invoke("pairs", run.id, "--format", "parquet")
+    assert result.exit_code == 0
+    assert_frame_equal(pd.read_parquet(io.BytesIO(result.stdout_bytes)), run.pairs_frame())
+
+
+def test_parquet_without_pyarrow_says_what_to_install(run, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert "sortnet[parquet]" in fault("pairs", run.id, "--format", "parquet", "--output", "p")
+
+
+def test_a_run_that_is_not_there_is_named_with_those_that_are():
+    told = fault("show", "zzz")
+    assert "'zzz'" in told and run_of("m1") in told
+    assert "'zzz'" in fault("pairs", "zzz")
+
+
+def test_a_store_that_is_not_there_is_not_made_by_looking(tmp_path):
+    for command in (["runs"], ["show", "last"], ["pairs", "last"]):
+        told = fault(*command, "--store", tmp_path / "typo.db")
+        assert "typo.db: no such file" in told
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_empty_store_says_how_runs_are_made(tmp_path):
+    open_store(tmp_path / "new.db").close()
+    result = invoke("runs", "--store", tmp_path / "new.db")
+    assert result.exit_code == 0 and result.stdout == ""
+    assert "sortnet train" in result.stderr
+    assert json.loads(done("runs", "--store", tmp_path / "new.db", "--json")) == []
+
+
+@pytest.mark.postgresql
+def test_a_run_in_postgresql_is_the_run_in_sqlite(postgresql_url, tmp_path, run):
+    done("train", "fold", "--out", tmp_path / "m", "--store", postgresql_url, *FAST)
+    assert done("pairs", "last", "--store", postgresql_url) == done("pairs", run.id)
+    told, ours = (
+        json.loads(done("show", name, "--store", url, "--json"))["iterations"]
+        for name, url in (("last", postgresql_url), (run.id, "s.db"))
+    )
+    for row, other in zip(told, ours, strict=True):
+        same = {k: v for k, v in row.items() if k != "created" and not k.startswith("seconds")}
+        assert same.items() <= other.items()
