@@ -1,0 +1,426 @@
+"""Bad input: one clear line that names the thing, exit code 2, and nothing left behind."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from cli_made import FAST, done, fault, invoke, make_fold
+
+import cli.output
+from sortnet.errors import SortNetError
+from store import open_store
+
+GOOD = "1 qid:7 1:0.5 2:0.25 # docid = a\n0 qid:7 1:0.5 2:0.75 # docid = b\n"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("faults")
+    make_fold(folder / "fold")
+    done("train", folder / "fold", "--out", folder / "m", "--store", folder / "s.db", *FAST)
+    return folder
+
+
+@pytest.fixture
+def home(made, tmp_path, monkeypatch) -> Path:
+    """A working folder with the fold `fold`, the model `m` and its store `s.db`."""
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.delenv("SORTNET_STORE", raising=False)
+    return tmp_path
+
+
+@contextmanager
+def nothing_left(folder: Path):
+    """No file comes, goes or changes."""
+
+    def seen():
+        return {p: p.read_bytes() if p.is_file() else None for p in sorted(folder.rglob("*"))}
+
+    before = seen()
+    yield
+    assert seen() == before
+
+
+def line_of(path: str, number: int, text: str):
+    """A message that names the file, the line and the offending text."""
+    return re.compile(rf"{re.escape(path)}.*\b{number}\b.*{re.escape(text)}")
+
+
+LINES = {
+    "a number that is none": ("1 qid:7 1:0.5 2:abc\n", "'abc'"),
+    "a feature of index 0": ("1 qid:7 0:0.5 2:0.5\n", "0:0.5"),
+    "a feature that is there twice": ("1 qid:7 1:0.5 1:0.75\n", "1:0.75"),
+    "a missing qid": ("1 1:0.5 2:0.5\n", "qid"),
+    "a negative grade": ("-1 qid:7 1:0.5 2:0.5\n", "-1"),
+    "a grade between two": ("0.5 qid:7 1:0.5 2:0.5\n", "0.5"),
+    "an infinite feature": ("1 qid:7 1:inf 2:0.5\n", "inf"),
+    "a file cut within a line": ("1 qid:7 1:0.5 2:", "2:"),
+}
+
+
+@pytest.mark.parametrize("what", LINES)
+def test_a_bad_line_is_named_with_its_file_and_its_number(home, what):
+    text, offending = LINES[what]
+    Path("bad.txt").write_text(GOOD + text)
+    expected = line_of("bad.txt", 3, offending)
+    with nothing_left(home):
+        for args in (
+            ("train", "bad.txt", "fold/vali.txt", "--out", "new", *FAST),
+            ("train", "fold/train.txt", "bad.txt", "--out", "new", *FAST),
+            ("evaluate", "m", "bad.txt"),
+            ("rank", "m", "bad.txt", "--output", "new"),
+            ("compare", "m", "bad.txt", "0", "1"),
+        ):
+            told = fault(*args)
+            assert expected.search(told), told
+
+
+def test_a_grade_that_no_measure_takes_is_refused_naming_the_measures(home):
+    Path("bad.txt").write_text(GOOD + "0.5 qid:7 1:0.5\n")
+    told = fault("train", "bad.txt", "fold/vali.txt", *FAST)
+    assert "MAP" in told and "NDCG" in told
+
+
+def test_a_feature_beyond_the_model_s_is_named(home):
+    Path("bad.txt").write_text("1 qid:7 1:0.5 5:0.25\n0 qid:7 1:0.5\n")
+    for args in (("evaluate", "m", "bad.txt"), ("rank", "m", "bad.txt")):
+        told = fault(*args)
+        assert line_of("bad.txt", 1, "5").search(told) and "4" in told
+
+
+def test_an_empty_file_is_named(home):
+    Path("empty.txt").write_text("")
+    with nothing_left(home):
+        for args in (
+            ("train", "empty.txt", "fold/vali.txt", "--out", "new"),
+            ("train", "fold/train.txt", "empty.txt", "--out", "new"),
+            ("rank", "m", "empty.txt", "--output", "new"),
+        ):
+            assert "empty.txt" in fault(*args)
+
+
+def test_a_compressed_file_that_is_cut_is_named(home):
+    whole = gzip.compress(Path("fold/train.txt").read_bytes())
+    Path("cut.txt.gz").write_bytes(whole[: len(whole) // 2])
+    with nothing_left(home):
+        told = fault("train", "cut.txt.gz", "fold/vali.txt", "--out", "new", *FAST)
+    assert "cut.txt.gz" in told and "cut or damaged" in told
+
+
+def test_a_file_or_a_folder_that_is_not_there_is_named(home):
+    with nothing_left(home):
+        assert "nowhere: no such folder" in fault("train", "nowhere", "--out", "new")
+        assert "no.txt: no such file" in fault("train", "no.txt", "fold/vali.txt", "--out", "new")
+        assert "no.txt: no such file" in fault("rank", "m", "no.txt")
+        (home / "fold/vali.txt").rename(home / "fold/other.txt")
+        assert "vali.txt" in fault("train", "fold", "--out", "new")
+        (home / "fold/other.txt").rename(home / "fold/vali.txt")
+
+
+def test_parts_of_different_features_are_refused(home):
+    text = Path("fold/vali.txt").read_text()
+    Path("five.txt").write_text(re.sub(r" #", " 5:1 #", text))
+    with nothing_left(home):
+        told = fault("train", "fold/train.txt", "five.txt", "--out", "new", *FAST)
+        assert "five.txt" in told and "4" in told
+        told = fault("train", "five.txt", "fold/vali.txt", "--out", "new", *FAST)
+        assert "vali.txt" in told and "5" in told
+
+
+def test_tables_that_name_their_features_differently_are_refused(home):
+    Path("a.csv").write_text("qid,label,x,y\n1,0,1,2\n1,1,2,1\n")
+    Path("b.csv").write_text("qid,label,x,z\n1,0,1,2\n1,1,2,1\n")
+    with nothing_left(home):
+        assert "b.csv" in fault("train", "a.csv", "b.csv", "--out", "new", *FAST)
+    done("train", "a.csv", "a.csv", "--out", "ab", *FAST)
+    told = fault("rank", "ab", "b.csv")
+    assert "b.csv" in told and "'z'" in told and "'y'" in told
+
+
+def test_data_with_nothing_to_learn_is_refused(home):
+    Path("same.txt").write_text("1 qid:7 1:0.5\n1 qid:7 1:0.25\n0 qid:8 1:0.25\n")
+    with nothing_left(home):
+        told = fault("train", "same.txt", "same.txt", "--out", "new", *FAST)
+    assert "same.txt" in told and "nothing to learn" in told
+
+
+def test_queries_that_the_empty_rule_refuses_are_refused_before_anything_is_learned(home):
+    text = re.sub(r"^\d (qid:q0)", r"0 \1", Path("fold/vali.txt").read_text(), flags=re.M)
+    Path("v.txt").write_text(text)
+    with nothing_left(home):
+        told = fault("train", "fold/train.txt", "v.txt", "--empty", "error", "--out", "new", *FAST)
+    assert "of 8 queries have no relevant document" in told
+
+
+@pytest.mark.parametrize("name", ["bleu", "p", "ndcg@0", "map@x"])
+def test_an_unknown_metric_is_named_with_those_that_are_known(home, name):
+    with nothing_left(home):
+        for args in (
+            ("evaluate", "m", "fold/test.txt", "--metric", name),
+            ("train", "fold", "--quality", name, "--out", "new"),
+        ):
+            assert f"'{name}'" in fault(*args)
+    assert "ndcg" in fault("evaluate", "m", "fold/test.txt", "--metric", "bleu")
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("--lr", "0"), ("--epochs", "0"), ("--dropout", "1.5"), ("--committee", "0"),
+     ("--max-iter", "0"), ("--weight-decay", "-1"), ("--lr-decay", "2"), ("--seed", "-1"),
+     ("--momentum", "1"), ("--batch-size", "0"), ("--patience", "0")],
+)  # fmt: skip
+def test_a_setting_that_cannot_be_is_named_with_its_value(home, option, value):
+    with nothing_left(home):
+        told = fault("train", "fold", "--out", "new", option, value)
+    name = option.lstrip("-").replace("-", "_")
+    assert name in told or name.replace("_", "-") in told
+    assert value in told
+
+
+def test_units_that_a_comparator_does_not_have_are_refused_before_anything_is_made(home):
+    with nothing_left(home):
+        assert "'relu'" in fault("train", "fold", "--out", "new", "--units", "relu")
+
+
+def test_a_device_that_is_not_here_is_refused(home, monkeypatch):
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with nothing_left(home):
+        assert "no GPU" in fault("train", "fold", "--out", "new", "--device", "cuda")
+
+
+DAMAGES = {
+    "truncated weights": ("weights.safetensors", lambda raw: raw[: len(raw) // 2]),
+    "weights cut by a byte": ("weights.safetensors", lambda raw: raw[:-1]),
+    "weights of another kind": ("weights.safetensors", lambda raw: b"\x80\x04pickle" * 9),
+    "no weights": ("weights.safetensors", lambda raw: b""),
+    "truncated settings": ("model.json", lambda raw: raw[: len(raw) // 2]),
+    "settings of another program": ("model.json", lambda raw: b'{"name": "left-pad"}'),
+    "settings that are no text": ("model.json", lambda raw: b"\xff\xfe\x00"),
+    "settings of another version": (
+        "model.json",
+        lambda raw: json.dumps(json.loads(raw) | {"format_version": 99}).encode(),
+    ),
+}
+
+
+@pytest.mark.parametrize("what", DAMAGES)
+def test_a_damaged_model_is_named_and_not_used(home, what):
+    name, damage = DAMAGES[what]
+    path = Path("m", name)
+    path.write_bytes(damage(path.read_bytes()))
+    with nothing_left(home):
+        for args in (
+            ("rank", "m", "fold/test.txt", "--output", "new"),
+            ("evaluate", "m", "fold/test.txt", "--per-query", "new"),
+            ("compare", "m", "fold/test.txt", "d0-0", "d0-1"),
+        ):
+            assert f"m/{name}" in fault(*args)
+
+
+def test_a_folder_without_a_model_is_named(home):
+    for folder in ("nowhere", "fold"):
+        assert f"{folder}/model.json: no model there" in fault("rank", folder, "fold/test.txt")
+
+
+def test_a_database_of_a_newer_schema_is_refused_and_left_alone(home):
+    open_store("new.db").close()
+    with sqlite3.connect("new.db") as connection:
+        connection.execute("UPDATE sortnet_schema SET version_num = 'm9999'")
+    connection.close()
+    before = Path("new.db").read_bytes()
+    for args in (
+        ("train", "fold", "--out", "new", *FAST), ("runs",), ("show", "last"), ("pairs", "last"),
+    ):  # fmt: skip
+        told = fault(*args, "--store", "new.db")
+        assert "newer schema (m9999)" in told and "upgrade SortNet" in told
+    assert Path("new.db").read_bytes() == before
+    assert not Path("new").exists()
+
+
+def test_a_file_that_is_no_database_is_refused(home):
+    Path("text.db").write_text("not a database, but long enough to be taken for one\n" * 99)
+    with nothing_left(home):
+        assert "text.db" in fault("runs", "--store", "text.db")
+        assert "text.db" in fault("train", "fold", "--out", "new", "--store", "text.db", *FAST)
+
+
+def test_a_database_that_cannot_be_reached_is_named(home):
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))  # taken, and nobody listens
+        url = f"postgresql://me:s3cret@127.0.0.1:{closed.getsockname()[1]}/runs?connect_timeout=5"
+        with nothing_left(home):
+            for args in (("train", "fold", "--out", "new", *FAST), ("runs",)):
+                told = fault(*args, "--store", url)
+                assert "127.0.0.1" in told and "s3cret" not in told
+
+
+@pytest.mark.parametrize("url", ["mysql://h/db", "sqlite://", "http://example.org"])
+def test_a_store_url_of_another_kind_is_refused(home, url):
+    with nothing_left(home):
+        assert url.partition("://")[0] in fault("train", "fold", "--out", "n", "--store", url)
+
+
+def test_a_folder_that_cannot_be_made_is_named(home):
+    Path("file").write_text("")
+    told = fault("train", "fold", "--out", "file/m", "--store", "s.db", *FAST)
+    assert "file/m" in told
+    assert "file" in fault("train", "fold", "--out", "file", "--store", "s.db", *FAST)
+    with open_store("s.db") as store:
+        assert len(store.runs_frame()) == 1, "a run without a folder is not begun"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_is_one_line(home):
+    for args in (
+        ("rank", "m", "fold/test.txt"),
+        ("rank", "m", "fold/test.txt", "--format", "csv"),
+        ("pairs", "last", "--store", "s.db"),
+        ("pairs", "last", "--store", "s.db", "--format", "jsonl"),
+        ("pairs", "last", "--store", "s.db", "--format", "parquet"),
+    ):
+        told = fault(*args, "--output", "/dev/full")
+        assert "/dev/full" in told and "No space left" in told
+    told = fault("evaluate", "m", "fold/test.txt", "--per-query", "/dev/full")
+    assert "No space left" in told
+    assert Path("/dev/full").is_char_device(), "a device is not replaced"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_behind_stdout_is_one_line(home):
+    code = "from cli.main import main; main()"
+    for args in (["rank", "m", "fold/test.txt"], ["runs", "--store", "s.db"], ["--help"]):
+        with Path("/dev/full").open("w") as full:
+            ran = subprocess.run(
+                [sys.executable, "-c", code, *args], stdout=full, stderr=subprocess.PIPE, text=True
+            )
+        assert ran.returncode == 2
+        assert ran.stderr.count("\n") == 1 and "No space left" in ran.stderr
+
+
+def full_disk(*args, **options):
+    raise OSError(28, "No space left on device")
+
+
+def test_a_disk_that_fills_up_while_training_is_one_line_and_can_be_resumed(home, monkeypatch):
+    made = ("train", "fold", "--out", "new", "--store", "s.db", *FAST)
+    with monkeypatch.context() as patch:
+        patch.setattr("sortnet.files.os.fsync", full_disk)
+        result = invoke(*made)
+    assert result.exit_code == 2
+    assert "cannot write new/" in result.stderr and "No space left" in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert not list(home.rglob(".*.safetensors.*")), "no part of a file is left"
+    done(*made, "--resume")
+    weights = [Path(m, "weights.safetensors").read_bytes() for m in ("m", "new")]
+    assert weights[0] == weights[1]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    sys.platform != "linux" or os.geteuid() != 0 or not shutil.which("mount"),
+    reason="makes a small file system",
+)
+def test_a_disk_that_is_really_full_leaves_no_part_of_a_file(home):
+    small = home / "small"
+    small.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", small])
+    if mounted.returncode != 0:
+        pytest.skip("may not mount")
+    try:
+        wide = ("--hidden", "3000", "--epochs", "1", "--max-iter", "1", "--committee", "1")
+        result = invoke("train", "fold", "--out", small / "m", "--store", "s.db", *wide)
+        assert result.exit_code == 2 and "No space left" in result.stderr
+        assert sorted(p.name for p in (small / "m").iterdir()) == ["run.json"]
+        (small / "fill").write_bytes(bytes(58 * 1024))
+        told = fault("rank", "m", "fold/test.txt", "--output", small / "run", "--tag", "x" * 999)
+        assert "No space left" in told
+        assert sorted(p.name for p in small.iterdir()) == ["fill", "m"]
+    finally:
+        subprocess.run(["umount", small], check=True)
+
+
+def test_a_run_whose_loss_is_no_number_fails_with_advice(home):
+    args = ("--lr", "1e30", "--optimizer", "sgd", "--scaling", "none")
+    result = invoke("train", "fold", "--out", "new", "--store", "s.db", *FAST, *args)
+    assert result.exit_code == 2 and "lr" in result.stderr
+    with open_store("s.db") as store:
+        assert store.run("last").status == "failed"
+
+
+def test_ctrl_c_before_anything_is_learned_is_one_line_and_leaves_nothing(home, monkeypatch):
+    def interrupted(*args, **options):
+        raise KeyboardInterrupt
+
+    for place in ("sortnet.data.read.read_queries", "sortnet.judges.can_be_learned"):
+        with monkeypatch.context() as patch, nothing_left(home):
+            patch.setattr(place, interrupted)
+            result = invoke("train", "fold", "--out", "new", *FAST)
+        assert result.exit_code == 2
+        assert result.stderr.strip() == "sortnet: interrupted"
+
+
+@pytest.mark.slow
+def test_a_terminated_process_can_be_resumed(home):
+    code = "from cli.main import main; main()"
+    made = ["train", "fold", "--out", "new", "--store", "s.db", *FAST]
+    with subprocess.Popen([sys.executable, "-c", code, *made], stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+    done(*made, "--resume")
+    weights = [Path(m, "weights.safetensors").read_bytes() for m in ("m", "new")]
+    assert weights[0] == weights[1]
+
+
+def test_a_message_of_several_lines_is_put_on_one(home, monkeypatch):
+    def broken(*args, **options):
+        raise SortNetError("first\n  second")
+
+    monkeypatch.setattr("sortnet.model.Model.load", broken)
+    assert fault("rank", "m", "fold/test.txt") == "sortnet: first second\n"
+
+
+def test_a_fault_of_the_program_itself_is_not_hidden(home, monkeypatch):
+    def broken(*args, **options):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("sortnet.model.Model.load", broken)
+    with pytest.raises(ZeroDivisionError):
+        invoke("rank", "m", "fold/test.txt")
+
+
+def test_an_output_that_is_a_folder_is_named(home):
+    assert "fold" in fault("rank", "m", "fold/test.txt", "--output", "fold")
+    assert "no/such/x" not in str(list(home.rglob("*")))
+
+
+def test_a_fault_while_writing_keeps_the_old_file(home):
+    Path("run").write_text("old")
+    Path("q.csv").write_text("qid,docid,a,b,c,d\nq 1,x,1,2,3,4\n")
+    assert "'q 1'" in fault("rank", "m", "q.csv", "--output", "run")
+    assert Path("run").read_text() == "old"
+
+
+def test_progress_in_lines_comes_now_and_then(monkeypatch, capsys):
+    clock = iter([0.0, 1.0, 6.0, 6.0, 7.0, 20.0, 20.0])
+    monkeypatch.setattr(cli.output.time, "monotonic", lambda: next(clock))
+    with cli.output.progress() as tell:
+        for text in ("at 1", "at 6", "at 7", "at 20"):
+            tell(text)
+    assert capsys.readouterr().err == "at 6\nat 20\n"
