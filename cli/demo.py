@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -70,9 +69,6 @@ def demo(
       sortnet demo
       sortnet demo --seed 7 --out demo7 --json
     """
-    # Threads that spin while they wait slow each other down where a core is not theirs alone;
-    # what is learned here is small and waits often. Read when torch is loaded.
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     from cli.folder import Folder
 
     folder = Folder(out)

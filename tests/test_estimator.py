@@ -103,16 +103,24 @@ def test_its_defaults_are_those_of_the_settings(parts):
 
 
 def test_every_parameter_reaches_the_settings(parts):
-    wanted = Config(
-        "directranker", (5, 3), "relu", "identity", 0.1, 2, "quantile", "ndcg@5", "linear", 2,
-        "skip", 2, False, Config().training.__class__(3, 32, 0.01, 0.9, 2, "sgd", 0.8, 0.001, 2),
-        5, "cpu",
-    )  # fmt: skip
-    given = asdict(wanted) | asdict(wanted.training) | {"random_state": wanted.seed}
-    del given["training"], given["seed"]
+    training = {
+        "epochs": 3, "batch_size": 32, "lr": 0.01, "lr_decay": 0.9, "lr_decay_epochs": 2,
+        "optimizer": "sgd", "momentum": 0.8, "weight_decay": 0.002, "patience": 2,
+    }  # fmt: skip
+    own = {
+        "comparator": "directranker", "hidden": (5, 3), "units": "relu", "tau": "identity",
+        "dropout": 0.1, "committee": 2, "scaling": "quantile", "quality": "ndcg@5",
+        "gain": "linear", "relevant_from": 2, "empty": "skip", "max_iter": 2, "max_stale": 7,
+        "warm_start": False, "device": "cpu",
+    }  # fmt: skip
+    defaults = SortNetRanker().get_params()
+    besides = {"validation_fraction", "random_state", "tune"}
+    assert {*training, *own} == defaults.keys() - besides
+    assert all(value != defaults[name] for name, value in (training | own).items())
     X, y, qid = made()
-    SortNetRanker(**given).fit(X, y, qid=qid)
-    assert parts[2] == wanted
+    SortNetRanker(**training, **own, random_state=5).fit(X, y, qid=qid)
+    expected = asdict(Config()) | own | {"seed": 5, "training": training}
+    assert asdict(parts[2]) == expected
 
 
 @pytest.mark.parametrize("scaling", ["query", "none"])
