@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cli.options import data_option, json_option, read_data
-from cli.output import print_json, print_table, progress
+from cli.output import print_json, print_table, progress, put
 from sortnet.errors import DataError
 
 if TYPE_CHECKING:
@@ -161,12 +161,12 @@ def _print(answer: dict[str, Any]) -> None:
     first, last = ("b", "a") if answer["first"] == "b" else ("a", "b")
     names = {key: _name(answer[key]) for key in "ab"}
     if answer["first"] is None:
-        click.echo(f"{names['a']} and {names['b']} are the same to the model (margin 0)")
+        put(f"{names['a']} and {names['b']} are the same to the model (margin 0)")
     else:
-        click.echo(f"{names[first]} goes before {names[last]}, margin {abs(answer['margin']):.4g}")
+        put(f"{names[first]} goes before {names[last]}, margin {abs(answer['margin']):.4g}")
     places = f"{answer[first]['rank']} and {answer[last]['rank']} of {answer['n_docs']}"
-    click.echo(f"ranked {places} in query {answer['qid']}")
-    click.echo(f"margins of {names['a']} over {names['b']}:")
+    put(f"ranked {places} in query {answer['qid']}")
+    put(f"margins of {names['a']} over {names['b']}:")
     votes = answer["members"]
     rows = [
         [str(k), *(f"{value:.4g}" for value in vote.values())] for k, vote in enumerate(votes, 1)

@@ -12,7 +12,7 @@ import click
 
 from cli import iterations
 from cli.options import command_line, json_option
-from cli.output import print_json, progress, write_file
+from cli.output import print_json, progress, put, write_file
 from sortnet.errors import SortNetError
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ def _session(
 
 
 def _introduce(fold: Fold, test: Queries) -> None:
-    click.echo(
+    put(
         f"Queries of {fold.train.sizes[0]} handwritten digits, to be sorted by the number written: "
         f"{len(fold.train)} to learn from,\n{len(fold.vali)} to choose the best iteration by, "
         f"{len(test)} to judge it by at the end.\n"
@@ -172,9 +172,9 @@ def _shower(quality: str, as_json: bool) -> Callable[[Iteration], None]:
     def show(record: Iteration) -> None:
         if record.iteration == 0:
             for text in iterations.header(quality):
-                click.secho(text, err=as_json, bold=True)
+                put(text, err=as_json, bold=True)
         line = iterations.line(iterations.flat(record), quality)
-        click.secho(line, err=as_json, bold=bool(record.best))
+        put(line, err=as_json, bold=bool(record.best))
 
     return show
 
@@ -234,15 +234,15 @@ def _draw(folder: Path, test: Queries, before: _Judged, after: _Judged, wrong: i
 
 def _conclude(found: dict[str, Any], store: str | None) -> None:
     said = found["spearman"]
-    click.echo(
+    put(
         f"\nSpearman correlation with the true order, mean over {found['test_queries']} queries of "
         f"images never seen:\n  before training {said['before']:.3f}\n"
         f"  after training  {said['after']:.3f}   (iteration {found['best_iteration']}, "
         f"{found['pairs_train']:,} pairs learned)\n"
     )
     for name in ("picture", "model", "test"):
-        click.echo(f"{name:8} {found[name]}")
-    click.echo(f"{'store':8} {found['store']}, run {found['run']}\n\nnext")
+        put(f"{name:8} {found[name]}")
+    put(f"{'store':8} {found['store']}, run {found['run']}\n\nnext")
     in_store = "" if store is None else f" --store {shlex.quote(store)}"
     model, test = shlex.quote(found["model"]), shlex.quote(found["test"])
     commands = {
@@ -252,4 +252,4 @@ def _conclude(found: dict[str, Any], store: str | None) -> None:
     }
     width = max(map(len, commands))
     for typed, what in commands.items():
-        click.echo(f"  {typed:<{width}}   {what}")
+        put(f"  {typed:<{width}}   {what}")

@@ -19,7 +19,7 @@ from cli.options import (
     set_threads,
     threads_option,
 )
-from cli.output import print_json, print_table, progress, write_output
+from cli.output import print_json, print_table, progress, put, write_output
 from sortnet.config import MEASURED
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def evaluate(
     elif per_query != "-":
         print_table(["metric", "mean"], [[name, f"{mean:.4f}"] for name, mean in means.items()])
         for line in said:
-            click.echo(line)
+            put(line)
 
 
 def _json(

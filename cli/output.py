@@ -18,13 +18,21 @@ from sortnet.types import Progress
 SECONDS_BETWEEN_LINES = 5.0
 
 
+def put(text: str = "", *, err: bool = False, bold: bool = False) -> None:
+    """A line on stdout or stderr; in a terminal it goes above the line that `progress` moves."""
+    stream = sys.stderr if err else sys.stdout
+    # Not click.echo: it would write past rich, into the moving line.
+    print(click.style(text, bold=True) if bold and stream.isatty() else text, file=stream)
+    stream.flush()
+
+
 def say(text: str) -> None:
     """A message, not a result."""
-    click.echo(text, err=True)
+    put(text, err=True)
 
 
 def print_json(value: Any) -> None:
-    click.echo(json.dumps(value, indent=2, allow_nan=False))
+    put(json.dumps(value, indent=2, allow_nan=False))
 
 
 @contextmanager
@@ -75,9 +83,9 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> None:
     """A table on stdout, its header bold in a terminal."""
     head, *lines = table(header, rows, left)
-    click.echo(click.style(head, bold=True))
+    put(head, bold=True)
     for line in lines:
-        click.echo(line)
+        put(line)
 
 
 def write_output(to: str, write: Callable[[IO[str]], object]) -> None:

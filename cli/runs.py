@@ -12,7 +12,7 @@ import click
 
 from cli import iterations
 from cli.options import json_option, store_option
-from cli.output import print_json, print_table, say, write_file, write_output
+from cli.output import print_json, print_table, put, say, write_file, write_output
 from sortnet.errors import SortNetError, StoreError
 
 if TYPE_CHECKING:
@@ -82,16 +82,16 @@ def show(run: str, store: str | None, as_json: bool) -> None:
         print_json({**about, "created": found.created.isoformat(), "iterations": rows})
         return
     for name in ("id", "status", "command", "out"):
-        click.echo(f"{name:8} {about[name]}")
+        put(f"{name:8} {about[name]}")
     for split, facts in about["data"].items():
-        click.echo(
+        put(
             f"{split:8} {facts['path']}: {facts['n_queries']} queries, "
             f"{facts['n_docs']} documents, {facts['n_features']} features"
         )
     quality = _quality(about["config"])
-    click.echo()
+    put()
     for text in (*iterations.header(quality), *(iterations.line(row, quality) for row in rows)):
-        click.echo(text)
+        put(text)
 
 
 def _quality(config: dict[str, Any]) -> str:

@@ -20,7 +20,7 @@ from cli.options import (
     settings_options,
     typed_settings,
 )
-from cli.output import print_json, progress, say
+from cli.output import print_json, progress, put, say
 from sortnet.errors import SortNetError
 
 if TYPE_CHECKING:
@@ -145,10 +145,10 @@ def _run(
     tell(f"opening the store {shown}")
     with open_store(url) as opened, folder.held():
         origin = sessions.Origin(command, shown, tune)
-        show = trial_shower(task.metrics[0].name, lambda text: click.echo(text, err=as_json))
+        show = trial_shower(task.metrics[0].name, lambda text: put(text, err=as_json))
         session = sessions.begin(task, folder, opened, known, origin, tell, show)
         if tune and known is None:
-            click.echo(f"chosen: {chosen(session.config)}\n", err=as_json)
+            put(f"chosen: {chosen(session.config)}\n", err=as_json)
         if session.finished:
             say(f"the run in {folder} has finished already")
         model = session.learn(_shower(task.metrics[0].name, as_json), tell)
@@ -195,10 +195,10 @@ def _shower(quality: str, as_json: bool) -> Callable[[Iteration], None]:
         nonlocal headed
         if not headed:
             for text in iterations.header(quality):
-                click.secho(text, err=as_json, bold=True)
+                put(text, err=as_json, bold=True)
             headed = True
         line = iterations.line(iterations.flat(record), quality)
-        click.secho(line, err=as_json, bold=bool(record.best))
+        put(line, err=as_json, bold=bool(record.best))
 
     return show
 
@@ -232,12 +232,12 @@ def _conclude(session: Session, model: Model, store: str, *, as_json: bool) -> N
             }
         )
         return
-    click.echo(f"\nbest is iteration {best['iteration']} of {len(rows)}")
+    put(f"\nbest is iteration {best['iteration']} of {len(rows)}")
     for text in measures(figures):
-        click.echo(text)
+        put(text)
     for split, lines in said.items():
         for text in lines:
-            click.echo(f"{split}: {text}")
-    click.echo(f"\nmodel  {folder}")
-    click.echo(f"run    {session.run.id} in {store}")
-    click.echo(f"next   sortnet evaluate {shlex.join([str(folder), task.test or 'TEST'])}")
+            put(f"{split}: {text}")
+    put(f"\nmodel  {folder}")
+    put(f"run    {session.run.id} in {store}")
+    put(f"next   sortnet evaluate {shlex.join([str(folder), task.test or 'TEST'])}")

@@ -18,7 +18,6 @@ from pathlib import Path
 import pytest
 from cli_made import FAST, done, fault, invoke, make_fold
 
-import cli.output
 from sortnet.errors import SortNetError
 from store import open_store
 
@@ -415,12 +414,3 @@ def test_a_fault_while_writing_keeps_the_old_file(home):
     Path("q.csv").write_text("qid,docid,a,b,c,d\nq 1,x,1,2,3,4\n")
     assert "'q 1'" in fault("rank", "m", "q.csv", "--output", "run")
     assert Path("run").read_text() == "old"
-
-
-def test_progress_in_lines_comes_now_and_then(monkeypatch, capsys):
-    clock = iter([0.0, 1.0, 6.0, 6.0, 7.0, 20.0, 20.0])
-    monkeypatch.setattr(cli.output.time, "monotonic", lambda: next(clock))
-    with cli.output.progress() as tell:
-        for text in ("at 1", "at 6", "at 7", "at 20"):
-            tell(text)
-    assert capsys.readouterr().err == "at 6\nat 20\n"

@@ -97,8 +97,9 @@ def test_every_setting_reaches_its_field():
     other = {
         "comparator": "directranker", "hidden": (7, 3), "units": "sigmoid", "tau": "identity",
         "dropout": 0.25, "committee": 2, "scaling": "none", "quality": "ndcg@5", "gain": "linear",
-        "relevant_from": 2, "empty": "skip", "max_iter": 3, "max_stale": 2, "warm_start": "fresh", "seed": 9,
-        "device": "cpu", "epochs": 4, "batch_size": 17, "lr": 0.125, "lr_decay": 0.5,
+        "relevant_from": 2, "empty": "skip", "max_iter": 3, "max_stale": 2,
+        "warm_start": "fresh", "seed": 9, "device": "cpu",
+        "epochs": 4, "batch_size": 17, "lr": 0.125, "lr_decay": 0.5,
         "lr_decay_epochs": 3, "optimizer": "sgd", "momentum": 0.5, "weight_decay": 0.75,
         "patience": 2,
     }  # fmt: skip

@@ -1,0 +1,164 @@
+"""What commands say, in a terminal and where there is none."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import cli.output
+from cli.output import put, table, write_output
+from sortnet.errors import SortNetError
+
+TALK = """
+import time
+from cli.output import progress, put, say
+put("before")
+with progress() as tell:
+    tell("working")
+    time.sleep(0.3)
+    put("first result", bold=True)
+    time.sleep(0.3)
+    say("a message")
+    put("x" * 79)
+    time.sleep(0.3)
+put("after")
+"""
+RESULTS = ["before", "first result", "x" * 79, "after"]
+
+
+def talk(*, stdout=None, **env: str) -> str:
+    """What a terminal of 80 columns gets; stdout may go elsewhere."""
+    ours, theirs = os.openpty()
+    environment = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR")}
+    environment |= {"TERM": "xterm-256color", "COLUMNS": "80"} | env
+    with subprocess.Popen(
+        [sys.executable, "-c", TALK],
+        stdin=subprocess.DEVNULL,
+        stdout=theirs if stdout is None else stdout,
+        stderr=theirs,
+        env=environment,
+    ):
+        os.close(theirs)
+        got = b""
+        while True:
+            try:
+                piece = os.read(ours, 4096)
+            except OSError:  # how Linux says that the other end is closed
+                break
+            if not piece:
+                break
+            got += piece
+    os.close(ours)
+    return got.decode()
+
+
+def seen(raw: str) -> list[str]:
+    """The lines that stay on the screen of a terminal that can go up and clear a line."""
+    screen, row, column = [""], 0, 0
+    for text, control in re.findall(r"([^\x1b\r\n]+)|(\r|\n|\x1b\[[0-9;?]*[A-Za-z])", raw):
+        if text:
+            screen[row] = (
+                screen[row][:column].ljust(column) + text + screen[row][column + len(text) :]
+            )
+            column += len(text)
+        elif control == "\r":
+            column = 0
+        elif control == "\n":
+            row += 1
+            screen += [""] * (row + 1 - len(screen))
+        elif control.endswith("A"):
+            row -= int(control[2:-1] or 1)
+        elif control == "\x1b[2K":
+            screen[row] = ""
+    return [line.rstrip() for line in screen if line.strip()]
+
+
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a terminal")
+def test_in_a_terminal_results_stand_on_lines_of_their_own_above_the_moving_one():
+    raw = talk()
+    assert "working" in raw
+    assert seen(raw) == ["before", "first result", "a message", "x" * 79, "after"]
+    assert raw.rindex("\x1b[?25h") > raw.rindex("\x1b[?25l"), "the cursor is shown again"
+
+
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a terminal")
+def test_no_color_is_heeded():
+    def colours(raw):
+        return re.findall(r"\x1b\[(?:3[0-7]|9[0-7]|38;[0-9;]*)m", raw)
+
+    assert colours(talk())
+    assert not colours(talk(NO_COLOR="1"))
+
+
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a terminal")
+def test_results_go_to_a_file_bare_while_the_terminal_sees_the_progress(tmp_path):
+    with (tmp_path / "out").open("w") as file:
+        raw = talk(stdout=file)
+    assert (tmp_path / "out").read_text().splitlines() == RESULTS
+    assert "working" in raw and "first result" not in raw and "a message" in raw
+
+
+def test_without_a_terminal_everything_is_plain_lines():
+    ran = subprocess.run([sys.executable, "-c", TALK], capture_output=True, text=True)
+    assert ran.stdout.splitlines() == RESULTS
+    assert ran.stderr == "a message\n"
+
+
+def test_progress_in_lines_comes_now_and_then(monkeypatch, capsys):
+    clock = iter([0.0, 1.0, 6.0, 6.0, 7.0, 20.0, 20.0])
+    monkeypatch.setattr(cli.output.time, "monotonic", lambda: next(clock))
+    with cli.output.progress() as tell:
+        for text in ("at 1", "at 6", "at 7", "at 20"):
+            tell(text)
+    assert capsys.readouterr().err == "at 6\nat 20\n"
+
+
+cells = st.lists(st.lists(st.text("ab ", max_size=9), min_size=3, max_size=3), max_size=5)
+
+
+@given(cells)
+def test_a_table_s_columns_are_aligned(rows):
+    lines = table(["h1", "h2", "h3"], rows)
+    widths = [max(len(row[k]) for row in [["h1", "h2", "h3"], *rows]) for k in range(3)]
+    starts = [0, widths[0] + 2, widths[0] + widths[1] + 4]
+    assert len(lines) == 1 + len(rows)
+    for line, row in zip(lines[1:], rows, strict=True):
+        parts = [line[a : a + w] for a, w in zip(starts, widths, strict=True)]
+        assert parts[0].rstrip() == row[0].ljust(widths[0]).rstrip()
+        assert [p.strip() for p in parts] == [c.strip() for c in row]
+
+
+def test_a_file_appears_whole_or_not_at_all(tmp_path):
+    def broken(file):
+        file.write("half")
+        raise SortNetError("no more")
+
+    with pytest.raises(SortNetError, match="no more"):
+        write_output(str(tmp_path / "new"), broken)
+    assert list(tmp_path.iterdir()) == []
+    write_output(str(tmp_path / "new"), lambda file: file.write("whole\n"))
+    assert (tmp_path / "new").read_bytes() == b"whole\n"
+
+
+def test_a_link_is_written_through(tmp_path):
+    (tmp_path / "real").write_text("old")
+    (tmp_path / "link").symlink_to("real")
+    write_output(str(tmp_path / "link"), lambda file: file.write("new"))
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "real").read_text() == "new"
+
+
+def test_text_is_utf_8_whatever_the_locale_says(tmp_path):
+    write_output(str(tmp_path / "f"), lambda file: file.write("größer ≻\n"))
+    assert Path(tmp_path / "f").read_bytes() == "größer ≻\n".encode()
+
+
+def test_a_line_is_flushed_at_once(capfd):
+    put("now")
+    assert capfd.readouterr().out == "now\n"
