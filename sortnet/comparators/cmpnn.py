@@ -71,8 +71,8 @@ class CmpNN(NeuralComparator):
         first, last = self.hidden[0], self.hidden[-1]
         # The fan-in of a unit is both documents: 2d values.
         both = initial_weights(2 * n_features, first, self.generator).data
-        self.v_x = nn.Parameter(both[:n_features].clone())  # (d, H)
-        self.v_y = nn.Parameter(both[n_features:].clone())  # (d, H)
+        # V_x | V_y in one table: one product a document, which small nets feel.
+        self.v = nn.Parameter(torch.cat((both[:n_features], both[n_features:]), dim=1))  # (d, 2H)
         self.b = nn.Parameter(torch.zeros(first))
         self.direct = nn.ParameterList()  # A of each deeper layer
         self.dual = nn.ParameterList()  # B
@@ -96,9 +96,19 @@ class CmpNN(NeuralComparator):
             "seed": self.seed,
         }
 
+    @property
+    def v_x(self) -> Tensor:
+        """(d, H) weights of the first document."""
+        return self.v[:, : self.hidden[0]]
+
+    @property
+    def v_y(self) -> Tensor:
+        """(d, H) weights of the second document."""
+        return self.v[:, self.hidden[0] :]
+
     def embed(self, x: Tensor) -> Tensor:
         """(n, d) -> (n, 2H): p and q side by side."""
-        return torch.cat((x @ self.v_x + self.b, x @ self.v_y), dim=1)
+        return x @ self.v + nn.functional.pad(self.b, (0, self.hidden[0]))
 
     def hidden_pair(self, e_i: Tensor, e_j: Tensor) -> tuple[Tensor, Tensor]:
         """(m, 2H), (m, 2H) -> h(i, j) and its dual h(j, i), each (m, H of the last layer)."""

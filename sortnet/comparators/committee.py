@@ -76,7 +76,7 @@ def as_one_cmpnn(comparator: object) -> CmpNN | None:
         members[0].n_features, hidden=sum(m.hidden[0] for m in members), units=members[0].units
     )
     with torch.no_grad():
-        for name, dim in (("v_x", 1), ("v_y", 1), ("b", 0), ("w_gt", 0), ("w_lt", 0)):
-            stacked = torch.cat([getattr(m, name).detach().cpu() for m in members], dim=dim)
+        for name in ("v_x", "v_y", "b", "w_gt", "w_lt"):
+            stacked = torch.cat([getattr(m, name).detach().cpu() for m in members], dim=-1)
             getattr(wide, name).copy_(stacked)
     return wide
