@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from cli.session import Session
     from sortnet.config import Config
     from sortnet.data import Fold
-    from sortnet.loop import Iteration
     from sortnet.model import Model
     from sortnet.types import F32, F64, Progress, Queries
     from store import Store
@@ -108,7 +106,7 @@ def _run(
     session = _session(fold, _config(seed, max_iter), folder, opened, command, shown)
     if not as_json:
         _introduce(fold, test)
-    model = session.learn(_shower(session.config.quality, as_json), tell)
+    model = session.learn(iterations.shower(session.config.quality, err=as_json), tell)
     tell("drawing")
     before, after = _Judged.of(_untrained(model), test), _Judged.of(model, test)
     learned = len(session.run.pairs("train"))
@@ -164,19 +162,6 @@ def _introduce(fold: Fold, test: Queries) -> None:
         f"{len(fold.train)} to learn from,\n{len(fold.vali)} to choose the best iteration by, "
         f"{len(test)} to judge it by at the end.\n"
     )
-
-
-def _shower(quality: str, as_json: bool) -> Callable[[Iteration], None]:
-    """Prints an iteration as it comes, the first with a header."""
-
-    def show(record: Iteration) -> None:
-        if record.iteration == 0:
-            for text in iterations.header(quality):
-                put(text, err=as_json, bold=True)
-        line = iterations.line(iterations.flat(record), quality)
-        put(line, err=as_json, bold=bool(record.best))
-
-    return show
 
 
 @dataclass(frozen=True, eq=False)

@@ -92,10 +92,13 @@ def _locked(folder: Path) -> Iterator[None]:
         return
     handle = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with suppress(OSError):  # a file system without locks
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                fault = f"{folder}: another sortnet train is at work in this folder"
+                raise SortNetError(fault) from None
         yield
-    except BlockingIOError:
-        raise SortNetError(f"{folder}: another sortnet train is at work in this folder") from None
     finally:
         os.close(handle)
 

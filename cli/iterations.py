@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
+
+from cli.output import put
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,6 +42,21 @@ def line(row: Mapping[str, Any], quality: str) -> str:
         "*" if row["best"] is True else "",
     )
     return _FORMAT.format(*cells).rstrip()
+
+
+def shower(quality: str, *, err: bool = False) -> Callable[[Iteration], None]:
+    """Prints every iteration that it is called with as a line, above the first a header."""
+    headed = False
+
+    def show(record: Iteration) -> None:
+        nonlocal headed
+        if not headed:
+            for text in header(quality):
+                put(text, err=err, bold=True)
+            headed = True
+        put(line(flat(record), quality), err=err, bold=bool(record.best))
+
+    return show
 
 
 def flat(record: Iteration) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -54,13 +55,13 @@ class Origin:
 
     @property
     def resumed(self) -> bool:
-        return " --resume" in self.command
+        return "--resume" in shlex.split(self.command)
 
     @property
     def again(self) -> str:
         """The command that goes on with the run."""
-        words = [word for word in self.command.split(" ") if word != "--overwrite"]
-        return " ".join(words if self.resumed else [*words, "--resume"])
+        words = [word for word in shlex.split(self.command) if word != "--overwrite"]
+        return shlex.join(words if self.resumed else [*words, "--resume"])
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,6 +117,9 @@ class Session:
 
     @contextmanager
     def _status(self) -> Iterator[None]:
+        if self.finished and self.run.status == "done":
+            yield
+            return
         self.run.finish("running")
         try:
             with _interruptible(self.again):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from cli.session import Session
     from cli.task import Task
     from sortnet.config import Config
-    from sortnet.loop import Iteration
     from sortnet.model import Model
     from sortnet.types import Progress
 
@@ -151,7 +150,7 @@ def _run(
             put(f"chosen: {chosen(session.config)}\n", err=as_json)
         if session.finished:
             say(f"the run in {folder} has finished already")
-        model = session.learn(_shower(task.metrics[0].name, as_json), tell)
+        model = session.learn(iterations.shower(task.metrics[0].name, err=as_json), tell)
         _conclude(session, model, shown, as_json=as_json)
 
 
@@ -185,22 +184,6 @@ def _asked(
         raise SortNetError("cannot go on with --tune: the run was started without it")
     paths = [facts["path"] for facts in known["data"].values()]
     return make_config(typed, Config.from_json(known["asked"])), data or paths
-
-
-def _shower(quality: str, as_json: bool) -> Callable[[Iteration], None]:
-    """Prints an iteration as it comes, the first with a header."""
-    headed = False
-
-    def show(record: Iteration) -> None:
-        nonlocal headed
-        if not headed:
-            for text in iterations.header(quality):
-                put(text, err=as_json, bold=True)
-            headed = True
-        line = iterations.line(iterations.flat(record), quality)
-        put(line, err=as_json, bold=bool(record.best))
-
-    return show
 
 
 def _conclude(session: Session, model: Model, store: str, *, as_json: bool) -> None:

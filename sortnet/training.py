@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import threading
 from collections.abc import Iterator, Sized
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -71,16 +72,18 @@ def train_on_pairs(
         with _one_thread_an_operation():
             return _train(comparator, ours, theirs, how, seed, progress)
     seeds = np.random.SeedSequence(seed).generate_state(len(comparator.members))
+    stop = threading.Event()
+
+    def of_member(k: int, member: NeuralComparator) -> Trained:
+        tell = _numbered(progress, k + 1, seeds, stop)
+        return _train(member, ours, theirs, how, int(seeds[k]), tell)
+
     with _one_thread_an_operation() as threads, ThreadPoolExecutor(threads) as pool:
-        each = list(
-            pool.map(
-                lambda k, member: _train(
-                    member, ours, theirs, how, int(seeds[k]), _numbered(progress, k + 1, seeds)
-                ),
-                range(len(seeds)),
-                comparator.members,
-            )
-        )
+        try:
+            each = list(pool.map(of_member, range(len(seeds)), comparator.members))
+        except BaseException:
+            stop.set()  # Ctrl-C, or a member diverged: the others are not waited for
+            raise
     columns = zip(*((t.epochs, t.kept_epoch, t.train_loss, t.vali_loss) for t in each), strict=True)
     return Trained(*(float(np.mean(column)) for column in columns))
 
@@ -101,8 +104,17 @@ def _one_thread_an_operation() -> Iterator[int]:
         torch.set_num_threads(threads)
 
 
-def _numbered(progress: Progress, k: int, members: Sized) -> Progress:
-    return lambda text: progress(f"member {k}/{len(members)}, {text}")
+class _Stopped(Exception):
+    """Ends a member's thread; nobody waits for what it would say."""
+
+
+def _numbered(progress: Progress, k: int, members: Sized, stop: threading.Event) -> Progress:
+    def tell(text: str) -> None:
+        if stop.is_set():
+            raise _Stopped
+        progress(f"member {k}/{len(members)}, {text}")
+
+    return tell
 
 
 @dataclass(frozen=True)
@@ -172,7 +184,7 @@ def _ranges(offsets: I64, groups: I64) -> tuple[I64, I64, I64]:
 def _train(
     net: NeuralComparator, tp: _Grouped, vp: _Grouped, how: Training, seed: int, progress: Progress
 ) -> Trained:
-    batch_size = how.batch_size or int(np.clip(len(tp) // 256, 1024, 8192))
+    batch_size = how.batch_size or int(np.clip(len(tp) // 64, 256, 8192))
     rng = np.random.default_rng(seed)
     net.generator.manual_seed(seed)
     optimizer = _optimizer(net, how)

@@ -1,6 +1,8 @@
 """Training on pairs: the gradient's path, the kept epoch, seeds, and batches by query."""
 
 import copy
+import signal
+import time
 
 import numpy as np
 import pytest
@@ -135,3 +137,24 @@ def test_a_loss_that_is_no_number_ends_training_with_what_to_try():
 def test_impossible_settings_are_refused_by_value(wrong, text):
     with pytest.raises(ComparatorError, match=text):
         Training(**wrong)
+
+
+def test_ctrl_c_does_not_wait_for_the_members_of_a_committee():
+    queries, pairs = made(3, 6, 4)
+    committee = Committee([CmpNN(3, hidden=2, seed=s) for s in range(3)])
+    told = []
+
+    def interrupt_at_the_tenth(text):
+        told.append(text)
+        if len(told) == 10:
+            signal.raise_signal(signal.SIGINT)
+
+    how = Training(epochs=100_000)
+    with pytest.raises(KeyboardInterrupt):
+        train_on_pairs(
+            committee, queries, pairs, queries, pairs, how, progress=interrupt_at_the_tenth
+        )
+    assert len(told) < 10_000
+    still = len(told)
+    time.sleep(0.05)
+    assert len(told) == still, "no thread goes on"
