@@ -23,7 +23,10 @@ import sortnet.model
 from cli.session import Origin
 from store import Run, open_store
 
-SETTINGS = ("--hidden", "4", "--threads", "1", "--max-iter", "8", "--dropout", "0.1")
+SETTINGS = (
+    *("--hidden", "4", "--committee", "2", "--epochs", "6", "--dropout", "0.1"),
+    *("--max-iter", "8", "--max-stale", "8", "--threads", "1"),
+)
 
 
 class Killed(BaseException):
@@ -197,7 +200,7 @@ def test_ctrl_c_in_a_terminal_ends_with_one_line_and_can_be_resumed():
     make_fold(Path("fold"), n_docs=40)
     code = "from cli.main import main; main()"
     with subprocess.Popen(
-        [sys.executable, "-c", code, *train("m", "--epochs", "60")],
+        [sys.executable, "-c", code, *train("m", "--epochs", "40")],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

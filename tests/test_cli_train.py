@@ -45,7 +45,7 @@ def iterations_of_the_last_run(url="s.db"):
 
 
 def test_the_model_is_the_one_that_the_library_learns(trained):
-    config = Config(hidden=(4,), max_iter=4, training=Training(epochs=3))
+    config = Config(hidden=(4,), committee=1, max_iter=4, training=Training(epochs=3))
     train, vali = read_queries("fold/train.txt"), read_queries("fold/vali.txt")
     expected, ours = learn(train, vali, config), Model.load("m")
     test = read_queries("fold/test.txt")
