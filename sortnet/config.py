@@ -29,8 +29,8 @@ class Training:
 
     Attributes:
         epochs: passes over the pairs.
-        batch_size: pairs a step, about (a step takes all pairs of some queries); None: a 256th
-            of the pairs, but from 1,024 to 8,192.
+        batch_size: pairs a step, about (a step takes all pairs of some queries); None: a 64th
+            of the pairs, but from 256 to 8,192.
         lr: learning rate of the first epoch.
         lr_decay: factor on the learning rate, every `lr_decay_epochs` epochs (a staircase).
         lr_decay_epochs: epochs between two steps of the staircase.
@@ -39,7 +39,7 @@ class Training:
         patience: stop after so many epochs without a better loss on the validation pairs.
     """
 
-    epochs: int = 15
+    epochs: int = 8
     batch_size: int | None = None
     lr: float = 0.005
     lr_decay: float = 1.0
@@ -95,11 +95,11 @@ class Config:
     """
 
     comparator: str = "cmpnn"
-    hidden: tuple[int, ...] = (20,)
+    hidden: tuple[int, ...] = (10,)
     units: str = "tanh"
     tau: str = "tanh"
     dropout: float = 0.0
-    committee: int = 1
+    committee: int = 5
     scaling: str = "query"
     quality: str = "map"
     gain: Gain = "exp"

@@ -24,7 +24,7 @@ from sortnet import DirectRanker, SortNetError, SortNetRanker
 from sortnet.config import Config
 from sortnet.errors import DataError, ModelError
 
-SMALL = {"hidden": (6,), "max_iter": 3, "epochs": 4, "batch_size": 64}
+SMALL = {"hidden": (6,), "committee": 1, "max_iter": 3, "epochs": 4, "batch_size": 64}
 
 
 def small(**params) -> SortNetRanker:
@@ -85,7 +85,8 @@ UNSUPPORTED = {
 
 
 @parametrize_with_checks(
-    [SortNetRanker(max_iter=2, epochs=2)], expected_failed_checks=lambda estimator: UNSUPPORTED
+    [SortNetRanker(max_iter=2, epochs=2, committee=1)],
+    expected_failed_checks=lambda estimator: UNSUPPORTED,
 )
 def test_it_keeps_the_conventions_of_scikit_learn(estimator, check):
     if check.func.__name__ == "check_array_api_input":
