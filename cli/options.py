@@ -90,7 +90,7 @@ _SETTINGS: tuple[tuple[str, str, str, Any, str], ...] = (
     ("patience", "--patience", _TRAIN, int,
      "Stop after so many epochs without a better loss on the validation pairs."),
     ("batch_size", "--batch-size", _TRAIN, int,
-     "Pairs a step, about; left out: 256, up to 8192 where there are many pairs."),
+     "Pairs a step, about; left out: a 64th of the pairs, from 32 to 8192."),
     ("optimizer", "--optimizer", _TRAIN, click.Choice(OPTIMIZERS), "Adam, or SGD with momentum."),
     ("lr", "--lr", _TRAIN, None, "Learning rate."),
     ("lr_decay", "--lr-decay", _TRAIN, None, "Factor on it, every --lr-decay-epochs."),

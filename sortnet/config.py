@@ -30,7 +30,8 @@ class Training:
     Attributes:
         epochs: passes over the pairs.
         batch_size: pairs a step, about (a step takes all pairs of some queries); None: a 64th
-            of the pairs, but from 256 to 8,192.
+            of the pairs, but from 32 to 8,192, and an
+            epoch of few pairs passes over them until it has made some 32 steps.
         lr: learning rate of the first epoch.
         lr_decay: factor on the learning rate, every `lr_decay_epochs` epochs (a staircase).
         lr_decay_epochs: epochs between two steps of the staircase.

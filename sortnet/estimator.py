@@ -60,7 +60,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
 
     >>> X = np.arange(12, dtype=np.float32)[:, None]
     >>> y, qid = X[:, 0] % 6, [1] * 6 + [2] * 6
-    >>> ranker = SortNetRanker(max_iter=4, quality="ndcg@10").fit(X, y, qid=qid)
+    >>> ranker = SortNetRanker(quality="ndcg@10").fit(X, y, qid=qid)
     >>> ranker.predict([[3.0], [9.0], [5.0]])
     array([0., 2., 1.], dtype=float32)
     """

@@ -47,7 +47,7 @@ def learn(
     >>> import numpy as np
     >>> X = np.arange(12, dtype=np.float32)[:, None]
     >>> q = Queries.from_arrays(X, X[:, 0] % 6, group=[6, 6])
-    >>> model = learn(q, q, Config(max_iter=4, quality="ndcg@10"))
+    >>> model = learn(q, q, Config(quality="ndcg@10"))
     >>> model.scores(q)[:6]
     array([0., 1., 2., 3., 4., 5.], dtype=float32)
 

@@ -18,6 +18,7 @@ from sortnet.config import Training
 from sortnet.errors import DivergedError
 from sortnet.types import F32, I64, Pairs, Progress, Queries
 
+_LEAST_STEPS = 32  # an epoch takes at least, where the batch size is left to us
 _EVALUATED = 1 << 16  # pairs whose loss is taken at a time, which bounds memory
 
 
@@ -184,7 +185,10 @@ def _ranges(offsets: I64, groups: I64) -> tuple[I64, I64, I64]:
 def _train(
     net: NeuralComparator, tp: _Grouped, vp: _Grouped, how: Training, seed: int, progress: Progress
 ) -> Trained:
-    batch_size = how.batch_size or int(np.clip(len(tp) // 64, 256, 8192))
+    batch_size = how.batch_size or int(np.clip(len(tp) // 64, 32, 8192))
+    # A handful of pairs is one step a pass: too few to learn from in any number of iterations.
+    steps = len(list(tp.batches(batch_size, None)))
+    passes = 1 if how.batch_size else max(1, _LEAST_STEPS // max(steps, 1))
     rng = np.random.default_rng(seed)
     net.generator.manual_seed(seed)
     optimizer = _optimizer(net, how)
@@ -193,7 +197,7 @@ def _train(
     train_loss, least, kept = np.nan, np.inf, net.state_dict()
     for epoch in range(1, how.epochs + 1):
         progress(f"training, epoch {epoch}/{how.epochs}")
-        train_loss = _epoch(net, tp, optimizer, batch_size, rng)
+        train_loss = _epoch(net, tp, optimizer, batch_size, passes, rng)
         if not np.isfinite(train_loss):
             raise DivergedError(
                 f"the loss is {train_loss} in epoch {epoch}: try a lr lower than {how.lr:g}, "
@@ -222,12 +226,13 @@ def _epoch(
     pairs: _Grouped,
     optimizer: torch.optim.Optimizer,
     batch_size: int,
+    passes: int,
     rng: np.random.Generator,
 ) -> float:
-    """One pass over the pairs, queries in random order; the mean loss on the way."""
+    """Some passes over the pairs, queries in random order; the mean loss on the way."""
     net.train()
     total = torch.zeros((), device=net.device)
-    for groups in pairs.batches(batch_size, rng):
+    for groups in (g for _ in range(passes) for g in pairs.batches(batch_size, rng)):
         x, winner, loser = pairs.batch(groups, net.device)
         embedded = net.embed(x)
         losses = net.loss(embedded[winner], embedded[loser])
@@ -235,7 +240,7 @@ def _epoch(
         losses.mean().backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         total += losses.detach().sum()
-    return float(total) / max(len(pairs), 1)
+    return float(total) / max(len(pairs) * passes, 1)
 
 
 @torch.no_grad()

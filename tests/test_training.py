@@ -81,13 +81,17 @@ def test_the_kept_epoch_is_the_best_on_the_validation_pairs():
     vali, right = made(6, 6, 2)
     wrong = Pairs(right.loser, right.winner)  # the better it learns, the worse it gets on these
     net = CmpNN(3, hidden=4, seed=3)
-    trained = train_on_pairs(net, train, tp, vali, wrong, Training(epochs=8, lr=0.05))
+    trained = train_on_pairs(
+        net, train, tp, vali, wrong, Training(epochs=8, lr=0.05, batch_size=1024)
+    )
     assert trained.epochs == 8
     assert trained.kept_epoch == 1
     assert trained.vali_loss == pytest.approx(mean_loss(net, vali, wrong), rel=1e-5)
     last = CmpNN(3, hidden=4, seed=3)
     assert (
-        train_on_pairs(last, train, tp, vali, Pairs.empty(), Training(epochs=8, lr=0.05)).kept_epoch
+        train_on_pairs(
+            last, train, tp, vali, Pairs.empty(), Training(epochs=8, lr=0.05, batch_size=1024)
+        ).kept_epoch
         == 8
     )
     assert mean_loss(last, vali, wrong) > trained.vali_loss
