@@ -18,6 +18,7 @@ from cli.task import Task, differences
 from cli.tune import Trial, tuned
 from sortnet import __version__
 from sortnet.config import Config, make_comparator
+from sortnet.decay import settle_weight_decay
 from sortnet.errors import SortNetError, StoreError
 from sortnet.learn import learn
 from sortnet.loop import Iteration, State
@@ -148,9 +149,10 @@ def begin(
         if not origin.resumed:
             folder.clear()
         config, trials = task.config, None
-        if origin.tune:
-            with _interruptible(origin.again):
+        with _interruptible(origin.again):
+            if origin.tune:
                 config, trials = tuned(task, folder, show_trial, progress)
+            config = settle_weight_decay(task.train, task.vali, config, progress=progress)
         return _start(task, folder, store, origin, config, trials)
     config = Config.from_json(known["config"])
     make = make_comparator(config, task.train.n_features)

@@ -147,7 +147,10 @@ def _run(
         show = trial_shower(task.metrics[0].name, lambda text: put(text, err=as_json))
         session = sessions.begin(task, folder, opened, known, origin, tell, show)
         if tune and known is None:
-            put(f"chosen: {chosen(session.config)}\n", err=as_json)
+            put(f"chosen: {chosen(session.config, session.run.config['tuning'])}\n", err=as_json)
+        elif task.config.training.weight_decay is None and known is None:
+            decay = session.config.training.weight_decay
+            say(f"weight decay {decay:g}, chosen by short trials on the validation part")
         if session.finished:
             say(f"the run in {folder} has finished already")
         model = session.learn(iterations.shower(task.metrics[0].name, err=as_json), tell)

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from cli.folder import Folder
 from cli.task import Task
 from sortnet.config import Config
-from sortnet.tuning import GRID, tune
+from sortnet.tuning import grid_for, tune
 from sortnet.types import Progress
 
 Trial: TypeAlias = dict[str, Any]
@@ -19,8 +19,9 @@ def tuned(
 ) -> tuple[Config, list[Trial]]:
     """The settings chosen and all that was tried; what the folder remembers is not tried again."""
     prints = {split: facts["fingerprint"] for split, facts in task.data.items()}
-    grid = {name: [_plain(value) for value in values] for name, values in GRID.items()}
-    question = {"asked": task.config.to_json(), "data": prints, "grid": grid}
+    grid = grid_for(task.train)
+    plain = {name: [_plain(value) for value in values] for name, values in grid.items()}
+    question = {"asked": task.config.to_json(), "data": prints, "grid": plain}
     trials = _remembered(folder, question)
     for trial in trials:
         show(trial)
@@ -32,7 +33,13 @@ def tuned(
 
     progress("tuning")
     found = tune(
-        task.train, task.vali, task.config, progress=progress, on_trial=keep, trials=list(trials)
+        task.train,
+        task.vali,
+        task.config,
+        grid=grid,
+        progress=progress,
+        on_trial=keep,
+        trials=list(trials),
     )
     folder.write_tuning({**question, "trials": found.trials, "chosen": found.config.to_json()})
     return found.config, found.trials
@@ -40,12 +47,12 @@ def tuned(
 
 def trial_shower(quality: str, line: Callable[[str], None]) -> Callable[[Trial], None]:
     """Gives a trial as a line of settings and RankQuality, the first below a header."""
-    names = list(GRID)
-    width = max(map(len, (*names, quality))) + 2
     headed = False
 
     def show(trial: Trial) -> None:
         nonlocal headed
+        names = _settings_of(trial)
+        width = max(map(len, (*names, quality))) + 2
         if not headed:
             line("".join(f"{name:>{width}}" for name in (*names, quality)))
             headed = True
@@ -55,10 +62,14 @@ def trial_shower(quality: str, line: Callable[[str], None]) -> Callable[[Trial],
     return show
 
 
-def chosen(config: Config) -> str:
+def chosen(config: Config, trials: list[Trial]) -> str:
     """The settings that tuning chose, as they are typed."""
     values: Mapping[str, Any] = {**config.to_json(), **config.to_json()["training"]}
-    return ", ".join(f"{name} {_typed(values[name])}" for name in GRID)
+    return ", ".join(f"{name} {_typed(values[name])}" for name in _settings_of(trials[0]))
+
+
+def _settings_of(trial: Trial) -> list[str]:
+    return [name for name in trial if name not in ("quality", "iteration")]
 
 
 def _remembered(folder: Folder, question: Mapping[str, Any]) -> list[Trial]:

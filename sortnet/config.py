@@ -30,13 +30,14 @@ class Training:
     Attributes:
         epochs: passes over the pairs.
         batch_size: pairs a step, about (a step takes all pairs of some queries); None: a 64th
-            of the pairs, but from 32 to 8,192, and an
-            epoch of few pairs passes over them until it has made some 32 steps.
+            of the pairs, but from 32 to 8,192, and an epoch of few pairs passes over them until
+            it has made some 32 steps.
         lr: learning rate of the first epoch.
         lr_decay: factor on the learning rate, every `lr_decay_epochs` epochs (a staircase).
         lr_decay_epochs: epochs between two steps of the staircase.
         optimizer: `adam`, or `sgd` with `momentum`.
-        weight_decay: L2 penalty, added to the gradient.
+        weight_decay: L2 penalty, added to the gradient; None: chosen on the
+            validation part, see `sortnet.decay`.
         patience: stop after so many epochs without a better loss on the validation pairs.
     """
 
@@ -47,7 +48,7 @@ class Training:
     lr_decay_epochs: int = 1
     optimizer: str = "adam"
     momentum: float = 0.9
-    weight_decay: float = 0.01
+    weight_decay: float | None = None
     patience: int | None = None
 
     def __post_init__(self) -> None:
@@ -59,10 +60,11 @@ class Training:
             raise ComparatorError(
                 f"lr must be above 0 and lr_decay in (0, 1], got {self.lr} and {self.lr_decay}"
             )
-        if not self.weight_decay >= 0 or not 0 <= self.momentum < 1:
+        decay = 0.0 if self.weight_decay is None else self.weight_decay
+        if not decay >= 0 or not 0 <= self.momentum < 1:
             raise ComparatorError(
                 f"weight_decay must be 0 or more and momentum in [0, 1), "
-                f"got {self.weight_decay} and {self.momentum}"
+                f"got {decay} and {self.momentum}"
             )
         if self.optimizer not in OPTIMIZERS:
             raise ComparatorError(

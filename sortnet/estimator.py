@@ -43,7 +43,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             documents of two grades, all queries are for both.
         random_state: of everything random; None for another one each time.
         tune: choose settings by RankQuality on the validation part first: those of a grid
-            {parameter: values to try}, or True for `sortnet.tuning.GRID`.
+            {parameter: values to try}, or True for `sortnet.tuning.grid_for`.
         hidden, units, tau, dropout, committee, scaling, quality, gain, relevant_from, empty,
             max_iter, max_stale, device: as in `sortnet.config.Config`, with its defaults.
         epochs, batch_size, lr, lr_decay, lr_decay_epochs, optimizer, momentum, weight_decay,
@@ -89,7 +89,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         lr_decay_epochs: int = 1,
         optimizer: str = "adam",
         momentum: float = 0.9,
-        weight_decay: float = 0.01,
+        weight_decay: float | None = None,
         patience: int | None = None,
         device: str = "auto",
         validation_fraction: float = 0.2,
@@ -319,9 +319,9 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             return config
         if callable(self.comparator):
             raise DataError("tune chooses among the comparators of SortNet, not your own")
-        from sortnet.tuning import GRID, tune
+        from sortnet.tuning import tune
 
-        tuned = tune(train, vali, config, grid=GRID if self.tune is True else self.tune)
+        tuned = tune(train, vali, config, grid=None if self.tune is True else self.tune)
         self.tuned_ = tuned.trials
         return tuned.config
 

@@ -8,6 +8,7 @@ from typing import Any
 from sortnet._version import __version__
 from sortnet.config import MEASURED, Config, make_comparator
 from sortnet.data.scaling import Scaler, fit_scaler
+from sortnet.decay import settle_weight_decay
 from sortnet.errors import DataError
 from sortnet.loop import Callback, Iteration, State, learn_to_sort
 from sortnet.model import Make, Model
@@ -32,7 +33,7 @@ def learn(
     Args:
         train: labelled queries; scaling and pairs are learned from them.
         vali: labelled queries with the same features.
-        config: settings.
+        config: settings; a weight decay left open is chosen first, see `settle_weight_decay`.
         make: makes the comparator from a seed, for one of the caller's own.
         sink: where mis-compared pairs go; in memory when left out.
         callbacks: see `learn_to_sort`.
@@ -55,6 +56,7 @@ def learn(
     """
     config = Config() if config is None else config
     check_same_features(train, vali)
+    config = settle_weight_decay(train, vali, config, make=make, progress=progress)
     scaler = fit_scaler(config.scaling, train, seed=config.seed)
 
     def model_of(state: State) -> Model:

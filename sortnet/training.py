@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator, Sized
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from sortnet.config import Training
 from sortnet.errors import DivergedError
 from sortnet.types import F32, I64, Pairs, Progress, Queries
 
+_MOST_DECAY = 0.03
 _LEAST_STEPS = 32  # an epoch takes at least, where the batch size is left to us
 _EVALUATED = 1 << 16  # pairs whose loss is taken at a time, which bounds memory
 
@@ -68,6 +69,8 @@ def train_on_pairs(
     Cost: an epoch embeds every document that occurs in a pair once, then compares embeddings; a
     table of pairs and features is never built.
     """
+    if how.weight_decay is None:
+        how = replace(how, weight_decay=strongest_decay(train.n_docs))
     ours, theirs = _Grouped.of(train, tp), _Grouped.of(vali, vp)
     if not isinstance(comparator, Committee):
         with _one_thread_an_operation():
@@ -87,6 +90,18 @@ def train_on_pairs(
             raise
     columns = zip(*((t.epochs, t.kept_epoch, t.train_loss, t.vali_loss) for t in each), strict=True)
     return Trained(*(float(np.mean(column)) for column in columns))
+
+
+def strongest_decay(n_docs: int) -> float:
+    """The strongest L2 penalty that so many training documents need: 100 / n, at most 0.03.
+
+    A penalty on the weights is worth a fixed number of documents, so the more there are, the
+    less of it each one has to bear.
+
+    >>> strongest_decay(25_000)
+    0.004
+    """
+    return min(100 / max(n_docs, 1), _MOST_DECAY)
 
 
 @contextmanager
@@ -214,11 +229,13 @@ def _train(
 
 
 def _optimizer(net: NeuralComparator, how: Training) -> torch.optim.Optimizer:
+    assert how.weight_decay is not None
+    decay = how.weight_decay
     if how.optimizer == "sgd":
         return torch.optim.SGD(
-            net.parameters(), lr=how.lr, momentum=how.momentum, weight_decay=how.weight_decay
+            net.parameters(), lr=how.lr, momentum=how.momentum, weight_decay=decay
         )
-    return torch.optim.Adam(net.parameters(), lr=how.lr, weight_decay=how.weight_decay)
+    return torch.optim.Adam(net.parameters(), lr=how.lr, weight_decay=decay)
 
 
 def _epoch(

@@ -8,13 +8,26 @@ from itertools import product
 from typing import Any, TypeAlias
 
 from sortnet.config import Config, Training
+from sortnet.decay import decays
 from sortnet.errors import DataError
 from sortnet.learn import learn
 from sortnet.types import Progress, Queries
 
 Grid: TypeAlias = Mapping[str, Sequence[Any]]
 
-GRID: Grid = {"hidden": [(5,), (10,), (20,)], "weight_decay": [0.003, 0.01, 0.03]}
+
+def grid_for(train: Queries) -> Grid:
+    """What is tried where no grid is given: hidden units, weight decay and start.
+
+    >>> import numpy as np
+    >>> grid_for(Queries.from_arrays(np.zeros((10_000, 1)), group=[10_000]))["weight_decay"]
+    [0.01, 0.002, 0.0004]
+    """
+    return {
+        "hidden": [(5,), (10,), (20,)],
+        "weight_decay": decays(train.n_docs),
+        "warm_start": [True, False],
+    }
 
 
 @dataclass(frozen=True)
@@ -35,7 +48,7 @@ def tune(
     vali: Queries,
     config: Config | None = None,
     *,
-    grid: Grid = GRID,
+    grid: Grid | None = None,
     progress: Progress = lambda text: None,
     on_trial: Callable[[dict[str, Any]], None] = lambda trial: None,
     trials: Iterable[Mapping[str, Any]] = (),
@@ -46,7 +59,8 @@ def tune(
         train: labelled queries.
         vali: labelled queries that choose; no other data may be used for it.
         config: all other settings.
-        grid: names of settings (of `Config` or of its training) and the values to try.
+        grid: names of settings (of `Config` or of its training) and the values to try; None:
+            that of `grid_for`.
         progress: told what is going on, as text.
         on_trial: called with each trial when it is done.
         trials: results from an earlier call with the same data and grid, which are not run again.
@@ -64,6 +78,7 @@ def tune(
     Cost: a run for every combination.
     """
     config = Config() if config is None else config
+    grid = grid_for(train) if grid is None else grid
     combinations = _combinations(config, grid)
     known = {_key(trial, grid): dict(trial) for trial in trials}
     done: list[tuple[dict[str, Any], Config]] = []

@@ -9,7 +9,10 @@ from click.testing import CliRunner, Result
 
 from cli.main import main
 
-FAST = ("--epochs", "3", "--max-iter", "4", "--hidden", "4", "--committee", "1", "--threads", "1")
+FAST = (
+    *("--epochs", "3", "--max-iter", "4", "--hidden", "4", "--committee", "1", "--threads", "1"),
+    *("--weight-decay", "0.01"),
+)
 
 
 def invoke(*args: object) -> Result:

@@ -25,7 +25,7 @@ from store import Run, open_store
 
 SETTINGS = (
     *("--hidden", "4", "--committee", "2", "--epochs", "6", "--dropout", "0.1"),
-    *("--max-iter", "8", "--max-stale", "8", "--threads", "1"),
+    *("--max-iter", "8", "--max-stale", "8", "--threads", "1", "--weight-decay", "0.01"),
 )
 
 
@@ -236,3 +236,17 @@ def test_a_state_of_other_weights_is_refused(unkilled):
     result = invoke(*train("whole", "--resume"))
     assert result.exit_code == 2
     assert "whole/state.safetensors" in result.stderr
+
+
+def test_a_resumed_run_keeps_the_weight_decay_that_it_chose():
+    open_settings = [word for word in train("m", "--max-iter", "2") if word not in ("0.01",)]
+    open_settings.remove("--weight-decay")
+    done(*open_settings)
+    known = json.loads(Path("m/run.json").read_text())
+    assert known["asked"]["training"]["weight_decay"] is None
+    chosen = known["config"]["training"]["weight_decay"]
+    assert chosen > 0
+    with open_store("m.db") as store:
+        assert store.run("last").config["training"]["weight_decay"] == chosen
+    done(*open_settings, "--resume")
+    assert json.loads(Path("m/run.json").read_text()) == known

@@ -24,7 +24,14 @@ from sortnet import DirectRanker, SortNetError, SortNetRanker
 from sortnet.config import Config
 from sortnet.errors import DataError, ModelError
 
-SMALL = {"hidden": (6,), "committee": 1, "max_iter": 3, "epochs": 4, "batch_size": 64}
+SMALL = {
+    "hidden": (6,),
+    "committee": 1,
+    "max_iter": 3,
+    "epochs": 4,
+    "batch_size": 64,
+    "weight_decay": 0.01,
+}
 
 
 def small(**params) -> SortNetRanker:
@@ -545,3 +552,15 @@ def test_a_fitted_estimator_can_be_sent_to_another_process(params):
 def test_a_folder_that_holds_no_model_is_refused(tmp_path):
     with pytest.raises(ModelError, match="no model there"):
         SortNetRanker.load(tmp_path)
+
+
+def test_a_weight_decay_that_fit_chose_is_what_a_loaded_estimator_has(tmp_path):
+    X, y, qid = made()
+    ranker = small(weight_decay=None).fit(X, y, qid=qid)
+    ranker.save(tmp_path)
+    loaded = SortNetRanker.load(tmp_path)
+    chosen = ranker.model_.config.training.weight_decay
+    assert chosen > 0
+    assert loaded.get_params() == ranker.get_params() | {"weight_decay": chosen}
+    refitted = clone(loaded).fit(X, y, qid=qid)
+    np.testing.assert_array_equal(refitted.predict(X, qid), ranker.predict(X, qid))

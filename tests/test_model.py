@@ -22,7 +22,14 @@ def made(seed: int, names: list[str] | None = None) -> Queries:
 
 
 def learned(**settings) -> Model:
-    config = Config(**{"max_iter": 3, "committee": 1, "training": Training(epochs=2), **settings})
+    config = Config(
+        **{
+            "max_iter": 3,
+            "committee": 1,
+            "training": Training(epochs=2, weight_decay=0.01),
+            **settings,
+        }
+    )
     return learn(made(1, ["a", "b", "c"]), made(2, ["a", "b", "c"]), config)
 
 
@@ -142,7 +149,7 @@ def test_a_folder_that_cannot_be_written_is_one_clear_error(tmp_path):
 
 def test_a_state_comes_back_and_a_damaged_one_is_refused(tmp_path):
     states = []
-    config = Config(max_iter=3, committee=1, training=Training(epochs=2))
+    config = Config(max_iter=3, committee=1, training=Training(epochs=2, weight_decay=0.01))
     learn(made(1), made(2), config, callbacks=[lambda record, state: states.append(state)])
 
     def make(seed: int) -> CmpNN:

@@ -9,7 +9,7 @@ from sortnet.learn import learn
 from sortnet.tuning import tune, with_settings
 from sortnet.types import Queries
 
-FAST = Config(committee=1, max_iter=2, training=Training(epochs=2))
+FAST = Config(committee=1, max_iter=2, training=Training(epochs=2, weight_decay=0.01))
 
 
 def made(seed: int) -> Queries:
