@@ -1,0 +1,189 @@
+"""What all plots share: sizes, colours, lines and bars, the mark of the kept iteration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sortnet.errors import DataError
+from sortnet.types import SPLITS
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+BLUE, ORANGE, INK, FAINT = "#0072B2", "#D55E00", "#222222", "#767676"  # of Okabe and Ito
+LINES: Mapping[str, Mapping[str, Any]] = {
+    "train": {"color": BLUE, "linestyle": "-", "marker": "o"},
+    "vali": {"color": ORANGE, "linestyle": "--", "marker": "s"},
+}
+BARS: Mapping[str, Mapping[str, Any]] = {
+    "train": {"color": BLUE},
+    "vali": {"color": ORANGE, "hatch": "////", "edgecolor": "white"},
+}
+PARTS = {"train": "training", "vali": "validation"}
+
+
+def check(frame: pd.DataFrame, columns: Sequence[str], next_step: str) -> None:
+    missing = [name for name in columns if name not in frame]
+    if missing:
+        raise DataError(f"the frame has no column {missing[0]!r}, of which this plot is made")
+    if frame.empty:
+        raise DataError(f"nothing to draw, the frame has no rows: {next_step}")
+
+
+def of_split(frame: pd.DataFrame, split: str) -> pd.DataFrame:
+    found = frame[frame["split"] == split]
+    if found.empty:
+        raise DataError(f"nothing to draw of {split!r}; the frame has {', '.join(SPLITS)}")
+    return found
+
+
+def new_figure(
+    width: float, height: float, rows: int, columns: int, title: str, remark: str | None = None,
+    share: bool = False,
+) -> tuple[Figure, list[Axes]]:  # fmt: skip
+    """A figure of that many panels; sizes in inches."""
+    import textwrap
+
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), dpi=110, layout="constrained", facecolor="white")
+    FigureCanvasAgg(figure)
+    lines = textwrap.wrap(remark or "", int(width * 13))
+    figure.suptitle("\n".join([title, *lines]), fontsize=10, color=INK)
+    panels = list(figure.subplots(rows, columns, squeeze=False, sharex=share, sharey=share).flat)
+    for axes in panels:
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(color="#dddddd", linewidth=0.6)
+        axes.set_axisbelow(True)
+        axes.tick_params(labelsize=8)
+        axes.title.set_fontsize(9)
+    return figure, panels
+
+
+def line(axes: Axes, frame: pd.DataFrame, column: str, split: str, label: str | None) -> None:
+    """A column over the iterations, as the lines of that part are drawn."""
+    y = frame[column].astype("float64")
+    axes.plot(frame["iteration"], y, label=label, gid=column, markersize=4, **LINES[split])
+
+
+def by_iteration(axes: Axes, frame: pd.DataFrame) -> None:
+    """The axis of the iterations, with a line at the kept one."""
+    axes.set_xlabel("iteration")
+    axes.xaxis.set_major_locator(whole_numbers())
+    kept = kept_iteration(frame)
+    if kept is not None:
+        axes.axvline(kept, color=FAINT, linestyle=":", linewidth=1.2, zorder=0, gid="kept")
+        axes.annotate("kept", (kept, 1), (2, -1), xycoords=axes.get_xaxis_transform(),
+                      textcoords="offset points", fontsize=7.5, va="top", color=FAINT)  # fmt: skip
+
+
+def kept_iteration(frame: pd.DataFrame) -> int | None:
+    """The iteration whose comparator is the run's: the last that was best so far.
+
+    >>> import pandas as pd
+    >>> kept_iteration(pd.DataFrame({"iteration": [0, 1, 2], "best": [True, True, False]}))
+    1
+    """
+    if "best" not in frame:
+        return frame.attrs.get("kept")
+    best = frame.loc[frame["best"].fillna(False).astype(bool), "iteration"]
+    return int(best.iloc[-1]) if len(best) else None
+
+
+def legend(figure: Figure, axes: Axes) -> None:
+    """The legend below all panels, where it covers none."""
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(
+        handles, labels, loc="outside lower center", ncols=min(len(labels), 5), frameon=False,
+        fontsize=8.5, handlelength=2.6,
+    )  # fmt: skip
+
+
+def power_of_two(value: float) -> str:
+    """A power of two in figures that are short.
+
+    >>> power_of_two(0.125), power_of_two(4.0)
+    ('1/8', '4')
+    """
+    return f"{value:g}" if value >= 1 else f"1/{1 / value:g}"
+
+
+def some_of(iterations: list[int], kept: int | None, most: int) -> list[int]:
+    """At most that many: the first, the last, the kept one, and others evenly between."""
+    if len(iterations) <= most:
+        return iterations
+    chosen = {iterations[round(k)] for k in np.linspace(0, len(iterations) - 1, most)}
+    if kept in iterations and kept not in chosen:
+        inner = sorted(chosen)[1:-1] or sorted(chosen)[:1]
+        chosen.remove(min(inner, key=lambda k: abs(k - kept)))
+        chosen.add(kept)
+    return sorted(chosen)
+
+
+def bars(
+    names: list[str], values: pd.Series[Any], splits: list[str], labels: list[str], *,
+    title: str, xlabel: str, ylabel: str,
+) -> Figure:  # fmt: skip
+    """Horizontal bars from the top, each in its part's colour, with a label after it."""
+    figure, (axes,) = new_figure(6.4, 1.4 + 0.22 * max(len(names), 4), 1, 1, title)
+    place = np.arange(len(names))
+    for split in SPLITS:
+        of = np.array([s == split for s in splits])
+        if of.any():
+            axes.barh(place[of], values.to_numpy()[of], 0.75, label=PARTS[split], **BARS[split])
+    for at, value, label in zip(place, values, labels, strict=True):
+        axes.annotate(label, (value, at), (4, 0), textcoords="offset points", fontsize=7,
+                      va="center", color=INK)  # fmt: skip
+    axes.set_yticks(place, names, fontsize=7.5)
+    axes.set(xlabel=xlabel, ylabel=ylabel, xlim=(0, float(values.max()) * 1.18))
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.xaxis.set_major_locator(whole_numbers())
+    axes.grid(visible=False, axis="y")
+    legend(figure, axes)
+    return figure
+
+
+def grade_styles(grades: list[int]) -> dict[int, dict[str, Any]]:
+    """Grades from light to dark and thin to thick, which grey print keeps apart."""
+    from matplotlib import colormaps
+
+    ordered = sorted(grades)
+    tones = np.linspace(0.85, 0.0, len(ordered)) if len(ordered) > 1 else [0.0]
+    marks = "osD^vP*X"
+    return {
+        grade: {
+            "color": colormaps["cividis"](tone),
+            "linewidth": 0.9 + 0.5 * k,
+            "marker": marks[k % len(marks)],
+            "markersize": 4,
+        }
+        for k, (grade, tone) in enumerate(zip(ordered, tones, strict=True))
+    }
+
+
+def whole_numbers() -> Any:
+    """Ticks at whole numbers alone."""
+    from matplotlib.ticker import MaxNLocator
+
+    return MaxNLocator(integer=True, min_n_ticks=1)
+
+
+def percent() -> Any:
+    from matplotlib.ticker import PercentFormatter
+
+    return PercentFormatter(1)
+
+
+def short(count: int) -> str:
+    """A count in at most five characters.
+
+    >>> short(950), short(12_345)
+    ('950', '12k')
+    """
+    return str(count) if count < 10_000 else f"{count / 1000:.0f}k"
