@@ -5,6 +5,7 @@ VENV ?= .venv
 WORKERS ?= 2
 
 BIN := $(VENV)/bin
+PAGES = $(sort $(wildcard docs/*.md docs/*/*.md))
 PIP_INSTALL := $(BIN)/python -m pip install --constraint constraints.txt --editable
 
 .DEFAULT_GOAL := help
@@ -34,24 +35,26 @@ types: $(VENV)/.installed-dev
 imports: $(VENV)/.installed-dev
 	$(BIN)/lint-imports
 
-# The README's examples run the `sortnet` of this checkout.
-docs: $(VENV)/.installed-dev
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/cog --check --diff README.md
+# What cog writes is taken from the code of this checkout. Material's notice about MkDocs 2 is no
+# warning about these pages.
+docs: $(VENV)/.installed-dev  ## build the documentation into site/, warnings are errors
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/cog --check --diff -I docs README.md $(PAGES)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 tests: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest $(if $(k),-k '$(k)',-n $(WORKERS)) $(ARGS)
 
-fix: $(VENV)/.installed-dev  ## format, mend what ruff can, renew the README's output
+fix: $(VENV)/.installed-dev  ## format, mend what ruff can, renew what cog writes in the pages
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/cog -r README.md
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/cog -r -I docs README.md $(PAGES)
 
 bench: $(VENV)/.installed-dev  ## measure against peers (ARGS="--quick", ARGS="sort letor")
 	$(BIN)/python benchmarks/run.py $(ARGS)
 
 clean:  ## remove caches and build folders
 	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
-	rm -rf .import_linter_cache
+	rm -rf .import_linter_cache site
 	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 
 clean-all: clean  ## ... and the virtual environment

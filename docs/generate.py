@@ -1,0 +1,124 @@
+"""What cog puts into the pages. It is taken from the code, so that it cannot drift."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+ROOT = Path(__file__).resolve().parent.parent
+# Modules that serve the others and promise nothing to a reader.
+INNER = (
+    *("sortnet._version", "sortnet.files", "sortnet.data.files", "sortnet.data.letor_faults"),
+    *("sortnet.data.letor_kernel", "sortnet.sorting.kernel", "sortnet.sorting.levels"),
+    *("store.migrations", "store.models", "store.pair_rows", "store.schema", "store.engine"),
+)
+
+
+def walk(command: click.Command, name: str = "sortnet") -> Iterator[tuple[str, click.Command]]:
+    """Every command that runs, with its name as typed: `sortnet train`."""
+    if not isinstance(command, click.Group):
+        yield name, command
+        return
+    for child, found in command.commands.items():
+        yield from walk(found, f"{name} {child}")
+
+
+def help_of(name: str, command: click.Command) -> str:
+    """Help as an 80-column terminal shows it."""
+    context = click.Context(command, info_name=name, terminal_width=80, max_content_width=80)
+    context.help_option_names = ["-h", "--help"]
+    return command.get_help(context)
+
+
+def commands() -> str:
+    """A table of the commands, and each one's own help."""
+    from cli.main import main
+
+    found = list(walk(main))
+    rows = [
+        f"| [`{name}`](#{name.replace(' ', '-')}) | {command.get_short_help_str(200)} |"
+        for name, command in found
+    ]
+    table = ["| command | what it does |", "|---|---|", *rows]
+    parts = [f"## {name}\n\n{_fenced(help_of(name, command))}" for name, command in found]
+    return "\n" + "\n".join(table) + "\n\n" + "\n".join(parts) + "\n"
+
+
+def modules(package: str) -> str:
+    """One block of reference for each public module, which mkdocstrings fills."""
+    names = [package, *_below(package)]
+    public = [name for name in names if not name.startswith(INNER)]
+    listed = [name for name in public if name != package or package == "store"]
+    return "\n" + "".join(f"::: {name}\n\n" for name in listed if _documented(name))
+
+
+def names() -> str:
+    """A table of what `import sortnet` offers."""
+    import sortnet
+
+    rows = []
+    for name in sortnet.__all__:
+        found = getattr(sortnet, name)
+        if name.startswith("__"):
+            continue
+        first = (inspect.getdoc(found) or "").split("\n")[0]
+        rows.append(f"| [`{name}`][{found.__module__}.{found.__qualname__}] | {first} |")
+    return "\n| name | what it is |\n|---|---|\n" + "\n".join(rows) + "\n\n"
+
+
+def source(path: str, first: str, last: str) -> str:
+    """The lines of a file from the one that begins with `first` to the one with `last`."""
+    lines = (ROOT / path).read_text(encoding="utf-8").splitlines()
+    start = next(k for k, line in enumerate(lines) if line.strip().startswith(first))
+    end = next(k for k in range(start, len(lines)) if lines[k].strip().startswith(last))
+    return "\n" + _fenced(inspect.cleandoc("\n" + "\n".join(lines[start : end + 1])), "python")
+
+
+def settings() -> str:
+    """A table of the settings of a run and their defaults."""
+    from cli.main import main
+    from cli.options import SETTINGS
+
+    options = {option.name: option for option in main.commands["train"].params}
+    rows = [
+        f"| `{option.opts[0]}` | {'' if option.default is None else option.default} "
+        f"| {option.help} |"
+        for option in map(options.__getitem__, SETTINGS)
+    ]
+    return "\n| setting | default | what it is |\n|---|---|---|\n" + "\n".join(rows) + "\n\n"
+
+
+def folders() -> str:
+    """The picture of the folders, as the README has it."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    below = readme.split("## Where things are\n", 1)[1]
+    picture = re.match(r"\n((?:    .*\n|\n)+)", below)
+    if picture is None:
+        raise ValueError("README.md: no picture below 'Where things are'")
+    return "\n" + _fenced(inspect.cleandoc("\n" + picture[1]))
+
+
+def _below(package: str) -> list[str]:
+    found = importlib.import_module(package)
+    return [m.name for m in pkgutil.walk_packages(found.__path__, f"{package}.")]
+
+
+def _documented(module: str) -> bool:
+    """Whether a module defines, or a package offers, a public name."""
+    found = importlib.import_module(module)
+    own = [
+        name
+        for name, value in vars(found).items()
+        if not name.startswith("_") and getattr(value, "__module__", None) == module
+    ]
+    return bool(own)
+
+
+def _fenced(text: str, language: str = "text") -> str:
+    return f"```{language}\n{text}\n```\n"
