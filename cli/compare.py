@@ -2,29 +2,40 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from cli.options import data_option, json_option, read_data
+from cli.options import data_option, files, folders, json_option, read_data
 from cli.output import print_json, print_table, progress, put
 from sortnet.errors import DataError
 
 if TYPE_CHECKING:
     from sortnet.comparators import NeuralComparator
     from sortnet.model import Model
-    from sortnet.types import I64, Queries
+    from sortnet.types import I64, Progress, Queries
 
 ROW = "row:"
+C = TypeVar("C", bound=Callable[..., Any])
+
+
+def pair_arguments(command: C) -> C:
+    """What names a model and two documents: MODEL DATA A B, `--qid` and `--cache`."""
+    for add in (
+        data_option,
+        click.option("--qid", help="The query, where both documents are in several."),
+        click.argument("b"),
+        click.argument("a"),
+        click.argument("data", shell_complete=files),
+        click.argument("model", shell_complete=folders),
+    ):
+        command = add(command)
+    return command
 
 
 @click.command()
-@click.argument("model")
-@click.argument("data")
-@click.argument("a")
-@click.argument("b")
-@click.option("--qid", help="The query, where both documents are in several.")
-@data_option
+@pair_arguments
 @json_option
 def compare(
     model: str, data: str, a: str, b: str, qid: str | None, cache: bool, as_json: bool
@@ -39,19 +50,31 @@ def compare(
       sortnet compare model test.txt GX000-00-0000000 GX004-93-7097963
       sortnet compare model test.csv 12 15
     """
-    from sortnet.model import Model
-
     with progress() as tell:
-        tell(f"loading {model}")
-        loaded = Model.load(model)
-        tell(f"reading {data}")
-        queries = read_data(data, loaded.n_features, cache=cache, labelled=False)
-        one, i, j = find_both(queries, a, b, qid)
-        answer = _answer(loaded, one, i, j)
+        answer = _answer(*load_pair(model, data, (a, b), qid, tell, cache=cache))
     if as_json:
         print_json(answer)
     else:
         _print(answer)
+
+
+def load_pair(
+    model: str,
+    data: str,
+    names: tuple[str, str],
+    qid: str | None,
+    tell: Progress,
+    *,
+    cache: bool,
+) -> tuple[Model, Queries, int, int]:
+    """The model, the query that has both documents, and their numbers in it."""
+    from sortnet.model import Model
+
+    tell(f"loading {model}")
+    loaded = Model.load(model)
+    tell(f"reading {data}")
+    queries = read_data(data, loaded.n_features, cache=cache, labelled=False)
+    return loaded, *find_both(queries, *names, qid)
 
 
 def find_both(queries: Queries, a: str, b: str, qid: str | None) -> tuple[Queries, int, int]:
@@ -67,12 +90,18 @@ def find_both(queries: Queries, a: str, b: str, qid: str | None) -> tuple[Querie
     if qid is not None:
         known = np.flatnonzero(queries.qids == qid)
         if not len(known):
-            raise DataError(f"{queries.source}: no query {qid!r}")
+            raise DataError(
+                f"{queries.source}: no query {qid!r}; the first of {len(queries)} is "
+                f"{str(queries.qids[0])!r}"
+            )
         found = [docs[query[docs] == known[0]] for docs in found]
     for name, docs in zip((a, b), found, strict=True):
         if not len(docs):
             where = "" if qid is None else f" in query {qid!r}"
-            raise DataError(f"{queries.source}: no document {name!r}{where}")
+            raise DataError(
+                f"{queries.source}: no document {name!r}{where}; give its id, or its row as "
+                f"{ROW}0 (sortnet rank --format csv lists both)"
+            )
     shared = np.intersect1d(query[found[0]], query[found[1]])
     if len(shared) != 1:
         raise DataError(f"{queries.source}: {_not_one(queries, found, shared, (a, b))}")
@@ -113,22 +142,27 @@ def _not_one(queries: Queries, found: list[I64], shared: Any, names: tuple[str, 
 
 
 def _answer(model: Model, one: Queries, i: int, j: int) -> dict[str, Any]:
+    margin = float(model.margins(one, [i], [j])[0])
+    return {**both(model, one, i, j, margin), "members": _votes(model, one, i, j)}
+
+
+def both(model: Model, one: Queries, i: int, j: int, margin: float) -> dict[str, Any]:
+    """Two documents in their places, and which of them goes first."""
     import numpy as np
 
-    margin = float(model.margins(one, [i], [j])[0])
     rank = np.empty(one.n_docs, np.int64)
     rank[model.sort(one).order] = np.arange(1, one.n_docs + 1)
     return {
         "qid": str(one.qids[0]),
         "first": "a" if margin > 0 else "b" if margin < 0 else None,
         "margin": margin,
-        **{key: _document(one, doc, int(rank[doc])) for key, doc in (("a", i), ("b", j))},
+        **{key: document(one, doc, int(rank[doc])) for key, doc in (("a", i), ("b", j))},
         "n_docs": one.n_docs,
-        "members": _votes(model, one, i, j),
     }
 
 
-def _document(one: Queries, doc: int, rank: int) -> dict[str, Any]:
+def document(one: Queries, doc: int, rank: int) -> dict[str, Any]:
+    """A document as JSON has it."""
     docid = None if one.docids is None else str(one.docids[doc]) or None
     return {"docid": docid, "row": int(one.rows[doc]), "rank": rank}
 
@@ -157,16 +191,21 @@ def _vote(member: NeuralComparator, X: Any) -> dict[str, float]:
     return vote
 
 
-def _print(answer: dict[str, Any]) -> None:
+def put_first(answer: dict[str, Any]) -> None:
+    """Say which document goes first, and where both are in the ranking."""
     first, last = ("b", "a") if answer["first"] == "b" else ("a", "b")
-    names = {key: _name(answer[key]) for key in "ab"}
+    names = {key: name_of(answer[key]) for key in "ab"}
     if answer["first"] is None:
         put(f"{names['a']} and {names['b']} are the same to the model (margin 0)")
     else:
         put(f"{names[first]} goes before {names[last]}, margin {abs(answer['margin']):.4g}")
     places = f"{answer[first]['rank']} and {answer[last]['rank']} of {answer['n_docs']}"
     put(f"ranked {places} in query {answer['qid']}")
-    put(f"margins of {names['a']} over {names['b']}:")
+
+
+def _print(answer: dict[str, Any]) -> None:
+    put_first(answer)
+    put(f"margins of {name_of(answer['a'])} over {name_of(answer['b'])}:")
     votes = answer["members"]
     rows = [
         [str(k), *(f"{value:.4g}" for value in vote.values())] for k, vote in enumerate(votes, 1)
@@ -174,5 +213,6 @@ def _print(answer: dict[str, Any]) -> None:
     print_table(["member", *votes[0]], rows)
 
 
-def _name(document: dict[str, Any]) -> str:
+def name_of(document: dict[str, Any]) -> str:
+    """A document as text has it."""
     return f"row {document['row']}" if document["docid"] is None else document["docid"]

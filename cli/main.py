@@ -15,6 +15,7 @@ import click
 from cli.compare import compare
 from cli.demo import demo
 from cli.evaluate import evaluate
+from cli.explain import explain, importance
 from cli.rank import rank
 from cli.runs import pairs, runs, show
 from cli.train import train
@@ -58,7 +59,7 @@ def main(ctx: click.Context) -> None:
         click.echo(FIRST_STEPS, nl=False)
 
 
-for command in (demo, train, evaluate, rank, compare, runs, show, pairs):
+for command in (demo, train, evaluate, rank, compare, explain, importance, runs, show, pairs):
     main.add_command(command)
 
 

@@ -9,6 +9,7 @@ from dataclasses import MISSING, Field, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 from sortnet.config import COMPARATORS, OPTIMIZERS, Config, Training
 
@@ -160,6 +161,16 @@ def command_line(ctx: click.Context) -> str:
     """What was typed, without a password."""
     typed = shlex.join(["sortnet", *(ctx.find_root().obj or ())])
     return re.sub(r"(://[^:/@\s]*):[^@/\s]*@", r"\1:***@", typed)
+
+
+def files(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Completes names of files, without a check of what is typed."""
+    return [CompletionItem(incomplete, type="file")]
+
+
+def folders(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Completes names of folders."""
+    return [CompletionItem(incomplete, type="dir")]
 
 
 def data_option(command: C) -> C:

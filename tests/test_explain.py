@@ -1,0 +1,404 @@
+"""Explanations: values that sum to the margin, told by hand where the comparator is simple."""
+
+from __future__ import annotations
+
+import math
+from itertools import permutations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from sortnet.comparators import CmpNN, Committee, DirectRanker, NeuralComparator
+from sortnet.config import Config
+from sortnet.data.scaling import fit_scaler
+from sortnet.errors import ComparatorError, DataError, ModelError, SortNetError
+from sortnet.explain import TOLERANCE, explain_pair, margin_of
+from sortnet.importance import permutation_importance
+from sortnet.model import Model
+from sortnet.quality import evaluate
+from sortnet.types import Queries
+
+W = np.array([2.0, -1.0, 0.5, 0.0], np.float32)
+
+
+class Linear(NeuralComparator):
+    """m(x, y) = w · (x - y) + c: antisymmetric where c is 0."""
+
+    def __init__(self, w, c: float = 0.0) -> None:
+        super().__init__()
+        self.w, self.c, self.n_features = nn.Parameter(torch.tensor(w)), c, len(w)
+
+    def embed(self, x):
+        return x @ self.w[:, None]
+
+    def margin(self, e_i, e_j):
+        return e_i[:, 0] - e_j[:, 0] + self.c
+
+    def loss(self, e_winner, e_loser):
+        return -self.margin(e_winner, e_loser)
+
+    def config(self):
+        return {}
+
+
+class Product(Linear):
+    """m(x, y) = w_0 x_0 x_1 - w_0 y_0 y_1."""
+
+    def embed(self, x):
+        return (x[:, :1] * x[:, 1:2]) * self.w[0]
+
+
+class Jump(Linear):
+    """A margin that no gradient explains."""
+
+    def margin(self, e_i, e_j):
+        return super().margin(e_i, e_j) + torch.sign(e_i[:, 0] - 0.3)
+
+
+def made_queries(n_features: int = 4, seed: int = 0, sizes=(6, 5, 7)) -> Queries:
+    rng = np.random.default_rng(seed)
+    n = sum(sizes)
+    return Queries.from_arrays(
+        rng.normal(size=(n, n_features)), rng.integers(0, 3, n), group=list(sizes)
+    )
+
+
+def model_of(comparator, queries: Queries, scaling: str = "none") -> Model:
+    return Model(Config(scaling=scaling), fit_scaler(scaling, queries), comparator)
+
+
+KINDS = {
+    "cmpnn": lambda s: CmpNN(4, hidden=5, seed=s),
+    "sigmoid": lambda s: CmpNN(4, hidden=5, units="sigmoid", seed=s),
+    "deep": lambda s: CmpNN(4, hidden=(5, 3), seed=s),
+    "directranker": lambda s: DirectRanker(4, hidden=(6, 4), seed=s),
+    "relu": lambda s: DirectRanker(4, hidden=(6, 4), units="relu", tau="identity", seed=s),
+    "custom": lambda s: DirectRanker(
+        4, feature_part=nn.Sequential(nn.Linear(4, 6), nn.GELU()), seed=s
+    ),
+    "committee": lambda s: Committee([CmpNN(4, hidden=3, seed=s), DirectRanker(4, seed=s + 1)]),
+}
+
+
+@pytest.mark.parametrize("scaling", ["query", "quantile", "none"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_values_sum_to_the_margin_whatever_the_comparator(kind, scaling):
+    queries = made_queries()
+    model = model_of(KINDS[kind](1), queries, scaling)
+    for a, b in ((0, 1), (7, 9), (17, 12)):
+        told = explain_pair(model, queries, a, b)
+        assert told.margin == pytest.approx(float(model.margins(queries, [a], [b])[0]), abs=1e-4)
+        assert told.baseline == pytest.approx(0, abs=1e-12)
+        assert told.values.sum() == pytest.approx(told.margin, abs=told.error + 1e-12)
+        assert told.error <= TOLERANCE * 10 * (np.abs(told.values).sum() + 1)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.sampled_from(sorted(KINDS)),
+    st.integers(0, 20),
+    st.floats(0.01, 100),
+    st.sampled_from([1e-2, 1e-4, 1e-6]),
+)
+def test_values_sum_to_the_margin_within_the_tolerance_however_steep(kind, seed, size, tolerance):
+    queries = made_queries(seed=seed)
+    steep = queries.with_features(queries.features * np.float32(size))
+    model = model_of(KINDS[kind](seed), steep)
+    told = explain_pair(model, steep, 2, 4, tolerance=tolerance)
+    # What is allowed is relative to both documents' values apart, no less than a margin each.
+    one = margin_of(model.comparator)
+    mean = steep.features[:6].astype(np.float64).mean(axis=0)
+    apart = sum(
+        np.abs(gradients_by_riemann(one, mean, *steep.features[[2, 4]], which)).sum()
+        for which in (0, 1)
+    )
+    off = abs(told.values.sum() - (told.margin - told.baseline))
+    assert off <= told.error + 1e-12
+    assert told.error <= 1.2 * tolerance * apart + 1e-10
+
+
+def gradients_by_riemann(margin, start, x, y, which, steps=4000):
+    """One document's integrated gradients by the definition's sum, in the middle of each step."""
+    t = (np.arange(steps) + 0.5)[:, None] / steps
+    both = [torch.from_numpy(start + t * (np.float64(end) - start)) for end in (x, y)]
+    both[which].requires_grad_()
+    (slopes,) = torch.autograd.grad(margin(*both).sum(), both[which])
+    return (np.float64((x, y)[which]) - start) * slopes.numpy().mean(axis=0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_values_are_those_of_the_definition_s_riemann_sum(kind):
+    queries = made_queries(seed=3)
+    model = model_of(KINDS[kind](2), queries)
+    told = explain_pair(model, queries, 1, 4)
+    start = queries.features[:6].astype(np.float64).mean(axis=0)
+    x, y = queries.features[[1, 4]]
+    margin = margin_of(model.comparator)
+    expected = sum(gradients_by_riemann(margin, start, x, y, k) for k in (0, 1))
+    np.testing.assert_allclose(told.values, expected, atol=2e-3 * np.abs(expected).max())
+
+
+def test_a_linear_comparator_s_values_are_weights_times_differences():
+    queries = made_queries()
+    told = explain_pair(model_of(Linear(W), queries), queries, 3, 0)
+    x = queries.features.astype(np.float64)
+    np.testing.assert_allclose(told.values, W * (x[3] - x[0]), atol=1e-12)
+    assert told.values[3] == 0
+    assert np.array_equal(told.a, queries.features[3])
+    assert np.array_equal(told.b, queries.features[0])
+
+
+def test_a_bias_of_the_comparator_is_the_baseline_s_and_no_feature_s():
+    queries = made_queries()
+    told = explain_pair(model_of(Linear(W, c=0.75), queries), queries, 3, 0)
+    assert told.baseline == 0.75
+    assert told.values.sum() == pytest.approx(told.margin - 0.75)
+    plain = explain_pair(model_of(Linear(W), queries), queries, 3, 0)
+    np.testing.assert_allclose(told.values, plain.values)
+
+
+def test_a_product_is_shared_evenly_from_a_baseline_of_zeros():
+    queries = Queries.from_arrays([[3.0, 5.0], [2.0, 1.0]], [1, 0])
+    model = model_of(Product(np.float32([2.0, 0.0])), queries)
+    told = explain_pair(model, queries, 0, 1, baseline=[0, 0])
+    # ∫ t dt = 1/2: each factor gets half of 2 · 15 and loses half of 2 · 2.
+    np.testing.assert_allclose(told.values, [15 - 2, 15 - 2])
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.sampled_from(sorted(KINDS)), st.integers(0, 30), st.permutations(range(6)))
+def test_swapping_the_documents_turns_every_value_s_sign(kind, seed, order):
+    queries = made_queries(seed=seed)
+    model = model_of(KINDS[kind](seed), queries, "query")
+    a, b = order[:2]
+    there, back = explain_pair(model, queries, a, b), explain_pair(model, queries, b, a)
+    np.testing.assert_allclose(there.values, -back.values, atol=1e-9 * (1 + abs(there.margin)))
+    assert there.margin == pytest.approx(-back.margin)
+
+
+def shapley(margin, start, x, y):
+    """Every order of giving the pair's features, each feature of both documents at once."""
+    d = len(x)
+    values = np.zeros(d)
+
+    def of(given):
+        both = [torch.from_numpy(np.where(given, end, start))[None] for end in (x, y)]
+        return float(margin(*both)[0])
+
+    for order in permutations(range(d)):
+        given = np.zeros(d, bool)
+        for k in order:
+            before = of(given)
+            given[k] = True
+            values[k] += of(given) - before
+    return values / math.factorial(d)
+
+
+def test_a_linear_comparator_s_values_are_its_shapley_values():
+    queries = made_queries(seed=5)
+    model = model_of(Linear(W), queries)
+    told = explain_pair(model, queries, 2, 5)
+    x, y = queries.features[[2, 5]].astype(np.float64)
+    start = queries.features[:6].astype(np.float64).mean(axis=0)
+    expected = shapley(margin_of(model.comparator), start, x, y)
+    np.testing.assert_allclose(told.values, expected, atol=1e-12)
+    assert told.largest() == np.argsort(-np.abs(expected), kind="stable").tolist()
+
+
+def test_where_a_net_is_nearly_linear_shapley_values_say_nearly_the_same():
+    queries = made_queries(seed=6)
+    small = queries.with_features(queries.features * np.float32(0.01))
+    model = model_of(CmpNN(4, hidden=8, seed=1), small)
+    told = explain_pair(model, small, 0, 3)
+    x, y = small.features[[0, 3]].astype(np.float64)
+    start = small.features[:6].astype(np.float64).mean(axis=0)
+    expected = shapley(margin_of(model.comparator), start, x, y)
+    np.testing.assert_allclose(told.values, expected, rtol=0.02, atol=1e-6)
+
+
+def test_a_committee_s_values_are_the_sum_of_its_members():
+    queries = made_queries()
+    nets = [CmpNN(4, hidden=3, seed=s) for s in range(3)]
+    whole = explain_pair(model_of(Committee(nets), queries), queries, 0, 2, tolerance=1e-8)
+    parts = [explain_pair(model_of(n, queries), queries, 0, 2, tolerance=1e-8) for n in nets]
+    np.testing.assert_allclose(whole.values, sum(p.values for p in parts), atol=1e-7)
+
+
+def test_explaining_leaves_the_comparator_as_it_was():
+    queries = made_queries()
+    net = DirectRanker(4, dropout=0.5, seed=1).train()
+    before = {name: value.clone() for name, value in net.state_dict().items()}
+    model = model_of(net, queries)
+    first, second = (explain_pair(model, queries, 0, 1) for _ in range(2))
+    assert np.array_equal(first.values, second.values), "no unit is left out at random"
+    assert net.training and all(p.requires_grad and p.grad is None for p in net.parameters())
+    assert all(torch.equal(before[name], value) for name, value in net.state_dict().items())
+
+
+def test_documents_with_the_same_features_differ_in_nothing():
+    queries = Queries.from_arrays([[1.0, 2.0], [1.0, 2.0], [0.0, 5.0]], [1, 0, 2])
+    told = explain_pair(model_of(CmpNN(2, seed=1), queries), queries, 0, 1)
+    assert told.margin == 0
+    np.testing.assert_allclose(told.values, 0, atol=1e-12)
+
+
+def test_features_have_the_model_s_names_or_the_data_s_or_numbers():
+    queries = made_queries()
+    model = model_of(Linear(W), queries)
+    assert explain_pair(model, queries, 0, 1).names == ("1", "2", "3", "4")
+    named = Queries(**{**vars(queries), "feature_names": ("a", "b", "c", "d")})
+    assert explain_pair(model, named, 0, 1).names == ("a", "b", "c", "d")
+
+
+def test_what_cannot_be_explained_is_refused_by_name():
+    queries = made_queries()
+    model = model_of(Linear(W), queries)
+    with pytest.raises(DataError, match="document 2 is both"):
+        explain_pair(model, queries, 2, 2)
+    with pytest.raises(DataError, match="queries 0 and 1"):
+        explain_pair(model, queries, 2, 7)
+    with pytest.raises(DataError, match="no document 18 of 18"):
+        explain_pair(model, queries, 2, 18)
+    with pytest.raises(DataError, match="baseline is 4 finite"):
+        explain_pair(model, queries, 2, 3, baseline=[0, 0])
+    with pytest.raises(ModelError, match="3 features"):
+        explain_pair(model, made_queries(3), 0, 1)
+
+
+def test_a_comparator_without_gradients_is_refused_with_the_reason():
+    class ByFirst:
+        def prepare(self, X):
+            return X[:, 0]
+
+        def prefer(self, x, i, j):
+            return x[i] - x[j]
+
+    queries = made_queries()
+    with pytest.raises(ComparatorError, match="ByFirst has no gradients"):
+        explain_pair(model_of(ByFirst(), queries), queries, 0, 1)
+
+
+def test_a_margin_that_jumps_is_refused_not_explained_wrongly():
+    queries = Queries.from_arrays([[1.0], [-1.0]], [1, 0])
+    with pytest.raises(ComparatorError, match="margin jumps"):
+        explain_pair(model_of(Jump(np.float32([1.0])), queries), queries, 0, 1)
+
+
+def test_a_margin_that_is_no_number_is_refused():
+    queries = made_queries()
+    with pytest.raises(ComparatorError, match="not a number"):
+        explain_pair(model_of(Linear(W * np.float32("nan")), queries), queries, 0, 1)
+
+
+# Permutation importance
+
+
+def graded_by_first(seed: int = 0, n_queries: int = 30, n_docs: int = 8) -> Queries:
+    """Grades that the first feature alone decides; the last is the same all over a query."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_queries * n_docs, 4)).astype(np.float32)
+    X[:, 3] = np.repeat(rng.normal(size=n_queries), n_docs)
+    grades = np.clip(np.round(X[:, 0] + 1), 0, 3).astype(np.int64)
+    return Queries.from_arrays(X, grades, group=[n_docs] * n_queries)
+
+
+@pytest.mark.parametrize("scaling", ["query", "quantile", "none"])
+def test_what_decides_everything_counts_and_what_is_not_used_counts_nothing(scaling):
+    queries = graded_by_first()
+    model = model_of(Linear(np.float32([1, 0, 0, 1])), queries, scaling)
+    found = permutation_importance(model, queries, "ndcg", repeats=4)
+    assert found.drops.shape == (4, 4)
+    assert np.all(found.drops[0] > 0.1)
+    assert np.all(found.drops[1:] == 0), "not used, not used, the same all over each query"
+    assert found.quality == evaluate(queries, model.sort(queries).order, "ndcg")["ndcg"]
+    assert found.largest(1) == [0]
+
+
+def test_a_feature_that_is_not_used_counts_nothing_though_the_order_is_not_transitive():
+    class Cycle(Linear):
+        """x beats y where x_0 is a third of a turn behind: stone, scissors, paper."""
+
+        def embed(self, x):
+            return x[:, :1]
+
+        def margin(self, e_i, e_j):
+            return torch.sin((e_j - e_i)[:, 0])
+
+    queries = graded_by_first(3)
+    turned = queries.with_features(queries.features * np.float32([3, 1, 1, 1]))
+    found = permutation_importance(model_of(Cycle(W), turned), turned, "map", repeats=3)
+    assert np.all(found.drops[1:] == 0) and np.any(found.drops[0] != 0)
+
+
+@pytest.mark.parametrize("scaling", ["query", "quantile", "none"])
+def test_a_drop_is_what_sorting_the_raw_data_with_the_shuffled_column_loses(scaling):
+    """By hand: shuffle the unscaled column by the same numbers, scale and sort it all again."""
+    queries = graded_by_first(1)
+    holes = queries.features.copy()
+    holes[::7, 1] = np.nan
+    queries = queries.with_features(holes)
+    model = model_of(Linear(W), queries, scaling)
+    found = permutation_importance(model, queries, "map", repeats=1, seed=5)
+    keys = np.random.default_rng(5).random(queries.n_docs).reshape(30, 8)
+    order = (keys.argsort(axis=1) + np.arange(0, 240, 8)[:, None]).ravel()
+    for k in range(4):
+        shuffled = queries.features.copy()
+        shuffled[:, k] = shuffled[order, k]
+        again = queries.with_features(shuffled)
+        quality = evaluate(again, model.sort(again).order, "map")["map"]
+        assert found.drops[k, 0] == pytest.approx(found.quality - quality, abs=1e-12)
+
+
+def test_importance_is_the_same_for_the_same_seed_and_leaves_the_data_alone():
+    queries = graded_by_first()
+    model = model_of(Linear(W), queries)
+    before = queries.features.copy()
+    told = [permutation_importance(model, queries, repeats=3, seed=s).drops for s in (0, 0, 1)]
+    assert np.array_equal(told[0], told[1]) and not np.array_equal(told[0], told[2])
+    assert np.array_equal(queries.features, before)
+
+
+def test_mean_and_deviation_are_over_the_repeats():
+    found = permutation_importance(model_of(Linear(W), graded_by_first()), graded_by_first())
+    assert found.metric.name == "map"  # the RankQuality of the settings
+    for k in range(4):
+        drops = found.drops[k].tolist()
+        mean = sum(drops) / 5
+        assert found.mean[k] == pytest.approx(mean)
+        assert found.std[k] == pytest.approx(math.sqrt(sum((d - mean) ** 2 for d in drops) / 5))
+
+
+def test_on_a_single_query_it_is_scikit_learn_s_permutation_importance():
+    """There, within the query and across all rows are the same; only the draws differ."""
+    from sklearn.inspection import permutation_importance as theirs
+
+    queries = graded_by_first(2, n_queries=1, n_docs=60)
+    model = model_of(Linear(np.float32([1, 0.5, 0, 0])), queries)
+
+    class Estimator:
+        def fit(self, X, y):
+            return self
+
+    def score(estimator, X, y):
+        again = queries.with_features(np.float32(X))
+        return evaluate(again, model.sort(again).order, "ndcg")["ndcg"]
+
+    X, y = queries.features, queries.grades
+    expected = theirs(Estimator(), X, y, scoring=score, n_repeats=150, random_state=0)
+    found = permutation_importance(model, queries, "ndcg", repeats=150)
+    error = np.sqrt((expected.importances_std**2 + found.std**2) / 150)
+    assert np.all(np.abs(found.mean - expected.importances_mean) <= 4 * error + 1e-12)
+    assert found.mean[0] > found.mean[1] > 0
+
+
+def test_a_model_for_other_features_and_no_repeats_are_refused():
+    queries = graded_by_first()
+    model = model_of(Linear(W), queries)
+    with pytest.raises(ModelError, match="2 features"):
+        permutation_importance(model, made_queries(2))
+    with pytest.raises(SortNetError, match="repeats"):
+        permutation_importance(model, queries, repeats=0)
