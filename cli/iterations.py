@@ -62,6 +62,7 @@ def shower(quality: str, *, err: bool = False) -> Callable[[Iteration], None]:
 def flat(record: Iteration) -> dict[str, Any]:
     """An iteration as the store's frame has it: a measure is called `vali_map`."""
     row = asdict(record)
+    del row["observed"]
     for split, values in row.pop("measures").items():
         row |= {f"{split}_{name}": value for name, value in values.items()}
     return row | {"best": bool(row["best"])}

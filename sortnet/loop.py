@@ -1,13 +1,15 @@
 """Algorithm 3.1 of the SortNet paper: sort, keep the mis-compared pairs, train on them, repeat.
 
-C0 = random; TP = VP = {}
-for i in 0 .. max_iter - 1:
-    TP_i, R_T = sort(C_i, T);  VP_i, R_V = sort(C_i, V)
-    if RankQuality(R_V) is the best so far: C* = C_i
-    if TP_i within TP and VP_i within VP: return C*
-    TP = TP | TP_i;  VP = VP | VP_i
-    C_{i+1} = train on TP, keeping the epoch that is best on VP
-return C*
+    C0 = random; TP = VP = {}
+    for i in 0 .. max_iter - 1:
+        TP_i, R_T = sort(C_i, T);  VP_i, R_V = sort(C_i, V)
+        if RankQuality(R_V) is the best so far: C* = C_i
+        if TP_i within TP and VP_i within VP: return C*
+        TP = TP | TP_i;  VP = VP | VP_i
+        C_{i+1} = train on TP, keeping the epoch that is best on VP
+    return C*
+
+`learn_to_sort` is this, line for line.
 """
 
 from __future__ import annotations
@@ -15,8 +17,8 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -25,6 +27,7 @@ from sortnet.config import Training
 from sortnet.errors import DataError
 from sortnet.judges import can_be_learned, judge_by_grades
 from sortnet.memory import MemoryPairs, union
+from sortnet.observe import observe
 from sortnet.quality import Empty, Metric, evaluate
 from sortnet.sorting import sort
 from sortnet.training import Trained, train_on_pairs
@@ -50,6 +53,7 @@ class Iteration:
             over the members of a committee).
         train_loss, vali_loss: of that training, at its last and at its kept epoch.
         seconds_sort, seconds_train: wall-clock seconds.
+        observed: {"train" | "vali": what `observe` says of the sort}; empty in older histories.
     """
 
     iteration: int
@@ -70,6 +74,7 @@ class Iteration:
     vali_loss: float
     seconds_sort: float
     seconds_train: float
+    observed: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -165,6 +170,10 @@ def learn_to_sort(
             "train": evaluate(train, R_T.order, measured, empty=empty),
             "vali": evaluate(vali, R_V.order, measured, empty=empty),
         }
+        observed = {
+            "train": observe(train, R_T, TP_i, comparator=state.comparator),
+            "vali": observe(vali, R_V, VP_i, comparator=state.comparator),
+        }
         score = scores["vali"][quality.name]
         is_best = score > state.best_quality
 
@@ -188,6 +197,7 @@ def learn_to_sort(
             i, len(R_T.i), len(R_V.i), len(TP_i), len(VP_i), new_T, new_V, len(TP), len(VP),
             score, is_best, scores, trained.epochs, trained.kept_epoch,
             trained.train_loss, trained.vali_loss, seconds_sort, time.perf_counter() - started,
+            observed,
         )  # fmt: skip
         state = State(
             i + 1,

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sortnet.types import I64, SPLITS, Split
+from sortnet.errors import DataError
+from sortnet.types import I64, SPLITS, Queries, Split
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,6 +48,7 @@ ITERATION_COLUMNS = {
     ),
 }
 PAIR_NUMBERS = ("first_iteration", "last_iteration", "times")
+OUTCOMES = ("right", "wrong")
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,24 +93,185 @@ def iterations_frame(rows: Sequence[Any]) -> pd.DataFrame:
     return frame.join(pd.DataFrame(measured, index=frame.index, dtype="float64"))
 
 
-def pairs_frame(rows: Sequence[Any], split: Split, queries: QueryNames) -> pd.DataFrame:
-    """Rows (query, winner, loser, first and last iteration, times) as a frame with qids."""
-    import pandas as pd
+def measure_names(iterations: pd.DataFrame) -> list[str]:
+    """The metrics that a frame of iterations has columns of, in their order.
 
-    table = np.array([tuple(row) for row in rows], np.int64).reshape(-1, 6)
-    query, winner, loser = table[:, 0], table[:, 1], table[:, 2]
-    part = np.full(len(table), SPLITS.index(split))
+    >>> import pandas as pd
+    >>> measure_names(pd.DataFrame({"train_loss": [0.1], "train_map": [0.5], "vali_map": [0.4]}))
+    ['map']
+    """
+    own = [c for c in iterations.columns if c not in ITERATION_COLUMNS]
+    parts = (str(c).partition("_") for c in own)
+    return list(dict.fromkeys(name for split, _, name in parts if split in SPLITS))
+
+
+def conventions(config: Mapping[str, Any], metrics: Sequence[str]) -> str | None:
+    """What a run's measures mean by its settings; None for settings that say nothing of it.
+
+    >>> conventions({"gain": "linear", "relevant_from": 1, "empty": "skip"}, ["ndcg@5"])
+    'gain r, discount log2(1+rank); queries without a relevant document left out'
+    """
+    from sortnet import quality
+
+    if not metrics or not {"gain", "relevant_from", "empty"} <= set(config):
+        return None
+    given = {name: config[name] for name in ("gain", "relevant_from")}
+    found = [quality.parse_metric(name, **given) for name in metrics]
+    # How many queries were empty is not kept: that part of the line is cut off.
+    return quality.conventions(found, config["empty"], 0, 0).rpartition(":")[0]
+
+
+def pair_columns(table: I64, split: Split, queries: QueryNames) -> dict[str, NDArray[Any]]:
+    """What `read_table` gives as the columns of a frame; split and query as codes."""
+    winner, loser = table[:, 0], table[:, 1]
+    query = np.searchsorted(queries.first[split], winner, side="right") - 1
     first = queries.first[split][query]
-    columns: dict[str, Any] = {
-        "split": pd.Categorical.from_codes(part, categories=pd.Index(SPLITS)),
-        "qid": pd.Categorical.from_codes(
-            queries.codes[split][query], categories=pd.Index(queries.names)
-        ),
+    columns = {
+        "split": np.full(len(table), SPLITS.index(split), np.int8),
+        "qid": queries.codes[split][query].astype(_code_type(len(queries.names))),
         "winner": winner.copy(),
         "loser": loser.copy(),
         "winner_place": (winner - first).astype(np.int32),
         "loser_place": (loser - first).astype(np.int32),
     }
-    for at, name in enumerate(PAIR_NUMBERS, start=3):
+    for at, name in enumerate(PAIR_NUMBERS, start=2):
         columns[name] = table[:, at].astype(np.int32)
-    return pd.DataFrame(columns)
+    return columns
+
+
+def pairs_frame(parts: list[dict[str, NDArray[Any]]], names: Sequence[str]) -> pd.DataFrame:
+    """Parts that `pair_columns` made as one frame; the parts are emptied, a column at a time.
+
+    So the pairs are held once, and one column of them twice.
+    """
+    import pandas as pd
+
+    columns: dict[str, Any] = {}
+    for name in list(parts[0]):
+        columns[name] = np.concatenate([part.pop(name) for part in parts])
+    for name, categories in (("split", SPLITS), ("qid", names)):
+        columns[name] = pd.Categorical.from_codes(
+            columns[name], categories=pd.Index(list(categories), dtype="str"), validate=False
+        )
+    return pd.DataFrame(columns, copy=False)
+
+
+def _code_type(n: int) -> type[np.signedinteger[Any]]:
+    """The smallest type that pandas would choose for the codes of that many categories."""
+    return next(t for t in (np.int8, np.int16, np.int32) if n < np.iinfo(t).max)
+
+
+def margins_frame(rows: Sequence[Any]) -> pd.DataFrame:
+    """One row an iteration, split, outcome and bin of |margin|: low, high, pairs."""
+    from sortnet.observe import MARGIN_EDGES
+
+    edges = np.array([0.0, *MARGIN_EDGES, np.inf])
+    bins = len(edges) - 1
+    found = [
+        (iteration, split, outcome, facts["margins"][outcome])
+        for iteration, split, facts in _observed(rows)
+        for outcome in OUTCOMES
+    ]
+    counts = np.array([f[3] for f in found], np.int64).reshape(-1, bins)
+    return _long(
+        found,
+        bins,
+        outcome=_category([f[2] for f in found], OUTCOMES, bins),
+        low=np.tile(edges[:-1], len(found)),
+        high=np.tile(edges[1:], len(found)),
+        pairs=counts.ravel(),
+    )
+
+
+def mistakes_frame(rows: Sequence[Any]) -> pd.DataFrame:
+    """One row an iteration, split and two bins of ranks, upper before lower: compared, wrong."""
+    from sortnet.observe import RANK_BINS
+
+    n = len(RANK_BINS)
+    upper, lower = np.triu_indices(n)
+    found = list(_observed(rows))
+    shape = (len(found), n, n)
+    counts = {
+        name: np.array([f[2]["ranks"][name] for f in found], np.int64).reshape(shape)
+        for name in ("compared", "wrong")
+    }
+    return _long(
+        found,
+        len(upper),
+        upper=_category(upper.tolist() * len(found), RANK_BINS),
+        lower=_category(lower.tolist() * len(found), RANK_BINS),
+        **{name: table[:, upper, lower].ravel() for name, table in counts.items()},
+    )
+
+
+def cycles_frame(rows: Sequence[Any]) -> pd.DataFrame:
+    """One row an iteration and split: the share of cyclic triples among those sampled."""
+    found = [f for f in _observed(rows) if "cycles" in f[2]]
+    cycles = [f[2]["cycles"] for f in found]
+    return _long(
+        found,
+        1,
+        share=np.array([c["share"] for c in cycles], np.float64),
+        sampled=np.array([c["sampled"] for c in cycles], np.int64),
+    )
+
+
+def order_frame(query: Queries, before: I64, after: I64) -> pd.DataFrame:
+    """One row a document of one query: its name, grade, and ranks in two orders, from 1.
+
+    Args:
+        query: one query, as `Queries.take([k])` gives it.
+        before, after: (n_docs,) document numbers, best first, as `Sorting.order`.
+
+    Raises:
+        DataError: if it is not one query, or an order is not of its documents.
+
+    >>> q = Queries.from_arrays([[1.0], [2.0]], [0, 1], docids=["a", "b"])
+    >>> order_frame(q, np.array([0, 1]), np.array([1, 0])).to_dict("list")
+    {'document': ['a', 'b'], 'grade': [0, 1], 'before': [1, 2], 'after': [2, 1]}
+    """
+    import pandas as pd
+
+    if len(query) != 1:
+        raise DataError(f"{query.source}: {len(query)} queries; an order is shown of one")
+    everyone = np.arange(query.n_docs)
+    if not all(np.array_equal(np.sort(order), everyone) for order in (before, after)):
+        raise DataError(f"{query.source}: an order is not one of its {query.n_docs} documents")
+    rows = [f"row {row}" for row in query.rows]
+    names = (
+        rows
+        if query.docids is None
+        else [d or r for d, r in zip(query.docids.tolist(), rows, strict=True)]
+    )
+    ranks = {"before": np.argsort(before) + 1, "after": np.argsort(after) + 1}
+    frame = pd.DataFrame({"document": pd.Series(names, dtype="str"), "grade": query.grades} | ranks)
+    frame.attrs["qid"] = str(query.qids[0])
+    return frame
+
+
+def _observed(rows: Sequence[Any]) -> Iterator[tuple[int, Split, dict[str, Any]]]:
+    """(iteration, split, facts) of all rows that have any."""
+    for row in rows:
+        for split in SPLITS:
+            if facts := (row.observed or {}).get(split):
+                yield row.iteration, split, facts
+
+
+def _long(found: Sequence[Any], repeat: int, **columns: Any) -> pd.DataFrame:
+    """A frame whose first columns are the iteration and the split of `found`, each repeated."""
+    import pandas as pd
+
+    iteration = np.repeat(np.array([f[0] for f in found], np.int64), repeat)
+    split = _category([f[1] for f in found], SPLITS, repeat)
+    return pd.DataFrame({"iteration": iteration, "split": split, **columns})
+
+
+def _category(
+    values: Sequence[str | int], names: Sequence[str], repeat: int = 1
+) -> pd.Categorical[Any]:
+    """Names, or their numbers, as an ordered category."""
+    import pandas as pd
+
+    codes = [names.index(v) if isinstance(v, str) else int(v) for v in values]
+    repeated = np.repeat(np.array(codes, np.int64), repeat)
+    return pd.Categorical.from_codes(repeated, categories=pd.Index(names), ordered=True)

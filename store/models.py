@@ -74,6 +74,7 @@ class IterationRow(Base):
     vali_loss: Mapped[float | None]
     seconds_sort: Mapped[float | None]
     seconds_train: Mapped[float | None]
+    observed: Mapped[dict[str, Any] | None]
 
 
 class PairRow(Base):

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import reduce
+from typing import Any
+
 import numpy as np
-from sqlalchemy import ColumnElement, Connection, Text, cast, func, select
+from sqlalchemy import ColumnElement, Connection, Text, cast, func, select, tuple_
 
 from sortnet.memory import pairs_of_keys
 from sortnet.types import I64, Pairs, Split
@@ -67,6 +71,41 @@ def read_pairs(connection: Connection, run: int, split: Split, *only: ColumnElem
     # Nothing says in which order a database joins; `sort` finds them sorted.
     chunks = [np.sort(np.fromstring(text, np.int64, sep=",")) for text in texts if text]
     return pairs_of_keys(np.concatenate([np.empty(0, np.int64), *chunks]))
+
+
+def read_table(
+    connection: Connection, run: int, split: Split, chunk: int, *only: ColumnElement[bool]
+) -> Iterator[I64]:
+    """A run's pairs in order of (winner, loser), at most `chunk` at a time, (m, 5) each.
+
+    The columns are winner, loser, first and last iteration, times; `only` are conditions that
+    the database applies. Each statement begins where the last one ended, in the key's order.
+    """
+    columns = (
+        PairRow.winner, PairRow.loser, PairRow.first_iteration, PairRow.last_iteration,
+        PairRow.times,
+    )  # fmt: skip
+    rows = select(*columns).where(PairRow.run == run, PairRow.split == split, *only)
+    rows = rows.order_by(PairRow.winner, PairRow.loser).limit(chunk)
+    last = (-1, -1)
+    while text := connection.execute(
+        _joined(rows.where(tuple_(PairRow.winner, PairRow.loser) > tuple_(*last)))
+    ).scalar():
+        table = np.fromstring(text, np.int64, sep=",").reshape(-1, len(columns))
+        key = (table[:, 0] << 32) | table[:, 1]
+        if np.any(np.diff(key) < 0):  # nothing says in which order a database joins
+            table = table[np.argsort(key)]
+        yield table
+        if len(table) < chunk:
+            return
+        last = (int(table[-1, 0]), int(table[-1, 1]))
+
+
+def _joined(rows: Any) -> Any:
+    """All numbers of all rows in one text, see `read_pairs`."""
+    texts = [cast(column, Text) for column in rows.subquery().c]
+    row: ColumnElement[str] = reduce(lambda left, right: left.concat(",").concat(right), texts)
+    return select(func.aggregate_strings(row, ","))
 
 
 def _insert_sqlite(connection: Connection, shared: tuple[int, str, int], columns: I64) -> None:

@@ -33,6 +33,7 @@ from store.drawing import (
     some_of,
     whole_numbers,
 )
+from store.frames import measure_names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -100,20 +101,6 @@ def measures(iterations: pd.DataFrame, *, conventions: str | None = None) -> Fig
         axes.remove()
     legend(figure, panels[0])
     return figure
-
-
-def measure_names(iterations: pd.DataFrame) -> list[str]:
-    """The metrics that a frame of iterations has columns of, in their order.
-
-    >>> import pandas as pd
-    >>> measure_names(pd.DataFrame({"train_loss": [0.1], "train_map": [0.5], "vali_map": [0.4]}))
-    ['map']
-    """
-    from store.frames import ITERATION_COLUMNS
-
-    own = [c for c in iterations.columns if c not in ITERATION_COLUMNS]
-    parts = (str(c).partition("_") for c in own)
-    return list(dict.fromkeys(name for split, _, name in parts if split in SPLITS))
 
 
 def margins(margins: pd.DataFrame, *, split: str = "vali", most: int = 6) -> Figure:

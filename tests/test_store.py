@@ -110,10 +110,14 @@ def test_every_figure_of_the_loop_has_its_column(url: str) -> None:
         field.name: k for k, field in enumerate(dataclasses.fields(Iteration))
     }
     figures.update(measures={"train": {"map": 0.5}}, best=False, train_loss=float("nan"))
+    figures["observed"] = {"vali": {"cycles": {"share": 0.25, "sampled": 8}}}
     with open_store(url) as store:
         run = start(store)
         run.record(vars(Iteration(**figures)))
         (kept,) = run.iterations_frame().to_dict("records")
+        (cycles,) = run.cycles_frame().to_dict("records")
+    cycles_given = figures.pop("observed")["vali"]["cycles"]
+    assert cycles == {"iteration": 0, "split": "vali", **cycles_given}
     assert kept.pop("train_map") == figures.pop("measures")["train"]["map"]
     assert np.isnan(kept.pop("train_loss")) and np.isnan(figures.pop("train_loss"))
     del kept["created"]

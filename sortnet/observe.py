@@ -1,0 +1,123 @@
+"""Small facts of one sort that plots are made of: margins, ranks of the mistakes, cycles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from sortnet.sorting.diagnostics import cyclic_triples
+from sortnet.types import I32, I64, Comparator, Pairs, Queries, Sorting
+
+# The first bin is from 0, the last without end.
+MARGIN_EDGES = tuple(2.0**k for k in range(-12, 7))
+RANK_BINS = ("1", "2", "3", "4", "5", "6-7", "8-10", "11-20", "21-50", "51+")
+_LAST_RANKS = (1, 2, 3, 4, 5, 7, 10, 20, 50)
+_BIN_OF_PLACE = np.searchsorted(_LAST_RANKS, np.arange(1, 52)).astype(np.int8)
+_TRIPLES = 500  # a share of 1 % is then known to 0.4 %
+
+
+def observe(
+    queries: Queries, sorting: Sorting, wrong: Pairs, *, comparator: Comparator | None = None
+) -> dict[str, Any]:
+    """What a sort was sure of, where in the ranking it erred, and how often it ran in circles.
+
+    Counted are the compared pairs that have a right order: those of different grades and those
+    in `wrong`. So the sums over `margins` and over `ranks["compared"]` are the same.
+
+    Args:
+        queries: the sorted documents.
+        sorting: the ranking and the comparisons made.
+        wrong: what the judge made of it; pairs that were not compared are not counted.
+        comparator: what sorted them, to sample triples of; None leaves `cycles` out.
+
+    Returns:
+        As JSON can hold it:
+        `margins`: {"right" | "wrong": 20 counts of |margin|}; between them are `MARGIN_EDGES`,
+            2^-12 to 2^6, a bin begins with its lower edge;
+        `ranks`: {"compared" | "wrong": 10 x 10 counts}, the row the bin of `RANK_BINS` of the
+            document that is ranked above the other, the column that of the one below;
+        `cycles`: {"share": of cyclic triples, "sampled": how many triples were looked at}.
+
+    >>> q = Queries.from_arrays([[0.0], [0.0], [0.0]], [2, 0, 1])
+    >>> i, j = np.array([0, 1, 2], np.int32), np.array([1, 2, 0], np.int32)
+    >>> made = Sorting(np.array([1, 2, 0]), i, j, np.array([-1, 0.5, 0.5], np.float32))
+    >>> found = observe(q, made, Pairs(np.array([0, 2, 0]), np.array([1, 1, 2])))
+    >>> sum(found["margins"]["right"]), [k for k in found["margins"]["wrong"] if k]
+    (0, [2, 1])
+    >>> [row[:3] for row in found["ranks"]["wrong"][:2]]
+    [[0, 1, 1], [0, 0, 1]]
+
+    Cost: one compiled pass over the comparisons, some 5 nanoseconds each, and for `cycles` three
+    calls of `prefer` with 500 comparisons: 1 to 5 % of a sort of 1,000 queries of 120 documents.
+    """
+    margins = np.zeros((2, len(MARGIN_EDGES) + 1), np.int64)
+    ranks = np.zeros((2, len(RANK_BINS), len(RANK_BINS)), np.int64)
+    bins = _rank_bins(queries, sorting.order)
+    bits = np.ascontiguousarray(sorting.margin, np.float32).view(np.int32)
+    if not _tally(sorting.i, sorting.j, bits, queries.grades, bins,
+                  wrong.winner, wrong.loser, margins, ranks):  # fmt: skip
+        margins[:], ranks[:] = 0, 0
+        wrong = _as_compared(sorting, wrong)
+        _tally(sorting.i, sorting.j, bits, queries.grades, bins,
+               wrong.winner, wrong.loser, margins, ranks)  # fmt: skip
+    facts: dict[str, Any] = {
+        "margins": {"right": margins[0].tolist(), "wrong": margins[1].tolist()},
+        "ranks": {"compared": ranks.sum(axis=0).tolist(), "wrong": ranks[1].tolist()},
+    }
+    if comparator is not None:
+        found = cyclic_triples(comparator, queries, samples=_TRIPLES)
+        facts["cycles"] = {"share": found.share, "sampled": found.sampled}
+    return facts
+
+
+def _rank_bins(queries: Queries, order: I64) -> Any:
+    """(n_docs,) int8, the number in `RANK_BINS` of each document's rank."""
+    place = np.arange(len(order)) - np.repeat(queries.offsets[:-1], queries.sizes)
+    bins = np.empty(len(order), np.int8)
+    bins[order] = _BIN_OF_PLACE[np.minimum(place, len(_BIN_OF_PLACE) - 1)]
+    return bins
+
+
+def _as_compared(sorting: Sorting, wrong: Pairs) -> Pairs:
+    """The wrong pairs that were compared, in the order of their comparisons."""
+    key = _unordered(sorting.i, sorting.j)
+    by_key = np.argsort(key, kind="stable")
+    looked_for = _unordered(wrong.winner, wrong.loser)
+    at = np.searchsorted(key, looked_for, sorter=by_key)
+    known = np.flatnonzero(at < len(key))
+    known = known[key[by_key[at[known]]] == looked_for[known]]
+    _, first = np.unique(by_key[at[known]], return_index=True)
+    return Pairs(wrong.winner[known[first]], wrong.loser[known[first]])
+
+
+def _unordered(one: I32 | I64, other: I32 | I64) -> I64:
+    low, high = np.minimum(one, other), np.maximum(one, other)
+    return (low.astype(np.int64) << 32) | high
+
+
+@njit(cache=True, nogil=True)
+def _tally(
+    i: I32, j: I32, bits: I32, grades: I32, bins: Any, winner: I64, loser: I64,
+    margins: I64, ranks: I64,
+) -> bool:  # fmt: skip
+    """Count all comparisons; False if the wrong pairs are not in the comparisons' order.
+
+    `bits` are those of the margins as float32: the exponent is the bin.
+    """
+    at = 0
+    for k in range(i.shape[0]):
+        a, b = i[k], j[k]
+        wrong = 0
+        if at < winner.shape[0] and (
+            (winner[at] == a and loser[at] == b) or (winner[at] == b and loser[at] == a)
+        ):
+            wrong = 1
+            at += 1
+        elif grades[a] == grades[b]:
+            continue
+        size = min(max(((bits[k] >> 23) & 255) - 127 + 13, 0), 19)
+        margins[wrong, size] += 1
+        ranks[wrong, min(bins[a], bins[b]), max(bins[a], bins[b])] += 1
+    return bool(at == winner.shape[0])
