@@ -10,7 +10,7 @@ PIP_INSTALL := $(BIN)/python -m pip install --constraint constraints.txt --edita
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test check format lint types imports docs tests fix bench clean clean-all
+.PHONY: help demo test check format lint types imports docs tests notebooks fix bench clean clean-all
 
 help:  ## list what can be made
 	@sed -n 's/^\([a-z-]*\):[^#]*## */\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 12
@@ -36,10 +36,10 @@ imports: $(VENV)/.installed-dev
 	$(BIN)/lint-imports
 
 # What cog writes is taken from the code of this checkout. Material's notice about MkDocs 2 is no
-# warning about these pages.
+# warning about these pages. (--quiet would hide warnings from --strict.)
 docs: $(VENV)/.installed-dev  ## build the documentation into site/, warnings are errors
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/cog --check --diff -I docs README.md $(PAGES)
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 tests: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest $(if $(k),-k '$(k)',-n $(WORKERS)) $(ARGS)
@@ -48,6 +48,11 @@ fix: $(VENV)/.installed-dev  ## format, mend what ruff can, renew what cog write
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/cog -r -I docs README.md $(PAGES)
+
+# Run where they lie, in copies: the stored ones have no outputs.
+notebooks: $(VENV)/.installed-dev  ## run the notebooks into build/notebooks, to look at
+	rm -rf build/notebooks && mkdir -p build && cp -r notebooks build/notebooks
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/jupyter-execute --inplace build/notebooks/*.ipynb
 
 bench: $(VENV)/.installed-dev  ## measure against peers (ARGS="--quick", ARGS="sort letor")
 	$(BIN)/python benchmarks/run.py $(ARGS)

@@ -55,7 +55,8 @@ def modules(package: str) -> str:
     names = [package, *_below(package)]
     public = [name for name in names if not name.startswith(INNER)]
     listed = [name for name in public if name != package or package == "store"]
-    return "\n" + "".join(f"::: {name}\n\n" for name in listed if _documented(name))
+    parts = [f"## {name} {{ #{name} }}\n\n::: {name}\n" for name in listed if _documented(name)]
+    return "\n" + "\n".join(parts) + "\n"
 
 
 def names() -> str:

@@ -43,11 +43,13 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             documents of two grades, all queries are for both.
         random_state: of everything random; None for another one each time.
         tune: choose settings by RankQuality on the validation part first: those of a grid
-            {parameter: values to try}, or True for `sortnet.tuning.grid_for`.
-        hidden, units, tau, dropout, committee, scaling, quality, gain, relevant_from, empty,
-            max_iter, max_stale, device: as in `sortnet.config.Config`, with its defaults.
-        epochs, batch_size, lr, lr_decay, lr_decay_epochs, optimizer, momentum, weight_decay,
-            patience: as in `sortnet.config.Training`, with its defaults.
+            {parameter: values to try}, or True for `sortnet.tuning.grids_for`.
+        hidden, units, tau, dropout, committee, scaling: as in `sortnet.config.Config`, with its
+            defaults.
+        quality, gain, relevant_from, empty, max_iter, max_stale, device: as there.
+        epochs, batch_size, lr, lr_decay, lr_decay_epochs: as in `sortnet.config.Training`, with
+            its defaults.
+        optimizer, momentum, weight_decay, patience: as there.
 
     Attributes:
         model_: the `Model` learned.

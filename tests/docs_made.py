@@ -1,0 +1,191 @@
+"""What the tests of the documentation share: the examples in pages and help, and how to run them.
+
+`python tests/docs_made.py` writes the output of the tutorial's commands into it anew.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+from cli_made import FAST, done, letor, make_fold
+
+from cli.main import main
+
+ROOT = Path(__file__).resolve().parent.parent
+TUTORIAL = ROOT / "docs/tutorial.md"
+HOME = "/home/you"
+DATABASE = "postgresql://me@db/sortnet"
+DOCIDS = ("GX000-00-0000000", "GX004-93-7097963")
+# What is added to an example so that it ends soon; what it shows stays the same.
+SHORTER = {"train": FAST, "demo": ("--max-iter", "1")}
+_FENCED = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of a page.
+
+    Attributes:
+        kind: what stands behind the fence.
+        line: of its first line in the page, from 1.
+    """
+
+    kind: str
+    text: str
+    line: int
+
+    @property
+    def typed(self) -> list[tuple[str, str]]:
+        """The commands of a console block, each with the output below it."""
+        parts = re.split(r"^\$ (.+)\n", self.text, flags=re.MULTILINE)[1:]
+        return list(zip(parts[::2], parts[1::2], strict=True))
+
+
+def blocks(page: Path) -> list[Block]:
+    """The fenced blocks of a page, in their order."""
+    text = page.read_text(encoding="utf-8")
+    return [
+        Block(found[1], found[2], text.count("\n", 0, found.start(2)) + 1)
+        for found in _FENCED.finditer(text)
+    ]
+
+
+def walk(command: click.Command = main, name: str = "sortnet") -> Iterator[tuple[str, Any]]:
+    """Every command that runs, with its name as typed."""
+    if not isinstance(command, click.Group):
+        yield name, command
+        return
+    for child, found in command.commands.items():
+        yield from walk(found, f"{name} {child}")
+
+
+def examples(command: click.Command) -> list[str]:
+    """The lines below `Examples:` in a command's help, as they are typed."""
+    text = (command.help or "").partition("Examples:")[2].replace("\b", "")
+    return [line.strip() for line in text.strip().splitlines()]
+
+
+def sortnet_of(typed: str) -> tuple[list[str], int | None]:
+    """The arguments of the sortnet in a shell's line, and how many lines `| head` lets through.
+
+    >>> sortnet_of("sortnet pairs last | head -4")
+    (['pairs', 'last'], 4)
+    >>> sortnet_of('eval "$(sortnet completion bash)"')
+    (['completion', 'bash'], None)
+    """
+    called = re.search(r"\bsortnet\b[^|>)]*", typed)
+    assert called is not None, f"no sortnet in {typed!r}"
+    head = re.search(r"\| head(?: -n? ?(\d+))?", typed)
+    lines = None if head is None else int(head[1] or 10)
+    return shlex.split(called[0].rstrip('"'))[1:], lines
+
+
+def run(typed: str, *, short: bool = True, database: str | None = None) -> str:
+    """Run a line as it stands in a page or in help; what it says on stdout."""
+    args, lines = sortnet_of(typed)
+    args = [_known(arg, database) for arg in args]
+    if short and "--resume" not in args:
+        args += SHORTER.get(args[0], ()) if args else ()
+    said = done(*args)
+    return said if lines is None else "".join(said.splitlines(keepends=True)[:lines])
+
+
+def run_python(block: Block, page: Path, names: dict[str, Any]) -> None:
+    """Run a Python block of our own pages; a fault shows the page's line."""
+    code = compile("\n" * (block.line - 1) + block.text, str(page), "exec")
+    exec(code, names)
+
+
+def shown(said: str, folder: Path) -> str:
+    """Output as a page shows it: in somebody's home."""
+    return said.replace(str(folder), HOME)
+
+
+def shape(text: str) -> list[str]:
+    """Output without what differs between machines: numbers, ids, how many lines of a kind."""
+    text = re.sub(r"\b[0-9a-f]{12}\b", "ID", text)
+    text = re.sub(r"-?\d[\d.:-]*(e-?\d+)?", "0", text)
+    lines = [re.sub(r"\s+", " ", line).removesuffix("*").strip() for line in text.splitlines()]
+    kept = [line for line in lines if line]
+    return [line for k, line in enumerate(kept) if k == 0 or line != kept[k - 1]]
+
+
+@contextmanager
+def at_home(folder: Path) -> Iterator[None]:
+    """Work in a folder that is the user's home, with nothing set that could lead elsewhere."""
+    ours = ("SORTNET_STORE", "XDG_DATA_HOME", "XDG_CACHE_HOME")
+    before, cwd = dict(os.environ), Path.cwd()
+    for name in ours:
+        os.environ.pop(name, None)
+    os.environ["HOME"] = str(folder)
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(cwd)
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def prepare(folder: Path) -> None:
+    """Lay out in `folder`, the home, what examples name: data, models, a run in the store."""
+    fold = make_fold(folder / "MQ2008/Fold1")
+    for path in fold.iterdir():
+        shutil.copy(path, folder)
+    named = letor(8, 2).replace("d0-0", DOCIDS[0]).replace("d0-1", DOCIDS[1])
+    (folder / "test.txt").write_text(named)
+    (folder / "new.txt").write_text(named)
+    for name in ("test.csv", "new.csv"):
+        (folder / name).write_text(_as_csv(letor(8, 2)))
+    run_python(blocks(TUTORIAL)[0], TUTORIAL, {})
+    done("train", "bikes", "--out", "bikes-model", *FAST)
+    done("train", "MQ2008/Fold1", "--out", "model", *FAST)
+
+
+def _as_csv(text: str) -> str:
+    """LETOR text of four features as a table without ids."""
+    rows = [re.sub(r"\w+:", "", line.partition("#")[0]).split() for line in text.splitlines()]
+    return "\n".join(["label,qid,a,b,c,d", *map(",".join, rows)]) + "\n"
+
+
+def _known(arg: str, database: str | None) -> str:
+    """An argument with what only the reader has put in: a run's id, a database."""
+    from store import open_store
+
+    if arg == DATABASE:
+        assert database is not None
+        return database
+    if re.fullmatch(r"[0-9a-f]{4}", arg) and re.search("[a-f]", arg):
+        with open_store() as store:
+            return store.run("last").id[:4]
+    return arg
+
+
+def _renew() -> None:
+    """Write the output of the tutorial's commands below them."""
+    with tempfile.TemporaryDirectory() as made, at_home(Path(made).resolve()):
+        text = TUTORIAL.read_text(encoding="utf-8")
+        for block in blocks(TUTORIAL):
+            if block.kind == "python":
+                run_python(block, TUTORIAL, {})
+            elif block.kind == "console":
+                said = [
+                    f"$ {typed}\n{shown(run(typed, short=False), Path.cwd())}"
+                    for typed, _ in block.typed
+                ]
+                text = text.replace(block.text, "\n".join(said))
+        TUTORIAL.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    _renew()

@@ -1,0 +1,179 @@
+"""The documentation: every example runs, and no page has drifted from the code."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from docs_made import (
+    DATABASE,
+    ROOT,
+    TUTORIAL,
+    at_home,
+    blocks,
+    examples,
+    prepare,
+    run,
+    run_python,
+    shape,
+    sortnet_of,
+    walk,
+)
+
+sys.path.insert(0, str(ROOT / "docs"))
+
+README = ROOT / "README.md"
+PAGES = sorted((ROOT / "docs").rglob("*.md"))
+COMMANDS = dict(walk())
+
+# Examples of the commands' help that no test runs, and why.
+NOT_RUN: dict[str, str] = {}
+
+
+def id_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory):
+    """A home with all that examples name, made once; tests work in copies of it."""
+    folder = tmp_path_factory.mktemp("docs") / "home"
+    folder.mkdir()
+    with at_home(folder):
+        prepare(folder)
+    return folder
+
+
+@pytest.fixture
+def home(prepared, tmp_path):
+    """A copy of the prepared home, and the working directory."""
+    folder = shutil.copytree(prepared, tmp_path / "home")
+    with at_home(folder):
+        yield folder
+
+
+def database_of(text, request):
+    """The URL that stands for the one in the text; PostgreSQL is started only where it is named."""
+    return request.getfixturevalue("postgresql_url") if DATABASE in text else None
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_shows_examples_of_itself(name):
+    shown = examples(COMMANDS[name])
+    assert shown
+    for typed in shown:
+        assert " ".join(["sortnet", *sortnet_of(typed)[0]]).startswith(name)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_example_of_a_command_runs(name, home, request):
+    shown = [typed for typed in examples(COMMANDS[name]) if typed not in NOT_RUN]
+    url = database_of("\n".join(shown), request)
+    if name == "sortnet train":
+        shutil.rmtree("model")  # it makes one
+    elif url is not None:
+        run(f"sortnet train bikes --out team --store {DATABASE}", database=url)
+    for typed in shown:
+        run(typed, database=url)
+
+
+def test_every_example_that_is_not_run_is_still_there():
+    shown = [typed for command in COMMANDS.values() for typed in examples(command)]
+    assert [typed for typed in NOT_RUN if typed not in shown] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "page", [p for p in PAGES if p != TUTORIAL and "console" in p.read_text()], ids=id_of
+)
+def test_the_commands_of_a_page_run(page, home, request):
+    url = database_of(page.read_text(), request)
+    names = {}
+    for block in blocks(page):
+        if block.kind == "console":
+            for typed, _ in block.typed:
+                run(typed, database=url)
+        elif block.kind == "python":
+            run_python(block, page, names)
+
+
+@pytest.mark.slow
+def test_the_tutorial_says_what_its_commands_say(tmp_path):
+    with at_home(tmp_path):
+        for block in blocks(TUTORIAL):
+            if block.kind == "python":
+                run_python(block, TUTORIAL, {})
+            elif block.kind == "console":
+                for typed, recorded in block.typed:
+                    assert shape(run(typed, short=False)) == shape(
+                        recorded.replace("/home/you", str(tmp_path))
+                    )
+
+
+@pytest.mark.slow
+def test_the_readme_s_python_runs(home):
+    rng = np.random.default_rng(0)
+    X, X_vali, X_test = rng.normal(size=(3, 60, 4))
+    names = {"X": X, "X_vali": X_vali, "X_test": X_test}
+    names |= {"y": (X[:, 0] > 0).astype(int), "y_vali": (X_vali[:, 0] > 0).astype(int)}
+    names |= dict.fromkeys(["qid", "qid_vali", "qid_test"], np.repeat(np.arange(6), 10))
+    found = [block for block in blocks(README) if block.kind == "python"]
+    for block in found:
+        run_python(block, README, names)
+    assert found and names["scores"].shape == (60,)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_its_help_in_the_reference(name):
+    from generate import help_of
+
+    assert help_of(name, COMMANDS[name]) in (ROOT / "docs/reference/commands.md").read_text()
+
+
+def test_the_readme_names_no_command_that_is_not_there():
+    told = re.findall(r"(?:^    \$ |`)(sortnet [a-z]+)", README.read_text(), re.M)
+    named = set(told)
+    assert named and sorted(named - set(COMMANDS)) == []
+
+
+def test_every_variable_of_the_environment_that_is_read_is_explained():
+    sources = [p for package in ("sortnet", "store", "cli") for p in (ROOT / package).rglob("*.py")]
+    reads = r"""(?:environ(?:\.get\(|\[)|getenv\(|envvar=)["']([A-Z_]+)["']"""
+    read = {name for path in sources for name in re.findall(reads, path.read_text())}
+    explained = (ROOT / "docs/how-to/files.md").read_text()
+    assert "SORTNET_STORE" in read
+    assert [name for name in sorted(read) if f"`{name}`" not in explained] == []
+
+
+def test_every_public_name_is_in_the_reference():
+    from generate import names
+
+    import sortnet
+
+    table = names()
+    assert [n for n in sortnet.__all__ if not n.startswith("__") and f"[`{n}`]" not in table] == []
+
+
+def test_a_page_that_is_not_in_the_menu_does_not_exist():
+    menu = (ROOT / "mkdocs.yml").read_text()
+    assert [id_of(p) for p in PAGES if f": {p.relative_to(ROOT / 'docs')}\n" not in menu] == []
+
+
+@pytest.mark.slow
+def test_the_built_pages_warn_of_nothing_and_fetch_nothing(tmp_path):
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-d", tmp_path]
+    env = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    built = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=120)
+    assert built.returncode == 0, built.stderr
+    html = {path.name: path.read_text() for path in tmp_path.rglob("*.html")}
+    assert len(html) >= len(PAGES)
+    fetched = r"""<(?:script|link|img|iframe|source)[^>]*(?:src|href)=["']?(?:https?:)?//[^>]*>"""
+    assert {
+        name: found for name, text in html.items() if (found := re.findall(fetched, text))
+    } == {}
