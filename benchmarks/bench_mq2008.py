@@ -82,7 +82,7 @@ def lightgbm_order(train: Queries, vali: Queries, test: Queries, quick: bool) ->
         )  # fmt: skip
         model.fit(
             train.features, train.grades, group=train.sizes,
-            eval_set=[(vali.features, vali.grades)], eval_group=[vali.sizes], eval_at=[10],
+            eval_X=(vali.features,), eval_y=(vali.grades,), eval_group=[vali.sizes], eval_at=[10],
             callbacks=[lightgbm.early_stopping(50, verbose=False)],
         )  # fmt: skip
         score = evaluate(vali, order_of(model.predict(vali.features), vali), "ndcg@10")["ndcg@10"]

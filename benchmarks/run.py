@@ -1,6 +1,7 @@
 """Run every benchmark in one go: `python benchmarks/run.py [--quick] [--output FILE] [WHAT ...]`.
 
 Each bench_<what>.py gets a process of its own, so that peak memory and thread settings are its own.
+Without --quick the table goes to results.json; some of WHAT renew their rows of it only.
 """
 
 from __future__ import annotations
@@ -39,17 +40,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if unknown := set(chosen.what) - set(names):
         parser.error(f"no benchmark {', '.join(sorted(unknown))}; there are {', '.join(names)}")
     output = chosen.output
-    if output is None and not chosen.quick and not chosen.what:
+    if output is None and not chosen.quick:
         output = FOLDER / "results.json"
 
     rows = [row for name in chosen.what or names for row in measure(name, quick=chosen.quick)]
     print(markdown(rows))
     if output is not None:
+        rows = _renewed(output, rows) if chosen.what else rows
         report = {"quick": chosen.quick, "machine": machine(), "rows": rows}
         output.parent.mkdir(parents=True, exist_ok=True)
         output.write_text(json.dumps(report, indent=2, default=_plain) + "\n")
         print(f"\nwritten to {output}", file=sys.stderr)
     return int(any("failed" in row for row in rows))
+
+
+def _renewed(output: Path, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows of the file, those of the benchmarks that were run replaced; by benchmark."""
+    if not output.exists():
+        return rows
+    run = {row["benchmark"] for row in rows}
+    before = json.loads(output.read_text())["rows"]
+    kept = [row for row in before if row["benchmark"] not in run]
+    return sorted(kept + rows, key=lambda row: str(row["benchmark"]))
 
 
 def measure(name: str, *, quick: bool) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from cli.folder import Folder
 from cli.task import Task
 from sortnet.config import Config
-from sortnet.tuning import grid_for, tune
+from sortnet.tuning import grids_for, tune
 from sortnet.types import Progress
 
 Trial: TypeAlias = dict[str, Any]
@@ -19,8 +19,8 @@ def tuned(
 ) -> tuple[Config, list[Trial]]:
     """The settings chosen and all that was tried; what the folder remembers is not tried again."""
     prints = {split: facts["fingerprint"] for split, facts in task.data.items()}
-    grid = grid_for(task.train)
-    plain = {name: [_plain(value) for value in values] for name, values in grid.items()}
+    grids = grids_for(task.train)
+    plain = [{name: [*map(_plain, values)] for name, values in g.items()} for g in grids]
     question = {"asked": task.config.to_json(), "data": prints, "grid": plain}
     trials = _remembered(folder, question)
     for trial in trials:
@@ -36,7 +36,7 @@ def tuned(
         task.train,
         task.vali,
         task.config,
-        grid=grid,
+        grid=grids,
         progress=progress,
         on_trial=keep,
         trials=list(trials),

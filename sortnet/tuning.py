@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from itertools import product
 from typing import Any, TypeAlias
 
@@ -11,23 +11,21 @@ from sortnet.config import Config, Training
 from sortnet.decay import decays
 from sortnet.errors import DataError
 from sortnet.learn import learn
+from sortnet.model import Model
 from sortnet.types import Progress, Queries
 
 Grid: TypeAlias = Mapping[str, Sequence[Any]]
 
 
-def grid_for(train: Queries) -> Grid:
-    """What is tried where no grid is given: hidden units, weight decay and start.
+def grids_for(train: Queries) -> list[Grid]:
+    """What is tried where no grid is given: hidden units with weight decay, then the start.
 
     >>> import numpy as np
-    >>> grid_for(Queries.from_arrays(np.zeros((10_000, 1)), group=[10_000]))["weight_decay"]
+    >>> grids_for(Queries.from_arrays(np.zeros((10_000, 1)), group=[10_000]))[0]["weight_decay"]
     [0.01, 0.002, 0.0004]
     """
-    return {
-        "hidden": [(5,), (10,), (20,)],
-        "weight_decay": decays(train.n_docs),
-        "warm_start": [True, False],
-    }
+    sizes_and_decays = {"hidden": [(5,), (10,), (20,)], "weight_decay": decays(train.n_docs)}
+    return [sizes_and_decays, {"warm_start": [True, False]}]
 
 
 @dataclass(frozen=True)
@@ -36,7 +34,7 @@ class Tuned:
 
     Attributes:
         config: the best settings.
-        trials: one dict a trial, the settings of the grid and `quality`, `iteration`.
+        trials: one dict a trial, the settings of all grids and `quality`, `iteration`.
     """
 
     config: Config
@@ -48,7 +46,7 @@ def tune(
     vali: Queries,
     config: Config | None = None,
     *,
-    grid: Grid | None = None,
+    grid: Grid | Sequence[Grid] | None = None,
     progress: Progress = lambda text: None,
     on_trial: Callable[[dict[str, Any]], None] = lambda trial: None,
     trials: Iterable[Mapping[str, Any]] = (),
@@ -59,8 +57,8 @@ def tune(
         train: labelled queries.
         vali: labelled queries that choose; no other data may be used for it.
         config: all other settings.
-        grid: names of settings (of `Config` or of its training) and the values to try; None:
-            that of `grid_for`.
+        grid: names of settings (of `Config` or of its training) and the values to try; of several
+            grids, each is tried with what those before it chose; None: those of `grids_for`.
         progress: told what is going on, as text.
         on_trial: called with each trial when it is done.
         trials: results from an earlier call with the same data and grid, which are not run again.
@@ -75,23 +73,31 @@ def tune(
     >>> [trial["hidden"] for trial in tuned.trials]
     [[2], [4]]
 
-    Cost: a run for every combination.
+    Cost: a run for every combination of a grid, but for those that a grid before has run.
     """
     config = Config() if config is None else config
-    grid = grid_for(train) if grid is None else grid
-    combinations = _combinations(config, grid)
-    known = {_key(trial, grid): dict(trial) for trial in trials}
-    done: list[tuple[dict[str, Any], Config]] = []
-    for number, settings in enumerate(combinations, 1):
-        tried = with_settings(config, settings)
-        trial = known.get(_key(settings, grid))
-        if trial is None:
-            prefix = f"trial {number}/{len(combinations)}"
-            trial = _trial(train, vali, tried, settings, _numbered(progress, prefix))
-            on_trial(trial)
-        done.append((trial, tried))
-    best = max(done, key=lambda pair: pair[0]["quality"])  # the first of equals
-    return Tuned(best[1], [trial for trial, _ in done])
+    grid = grids_for(train) if grid is None else grid
+    grids = [grid] if isinstance(grid, Mapping) else list(grid)
+    names = list(dict.fromkeys(name for each in grids for name in each))
+    _refuse_unknown(config, names)
+    known = {_key(trial, names): dict(trial) for trial in trials}
+    done: dict[str, dict[str, Any]] = {}
+    for each in grids:
+        tried = [
+            with_settings(config, dict(zip(each, values, strict=True)))
+            for values in product(*each.values())
+        ]
+        for candidate in tried:
+            settings = _settings(candidate, names)
+            key = _key(settings, names)
+            if key not in done and key not in known:
+                tell = _numbered(progress, f"trial {len(done) + 1}")
+                known[key] = settings | _found(learn(train, vali, candidate, progress=tell))
+                on_trial(known[key])
+            done[key] = known[key]
+        # the first of equals
+        config = max(tried, key=lambda c: done[_key(_settings(c, names), names)]["quality"])
+    return Tuned(config, list(done.values()))
 
 
 def with_settings(config: Config, settings: Mapping[str, Any]) -> Config:
@@ -102,24 +108,28 @@ def with_settings(config: Config, settings: Mapping[str, Any]) -> Config:
     return replace(config, **outer, training=replace(config.training, **inner))
 
 
-def _combinations(config: Config, grid: Grid) -> list[dict[str, Any]]:
-    known = {*asdict(config), *asdict(config.training)} - {"training"}
-    if unknown := sorted(set(grid) - known):
+def _refuse_unknown(config: Config, names: Sequence[str]) -> None:
+    known = _all_settings(config)
+    if unknown := sorted(set(names) - set(known)):
         raise DataError(f"grid: there is no setting {unknown[0]!r}; known are {sorted(known)}")
-    return [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
 
 
-def _trial(
-    train: Queries, vali: Queries, config: Config, settings: Mapping[str, Any], progress: Progress
-) -> dict[str, Any]:
-    model = learn(train, vali, config, progress=progress)
-    plain = {name: list(v) if isinstance(v, tuple) else v for name, v in settings.items()}
-    found = {name: model.info[name] for name in ("quality", "iteration")}
-    return {**plain, **found}
+def _all_settings(config: Config) -> dict[str, Any]:
+    values = config.to_json()
+    return values | values.pop("training")
 
 
-def _key(settings: Mapping[str, Any], grid: Grid) -> str:
-    return repr([list(v) if isinstance(v := settings[name], (tuple, list)) else v for name in grid])
+def _settings(config: Config, names: Sequence[str]) -> dict[str, Any]:
+    values = _all_settings(config)
+    return {name: values[name] for name in names}
+
+
+def _found(model: Model) -> dict[str, Any]:
+    return {name: model.info[name] for name in ("quality", "iteration")}
+
+
+def _key(settings: Mapping[str, Any], names: Sequence[str]) -> str:
+    return repr([settings[name] for name in names])
 
 
 def _numbered(progress: Progress, prefix: str) -> Progress:

@@ -48,3 +48,17 @@ def test_trials_that_are_known_are_not_run_again():
 def test_a_grid_of_unknown_settings_is_refused():
     with pytest.raises(DataError, match="'hiden'"):
         tune(made(1), made(2), FAST, grid={"hiden": [1]})
+
+
+def test_a_later_grid_starts_from_what_the_one_before_it_chose():
+    train, vali = made(1), made(2)
+    grids = [{"hidden": [(1,), (6,)]}, {"warm_start": [True, False]}]
+    ran = []
+    tuned = tune(train, vali, FAST, grid=grids, on_trial=ran.append)
+    first = tune(train, vali, FAST, grid=grids[0])
+    second = tune(train, vali, first.config, grid=grids[1])
+    assert tuned.config == second.config
+    hidden = list(first.config.hidden)
+    tried = [(trial["hidden"], trial["warm_start"]) for trial in ran]
+    assert tried == [([1], True), ([6], True), (hidden, False)]  # nothing is run twice
+    assert tuned.trials == ran
