@@ -34,7 +34,7 @@ def pair_arguments(command: C) -> C:
     return command
 
 
-@click.command()
+@click.command(short_help="Which of two documents goes first, and by what margin.")
 @pair_arguments
 @json_option
 def compare(

@@ -14,6 +14,8 @@ from cli.options import (
     EMPTY,
     GAINS,
     data_option,
+    files,
+    folders,
     json_option,
     read_data,
     set_threads,
@@ -27,9 +29,9 @@ if TYPE_CHECKING:
     from sortnet.types import F64, Queries
 
 
-@click.command()
-@click.argument("model")
-@click.argument("data")
+@click.command(short_help="Measure a model on labelled queries.")
+@click.argument("model", shell_complete=folders)
+@click.argument("data", shell_complete=files)
 @click.option(
     "--metric",
     "-m",

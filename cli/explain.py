@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 BAR, NAME = 20, 24  # characters
 
 
-@click.command()
+@click.command(short_help="Why a model puts one document before another.")
 @pair_arguments
 @click.option(
     "--top", type=click.IntRange(1), default=10, show_default=True, help="Features to show."
@@ -115,7 +115,7 @@ def _print(told: Explanation, answer: dict[str, Any], top: int) -> None:
         rows.append(["two at the query's mean", "", "", f"{told.baseline:+.4g}", " " * BAR])
     rows.append(["margin of A over B", "", "", f"{told.margin:+.4g}", " " * BAR])
     print_table(["feature", "in A", "in B", "value", "+ for A, - for B".ljust(BAR)], rows)
-    put("a value is what the feature adds to the margin of two documents at the query's mean")
+    put("values add up to the margin, from that of two documents at the query's mean")
 
 
 def _bar(value: float, most: float) -> str:
@@ -127,7 +127,7 @@ def _cut(name: str) -> str:
     return name if len(name) <= NAME else f"{name[: NAME - 3]}..."
 
 
-@click.command()
+@click.command(short_help="Which features a model ranks by.")
 @click.argument("model", shell_complete=folders)
 @click.argument("data", shell_complete=files)
 @click.option(

@@ -13,10 +13,13 @@ from typing import Any
 import click
 
 from cli.compare import compare
+from cli.completion import completion
 from cli.demo import demo
+from cli.doctor import doctor
 from cli.evaluate import evaluate
 from cli.explain import explain, importance
 from cli.rank import rank
+from cli.report import report
 from cli.runs import pairs, runs, show
 from cli.train import train
 from sortnet import __version__
@@ -27,7 +30,9 @@ First steps:
   sortnet demo                       watch it learn to sort handwritten digits
   sortnet train FOLD_DIR             learn from FOLD_DIR/train.txt and vali.txt
   sortnet evaluate model TEST.txt    measure what it learned
+  sortnet importance model TEST.txt  see which features it goes by
   sortnet train --help               every setting, with examples
+  sortnet doctor                     check this installation
 """
 
 
@@ -59,7 +64,10 @@ def main(ctx: click.Context) -> None:
         click.echo(FIRST_STEPS, nl=False)
 
 
-for command in (demo, train, evaluate, rank, compare, explain, importance, runs, show, pairs):
+for command in (
+    *(demo, train, evaluate, rank, compare, explain, importance),
+    *(runs, show, pairs, report, doctor, completion),
+):
     main.add_command(command)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -78,6 +80,13 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -
         ).rstrip()
         for row in (header, *rows)
     ]
+
+
+def width() -> int | None:
+    """Columns that a table has: what COLUMNS says, else the terminal's; None where neither is."""
+    if os.environ.get("COLUMNS", "").isdigit() or sys.stdout.isatty():
+        return shutil.get_terminal_size().columns
+    return None
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> None:

@@ -9,7 +9,7 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 
 import click
 
-from cli.options import data_option, read_data, set_threads, threads_option
+from cli.options import data_option, files, folders, read_data, set_threads, threads_option
 from cli.output import progress, write_output
 from sortnet.errors import DataError
 
@@ -28,9 +28,9 @@ class Ranked(NamedTuple):
     score: float
 
 
-@click.command()
-@click.argument("model")
-@click.argument("data")
+@click.command(short_help="Put the documents of every query in order.")
+@click.argument("model", shell_complete=folders)
+@click.argument("data", shell_complete=files)
 @click.option("--output", "-o", default="-", show_default=True, metavar="FILE", help="-: stdout.")
 @click.option(
     "--format",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterator
 from itertools import chain
@@ -11,8 +12,9 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from cli import iterations
+from cli.completion import run_ids
 from cli.options import json_option, store_option
-from cli.output import print_json, print_table, put, say, write_file, write_output
+from cli.output import print_json, print_table, put, say, width, write_file, write_output
 from sortnet.errors import SortNetError, StoreError
 
 if TYPE_CHECKING:
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
     from sortnet.types import Split
     from store import Run, Store
+
+_PATH = 16  # characters of a path that should be seen
 
 
 @click.command()
@@ -33,15 +37,36 @@ def runs(store: str | None, as_json: bool) -> None:
       sortnet runs
       sortnet runs --store postgresql://me@db/sortnet --json
     """
-    with _open(store) as opened:
+    with open_existing(store) as opened:
         rows = iterations.rows_of(opened.runs_frame())
     if as_json:
         print_json(rows)
     elif not rows:
         say("no runs yet: sortnet train makes one")
     else:
-        header = ["run", "started (UTC)", "status", "iter", "best", "quality", "pairs", "model"]
-        print_table(header, [_run_line(row) for row in rows], left=3)
+        header = ["run", "begun (UTC)", "status", "best", "quality", "pairs", "model"]
+        print_table(header, _fitted([_run_line(row) for row in rows], header, width()), left=3)
+
+
+def _fitted(rows: list[list[str]], header: list[str], columns: int | None) -> list[list[str]]:
+    """Rows that fit: where they must, the time of day goes, and the beginning of long paths."""
+    if columns is None:
+        return rows
+    for kept in (16, 10):  # a date with its time, a date
+        rows = [[row[0], row[1][:kept], *row[2:]] for row in rows]
+        widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+        room = columns - sum(widths[:-1]) - 2 * (len(widths) - 1)
+        if room >= min(widths[-1], _PATH):
+            break
+    return [[*row[:-1], _end_of(row[-1], max(room, _PATH // 2))] for row in rows]
+
+
+def _end_of(path: str, room: int) -> str:
+    """
+    >>> _end_of("/very/long/path", 8), _end_of("m", 8)
+    ('.../path', 'm')
+    """
+    return path if len(path) <= room else f"...{path[3 - room :]}"
 
 
 def _run_line(row: dict[str, Any]) -> list[str]:
@@ -49,10 +74,9 @@ def _run_line(row: dict[str, Any]) -> list[str]:
     name = row["config"].get("quality", "")
     return [
         row["id"],
-        row["created"][:16],
+        row["created"][:16].replace("T", " "),
         row["status"],
-        str(row["iterations"]),
-        "-" if best is None else str(best),
+        f"{'-' if best is None else best}/{row['iterations']}",
         "-" if quality is None else f"{name} {quality:.4f}",
         str((row["tp"] or 0) + (row["vp"] or 0)),
         row["out"] or "-",
@@ -60,7 +84,7 @@ def _run_line(row: dict[str, Any]) -> list[str]:
 
 
 @click.command()
-@click.argument("run")
+@click.argument("run", shell_complete=run_ids)
 @store_option
 @json_option
 def show(run: str, store: str | None, as_json: bool) -> None:
@@ -71,8 +95,8 @@ def show(run: str, store: str | None, as_json: bool) -> None:
       sortnet show last
       sortnet show 3f2a --json
     """
-    with _open(store) as opened:
-        found = opened.run(run)
+    with open_existing(store) as opened:
+        found = find_run(opened, run)
         rows = iterations.rows_of(found.iterations_frame())
         about: dict[str, Any] = {"id": found.id, "status": found.status} | {
             name: getattr(found, name)
@@ -92,6 +116,10 @@ def show(run: str, store: str | None, as_json: bool) -> None:
     put()
     for text in (*iterations.header(quality), *(iterations.line(row, quality) for row in rows)):
         put(text)
+    if not rows:
+        say("no iteration has ended yet")
+    if about["status"] in ("interrupted", "failed") and about["out"]:
+        say(f"next: {shlex.join(['sortnet', 'train', '--resume', '--out', about['out']])}")
 
 
 def _quality(config: dict[str, Any]) -> str:
@@ -101,7 +129,7 @@ def _quality(config: dict[str, Any]) -> str:
 
 
 @click.command()
-@click.argument("run")
+@click.argument("run", shell_complete=run_ids)
 @click.option(
     "--format",
     "form",
@@ -126,8 +154,8 @@ def pairs(run: str, form: str, output: str, split: str, store: str | None) -> No
       sortnet pairs 3f2a --format parquet --output pairs.parquet --split train
     """
     only: Split | None = None if split == "all" else split  # type: ignore[assignment]
-    with _open(store) as opened:
-        found = opened.run(run)
+    with open_existing(store) as opened:
+        found = find_run(opened, run)
         if form == "parquet":
             _write_parquet(output, _parts(found, only))
         else:
@@ -174,12 +202,22 @@ def _write_parquet(output: str, parts: Iterator[pd.DataFrame]) -> None:
         write(sys.stdout.buffer)
 
 
-def _open(url: str | None) -> Store:
+def find_run(opened: Store, name: str) -> Run:
+    """The run of that id; what to do next where the store has none at all."""
+    if opened.runs_frame().empty:
+        raise StoreError(f"{opened.database.name} has no runs yet: sortnet train makes one")
+    return opened.run(name)
+
+
+def open_existing(url: str | None) -> Store:
     """The store, which must be there: a misspelt name makes no new one."""
     from store import open_store
     from store.engine import parse_url
 
     parsed = parse_url(url)
     if parsed.drivername == "sqlite" and not Path(parsed.database or "").exists():
-        raise StoreError(f"store {parsed.database}: no such file; sortnet train makes one")
+        raise StoreError(
+            f"store {parsed.database}: no such file; sortnet train makes one, --store or "
+            "SORTNET_STORE names another"
+        )
     return open_store(url)

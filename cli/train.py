@@ -10,10 +10,13 @@ import click
 
 from cli import iterations
 from cli.figures import conventions_of, measures
+from cli.logs import Log, LogType, callbacks_of
 from cli.options import (
     SectionedCommand,
     cache_folder,
     command_line,
+    files,
+    folders,
     make_config,
     section,
     set_threads,
@@ -34,8 +37,10 @@ if TYPE_CHECKING:
 _FILES = "Files"
 
 
-@click.command(cls=SectionedCommand)
-@click.argument("data", nargs=-1, metavar="TRAIN VALI | FOLD_DIR")
+@click.command(
+    cls=SectionedCommand, short_help="Learn to sort labelled queries; keep model and pairs."
+)
+@click.argument("data", nargs=-1, metavar="TRAIN VALI | FOLD_DIR", shell_complete=files)
 @section(
     _FILES,
     "--out",
@@ -43,6 +48,7 @@ _FILES = "Files"
     default="model",
     show_default=True,
     metavar="DIR",
+    shell_complete=folders,
     help="Where the model goes.",
 )
 @section(
@@ -83,6 +89,15 @@ _FILES = "Files"
     is_flag=True,
     help="One JSON document on stdout; the table of iterations goes to stderr.",
 )
+@section(
+    "The run",
+    "--log",
+    "logs",
+    type=LogType(),
+    multiple=True,
+    metavar="WHERE",
+    help="Log every iteration's figures to tensorboard:DIR, mlflow or mlflow:URI as well.",
+)
 @click.pass_context
 def train(
     ctx: click.Context,
@@ -96,6 +111,7 @@ def train(
     threads: int | None,
     tune: bool,
     as_json: bool,
+    logs: tuple[Log, ...],
     **_settings: Any,
 ) -> None:  # fmt: skip
     """Learn to sort the labelled queries of TRAIN; VALI chooses epoch and iteration.
@@ -120,7 +136,8 @@ def train(
         task = read_task(paths, asked, cache=cache_folder(cache), progress=tell)
         tell("starting")
         set_threads(threads or (known["threads"] if known else None))
-        _run(task, folder, known, store, command_line(ctx), tell, tune=tune, as_json=as_json)
+        _run(task, folder, known, store, command_line(ctx), tell, tune=tune, as_json=as_json,
+             logs=logs)  # fmt: skip
 
 
 def _run(
@@ -133,6 +150,7 @@ def _run(
     *,
     tune: bool,
     as_json: bool,
+    logs: Sequence[Log],
 ) -> None:
     from cli import session as sessions
     from cli.tune import chosen, trial_shower
@@ -153,7 +171,8 @@ def _run(
             say(f"weight decay {decay:g}, chosen by short trials on the validation part")
         if session.finished:
             say(f"the run in {folder} has finished already")
-        model = session.learn(iterations.shower(task.metrics[0].name, err=as_json), tell)
+        show = iterations.shower(task.metrics[0].name, err=as_json)
+        model = session.learn(show, tell, callbacks_of(logs, session.run))
         _conclude(session, model, shown, as_json=as_json)
 
 

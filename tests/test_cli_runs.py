@@ -51,9 +51,9 @@ def test_runs_are_listed_the_newest_first_with_their_best():
     for line, row in zip(lines[1:], frame.to_dict("records"), strict=True):
         cells = line.split()
         assert cells[3] == "done" and cells[-1] == row["out"]
-        assert cells[4:6] == [str(row["iterations"]), str(row["best_iteration"])]
-        assert cells[7] == f"{row['best_quality']:.4f}"
-        assert cells[8] == str(row["tp"] + row["vp"])
+        assert cells[4] == f"{row['best_iteration']}/{row['iterations']}"
+        assert cells[6] == f"{row['best_quality']:.4f}"
+        assert cells[7] == str(row["tp"] + row["vp"])
 
 
 def test_runs_as_json_are_the_frame():

@@ -1,0 +1,330 @@
+"""sortnet doctor and completion: what is there, and what to do about what is not."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from cli_made import FAST, done, fault, invoke, letor, make_fold
+
+import cli.doctor
+from sortnet import __version__
+from store import open_store
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch) -> Path:
+    """An empty home, so that the tests see none of the user's."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("SORTNET_STORE", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def told(*args: object) -> dict:
+    result = invoke("doctor", "--json", *args)
+    found = json.loads(result.stdout)
+    assert result.exit_code == (0 if found["ok"] else 1)
+    assert found["ok"] == (not found["faults"])
+    return found
+
+
+def train(home: Path, store: str) -> None:
+    make_fold(home / "fold")
+    done("train", home / "fold", "--out", home / "m", "--store", store, *FAST)
+
+
+def test_a_healthy_machine_is_told_and_nothing_is_made(home):
+    found = told()
+    assert found["ok"]
+    assert found["sortnet"] == __version__
+    assert found["python"]["version"] == ".".join(map(str, sys.version_info[:3]))
+    assert found["sqlite"] == sqlite3.sqlite_version
+    for row in found["packages"]:
+        assert row["version"] == metadata.version(row["name"]) and row["problem"] is None
+    assert {"torch", "numpy", "numba", "sqlalchemy"} <= {row["name"] for row in found["packages"]}
+    assert "cpu" in found["devices"]
+    assert found["threads"]["cores"] >= found["threads"]["numba"] >= 1
+    assert found["store"]["exists"] is False
+    assert found["store"]["url"] == f"sqlite:///{home}/.local/share/sortnet/sortnet.db"
+    assert found["cache"] == {"path": f"{home}/.cache/sortnet", "bytes": 0}
+    assert not [p for p in home.rglob("*") if "sortnet" in p.name], "looking makes nothing"
+
+
+def test_the_report_fits_80_columns_and_ends_with_the_verdict():
+    lines = done("doctor").splitlines()
+    assert lines[0].split() == ["sortnet", __version__]
+    assert lines[-1] == "everything that SortNet needs works"
+    paths = (sys.executable, "sortnet.db", ".cache")
+    assert all(len(line) <= 80 or any(p in line for p in paths) for line in lines)
+    assert any("sortnet train makes it" in line for line in lines)
+
+
+def test_a_store_is_told_of_and_left_as_it_is(home):
+    train(home, "s.db")
+    before, files = Path("s.db").read_bytes(), sorted(home.rglob("*"))
+    found = told("--store", "s.db")["store"]
+    assert (found["runs"], found["exists"], found["problem"]) == (1, True, None)
+    assert found["bytes"] == len(before)
+    with sqlite3.connect("s.db") as connection:
+        (version,) = connection.execute("SELECT version_num FROM sortnet_schema").fetchone()
+    connection.close()
+    assert found["schema"] == version
+    assert "1 run, " in done("doctor", "--store", "s.db")
+    assert Path("s.db").read_bytes() == before and sorted(home.rglob("*")) == files
+
+
+def test_a_run_that_is_at_work_is_seen(home):
+    """What the writer has not yet put into the main file is in the -wal beside it."""
+    train(home, "s.db")
+    with open_store("s.db") as store:
+        store.run("last").finish("running")
+        assert Path("s.db-wal").stat().st_size > 0
+        assert told("--store", "s.db")["store"]["runs"] == 1
+
+
+def test_the_store_of_the_environment_is_the_default_one(home, monkeypatch):
+    monkeypatch.setenv("SORTNET_STORE", str(home / "team.db"))
+    assert told()["store"]["url"] == f"sqlite:///{home}/team.db"
+    monkeypatch.delenv("SORTNET_STORE")
+    monkeypatch.setenv("XDG_DATA_HOME", str(home / "data"))
+    assert told()["store"]["url"] == f"sqlite:///{home}/data/sortnet/sortnet.db"
+    assert not (home / "data").exists()
+
+
+def test_the_cache_is_measured(home, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home / "c"))
+    (home / "c/sortnet/x").mkdir(parents=True)
+    (home / "c/sortnet/x/features.npy").write_bytes(bytes(1234))
+    assert told()["cache"] == {"path": f"{home}/c/sortnet", "bytes": 1234}
+    assert "1.2 kB" in done("doctor")
+
+
+def test_a_file_that_is_no_store_is_broken_and_left_alone(home):
+    text = "not a database, but long enough to be taken for one\n" * 99
+    Path("text.db").write_text(text)
+    (broken,) = told("--store", "text.db")["faults"]
+    assert "text.db" in broken and "not a database" in broken and "--store" in broken
+    result = invoke("doctor", "--store", "text.db")
+    assert result.exit_code == 1
+    assert result.stdout.splitlines()[-2:] == ["one thing is broken:", f"- {broken}"]
+    assert Path("text.db").read_text() == text
+
+
+def test_a_store_of_a_newer_schema_is_broken(home):
+    open_store("new.db").close()
+    with sqlite3.connect("new.db") as connection:
+        connection.execute("UPDATE sortnet_schema SET version_num = 'm9999'")
+    connection.close()
+    (broken,) = told("--store", "new.db")["faults"]
+    assert "newer schema (m9999)" in broken and "upgrade SortNet" in broken
+
+
+def test_a_store_of_an_older_schema_is_usable_and_not_upgraded(home):
+    from alembic.script import ScriptDirectory
+    from sqlalchemy import create_engine
+
+    from store import schema
+
+    first = ScriptDirectory(str(schema.MIGRATIONS)).get_base()
+    engine = create_engine("sqlite:///old.db")
+    with engine.begin() as connection:
+        schema.upgrade(connection, name="old", to=first)
+    engine.dispose()
+    found = told("--store", "old.db")
+    assert found["ok"] and found["store"]["schema"] == first and found["store"]["runs"] == 0
+
+
+def test_another_program_s_database_is_broken_and_an_empty_one_is_not(home):
+    for name, made in (("theirs.db", "CREATE TABLE runs (x)"), ("empty.db", "SELECT 1")):
+        with sqlite3.connect(name) as connection:
+            connection.execute(made)
+        connection.close()
+    (broken,) = told("--store", "theirs.db")["faults"]
+    assert "'runs' that is not SortNet's" in broken
+    Path("empty.db").touch()
+    assert told("--store", "empty.db")["ok"]
+
+
+def test_a_store_that_cannot_be_reached_shows_no_password():
+    url = "postgresql://me:s3cret@127.0.0.1:1/runs?connect_timeout=2"
+    result = invoke("doctor", "--json", "--store", url)
+    found = json.loads(result.stdout)
+    assert result.exit_code == 1 and "s3cret" not in result.output
+    assert "127.0.0.1" in found["faults"][0]
+
+
+def test_a_store_url_of_another_kind_is_broken():
+    (broken,) = told("--store", "mysql://h/db")["faults"]
+    assert "mysql" in broken
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_may_not_be_written_is_broken(home):
+    (home / "locked").mkdir(mode=0o500)
+    (broken,) = told("--store", "locked/s.db")["faults"]
+    assert "may not be written" in broken
+
+
+def test_a_package_that_cannot_be_imported_is_broken_with_the_pip_line(monkeypatch):
+    real = cli.doctor.import_module
+
+    def broken(name):
+        if name == "numba":
+            raise OSError("libLLVM.so:\n  cannot open shared object file")
+        return real(name)
+
+    monkeypatch.setattr("cli.doctor.import_module", broken)
+    (fault_,) = told()["faults"]
+    assert fault_.startswith("numba cannot be imported (OSError: libLLVM.so: cannot open")
+    assert "pip install --upgrade 'numba>=" in fault_
+
+
+def test_a_package_that_is_missing_or_too_old_is_broken(monkeypatch):
+    real = metadata.version
+    found = {"rich": "1.0"}
+
+    def version(name):
+        if name == "safetensors":
+            raise metadata.PackageNotFoundError(name)
+        return found.get(name) or real(name)
+
+    monkeypatch.setattr("cli.doctor.metadata.version", version)
+    faults = told()["faults"]
+    assert any(f.startswith("safetensors is not installed: pip install") for f in faults)
+    assert any(f.startswith("rich is 1.0, SortNet needs rich>=") for f in faults)
+    assert len(faults) == 2
+
+
+def test_an_extra_that_is_missing_is_no_fault_but_has_its_pip_line(monkeypatch):
+    real = metadata.version
+
+    def version(name):
+        if name == "pyarrow":
+            raise metadata.PackageNotFoundError(name)
+        return real(name)
+
+    monkeypatch.setattr("cli.doctor.metadata.version", version)
+    found = told()
+    assert found["ok"]
+    extras = {row["name"]: row for row in found["extras"]}
+    assert "dev" not in extras and {"parquet", "postgresql"} <= set(extras)
+    assert extras["parquet"]["present"] is False
+    assert "pip install 'sortnet[parquet]'" in done("doctor")
+
+
+# Shell completion
+
+
+def completed(line: str, **env: str) -> list[str]:
+    """What bash would be offered for the last word of a line."""
+    words = line.split(" ")
+    code = "from cli.main import main; main()"
+    asked = {"_SORTNET_COMPLETE": "bash_complete", "COMP_WORDS": line}
+    ran = subprocess.run(
+        [sys.executable, "-X", "importtime", "-c", code],
+        env={**os.environ, **asked, "COMP_CWORD": str(len(words) - 1), **env},
+        capture_output=True,
+        text=True,
+    )
+    imported = {row.split("|")[-1].strip() for row in ran.stderr.splitlines()}
+    assert "click" in imported and not imported & {"torch", "numba", "pandas", "matplotlib"}
+    return ran.stdout.splitlines()
+
+
+def test_commands_options_files_and_folders_are_completed():
+    assert completed("sortnet ev") == ["plain,evaluate"]
+    assert completed("sortnet importance --rep") == ["plain,--repeats"]
+    assert completed("sortnet explain mo") == ["dir,mo"]
+    assert completed("sortnet rank model te") == ["file,te"]
+    assert completed("sortnet train --out mo") == ["dir,mo"]
+
+
+def test_runs_are_completed_from_the_store_without_making_one(home):
+    assert completed("sortnet show ") == ["plain,last"]
+    assert list(home.rglob("*")) == []
+    train(home, "s.db")
+    run = json.loads(Path("m/run.json").read_text())["run"]
+    assert completed("sortnet show ", SORTNET_STORE="s.db") == ["plain,last", f"plain,{run}"]
+    assert completed(f"sortnet pairs --store s.db {run[:4]}") == [f"plain,{run}"]
+    Path("text.db").write_text("no database")
+    assert completed("sortnet show ", SORTNET_STORE="text.db") == ["plain,last"]
+    assert completed("sortnet show ", SORTNET_STORE="mysql://h/d") == ["plain,last"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_script_of_a_shell_asks_sortnet_and_is_installed_where_that_shell_looks(shell, home):
+    script = done("completion", shell)
+    assert f"_SORTNET_COMPLETE={shell}_complete" in script and "sortnet" in script
+    result = invoke("completion", shell, "--install")
+    assert result.exit_code == 0 and result.stdout == ""
+    (written,) = [p for p in home.rglob("*") if p.is_file()]
+    assert written.read_text() == script
+    assert f"wrote {written}" in result.stderr and "next: " in result.stderr
+
+
+def test_the_shell_is_the_user_s_unless_it_is_named(monkeypatch):
+    monkeypatch.setenv("SHELL", "/usr/bin/zsh")
+    assert done("completion") == done("completion", "zsh")
+    monkeypatch.setenv("SHELL", "/bin/tcsh")
+    assert "$SHELL is 'tcsh'" in fault("completion")
+    assert "bash, zsh, fish" in fault("completion")
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_bash_takes_the_script():
+    ran = subprocess.run(
+        ["bash", "-c", 'eval "$1"; complete -p sortnet', "-", done("completion", "bash")],
+        capture_output=True,
+        text=True,
+    )
+    assert ran.returncode == 0 and "_sortnet_completion" in ran.stdout, ran.stderr
+
+
+# The commands that read the store: 80 columns, and the next step
+
+
+def test_runs_fit_the_columns_there_are(home, monkeypatch):
+    train(home, "s.db")
+    whole = done("runs", "--store", "s.db")
+    assert str(home / "m") in whole, "a pipe gets the whole path"
+    for columns in (80, 72):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        lines = done("runs", "--store", "s.db").splitlines()
+        assert max(map(len, lines)) <= columns
+        assert lines[1].endswith("/m")
+    for command in (("show", "last"), ("evaluate",)):
+        args = ("m", "fold/test.txt") if command == ("evaluate",) else ("--store", "s.db")
+        table = [x for x in done(*command, *args).splitlines() if x[:1] == " " or x[:3] == "map"]
+        assert table and max(map(len, table)) <= 80
+
+
+def test_an_empty_store_says_what_makes_a_run(home):
+    open_store("s.db").close()
+    for command in ("show", "pairs"):
+        assert "no runs yet: sortnet train makes one" in fault(command, "last", "--store", "s.db")
+    assert "sortnet train makes one" in invoke("runs", "--store", "s.db").stderr
+    missing = fault("show", "last", "--store", "no.db")
+    assert "sortnet train makes one" in missing and "--store" in missing
+
+
+def test_a_run_that_was_interrupted_says_how_to_go_on(home, monkeypatch):
+    def interrupted(*args, **options):
+        raise KeyboardInterrupt
+
+    Path("t.txt").write_text(letor(9, 0))
+    Path("v.txt").write_text(letor(9, 1))
+    monkeypatch.setattr("cli.session.learn", interrupted)
+    assert invoke("train", "t.txt", "v.txt", "--store", "s.db", *FAST).exit_code == 2
+    result = invoke("show", "last", "--store", "s.db")
+    assert result.exit_code == 0
+    assert "no iteration has ended yet" in result.stderr
+    assert f"next: sortnet train --resume --out {home}/model" in result.stderr

@@ -1,0 +1,181 @@
+"""sortnet explain and importance: which features decide."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from cli_made import FAST, done, fault, make_fold
+
+from sortnet.data import read_queries
+from sortnet.explain import explain_pair
+from sortnet.importance import permutation_importance
+from sortnet.model import Model
+
+TEST = "fold/test.txt"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    """A folder with a fold of four features, and two models learned from it."""
+    folder = tmp_path_factory.mktemp("explain")
+    fold = make_fold(folder / "fold")
+    store = ("--store", folder / "s.db")
+    done("train", fold, "--out", folder / "m", *store, *FAST)
+    settings = ("--comparator", "directranker", "--committee", 2, "--quality", "ndcg@5")
+    done("train", fold, "--out", folder / "dr", *store, *FAST, *settings)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _there(made, monkeypatch):
+    monkeypatch.chdir(made)
+
+
+@pytest.fixture
+def queries():
+    return read_queries(TEST)
+
+
+@pytest.mark.parametrize("model", ["m", "dr"])
+def test_the_explanation_is_the_library_s(model, queries):
+    told = json.loads(done("explain", model, TEST, "d1-0", "d1-3", "--json"))
+    expected = explain_pair(Model.load(model), queries, 6, 9)
+    assert told["margin"] == pytest.approx(expected.margin)
+    rows = told["features"]
+    assert [row["number"] - 1 for row in rows] == expected.largest()
+    for row in rows:
+        k = row["number"] - 1
+        assert row["feature"] == str(k + 1)
+        assert row["value"] == pytest.approx(expected.values[k])
+        assert [row["a"], row["b"]] == queries.features[[6, 9], k].tolist()
+    assert sum(row["value"] for row in rows) == pytest.approx(
+        told["margin"] - told["baseline_margin"], abs=told["error"] + 1e-9
+    )
+
+
+def test_documents_are_named_and_placed_as_compare_does():
+    names = ("d2-1", "row:15")
+    explained = json.loads(done("explain", "m", TEST, *names, "--json"))
+    compared = json.loads(done("compare", "m", TEST, *names, "--json"))
+    for key in ("qid", "first", "a", "b", "n_docs"):
+        assert explained[key] == compared[key]
+    assert explained["margin"] == pytest.approx(compared["margin"], rel=1e-4)
+    texts = [done(command, "m", TEST, *names).splitlines() for command in ("explain", "compare")]
+    assert texts[0][:2] == texts[1][:2]
+
+
+def test_the_table_adds_up_to_the_margin():
+    lines = done("explain", "m", TEST, "d1-0", "d1-3", "--top", 2).splitlines()
+    at = next(k for k, line in enumerate(lines) if line.startswith("feature"))
+    *features, others, total = lines[at + 1 : at + 5]
+    signed = [re.findall(r"[+-]\d[\d.e+-]*", line)[-1] for line in lines[at + 1 : at + 5]]
+    numbers = [float(number) for number in signed]
+    assert len(features) == 2 and others.startswith("the 2 others")
+    assert total.startswith("margin of A over B")
+    assert sum(numbers[:3]) == pytest.approx(numbers[3], rel=0.01)
+    for line, number in zip(features, numbers, strict=False):
+        bar = line.split()[-1]
+        assert set(bar) == {"+" if number > 0 else "-"}
+    longest = max(features, key=len).split()[-1]
+    assert len(longest) == 20
+    assert max(map(len, lines)) <= 80
+
+
+def test_turning_the_documents_round_turns_every_sign():
+    there, back = (
+        {r["feature"]: r["value"] for r in json.loads(done(*args, "--json"))["features"]}
+        for args in (
+            ("explain", "m", TEST, "d1-0", "d1-3"), ("explain", "m", TEST, "d1-3", "d1-0")
+        )
+    )  # fmt: skip
+    assert there == pytest.approx({name: -value for name, value in back.items()})
+
+
+def test_a_missing_value_is_null_and_a_long_name_is_cut_in_the_table(tmp_path, queries):
+    long = "a_name_that_is_much_longer_than_a_column_of_the_table"
+    frame = pd.DataFrame(queries.features, columns=[long, "b", "c", "d"])
+    frame["qid"] = queries.qids[queries.query_of_docs()]
+    frame.loc[0, long] = np.nan
+    frame.to_csv(tmp_path / "new.csv", index=False)
+    told = json.loads(done("explain", "m", tmp_path / "new.csv", "row:0", "row:1", "--json"))
+    assert {row["feature"]: row["a"] for row in told["features"]}[long] is None
+    text = done("explain", "m", tmp_path / "new.csv", "row:0", "row:1")
+    assert "nan" in text and long not in text and long[:20] in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (("d1-0", "d1-0"), "same document (row:6): name two different ones"),
+        (("d1-0", "row:6"), "same document"),
+        (("d1-0", "nobody"), "no document 'nobody'; give its id, or its row as row:0"),
+        (("d1-0", "d2-0"), "only documents of one query"),
+        (("d1-0", "d1-1", "--qid", "none"), "no query 'none'; the first of 8 is 'q0'"),
+    ],
+)
+def test_documents_that_cannot_be_explained_are_named_with_the_next_step(args, told):
+    assert told in fault("explain", "m", TEST, *args)
+
+
+def test_a_model_whose_features_do_not_fit_is_refused_by_both(tmp_path):
+    Path(tmp_path / "wide.txt").write_text("1 qid:1 1:1 2:1 3:1 4:1 5:1\n0 qid:1 5:2\n")
+    for args in (("explain", "m", tmp_path / "wide.txt", "0", "1"),
+                 ("importance", "m", tmp_path / "wide.txt")):  # fmt: skip
+        told = fault(*args)
+        assert "wide.txt" in told and "5" in told and "4" in told
+
+
+def test_a_folder_without_a_model_is_refused_by_both():
+    assert "no model there" in fault("explain", "fold", TEST, "0", "1")
+    assert "no model there" in fault("importance", "fold", TEST)
+
+
+@pytest.mark.parametrize(("model", "metric"), [("m", "map"), ("dr", "ndcg@5")])
+def test_importance_is_the_library_s_by_the_model_s_rank_quality(model, metric, queries):
+    told = json.loads(done("importance", model, TEST, "--json", "--seed", 3))
+    expected = permutation_importance(Model.load(model), queries, seed=3)
+    assert told["metric"] == metric == expected.metric.name
+    assert told["quality"] == expected.quality
+    assert (told["repeats"], told["seed"], told["data"]) == (5, 3, TEST)
+    assert [row["number"] - 1 for row in told["features"]] == expected.largest()
+    for row in told["features"]:
+        k = row["number"] - 1
+        assert (row["mean"], row["std"]) == (expected.mean[k], expected.std[k])
+
+
+def test_importance_as_csv_is_the_same_figures(tmp_path):
+    args = ("importance", "m", TEST, "--metric", "p@3", "--repeats", 2)
+    told = json.loads(done(*args, "--json"))
+    assert told["metric"] == "p@3"
+    rows = list(csv.DictReader(io.StringIO(done(*args, "--output", "-"))))
+    typed = [{"feature": r["feature"], "number": int(r["number"]), "mean": float(r["mean"]),
+              "std": float(r["std"])} for r in rows]  # fmt: skip
+    assert typed == told["features"]
+    text = done(*args, "--output", tmp_path / "i.csv")
+    assert text.startswith("p@3 ")
+    assert list(csv.DictReader(io.StringIO((tmp_path / "i.csv").read_text()))) == rows
+
+
+def test_the_table_of_importance_shows_the_top_and_says_what_it_means():
+    lines = done("importance", "m", TEST, "--top", 2, "--repeats", 1).splitlines()
+    told = json.loads(done("importance", "m", TEST, "--repeats", 1, "--json"))
+    assert lines[0] == f"map {told['quality']:.4f} on {TEST}"
+    for line, row in zip(lines[2:4], told["features"], strict=False):
+        assert line.split()[:3] == [row["feature"], f"{row['mean']:.4f}", "0.0000"]
+    assert "2 more: --top 4 shows all" in lines
+    assert "drop of map where a feature is shuffled within its queries, once" in lines
+    assert any("queries without a relevant document" in line for line in lines)
+
+
+def test_importance_refuses_what_it_cannot_measure():
+    assert "unknown metric 'err'" in fault("importance", "m", TEST, "--metric", "err")
+    assert "one of them" in fault("importance", "m", TEST, "--json", "--output", "-")
+    assert "--repeats" in fault("importance", "m", TEST, "--repeats", "0")
