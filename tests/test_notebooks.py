@@ -1,0 +1,80 @@
+"""The notebooks: they run from top to bottom, and are stored without what they print."""
+
+from __future__ import annotations
+
+import os
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import nbformat
+import pytest
+from matplotlib import font_manager
+from nbclient import NotebookClient
+
+NOTEBOOKS = sorted((Path(__file__).resolve().parent.parent / "notebooks").glob("*.ipynb"))
+SECONDS = 120  # for a cell, on a machine with better things to do
+OWN_DATA = ("SORTNET_STORE", "SORTNET_NOTEBOOK_STORE", "SORTNET_NOTEBOOK_LETOR")
+
+each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working folder; what Jupyter and SortNet keep for a user lies beside it."""
+    for name in ("HOME", "IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_RUNTIME_DIR"):
+        monkeypatch.setenv(name, str(tmp_path / "home"))
+    for name in OWN_DATA:
+        monkeypatch.delenv(name, raising=False)
+    # Its list of fonts is made here, once: where that takes long, it says so on stderr.
+    monkeypatch.setenv("MPLCONFIGDIR", font_manager.get_cachedir())
+    scripts = str(Path(sys.executable).parent)  # where `sortnet` is
+    monkeypatch.setenv("PATH", os.pathsep.join([scripts, os.environ["PATH"]]))
+    monkeypatch.setenv("PYTHONWARNINGS", "default")
+    work = tmp_path / "work"
+    work.mkdir()
+    return work
+
+
+def test_there_are_five_notebooks_numbered_from_one():
+    assert [path.stem[:3] for path in NOTEBOOKS] == ["01-", "02-", "03-", "04-", "05-"]
+
+
+@each_notebook
+def test_a_notebook_is_valid_and_stored_without_outputs(path: Path):
+    notebook = nbformat.read(path, as_version=4)
+    nbformat.validate(notebook)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert [cell for cell in code if cell.outputs or cell.execution_count is not None] == []
+    assert [cell for cell in notebook.cells if cell.metadata] == []
+
+
+@each_notebook
+def test_every_code_cell_of_a_notebook_follows_a_sentence(path: Path):
+    kinds = [cell.cell_type for cell in nbformat.read(path, as_version=4).cells]
+    assert kinds[0] == "markdown"
+    assert ("code", "code") not in list(pairwise(kinds))
+
+
+@each_notebook
+def test_a_notebook_defines_nothing(path: Path):
+    """No function and no class: what is worth a name belongs into the packages."""
+    lines = [
+        line
+        for cell in nbformat.read(path, as_version=4).cells
+        if cell.cell_type == "code"
+        for line in cell.source.splitlines()
+    ]
+    assert [line for line in lines if line.startswith(("class ", "def ", "async def "))] == []
+
+
+@pytest.mark.slow
+@each_notebook
+def test_a_notebook_runs_and_leaves_no_warning_and_no_file(path: Path, elsewhere: Path):
+    notebook = nbformat.read(path, as_version=4)
+    where = {"metadata": {"path": str(elsewhere)}}
+    NotebookClient(notebook, timeout=SECONDS, resources=where).execute()
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    assert [o.text for o in outputs if o.output_type == "stream" and o.name == "stderr"] == []
+    assert any("image/png" in o.get("data", {}) for o in outputs)
+    assert list(elsewhere.iterdir()) == []
