@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,7 +21,7 @@ from sortnet.config import Config, make_comparator
 from sortnet.decay import settle_weight_decay
 from sortnet.errors import SortNetError, StoreError
 from sortnet.learn import learn
-from sortnet.loop import Iteration, State
+from sortnet.loop import Callback, Iteration, State
 from sortnet.model import Model, load_state, save_state
 from sortnet.types import Progress
 from store import Run, Store
@@ -89,7 +89,12 @@ class Session:
     def finished(self) -> bool:
         return self.state is not None and self.state.finished
 
-    def learn(self, show: Callable[[Iteration], None], progress: Progress) -> Model:
+    def learn(
+        self,
+        show: Callable[[Iteration], None],
+        progress: Progress,
+        callbacks: Sequence[Callback] = (),
+    ) -> Model:
         """Run the loop; the model, which is in the folder too.
 
         After each iteration the model comes first, then its row in the store, then the state:
@@ -107,7 +112,7 @@ class Session:
                 self.task.vali,
                 self.config,
                 sink=self.run,
-                callbacks=[keep],
+                callbacks=[keep, *callbacks],
                 save=lambda model: model.save(self.folder.path),
                 progress=progress,
                 state=self.state,

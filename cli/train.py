@@ -171,8 +171,8 @@ def _run(
             say(f"weight decay {decay:g}, chosen by short trials on the validation part")
         if session.finished:
             say(f"the run in {folder} has finished already")
-        show = iterations.shower(task.metrics[0].name, err=as_json)
-        model = session.learn(show, tell, callbacks_of(logs, session.run))
+        show_iteration = iterations.shower(task.metrics[0].name, err=as_json)
+        model = session.learn(show_iteration, tell, callbacks_of(logs, session.run))
         _conclude(session, model, shown, as_json=as_json)
 
 
