@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 BLUE, ORANGE, INK, FAINT = "#0072B2", "#D55E00", "#222222", "#767676"  # of Okabe and Ito
 LINES: Mapping[str, Mapping[str, Any]] = {
-    "train": {"color": BLUE, "linestyle": "-", "marker": "o"},
-    "vali": {"color": ORANGE, "linestyle": "--", "marker": "s"},
+    "train": {"color": BLUE, "linestyle": "-", "marker": "o", "markersize": 5.5},
+    "vali": {"color": ORANGE, "linestyle": "--", "marker": "s", "markersize": 3.5},
 }
 BARS: Mapping[str, Mapping[str, Any]] = {
-    "train": {"color": BLUE},
-    "vali": {"color": ORANGE, "hatch": "////", "edgecolor": "white"},
+    "train": {"facecolor": BLUE},
+    "vali": {"facecolor": ORANGE, "hatch": "////", "edgecolor": "white", "linewidth": 0},
 }
 PARTS = {"train": "training", "vali": "validation"}
 
@@ -54,7 +54,11 @@ def new_figure(
 
     figure = Figure(figsize=(width, height), dpi=110, layout="constrained", facecolor="white")
     FigureCanvasAgg(figure)
-    lines = textwrap.wrap(remark or "", int(width * 13))
+    # A clause is not broken where a line can be broken between two.
+    clauses = "; ".join(
+        part.replace(" ", "\N{NO-BREAK SPACE}") for part in (remark or "").split("; ")
+    )
+    lines = textwrap.wrap(clauses, int(width * 13))
     figure.suptitle("\n".join([title, *lines]), fontsize=10, color=INK)
     panels = list(figure.subplots(rows, columns, squeeze=False, sharex=share, sharey=share).flat)
     for axes in panels:
@@ -62,14 +66,15 @@ def new_figure(
         axes.grid(color="#dddddd", linewidth=0.6)
         axes.set_axisbelow(True)
         axes.tick_params(labelsize=8)
-        axes.title.set_fontsize(9)
+        axes.xaxis.label.set_fontsize(9)
+        axes.yaxis.label.set_fontsize(9)
     return figure, panels
 
 
 def line(axes: Axes, frame: pd.DataFrame, column: str, split: str, label: str | None) -> None:
     """A column over the iterations, as the lines of that part are drawn."""
     y = frame[column].astype("float64")
-    axes.plot(frame["iteration"], y, label=label, gid=column, markersize=4, **LINES[split])
+    axes.plot(frame["iteration"], y, label=label, gid=column, **LINES[split])
 
 
 def by_iteration(axes: Axes, frame: pd.DataFrame) -> None:

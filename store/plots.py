@@ -60,8 +60,10 @@ def pair_growth(iterations: pd.DataFrame) -> Figure:
     for split, size in (("train", "tp"), ("vali", "vp")):
         line(sizes, iterations, size, split, f"{PARTS[split]} ({size.upper()})")
         line(new, iterations, f"new_{split}", split, None)
-    sizes.set(title="kept so far", ylabel="pairs")
-    new.set(title="new in the iteration", ylabel="pairs an iteration")
+    sizes.set_title("kept so far", fontsize=9)
+    sizes.set_ylabel("pairs")
+    new.set_title("new in the iteration", fontsize=9)
+    new.set_ylabel("pairs an iteration")
     for axes in (sizes, new):
         axes.set_ylim(bottom=0)
         by_iteration(axes, iterations)
@@ -94,7 +96,7 @@ def measures(iterations: pd.DataFrame, *, conventions: str | None = None) -> Fig
         for split in SPLITS:
             if f"{split}_{name}" in iterations:
                 line(axes, iterations, f"{split}_{name}", split, PARTS[split])
-        axes.set_title(name)
+        axes.set_title(name, fontsize=9)
         axes.margins(y=0.12)
         by_iteration(axes, iterations)
     for axes in panels[len(names) :]:
@@ -129,11 +131,13 @@ def margins(margins: pd.DataFrame, *, split: str = "vali", most: int = 6) -> Fig
         one = frame[frame["iteration"] == iteration]
         _margins_panel(axes, one)
         kept = " (kept)" if iteration == margins.attrs.get("kept") else ""
-        axes.set_title(f"iteration {iteration}{kept}")
+        axes.set_title(f"iteration {iteration}{kept}", fontsize=9)
     for axes in panels[len(chosen) :]:
         axes.remove()
-    figure.supxlabel("|margin|", fontsize=9)
-    figure.supylabel("pairs", fontsize=9)
+    for axes in panels[: len(chosen)]:
+        axes.set_xlabel("|margin|")
+    for axes in panels[::columns]:
+        axes.set_ylabel("pairs")
     legend(figure, panels[0])
     return figure
 
@@ -160,21 +164,23 @@ def mistakes_by_rank(
     if iteration not in known:
         raise DataError(f"no iteration {iteration} to draw; there are {known[0]} to {known[-1]}")
     one = frame[frame["iteration"] == iteration]
-    wrong = one.pivot(index="upper", columns="lower", values="wrong")
-    compared = one.pivot(index="upper", columns="lower", values="compared")
+    wrong, compared = (
+        one.pivot(index="upper", columns="lower", values=name).fillna(0)
+        for name in ("wrong", "compared")
+    )
     title = f"Mistakes by rank, {PARTS[split]}, iteration {iteration}"
-    remark = "colour: share of the pairs compared that were wrong; figures: pairs wrong"
+    remark = "colour: share of the pairs compared that were wrong; figures: how many were"
     figure, (axes,) = new_figure(6.4, 5.4, 1, 1, title, remark)
-    share = wrong.to_numpy() / np.where(compared, compared, np.nan)
+    made, missed = compared.to_numpy(), wrong.to_numpy()
+    share = missed / np.where(made > 0, made, np.nan)
     image = axes.imshow(share, cmap="Blues", vmin=0)
     figure.colorbar(image, ax=axes, format=percent(), shrink=0.8)
-    for (row, column), count in np.ndenumerate(wrong.to_numpy()):
-        if compared.iat[row, column]:
-            dark = share[row, column] > 0.55 * np.nanmax(share)
-            axes.text(
-                column, row, short(count), ha="center", va="center", fontsize=7.5,
-                color="white" if dark else INK,
-            )  # fmt: skip
+    for row, column in np.argwhere(made > 0):
+        dark = share[row, column] > 0.55 * np.nanmax(share)
+        axes.text(
+            column, row, short(int(missed[row, column])), ha="center", va="center",
+            fontsize=7.5, color="white" if dark else INK,
+        )  # fmt: skip
     axes.set_xticks(range(len(wrong.columns)), list(wrong.columns), fontsize=8)
     axes.set_yticks(range(len(wrong.index)), list(wrong.index), fontsize=8)
     axes.set(xlabel="rank of the lower document", ylabel="rank of the upper document")
@@ -198,7 +204,8 @@ def hard_queries(pairs: pd.DataFrame, *, top: int = 20) -> Figure:
     labels = [f"{n:,} pairs" for n in worst["size"]]
     return bars(
         worst["qid"].astype(str).tolist(), worst["sum"], worst["split"].tolist(), labels,
-        title=f"The {len(worst)} hardest queries", xlabel="times a pair was mis-compared, summed",
+        title=f"The {len(worst)} hardest queries",
+        xlabel="mis-comparisons, summed over pairs and iterations",
         ylabel="query",
     )  # fmt: skip
 
@@ -219,12 +226,13 @@ def recurring_pairs(pairs: pd.DataFrame, *, top: int = 20) -> Figure:
     needed = ("split", "qid", "winner_place", "loser_place", "first_iteration", "last_iteration")
     check(pairs, (*needed, "times"), TRAIN_FIRST)
     worst = most_recurring(pairs, top)
+    as_often = int((pairs["times"] >= worst["times"].min()).sum())
     rows = worst.itertuples()
     names = [f"{r.qid}: {r.winner_place} before {r.loser_place}" for r in rows]
     labels = [f"iter. {r.first_iteration}-{r.last_iteration}" for r in worst.itertuples()]
     return bars(
         names, worst["times"], worst["split"].tolist(), labels,
-        title=f"The {len(worst)} pairs that kept coming back",
+        title=f"Pairs that kept coming back: {len(worst)} of {as_often:,} as frequent",
         xlabel="iterations in which it was mis-compared", ylabel="query: place of winner, loser",
     )  # fmt: skip
 
@@ -251,8 +259,8 @@ def cycles(cycles: pd.DataFrame) -> Figure:
     """
     check(cycles, ("iteration", "split", "share", "sampled"), OBSERVE_FIRST)
     sampled = int(cycles["sampled"].max())
-    remark = f"of up to {sampled:,} sampled a query set; tossing coins makes 25 %"
-    figure, (axes,) = new_figure(5.6, 3.7, 1, 1, "Triples a > b > c > a", remark)
+    remark = f"share of {sampled:,} sampled triples; tossing coins: 25 %"
+    figure, (axes,) = new_figure(5.6, 3.7, 1, 1, "Circles a before b before c before a", remark)
     for split in SPLITS:
         part = cycles[cycles["split"] == split]
         if len(part):
@@ -265,19 +273,24 @@ def cycles(cycles: pd.DataFrame) -> Figure:
     return figure
 
 
-def before_after(order: pd.DataFrame, *, top: int = 30) -> Figure:
+def before_after(
+    order: pd.DataFrame, *, top: int = 30, names: tuple[str, str] = ("before", "after")
+) -> Figure:
     """A query's documents in two rankings, with their grades; lines that cross changed places.
 
     Args:
         order: of `store.frames.order_frame`: document, grade, before and after, ranks from 1.
         top: how many documents of the ranking after.
+        names: what the two rankings are called.
 
     Raises:
         DataError: without a document to draw.
     """
     check(order, ("document", "grade", "before", "after"), "give the rankings of a query")
     shown = order.sort_values("after").head(top)
-    title = "Before and after" + (f", query {order.attrs['qid']}" if "qid" in order.attrs else "")
+    title = f"{names[0]} and {names[1]}".capitalize() + (
+        f", query {order.attrs['qid']}" if "qid" in order.attrs else ""
+    )
     more = f"the first {len(shown)} of {len(order)} documents" if len(shown) < len(order) else None
     lowest = int(shown[["before", "after"]].to_numpy().max())
     height = 1.5 + 0.2 * max(min(lowest, 2 * top), 4)
@@ -288,7 +301,7 @@ def before_after(order: pd.DataFrame, *, top: int = 30) -> Figure:
         axes.plot([0, 1], [before, after], gid=str(document), **styles[grade])
         axes.annotate(f"{after}. {document}", (1, after), (8, 0), textcoords="offset points",
                       fontsize=7.5, va="center", color=INK)  # fmt: skip
-    axes.set_xticks([0, 1], ["before", "after"])
+    axes.set_xticks([0, 1], names)
     axes.set(ylabel="rank", xlim=(-0.08, 1.08))
     axes.set_ylim(lowest + 0.7, 0.3)
     axes.yaxis.set_major_locator(whole_numbers())
@@ -332,5 +345,5 @@ def _margins_panel(axes: Axes, one: pd.DataFrame) -> None:
         part = one[one["outcome"] == outcome]
         axes.stairs(part["pairs"], np.arange(len(part) + 1), label=outcome, gid=outcome, **style)  # type: ignore[arg-type]
     low = part["low"].to_numpy()
-    ticks = np.arange(1, len(low), 3)
+    ticks = np.arange(1, len(low), 4)
     axes.set_xticks(ticks, [power_of_two(low[tick]) for tick in ticks])

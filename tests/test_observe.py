@@ -1,0 +1,117 @@
+"""What is observed of a sort, against counting in plain Python."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sortnet.comparators import CmpNN
+from sortnet.judges import judge_by_grades
+from sortnet.observe import MARGIN_EDGES, RANK_BINS, observe
+from sortnet.sorting import sort
+from sortnet.types import Pairs, Queries, Sorting
+
+
+class StoneScissorsPaper:
+    def prepare(self, X):
+        return X[:, 0]
+
+    def prefer(self, x, i, j):
+        return np.sin((x[j] - x[i]) * 2 * np.pi / 3).astype(np.float32)
+
+
+def made(seed: int, sizes: list[int]) -> tuple[Queries, Sorting]:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(0, 3, (sum(sizes), 3)).astype(np.float32)
+    queries = Queries.from_arrays(X, rng.integers(0, 3, len(X)), group=sizes)
+    return queries, sort(CmpNN(3, hidden=4, seed=seed), queries)
+
+
+def bin_of_rank(rank: int) -> int:
+    ranks = [name.rstrip("+").split("-") for name in RANK_BINS]
+    return max(k for k, ends in enumerate(ranks) if int(ends[0]) <= rank)
+
+
+def counted(queries: Queries, sorting: Sorting, wrong: set[frozenset[int]]):
+    """margins[wrong?][bin], ranks[wrong?][upper][lower]."""
+    margins = np.zeros((2, len(MARGIN_EDGES) + 1), int)
+    ranks = np.zeros((2, len(RANK_BINS), len(RANK_BINS)), int)
+    rank = {}
+    for first, end in zip(queries.offsets, queries.offsets[1:], strict=False):
+        rank |= {int(doc): k for k, doc in enumerate(sorting.order[first:end], start=1)}
+    for i, j, margin in zip(sorting.i.tolist(), sorting.j.tolist(), sorting.margin, strict=True):
+        missed = frozenset((i, j)) in wrong
+        if missed or queries.grades[i] != queries.grades[j]:
+            margins[int(missed)][sum(abs(float(margin)) >= edge for edge in MARGIN_EDGES)] += 1
+            upper, lower = sorted((rank[i], rank[j]))
+            ranks[int(missed)][bin_of_rank(upper)][bin_of_rank(lower)] += 1
+    return margins, ranks
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 99), sizes=st.lists(st.integers(0, 70), min_size=1, max_size=4))
+def test_margins_and_ranks_are_those_of_counting_one_by_one(seed, sizes):
+    queries, sorting = made(seed, sizes)
+    wrong = judge_by_grades(queries, sorting)
+    found = observe(queries, sorting, wrong)
+    as_sets = {frozenset(p) for p in zip(wrong.winner.tolist(), wrong.loser.tolist(), strict=True)}
+    margins, ranks = counted(queries, sorting, as_sets)
+    assert [found["margins"]["right"], found["margins"]["wrong"]] == margins.tolist()
+    assert found["ranks"]["compared"] == ranks.sum(axis=0).tolist()
+    assert found["ranks"]["wrong"] == ranks[1].tolist()
+    assert sum(found["margins"]["wrong"]) == len(wrong)
+
+
+def test_the_order_of_the_wrong_pairs_and_strangers_among_them_make_no_difference():
+    queries, sorting = made(1, [40, 30])
+    wrong = judge_by_grades(queries, sorting)
+    compared = {frozenset(p) for p in zip(sorting.i.tolist(), sorting.j.tolist(), strict=True)}
+    stranger = next([0, k] for k in range(1, 40) if frozenset((0, k)) not in compared)
+    shuffled = np.random.default_rng(0).permutation(len(wrong))
+    given_pairs = Pairs(
+        np.append(wrong.winner[shuffled], stranger[0]),
+        np.append(wrong.loser[shuffled], stranger[1]),
+    )
+    assert observe(queries, sorting, given_pairs) == observe(queries, sorting, wrong)
+
+
+def test_wrong_pairs_of_one_grade_are_counted_as_wrong():
+    queries = Queries.from_arrays([[0.0], [0.0]], [1, 1])
+    margin = np.array([0.25], np.float32)
+    sorting = Sorting(np.array([0, 1]), np.array([0], np.int32), np.array([1], np.int32), margin)
+    found = observe(queries, sorting, Pairs(np.array([1]), np.array([0])))
+    assert found["margins"]["wrong"][1 + MARGIN_EDGES.index(0.25)] == 1
+    assert found["ranks"]["wrong"][0][1] == 1
+    assert sum(observe(queries, sorting, Pairs.empty())["margins"]["right"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("margin", "at"), [(0.0, 0), (2**-12, 1), (-0.9, 12), (1.0, 13), (63.9, 18), (1e30, 19)]
+)
+def test_a_margin_is_in_the_bin_that_begins_at_or_below_it(margin, at):
+    queries = Queries.from_arrays([[0.0], [0.0]], [1, 0])
+    one = np.array([margin], np.float32)
+    sorting = Sorting(np.array([0, 1]), np.array([0], np.int32), np.array([1], np.int32), one)
+    right = observe(queries, sorting, Pairs.empty())["margins"]["right"]
+    assert np.flatnonzero(right).tolist() == [at]
+
+
+def test_circles_are_sampled_with_the_comparator_and_left_out_without():
+    queries = Queries.from_arrays([[0.0], [1.0], [2.0]], [0, 1, 2])
+    comparator = StoneScissorsPaper()
+    sorting = sort(comparator, queries)
+    wrong = judge_by_grades(queries, sorting)
+    found = observe(queries, sorting, wrong, comparator=comparator)
+    assert found["cycles"] == {"share": 1.0, "sampled": 1}
+    assert "cycles" not in observe(queries, sorting, wrong)
+    assert json.loads(json.dumps(found)) == found
+
+
+def test_no_documents_are_nothing_to_observe():
+    queries = Queries.from_arrays(np.zeros((0, 2)))
+    comparator = CmpNN(2, hidden=2, seed=0)
+    found = observe(queries, sort(comparator, queries), Pairs.empty(), comparator=comparator)
+    assert found["cycles"] == {"share": 0.0, "sampled": 0}
+    assert sum(found["margins"]["right"]) == 0
