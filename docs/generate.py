@@ -16,7 +16,14 @@ ROOT = Path(__file__).resolve().parent.parent
 INNER = (
     *("sortnet._version", "sortnet.files", "sortnet.data.files", "sortnet.data.letor_faults"),
     *("sortnet.data.letor_kernel", "sortnet.sorting.kernel", "sortnet.sorting.levels"),
-    *("store.migrations", "store.models", "store.pair_rows", "store.schema", "store.engine"),
+    *(
+        "store.drawing",
+        "store.migrations",
+        "store.models",
+        "store.pair_rows",
+        "store.schema",
+        "store.engine",
+    ),
 )
 
 

@@ -123,11 +123,11 @@ def shape(text: str) -> list[str]:
 @contextmanager
 def at_home(folder: Path) -> Iterator[None]:
     """Work in a folder that is the user's home, with nothing set that could lead elsewhere."""
-    ours = ("SORTNET_STORE", "XDG_DATA_HOME", "XDG_CACHE_HOME")
+    ours = ("SORTNET_STORE", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "COLUMNS")
     before, cwd = dict(os.environ), Path.cwd()
     for name in ours:
         os.environ.pop(name, None)
-    os.environ["HOME"] = str(folder)
+    os.environ |= {"HOME": str(folder), "SHELL": "/bin/bash"}
     os.chdir(folder)
     try:
         yield

@@ -151,6 +151,14 @@ def test_every_variable_of_the_environment_that_is_read_is_explained():
     assert [name for name in sorted(read) if f"`{name}`" not in explained] == []
 
 
+def test_the_reference_shows_doctests_as_code():
+    from doctests import fenced
+
+    text = "One.\n\n>>> 1\n1\n\nCost: none."
+    assert fenced(text) == "One.\n\n```pycon\n>>> 1\n1\n```\n\nCost: none."
+    assert fenced("Args:\n    a: one.") == "Args:\n    a: one."
+
+
 def test_every_public_name_is_in_the_reference():
     from generate import names
 
