@@ -1,0 +1,169 @@
+"""Callbacks that log: what trackers read back is what the loop said."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+
+import numpy as np
+import pytest
+from cli_made import FAST, done, fault, make_fold
+
+from sortnet.errors import SortNetError
+from sortnet.loop import Iteration, State
+from sortnet.trackers import figures, mlflow_callback, tensorboard_callback
+from store import open_store
+
+# Of the trackers' own code, which is not ours to mend.
+THEIRS = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SADeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+MEASURES = {"train": {"map": 0.5, "ndcg@10": 0.25}, "vali": {"map": 0.375, "ndcg@10": math.nan}}
+
+
+def iteration(i: int, **other: object) -> Iteration:
+    counts = dict(zip(Iteration.__dataclass_fields__, range(i, i + 9), strict=False))
+    rest = {
+        "quality": 0.375, "best": True, "measures": MEASURES, "epochs": 3.0, "kept_epoch": 2.0,
+        "train_loss": 0.125, "vali_loss": math.nan, "seconds_sort": 1.5, "seconds_train": 2.5,
+    }  # fmt: skip
+    return Iteration(**{**counts, **rest, "iteration": i, **other})
+
+
+def state(i: int, *, finished: bool = False) -> State:
+    return State(i + 1, None, finished=finished)  # type: ignore[arg-type]
+
+
+def scalars(folder) -> dict[str, list[tuple[int, float]]]:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    read = EventAccumulator(str(folder))
+    read.Reload()
+    return {
+        name: [(event.step, event.value) for event in read.Scalars(name)]
+        for name in read.Tags()["scalars"]
+    }
+
+
+def test_the_figures_of_an_iteration_are_named_for_what_they_are_and_nan_is_left_out():
+    named = figures(iteration(10))
+    assert named["map/vali"] == 0.375 and named["ndcg_at_10/train"] == 0.25
+    assert (named["comparisons/train"], named["comparisons/vali"]) == (11, 12)
+    assert (named["new/train"], named["tp"], named["vp"]) == (15, 17, 18)
+    assert "ndcg_at_10/vali" not in named and "vali_loss" not in named
+    assert all(isinstance(value, float) for value in named.values())
+
+
+@pytest.mark.parametrize("missing", ["tensorboard", "mlflow"])
+def test_a_tracker_that_is_not_installed_is_refused_with_what_to_install(missing, monkeypatch):
+    for name in [n for n in sys.modules if n.split(".")[0] == missing]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delitem(sys.modules, "torch.utils.tensorboard", raising=False)
+    monkeypatch.setitem(sys.modules, missing, None)
+    make = {"tensorboard": lambda: tensorboard_callback("x"), "mlflow": mlflow_callback}[missing]
+    with pytest.raises(SortNetError, match=rf"pip install 'sortnet\[{missing}\]'"):
+        make()
+
+
+class TestTensorBoard:
+    pytestmark = THEIRS
+
+    @pytest.fixture(autouse=True)
+    def _installed(self):
+        pytest.importorskip("tensorboard")
+
+    def test_reads_back_every_figure_at_its_iteration(self, tmp_path):
+        log = tensorboard_callback(tmp_path)
+        for i in range(3):
+            log(iteration(i, tp=100 * i), state(i, finished=i == 2))
+        found = scalars(tmp_path)
+        assert sorted(found) == sorted(figures(iteration(0)))
+        assert found["tp"] == [(0, 0.0), (1, 100.0), (2, 200.0)]
+        assert found["map/vali"] == [(i, 0.375) for i in range(3)]
+
+    def test_a_resumed_run_takes_back_what_is_done_again(self, tmp_path):
+        for first, last, tp in ((0, 3, 1.0), (2, 4, 2.0)):
+            log = tensorboard_callback(tmp_path)
+            for i in range(first, last):
+                log(iteration(i, tp=tp), state(i, finished=i == last - 1))
+        assert scalars(tmp_path)["tp"] == [(0, 1.0), (1, 1.0), (2, 2.0), (3, 2.0)]
+
+    def test_train_logs_what_it_keeps_in_the_store(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        make_fold(tmp_path / "fold")
+        where = ("--out", "m", "--store", "s.db", "--log", "tensorboard:events")
+        done("train", "fold", *where, *FAST)
+        with open_store("s.db") as store:
+            kept = store.run("last").iterations_frame()
+        found = scalars(tmp_path / "events")
+        for tag, column in (("map/vali", "vali_map"), ("tp", "tp"), ("new/train", "new_train")):
+            assert [step for step, _ in found[tag]] == kept["iteration"].tolist()
+            values = np.array([value for _, value in found[tag]], np.float32)
+            assert np.array_equal(values, kept[column].to_numpy(np.float32))
+
+    def test_a_folder_that_cannot_be_made_is_one_line(self, tmp_path):
+        (tmp_path / "file").write_text("")
+        log = tensorboard_callback(tmp_path / "file" / "events")
+        with pytest.raises(SortNetError, match="cannot write .*events"):
+            log(iteration(0), state(0))
+
+
+class TestMLflow:
+    pytestmark = THEIRS
+
+    @pytest.fixture(autouse=True)
+    def _installed(self):
+        pytest.importorskip("mlflow")
+
+    @pytest.fixture
+    def client(self, tmp_path, monkeypatch):
+        from mlflow.tracking import MlflowClient
+
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
+        return MlflowClient(tracking_uri=f"sqlite:///{tmp_path}/flow.db")
+
+    def runs(self, client):
+        number = client.get_experiment_by_name("sortnet").experiment_id
+        return client.search_runs([number])
+
+    def test_a_resumed_run_goes_on_in_the_run_of_its_name(self, client, tmp_path):
+        uri = f"sqlite:///{tmp_path}/flow.db"
+        for i in range(2):
+            log = mlflow_callback(uri, run="abc", params={"seed": 3})
+            log(iteration(i, tp=10 + i), state(i, finished=i == 1))
+        (run,) = self.runs(client)
+        assert run.info.run_name == "abc" and run.info.status == "FINISHED"
+        assert run.data.params == {"seed": "3"}
+        history = client.get_metric_history(run.info.run_id, "tp")
+        assert sorted((m.step, m.value) for m in history) == [(0, 10.0), (1, 11.0)]
+        assert set(run.data.metrics) == set(figures(iteration(0)))
+
+    def test_train_names_the_run_as_the_store_does(self, client, tmp_path):
+        make_fold(tmp_path / "fold")
+        log = f"mlflow:sqlite:///{tmp_path}/flow.db"
+        done("train", "fold", "--out", "m", "--store", "s.db", "--log", log, *FAST)
+        (run,) = self.runs(client)
+        about = json.loads((tmp_path / "m/run.json").read_text())
+        assert run.info.run_name == about["run"]
+        assert run.data.params["hidden"] == "[4]" and run.data.params["epochs"] == "3"
+
+    def test_a_place_that_mlflow_cannot_use_is_one_line(self, tmp_path):
+        log = mlflow_callback("nonsense://x")
+        with pytest.raises(SortNetError, match="mlflow: .*nonsense"):
+            log(iteration(0), state(0))
+
+
+@pytest.mark.parametrize("value", ["tensorboard", "tensorboard:", "wandb", ""])
+def test_a_misspelt_log_is_one_line_that_says_what_there_is(value):
+    told = fault("train", "fold", "--log", value)
+    assert repr(value) in told and "tensorboard:DIR" in told
+
+
+def test_a_log_that_is_not_installed_is_refused_before_anything_is_read(monkeypatch):
+    monkeypatch.setattr("cli.logs.find_spec", lambda name: None)
+    assert "pip install 'sortnet[mlflow]'" in fault("train", "no-such-folder", "--log", "mlflow")
