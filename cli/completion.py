@@ -8,17 +8,27 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 import click
-from click.shell_completion import CompletionItem, get_completion_class
+from click.shell_completion import (
+    BashComplete,
+    CompletionItem,
+    FishComplete,
+    ShellComplete,
+    ZshComplete,
+)
 
 from cli.output import put, say, write_output
 from sortnet.errors import SortNetError
 
-SHELLS = ("bash", "zsh", "fish")
+SHELLS: dict[str, type[ShellComplete]] = {
+    "bash": BashComplete,
+    "zsh": ZshComplete,
+    "fish": FishComplete,
+}
 _NEWEST = 30  # runs that are offered
 
 
 @click.command(short_help="Let the shell complete commands, files and runs.")
-@click.argument("shell", type=click.Choice(SHELLS), required=False)
+@click.argument("shell", type=click.Choice(list(SHELLS)), required=False)
 @click.option("--install", is_flag=True, help="Write it where the shell looks for it.")
 @click.pass_context
 def completion(ctx: click.Context, shell: str | None, install: bool) -> None:
@@ -81,10 +91,7 @@ def _shell_of_user() -> str:
 
 
 def _script(shell: str, command: click.Command) -> str:
-    made = get_completion_class(shell)
-    if made is None:  # pragma: no cover - click knows all of SHELLS
-        raise click.UsageError(f"click has no completion for {shell}")
-    asked = made(command, {}, "sortnet", "_SORTNET_COMPLETE")
+    asked = SHELLS[shell](command, {}, "sortnet", "_SORTNET_COMPLETE")
     # Not source(): for bash that starts a bash, to warn of those before 4.4.
     return (asked.source_template % asked.source_vars()).strip()
 

@@ -182,8 +182,8 @@ def _look_at_devices(found: Found) -> None:
             torch.zeros(1, device=f"cuda:{k}").add_(1)
             memory = torch.cuda.get_device_properties(k).total_memory / 2**30
             devices.append(f"cuda:{k} {torch.cuda.get_device_name(k)}, {memory:.0f} GiB")
-    except RuntimeError as error:
-        reason = str(error).splitlines()[0]
+    except (RuntimeError, AssertionError) as error:  # torch raises either
+        reason = " ".join(str(error).split())[:200]
         found.faults.append(
             f"the GPU cannot be used ({reason}): check its driver, or train with --device cpu"
         )

@@ -76,7 +76,7 @@ def _run_line(row: dict[str, Any]) -> list[str]:
         row["id"],
         row["created"][:16].replace("T", " "),
         row["status"],
-        f"{'-' if best is None else best}/{row['iterations']}",
+        "-" if best is None else f"{best}/{row['iterations']}",
         "-" if quality is None else f"{name} {quality:.4f}",
         str((row["tp"] or 0) + (row["vp"] or 0)),
         row["out"] or "-",

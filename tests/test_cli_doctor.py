@@ -12,6 +12,7 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+import torch
 from cli_made import FAST, done, fault, invoke, letor, make_fold
 
 import cli.doctor
@@ -162,6 +163,16 @@ def test_a_store_that_cannot_be_reached_shows_no_password():
     assert "127.0.0.1" in found["faults"][0]
 
 
+@pytest.mark.postgresql
+def test_a_store_on_postgresql_is_told_of_and_gets_no_tables_by_looking(postgresql_url):
+    for _ in range(2):
+        found = told("--store", postgresql_url)
+        assert found["ok"] and found["store"]["schema"] is None
+    open_store(postgresql_url).close()
+    found = told("--store", postgresql_url)["store"]
+    assert found["exists"] and found["runs"] == 0 and found["bytes"] > 0
+
+
 def test_a_store_url_of_another_kind_is_broken():
     (broken,) = told("--store", "mysql://h/db")["faults"]
     assert "mysql" in broken
@@ -219,6 +230,16 @@ def test_an_extra_that_is_missing_is_no_fault_but_has_its_pip_line(monkeypatch):
     assert "dev" not in extras and {"parquet", "postgresql"} <= set(extras)
     assert extras["parquet"]["present"] is False
     assert "pip install 'sortnet[parquet]'" in done("doctor")
+
+
+@pytest.mark.skipif(torch.backends.cuda.is_built(), reason="a GPU may work")
+def test_a_gpu_that_does_not_work_is_broken_and_can_be_done_without(monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
+    found = told()
+    assert found["devices"] == ["cpu"]
+    (broken,) = found["faults"]
+    assert broken.startswith("the GPU cannot be used (") and "--device cpu" in broken
 
 
 # Shell completion
