@@ -22,6 +22,7 @@ from cli.rank import rank
 from cli.report import report
 from cli.runs import pairs, runs, show
 from cli.train import train
+from cli.watch import watch
 from sortnet import __version__
 from sortnet.errors import SortNetError
 
@@ -66,7 +67,7 @@ def main(ctx: click.Context) -> None:
 
 for command in (
     *(demo, train, evaluate, rank, compare, explain, importance),
-    *(runs, show, pairs, report, doctor, completion),
+    *(runs, show, pairs, report, watch, doctor, completion),
 ):
     main.add_command(command)
 

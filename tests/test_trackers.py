@@ -108,7 +108,7 @@ class TestTensorBoard:
     def test_a_folder_that_cannot_be_made_is_one_line(self, tmp_path):
         (tmp_path / "file").write_text("")
         log = tensorboard_callback(tmp_path / "file" / "events")
-        with pytest.raises(SortNetError, match="cannot write .*events"):
+        with pytest.raises(SortNetError, match=r"cannot write .*events"):
             log(iteration(0), state(0))
 
 
@@ -154,7 +154,7 @@ class TestMLflow:
 
     def test_a_place_that_mlflow_cannot_use_is_one_line(self, tmp_path):
         log = mlflow_callback("nonsense://x")
-        with pytest.raises(SortNetError, match="mlflow: .*nonsense"):
+        with pytest.raises(SortNetError, match=r"mlflow: .*nonsense"):
             log(iteration(0), state(0))
 
 
