@@ -75,7 +75,8 @@ def explain_pair(
     in the scaled features that the comparator sees. The values sum to m(a, b) - m(z', z'), and
     those of (b, a) are the same with the other sign if the comparator is antisymmetric. The
     path is halved where the integral is not exact enough, until what its pieces are off by adds
-    up to no more than `tolerance` times the sum of the values' sizes (both documents' apart).
+    up to no more than `tolerance` times the sum of the values' sizes (both documents' apart), or
+    than 1e-10, which is rounding.
 
     Args:
         model: any comparator made of torch; committees are explained as their sum.
