@@ -71,6 +71,13 @@ def new_figure(
     return figure, panels
 
 
+def remove_unused(panels: list[Axes], used: int, columns: int) -> None:
+    """Take the empty panels away; those above them get their labels, which shared axes hide."""
+    for k in range(used, len(panels)):
+        panels[k].remove()
+        panels[k - columns].tick_params(labelbottom=True)
+
+
 def line(axes: Axes, frame: pd.DataFrame, column: str, split: str, label: str | None) -> None:
     """A column over the iterations, as the lines of that part are drawn."""
     y = frame[column].astype("float64")
@@ -145,7 +152,7 @@ def bars(
     for at, value, label in zip(place, values, labels, strict=True):
         axes.annotate(label, (value, at), (4, 0), textcoords="offset points", fontsize=7,
                       va="center", color=INK)  # fmt: skip
-    axes.set_yticks(place, names, fontsize=7.5)
+    axes.set_yticks(place, [literal(name) for name in names], fontsize=7.5)
     axes.set(xlabel=xlabel, ylabel=ylabel, xlim=(0, float(values.max()) * 1.18))
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.xaxis.set_major_locator(whole_numbers())
@@ -170,6 +177,15 @@ def grade_styles(grades: list[int]) -> dict[int, dict[str, Any]]:
         }
         for k, (grade, tone) in enumerate(zip(ordered, tones, strict=True))
     }
+
+
+def literal(name: str) -> str:
+    """A name as matplotlib shows it: what stands between two dollars is no formula.
+
+    >>> literal("price in $")
+    'price in \\\\$'
+    """
+    return name.replace("$", r"\$")
 
 
 def whole_numbers() -> Any:

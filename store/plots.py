@@ -25,10 +25,12 @@ from store.drawing import (
     grade_styles,
     legend,
     line,
+    literal,
     new_figure,
     of_split,
     percent,
     power_of_two,
+    remove_unused,
     short,
     some_of,
     whole_numbers,
@@ -99,8 +101,7 @@ def measures(iterations: pd.DataFrame, *, conventions: str | None = None) -> Fig
         axes.set_title(name, fontsize=9)
         axes.margins(y=0.12)
         by_iteration(axes, iterations)
-    for axes in panels[len(names) :]:
-        axes.remove()
+    remove_unused(panels, len(names), columns)
     legend(figure, panels[0])
     return figure
 
@@ -132,8 +133,7 @@ def margins(margins: pd.DataFrame, *, split: str = "vali", most: int = 6) -> Fig
         _margins_panel(axes, one)
         kept = " (kept)" if iteration == margins.attrs.get("kept") else ""
         axes.set_title(f"iteration {iteration}{kept}", fontsize=9)
-    for axes in panels[len(chosen) :]:
-        axes.remove()
+    remove_unused(panels, len(chosen), columns)
     for axes in panels[: len(chosen)]:
         axes.set_xlabel("|margin|")
     for axes in panels[::columns]:
@@ -289,7 +289,7 @@ def before_after(
     check(order, ("document", "grade", "before", "after"), "give the rankings of a query")
     shown = order.sort_values("after").head(top)
     title = f"{names[0]} and {names[1]}".capitalize() + (
-        f", query {order.attrs['qid']}" if "qid" in order.attrs else ""
+        f", query {literal(order.attrs['qid'])}" if "qid" in order.attrs else ""
     )
     more = f"the first {len(shown)} of {len(order)} documents" if len(shown) < len(order) else None
     lowest = int(shown[["before", "after"]].to_numpy().max())
@@ -299,7 +299,7 @@ def before_after(
     columns = (shown[name].tolist() for name in ("document", "grade", "before", "after"))
     for document, grade, before, after in zip(*columns, strict=True):
         axes.plot([0, 1], [before, after], gid=str(document), **styles[grade])
-        axes.annotate(f"{after}. {document}", (1, after), (8, 0), textcoords="offset points",
+        axes.annotate(f"{after}. {literal(str(document))}", (1, after), (8, 0), textcoords="offset points",
                       fontsize=7.5, va="center", color=INK)  # fmt: skip
     axes.set_xticks([0, 1], names)
     axes.set(ylabel="rank", xlim=(-0.08, 1.08))

@@ -39,12 +39,15 @@ def make_old(url: str, revision: str) -> None:
     with database.transaction(write=True) as connection:
         schema.upgrade(connection, name="old", to=revision)
     database.close()
+    best = "TRUE" if url.startswith("postgresql") else 1
     execute(
         url,
         "INSERT INTO runs (number, id, created, status, command, config, seed, versions, data)"
         " VALUES (1, 'abc', '2020-01-02 03:04:05', 'done', 'train', '{}', 1, '{}', '{}')",
         "INSERT INTO queries (run, split, query, qid, first, size)"
         " VALUES (1, 'train', 0, 'q', 0, 3)",
+        "INSERT INTO iterations (run, iteration, created, quality, best)"
+        f" VALUES (1, 0, '2020-01-02 03:04:05', 0.5, {best})",
         "INSERT INTO pairs (run, split, winner, loser, query, first_iteration, last_iteration,"
         " times) VALUES (1, 'train', 2, 1, 0, 0, 4, 3)",
     )
@@ -65,8 +68,12 @@ def test_a_store_of_any_revision_is_upgraded_to_the_models_with_its_rows(
         with store.database.transaction() as connection:
             assert differences(connection) == []
             assert schema.revision(connection) == REVISIONS[0]
-        frame = store.run("abc").pairs_frame()
+        run = store.run("abc")
+        frame, iterations = run.pairs_frame(), run.iterations_frame()
+        observed = run.margins_frame(), run.mistakes_frame(), run.cycles_frame()
     assert frame[["qid", "winner", "loser", "times"]].to_numpy().tolist() == [["q", 2, 1, 3]]
+    assert iterations[["quality", "best"]].to_numpy().tolist() == [[0.5, True]]
+    assert all(frame.empty for frame in observed), "rows of that time have none"
 
 
 def test_a_difference_between_tables_and_models_would_be_seen(url: str) -> None:
