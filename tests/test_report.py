@@ -1,0 +1,409 @@
+"""sortnet report: one file that needs nothing else, says what the store says, and escapes it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import shutil
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from cli_made import FAST, done, fault, letor, make_fold
+
+from cli.page import PLOTS, render
+from sortnet import Queries
+from sortnet.model import Model
+from sortnet.types import Pairs
+from store import Run, open_store
+
+MQ2008 = Path(__file__).resolve().parents[2] / "shared/data/mq2008/Fold1"
+VOID = {"meta", "img", "br", "link", "hr", "input"}
+NASTY = "<script>alert('$x_{$')</script>&\"q"
+
+
+class Page(HTMLParser):
+    """Tags with their attributes, checked for balance, and the text between them."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.text: list[str] = []
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+    def of(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.tags if name == tag]
+
+    @property
+    def words(self) -> str:
+        return " ".join(" ".join(self.text).split())
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("report")
+    make_fold(folder / "fold")
+    done("train", folder / "fold", "--out", folder / "m", "--store", folder / "s.db", *FAST)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _there(made, monkeypatch):
+    monkeypatch.chdir(made)
+    monkeypatch.setenv("SORTNET_STORE", "s.db")
+
+
+@pytest.fixture(scope="module")
+def text(made) -> str:
+    done("report", "last", "--store", made / "s.db", "-o", made / "r.html")
+    return (made / "r.html").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def run():
+    with open_store("s.db") as store:
+        yield store.run("last")
+
+
+def made_run(store, *, qid: str = "q", docid: str = "d", command: str = "x") -> Run:
+    q = Queries.from_arrays(
+        np.eye(4), [2, 1, 0, 0], qid=[qid] * 4, docids=[docid + str(k) for k in range(4)]
+    )
+    facts = {split: {"path": docid} for split in ("train", "vali")}
+    return store.start_run(
+        command=command, config={"quality": "map", "seed": 0}, seed=0, versions={"sortnet": "0"},
+        train=q, vali=q, data=facts, out=None,
+    )  # fmt: skip
+
+
+def record(run: Run, i: int = 0) -> None:
+    """An iteration as older versions kept it: without what was observed."""
+    pairs = Pairs(np.array([0, 1]), np.array([1, 3]))
+    for split in ("train", "vali"):
+        run.add(split, i, pairs)
+    counts = dict.fromkeys(("miscompared_train", "miscompared_vali", "tp", "vp"), 2)
+    new = dict.fromkeys(("new_train", "new_vali"), 0 if i else 2)
+    measures = {"train": {"map": 0.5}, "vali": {"map": 0.25}}
+    run.record(
+        {"iteration": i, "quality": 0.25, "best": i == 0, "measures": measures,
+         "comparisons_train": 5, "comparisons_vali": 5, "seconds_sort": 1.0,
+         "seconds_train": 2.0, **counts, **new}
+    )  # fmt: skip
+
+
+def test_the_page_is_whole_and_asks_for_nothing_outside_itself(text):
+    page = Page(text)
+    assert page.of("script") == page.of("link") == page.of("iframe") == []
+    assert not re.search(r"""(?:src|href|url)\s*[=(]\s*["']?(?:https?:|//|file:)""", text)
+    for image in page.of("img"):
+        assert image["src"].startswith("data:image/svg+xml;base64,")
+    anchors = {a["href"] for a in page.of("a")}
+    ids = {"#" + at["id"] for _, at in page.tags if at.get("id")}
+    assert anchors and anchors <= ids
+    assert not [name for _, at in page.tags for name in at if name.startswith("on")]
+
+
+def test_the_policy_allows_the_page_s_own_style_and_pictures_and_nothing_else(text):
+    page = Page(text)
+    (policy,) = [m["content"] for m in page.of("meta") if "http-equiv" in m]
+    rules = dict(rule.split(" ", 1) for rule in policy.split("; "))
+    (style,) = re.findall(r"<style>(.*?)</style>", text, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    assert rules == {
+        "default-src": "'none'", "img-src": "data:", "style-src": f"'sha256-{digest}'",
+        "base-uri": "'none'", "form-action": "'none'",
+    }  # fmt: skip
+    assert not [1 for _, attributes in page.tags if "style" in attributes]
+
+
+def test_every_plot_is_there_once_and_every_picture_is_well_formed_and_told(text):
+    page = Page(text)
+    images = page.of("img")
+    assert len(images) == len(PLOTS) + 6  # and three queries of each part
+    for image in images:
+        svg = ElementTree.fromstring(base64.b64decode(image["src"].partition(",")[2]))
+        assert svg.tag.endswith("svg")
+        assert len(image["alt"]) > 20
+    for plot in PLOTS:
+        assert plot.title in page.words
+
+
+def test_the_page_can_be_read_by_who_does_not_see_it(text):
+    page = Page(text)
+    assert page.of("html")[0]["lang"] == "en"
+    assert page.of("meta")[2]["name"] == "viewport"
+    levels = [int(tag[1]) for tag, _ in page.tags if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1 and levels.count(1) == 1
+    assert all(b - a <= 1 for a, b in pairwise(levels))
+    assert len(page.of("caption")) == len(page.of("table"))
+    assert all("scope" in header for header in page.of("th"))
+    assert all(d.get("aria-label") or d.get("aria-labelledby")
+               for d in page.of("div") if d.get("role") == "region")  # fmt: skip
+
+
+def contrast(one: str, other: str) -> float:
+    """WCAG 2.2: (L1 + 0.05) / (L2 + 0.05) of two colours."""
+
+    def luminance(colour: str) -> float:
+        digits = colour if len(colour) == 6 else "".join(2 * c for c in colour)
+        parts = [int(digits[k : k + 2], 16) / 255 for k in (0, 2, 4)]
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+        return float(np.dot(linear, [0.2126, 0.7152, 0.0722]))
+
+    high, low = sorted((luminance(one), luminance(other)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_every_colour_of_text_stands_out_from_every_colour_of_ground(text):
+    (style,) = re.findall(r"<style>(.*?)</style>", text, re.DOTALL)
+    inks = set(re.findall(r"(?<![-\w])color: #(\w+)", style))
+    grounds = set(re.findall(r"background: #(\w+)", style))
+    assert inks and grounds
+    assert min(contrast(ink, ground) for ink in inks for ground in grounds) >= 4.5
+
+
+def test_the_table_of_iterations_is_the_store_s(text, run):
+    body = text.split('<section id="iterations"')[1].split("<tbody>")[1].split("</tbody>")[0]
+    rows = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in body.split("</tr>")[:-1]]
+    frame = run.iterations_frame()
+    assert len(rows) == len(frame)
+    for cells, row in zip(rows, frame.to_dict("records"), strict=True):
+        kept = " (kept)" if row["iteration"] == frame.attrs["kept"] else ""
+        assert cells[0] == f"{row['iteration']}{kept}"
+        assert cells[1] == f"{row['comparisons_train'] + row['comparisons_vali']:,}"
+        assert cells[5:7] == [f"{row['tp']:,}", f"{row['vp']:,}"]
+        assert cells[7:9] == [f"{row['train_map']:.4f}", f"{row['vali_map']:.4f}"]
+
+
+def test_the_hardest_queries_are_those_of_the_most_mistakes(text, run):
+    shown = re.findall(r"Query (\S+) <small>\((\w+)\)", text)
+    told = re.findall(r"<p>(\d+) pairs were wrong, (\d+) times in all", text)
+    for part, split in (("validation", "vali"), ("training", "train")):
+        pairs = run.pairs_frame(split)
+        totals = pairs.groupby("qid", observed=True)["times"].agg(["size", "sum"])
+        mine = [q for q, p in shown if p == part]
+        assert len(mine) == 3
+        rest = totals.drop(mine)["sum"].max()
+        assert totals.loc[mine, "sum"].min() >= rest
+        for (qid, p), (size, times) in zip(shown, told, strict=True):
+            if p == part:
+                assert (int(size), int(times)) == tuple(totals.loc[qid])
+
+
+def test_documents_stand_in_the_model_s_order_with_their_grades(text, made):
+    from sortnet.data import read_queries
+
+    queries, model = read_queries(made / "fold/vali.txt"), Model.load(made / "m")
+    article = text.split("<article>")[1]
+    qid = re.search(r"Query (\S+) <small>\(validation\)", article)[1]
+    one = queries.take(np.flatnonzero(queries.qids == qid))
+    body = article.split("<tbody>")[1].split("</tbody>")[0]
+    found = re.findall(r"<td>(\d+)</td><th[^>]*>(\S+)</th><td>(\d)</td><td>(\d+)</td>", body)
+    order = model.sort(one).order
+    assert [doc for _, doc, _, _ in found] == one.docids[order].tolist()
+    assert [int(grade) for _, _, grade, _ in found] == one.grades[order].tolist()
+    assert sorted(int(before) for *_, before in found) == list(range(1, one.n_docs + 1))
+
+
+def test_what_is_needed_to_do_it_again_is_there(text, run):
+    words = Page(text).words
+    about = [run.command, *run.versions.values(), f"the seed is {run.seed}"]
+    about += [facts[key] for facts in run.data.values() for key in ("path", "fingerprint")]
+    assert [value for value in about if value not in words] == []
+    setting = r"training\.epochs</th><td class=\"text\">3</td>"
+    assert re.search(setting, text)
+
+
+def test_the_conventions_count_the_queries_without_a_relevant_document(text, made):
+    grades = [line.split()[:2] for line in (made / "fold/vali.txt").read_text().splitlines()]
+    relevant = {qid for grade, qid in grades if grade != "0"}
+    n = len({qid for _, qid in grades})
+    assert f"validation: gain 2^r-1, discount log2(1+rank)" in text  # noqa: F541
+    assert f"counted zero: {n - len(relevant)} of {n}" in text
+
+
+def test_ids_and_paths_are_text_whatever_they_hold(tmp_path):
+    with open_store(tmp_path / "nasty.db") as store:
+        made = made_run(store, qid=NASTY, docid=NASTY, command=f"sortnet {NASTY}")
+        record(made)
+        made.finish("done")
+        from cli.hardest import Sources, hardest
+
+        text = render(made, hardest(made.pairs_frame(), Sources(), top=3), [NASTY], [NASTY])
+    page = Page(text)
+    assert page.of("script") == []
+    assert page.words.count("<script>alert('$x_{$')</script>&\"q") >= 5
+    assert any(NASTY in (image["alt"] or "") for image in page.of("img"))
+    for image in page.of("img"):
+        svg = base64.b64decode(image["src"].partition(",")[2])
+        assert not [e for e in ElementTree.fromstring(svg).iter() if e.tag.endswith("script")]
+
+
+def test_documents_of_a_hostile_name_are_text_in_pictures_and_tables(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    make_fold(tmp_path / "fold")
+    for name in ("train", "vali"):
+        path = tmp_path / f"fold/{name}.txt"
+        path.write_text(path.read_text().replace("docid = d", "docid = <script>$x_{$--</script>"))
+    done("train", "fold", "--out", "m", "--store", "s.db", *FAST)
+    done("report", "last", "--store", "s.db", "--queries", "1", "-o", "r.html")
+    page = Page((tmp_path / "r.html").read_text())
+    assert page.of("script") == []
+    assert "<script>$x_{$--</script>" in page.words
+    for image in page.of("img"):
+        ElementTree.fromstring(base64.b64decode(image["src"].partition(",")[2]))
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [("running", "going on"), ("interrupted", "was interrupted"), ("failed", "failed")],
+)
+def test_a_run_that_has_not_ended_well_says_so_and_how_to_go_on(made, tmp_path, status, said):
+    shutil.copy(made / "s.db", tmp_path / "s.db")
+    with open_store(tmp_path / "s.db") as store:
+        store.run("last").finish(status)
+    done("report", "last", "--store", tmp_path / "s.db", "--queries", "0", "-o", tmp_path / "r")
+    words = Page((tmp_path / "r").read_text()).words
+    assert said in words
+    assert f"sortnet train --resume --out {made / 'm'}" in words
+
+
+def test_a_run_of_an_older_version_has_its_pictures_but_those_it_kept_nothing_for(tmp_path):
+    with open_store(tmp_path / "old.db") as store:
+        made = made_run(store)
+        record(made)
+        record(made, 1)
+        made.finish("done")
+        page = Page(render(made))
+    assert len(page.of("img")) == len(PLOTS) - 3
+    for plot in PLOTS:
+        if plot.draw in ("margins", "mistakes_by_rank", "cycles"):
+            assert f"{plot.title}: nothing to draw" in page.words
+    assert "not recorded" in page.words  # the data's fingerprints
+
+
+def test_a_model_or_data_that_went_elsewhere_are_told_and_can_be_named(made, tmp_path):
+    store = tmp_path / "s.db"
+    shutil.copy(made / "s.db", store)
+    moved = tmp_path / "moved"
+    shutil.copytree(made / "fold", moved)
+    shutil.copytree(made / "m", tmp_path / "m")
+    with open_store(store) as opened:
+        from sqlalchemy import update
+
+        from store.models import RunRow
+
+        data = opened.run("last").data
+        gone = {s: {**facts, "path": f"gone/{s}.txt"} for s, facts in data.items()}
+        with opened.database.transaction(write=True) as connection:
+            connection.execute(update(RunRow).values(out="gone/m", data=gone))
+    out = tmp_path / "r.html"
+    done("report", "last", "--store", store, "-o", out)
+    page = Page(out.read_text())
+    assert len(page.of("img")) == len(PLOTS)
+    for name in ("gone/m", "gone/train.txt", "gone/vali.txt", "--model", "--data"):
+        assert name in page.words
+    named = ("--model", tmp_path / "m", "--data", moved / "vali.txt")
+    done("report", "last", "--store", store, "-o", out, *named)
+    page = Page(out.read_text())
+    assert len(page.of("img")) == len(PLOTS) + 3
+    assert "gone/train.txt" in page.words and "--model" not in page.words
+
+
+def test_another_run_s_model_or_data_are_refused_by_name(made, tmp_path):
+    (tmp_path / "other.txt").write_text(letor(4, 9))
+    told = fault("report", "last", "--data", tmp_path / "other.txt", "-o", tmp_path / "r")
+    assert "other.txt" in told and "other content" in told
+    shutil.copytree(made / "m", tmp_path / "m")
+    path = tmp_path / "m/model.json"
+    about = json.loads(path.read_text())
+    about["info"]["run"] = "0123456789ab"
+    path.write_text(json.dumps(about))
+    told = fault("report", "last", "--model", tmp_path / "m", "-o", tmp_path / "r")
+    assert "the model of run 0123456789ab" in told
+    assert not (tmp_path / "r").exists()
+
+
+def test_changed_data_are_not_taken_for_the_run_s(made, tmp_path, monkeypatch):
+    work = tmp_path / "work"
+    shutil.copytree(made, work)
+    monkeypatch.chdir(work)
+    with open_store("s.db") as store:
+        path = Path(store.run("last").data["vali"]["path"])
+    before = path.read_text()
+    try:
+        path.write_text(before + "0 qid:new 1:0\n")
+        done("report", "last", "-o", "r.html")
+    finally:
+        path.write_text(before)
+    assert (
+        "vali.txt: its content is not what the run read" in Page(Path("r.html").read_text()).words
+    )
+
+
+def test_without_output_the_file_is_named_for_the_run(tmp_path, made, run, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    told = done("report", "last", "--store", made / "s.db", "--queries", "0")
+    assert told == f"report-{run.id}.html\n"
+    assert (tmp_path / told.strip()).read_text().startswith("<!doctype html>")
+
+
+def test_on_stdout_there_is_the_page_alone(made):
+    assert Page(done("report", "last", "-o", "-", "--queries", "0")).of("h1")
+
+
+def test_a_place_that_cannot_be_written_keeps_no_part_of_a_file(tmp_path):
+    (tmp_path / "file").write_text("")
+    assert "cannot write" in fault("report", "last", "-o", tmp_path / "file" / "r.html")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+class TestBadInput:
+    def test_no_store(self, tmp_path):
+        assert "sortnet train makes one" in fault("report", "last", "--store", tmp_path / "x.db")
+        assert not (tmp_path / "x.db").exists()
+
+    def test_no_runs(self, tmp_path):
+        open_store(tmp_path / "s.db").close()
+        told = fault("report", "last", "--store", tmp_path / "s.db")
+        assert "no runs yet: sortnet train makes one" in told
+
+    def test_no_such_run(self, run):
+        told = fault("report", "zzz")
+        assert "no run 'zzz'" in told and run.id in told
+
+    @pytest.mark.parametrize(
+        ("status", "step"), [("running", "sortnet watch "), ("interrupted", "go on with it: x")]
+    )
+    def test_no_iteration_yet(self, tmp_path, status, step):
+        with open_store(tmp_path / "s.db") as store:
+            made_run(store).finish(status)
+        told = fault("report", "last", "--store", tmp_path / "s.db")
+        assert "no iteration yet" in told and step in told
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not MQ2008.exists(), reason="needs MQ2008 Fold1")
+def test_a_report_of_mq2008_fold1_is_under_five_megabytes(tmp_path):
+    fast = (*FAST[:-2], "--weight-decay", "0.01")
+    done("train", MQ2008, "--out", tmp_path / "m", "--store", tmp_path / "s.db", *fast)
+    done("report", "last", "--store", tmp_path / "s.db", "-o", tmp_path / "r.html")
+    assert 200_000 < (tmp_path / "r.html").stat().st_size < 5_000_000
