@@ -6,6 +6,7 @@ Queries without a relevant document are left out, gain is 2^grade - 1 (LETOR's c
 from __future__ import annotations
 
 import time
+import warnings
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,8 @@ def lightgbm_order(train: Queries, vali: Queries, test: Queries, quick: bool) ->
     """LightGBM's lambdarank, tuned on validation NDCG@10 over 12 settings, early stopping."""
     import lightgbm
 
+    # LightGBM's ranker hands on what it was given by the name that it calls deprecated.
+    warnings.filterwarnings("ignore", message="The argument 'eval_set' is deprecated")
     best, best_score = None, -np.inf
     grid = list(product((7, 15, 31), (0.03, 0.1), (20, 60)))
     for leaves, rate, least in grid[:1] if quick else grid:

@@ -24,7 +24,7 @@ def grids_for(train: Queries) -> list[Grid]:
     >>> grids_for(Queries.from_arrays(np.zeros((10_000, 1)), group=[10_000]))[0]["weight_decay"]
     [0.01, 0.002, 0.0004]
     """
-    sizes_and_decays = {"hidden": [(5,), (10,), (20,)], "weight_decay": decays(train.n_docs)}
+    sizes_and_decays: Grid = {"hidden": [(5,), (10,), (20,)], "weight_decay": decays(train.n_docs)}
     return [sizes_and_decays, {"warm_start": [True, False]}]
 
 
@@ -116,7 +116,8 @@ def _refuse_unknown(config: Config, names: Sequence[str]) -> None:
 
 def _all_settings(config: Config) -> dict[str, Any]:
     values = config.to_json()
-    return values | values.pop("training")
+    training: dict[str, Any] = values.pop("training")
+    return values | training
 
 
 def _settings(config: Config, names: Sequence[str]) -> dict[str, Any]:
