@@ -1,0 +1,304 @@
+"""sortnet watch: rows as they come, a terminal that renews itself, a page of this machine alone."""
+
+from __future__ import annotations
+
+import html
+import http.client
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cli_made import done, fault
+
+from cli.watch import sparkline
+from sortnet import Queries
+from sortnet.types import Pairs
+from store import Run, Store, open_store
+
+WAIT = 60.0
+
+
+@pytest.fixture
+def store(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SORTNET_STORE", "s.db")
+    with open_store("s.db") as opened:
+        yield opened
+
+
+@pytest.fixture
+def run(store) -> Run:
+    return make(store)
+
+
+def make(store: Store) -> Run:
+    q = Queries.from_arrays(np.eye(4), [2, 1, 0, 0], qid=["q"] * 4)
+    return store.start_run(
+        command="sortnet train x --out m", config={"quality": "map"}, seed=0, versions={},
+        train=q, vali=q, out="m",
+    )  # fmt: skip
+
+
+def record(run: Run, i: int) -> None:
+    run.add("train", i, Pairs(np.array([0]), np.array([i % 3 + 1])))
+    names = ("comparisons_train", "comparisons_vali", "miscompared_train", "miscompared_vali",
+             "new_train", "new_vali", "tp", "vp")  # fmt: skip
+    run.record(
+        {"iteration": i, "quality": 0.5, "best": i == 0, "seconds_sort": 0.5, "seconds_train": 1.0,
+         "measures": {"train": {"map": 0.5 + i / 100}, "vali": {"map": 0.25}},
+         **dict.fromkeys(names, 100 + i)}
+    )  # fmt: skip
+
+
+@contextmanager
+def watching(*args: object, **options):
+    """`sortnet watch` in a process of its own, which is gone at the end."""
+    command = [sys.executable, "-c", "from cli.main import main; main()", "watch", *map(str, args)]
+    started = subprocess.Popen(command, **options)
+    try:
+        yield started
+    finally:
+        started.kill()
+        started.wait()
+        for pipe in (started.stdout, started.stderr):
+            if pipe is not None:
+                pipe.close()
+
+
+def piped(*args: object, **options):
+    pipe = subprocess.PIPE
+    return watching(*args, stdout=pipe, stderr=pipe, text=True, **options)
+
+
+def numbers(text: str) -> list[int]:
+    """The iterations of the rows in what was printed."""
+    return [int(n) for n in re.findall(r"^ +(\d+) +\d+ +\d+ ", text, re.MULTILINE)]
+
+
+def test_a_run_that_has_ended_is_a_table_and_a_next_step(run):
+    for i in range(3):
+        record(run, i)
+    run.finish("done")
+    result = done("watch", "last")
+    assert numbers(result) == [0, 1, 2]
+    assert [line.split()[7] for line in result.splitlines()[2:]] == ["0.5000", "0.5100", "0.5200"]
+
+
+@pytest.mark.parametrize(
+    ("status", "step"), [("interrupted", "sortnet train --resume --out m"), ("done", "report")]
+)
+def test_the_end_says_how_it_went_and_what_to_do(run, status, step):
+    record(run, 0)
+    run.finish(status)
+    with piped("last") as watch:
+        _, told = watch.communicate(timeout=WAIT)
+    assert watch.returncode == 0
+    assert told.count("\n") == 1 and f"is {status}, 1 iteration;" in told and step in told
+
+
+def test_rows_come_as_iterations_do_and_it_ends_with_the_run(run):
+    record(run, 0)
+    with piped("last", "--interval", "0.1") as watch:
+        lines = [watch.stdout.readline() for _ in range(3)]
+        assert numbers("".join(lines)) == [0]
+        record(run, 1)
+        assert numbers(watch.stdout.readline()) == [1]
+        assert watch.poll() is None
+        record(run, 2)
+        run.finish("done")
+        rest, _ = watch.communicate(timeout=WAIT)
+    assert numbers(rest) == [2] and watch.returncode == 0
+
+
+def test_ctrl_c_leaves_without_a_word_of_python(run):
+    record(run, 0)
+    with piped("last", "--interval", "0.1") as watch:
+        for _ in range(3):
+            watch.stdout.readline()
+        watch.send_signal(signal.SIGINT)
+        _, told = watch.communicate(timeout=WAIT)
+    assert (watch.returncode, told) == (0, f"no longer watching run {run.id}\n")
+    assert run.status == "running"
+
+
+def test_a_run_is_written_to_while_it_is_watched(run):
+    with piped("last", "--interval", "0.1") as watch:
+        for i in range(30):
+            record(run, i)
+        run.finish("done")
+        out, _ = watch.communicate(timeout=WAIT)
+    assert numbers(out) == list(range(30))
+
+
+def in_terminal(run: Run, *args: object, lines: int = 24, **environment: str) -> str:
+    """What is written into a pseudo-terminal until the run has ended."""
+    pty = pytest.importorskip("pty")
+    ours, theirs = pty.openpty()
+    import fcntl
+    import struct
+    import termios
+
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", lines, 80, 0, 0))
+    env = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "LINES", "NO_COLOR")}
+    env |= {"TERM": "xterm-256color", "PYTHONUTF8": "1", **environment}
+    chunks: list[bytes] = []
+    with watching(*args, stdout=theirs, stderr=theirs, stdin=theirs, env=env) as watch:
+        os.close(theirs)
+
+        def read() -> None:
+            try:
+                while part := os.read(ours, 65536):
+                    chunks.append(part)
+            except OSError:  # the other end is closed
+                pass
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        until = time.monotonic() + WAIT
+        while b"map vali" not in b"".join(chunks) and time.monotonic() < until:
+            time.sleep(0.05)
+        record(run, 40)
+        run.finish("done")
+        watch.wait(WAIT)
+        reader.join(WAIT)
+    os.close(ours)
+    assert watch.returncode == 0
+    return b"".join(chunks).decode()
+
+
+def test_a_terminal_shows_the_newest_rows_that_fit_and_at_last_all(run):
+    for i in range(40):
+        record(run, i)
+    text = in_terminal(run, "last", "--interval", "0.1", lines=20)
+    frames = text.replace("\x1b[2K\x1b[1A", "\n").replace("\r", "")
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", frames)
+    first, last = plain.split("map vali")[0], plain.rsplit("running", 1)[1]
+    assert numbers(first)[-1] == 39 and 0 not in numbers(first)
+    assert first.count("\n") < 20
+    assert numbers(last)[-41:] == list(range(41))
+    assert "map train ▁" in plain and "TP ▁" in plain
+    assert "done, 41 iterations; next: sortnet report" in plain
+    assert max(map(len, plain.splitlines())) <= 80
+    assert text.count("\x1b[?25l") == text.count("\x1b[?25h")  # the cursor is back
+
+
+def test_without_colour_a_terminal_gets_none(run):
+    record(run, 0)
+    text = in_terminal(run, "last", "--interval", "0.1", NO_COLOR="1")
+    assert not re.search(r"\x1b\[(3|4|9)\d(;|m)", text)
+
+
+def test_a_run_without_news_for_long_may_have_been_killed(run, monkeypatch):
+    import cli.watch
+
+    rows = [{"seconds_sort": 1.0, "seconds_train": 99.0}]
+    assert cli.watch._hint(run, rows, 499.0) is None
+    told = cli.watch._hint(run, rows, 501.0)
+    assert told.startswith("nothing new for 501 s") and "sortnet train --resume --out m" in told
+    assert cli.watch._hint(run, [], 119.0) is None
+
+
+def test_a_sparkline_is_as_high_as_its_value():
+    values = np.random.default_rng(0).normal(size=50)
+    marks = "abcdefgh"
+    expected = np.rint((values - values.min()) / np.ptp(values) * 7).astype(int)
+    assert sparkline(values.tolist(), marks) == "".join(marks[k] for k in expected)
+
+
+@pytest.fixture
+def served(run):
+    record(run, 0)
+    with piped("last", "--web", "--interval", "3") as watch:
+        address = watch.stdout.readline().strip()
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/", address)
+        yield watch, int(address.rstrip("/").rsplit(":", 1)[1])
+
+
+def ask(port: int, method: str = "GET", path: str = "/", host: str | None = None):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=WAIT)
+    connection.request(method, path, headers={} if host is None else {"Host": host})
+    response = connection.getresponse()
+    body = response.read().decode()
+    connection.close()
+    return response.status, dict(response.getheaders()), body
+
+
+def test_the_page_is_the_report_and_asks_again_until_the_run_has_ended(served, run):
+    watch, port = served
+    status, headers, body = ask(port)
+    assert status == 200 and headers["Content-Type"] == "text/html; charset=utf-8"
+    assert '<meta http-equiv="refresh" content="3">' in body and "0 (kept)" in body
+    assert "default-src 'none'" in html.unescape(body) and "<script" not in body
+    assert headers["Cache-Control"] == "no-store"
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["Content-Security-Policy"] == "frame-ancestors 'none'"
+    assert "Python" not in headers["Server"]
+    record(run, 1)
+    run.finish("done")
+    _, _, body = ask(port)
+    assert 'http-equiv="refresh"' not in body
+    assert '<th scope="row">1</th>' in body
+    watch.send_signal(signal.SIGINT)
+    out, told = watch.communicate(timeout=WAIT)
+    assert watch.returncode == 0 and out == ""
+    assert told.splitlines()[-1] == f"no longer watching run {run.id}"
+
+
+def test_the_page_is_for_this_machine_and_for_looking_only(served):
+    _, port = served
+    for host in ("evil.example", f"evil.example:{port}", "127.0.0.1", ""):
+        assert ask(port, host=host)[0] == 421
+    assert ask(port, path="/etc/passwd")[0] == 404
+    assert ask(port, path="/../s.db")[0] == 404
+    for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS", "HEAD"):
+        code, headers, _ = ask(port, method)
+        assert (code, headers["Allow"]) == (405, "GET")
+    assert ask(port, host=f"localhost:{port}")[0] == 200
+    listening = Path("/proc/net/tcp")
+    if listening.exists():
+        rows = [line.split() for line in listening.read_text().splitlines()[1:]]
+        bound = {r[1] for r in rows if r[3] == "0A" and int(r[1].split(":")[1], 16) == port}
+        assert bound == {f"0100007F:{port:04X}"}
+
+
+def test_many_may_look_at_the_page_at_once(served):
+    _, port = served
+    found: list[int] = []
+    threads = [threading.Thread(target=lambda: found.append(ask(port)[0])) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(WAIT)
+    assert found == [200] * 8
+
+
+def test_a_run_without_an_iteration_has_a_page_that_waits(run):
+    with piped("last", "--web") as watch:
+        port = int(watch.stdout.readline().strip().rstrip("/").rsplit(":", 1)[1])
+        status, _, body = ask(port)
+    assert status == 200 and 'http-equiv="refresh"' in body and "0 iterations" in body
+
+
+def test_a_port_in_use_is_one_line(run):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        told = fault("watch", "last", "--web", "--port", port)
+    assert f"port {port} is in use" in told and "--port" in told
+
+
+def test_what_cannot_be_watched_is_one_line(store, tmp_path):
+    assert "no runs yet: sortnet train makes one" in fault("watch", "last")
+    run = make(store)
+    told = fault("watch", "zz")
+    assert "no run 'zz'" in told and run.id in told
+    assert "no such file" in fault("watch", "last", "--store", tmp_path / "none.db")
+    assert list(tmp_path.glob("none*")) == []
