@@ -24,6 +24,7 @@ BARS: Mapping[str, Mapping[str, Any]] = {
     "train": {"facecolor": BLUE},
     "vali": {"facecolor": ORANGE, "hatch": "////", "edgecolor": "white", "linewidth": 0},
 }
+LEADER: dict[str, Any] = {"arrowstyle": "-", "color": FAINT, "linewidth": 0.5, "relpos": (0, 0.5)}
 PARTS = {"train": "training", "vali": "validation"}
 
 

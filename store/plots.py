@@ -17,6 +17,7 @@ from store.drawing import (
     BARS,
     BLUE,
     INK,
+    LEADER,
     ORANGE,
     PARTS,
     bars,
@@ -289,18 +290,22 @@ def before_after(
     check(order, ("document", "grade", "before", "after"), "give the rankings of a query")
     shown = order.sort_values("after").head(top)
     title = f"{names[0]} and {names[1]}".capitalize() + (
-        f", query {literal(order.attrs['qid'])}" if "qid" in order.attrs else ""
+        f", query {literal(str(order.attrs['qid']))}" if "qid" in order.attrs else ""
     )
     more = f"the first {len(shown)} of {len(order)} documents" if len(shown) < len(order) else None
     lowest = int(shown[["before", "after"]].to_numpy().max())
     height = 1.5 + 0.2 * max(min(lowest, 2 * top), 4)
     figure, (axes,) = new_figure(5.6, height, 1, 1, title, more)
     styles = grade_styles(order["grade"].unique().tolist())
+    at, per_rank = 0.0, 72 * (height - 1.5) / lowest  # points
     columns = (shown[name].tolist() for name in ("document", "grade", "before", "after"))
     for document, grade, before, after in zip(*columns, strict=True):
         axes.plot([0, 1], [before, after], gid=str(document), **styles[grade])
-        axes.annotate(f"{after}. {literal(str(document))}", (1, after), (8, 0), textcoords="offset points",
-                      fontsize=7.5, va="center", color=INK)  # fmt: skip
+        at = max(after, at + 9.5 / per_rank)  # below the label above
+        aside, leader = (8, None) if at == after else (18, LEADER)
+        axes.annotate(f"{after}. {literal(str(document))}", (1, after), textcoords="offset points",
+                      xytext=(aside, (after - at) * per_rank), fontsize=7.5, va="center",
+                      color=INK, arrowprops=leader)  # fmt: skip
     axes.set_xticks([0, 1], names)
     axes.set(ylabel="rank", xlim=(-0.08, 1.08))
     axes.set_ylim(lowest + 0.7, 0.3)
