@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -139,16 +139,23 @@ def pair_columns(table: I64, split: Split, queries: QueryNames) -> dict[str, NDA
     return columns
 
 
-def pairs_frame(parts: list[dict[str, NDArray[Any]]], names: Sequence[str]) -> pd.DataFrame:
-    """Parts that `pair_columns` made as one frame; the parts are emptied, a column at a time.
-
-    So the pairs are held once, and one column of them twice.
-    """
+def pairs_frame(
+    parts: Iterable[dict[str, NDArray[Any]]], names: Sequence[str], *, room: int = 0
+) -> pd.DataFrame:
+    """Parts that `pair_columns` made as one frame; held once where `room` is the rows of all."""
     import pandas as pd
 
     columns: dict[str, Any] = {}
-    for name in list(parts[0]):
-        columns[name] = np.concatenate([part.pop(name) for part in parts])
+    end = 0
+    for part in parts:
+        start, end = end, end + len(part["winner"])
+        for name, values in part.items():
+            if name not in columns or len(columns[name]) < end:  # others may write meanwhile
+                wider = np.empty(max(room, end), values.dtype)
+                wider[:start] = columns.get(name, wider)[:start]
+                columns[name] = wider
+            columns[name][start:end] = values
+    columns = {name: values[:end] for name, values in columns.items()}
     for name, categories in (("split", SPLITS), ("qid", names)):
         columns[name] = pd.Categorical.from_codes(
             columns[name], categories=pd.Index(list(categories), dtype="str"), validate=False

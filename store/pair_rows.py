@@ -43,10 +43,13 @@ def add_pairs(
     shared = (int(run), str(split), int(iteration))
     insert = _insert_sqlite if connection.dialect.name == "sqlite" else _insert_postgresql
     insert(connection, shared, columns)
-    new = select(func.count()).where(
-        PairRow.run == run, PairRow.split == split, PairRow.first_iteration == iteration
-    )
-    return connection.execute(new).scalar_one()
+    return count_pairs(connection, run, split, PairRow.first_iteration == iteration)
+
+
+def count_pairs(connection: Connection, run: int, split: Split, *only: ColumnElement[bool]) -> int:
+    """How many of a run's pairs meet the conditions."""
+    pairs = select(func.count()).where(PairRow.run == run, PairRow.split == split, *only)
+    return connection.execute(pairs).scalar_one()
 
 
 def read_pairs(connection: Connection, run: int, split: Split, *only: ColumnElement[bool]) -> Pairs:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from sortnet.types import I64, SPLITS, Pairs, Split
 from store import frames
 from store.engine import Database, plain
 from store.models import IterationRow, PairRow, QueryRow, RunRow
-from store.pair_rows import add_pairs, read_pairs, read_table
+from store.pair_rows import add_pairs, count_pairs, read_pairs, read_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -175,9 +176,12 @@ class Run:
         Cost: in SQLite some 1 us and 40 bytes a pair; `iter_pairs` gives them in parts.
         """
         names = self._query_names()
-        chunks = self._pair_columns(names, READ_AT_ONCE, split, qid, iteration, min_times)
+        only = self._only(split, qid, iteration, min_times)
         nothing = frames.pair_columns(np.empty((0, 5), np.int64), "train", names)
-        return self._with_facts(frames.pairs_frame([nothing, *chunks], names.names))
+        parts = chain([nothing], self._pair_columns(names, READ_AT_ONCE, only))
+        with self._database.transaction() as connection:
+            room = sum(count_pairs(connection, self.number, part, *only[part]) for part in only)
+        return self._with_facts(frames.pairs_frame(parts, names.names, room=room))
 
     def iter_pairs(
         self,
@@ -190,26 +194,29 @@ class Run:
     ) -> Iterator[pd.DataFrame]:
         """The rows of `pairs_frame` in parts of at most `chunk`, read as they are asked for."""
         names = self._query_names()
-        for columns in self._pair_columns(names, chunk, split, qid, iteration, min_times):
+        only = self._only(split, qid, iteration, min_times)
+        for columns in self._pair_columns(names, chunk, only):
             yield frames.pairs_frame([columns], names.names)
 
-    def _pair_columns(
-        self,
-        names: frames.QueryNames,
-        chunk: int,
-        split: Split | None,
-        qid: str | None,
-        iteration: int | None,
-        min_times: int,
-    ) -> Iterator[dict[str, NDArray[Any]]]:
-        if qid is not None and qid not in names.names:
+    def _only(
+        self, split: Split | None, qid: str | None, iteration: int | None, min_times: int
+    ) -> dict[Split, list[ColumnElement[bool]]]:
+        """The conditions on the pairs of each part that is asked for."""
+        if qid is not None and all(qid not in table.qids for table in self._queries.values()):
             raise StoreError(f"run {self.id} has no query {qid!r}")
         only = [] if iteration is None else [PairRow.first_iteration == iteration]
         only += [] if min_times <= 1 else [PairRow.times >= min_times]
-        for part in [split] if split else list(SPLITS):
-            of_query = [] if qid is None else self._queries[part].only(qid)
+        return {
+            part: only + ([] if qid is None else self._queries[part].only(qid))
+            for part in ([split] if split else SPLITS)
+        }
+
+    def _pair_columns(
+        self, names: frames.QueryNames, chunk: int, only: Mapping[Split, list[ColumnElement[bool]]]
+    ) -> Iterator[dict[str, NDArray[Any]]]:
+        for part, conditions in only.items():
             with self._database.transaction() as connection:
-                for table in read_table(connection, self.number, part, chunk, *only, *of_query):
+                for table in read_table(connection, self.number, part, chunk, *conditions):
                     yield frames.pair_columns(table, part, names)
 
     def _iterations(self, *columns: Any) -> Sequence[Any]:
