@@ -19,6 +19,11 @@ from sqlalchemy import create_engine, text
 SECONDS_TO_START = 60
 
 
+def pytest_configure() -> None:
+    """Forget the width of the terminal, which xdist tells its workers: output must not depend."""
+    os.environ.pop("COLUMNS", None)
+
+
 @pytest.fixture(scope="session")
 def postgresql_server() -> Iterator[str]:
     """The URL of a new server's database `postgres`; the server is stopped at the end."""
