@@ -23,9 +23,9 @@ from sortnet.tuning import with_settings
 RESULTS = Path(__file__).with_name("choose_defaults.json")
 VARIANTS: tuple[dict[str, Any], ...] = (
     {},
+    {"warm_start": False},
     {"seed": 1},
     {"seed": 2},
-    {"warm_start": False},
     {"hidden": (5,)},
     {"hidden": (20,)},
     {"weight_decay": 0.001},
