@@ -46,7 +46,7 @@ class _Plot:
 PLOTS = (
     _Plot("pair_growth", "iterations_frame", "Pairs it got wrong",
           "TP and VP are all training and validation pairs mis-compared so far; learning ends "
-          "when an iteration finds no new one."),
+          "when an iteration finds no new one, or several are no better."),
     _Plot("measures", "iterations_frame", "Measures",
           "Of the rankings of training and validation queries, in every iteration; the kept one "
           "is the model."),
