@@ -29,3 +29,11 @@ class StoreError(SortNetError):
 
 class DivergedError(SortNetError, ArithmeticError):
     """Training whose loss is no longer a number."""
+
+
+class JudgementError(SortNetError, ValueError):
+    """A judgement that cannot be taken: an unknown item or answer, an undo of nothing."""
+
+
+class LeaseError(SortNetError):
+    """An answer to a question that has expired, was taken back, or was put to somebody else."""

@@ -1,0 +1,88 @@
+"""The nouns of judging by people: Question, Judgement, and what may be answered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
+
+from sortnet.errors import JudgementError
+
+Answer: TypeAlias = Literal["left", "right", "tie", "skip", "cant-say", "undo"]
+ANSWERS: tuple[Answer, ...] = get_args(Answer)
+# What says something of the order; a skip and a "can't say" do not.
+TARGETS: dict[str, float] = {"left": 1.0, "tie": 0.5, "right": 0.0}
+HOLDOUT = "random"  # the arm whose answers are never used to choose
+
+
+@dataclass(frozen=True)
+class Question:
+    """Which of two items is better? Items are numbered from 0.
+
+    Attributes:
+        left: the item shown on the left.
+        right: the item shown on the right.
+        strategy: what chose the pair: `merge`, `connect`, `bald`, `random`, `repeat`, ...
+        probability: with which this pair was chosen, of all that could have been.
+        model: how many events the model that chose it had seen.
+    """
+
+    left: int
+    right: int
+    strategy: str
+    probability: float
+    model: int = 0
+
+    @property
+    def pair(self) -> tuple[int, int]:
+        """The two items, the lower number first."""
+        return min(self.left, self.right), max(self.left, self.right)
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """Who said what about which two items; a fact that is never changed, only undone by another.
+
+    Attributes:
+        annotator: who.
+        left: the item shown on the left.
+        right: the item shown on the right.
+        answer: `left` or `right` is better, `tie`, `skip`, `cant-say`; or `undo` of an earlier one.
+        milliseconds: from showing to answering, where it was measured.
+        strategy, probability, model: as in `Question`; `given` for what was imported.
+        number: its place in the order of all events of the collection, from 1; 0 is "not yet".
+        undoes: of an undo, the number of the judgement it takes back.
+        at: when, in seconds since 1970, where it is known.
+
+    Raises:
+        JudgementError: on an unknown answer, two times the same item, an undo of nothing.
+
+    >>> Judgement("ana", 3, 1, "left").pair
+    (1, 3)
+    """
+
+    annotator: str
+    left: int
+    right: int
+    answer: Answer
+    milliseconds: int | None = None
+    strategy: str = "given"
+    probability: float = 1.0
+    model: int = 0
+    number: int = 0
+    undoes: int | None = None
+    at: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.answer not in ANSWERS:
+            raise JudgementError(
+                f"unknown answer {self.answer!r}; known are {', '.join(ANSWERS)}"
+            )
+        if self.left == self.right:
+            raise JudgementError(f"item {self.left} cannot be compared with itself")
+        if (self.answer == "undo") != (self.undoes is not None):
+            raise JudgementError("an undo, and nothing else, names the judgement it takes back")
+
+    @property
+    def pair(self) -> tuple[int, int]:
+        """The two items, the lower number first."""
+        return min(self.left, self.right), max(self.left, self.right)
