@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sortnet.errors import DataError
+from sortnet.preference import Judgement
 from sortnet.types import I64, SPLITS, Queries, Split
 
 if TYPE_CHECKING:
@@ -47,6 +48,28 @@ ITERATION_COLUMNS = {
         "float64",
     ),
 }
+COLLECTION_COLUMNS = {
+    "name": "str",
+    "created": "datetime64[us, UTC]",
+    **dict.fromkeys(["items", "annotators", "judgements"], "int64"),
+    "source": "str",
+    "root": "str",
+    "seed": "int64",
+    "settings": "object",
+}
+JUDGEMENT_COLUMNS = {
+    "number": "int64",
+    "annotator": "str",
+    "left": "str",
+    "right": "str",
+    "answer": "str",
+    "milliseconds": "Int64",
+    "strategy": "str",
+    "probability": "float64",
+    "model": "int64",
+    "undone": "bool",
+    "undoes": "Int64",
+}
 PAIR_NUMBERS = ("first_iteration", "last_iteration", "times")
 OUTCOMES = ("right", "wrong")
 
@@ -65,16 +88,39 @@ def typed(rows: Sequence[Any], columns: dict[str, str]) -> pd.DataFrame:
     import pandas as pd
 
     values = {name: [getattr(row, name) for row in rows] for name in columns}
-    series = {name: _series(values[name], kind) for name, kind in columns.items()}
+    series = {name: typed_column(values[name], kind) for name, kind in columns.items()}
     return pd.DataFrame(series)
 
 
-def _series(values: list[Any], kind: str) -> pd.Series[Any]:
+def typed_column(values: list[Any], kind: str) -> pd.Series[Any]:
+    """Values as a column of that type; times are UTC."""
     import pandas as pd
 
     if kind.startswith("datetime64"):
         return pd.to_datetime(pd.Series(values, dtype="datetime64[us]")).dt.tz_localize("UTC")
     return pd.Series(values, dtype=kind)
+
+
+def judgements_frame(
+    judgements: Sequence[Judgement], names: Mapping[int, str], undone: Set[int]
+) -> pd.DataFrame:
+    """One row a judgement; `names` are the items' ids, `undone` the numbers taken back."""
+    import pandas as pd
+
+    values: dict[str, list[Any]] = {
+        name: [getattr(judgement, name) for judgement in judgements]
+        for name in (*JUDGEMENT_COLUMNS, "at")
+        if name != "undone"
+    }
+    for side in ("left", "right"):
+        values[side] = [names[item] for item in values[side]]
+    values["undone"] = [number in undone for number in values["number"]]
+    frame = pd.DataFrame(
+        {name: typed_column(values[name], kind) for name, kind in JUDGEMENT_COLUMNS.items()}
+    )
+    at = pd.Series(values["at"], dtype="float64")
+    frame["at"] = pd.to_datetime(at, unit="s", utc=True).astype("datetime64[us, UTC]")
+    return frame
 
 
 def iterations_frame(rows: Sequence[Any]) -> pd.DataFrame:

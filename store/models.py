@@ -1,17 +1,23 @@
-"""The tables: runs, the queries they sort, their iterations, and the pairs they got wrong."""
+"""The tables: runs with their iterations and pairs; collections with items and judgements."""
 
 from __future__ import annotations
 
 from datetime import datetime
 from typing import Any, ClassVar
 
-from sqlalchemy import JSON, BigInteger, Double, ForeignKey
+from sqlalchemy import JSON, BigInteger, Double, ForeignKey, Index, UniqueConstraint, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 
 class Base(DeclarativeBase):
     # SQLAlchemy 2.0 and 2.1 differ in what they make of a float.
-    type_annotation_map: ClassVar = {dict[str, Any]: JSON, float: Double}
+    type_annotation_map: ClassVar = {dict[str, Any]: JSON, list[str]: JSON, float: Double}
+
+
+def _of_collection() -> Mapped[int]:
+    """The first part of a key: whose collection's."""
+    to_collections = ForeignKey("collections.number", ondelete="CASCADE")
+    return mapped_column(to_collections, primary_key=True, autoincrement=False)
 
 
 class RunRow(Base):
@@ -98,3 +104,120 @@ class PairRow(Base):
     first_iteration: Mapped[int]
     last_iteration: Mapped[int]
     times: Mapped[int]
+
+
+class CollectionRow(Base):
+    """A named pile of items that people sort; `seed` and `settings` are its sessions'."""
+
+    __tablename__ = "collections"
+    # A number is never given twice: a process may still hold that of a collection removed.
+    __table_args__ = ({"sqlite_autoincrement": True},)
+
+    number: Mapped[int] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(unique=True)
+    created: Mapped[datetime]
+    root: Mapped[str | None]
+    source: Mapped[str]
+    feature_names: Mapped[list[str]]
+    settings: Mapped[dict[str, Any]]
+    seed: Mapped[int] = mapped_column(BigInteger)
+
+
+class ItemRow(Base):
+    """A thing of a collection; `features` are float32, the low byte first."""
+
+    __tablename__ = "items"
+    __table_args__ = (UniqueConstraint("collection", "id"),)
+
+    collection: Mapped[int] = _of_collection()
+    number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    id: Mapped[str]
+    text: Mapped[str | None]
+    image: Mapped[str | None]
+    audio: Mapped[str | None]
+    features: Mapped[bytes]
+
+
+class AnnotatorRow(Base):
+    """Somebody who judges a collection; the secret token is what a link of theirs holds."""
+
+    __tablename__ = "annotators"
+    __table_args__ = (UniqueConstraint("collection", "name"), {"sqlite_autoincrement": True})
+
+    number: Mapped[int] = mapped_column(primary_key=True)
+    collection: Mapped[int] = mapped_column(ForeignKey("collections.number", ondelete="CASCADE"))
+    name: Mapped[str]
+    token: Mapped[str] = mapped_column(unique=True)
+    created: Mapped[datetime]
+
+
+class JudgementRow(Base):
+    """What somebody said of two items; never changed, only undone by a later row.
+
+    `number` is the place in the collection's order, from 1 and without gaps; `id` is what an
+    import recognises it by; `at` counts seconds since 1970.
+    """
+
+    __tablename__ = "judgements"
+    __table_args__ = (
+        UniqueConstraint("collection", "id"),
+        UniqueConstraint("collection", "undoes"),
+    )
+
+    collection: Mapped[int] = _of_collection()
+    number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    id: Mapped[str]
+    annotator: Mapped[int] = mapped_column(ForeignKey("annotators.number"))
+    left_item: Mapped[int]
+    right_item: Mapped[int]
+    answer: Mapped[str]
+    milliseconds: Mapped[int | None] = mapped_column(BigInteger)
+    strategy: Mapped[str]
+    probability: Mapped[float]
+    model: Mapped[int]
+    undoes: Mapped[int | None]
+    lease: Mapped[str | None] = mapped_column(unique=True)
+    at: Mapped[float | None]
+
+
+class LeaseRow(Base):
+    """A question on loan; of a pair only one at a time is open. Times as in `JudgementRow.at`."""
+
+    __tablename__ = "leases"
+    __table_args__ = (
+        Index(
+            "leases_open_pair",
+            *("collection", "low", "high"),
+            unique=True,
+            sqlite_where=text("open = 1"),
+            postgresql_where=text("open"),
+        ),
+        {"sqlite_autoincrement": True},
+    )
+
+    number: Mapped[int] = mapped_column(primary_key=True)
+    id: Mapped[str] = mapped_column(unique=True)
+    collection: Mapped[int] = mapped_column(ForeignKey("collections.number", ondelete="CASCADE"))
+    annotator: Mapped[int] = mapped_column(ForeignKey("annotators.number"))
+    low: Mapped[int]
+    high: Mapped[int]
+    left_item: Mapped[int]
+    right_item: Mapped[int]
+    strategy: Mapped[str]
+    probability: Mapped[float]
+    model: Mapped[int]
+    created: Mapped[float]
+    expires: Mapped[float]
+    open: Mapped[bool]
+
+
+class ServerRow(Base):
+    """The process that serves a collection; `heartbeat` as in `JudgementRow.at`."""
+
+    __tablename__ = "servers"
+
+    collection: Mapped[int] = _of_collection()
+    id: Mapped[str]
+    pid: Mapped[int]
+    host: Mapped[str]
+    heartbeat: Mapped[float]

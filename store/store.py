@@ -1,8 +1,9 @@
-"""The pair store: opens a database and gives its runs."""
+"""The store: opens a database and gives its runs and collections."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -11,10 +12,13 @@ from uuid import uuid4
 from sqlalchemy import Connection, func, insert, select
 
 from sortnet.errors import StoreError
+from sortnet.items import Items
 from sortnet.types import Queries, Split
-from store import frames, schema
+from store import collections, frames, schema
+from store.collections import Collection
 from store.engine import Database, plain
-from store.models import IterationRow, QueryRow, RunRow
+from store.item_rows import write_items
+from store.models import CollectionRow, IterationRow, QueryRow, RunRow
 from store.run import Run, utc_now
 
 if TYPE_CHECKING:
@@ -40,7 +44,7 @@ def open_store(url: str | Path | None = None) -> Store:
 
 
 class Store:
-    """Runs in a database; `with` closes it."""
+    """Runs and collections in a database; `with` closes it."""
 
     def __init__(self, url: str | Path | None = None) -> None:
         self.database = Database(url)
@@ -139,6 +143,51 @@ class Store:
         """One row a run, the newest first, with its number of iterations and its best."""
         with self.database.transaction() as connection:
             return frames.typed(connection.execute(_runs()).all(), frames.RUN_COLUMNS)
+
+    def collection(self, name: str, *, clock: Callable[[], float] = time.time) -> Collection:
+        """The collection of that name; `clock` gives the seconds since 1970.
+
+        Raises:
+            StoreError: if there is none; the message names those that are.
+        """
+        return Collection(self.database, name, clock=clock)
+
+    def add_items(
+        self,
+        name: str,
+        items: Items,
+        *,
+        update: bool = False,
+        seed: int = 0,
+        settings: Mapping[str, Any] | None = None,
+    ) -> Collection:
+        """Add items to a collection, which is made where there is none of that name.
+
+        Args:
+            update: whether items of an id that is there replace it, or are refused.
+            seed, settings: of a new collection's sessions; one that is there keeps its own.
+
+        Raises:
+            StoreError: on an id that is there twice or already, or other features than before.
+        """
+        with self.database.transaction(write=True) as connection:
+            # Locked, not only found: others may be adding to it.
+            found = select(CollectionRow.number).where(CollectionRow.name == name)
+            number = connection.execute(found.with_for_update()).scalar()
+            if number is None:
+                facts = plain(settings or {})
+                number = collections.create(connection, name, seed=seed, settings=facts)
+            write_items(connection, number, name, items, replace=update)
+        return self.collection(name)
+
+    def collections_frame(self) -> pd.DataFrame:
+        """One row a collection, in the order they were made, with what is in it."""
+        with self.database.transaction() as connection:
+            rows = connection.execute(collections.collections_query()).all()
+        frame = frames.typed(rows, frames.COLLECTION_COLUMNS)
+        features = [len(row.feature_names) for row in rows]
+        frame.insert(3, "features", frames.typed_column(features, "int64"))
+        return frame
 
 
 def _facts(queries: Queries) -> dict[str, Any]:

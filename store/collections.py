@@ -1,0 +1,394 @@
+"""A collection in the store: its items, who judges them, their judgements, questions on loan."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Connection, delete, func, insert, select
+
+from sortnet.errors import JudgementError, StoreError
+from sortnet.items import Items
+from sortnet.preference import ANSWERS, Answer, Judgement, Question
+from store import leases as lease_rows
+from store.engine import Database
+from store.item_rows import count_items, item_numbers, read_items, write_items
+from store.judgement_rows import insert_judgements, read_ids, read_judgements, undone
+from store.leases import Lease
+from store.models import AnnotatorRow, CollectionRow, ItemRow, JudgementRow, LeaseRow, ServerRow
+from store.run import utc_now
+from store.serving import BEAT, Serving
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LONGEST_NAME = 200
+
+
+@dataclass(frozen=True)
+class Annotator:
+    """Somebody who judges; the token is the secret of their link."""
+
+    name: str
+    token: str
+    created: datetime
+
+
+class Collection:
+    """A collection as `Store.collection` gives it.
+
+    Attributes:
+        name: what people call it.
+        number: its key in the tables.
+        seed: of its sessions.
+        settings: of its sessions, such as `strategy`, `holdout` and `repeats`.
+        created: when, in UTC.
+    """
+
+    def __init__(
+        self, database: Database, name: str, *, clock: Callable[[], float] = time.time
+    ) -> None:
+        self.database, self.clock = database, clock
+        with database.transaction() as connection:
+            row = _row_of(connection, database, name)
+        self.name: str = row.name
+        self.number: int = row.number
+        self.seed: int = row.seed
+        self.settings: dict[str, Any] = row.settings
+        self.created: datetime = row.created.replace(tzinfo=UTC)
+        self._annotators: dict[str, int] = {}
+
+    def __repr__(self) -> str:
+        return f"Collection({self.name}, {self.database.name})"
+
+    def items(self) -> Items:
+        """All items, in the order of their numbers."""
+        with self.database.transaction() as connection:
+            return read_items(connection, self.number)
+
+    def add(self, items: Items, *, update: bool = False) -> tuple[int, int]:
+        """Add items behind those that are there; how many were added, and how many replaced.
+
+        Args:
+            update: whether items of an id that is there replace it, or are refused.
+
+        Raises:
+            StoreError: on an id that is there twice or already, or other features than before.
+        """
+        with self._locked() as connection:
+            return write_items(connection, self.number, self.name, items, replace=update)
+
+    def remove(self) -> None:
+        """Remove the collection with all that belongs to it."""
+        with self._locked() as connection:
+            for row in (ServerRow, LeaseRow, JudgementRow, AnnotatorRow, ItemRow):
+                connection.execute(delete(row).where(row.collection == self.number))
+            connection.execute(delete(CollectionRow).where(CollectionRow.number == self.number))
+
+    def annotator(self, name: str, *, create: bool = True) -> Annotator:
+        """The annotator of that name, who is made where there is none and `create` says so.
+
+        Raises:
+            StoreError: on an unknown name without `create`, or one that is no name.
+        """
+        with self.database.transaction() as connection:
+            found = self._find_annotator(connection, AnnotatorRow.name == name)
+        if found is not None:
+            return found
+        if not create:
+            known = ", ".join(a.name for a in self.annotators()[:10]) or "none yet"
+            raise StoreError(f"collection {self.name!r} has no annotator {name!r}; known: {known}")
+        with self._locked() as connection:
+            self._numbers_of(connection, [name])
+            made = self._find_annotator(connection, AnnotatorRow.name == name)
+        assert made is not None
+        return made
+
+    def annotator_of(self, token: str) -> Annotator:
+        """The annotator whose secret that is.
+
+        Raises:
+            StoreError: if it is nobody's.
+        """
+        found = None
+        if lease_rows.plausible(token):
+            with self.database.transaction() as connection:
+                found = self._find_annotator(connection, AnnotatorRow.token == token)
+        if found is None:
+            raise StoreError(
+                f"that link is nobody's in collection {self.name!r}; ask for a new one"
+            )
+        return found
+
+    def annotators(self) -> list[Annotator]:
+        """All annotators, in the order they came."""
+        these = _annotators().where(AnnotatorRow.collection == self.number)
+        with self.database.transaction() as connection:
+            return [_annotator(row) for row in connection.execute(these)]
+
+    def judgements(self, after: int = 0) -> list[Judgement]:
+        """All judgements of a higher number, in their order; undoes are among them."""
+        with self.database.transaction() as connection:
+            return read_judgements(connection, self.number, JudgementRow.number > after)
+
+    def judgement_ids(self) -> list[str]:
+        """What an import recognises judgements by, in the order of their numbers."""
+        with self.database.transaction() as connection:
+            return read_ids(connection, self.number)
+
+    def judgements_frame(self) -> pd.DataFrame:
+        """One row a judgement: who, which two, the answer, and whether it was undone since.
+
+        Undoes are rows too, of the two items whose judgement they take back.
+        """
+        from store.frames import judgements_frame
+
+        with self.database.transaction() as connection:
+            judgements = read_judgements(connection, self.number)
+            names = {number: id for id, number in item_numbers(connection, self.number).items()}
+            taken = undone(connection, self.number)
+        return judgements_frame(judgements, names, taken)
+
+    def lease(self, annotator: str, questions: Sequence[Question], seconds: float) -> list[Lease]:
+        """Lease to an annotator those questions whose pair is under no live lease of anybody."""
+        now = self.clock()
+        with self._locked() as connection:
+            number = self._numbers_of(connection, [annotator])[annotator]
+            return lease_rows.take(
+                connection, self.number, number, questions, now=now, expires=now + seconds
+            )
+
+    def leases(self, annotator: str) -> list[Lease]:
+        """An annotator's live leases, in the order they were given."""
+        with self.database.transaction() as connection:
+            number = self._known(connection, annotator)
+            if number is None:
+                return []
+            return lease_rows.read_leases(connection, self.number, self.clock(), number)
+
+    def live_pairs(self) -> set[tuple[int, int]]:
+        """All pairs (low, high) that are under a live lease."""
+        with self.database.transaction() as connection:
+            return lease_rows.live_pairs(connection, self.number, self.clock())
+
+    def renew(self, annotator: str, leases: Sequence[str], seconds: float) -> int:
+        """Let live leases of that annotator live for so long from now; how many there were."""
+        now = self.clock()
+        with self._locked() as connection:
+            number = self._known(connection, annotator)
+            if number is None:
+                return 0
+            return lease_rows.renew(
+                connection, self.number, number, leases, now=now, expires=now + seconds
+            )
+
+    def release(self, annotator: str) -> None:
+        """Take back all questions that an annotator has on loan."""
+        with self._locked() as connection:
+            number = self._known(connection, annotator)
+            if number is not None:
+                lease_rows.close(connection, self.number, LeaseRow.annotator == number)
+
+    def answer(
+        self, lease: str, annotator: str, answer: Answer, milliseconds: int | None = None
+    ) -> Judgement:
+        """Store an answer to a question on loan; answered again, the first answer is given back.
+
+        Raises:
+            LeaseError: on a lease that is unknown, expired, taken back or another's.
+            JudgementError: on an unknown answer, or a time that cannot be.
+        """
+        if answer == "undo" or answer not in ANSWERS:
+            known = ", ".join(a for a in ANSWERS if a != "undo")
+            raise JudgementError(f"unknown answer {answer!r}; known are {known}")
+        if milliseconds is not None and not 0 <= milliseconds < 2**53:
+            raise JudgementError(f"an answer after {milliseconds} milliseconds cannot be")
+        now = self.clock()
+        with self._locked() as connection:
+            if stored := self._answered(connection, lease, annotator):
+                return stored
+            q = lease_rows.find(connection, self.number, lease, annotator, now)
+            judgement = Judgement(
+                annotator, q.left, q.right, answer, milliseconds, q.strategy, q.probability,
+                q.model, at=now,
+            )  # fmt: skip
+            who = self._numbers_of(connection, [annotator])
+            lease_rows.close(connection, self.number, LeaseRow.id == lease)
+            return insert_judgements(connection, self.number, [judgement], who, lease=lease)[0]
+
+    def undo(self, annotator: str, number: int) -> Judgement:
+        """Take back a judgement of that annotator; the undo, which is a judgement too.
+
+        Raises:
+            JudgementError: if it is not there, another's, an undo, or undone already.
+        """
+        with self._locked() as connection:
+            found = read_judgements(connection, self.number, JudgementRow.number == number)
+            if not found:
+                raise JudgementError(f"an undo of judgement {number}, which is not there")
+            undo = Judgement(
+                annotator, found[0].left, found[0].right, "undo", undoes=number, at=self.clock()
+            )
+            who = self._numbers_of(connection, [annotator])
+            return insert_judgements(connection, self.number, [undo], who)[0]
+
+    def append(
+        self, judgements: Sequence[Judgement], *, ids: Sequence[str] | None = None
+    ) -> list[Judgement]:
+        """Add judgements behind those that are there, all or none; they get new numbers.
+
+        Args:
+            judgements: an undo among them names the number that the one it takes back has among
+                them, else a number that is there.
+            ids: what a later import shall recognise them by; those that are there are left out.
+
+        Raises:
+            JudgementError: on an unknown item, or an undo of what is not there.
+        """
+        with self._locked() as connection:
+            if ids is not None:
+                judgements, ids = self._not_yet(connection, judgements, ids)
+            n_items = count_items(connection, self.number)
+            for judgement in judgements:
+                if not 0 <= judgement.pair[0] < judgement.pair[1] < n_items:
+                    raise JudgementError(
+                        f"collection {self.name!r} has no item {judgement.pair[1]}: "
+                        f"there are {n_items}, numbered from 0"
+                    )
+            who = self._numbers_of(connection, (j.annotator for j in judgements))
+            return insert_judgements(connection, self.number, judgements, who, ids=ids)
+
+    def serving(self, *, beat: float | None = BEAT) -> Serving:
+        """Claim to serve the collection as the only process, until the claim is left.
+
+        Raises:
+            StoreError: if another live process serves it.
+        """
+        return Serving(self.database, self.number, self.name, clock=self.clock, beat=beat)
+
+    @contextmanager
+    def _locked(self) -> Iterator[Connection]:
+        """A transaction that no other writer of this collection runs beside.
+
+        So numbers are given in the order of commits, and a lease is given and closed once.
+        """
+        with self.database.transaction(write=True) as connection:
+            this = select(CollectionRow.number).where(CollectionRow.number == self.number)
+            if connection.execute(this.with_for_update()).first() is None:
+                raise StoreError(f"{self.database.name}: collection {self.name!r} was removed")
+            yield connection
+
+    def _answered(self, connection: Connection, lease: str, annotator: str) -> Judgement | None:
+        """What was answered under that lease, if it was this annotator who did."""
+        if not lease_rows.plausible(lease):
+            return None
+        these = (JudgementRow.lease == lease, AnnotatorRow.name == annotator)
+        found = read_judgements(connection, self.number, *these)
+        return found[0] if found else None
+
+    def _known(self, connection: Connection, annotator: str) -> int | None:
+        """The key of an annotator, remembered: annotators stay as long as their collection."""
+        if annotator not in self._annotators:
+            these = (AnnotatorRow.collection == self.number, AnnotatorRow.name == annotator)
+            found = connection.execute(select(AnnotatorRow.number).where(*these)).scalar()
+            if found is None:
+                return None
+            self._annotators[annotator] = found
+        return self._annotators[annotator]
+
+    def _numbers_of(self, connection: Connection, annotators: Iterable[str]) -> dict[str, int]:
+        """The keys of annotators, who are made where they are not there."""
+        numbers: dict[str, int] = {}
+        for name in dict.fromkeys(annotators):
+            numbers[name] = self._known(connection, name) or self._made(connection, name)
+        return numbers
+
+    def _made(self, connection: Connection, name: str) -> int:
+        # Not remembered: the transaction may yet fail.
+        values = {
+            "collection": self.number,
+            "name": checked_name("annotator", name),
+            "token": secrets.token_urlsafe(16),
+            "created": utc_now(),
+        }
+        made = insert(AnnotatorRow).returning(AnnotatorRow.number)
+        return int(connection.execute(made, values).scalar_one())
+
+    def _find_annotator(self, connection: Connection, *only: Any) -> Annotator | None:
+        these = _annotators().where(AnnotatorRow.collection == self.number, *only)
+        row = connection.execute(these).first()
+        return None if row is None else _annotator(row)
+
+    def _not_yet(
+        self, connection: Connection, judgements: Sequence[Judgement], ids: Sequence[str]
+    ) -> tuple[list[Judgement], list[str]]:
+        known = set(read_ids(connection, self.number))
+        new = [pair for pair in zip(judgements, ids, strict=True) if pair[1] not in known]
+        return [judgement for judgement, _ in new], [id for _, id in new]
+
+
+def checked_name(what: str, name: str) -> str:
+    """The name, if people can read and type it.
+
+    Raises:
+        StoreError: if it is empty, too long, or holds what cannot be printed.
+    """
+    if not name or name != name.strip() or not name.isprintable() or len(name) > LONGEST_NAME:
+        raise StoreError(
+            f"{what} {name[:40]!r}: a name has 1 to {LONGEST_NAME} printable characters, "
+            "and no space at its ends"
+        )
+    return name
+
+
+def create(
+    connection: Connection, name: str, *, seed: int = 0, settings: dict[str, Any] | None = None
+) -> int:
+    """A new and empty collection; its number."""
+    values = {
+        "name": checked_name("collection", name),
+        "created": utc_now(),
+        "root": None,
+        "source": "items",
+        "feature_names": [],
+        "settings": settings or {},
+        "seed": seed,
+    }
+    made = insert(CollectionRow).returning(CollectionRow.number)
+    return int(connection.execute(made, values).scalar_one())
+
+
+def collections_query() -> Any:
+    """Every collection with its numbers of items, features, annotators and judgements."""
+
+    def count(row: Any) -> Any:
+        of_it = select(func.count()).where(row.collection == CollectionRow.number)
+        return of_it.scalar_subquery().label(row.__tablename__)
+
+    counts = map(count, (ItemRow, AnnotatorRow, JudgementRow))
+    return select(CollectionRow.__table__, *counts).order_by(CollectionRow.number)
+
+
+def _row_of(connection: Connection, database: Database, name: str) -> Any:
+    row = connection.execute(
+        select(CollectionRow.__table__).where(CollectionRow.name == name)
+    ).first()
+    if row is None:
+        names = connection.execute(select(CollectionRow.name).order_by(CollectionRow.name))
+        known = ", ".join(names.scalars().fetchmany(10)) or "none yet"
+        raise StoreError(f"{database.name}: no collection {name!r}; collections: {known}")
+    return row
+
+
+def _annotators() -> Any:
+    columns = select(AnnotatorRow.name, AnnotatorRow.token, AnnotatorRow.created)
+    return columns.order_by(AnnotatorRow.number)
+
+
+def _annotator(row: Any) -> Annotator:
+    return Annotator(row.name, row.token, row.created.replace(tzinfo=UTC))
