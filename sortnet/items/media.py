@@ -1,0 +1,86 @@
+"""Image and sound files of items: where they may lie, and opening images safely."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sortnet.errors import DataError
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp")
+AUDIO = (".wav", ".mp3", ".ogg", ".flac", ".m4a")
+MAX_PIXELS = 100_000_000  # 400 MB in memory
+
+_ORIENTATION = 0x0112  # of EXIF: how the camera was held
+_SIDEWAYS = (5, 6, 7, 8)
+
+
+def inside(root: Path, name: str, place: str, suffixes: tuple[str, ...]) -> str:
+    """A file's path relative to `root`, with `/`, whatever links lead there.
+
+    Args:
+        root: the folder, resolved.
+        name: as the table has it, relative to `root` or absolute.
+        place: what messages begin with.
+        suffixes: of the files that are allowed.
+
+    Raises:
+        DataError: if it is not there, of another kind, or does not lie inside `root`.
+    """
+    try:
+        found = (root / name).resolve()
+        if not found.is_relative_to(root):
+            raise DataError(f"{place}: {name!r} lies outside the folder {root}")
+        if not found.is_file():
+            raise DataError(f"{place}: there is no file {name!r} in the folder {root}")
+    except (OSError, ValueError, RuntimeError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"{place}: {name[:60]!r} is no file name: {_line(error)}") from None
+    if found.suffix.lower() not in suffixes:
+        raise DataError(f"{place}: {name!r} is none of {' '.join(suffixes)}")
+    return found.relative_to(root).as_posix()
+
+
+def load_image(path: Path, place: str, *, side: int) -> tuple[Image, tuple[int, int]]:
+    """An image with its pixels, upright, and the width and height it is shown at.
+
+    Args:
+        place: what messages begin with.
+        side: pixels that are enough each way; some formats are much faster read small.
+
+    Raises:
+        DataError: if it is broken, cut or larger than 100 million pixels.
+    """
+    from PIL import Image, ImageOps, UnidentifiedImageError
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what matters of Pillow's complaints is checked here
+        try:
+            with Image.open(path) as image:
+                width, height = image.size
+                if width * height > MAX_PIXELS:
+                    size = f"{width} x {height} pixels"
+                    raise DataError(f"{place}: has {size}; the limit is {MAX_PIXELS:,} pixels")
+                image.draft("RGB", (side, side))
+                image.load()
+                upright = ImageOps.exif_transpose(image)
+                sideways = image.getexif().get(_ORIENTATION, 1) in _SIDEWAYS
+                return upright, (height, width) if sideways else (width, height)
+        except DataError:
+            raise
+        except UnidentifiedImageError:
+            raise DataError(f"{place}: is no image, or of a kind that is not known") from None
+        except Image.DecompressionBombError:
+            raise DataError(f"{place}: has more than {MAX_PIXELS:,} pixels") from None
+        # Pillow's decoders raise all of these on damaged files.
+        except (OSError, ValueError, SyntaxError, EOFError, IndexError, TypeError) as error:
+            raise DataError(f"{place}: the image is broken: {_line(error)}") from None
+
+
+def _line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:120] or type(error).__name__

@@ -1,0 +1,221 @@
+"""Rows of CSV, TSV, JSONL and Parquet files, every fault with its line."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from sortnet.data.files import open_bytes, reading
+from sortnet.errors import DataError
+
+Value: TypeAlias = str | int | float | bool | None
+TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
+
+_FIELD_LIMIT = threading.Lock()  # csv has one limit for all
+_SHOWN = 60  # characters of a value that a message shows
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A table as its file has it.
+
+    Attributes:
+        path: the file.
+        columns: {name: one value a row}; what cannot stand in a cell is kept as it was read.
+        lines: where each row begins, from 1.
+        unit: what `lines` counts: `line` or `row`.
+    """
+
+    path: Path
+    columns: dict[str, list[Any]]
+    lines: list[int]
+    unit: str = "line"
+
+    def place(self, row: int) -> str:
+        return f"{self.path}, {self.unit} {self.lines[row]}"
+
+
+def read_rows(path: Path) -> Rows:
+    """Read a table; what the columns mean is not asked yet.
+
+    Raises:
+        DataError: on a file that cannot be read, is cut, empty or of another kind; on rows of
+            another length than the header, bytes that are no UTF-8, and columns of one name.
+    """
+    kind = next((s for s in reversed(path.suffixes[-2:]) if s.lower() != ".gz"), "").lower()
+    if kind not in TABLES:
+        raise DataError(f"{path}: is none of {', '.join(TABLES)} nor a folder")
+    with reading(path):
+        if kind == ".parquet":
+            return _parquet(path)
+        text = _text(path)
+        if not text.strip():
+            raise DataError(f"{path}: the file is empty")
+        return _jsonl(path, text) if kind in (".jsonl", ".ndjson") else _csv(path, text, kind)
+
+
+def shown(value: object) -> str:
+    """A value as messages show it.
+
+    >>> shown("a" * 100)[-5:], shown(3)
+    ("a...'", '3')
+    """
+    if isinstance(value, str):
+        return repr(value if len(value) <= _SHOWN else f"{value[: _SHOWN - 3]}...")
+    return repr(value)[:_SHOWN]
+
+
+def decoded(path: Path, data: bytes) -> str:
+    """UTF-8 as text, or the fault with its line."""
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        wrong = data[error.start : error.start + 1].hex()
+        raise DataError(f"{path}, line {line}: byte 0x{wrong} is not UTF-8") from None
+
+
+def _text(path: Path) -> str:
+    with open_bytes(path) as file:
+        return decoded(path, file.read())
+
+
+def _csv(path: Path, text: str, kind: str) -> Rows:
+    header = text.lstrip("\r\n").partition("\n")[0]
+    separator = "\t" if kind == ".tsv" else _separator(header)
+    try:
+        return _records(path, text, separator, csv.QUOTE_MINIMAL)
+    except _Quotes as fault:
+        if separator != "\t":
+            raise DataError(str(fault)) from None
+    return _records(path, text, separator, csv.QUOTE_NONE)  # most TSV files know no quotes
+
+
+def _separator(header: str) -> str:
+    """Spreadsheets of half the world write semicolons."""
+    return next((s for s in ",;\t" if s in header), ",")
+
+
+class _Quotes(Exception):
+    """A quote where none can stand."""
+
+
+def _records(path: Path, text: str, separator: str, quoting: Any) -> Rows:
+    header: list[str] = []
+    lines: list[int] = []
+    rows: list[list[str]] = []
+    reader = csv.reader(
+        io.StringIO(text, newline=""), delimiter=separator, quoting=quoting, strict=True
+    )
+    line = 0
+    with _fields_of(len(text)):
+        while True:
+            line = reader.line_num + 1
+            try:
+                record = next(reader, None)
+            except csv.Error as error:
+                raise _Quotes(f"{path}, line {line}: {error}") from None
+            if record is None:
+                break
+            if not record:
+                continue
+            if not header:
+                header = record
+                _check_header(f"{path}, line {line}", header)
+                continue
+            if len(record) != len(header):
+                what = f"{len(record)} fields where the header has {len(header)}"
+                raise DataError(f"{path}, line {line}: {what}: {shown(separator.join(record))}")
+            rows.append(record)
+            lines.append(line)
+    columns = {name: [row[k] for row in rows] for k, name in enumerate(header)}
+    return Rows(path, dict(columns), lines)
+
+
+@contextmanager
+def _fields_of(characters: int) -> Iterator[None]:
+    """Let csv read fields of so many characters: a text too long is refused by its own rule."""
+    with _FIELD_LIMIT:
+        before = csv.field_size_limit(characters + 1)
+        try:
+            yield
+        finally:
+            csv.field_size_limit(before)
+
+
+def _check_header(place: str, header: list[str]) -> None:
+    header[:] = [name.strip() for name in header]
+    for k, name in enumerate(header):
+        if not name:
+            raise DataError(f"{place}: column {k + 1} has no name")
+        if name in header[:k]:
+            raise DataError(f"{place}: there are two columns {shown(name)}")
+
+
+def _jsonl(path: Path, text: str) -> Rows:
+    records: list[dict[str, Any]] = []
+    lines: list[int] = []
+    # Not splitlines: JSON may hold U+2028 as it is.
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.strip():
+            records.append(_object(f"{path}, line {number}", line))
+            lines.append(number)
+    names = list(dict.fromkeys(name for record in records for name in record))
+    return Rows(path, {name: [r.get(name) for r in records] for name in names}, lines)
+
+
+def _object(place: str, line: str) -> dict[str, Any]:
+    try:
+        value = json.loads(line, object_pairs_hook=_once)
+    except json.JSONDecodeError as error:
+        raise DataError(f"{place}: is no JSON ({error.msg}): {shown(line.strip())}") from None
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{place}: {error}: {shown(line.strip())}") from None
+    if not isinstance(value, dict):
+        raise DataError(f"{place}: is no JSON object: {shown(line.strip())}")
+    return value
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for k, name in enumerate(names) if name in names[:k])
+        raise ValueError(f"{shown(twice)} stands there twice")
+    return found
+
+
+def _parquet(path: Path) -> Rows:
+    try:
+        from pyarrow import ArrowException, parquet
+    except ImportError:
+        raise DataError(
+            f"{path}: Parquet files need pyarrow: pip install 'sortnet[parquet]'"
+        ) from None
+    try:
+        with path.open("rb") as file:
+            table = parquet.read_table(file)
+            _check_header(str(path), list(table.column_names))
+            columns = {
+                str(name): [_plain(value) for value in table.column(k).to_pylist()]
+                for k, name in enumerate(table.column_names)
+            }
+    except (ArrowException, UnicodeError) as error:
+        what = " ".join(str(error).split())[:200]
+        raise DataError(f"{path}: is damaged or no Parquet file: {what}") from None
+    return Rows(path, columns, list(range(1, table.num_rows + 1)), unit="row")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Decimal):
+        return float(value)
+    return value.isoformat() if isinstance(value, date | datetime) else value
