@@ -1,0 +1,129 @@
+"""The desk: where questions are handed out and answers come in; a collection and its session."""
+
+from __future__ import annotations
+
+import threading
+
+from sortnet.preference import Answer, Judgement
+from sortnet.preference.session import Session
+from store.collections import Collection
+from store.leases import Lease
+
+ATTEMPTS = 5  # at new questions, where other processes lease the same pairs meanwhile
+SESSION_SETTINGS = ("strategy", "holdout", "repeats")
+
+
+class Desk:
+    """A collection's session, kept up with the database; any number of threads may call.
+
+    A session's state is what a replay of the stored judgements gives. So nothing here is lost
+    with the process, and several processes, each with a desk of its own, serve one collection.
+
+    Args:
+        lease_seconds: for how long a question stays with whom it was put to.
+        seed: of the session; None for the collection's.
+
+    Attributes:
+        session: asks, ranks, says what remains; `session.refit()` in a thread of one's own.
+        items: what is sorted.
+
+    Cost: opening reads all judgements, some 10 us each and what the session makes of them; later
+    calls read only what is new.
+    """
+
+    def __init__(
+        self, collection: Collection, *, lease_seconds: float = 600, seed: int | None = None
+    ) -> None:
+        self.collection = collection
+        self.lease_seconds = lease_seconds
+        self._seed = collection.seed if seed is None else seed
+        self._lock = threading.RLock()
+        self._open()
+
+    def next(self, annotator: str, k: int = 1) -> list[Lease]:
+        """The next k questions to an annotator, fewer where there are no more.
+
+        Those that were put to them and not answered come first, so that a page that is loaded
+        again shows the same.
+        """
+        with self._lock:
+            self.sync()
+            leases = self._held(annotator)[:k]
+            for _ in range(ATTEMPTS):
+                if len(leases) >= k:
+                    break
+                busy = self.collection.live_pairs()
+                questions = self.session.ask(annotator, k - len(leases), busy=busy)
+                if not questions:
+                    break
+                leases += self.collection.lease(annotator, questions, self.lease_seconds)
+            return leases
+
+    def answer(
+        self, lease: str, annotator: str, answer: Answer, milliseconds: int | None = None
+    ) -> Judgement:
+        """Take the answer to a question; the same again gives back what was answered first.
+
+        Raises:
+            LeaseError: on a lease that is unknown, expired, taken back or another's.
+            JudgementError: on an unknown answer, or a time that cannot be.
+        """
+        with self._lock:
+            judgement = self.collection.answer(lease, annotator, answer, milliseconds)
+            self.sync()
+            return judgement
+
+    def undo(self, annotator: str) -> Judgement | None:
+        """Take back an annotator's last answer, and their open questions: the undone comes next.
+
+        None where there is nothing to take back.
+        """
+        with self._lock:
+            self.sync()
+            last = self.session.last(annotator)
+            if last is None:
+                return None
+            self.collection.release(annotator)
+            undo = self.collection.undo(annotator, last.number)
+            self.sync()
+            return undo
+
+    def sync(self) -> int:
+        """Take in what other processes wrote; how many judgements there were."""
+        with self._lock:
+            new = self.collection.judgements(after=self._told)
+            if any(max(judgement.pair) >= self.session.n_items for judgement in new):
+                return self._open()  # items were added since
+            self._tell(new)
+            return len(new)
+
+    def _open(self) -> int:
+        """Begin anew: read the items, replay the judgements; how many there were."""
+        # The judgements first: no item that they speak of can be missing then.
+        judgements = self.collection.judgements()
+        self.items = self.collection.items()
+        settings = self.collection.settings
+        self.session = Session(
+            self.items.features,
+            len(self.items),
+            seed=self._seed,
+            **{name: settings[name] for name in SESSION_SETTINGS if name in settings},
+        )
+        self._told = 0
+        self._tell(judgements)
+        return len(judgements)
+
+    def _tell(self, judgements: list[Judgement]) -> None:
+        for judgement in judgements:
+            self.session.tell(judgement)
+            self._told = judgement.number
+
+    def _held(self, annotator: str) -> list[Lease]:
+        """An annotator's live leases, with time to answer them."""
+        leases = self.collection.leases(annotator)
+        soon = self.collection.clock() + self.lease_seconds / 2
+        if any(lease.expires < soon for lease in leases):
+            ids = [lease.id for lease in leases]
+            self.collection.renew(annotator, ids, self.lease_seconds)
+            leases = self.collection.leases(annotator)
+        return leases
