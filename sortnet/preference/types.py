@@ -74,9 +74,7 @@ class Judgement:
 
     def __post_init__(self) -> None:
         if self.answer not in ANSWERS:
-            raise JudgementError(
-                f"unknown answer {self.answer!r}; known are {', '.join(ANSWERS)}"
-            )
+            raise JudgementError(f"unknown answer {self.answer!r}; known are {', '.join(ANSWERS)}")
         if self.left == self.right:
             raise JudgementError(f"item {self.left} cannot be compared with itself")
         if (self.answer == "undo") != (self.undoes is not None):

@@ -1,0 +1,165 @@
+"""Which pair to ask about next: every strategy is a plain function of what is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TypeAlias
+
+import numpy as np
+
+from sortnet.preference.merge import MergePass
+from sortnet.preference.posterior import Posterior, information
+from sortnet.types import F64, I64
+
+Pair: TypeAlias = tuple[int, int]
+Free: TypeAlias = Callable[[int, int], bool]
+
+_ALL = 200  # items up to which every pair is looked at
+_SOME = 4_000  # pairs looked at among more items
+_NEAR = 10  # ranks between two neighbours
+_TRIES = 100
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """What a strategy sees.
+
+    Attributes:
+        posterior: of the scores, from all answers but those of the hold-out arm.
+        order: (n,) the items, best first.
+        seen: (n,) answers an item has had, or is about to have.
+        component: (n,) the number of the part of the graph of answers that an item is in.
+        merge: the merge sort that is going on.
+        free: whether a pair may be asked of this annotator.
+    """
+
+    posterior: Posterior
+    order: I64
+    seen: I64
+    component: I64
+    merge: MergePass
+    free: Free
+
+
+Strategy: TypeAlias = Callable[[View, np.random.Generator], Pair | None]
+
+
+def random_pair(view: View, rng: np.random.Generator) -> Pair | None:
+    """Any free pair, each with the same probability.
+
+    Cost: a few draws; where hardly a pair is free, all pairs of up to a few hundred items.
+    """
+    n = len(view.seen)
+    for _ in range(_TRIES):
+        i, j = (int(k) for k in rng.integers(n, size=2))
+        if i != j and view.free(i, j):
+            return i, j
+    if n > _ALL:
+        return None
+    free = [
+        pair
+        for pair in zip(*map(np.ndarray.tolist, _all_pairs(n)), strict=True)
+        if view.free(*pair)
+    ]
+    return free[rng.integers(len(free))] if free else None
+
+
+def merge_pass(view: View, rng: np.random.Generator) -> Pair | None:
+    """The comparison that a merge sort has waited for the longest: connects all items."""
+    del rng
+    return next((pair for pair in view.merge.wanted() if view.free(*pair)), None)
+
+
+def connect(view: View, rng: np.random.Generator) -> Pair | None:
+    """The most informative pair that joins two parts of the graph: an active spanning tree.
+
+    While it lasts, n - 1 answers in all, every question sees to an item or a group of items that
+    nothing is known of in comparison with the others.
+    """
+    i, j = _candidates(view, rng)
+    apart = view.component[i] != view.component[j]
+    return _most(view, i[apart], j[apart], rng, _bits(view, i[apart], j[apart]))
+
+
+def bald(view: View, rng: np.random.Generator) -> Pair | None:
+    """The pair whose answer tells the most of the scores; see `information`.
+
+    Cost: all pairs of up to 200 items, else 4,000 pairs, half of them neighbours in the ranking.
+    """
+    i, j = _candidates(view, rng)
+    return _most(view, i, j, rng, _bits(view, i, j))
+
+
+def committee(view: View, rng: np.random.Generator) -> Pair | None:
+    """The pair that a committee of score vectors from the posterior is most divided about.
+
+    The share p of its members that prefer i, by p (1 - p).
+    """
+    i, j = _candidates(view, rng)
+    scores = view.posterior.draws
+    p = np.mean(scores[:, i] > scores[:, j], axis=0)
+    return _most(view, i, j, rng, p * (1 - p))
+
+
+def closest(view: View, rng: np.random.Generator) -> Pair | None:
+    """The pair whose scores are nearest; known to stall, here to be compared with."""
+    i, j = _candidates(view, rng)
+    return _most(view, i, j, rng, -np.abs(view.posterior.difference(i, j)[0]))
+
+
+# Of each, the first that has a pair gives it. `default` is `features` where there are any,
+# else `merge`: where nothing but answers tells items apart, a merge sort is the better start.
+STRATEGIES: dict[str, tuple[Strategy, ...]] = {
+    "features": (connect, bald),
+    "merge": (merge_pass, bald),
+    "bald": (bald,),
+    "committee": (connect, committee),
+    "closest": (closest,),
+    "random": (random_pair,),
+}
+
+
+def _bits(view: View, i: I64, j: I64) -> F64:
+    return information(*view.posterior.difference(i, j))
+
+
+def _candidates(view: View, rng: np.random.Generator) -> tuple[I64, I64]:
+    n = len(view.seen)
+    if n <= _ALL:
+        return _all_pairs(n)
+    # Those of little answers first, so that no item is forgotten.
+    rare = np.argpartition(view.seen + rng.random(n), _SOME // 8)[: _SOME // 8]
+    i = np.concatenate((rng.integers(n, size=3 * _SOME // 8), rare))
+    j = (i + rng.integers(1, n, size=len(i))) % n
+    at = rng.integers(n - 1, size=_SOME // 2)
+    other = np.minimum(at + rng.integers(1, _NEAR + 1, size=len(at)), n - 1)
+    return np.concatenate((i, view.order[at])), np.concatenate((j, view.order[other]))
+
+
+@lru_cache(maxsize=4)
+def _all_pairs(n: int) -> tuple[I64, I64]:
+    i, j = np.triu_indices(n, 1)
+    i.setflags(write=False)
+    j.setflags(write=False)
+    return i, j
+
+
+def _most(view: View, i: I64, j: I64, rng: np.random.Generator, worth: F64) -> Pair | None:
+    """The free pair that is worth most; equals in random order."""
+    worth = worth + 1e-9 * rng.random(len(i))
+    for k in _descending(worth):
+        if i[k] != j[k] and view.free(int(i[k]), int(j[k])):
+            return int(i[k]), int(j[k])
+    return None
+
+
+def _descending(worth: F64) -> Iterator[int]:
+    """Indexes, the greatest first; a full sort only for who goes on that far."""
+    top = min(32, len(worth))
+    if not top:
+        return
+    part = np.argpartition(-worth, top - 1)[:top]
+    yield from part[np.argsort(-worth[part])]
+    yield from np.argsort(-worth)[top:]

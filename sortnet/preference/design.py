@@ -1,0 +1,59 @@
+"""Features as the model takes them: standardised, heavy tails drawn in, nothing missing."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import ndtri
+from scipy.stats import rankdata
+
+from sortnet.errors import DataError
+from sortnet.types import F64
+
+_TAIL = 4.0  # standard deviations from the mean that nothing may lie at
+
+
+def design(features: ArrayLike | None, n_items: int | None = None) -> F64:
+    """(n, d) features -> (n, d') columns of mean 0 and variance 1.
+
+    A missing value becomes the mean. A column with a value further than four standard deviations
+    from its mean is replaced by normal scores of its ranks. Columns that say nothing are left out.
+
+    Raises:
+        DataError: on fewer than two items, or an infinite number.
+
+    >>> design([[1.0, 5.0], [3.0, 5.0]])
+    array([[-1.],
+           [ 1.]])
+
+    Cost: one sort a column.
+    """
+    X = np.empty((n_items or 0, 0)) if features is None else np.array(features, np.float64)
+    if len(X) < 2:
+        raise DataError(f"there must be two items to compare, got {len(X)}")
+    if n_items is not None and n_items != len(X):
+        raise DataError(f"{n_items} items but {len(X)} rows of features")
+    if np.isinf(X).any():
+        item, column = np.argwhere(np.isinf(X))[0]
+        raise DataError(f"item {item}, feature {column + 1}: {X[item, column]} is not finite")
+    columns = [_column(x) for x in X.T]
+    kept = [x for x in columns if x is not None]
+    return np.ascontiguousarray(np.stack(kept, axis=1)) if kept else np.empty((len(X), 0))
+
+
+def _column(x: F64) -> F64 | None:
+    present = ~np.isnan(x)
+    values = x[present]
+    if not len(values) or values.min() == values.max():
+        return None
+    values = _standard(values)
+    if np.abs(values).max() > _TAIL:
+        values = _standard(ndtri((rankdata(values) - 0.5) / len(values)))
+    out = np.zeros(len(x))
+    out[present] = values
+    return out
+
+
+def _standard(x: F64) -> F64:
+    standard: F64 = (x - x.mean()) / x.std()
+    return standard

@@ -1,0 +1,244 @@
+"""What was said, in its order, and all that follows from it without a model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+
+import numpy as np
+
+from sortnet.errors import JudgementError
+from sortnet.preference.posterior import Votes
+from sortnet.preference.types import HOLDOUT, TARGETS, Judgement
+from sortnet.types import I64
+
+Pair = tuple[int, int]
+_NEVER = 1 << 62
+
+
+@dataclass(slots=True)
+class Vote:
+    """An answer that says something of the order. `told` and `undone` count events."""
+
+    left: int
+    right: int
+    target: float
+    person: int
+    holdout: bool
+    told: int
+    undone: int = _NEVER
+
+
+class History:
+    """The events of a session; everything in it is a fold over them.
+
+    Attributes:
+        events: all of them, undos too.
+        people: annotators, numbered as they came.
+        seen: (n,) answers each item has had that were not undone.
+    """
+
+    def __init__(self, n_items: int) -> None:
+        self.n_items = n_items
+        self.events: list[Judgement] = []
+        self.people: dict[str, int] = {}
+        self.seen: I64 = np.zeros(n_items, np.int64)
+        self.n_votes = 0
+        self._votes: list[Vote] = []
+        self._vote_of: dict[int, Vote] = {}  # by the number of the judgement
+        self._live: dict[int, Judgement] = {}  # not undone, by number
+        self._of: dict[str, _Person] = {}
+        self._holdout: dict[Pair, int] = {}  # how many answers the arm's pairs have
+        self._parent = list(range(n_items))
+        self._parts: I64 | None = None
+
+    def tell(self, event: Judgement) -> int:
+        """Take an event in; the number of the judgement that it adds or takes back."""
+        self._check(event)
+        if not event.number:
+            event = replace(event, number=self._next_number())
+        self.events.append(event)
+        if event.answer == "undo":
+            assert event.undoes is not None
+            self._take_back(event.undoes)
+            return event.undoes
+        self._add(event)
+        return event.number
+
+    def vote(self, number: int) -> Vote | None:
+        """What a judgement says of the order."""
+        return self._vote_of.get(number)
+
+    def last(self, annotator: str) -> Judgement | None:
+        """The annotator's last judgement that was not undone."""
+        numbers = self._person(annotator).numbers
+        return self._live[next(reversed(numbers))] if numbers else None
+
+    def undone(self, annotator: str) -> Judgement | None:
+        """The judgement undone last that was not made again."""
+        return next(reversed(self._person(annotator).again.values()), None)
+
+    def answered(self, annotator: str) -> list[Judgement]:
+        """Their judgements that say something of the order, oldest first."""
+        numbers = self._person(annotator).numbers
+        return [self._live[k] for k in numbers if k in self._vote_of]
+
+    def skipped(self, annotator: str) -> Iterator[Judgement]:
+        """What they skipped and have not answered since, oldest first."""
+        person = self._person(annotator)
+        for number in person.numbers:
+            judgement = self._live[number]
+            if judgement.answer == "skip" and person.pairs[judgement.pair] == 1:
+                yield judgement
+
+    def pairs_of(self, annotator: str) -> dict[Pair, int]:
+        """How often they were asked about each pair."""
+        return self._person(annotator).pairs
+
+    def times(self, annotator: str, pair: Pair) -> int:
+        return self._person(annotator).pairs.get(pair, 0)
+
+    def holdout_pairs(self, annotator: str) -> list[Pair]:
+        """Pairs of the hold-out arm that they were not asked about, at most a hundred."""
+        pairs = self._person(annotator).pairs
+        return list(islice((pair for pair in self._holdout if pair not in pairs), 100))
+
+    def alive(self) -> Iterator[Judgement]:
+        """What was not undone, in its order."""
+        return iter(self._live.values())
+
+    def votes_after(self, upto: int) -> list[Vote]:
+        """Votes of the events after the first `upto`."""
+        late = []
+        for vote in reversed(self._votes):
+            if vote.told <= upto:
+                break
+            if vote.undone == _NEVER:
+                late.append(vote)
+        return late[::-1]
+
+    def votes(self, upto: int, *, holdout: bool = True) -> Votes:
+        """The votes that stood after the first `upto` events, with the hold-out arm or without."""
+        rows = [
+            (vote.left, vote.right, vote.target, vote.person)
+            for vote in self._votes
+            if vote.told <= upto < vote.undone and (holdout or not vote.holdout)
+        ]
+        return _as_votes(rows)
+
+    def holdout_votes(self) -> Votes:
+        """What the hold-out arm says now, ties left out."""
+        rows = [
+            (vote.left, vote.right, vote.target, vote.person)
+            for vote in self._votes
+            if vote.holdout and vote.undone == _NEVER and vote.target != 0.5
+        ]
+        return _as_votes(rows)
+
+    def components(self) -> I64:
+        """(n,) the part of the graph of answers, hold-out arm left out, that an item is in."""
+        if self._parts is None:
+            self._parts = np.array([self._root(item) for item in range(self.n_items)])
+        return self._parts
+
+    def _check(self, event: Judgement) -> None:
+        for item in event.pair:
+            if not 0 <= item < self.n_items:
+                raise JudgementError(f"there is no item {item} among {self.n_items}")
+        if event.answer != "undo":
+            return
+        judgement = self._live.get(event.undoes or 0)
+        if judgement is None:
+            raise JudgementError(f"there is no judgement {event.undoes} to be undone")
+        if judgement.annotator != event.annotator:
+            raise JudgementError(
+                f"judgement {event.undoes} is {judgement.annotator}'s, not {event.annotator}'s"
+            )
+
+    def _next_number(self) -> int:
+        return self.events[-1].number + 1 if self.events else 1
+
+    def _person(self, annotator: str) -> _Person:
+        return self._of.get(annotator) or _Person()
+
+    def _add(self, event: Judgement) -> None:
+        person = self._of.setdefault(event.annotator, _Person())
+        self.people.setdefault(event.annotator, len(self.people))
+        self._live[event.number] = event
+        person.numbers[event.number] = None
+        person.pairs[event.pair] = person.pairs.get(event.pair, 0) + 1
+        person.again.pop(event.pair, None)
+        target = TARGETS.get(event.answer)
+        if target is None:
+            return
+        holdout = event.strategy == HOLDOUT
+        who = self.people[event.annotator]
+        vote = Vote(event.left, event.right, target, who, holdout, len(self.events))
+        self._votes.append(vote)
+        self._vote_of[event.number] = vote
+        self._count(event, 1)
+        if holdout:
+            self._holdout[event.pair] = self._holdout.get(event.pair, 0) + 1
+        else:
+            self._join(*event.pair)
+
+    def _take_back(self, number: int) -> None:
+        judgement = self._live.pop(number)
+        person = self._of[judgement.annotator]
+        del person.numbers[number]
+        person.pairs[judgement.pair] -= 1
+        if not person.pairs[judgement.pair]:
+            del person.pairs[judgement.pair]
+        person.again[judgement.pair] = judgement
+        vote = self._vote_of.pop(number, None)
+        if vote is None:
+            return
+        vote.undone = len(self.events)
+        self._count(judgement, -1)
+        if vote.holdout:
+            self._holdout[judgement.pair] -= 1
+            if not self._holdout[judgement.pair]:
+                del self._holdout[judgement.pair]
+        else:
+            self._join_all()
+
+    def _count(self, judgement: Judgement, by: int) -> None:
+        self.seen[list(judgement.pair)] += by
+        self.n_votes += by
+
+    def _root(self, item: int) -> int:
+        while self._parent[item] != item:
+            self._parent[item] = item = self._parent[self._parent[item]]
+        return item
+
+    def _join(self, i: int, j: int) -> None:
+        i, j = self._root(i), self._root(j)
+        if i != j:
+            self._parent[max(i, j)] = min(i, j)
+            self._parts = None
+
+    def _join_all(self) -> None:
+        self._parent, self._parts = list(range(self.n_items)), None
+        for vote in self._votes:
+            if vote.undone == _NEVER and not vote.holdout:
+                self._join(vote.left, vote.right)
+
+
+class _Person:
+    """What one annotator has said."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[int, None] = {}  # of their judgements, oldest first
+        self.pairs: dict[Pair, int] = {}  # how often they were asked about each
+        self.again: dict[Pair, Judgement] = {}  # undone, not made again
+
+
+def _as_votes(rows: list[tuple[int, int, float, int]]) -> Votes:
+    left, right, target, person = zip(*rows, strict=True) if rows else ((), (), (), ())
+    return Votes(
+        np.array(left, np.int64),
+        np.array(right, np.int64),
+        np.array(target, np.float64),
+        np.array(person, np.int64),
+    )

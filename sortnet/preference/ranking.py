@@ -1,0 +1,152 @@
+"""The ranking with its intervals, and how many questions are left."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtr
+
+from sortnet.preference.posterior import Posterior
+from sortnet.types import F64, I64, Bool
+
+LEVEL = 0.9  # of the intervals
+GOAL = 0.1  # share of pairs that may still be expected in the wrong order
+_ENOUGH = 8  # answers of the hold-out arm that a check takes
+_MANY = 20_000  # pairs that a share is taken of
+_MOST = 1 << 20  # "about N questions" says no more than this
+
+
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """Everything in order, also what nobody compared. All but `order` are by item.
+
+    Attributes:
+        order: (n,) the items, best first.
+        rank: (n,) 1 for the best.
+        score: (n,) expected scores, in units of an answer's noise.
+        low, high: (n,) between which ranks an item is, with probability 0.9.
+        judgements: (n,) answers an item has had.
+    """
+
+    order: I64
+    rank: I64
+    score: F64
+    low: I64
+    high: I64
+    judgements: I64
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+
+@dataclass(frozen=True)
+class Remaining:
+    """How far a session is.
+
+    Attributes:
+        questions: about how many are left; None where it cannot be said.
+        wrong_pairs: share of all pairs expected to be in the wrong order.
+        expected_change: share of all pairs whose order one more answer is expected to change.
+        holdout_n: answers of the hold-out arm that say which is better.
+        holdout_right: share of them that the model, which has not seen them, gets right.
+        holdout_expected: share that it should get right if its own certainty is right.
+        stop: whether to stop.
+        why: in words.
+    """
+
+    questions: int | None
+    wrong_pairs: float
+    expected_change: float
+    holdout_n: int
+    holdout_right: float
+    holdout_expected: float
+    stop: bool
+    why: str
+
+
+def rank_items(posterior: Posterior, judgements: I64) -> Ranking:
+    """Rank by expected score; intervals from the ranks in draws from the posterior.
+
+    Cost: one sort, and one a draw.
+    """
+    n = posterior.n_items
+    order = np.argsort(-posterior.scores, kind="stable")
+    rank = np.empty(n, np.int64)
+    rank[order] = np.arange(1, n + 1)
+    places = np.argsort(np.argsort(-posterior.draws[:, :n], axis=1), axis=1) + 1
+    edges = (1 - LEVEL) / 2, (1 + LEVEL) / 2
+    low, high = np.quantile(places, edges, axis=0)
+    return Ranking(
+        order,
+        rank,
+        posterior.scores.copy(),
+        np.minimum(np.floor(low).astype(np.int64), rank),
+        np.maximum(np.ceil(high).astype(np.int64), rank),
+        judgements,
+    )
+
+
+def some_pairs(n: int, seed: int = 0) -> tuple[I64, I64]:
+    """All pairs of few items, else many random ones."""
+    if n * (n - 1) // 2 <= _MANY:
+        return np.triu_indices(n, 1)
+    rng = np.random.default_rng(seed)
+    i = rng.integers(n, size=_MANY)
+    return i, (i + rng.integers(1, n, size=_MANY)) % n
+
+
+def wrong_share(mean: F64, variance: F64) -> float:
+    """Share of pairs expected to be in the wrong order: the mean of Φ(-|μ| / σ)."""
+    return float(ndtr(-np.abs(mean) / np.sqrt(variance)).mean())
+
+
+def questions_left(mean: F64, variance: F64, asked: float, goal: float) -> int | None:
+    """How many questions until the share of wrong pairs is down to the goal, about.
+
+    Variances are taken to fall as 1 / (number of answers), the prior counting as `asked` does.
+    None where more than a million would not do.
+    """
+    few, many = 0, _MOST
+
+    def after(m: int) -> float:
+        return wrong_share(mean, variance * asked / (asked + m))
+
+    if after(0) <= goal:
+        return 0
+    if after(many) > goal:
+        return None
+    while many - few > 1:
+        middle = (few + many) // 2
+        few, many = (middle, many) if after(middle) > goal else (few, middle)
+    return many
+
+
+def expected_change(posterior: Posterior, i: int, j: int, pairs: tuple[I64, I64]) -> float:
+    """Share of pairs whose order the answer about i and j is expected to change."""
+    p = float(posterior.probability(np.array([i]), np.array([j]))[0])
+    a, b = pairs
+    now = posterior.mean[a] - posterior.mean[b]
+    changed = 0.0
+    for odds, move in zip((p, 1 - p), posterior.moved(i, j), strict=True):
+        changed += odds * float(np.mean((now > 0) != (now + move[a] - move[b] > 0)))
+    return changed
+
+
+def holdout_check(p: F64, right: Bool) -> tuple[int, float, float, bool]:
+    """Is a model as often right about answers it has not seen as it believes to be?
+
+    Args:
+        p: (m,) its probabilities of the answers it expects, at least ½.
+        right: (m,) whether they came.
+
+    Returns:
+        m, share right, expected share, and whether it passes: enough answers, and no more than
+        two standard errors below what was expected.
+    """
+    m = len(p)
+    if not m:
+        return 0, float("nan"), float("nan"), False
+    share, expected = float(right.mean()), float(p.mean())
+    error = float(np.sqrt(np.mean(p * (1 - p)) / m))
+    return m, share, expected, m >= _ENOUGH and share >= expected - 2 * error

@@ -1,0 +1,418 @@
+"""A session: ask a person, take the answer in, undo it; and the ranking that comes of it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sortnet.errors import JudgementError
+from sortnet.preference.choose import STRATEGIES, Free, Pair, Strategy, View, bald, random_pair
+from sortnet.preference.design import design
+from sortnet.preference.fit import Fitted, Scales, fit
+from sortnet.preference.history import History
+from sortnet.preference.merge import MergePass
+from sortnet.preference.ranking import (
+    GOAL,
+    Ranking,
+    Remaining,
+    expected_change,
+    holdout_check,
+    questions_left,
+    rank_items,
+    some_pairs,
+    wrong_share,
+)
+from sortnet.preference.types import HOLDOUT, Judgement, Question
+
+_SMALL = 150  # unknowns up to which a session refits itself when it is asked
+_SHARED = 0.5  # of the hold-out questions, those that somebody else has answered too
+_REPEAT_AFTER = 10  # answers of a person before one of them is asked again
+
+
+class Session:
+    """Questions to people about n items, and what their answers say of the order.
+
+    Everything is a function of the events told, in their order: a session that is told the
+    stored events anew is the same session. It may be used by several threads.
+
+    Args:
+        features: (n, d) numbers; NaN is missing. None for items known by name only.
+        n_items: n, where there are no features.
+        seed: of every choice.
+        strategy: `default` or a name of `sortnet.preference.choose.STRATEGIES`.
+        holdout: share of questions about random pairs, whose answers are never used to choose;
+            the ranking uses them.
+        repeats: share of questions a person has answered before, sides swapped.
+        goal: share of all pairs that may still be expected in the wrong order at the end.
+
+    >>> session = Session(None, 4, seed=1)
+    >>> while questions := session.ask("ana"):
+    ...     q = questions[0]
+    ...     session.tell(Judgement("ana", q.left, q.right, "left" if q.left > q.right else "right"))
+    >>> session.ranking().order.tolist()
+    [3, 2, 1, 0]
+    """
+
+    def __init__(
+        self,
+        features: ArrayLike | None,
+        n_items: int | None = None,
+        *,
+        seed: int = 0,
+        strategy: str = "default",
+        holdout: float = 0.1,
+        repeats: float = 0.05,
+        goal: float = GOAL,
+    ) -> None:
+        self._X = design(features, n_items)
+        self.n_items = len(self._X)
+        self.seed, self.holdout, self.repeats, self.goal = seed, holdout, repeats, goal
+        self._strategies = _named(strategy, self._X.shape[1])
+        self._history = History(self.n_items)
+        self._lock = threading.RLock()
+        self._fitting = threading.Lock()
+        self._asked = 0
+        self._milestone: tuple[int, Scales | None] = (0, None)
+        self._fits = self._fit_both(0)
+        self._fitted_at = 0
+        self._merge: MergePass | None = None
+
+    @property
+    def events(self) -> int:
+        """How many events were told."""
+        return len(self._history.events)
+
+    @property
+    def stale(self) -> bool:
+        """Whether events were told since the last fit."""
+        return self._fitted_at != self.events
+
+    def tell(self, judgement: Judgement) -> None:
+        """Take an event in: an answer, or the undo of one.
+
+        Raises:
+            JudgementError: on an item that is not there, or an undo of what is not there.
+
+        Cost: one update of the posterior, O(n²) up to a thousand items, O(1) above.
+        """
+        with self._lock:
+            changed = self._history.tell(judgement)
+            if judgement.answer == "undo":
+                self._merge = None
+            elif self._merge is not None:
+                _answer_merge(self._merge, judgement)
+            vote = self._history.vote(changed)
+            if judgement.answer != "undo" and vote is not None and not vote.holdout:
+                person = vote.person
+                posterior = self._fits.choosing.posterior
+                if person < len(posterior.reliability):
+                    posterior.observe(vote.left, vote.right, vote.target, person)
+
+    def undo(self, annotator: str) -> Judgement | None:
+        """Take the annotator's last answer back; returns the event, or None without an answer."""
+        with self._lock:
+            last = self.last(annotator)
+            if last is None:
+                return None
+            event = replace(
+                last, answer="undo", undoes=last.number, number=0, milliseconds=None, at=None
+            )
+            self.tell(event)
+            return self._history.events[-1]
+
+    def last(self, annotator: str) -> Judgement | None:
+        """What an undo of the annotator would take back."""
+        with self._lock:
+            return self._history.last(annotator)
+
+    def ask(self, annotator: str, k: int = 1, *, busy: Collection[Pair] = ()) -> list[Question]:
+        """The next k questions for a person; fewer, or none, where nothing is left to ask.
+
+        A question whose answer was undone comes first, as it was. Nobody is asked about a pair
+        twice, but for repeats.
+
+        Args:
+            annotator: who.
+            k: how many.
+            busy: pairs, each the lower number first, that are not to be asked now.
+
+        Cost: a few ms up to 10,000 items; up to 150 unknowns a fit now and then.
+        """
+        with self._lock:
+            if self._is_small and self.events - self._fitted_at > self._fitted_at // 20:
+                self.refit()
+            taken = set(busy)
+            questions: list[Question] = []
+            for _ in range(k):
+                question = self._question(annotator, taken)
+                if question is None:
+                    break
+                questions.append(question)
+                taken.add(question.pair)
+            return questions
+
+    def refit(self) -> None:
+        """Learn from everything told so far; others may ask and tell in the meantime.
+
+        Cost: see `fit`; about a second at 10,000 items and 100,000 answers, ten where the scales
+        are chosen anew, which happens each time there are a quarter more answers.
+        """
+        with self._fitting:
+            if not self.stale:
+                return
+            upto = self.events
+            fits = self._fit_both(upto)
+            with self._lock:
+                self._fits, self._fitted_at = fits, upto
+                for vote in self._history.votes_after(upto):
+                    known = vote.person < len(fits.choosing.posterior.reliability)
+                    if known and not vote.holdout:
+                        fits.choosing.posterior.observe(
+                            vote.left, vote.right, vote.target, vote.person
+                        )
+
+    def ranking(self, *, fresh: bool = True) -> Ranking:
+        """Everything in order, with intervals; `fresh=False` is that of the last fit."""
+        if fresh:
+            self.refit()
+        with self._lock:
+            return rank_items(self._fits.all.posterior, self._history.seen.copy())
+
+    def remaining(self, *, fresh: bool = True) -> Remaining:
+        """How far it is from its goal; `fresh=False` is as of the last fit.
+
+        It is over when no more than `goal` of the pairs are expected in the wrong order, and the
+        hold-out arm does not say that the model is surer than it should be.
+        """
+        if fresh:
+            self.refit()
+        with self._lock:
+            posterior = self._fits.all.posterior
+            pairs = some_pairs(self.n_items, self.seed)
+            difference = posterior.difference(*pairs)
+            wrong = wrong_share(*difference)
+            asked = self._history.n_votes + self.n_items / 2
+            left = questions_left(*difference, asked, self.goal)
+            best = bald(self._view(lambda i, j: True), np.random.default_rng(self.seed))
+            change = expected_change(posterior, *best, pairs) if best else 0.0
+            checked = self._check_holdout()
+        stop, why = _verdict(wrong, self.goal, left, *checked)
+        return Remaining(left, wrong, change, *checked[:3], stop, why)
+
+    def judgements(self) -> list[Judgement]:
+        """Every event told, undos too."""
+        with self._lock:
+            return list(self._history.events)
+
+    @property
+    def _is_small(self) -> bool:
+        return sum(self._X.shape) + len(self._history.people) <= _SMALL
+
+    def _question(self, annotator: str, taken: set[Pair]) -> Question | None:
+        again = self._history.undone(annotator)
+        if again is not None and again.pair not in taken:
+            return Question(again.left, again.right, again.strategy, again.probability, again.model)
+        self._asked += 1
+        rng = np.random.default_rng(
+            [self.seed, crc32(annotator.encode()), self.events, self._asked]
+        )
+        return (
+            self._from_an_arm(annotator, taken, rng)
+            or self._random(annotator, taken, rng)
+            or self._put_off(annotator, taken)
+        )
+
+    def _from_an_arm(
+        self, annotator: str, taken: set[Pair], rng: np.random.Generator
+    ) -> Question | None:
+        arm = rng.random()
+        if arm < self.holdout:
+            return self._random(annotator, taken, rng)
+        if arm < self.holdout + self.repeats:
+            return self._repeat(annotator, taken, rng) or self._chosen(annotator, taken, rng)
+        return self._chosen(annotator, taken, rng)
+
+    def _chosen(
+        self, annotator: str, taken: set[Pair], rng: np.random.Generator
+    ) -> Question | None:
+        view = self._view(self._free(annotator, taken), taken)
+        for strategy in self._strategies:
+            pair = strategy(view, rng)
+            if pair is not None:
+                name = strategy.__name__.removesuffix("_pass").removesuffix("_pair")
+                if strategy is random_pair:
+                    name = "uniform"  # chosen at random, but no part of the hold-out arm
+                return self._put(annotator, pair, name, 1 - self.holdout - self.repeats)
+        return None
+
+    def _random(
+        self, annotator: str, taken: set[Pair], rng: np.random.Generator
+    ) -> Question | None:
+        """A question of the hold-out arm; half of them somebody else has answered already."""
+        free = self._free(annotator, taken)
+        n_pairs = self.n_items * (self.n_items - 1) / 2
+        shared = [pair for pair in self._history.holdout_pairs(annotator) if free(*pair)]
+        if shared and rng.random() < _SHARED:
+            pair = shared[rng.integers(len(shared))]
+            return self._put(annotator, pair, HOLDOUT, self.holdout * _SHARED / len(shared))
+        drawn = random_pair(self._view(free), rng)
+        if drawn is None:
+            return None
+        return self._put(annotator, drawn, HOLDOUT, self.holdout * (1 - _SHARED) / n_pairs)
+
+    def _repeat(
+        self, annotator: str, taken: set[Pair], rng: np.random.Generator
+    ) -> Question | None:
+        """A pair that this person has answered some time ago, sides swapped."""
+        old = [
+            judgement
+            for judgement in self._history.answered(annotator)[:-_REPEAT_AFTER]
+            if judgement.pair not in taken
+            and judgement.strategy not in (HOLDOUT, "repeat")
+            and self._history.times(annotator, judgement.pair) == 1
+        ]
+        if not old:
+            return None
+        was = old[rng.integers(len(old))]
+        return Question(was.right, was.left, "repeat", self.repeats / len(old), self._fitted_at)
+
+    def _put_off(self, annotator: str, taken: set[Pair]) -> Question | None:
+        """When nothing else is left: what the person has skipped."""
+        for judgement in self._history.skipped(annotator):
+            if judgement.pair not in taken:
+                return self._put(annotator, judgement.pair, "skipped", 1.0)
+        return None
+
+    def _put(self, annotator: str, pair: Pair, strategy: str, probability: float) -> Question:
+        """A pair, its sides dealt out by who is asked."""
+        low, high = min(pair), max(pair)
+        side = np.random.default_rng([self.seed, crc32(annotator.encode()), low, high]).random()
+        left, right = (low, high) if side < 0.5 else (high, low)
+        return Question(left, right, strategy, float(probability), self._fitted_at)
+
+    def _free(self, annotator: str, taken: set[Pair]) -> Free:
+        times = self._history.pairs_of(annotator)
+
+        def free(i: int, j: int) -> bool:
+            pair = (i, j) if i < j else (j, i)
+            return pair not in taken and pair not in times
+
+        return free
+
+    def _view(self, free: Free, taken: Collection[Pair] = ()) -> View:
+        posterior = self._fits.choosing.posterior
+        seen = self._history.seen
+        if taken:
+            seen = seen.copy()
+            np.add.at(seen, np.array(sorted(taken)).ravel(), 1)
+        return View(
+            posterior,
+            np.argsort(-posterior.scores, kind="stable"),
+            seen,
+            self._history.components(),
+            self._merge_pass(),
+            free,
+        )
+
+    def _merge_pass(self) -> MergePass:
+        """The merge sort that is going on, made anew from the answers after an undo."""
+        if self._merge is None:
+            order = np.random.default_rng(self.seed).permutation(self.n_items)
+            self._merge = MergePass(order.tolist())
+            for judgement in self._history.alive():
+                _answer_merge(self._merge, judgement)
+        return self._merge
+
+    def _check_holdout(self) -> tuple[int, float, float, bool]:
+        votes = self._history.holdout_votes()
+        posterior = self._fits.choosing.posterior
+        p = posterior.probability(votes.left, votes.right)
+        right = (p > 0.5) == (votes.target > 0.5)
+        return holdout_check(np.maximum(p, 1 - p), right)
+
+    def _fit_both(self, upto: int) -> _Fits:
+        """Fits to all answers, and to those that may be used to choose."""
+        with self._lock:
+            people = len(self._history.people)
+            everything = self._history.votes(upto)
+            usable = self._history.votes(upto, holdout=False)
+            milestone = _milestone(upto)
+            if self._milestone[0] != milestone:
+                early = self._history.votes(milestone, holdout=False)
+                early_people = int(early.person.max(initial=-1)) + 1
+                self._milestone = milestone, None
+            before = self._fits if hasattr(self, "_fits") else None
+        at, scales = self._milestone
+        if scales is None and at:
+            scales = fit(self._X, early, early_people, seed=self.seed).scales
+            self._milestone = at, scales
+        choosing = fit(
+            self._X,
+            usable,
+            people,
+            scales=scales,
+            seed=self.seed,
+            start=before.choosing.theta if before else None,
+        )
+        full = fit(
+            self._X,
+            everything,
+            people,
+            scales=scales or choosing.scales,
+            seed=self.seed,
+            start=choosing.theta,
+        )
+        return _Fits(choosing, full)
+
+
+@dataclass(frozen=True)
+class _Fits:
+    choosing: Fitted  # without the hold-out arm
+    all: Fitted
+
+
+def _milestone(events: int) -> int:
+    """When the scales were last chosen: at 8 events, and each time there are a quarter more."""
+    at, then = 0, 8
+    while then <= events:
+        at, then = then, then + max(then // 4, 1)
+    return at
+
+
+def _named(strategy: str, d: int) -> tuple[Strategy, ...]:
+    if strategy == "default":
+        strategy = "features" if d else "merge"
+    if strategy not in STRATEGIES:
+        known = ", ".join(("default", *STRATEGIES))
+        raise JudgementError(f"unknown strategy {strategy!r}; known are {known}")
+    return STRATEGIES[strategy]
+
+
+def _answer_merge(merge: MergePass, judgement: Judgement) -> None:
+    """A tie, a skip and "can't say" go on with the lower number: any order will do."""
+    if judgement.strategy == HOLDOUT or judgement.answer == "undo":
+        return
+    first = {"left": judgement.left, "right": judgement.right}
+    merge.answer(*judgement.pair, first.get(judgement.answer, min(judgement.pair)))
+
+
+def _verdict(
+    wrong: float, goal: float, left: int | None, n: int, right: float, expected: float, sure: bool
+) -> tuple[bool, str]:
+    share = f"{wrong:.0%} of the pairs are expected to be in the wrong order"
+    if wrong > goal:
+        about = "" if left is None else f"; about {left} questions until {goal:.0%}"
+        return False, share + about
+    if sure:
+        return True, f"{share}, and the hold-out answers agree ({right:.0%} of {n} as expected)"
+    if n == 0 or right >= expected:
+        return False, f"{share}, but only {n} answers of the random arm could check that"
+    return False, (
+        f"{share}, but of {n} answers of the random arm only {right:.0%} are as expected, "
+        f"where {expected:.0%} should be"
+    )
