@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,12 +14,13 @@ from sortnet.items.texts import SURFACE, surface_features, topic_features
 from sortnet.types import F32, Progress
 
 Block = tuple[F32, tuple[str, ...]]
+MADE = ("text: ", "image: ")  # how the names of made features begin
 
 
 def describe(
     items: Items, *, embed: bool = False, seed: int = 0, progress: Progress | None = None
 ) -> Items:
-    """The items with features of their texts and images put beside those they have.
+    """The items with features of their texts and images put beside those they were given.
 
     Texts get `surface_features` and `topic_features`, and sentence embeddings where `embed`
     asks for them; images get `image_features`. Sounds get none: what people say of them is
@@ -28,6 +29,9 @@ def describe(
     Raises:
         DataError: on an image that is broken; if `embed` is asked for and not installed.
 
+    Described again, the made features (called `text: ...` and `image: ...`) are made anew: what
+    a text is about depends on the others.
+
     Cost: 1.5 s for 1,000 short texts, 10 s for 1,000 photos.
 
     >>> import numpy as np
@@ -35,9 +39,10 @@ def describe(
     >>> none = np.empty((3, 0), np.float32)
     >>> items = Items(("x", "y", "z"), texts, (None,) * 3, (None,) * 3, none, ())
     >>> describe(items).feature_names[:2]
-    ('log characters', 'log words')
+    ('text: log characters', 'text: log words')
     """
     told = progress or (lambda text: None)
+    items = given_only(items)
     blocks = [(items.features, items.feature_names)]
     blocks += (_varied(*block) for block in _blocks(items, embed, seed, told))
     names = tuple(name for _, names in blocks for name in names)
@@ -45,22 +50,32 @@ def describe(
     return replace(items, features=features, feature_names=names)
 
 
+def given_only(items: Items) -> Items:
+    """The items without the features that `describe` made."""
+    kept = [k for k, name in enumerate(items.feature_names) if not name.startswith(MADE)]
+    names = tuple(items.feature_names[k] for k in kept)
+    return replace(items, features=items.features[:, kept], feature_names=names)
+
+
 def _blocks(items: Items, embed: bool, seed: int, told: Progress) -> Iterator[Block]:
     if any(items.texts):
         told("surface of the texts")
-        yield surface_features(items.texts), SURFACE
+        yield _called("text", surface_features(items.texts), SURFACE)
         told("topics of the texts")
-        yield topic_features(items.texts, seed=seed)
+        yield _called("text", *topic_features(items.texts, seed=seed))
         if embed:
             from sortnet.items.embed import embedding_features
 
             told("embedding the texts")
-            yield embedding_features(items.texts)
+            yield _called("text", *embedding_features(items.texts))
     if any(items.images):
-        yield (
-            image_features(items.images, items.root or Path(), source=items.source, progress=told),
-            IMAGE_FEATURES,
-        )
+        root = items.root or Path()
+        found = image_features(items.images, root, source=items.source, progress=told)
+        yield _called("image", found, IMAGE_FEATURES)
+
+
+def _called(kind: str, features: F32, names: Sequence[str]) -> Block:
+    return features, tuple(f"{kind}: {name}" for name in names)
 
 
 def _varied(features: F32, names: tuple[str, ...]) -> Block:

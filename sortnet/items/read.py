@@ -71,9 +71,10 @@ def read_and_tell(
     *,
     ignore: Collection[str] = (),
     features: Sequence[str] | None = None,
+    least: int = 2,
     progress: Progress | None = None,
 ) -> tuple[Items, Taken]:
-    """`read_items`, and which columns it took as what."""
+    """`read_items`, and which columns it took as what; `least` is how many items it must have."""
     path, named = Path(path), named or Taken()
     told = progress or (lambda text: None)
     if path.is_dir():

@@ -126,7 +126,7 @@ def _named(loadings: F32, terms: list[str]) -> tuple[str, ...]:
     for k, row in enumerate(loadings, start=1):
         top = [terms[j] for j in np.argsort(-row, kind="stable")[:40] if row[j] > 0]
         words = [term for term in top if " " not in term and len(term) > 2][:3]
-        names.append(f"topic {k}: {', '.join(words)}" if words else f"topic {k}")
+        names.append(f"topic {k} ({', '.join(words)})" if words else f"topic {k}")
     return tuple(names)
 
 
