@@ -21,6 +21,7 @@ from cli.explain import explain, importance
 from cli.rank import rank
 from cli.report import report
 from cli.runs import pairs, runs, show
+from cli.serve_people import serve
 from cli.train import train
 from cli.watch import watch
 from sortnet import __version__
@@ -67,7 +68,7 @@ def main(ctx: click.Context) -> None:
 
 for command in (
     *(demo, train, evaluate, rank, compare, explain, importance),
-    *(runs, show, pairs, report, watch, doctor, completion),
+    *(runs, show, pairs, report, watch, serve, doctor, completion),
 ):
     main.add_command(command)
 

@@ -1,0 +1,216 @@
+"""`sortnet serve`: the page on which people answer, in a browser."""
+
+from __future__ import annotations
+
+import errno
+import signal
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cli.options import store_option
+from cli.output import put, say
+from sortnet.errors import SortNetError
+
+if TYPE_CHECKING:
+    from cli.web.guard import Names
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+@click.command()
+@click.argument("name")
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Address to listen on; 0.0.0.0: all of this machine's.",
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8000,
+    show_default=True,
+    help="0: any that is free.",
+)
+@click.option(
+    "--annotator", "annotators", multiple=True, metavar="ANA", help="Who is to get a link; again."
+)
+@click.option(
+    "--lease",
+    type=click.FloatRange(5, 86400),
+    default=600.0,
+    show_default=True,
+    help="Seconds for which a pair is kept for whom it was shown to.",
+)
+@click.option(
+    "--url", help="Address of a proxy in front, as people type it: https://label.example.org"
+)
+@click.option(
+    "--open", "browser", is_flag=True, help="Open the first link in this machine's browser."
+)
+@store_option
+def serve(
+    name: str,
+    host: str,
+    port: int,
+    annotators: Sequence[str],
+    lease: float,
+    url: str | None,
+    browser: bool,
+    store: str | None,
+) -> None:
+    """Serve collection NAME to people, who answer "which is better?" in a browser.
+
+    Prints a secret link for everybody, and one for who watches: the ranking as it stands, the
+    pace, how people agree, new links. Links stay the same from one start to the next. Ctrl-C
+    ends it; every answer is in the store when the page shows the next pair.
+
+    \b
+    Examples:
+      sortnet serve essays --annotator ana --annotator ben
+      sortnet serve essays --port 0 --open
+      sortnet serve essays --host 0.0.0.0 --url https://label.example.org
+    """
+    _needs_extra()
+    from cli.runs import open_existing
+
+    with open_existing(store) as opened, _listening(host, port) as listening:
+        collection = opened.collection(name)
+        if len(collection.items()) < 2:
+            raise SortNetError(f"collection {name!r} has fewer than two items: nothing to ask")
+        with _ended_by_signals(), collection.serving():
+            _serve(collection, listening, host, url, annotators, lease, browser)
+    say(f"no longer serving {name!r}; the links will work again at the next start")
+
+
+def _serve(
+    collection: Any,
+    listening: socket.socket,
+    host: str,
+    url: str | None,
+    annotators: Sequence[str],
+    lease: float,
+    browser: bool,
+) -> None:
+    import uvicorn
+
+    from cli.web.app import make_app
+    from cli.web.background import kept_up
+    from cli.web.people import People
+    from cli.web.room import Room
+    from store.desk import Desk
+
+    room = Room(collection, Desk(collection, lease_seconds=lease), lease_seconds=lease)
+    people = People(collection)
+    for who in annotators:
+        people.add(who)
+    port = listening.getsockname()[1]
+    base = url.rstrip("/") if url else f"http://{_in_url(_reachable(host))}:{port}"
+    app = make_app(room, people, _names(host, port, url), (url.rstrip("/").lower(),) if url else ())
+    config = uvicorn.Config(
+        app, log_config=None, access_log=False, server_header=False, date_header=False,
+        lifespan="off", timeout_graceful_shutdown=1, h11_max_incomplete_event_size=16384,
+    )  # fmt: skip
+    _say_links(base, people.tokens, people.admin, loud=host not in LOOPBACK, tls=bool(url))
+    if browser:
+        click.launch(f"{base}/a/{next(iter(people.tokens.values()), '')}")
+    with kept_up(room, people):
+        uvicorn.Server(config).run(sockets=[listening])
+
+
+def _say_links(base: str, tokens: dict[str, str], admin: str, *, loud: bool, tls: bool) -> None:
+    for who, token in tokens.items():
+        put(f"{who}: {base}/a/{token}")
+    put(f"admin: {base}/admin/{admin}")
+    if not tokens:
+        say("nobody has a link yet: make one on the admin page, or with --annotator NAME")
+    if loud:
+        say("WARNING: others can reach this server. The links are its only protection: whoever")
+        say("has one can answer, and with the admin link see and add everything.")
+    if loud and not tls:
+        say("WARNING: over plain http the links can be read on the way. Put a proxy with https in")
+        say("front (--url), or use a network that you trust.")
+    say("Ctrl-C ends it")
+
+
+def _needs_extra() -> None:
+    try:
+        import starlette
+        import uvicorn
+    except ImportError as error:
+        raise SortNetError(f"the page needs {error.name}: pip install 'sortnet[web]'") from None
+    del starlette, uvicorn
+
+
+@contextmanager
+def _listening(host: str, port: int) -> Iterator[socket.socket]:
+    """A socket that listens.
+
+    Raises:
+        SortNetError: if the address or the port cannot be had.
+    """
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+    except (OSError, UnicodeError):
+        raise SortNetError(f"--host {host!r} is no address of this machine") from None
+    with socket.socket(family, kind) as made:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            made.bind(address)
+            made.listen(1024)
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                fault = f"port {port} is in use: name another with --port, or 0 for any"
+            elif error.errno == errno.EADDRNOTAVAIL:
+                fault = f"--host {host!r} is no address of this machine"
+            else:
+                fault = f"cannot listen on port {port}: {error.strerror or error}"
+            raise SortNetError(fault) from None
+        yield made
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """SIGTERM ends it as Ctrl-C does, whatever is being done; what is held is given back."""
+
+    def end(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    except KeyboardInterrupt:
+        pass
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _names(host: str, port: int, url: str | None) -> Names:
+    """What requests may call this server."""
+    from urllib.parse import urlsplit
+
+    from cli.web.guard import Names
+
+    everywhere = host in ("0.0.0.0", "::")
+    hosts = {*LOOPBACK, "[::1]"} if everywhere or host in LOOPBACK else {host}
+    if everywhere:
+        hosts |= {socket.gethostname().lower(), socket.getfqdn().lower()}
+    named = {f"{_in_url(each)}:{port}" for each in hosts} | (hosts if port == 80 else set())
+    if url:
+        named.add(urlsplit(url).netloc.lower())
+    return Names(frozenset(named), any_address=everywhere)
+
+
+def _reachable(host: str) -> str:
+    """What others call an address that stands for all of this machine's."""
+    return socket.gethostname() if host in ("0.0.0.0", "::") else host
+
+
+def _in_url(host: str) -> str:
+    return f"[{host}]" if ":" in host and not host.startswith("[") else host

@@ -1,0 +1,237 @@
+"""The application: which address does what. GET looks, POST changes; both behind a token."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Awaitable, Callable
+from functools import cache
+from typing import Any, TypeAlias
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import (
+    FileResponse,
+    HTMLResponse,
+    JSONResponse,
+    PlainTextResponse,
+    Response,
+)
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from cli.web import media, watched
+from cli.web.exports import EXPORTS
+from cli.web.guard import Guard, Names, Rate
+from cli.web.people import People
+from cli.web.room import Room
+from sortnet.errors import JudgementError, LeaseError, SortNetError, StoreError
+from sortnet.preference import ANSWERS, Answer
+
+GIVEN = tuple(answer for answer in ANSWERS if answer != "undo")
+LONGEST_MS = 24 * 3600 * 1000
+Answering: TypeAlias = Callable[[Request], Awaitable[Response]]
+
+
+def make_app(room: Room, people: People, names: Names, origins: tuple[str, ...] = ()) -> Guard:
+    """The pages of a room, for a server that is known by these names."""
+    routes = [
+        *_annotator_routes(room, people, Rate()),
+        *_admin_routes(room, people, Rate()),
+        Mount("/static", StaticFiles(packages=[("cli.web", "static")])),
+    ]
+    handlers: dict[Any, Any] = {HTTPException: _refused, Exception: _broken}
+    handlers |= dict.fromkeys((SortNetError, LeaseError, JudgementError, StoreError), _fault)
+    return Guard(Starlette(routes=routes, exception_handlers=handlers), names, origins)
+
+
+def _annotator_routes(room: Room, people: People, rate: Rate) -> list[Route]:
+    def behind_token(work: Callable[[str, Request, dict[str, Any]], Response]) -> Answering:
+        async def answer(request: Request) -> Response:
+            token = request.path_params["token"]
+            name = people.name_of(token)
+            if name is None:
+                raise _no_such_link(request)
+            if not rate.allows(token):
+                raise HTTPException(429, "too many requests; slow down", {"Retry-After": "1"})
+            body = await _body(request) if request.method == "POST" else {}
+            return await run_in_threadpool(work, name, request, body)
+
+        return answer
+
+    def page(name: str, request: Request, body: dict[str, Any]) -> Response:
+        return _page("page.html", collection=room.collection.name, annotator=name)
+
+    def next_pairs(name: str, request: Request, body: dict[str, Any]) -> Response:
+        return JSONResponse(room.next(name))
+
+    def answer(name: str, request: Request, body: dict[str, Any]) -> Response:
+        lease, given = _text(body, "lease", 100), _given(body)
+        try:
+            return JSONResponse(room.answer(name, lease, given, _milliseconds(body)))
+        except LeaseError as error:
+            return JSONResponse({"error": _sentence(error), **room.next(name)}, 410)
+
+    def undo(name: str, request: Request, body: dict[str, Any]) -> Response:
+        last = body.get("last")
+        if last is not None and (not isinstance(last, int) or isinstance(last, bool)):
+            raise HTTPException(422, "'last' is no number of a judgement")
+        return JSONResponse(room.undo(name, last or 0))
+
+    def file(name: str, request: Request, body: dict[str, Any]) -> Response:
+        return _media(room, request.path_params["kind"], request.path_params["number"])
+
+    def text(name: str, request: Request, body: dict[str, Any]) -> Response:
+        number = request.path_params["number"]
+        found = room.items.texts[number] if number < len(room.items) else None
+        if found is None:
+            raise HTTPException(404, "there is no such text")
+        return PlainTextResponse(found, headers=media.HEADERS)
+
+    base = "/a/{token:str}"
+    return [
+        Route(base, behind_token(page)),
+        Route(f"{base}/next", behind_token(next_pairs), methods=["POST"]),
+        Route(f"{base}/answer", behind_token(answer), methods=["POST"]),
+        Route(f"{base}/undo", behind_token(undo), methods=["POST"]),
+        Route(f"{base}/text/{{number:int}}", behind_token(text)),
+        Route(f"{base}/{{kind:str}}/{{number:int}}", behind_token(file)),
+    ]
+
+
+def _admin_routes(room: Room, people: People, rate: Rate) -> list[Route]:
+    def behind_token(work: Callable[[Request, dict[str, Any]], Response]) -> Answering:
+        async def answer(request: Request) -> Response:
+            token = request.path_params["token"]
+            if not people.is_admin(token):
+                raise _no_such_link(request)
+            if not rate.allows(token):
+                raise HTTPException(429, "too many requests; slow down", {"Retry-After": "1"})
+            body = await _body(request) if request.method == "POST" else {}
+            return await run_in_threadpool(work, request, body)
+
+        return answer
+
+    def page(request: Request, body: dict[str, Any]) -> Response:
+        return _page("admin.html", collection=room.collection.name, base=request.url.path)
+
+    def state(request: Request, body: dict[str, Any]) -> Response:
+        find = request.query_params.get("find", "")[:200]
+        return JSONResponse(watched.state(room, people, find))
+
+    def add(request: Request, body: dict[str, Any]) -> Response:
+        name = _text(body, "name", 100)
+        return JSONResponse({"name": name, "path": f"/a/{people.add(name)}"}, 201)
+
+    def file(request: Request, body: dict[str, Any]) -> Response:
+        return _media(room, request.path_params["kind"], request.path_params["number"])
+
+    def export(request: Request, body: dict[str, Any]) -> Response:
+        name = request.path_params["file"]
+        if name not in EXPORTS:
+            raise HTTPException(404, f"there is no {name}; there are {', '.join(EXPORTS)}")
+        kind, write = EXPORTS[name]
+        saved = f'attachment; filename="{name}"'
+        return Response(write(room), media_type=kind, headers={"Content-Disposition": saved})
+
+    base = "/admin/{token:str}"
+    return [
+        Route(base, behind_token(page)),
+        Route(f"{base}/state", behind_token(state)),
+        Route(f"{base}/annotators", behind_token(add), methods=["POST"]),
+        Route(f"{base}/{{kind:str}}/{{number:int}}", behind_token(file)),
+        Route(f"{base}/{{file:str}}", behind_token(export)),
+    ]
+
+
+def _media(room: Room, kind: str, number: int) -> Response:
+    found = media.find_file(room.items, kind, number)
+    if found is None:
+        raise HTTPException(404, "there is no such file")
+    path, content_type = found
+    return FileResponse(path, media_type=content_type, headers=media.HEADERS)
+
+
+async def _body(request: Request) -> dict[str, Any]:
+    try:
+        body = json.loads(await request.body())
+    except (ValueError, RecursionError):
+        body = None
+    if not isinstance(body, dict):
+        raise HTTPException(400, "the request is no JSON object")
+    return body
+
+
+def _text(body: dict[str, Any], name: str, longest: int) -> str:
+    value = body.get(name)
+    if not isinstance(value, str) or not value.strip() or len(value) > longest:
+        raise HTTPException(422, f"{name!r} is no text of 1 to {longest} characters")
+    return value.strip()
+
+
+def _given(body: dict[str, Any]) -> Answer:
+    text = _text(body, "answer", 20)
+    for answer in GIVEN:
+        if text == answer:
+            return answer
+    raise HTTPException(422, f"unknown answer {text!r}; known are {', '.join(GIVEN)}")
+
+
+def _milliseconds(body: dict[str, Any]) -> int | None:
+    """What a page measured; nonsense is no reason to lose the answer."""
+    value = body.get("milliseconds")
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return int(value) if 0 <= value <= LONGEST_MS else None
+
+
+def _no_such_link(request: Request) -> HTTPException:
+    return HTTPException(
+        404,
+        "This link is not known here. It may be incomplete, or of another collection: "
+        "ask whoever sent it to you for a new one.",
+    )
+
+
+def _sentence(error: Exception) -> str:
+    words = " ".join(str(error).split())
+    return words[:1].upper() + words[1:] + ("" if words.endswith(".") else ".")
+
+
+def _told(request: Request, code: int, why: str, headers: Any = None) -> Response:
+    """A fault as a page for who looks, as JSON for a page that asks."""
+    if request.method in ("GET", "HEAD") and "text/html" in request.headers.get("accept", ""):
+        heading = "No such page" if code == 404 else "That did not work"
+        page = _page("fault.html", heading=heading, text=why)
+        page.status_code = code
+        return page
+    return JSONResponse({"error": why}, code, headers)
+
+
+async def _refused(request: Request, error: HTTPException) -> Response:
+    why = "There is no page at this address." if error.detail == "Not Found" else error.detail
+    return _told(request, error.status_code, why, error.headers)
+
+
+async def _fault(request: Request, error: SortNetError) -> Response:
+    code = 410 if isinstance(error, LeaseError) else 422
+    code = 503 if isinstance(error, StoreError) else code
+    return _told(request, code, _sentence(error))
+
+
+async def _broken(request: Request, error: Exception) -> Response:
+    print(f"sortnet: {request.method}: {type(error).__name__}: {error}", file=sys.stderr)
+    return _told(request, 500, "This is a fault of the server; it has been written down there.")
+
+
+@cache
+def _templates() -> Environment:
+    loader = PackageLoader("cli.web")
+    return Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
+
+
+def _page(template: str, **facts: str) -> HTMLResponse:
+    return HTMLResponse(_templates().get_template(template).render(facts))

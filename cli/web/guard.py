@@ -1,0 +1,165 @@
+"""What every request has to pass, and what every answer carries."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from typing import Any, TypeAlias
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import JSONResponse
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+MOST_BYTES = 8192  # of a request's body: an answer has some 150
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; media-src 'self'; "
+    "connect-src 'self'; form-action 'none'; frame-ancestors 'none'; base-uri 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",  # the token is part of the address
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+@dataclass(frozen=True)
+class Names:
+    """What the Host header may say: another name is a page elsewhere that leads here.
+
+    Attributes:
+        hosts: names with their ports, in small letters.
+        any_address: whether any IP address will do, as for who listens on all of them; only a
+            name can be made to lead here by somebody else.
+
+    >>> Names(frozenset({"localhost:8000"}), any_address=True).know("192.0.2.7:8000")
+    True
+    >>> Names(frozenset({"localhost:8000"})).know("evil.example:8000")
+    False
+    """
+
+    hosts: frozenset[str]
+    any_address: bool = False
+
+    def know(self, host: str) -> bool:
+        return host.lower() in self.hosts or (self.any_address and _is_address(host))
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host.rpartition(":")[0].strip("[]") if ":" in host else host)
+    except ValueError:
+        return False
+    return True
+
+
+@dataclass
+class Rate:
+    """So many requests a second for each name, after so many at once.
+
+    >>> clock = iter([0.0, 0.0, 0.0, 0.6]).__next__
+    >>> rate = Rate(per_second=2, at_once=2, clock=clock)
+    >>> [rate.allows("ana") for _ in range(4)]
+    [True, True, False, True]
+    """
+
+    per_second: float = 20.0
+    at_once: float = 100.0
+    clock: Callable[[], float] = time.monotonic
+    _left: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+    def allows(self, name: str) -> bool:
+        now = self.clock()
+        left, since = self._left.get(name, (self.at_once, now))
+        left = min(self.at_once, left + (now - since) * self.per_second)
+        self._left[name] = (left - 1 if left >= 1 else left, now)
+        return left >= 1
+
+
+class Guard:
+    """Refuses foreign hosts and origins, forms, and bodies that are too large; adds headers."""
+
+    def __init__(self, app: App, names: Names, origins: Iterable[str] = ()) -> None:
+        self.app, self.names, self.origins = app, names, frozenset(origins)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self.app(scope, receive, send)
+            return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        headers = Headers(scope=scope)
+        refusal = self._refusal(scope["method"], headers)
+        body = b"" if refusal else await _read(receive)
+        if body is None:
+            refusal = 413, f"the request is larger than {MOST_BYTES} bytes"
+        if refusal:
+            code, why = refusal
+            # The rest of the request is not read, so the connection is of no further use.
+            answer = JSONResponse({"error": why}, code, {"Connection": "close"})
+            await answer(scope, receive, send_with_headers)
+        else:
+            await self.app(scope, _replay(body or b"", receive), send_with_headers)
+
+    def _refusal(self, method: str, headers: Headers) -> tuple[int, str] | None:
+        """Why a request is not looked at, if so."""
+        host = headers.get("host", "")
+        if not self.names.know(host):
+            return 421, "this server answers to its own address only"
+        if method in ("GET", "HEAD"):
+            return None
+        own = {f"http://{host.lower()}", *self.origins}
+        if headers.get("origin", next(iter(own))).lower() not in own:
+            return 403, "the request comes from another page"
+        if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+            return 403, "the request comes from another page"
+        if method == "POST" and _media_type(headers) != "application/json":
+            return 415, "the request is not application/json"
+        return None
+
+
+def _media_type(headers: Headers) -> str:
+    return headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+async def _read(receive: Receive) -> bytes | None:
+    """The whole body, or None where there is too much of it."""
+    body = b""
+    while True:
+        message = await receive()
+        part: bytes = message.get("body", b"")
+        body += part
+        if len(body) > MOST_BYTES:
+            return None
+        if not message.get("more_body", False):
+            return body
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """Gives a body that was read already, then whatever comes after it."""
+    given = False
+
+    async def again() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return again

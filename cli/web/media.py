@@ -1,0 +1,45 @@
+"""Images and sounds of items: by the item's number, only of known kinds, only from its folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sortnet.items import Items
+
+# What a browser shows and cannot run; SVG and HTML are not among them.
+IMAGES = {
+    **{".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif"},
+    **{".webp": "image/webp", ".avif": "image/avif", ".bmp": "image/bmp"},
+}
+SOUNDS = {
+    **{".mp3": "audio/mpeg", ".wav": "audio/wav", ".ogg": "audio/ogg", ".oga": "audio/ogg"},
+    **{".opus": "audio/ogg", ".flac": "audio/flac", ".m4a": "audio/mp4", ".aac": "audio/aac"},
+    **{".weba": "audio/webm", ".webm": "audio/webm"},
+}
+HEADERS = {
+    # Opened by itself it is still only a picture or a sound.
+    "Content-Security-Policy": "default-src 'none'; sandbox; frame-ancestors 'none'",
+    "Cache-Control": "private, max-age=3600",
+}
+
+
+def find_file(items: Items, kind: str, number: int) -> tuple[Path, str] | None:
+    """The file of an item's `image` or `sound` and its content type, if it may be shown.
+
+    None where there is no such item, it has none, the file is of another kind, is missing or,
+    with all links followed, lies outside the items' folder.
+    """
+    if not 0 <= number < len(items) or items.root is None or kind not in ("image", "sound"):
+        return None
+    named = (items.images if kind == "image" else items.audio)[number]
+    if named is None:
+        return None
+    try:
+        root = items.root.resolve(strict=True)
+        path = (root / named).resolve(strict=True)
+    except (OSError, ValueError, RuntimeError):
+        return None
+    of_kind = (IMAGES if kind == "image" else SOUNDS).get(path.suffix.lower())
+    if of_kind is None or not path.is_relative_to(root) or not path.is_file():
+        return None
+    return path, of_kind

@@ -1,0 +1,153 @@
+// The page of who watches: draws the ranking, the figures and the people, every few seconds.
+"use strict";
+
+const BASE = location.pathname;
+const EVERY = 3000; // ms
+const SVG = "http://www.w3.org/2000/svg";
+const $ = (id) => document.getElementById(id);
+const percent = (share) => (share === null || share === undefined ? "–" : `${Math.round(100 * share)} %`);
+const fixed = (value, digits = 2) => (value === null || value === undefined ? "–" : value.toFixed(digits));
+
+function notice(text) {
+  $("notice").textContent = text;
+  $("notice").hidden = !text;
+}
+
+function cell(content, kind = "td", name = "") {
+  const made = document.createElement(kind);
+  if (name) made.className = name;
+  if (kind === "th") made.scope = "row";
+  made.append(...[content].flat());
+  return made;
+}
+
+function row(cells) {
+  const made = document.createElement("tr");
+  made.append(...cells);
+  return made;
+}
+
+function shape(kind, attributes) {
+  const made = document.createElementNS(SVG, kind);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  return made;
+}
+
+// The interval of a rank on a rail from 1 to n; the numbers stand in the columns beside it.
+function interval(entry, n) {
+  const at = (rank) => `${(100 * (rank - 0.5)) / n}%`;
+  const svg = shape("svg", { "aria-hidden": "true", focusable: "false" });
+  svg.append(
+    shape("line", { class: "rail", x1: "0%", x2: "100%", y1: "50%", y2: "50%" }),
+    shape("line", { class: "bar", x1: `${(100 * (entry.low - 1)) / n}%`, x2: `${(100 * entry.high) / n}%`, y1: "50%", y2: "50%" }),
+    shape("circle", { class: "dot", cx: at(entry.rank), cy: "50%", r: 4 }),
+  );
+  return svg;
+}
+
+function item(entry) {
+  const parts = [entry.text === null ? entry.id : entry.text];
+  if (entry.image) {
+    const image = new Image();
+    image.alt = "";
+    image.loading = "lazy";
+    image.src = BASE + entry.image;
+    parts.unshift(image);
+  }
+  return cell(parts, "th", "text");
+}
+
+function drawRanking(state) {
+  const rows = state.ranking.map((entry) => row([
+    cell(`${entry.rank}`), item(entry), cell(interval(entry, state.items), "td", "plot"),
+    cell(`${entry.low}`), cell(`${entry.high}`), cell(fixed(entry.score)), cell(`${entry.judgements}`),
+  ]));
+  $("ranking").tBodies[0].replaceChildren(...rows);
+  const all = state.found === state.items ? `${state.items} items` : `${state.found} of ${state.items} items found`;
+  const head = rows.length < state.found ? `, the first ${rows.length} shown` : "";
+  $("caption").textContent = `${all}${head}. The dot is the rank, the bar where it is with 90 % probability, of 1 to ${state.items}.`;
+}
+
+function drawFigures(state) {
+  const left = state.remaining?.questions;
+  const figures = {
+    "Answers": `${state.answers}`,
+    "About left": left === null || left === undefined ? "–" : `${left}`,
+    "In the last hour": `${state.per_hour.last_hour}`,
+    "Pace, an hour": `${state.per_hour.pace}`,
+    "Agreement (Krippendorff’s α)": fixed(state.agreement.krippendorff_alpha),
+    "Circles (A > B > C > A)": percent(state.agreement.cycles),
+    "Pairs expected wrong": percent(state.remaining?.wrong_pairs),
+  };
+  $("figures").replaceChildren(...Object.entries(figures).map(([name, value]) => {
+    const made = document.createElement("div");
+    made.append(cell(name, "dt"), cell(value, "dd"));
+    return made;
+  }));
+  $("summary").textContent = `${state.items} items, ${state.people.length} people`;
+  const why = state.remaining ? state.remaining.why : "The first ranking is being made.";
+  if ($("why").textContent !== why) $("why").textContent = why;
+}
+
+function drawPeople(state) {
+  if ($("people").contains(document.activeElement)) return; // who tabs through links keeps them
+  $("people").tBodies[0].replaceChildren(...state.people.map((who) => {
+    const link = document.createElement("a");
+    link.href = who.path;
+    link.textContent = location.origin + who.path;
+    return row([
+      cell(who.name, "th", "text"), cell(link, "td", "text"), cell(`${who.answers}`),
+      cell(percent(who.consistency)), cell(percent(who.left_share)),
+      cell(who.median_ms ? fixed(who.median_ms / 1000, 1) : "–"), cell(who.remarks.join(", "), "td", "text"),
+    ]);
+  }));
+}
+
+async function ask(path, options = {}) {
+  const about = { cache: "no-store", credentials: "omit", signal: AbortSignal.timeout(15000) };
+  const reply = await fetch(BASE + path, { ...about, ...options }).catch(() => {
+    throw new Error("The server cannot be reached; this page tries again.");
+  });
+  const found = await reply.json();
+  if (!reply.ok) throw new Error(found.error);
+  return found;
+}
+
+let round = 0;
+async function refresh() {
+  const mine = ++round;
+  try {
+    const state = await ask(`/state?find=${encodeURIComponent($("find").value)}`);
+    if (mine !== round) return; // an older reply than what is asked for by now
+    drawRanking(state);
+    drawFigures(state);
+    drawPeople(state);
+    notice("");
+  } catch (error) {
+    notice(error.message);
+  }
+}
+
+async function add() {
+  const name = $("name").value.trim();
+  if (!name) return;
+  try {
+    const body = JSON.stringify({ name });
+    const made = await ask("/annotators", { method: "POST", body, headers: { "Content-Type": "application/json" } });
+    $("added").textContent = `${made.name}: ${location.origin}${made.path}`;
+    $("name").value = "";
+    refresh();
+  } catch (error) {
+    $("added").textContent = error.message;
+  }
+}
+
+$("add").addEventListener("click", add);
+$("name").addEventListener("keydown", (event) => event.key === "Enter" && add());
+$("find").addEventListener("input", refresh);
+(async () => {
+  for (;;) {
+    if (!document.hidden) await refresh();
+    await new Promise((done) => setTimeout(done, EVERY));
+  }
+})();

@@ -1,0 +1,215 @@
+// The page of one annotator: shows a pair, takes one key or tap, has the next two at hand.
+"use strict";
+
+const BASE = location.pathname;
+const SAID = { tie: "Equally good.", skip: "Skipped.", "cant-say": "Cannot be said." };
+const KEYS = {
+  ArrowLeft: "left", 1: "left", ArrowRight: "right", 2: "right", ArrowDown: "tie", 0: "tie",
+  " ": "skip", "?": "cant-say", z: "undo", Backspace: "undo", h: "help",
+};
+const AT_ONCE = 150; // ms: a second press within them was meant for the pair before
+const OUTBOX = `sortnet outbox ${BASE}`;
+const $ = (id) => document.getElementById(id);
+const pause = (ms) => new Promise((done) => setTimeout(done, ms));
+
+let queue = []; // the pairs on loan to this page; the first is shown
+let shown = null; // the pair that an answer is about; null while none may be given
+let shownAt = 0;
+let drawn = null; // the lease that is on the screen
+let outbox = JSON.parse(sessionStorage.getItem(OUTBOX) || "[]"); // what was not acknowledged yet
+const answered = new Set(outbox.map((entry) => entry.lease)); // leases that need no second answer
+let state = { answered: 0, last: null, lease_seconds: 600 };
+let sending = false;
+let lost = false; // whether the notice speaks of the connection
+
+function notice(text) {
+  $("notice").textContent = text;
+  $("notice").hidden = !text;
+}
+
+function element(side, item) {
+  const parts = [];
+  if (item.image) {
+    const image = new Image();
+    image.alt = `Image of the ${side} item`;
+    image.src = BASE + item.image;
+    image.onerror = () => image.replaceWith("This image cannot be shown.");
+    parts.push(image);
+  }
+  if (item.audio) {
+    const audio = document.createElement("audio");
+    audio.controls = true;
+    audio.preload = "auto";
+    audio.src = BASE + item.audio;
+    audio.setAttribute("aria-label", `Sound of the ${side} item`);
+    audio.onerror = () => audio.replaceWith("This sound cannot be played.");
+    parts.push(audio);
+  }
+  if (item.text !== null) {
+    const text = document.createElement("p");
+    text.className = "text";
+    text.textContent = item.text;
+    parts.push(text);
+  }
+  if (item.more) {
+    const link = document.createElement("a");
+    link.href = BASE + item.more;
+    link.target = "_blank";
+    link.rel = "noopener";
+    link.textContent = "The whole text (in a new tab)";
+    parts.push(link);
+  }
+  return parts;
+}
+
+function draw() {
+  const pair = queue[0];
+  $("pair").hidden = $("others").hidden = !pair;
+  $("undo").disabled = state.last === null && outbox.length === 0;
+  const left = state.left === null || state.left === undefined ? "" : ` · about ${state.left} left`;
+  const waiting = outbox.length > 1 ? ` · ${outbox.length} to be sent` : "";
+  $("progress").textContent = `${state.answered + pending()} answered${left}${waiting}`;
+  if (!pair || pair.lease === drawn) return;
+  for (const side of ["left", "right"]) {
+    const box = $(side).querySelector(".item");
+    box.replaceChildren(...element(side, pair[side]));
+    box.scrollTop = 0;
+  }
+  drawn = pair.lease;
+  for (const next of queue.slice(1))
+    for (const item of [next.left, next.right]) if (item.image) new Image().src = BASE + item.image;
+  requestAnimationFrame(() => {
+    shown = pair;
+    shownAt = performance.now();
+  });
+}
+
+const pending = () => outbox.reduce((n, entry) => n + (entry.lease ? 1 : -1), 0);
+
+function act(what) {
+  if (what === "help") $("help").open = !$("help").open;
+  else if (what === "undo") undo();
+  else if (shown && performance.now() - shownAt >= AT_ONCE) {
+    answered.add(shown.lease);
+    const milliseconds = Math.round(performance.now() - shownAt);
+    put({ path: "/answer", lease: shown.lease, answer: what, milliseconds });
+    $("said").textContent = SAID[what] || `${$(what).querySelector(".label").innerText}.`;
+    queue.shift();
+    shown = null;
+    draw();
+    flush();
+  }
+}
+
+function undo() {
+  if ($("undo").disabled || outbox.some((entry) => entry.path === "/undo")) return;
+  shown = null; // until the undone pair is back
+  put({ path: "/undo" });
+  flush();
+}
+
+function put(entry) {
+  if (entry) outbox.push(entry);
+  sessionStorage.setItem(OUTBOX, JSON.stringify(outbox));
+}
+
+// One request at a time, in the order of the answers; again and again while nobody is there.
+async function flush() {
+  if (sending) return;
+  sending = true;
+  do {
+    const entry = outbox[0] || { path: "/next" };
+    if (entry.path === "/undo" && entry.last === undefined) entry.last = state.last;
+    put();
+    const { path, ...body } = entry;
+    const [status, reply] = await post(path, body);
+    if (outbox[0] === entry) outbox.shift();
+    put();
+    take(status, reply, path);
+  } while (outbox.length);
+  sending = false;
+}
+
+async function post(path, body) {
+  for (let wait = 500; ; wait = Math.min(2 * wait, 8000)) {
+    try {
+      const reply = await fetch(BASE + path, {
+        method: "POST", body: JSON.stringify(body), signal: AbortSignal.timeout(15000),
+        headers: { "Content-Type": "application/json" }, credentials: "omit", cache: "no-store",
+      });
+      if (reply.status < 500 && reply.status !== 429) {
+        const found = [reply.status, await reply.json()];
+        if (lost) notice("");
+        lost = false;
+        return found;
+      }
+    } catch { /* nobody there: wait */ }
+    lost = true;
+    notice("The server cannot be reached. Your answers are kept here and sent when it is back.");
+    await pause(wait);
+  }
+}
+
+function take(status, reply, path) {
+  if (status === 404) return end(reply.error);
+  if (reply.error) notice(`${reply.error} That answer was not counted; here is the next pair.`);
+  else if (path === "/answer") notice("");
+  if (!reply.pairs) return draw();
+  state = reply;
+  if (path === "/undo" && reply.undone) $("said").textContent = "Undone: here is the pair again.";
+  for (const pair of reply.pairs.slice(0, reply.undone ? 1 : 0)) answered.delete(pair.lease);
+  const fresh = reply.pairs.filter((pair) => !answered.has(pair.lease));
+  const current = path !== "/undo" && fresh.findIndex((pair) => pair.lease === drawn);
+  if (current > 0) fresh.unshift(...fresh.splice(current, 1)); // what is read stays
+  queue = fresh;
+  if (queue[0]?.lease !== shown?.lease) shown = null;
+  else shown = queue[0];
+  if (path === "/undo") drawn = null; // is to be answered, whatever it is
+  if (queue.length === 0 && outbox.length === 0) end(reply.why);
+  else if (reply.stop) notice(`${reply.why} You may stop here, or go on.`);
+  draw();
+}
+
+function end(why) {
+  queue = [];
+  shown = drawn = null;
+  notice(why);
+  draw();
+}
+
+document.addEventListener("keydown", (event) => {
+  if (event.repeat || event.ctrlKey || event.altKey || event.metaKey || event.isComposing) return;
+  if (event.shiftKey && event.key !== "?") return;
+  const at = event.target;
+  if (at.closest("textarea, select, [contenteditable], input:not([type=checkbox]), audio")) return;
+  if (event.key === " " && at.closest("button, a, summary, input")) return; // presses it
+  if (event.key === "ArrowDown" && at.scrollHeight > at.clientHeight && at.matches(".item")) return;
+  if (event.key.length === 1 && !$("keys").checked) return;
+  const what = KEYS[event.key.length === 1 ? event.key.toLowerCase() : event.key];
+  if (!what) return;
+  event.preventDefault();
+  act(what);
+});
+for (const button of document.querySelectorAll("button")) {
+  button.addEventListener("click", (event) => {
+    if (event.detail) button.blur(); // or the next Space would press it again
+    act(button.dataset.answer || "undo");
+  });
+}
+$("keys").checked = localStorage.getItem("sortnet keys") !== "off";
+$("keys").addEventListener("change", () => {
+  localStorage.setItem("sortnet keys", $("keys").checked ? "on" : "off");
+});
+window.addEventListener("beforeunload", (event) => outbox.length && event.preventDefault());
+
+// Who looks at the page keeps the pairs; who has nothing to do asks now and then.
+async function renew() {
+  for (;;) {
+    const idle = queue.length === 0;
+    await pause(idle ? 5000 : (state.lease_seconds * 1000) / 3);
+    if (!document.hidden) flush();
+  }
+}
+document.addEventListener("visibilitychange", () => document.hidden || flush());
+flush();
+renew();
