@@ -209,15 +209,15 @@ def find_run(opened: Store, name: str) -> Run:
     return opened.run(name)
 
 
-def open_existing(url: str | None) -> Store:
-    """The store, which must be there: a misspelt name makes no new one."""
+def open_existing(url: str | None, maker: str = "sortnet train") -> Store:
+    """The store, which must be there: a misspelt name makes no new one, `maker` does."""
     from store import open_store
     from store.engine import parse_url
 
     parsed = parse_url(url)
     if parsed.drivername == "sqlite" and not Path(parsed.database or "").exists():
         raise StoreError(
-            f"store {parsed.database}: no such file; sortnet train makes one, --store or "
+            f"store {parsed.database}: no such file; {maker} makes one, --store or "
             "SORTNET_STORE names another"
         )
     return open_store(url)

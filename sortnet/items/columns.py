@@ -32,7 +32,7 @@ class Taken:
     """What was taken as what.
 
     Attributes:
-        id: the column of names; None where items are called by row number or by file.
+        id: the column of names; None where items are called by row number. Of a folder: `files`.
         text, image, audio: columns; None where there is none.
         features: columns of numbers.
         ignored: the columns, or files of a folder, that were left out.

@@ -66,8 +66,7 @@ def _blocks(items: Items, embed: bool, seed: int, told: Progress) -> Iterator[Bl
         if embed:
             from sortnet.items.embed import embedding_features
 
-            told("embedding the texts")
-            yield _called("text", *embedding_features(items.texts))
+            yield _called("text", *embedding_features(items.texts, progress=told))
     if any(items.images):
         root = items.root or Path()
         found = image_features(items.images, root, source=items.source, progress=told)

@@ -220,7 +220,7 @@ def _folder(path: Path) -> tuple[Items, Taken]:
         "files" if any(values) else None for values in (items.texts, items.images, items.audio)
     )
     others = tuple(name for name in found if not _is_item(name))
-    return items, Taken(text=text, image=image, audio=audio, ignored=others)
+    return items, Taken("files", text, image, audio, ignored=others)
 
 
 def _files(root: Path) -> Iterable[str]:
