@@ -6,11 +6,11 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, delete, func, insert, select
+from sqlalchemy import Connection, delete, func, insert, select, update
 
 from sortnet.errors import JudgementError, StoreError
 from sortnet.items import Items
@@ -96,6 +96,7 @@ class Collection:
         Raises:
             StoreError: on an unknown name without `create`, or one that is no name.
         """
+        checked_name("annotator", name)
         with self.database.transaction() as connection:
             found = self._find_annotator(connection, AnnotatorRow.name == name)
         if found is not None:
@@ -156,8 +157,8 @@ class Collection:
 
     def lease(self, annotator: str, questions: Sequence[Question], seconds: float) -> list[Lease]:
         """Lease to an annotator those questions whose pair is under no live lease of anybody."""
-        now = self.clock()
         with self._locked() as connection:
+            now = self.clock()
             number = self._numbers_of(connection, [annotator])[annotator]
             return lease_rows.take(
                 connection, self.number, number, questions, now=now, expires=now + seconds
@@ -178,8 +179,8 @@ class Collection:
 
     def renew(self, annotator: str, leases: Sequence[str], seconds: float) -> int:
         """Let live leases of that annotator live for so long from now; how many there were."""
-        now = self.clock()
         with self._locked() as connection:
+            now = self.clock()
             number = self._known(connection, annotator)
             if number is None:
                 return 0
@@ -208,8 +209,8 @@ class Collection:
             raise JudgementError(f"unknown answer {answer!r}; known are {known}")
         if milliseconds is not None and not 0 <= milliseconds < 2**53:
             raise JudgementError(f"an answer after {milliseconds} milliseconds cannot be")
-        now = self.clock()
         with self._locked() as connection:
+            now = self.clock()
             if stored := self._answered(connection, lease, annotator):
                 return stored
             q = lease_rows.find(connection, self.number, lease, annotator, now)
@@ -231,9 +232,10 @@ class Collection:
             found = read_judgements(connection, self.number, JudgementRow.number == number)
             if not found:
                 raise JudgementError(f"an undo of judgement {number}, which is not there")
-            undo = Judgement(
-                annotator, found[0].left, found[0].right, "undo", undoes=number, at=self.clock()
-            )
+            undo = replace(
+                found[0], annotator=annotator, answer="undo", undoes=number, milliseconds=None,
+                number=0, at=self.clock(),
+            )  # fmt: skip
             who = self._numbers_of(connection, [annotator])
             return insert_judgements(connection, self.number, [undo], who)[0]
 
@@ -263,6 +265,19 @@ class Collection:
             who = self._numbers_of(connection, (j.annotator for j in judgements))
             return insert_judgements(connection, self.number, judgements, who, ids=ids)
 
+    def setting(self, name: str, default: Any) -> Any:
+        """A setting, which is `default` from now on where it was never set.
+
+        Whoever asks first sets it: all processes get the same.
+        """
+        with self._locked() as connection:
+            row = _row_of(connection, self.database, self.name)
+            self.settings = {name: default, **row.settings}
+            if name not in row.settings:
+                this = CollectionRow.number == self.number
+                connection.execute(update(CollectionRow).where(this).values(settings=self.settings))
+        return self.settings[name]
+
     def serving(self, *, beat: float | None = BEAT) -> Serving:
         """Claim to serve the collection as the only process, until the claim is left.
 
@@ -275,7 +290,8 @@ class Collection:
     def _locked(self) -> Iterator[Connection]:
         """A transaction that no other writer of this collection runs beside.
 
-        So numbers are given in the order of commits, and a lease is given and closed once.
+        So numbers are given in the order of commits, and a lease is given and closed once. The
+        clock is to be read within: who waited for the lock would come with an old time.
         """
         with self.database.transaction(write=True) as connection:
             this = select(CollectionRow.number).where(CollectionRow.number == self.number)
@@ -285,7 +301,7 @@ class Collection:
 
     def _answered(self, connection: Connection, lease: str, annotator: str) -> Judgement | None:
         """What was answered under that lease, if it was this annotator who did."""
-        if not lease_rows.plausible(lease):
+        if not lease_rows.plausible(lease) or not _is_name(annotator):
             return None
         these = (JudgementRow.lease == lease, AnnotatorRow.name == annotator)
         found = read_judgements(connection, self.number, *these)
@@ -294,6 +310,7 @@ class Collection:
     def _known(self, connection: Connection, annotator: str) -> int | None:
         """The key of an annotator, remembered: annotators stay as long as their collection."""
         if annotator not in self._annotators:
+            checked_name("annotator", annotator)
             these = (AnnotatorRow.collection == self.number, AnnotatorRow.name == annotator)
             found = connection.execute(select(AnnotatorRow.number).where(*these)).scalar()
             if found is None:
@@ -338,12 +355,16 @@ def checked_name(what: str, name: str) -> str:
     Raises:
         StoreError: if it is empty, too long, or holds what cannot be printed.
     """
-    if not name or name != name.strip() or not name.isprintable() or len(name) > LONGEST_NAME:
+    if not _is_name(name):
         raise StoreError(
             f"{what} {name[:40]!r}: a name has 1 to {LONGEST_NAME} printable characters, "
             "and no space at its ends"
         )
     return name
+
+
+def _is_name(name: str) -> bool:
+    return 0 < len(name) <= LONGEST_NAME and name == name.strip() and name.isprintable()
 
 
 def create(
@@ -375,9 +396,10 @@ def collections_query() -> Any:
 
 
 def _row_of(connection: Connection, database: Database, name: str) -> Any:
-    row = connection.execute(
-        select(CollectionRow.__table__).where(CollectionRow.name == name)
-    ).first()
+    row = None
+    if _is_name(name):
+        these = select(CollectionRow.__table__).where(CollectionRow.name == name)
+        row = connection.execute(these).first()
     if row is None:
         names = connection.execute(select(CollectionRow.name).order_by(CollectionRow.name))
         known = ", ".join(names.scalars().fetchmany(10)) or "none yet"

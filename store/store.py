@@ -170,6 +170,7 @@ class Store:
         Raises:
             StoreError: on an id that is there twice or already, or other features than before.
         """
+        collections.checked_name("collection", name)
         with self.database.transaction(write=True) as connection:
             # Locked, not only found: others may be adding to it.
             found = select(CollectionRow.number).where(CollectionRow.name == name)

@@ -1,0 +1,47 @@
+"""What the tests of collections share: made items, a clock that is set by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sortnet.items import Items
+from sortnet.preference import Question
+from sortnet.types import F32
+
+
+class Clock:
+    """Seconds since 1970, as the test says."""
+
+    def __init__(self, now: float = 1000.0) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def made_items(n: int, *, d: int = 2, first: int = 0, **changes: Any) -> Items:
+    """n items named i<first> and so on, whose features are random."""
+    numbers = range(first, first + n)
+    features: F32 = np.random.default_rng(first).normal(size=(n, d)).astype(np.float32)
+    facts: dict[str, Any] = {
+        "ids": tuple(f"i{k}" for k in numbers),
+        "texts": tuple(f"text {k}" for k in numbers),
+        "images": (None,) * n,
+        "audio": (None,) * n,
+        "features": features,
+        "feature_names": tuple(f"f{k}" for k in range(d)),
+        "root": None,
+        "source": "made.csv",
+    }
+    return Items(**{**facts, **changes})
+
+
+def question(left: int, right: int, **changes: Any) -> Question:
+    return Question(left, right, **{"strategy": "bald", "probability": 0.25, "model": 7, **changes})
+
+
+def sqlite_url(folder: Path) -> str:
+    return f"sqlite:///{folder}/store.db"

@@ -1,0 +1,316 @@
+"""Collections: items, annotators and judgements, the same in SQLite and PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pytest
+from collections_made import Clock, made_items, question, sqlite_url
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import text
+
+from sortnet.errors import JudgementError, StoreError
+from sortnet.preference import Judgement
+from store import Collection, Store, open_store
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    sqlite = request.param == "sqlite"
+    url = sqlite_url(tmp_path) if sqlite else request.getfixturevalue("postgresql_url")
+    with open_store(url) as opened:
+        yield opened
+
+
+@pytest.fixture
+def collection(store: Store) -> Collection:
+    store.add_items("args", made_items(6), seed=5, settings={"holdout": 0.2})
+    return store.collection("args", clock=Clock())
+
+
+def said(annotator: str, left: int, right: int, **changes: object) -> Judgement:
+    return replace(Judgement(annotator, left, right, "left"), **changes)  # type: ignore[arg-type]
+
+
+def test_items_come_back_as_they_were_given(store: Store, tmp_path: Path) -> None:
+    given_items = made_items(
+        3,
+        texts=("a\nb", None, "<script>"),
+        images=(None, "b.png", None),
+        audio=(None, None, "c.wav"),
+        features=np.array([[np.nan, 1], [1e-40, -0.0], [3e38, np.inf]], np.float32),
+        root=tmp_path,
+    )
+    found = store.add_items("pile", given_items).items()
+    for name in ("ids", "texts", "images", "audio", "feature_names", "root", "source"):
+        assert getattr(found, name) == getattr(given_items, name)
+    assert found.features.dtype == np.float32
+    assert found.features.tobytes() == given_items.features.tobytes()
+
+
+def test_features_lie_in_the_table_with_the_low_byte_first(store: Store) -> None:
+    store.add_items("pile", made_items(1, features=np.array([[1.0, -2.0]], np.float32)))
+    with store.database.transaction() as connection:
+        raw = connection.execute(text("SELECT features FROM items")).scalar_one()
+    assert bytes(raw) == b"\x00\x00\x80\x3f\x00\x00\x00\xc0"
+
+
+def test_items_without_features_and_no_items_at_all_are_kept(store: Store) -> None:
+    assert store.add_items("bare", made_items(2, d=0)).items().features.shape == (2, 0)
+    assert store.add_items("none", made_items(0)).items().features.shape == (0, 2)
+
+
+def test_more_items_get_the_next_numbers(store: Store, collection: Collection) -> None:
+    assert collection.add(made_items(2, first=6)) == (2, 0)
+    store.add_items("args", made_items(1, first=8))
+    assert collection.items().ids == tuple(f"i{k}" for k in range(9))
+
+
+def test_an_update_replaces_items_where_they_stand_and_adds_the_others(
+    collection: Collection,
+) -> None:
+    before, change = collection.items(), made_items(3, first=5)
+    with pytest.raises(StoreError, match=r"made\.csv: collection 'args' has an item 'i5' already"):
+        collection.add(change)
+    assert collection.items().ids == before.ids
+    assert collection.add(change, update=True) == (2, 1)
+    after = collection.items()
+    assert after.ids == (*before.ids, "i6", "i7")
+    assert np.array_equal(after.features, np.vstack([before.features[:5], change.features]))
+
+
+def test_an_id_twice_is_refused_and_makes_no_collection(store: Store) -> None:
+    with pytest.raises(StoreError, match=r"made\.csv: two items are named 'a'"):
+        store.add_items("twice", made_items(2, ids=("a", "a")))
+    assert store.collections_frame().empty
+
+
+def test_other_features_than_before_are_refused_unless_all_items_are_replaced(
+    collection: Collection,
+) -> None:
+    with pytest.raises(StoreError, match=r"1 features \(f0\), collection 'args' has 2 features"):
+        collection.add(made_items(5, d=1), update=True)
+    assert collection.add(made_items(6, d=1), update=True) == (0, 6)
+    assert collection.items().features.shape == (6, 1)
+
+
+def test_an_unknown_collection_is_named_with_those_there_are(store: Store) -> None:
+    with pytest.raises(StoreError, match="no collection 'x'; collections: none yet"):
+        store.collection("x")
+    store.add_items("b", made_items(1))
+    store.add_items("a", made_items(1))
+    with pytest.raises(StoreError, match=r"no collection 'x'; collections: a, b$"):
+        store.collection("x")
+
+
+@pytest.mark.parametrize("name", ["", " a", "a\n", "a\x00b", "\ud800", "x" * 201])
+def test_what_nobody_can_type_is_no_name(store: Store, collection: Collection, name: str) -> None:
+    for give in (lambda: store.add_items(name, made_items(1)), lambda: collection.annotator(name)):
+        with pytest.raises(StoreError, match="a name has 1 to 200 printable characters"):
+            give()
+
+
+def test_collections_are_listed_with_what_is_in_them(store: Store, collection: Collection) -> None:
+    store.add_items("second", made_items(2, d=0))
+    collection.append([said("ana", 0, 1), said("bo", 1, 2), said("ana", 2, 3)])
+    frame = store.collections_frame()
+    columns = ["name", "items", "features", "annotators", "judgements", "seed", "settings"]
+    assert frame[columns].to_numpy().tolist() == [
+        ["args", 6, 2, 2, 3, 5, {"holdout": 0.2}],
+        ["second", 2, 0, 0, 0, 0, {}],
+    ]
+
+
+def test_an_annotator_keeps_name_and_token(collection: Collection) -> None:
+    ana, bo = collection.annotator("ana"), collection.annotator("bo")
+    assert ana.token != bo.token and len(ana.token) >= 20
+    assert collection.annotator("ana") == ana
+    assert collection.annotator_of(bo.token) == bo
+    assert collection.annotators() == [ana, bo]
+    assert ana.created <= datetime.now(UTC)
+
+
+@pytest.mark.parametrize("token", ["", "nobody", "x" * 1000, "a\x00", "\ud800", "ü"])
+def test_a_token_that_is_nobodys_is_refused_without_repeating_it(
+    collection: Collection, token: str
+) -> None:
+    with pytest.raises(StoreError, match="nobody's in collection 'args'"):
+        collection.annotator_of(token)
+
+
+def test_a_token_opens_no_other_collection(store: Store, collection: Collection) -> None:
+    token = collection.annotator("ana").token
+    other = store.add_items("other", made_items(2))
+    with pytest.raises(StoreError, match="nobody's"):
+        other.annotator_of(token)
+
+
+def test_an_unknown_annotator_is_not_made_where_none_shall_be(collection: Collection) -> None:
+    with pytest.raises(StoreError, match="no annotator 'ana'; known: none yet"):
+        collection.annotator("ana", create=False)
+    collection.annotator("bo")
+    with pytest.raises(StoreError, match="no annotator 'ana'; known: bo"):
+        collection.annotator("ana", create=False)
+
+
+def test_judgements_come_back_whole_with_numbers_from_one(collection: Collection) -> None:
+    whole = said(
+        "bo", 4, 2, answer="tie", milliseconds=2**40, strategy="merge", probability=0.1,
+        model=3, at=1234567890.123456,
+    )  # fmt: skip
+    stored = collection.append([said("ana", 0, 1), whole])
+    assert stored == [said("ana", 0, 1, number=1), replace(whole, number=2)]
+    assert collection.judgements() == stored
+    assert collection.judgements(after=1) == stored[1:]
+    assert collection.judgements(after=2) == []
+
+
+def test_numbers_are_of_each_collection_alone(store: Store, collection: Collection) -> None:
+    other = store.add_items("other", made_items(3))
+    for _ in range(2):
+        for each in (collection, other):
+            each.append([said("ana", 0, 1)])
+    assert [j.number for j in collection.judgements()] == [1, 2]
+    assert [j.number for j in other.judgements()] == [1, 2]
+    assert [c.annotator("ana").token for c in (collection, other)].count(
+        other.annotator("ana").token
+    ) == 1
+
+
+def test_an_undo_is_a_judgement_of_its_own(collection: Collection) -> None:
+    first, second = collection.append([said("ana", 3, 1), said("ana", 0, 2)])
+    undo = collection.undo("ana", 1)
+    assert undo == Judgement("ana", 3, 1, "undo", undoes=1, number=3, at=1000.0)
+    assert collection.judgements() == [first, second, undo]
+
+
+@pytest.mark.parametrize(
+    ("who", "number", "fault"),
+    [
+        ("ana", 9, "judgement 9, which is not there"),
+        ("ana", 0, "judgement 0, which is not there"),
+        ("bo", 1, "judgement 1 is not 'bo''s"),
+        ("ana", 2, "judgement 2 is undone already"),
+        ("ana", 3, "judgement 3 is an undo"),
+    ],
+)
+def test_what_cannot_be_undone_is_refused_and_leaves_no_trace(
+    collection: Collection, who: str, number: int, fault: str
+) -> None:
+    collection.append([said("ana", 0, 1), said("ana", 1, 2)])
+    collection.undo("ana", 2)
+    with pytest.raises(JudgementError, match=fault):
+        collection.undo(who, number)
+    assert len(collection.judgements()) == 3
+    assert [a.name for a in collection.annotators()] == ["ana"]
+
+
+def test_appended_undoes_follow_what_they_take_back(collection: Collection) -> None:
+    collection.append([said("ana", 0, 1), said("ana", 0, 2)])
+    batch = [
+        said("ana", 3, 4, number=1),
+        Judgement("ana", 3, 4, "undo", undoes=1, number=2),
+    ]
+    assert [j.undoes for j in collection.append(batch)] == [None, 3]
+    free = [Judgement("ana", 0, 2, "undo", undoes=2)]
+    assert [(j.number, j.undoes) for j in collection.append(free)] == [(5, 2)]
+
+
+@pytest.mark.parametrize("pair", [(0, 6), (-1, 2)])
+def test_one_item_that_is_not_there_refuses_all_that_is_appended(
+    collection: Collection, pair: tuple[int, int]
+) -> None:
+    with pytest.raises(JudgementError, match="6, numbered from 0"):
+        collection.append([said("ana", 0, 1), said("ana", *pair)])
+    assert collection.judgements() == [] and collection.annotators() == []
+
+
+def test_ids_that_are_there_are_not_appended_again(collection: Collection) -> None:
+    batch = [said("ana", 0, 1), said("ana", 0, 2), said("bo", 0, 3)]
+    assert len(collection.append(batch[:2], ids=["a", "b"])) == 2
+    assert [j.number for j in collection.append(batch, ids=["a", "b", "c"])] == [3]
+    assert collection.append(batch, ids=["a", "b", "c"]) == []
+    assert collection.judgement_ids() == ["a", "b", "c"]
+
+
+def test_the_frame_names_items_and_tells_what_was_undone(collection: Collection) -> None:
+    collection.append([said("ana", 3, 1, milliseconds=900, at=1.5), said("bo", 0, 2)])
+    collection.undo("ana", 1)
+    frame = collection.judgements_frame()
+    columns = ["number", "annotator", "left", "right", "answer", "undone"]
+    assert frame[columns].to_numpy().tolist() == [
+        [1, "ana", "i3", "i1", "left", True],
+        [2, "bo", "i0", "i2", "left", False],
+        [3, "ana", "i3", "i1", "undo", False],
+    ]
+    assert frame["milliseconds"].tolist()[0] == 900 and frame["milliseconds"].isna()[1]
+    assert frame["at"][0].isoformat() == "1970-01-01T00:00:01.500000+00:00"
+    assert frame["at"].isna().tolist() == [False, True, False]
+
+
+def test_the_frame_has_its_types_without_a_row_too(collection: Collection) -> None:
+    before = collection.judgements_frame()
+    collection.append([said("ana", 0, 1, milliseconds=1, at=2.0)])
+    after = collection.judgements_frame()
+    assert before.empty and before.dtypes.to_dict() == after.dtypes.to_dict()
+
+
+def test_a_removed_collection_leaves_no_row_and_its_holder_is_told(
+    store: Store, collection: Collection
+) -> None:
+    kept = store.add_items("kept", made_items(2))
+    kept.append([said("ana", 0, 1)])
+    collection.append([said("ana", 0, 1)])
+    collection.lease("ana", [question(0, 1)], 60)
+    stale = store.collection("args")
+    collection.remove()
+    assert store.collections_frame()["name"].tolist() == ["kept"]
+    with store.database.transaction() as connection:
+        for table in ("items", "annotators", "judgements", "leases", "servers"):
+            of_it = text(f"SELECT count(*) FROM {table} WHERE collection = {stale.number}")
+            assert connection.execute(of_it).scalar_one() == 0
+    store.add_items("args", made_items(2))
+    with pytest.raises(StoreError, match="collection 'args' was removed"):
+        stale.append([said("ana", 0, 1)])
+    assert len(kept.judgements()) == 1 and store.collection("args").judgements() == []
+
+
+an_answer = st.sampled_from(["left", "right", "tie", "skip", "cant-say"])
+a_pair = st.permutations(range(6)).map(lambda p: (p[0], p[1]))
+an_event = st.one_of(
+    st.tuples(st.sampled_from(["ana", "bo"]), a_pair, an_answer),
+    st.tuples(st.just("undo"), st.integers(0, 12)),
+)
+
+
+@settings(
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(events=st.lists(an_event, max_size=12))
+def test_any_events_are_kept_in_their_order(store: Store, events: list[tuple]) -> None:
+    name = f"c{len(store.collections_frame())}"
+    store.add_items(name, made_items(6))
+    collection = store.collection(name, clock=Clock())
+    model: list[Judgement] = []
+    for event in events:
+        if event[0] != "undo":
+            who, (left, right), answer = event
+            judgement = said(who, left, right, answer=answer, number=len(model) + 1)
+            model += collection.append([judgement])
+            assert model[-1] == judgement
+            continue
+        number = event[1]
+        taken = {j.undoes for j in model}
+        can = 1 <= number <= len(model) and model[number - 1].answer != "undo"
+        if can and number not in taken:
+            model.append(collection.undo(model[number - 1].annotator, number))
+        else:
+            with pytest.raises(JudgementError):
+                collection.undo("ana", number)
+    assert collection.judgements() == model
+    assert [j.number for j in model] == list(range(1, len(model) + 1))

@@ -1,0 +1,451 @@
+"""Questions on loan: expiry, answers that come twice, and many clients at once."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from collections_made import Clock, made_items, question, sqlite_url
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import event, text
+
+from sortnet.errors import JudgementError, LeaseError, SortNetError, StoreError
+from sortnet.preference import Judgement
+from store import Collection, Store, open_store
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return sqlite_url(tmp_path)
+    return str(request.getfixturevalue("postgresql_url"))
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[Store]:
+    with open_store(url) as opened:
+        yield opened
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def collection(store: Store, clock: Clock) -> Collection:
+    store.add_items("args", made_items(8))
+    return store.collection("args", clock=clock)
+
+
+def rows(store: Store, statement: str) -> list[Any]:
+    """What the tables hold, read without the code under test."""
+    with store.database.transaction() as connection:
+        return list(connection.execute(text(statement)).all())
+
+
+def test_a_lease_carries_the_question_and_a_secret(collection: Collection) -> None:
+    (lease,) = collection.lease("ana", [question(4, 1)], 60)
+    assert (lease.left, lease.right, lease.pair, lease.expires) == (4, 1, (1, 4), 1060.0)
+    assert (lease.strategy, lease.probability, lease.model) == ("bald", 0.25, 7)
+    assert len(lease.id) >= 20 and lease.id.isascii()
+    assert collection.leases("ana") == [lease]
+    assert collection.leases("bo") == []
+
+
+def test_a_pair_under_a_live_lease_is_given_to_nobody_else(collection: Collection) -> None:
+    collection.lease("ana", [question(0, 1)], 60)
+    asked = [question(1, 0), question(2, 3), question(3, 2), question(4, 5)]
+    assert [lease.pair for lease in collection.lease("bo", asked, 60)] == [(2, 3), (4, 5)]
+    assert collection.lease("ana", [question(0, 1)], 60) == []
+    assert collection.live_pairs() == {(0, 1), (2, 3), (4, 5)}
+
+
+def test_leases_are_shown_in_the_order_they_were_given(collection: Collection) -> None:
+    given_leases = collection.lease("ana", [question(k + 1, k) for k in range(7)], 60)
+    assert [lease.left for lease in given_leases] == list(range(1, 8))
+    assert collection.leases("ana") == given_leases
+
+
+def test_an_answer_becomes_a_judgement_and_frees_the_pair(
+    collection: Collection, clock: Clock
+) -> None:
+    (lease,) = collection.lease("ana", [question(4, 1)], 60)
+    clock.now = 1009.5
+    judgement = collection.answer(lease.id, "ana", "right", 850)
+    assert vars(judgement) == {
+        "annotator": "ana", "left": 4, "right": 1, "answer": "right", "milliseconds": 850,
+        "strategy": "bald", "probability": 0.25, "model": 7, "number": 1, "undoes": None,
+        "at": 1009.5,
+    }  # fmt: skip
+    assert collection.judgements() == [judgement]
+    assert collection.live_pairs() == set() and collection.leases("ana") == []
+    assert len(collection.lease("bo", [question(4, 1)], 60)) == 1
+
+
+def test_an_answer_sent_again_is_the_first_one_also_after_the_lease_would_have_ended(
+    collection: Collection, clock: Clock
+) -> None:
+    (lease,) = collection.lease("ana", [question(0, 1)], 60)
+    first = collection.answer(lease.id, "ana", "left", 10)
+    clock.now += 1000
+    assert collection.answer(lease.id, "ana", "right", 99) == first
+    assert collection.judgements() == [first]
+
+
+@pytest.mark.parametrize("late", [60, 61, 10_000])
+def test_an_answer_to_an_expired_lease_is_refused(
+    collection: Collection, clock: Clock, late: int
+) -> None:
+    (lease,) = collection.lease("ana", [question(0, 1)], 60)
+    clock.now += late
+    assert collection.leases("ana") == [] and collection.live_pairs() == set()
+    with pytest.raises(LeaseError, match=f"'ana' expired {late - 60} s ago"):
+        collection.answer(lease.id, "ana", "left")
+    assert collection.judgements() == []
+
+
+def test_an_expired_pair_goes_to_the_next_and_stays_lost_to_the_first(
+    collection: Collection, clock: Clock
+) -> None:
+    (lease,) = collection.lease("ana", [question(0, 1)], 60)
+    clock.now += 60
+    (other,) = collection.lease("bo", [question(0, 1)], 60)
+    with pytest.raises(LeaseError, match="expired"):
+        collection.answer(lease.id, "ana", "left")
+    assert collection.answer(other.id, "bo", "tie").number == 1
+
+
+def test_an_answer_just_before_the_end_is_taken(collection: Collection, clock: Clock) -> None:
+    (lease,) = collection.lease("ana", [question(0, 1)], 60)
+    clock.now += 59.999
+    assert collection.answer(lease.id, "ana", "left").number == 1
+
+
+def test_a_renewed_lease_lives_longer_but_an_expired_one_does_not_rise(
+    collection: Collection, clock: Clock
+) -> None:
+    early, late = collection.lease("ana", [question(0, 1), question(2, 3)], 60)
+    clock.now += 59
+    assert collection.renew("ana", [early.id], 60) == 1
+    assert collection.renew("bo", [late.id], 60) == 0, "not theirs"
+    collection.annotator("bo")
+    assert collection.renew("bo", [late.id], 60) == 0, "not theirs"
+    clock.now += 1
+    assert collection.renew("ana", [early.id, late.id], 60) == 1
+    assert [lease.expires for lease in collection.leases("ana")] == [1120.0]
+    with pytest.raises(LeaseError, match="expired 0 s ago"):
+        collection.answer(late.id, "ana", "left")
+    assert collection.answer(early.id, "ana", "left").number == 1
+
+
+def test_another_annotators_lease_is_refused_before_and_after_its_answer(
+    collection: Collection,
+) -> None:
+    (lease,) = collection.lease("ana", [question(0, 1)], 60)
+    for _ in range(2):
+        with pytest.raises(LeaseError, match="was not put to 'bo'"):
+            collection.answer(lease.id, "bo", "left")
+        collection.answer(lease.id, "ana", "left")
+    assert len(collection.judgements()) == 1
+
+
+def test_a_lease_of_another_collection_is_unknown(store: Store, collection: Collection) -> None:
+    other = store.add_items("other", made_items(4))
+    (lease,) = other.lease("ana", [question(0, 1)], 60)
+    with pytest.raises(LeaseError, match="no question was put under lease"):
+        collection.answer(lease.id, "ana", "left")
+
+
+@pytest.mark.parametrize("lease", ["", "nothing", "x" * 10_000, "a\x00b", "\ud800", "é", "\n"])
+def test_an_unknown_lease_is_refused_in_one_short_line(collection: Collection, lease: str) -> None:
+    with pytest.raises(LeaseError, match="no question was put under lease") as caught:
+        collection.answer(lease, "ana", "left")
+    assert len(str(caught.value)) < 200 and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("answer", ["undo", "Left", "", "better"])
+def test_an_unknown_answer_is_refused_and_the_question_stays(
+    collection: Collection, answer: Any
+) -> None:
+    (lease,) = collection.lease("ana", [question(0, 1)], 60)
+    with pytest.raises(JudgementError, match=f"unknown answer '{answer}'"):
+        collection.answer(lease.id, "ana", answer)
+    assert collection.leases("ana") == [lease]
+
+
+@pytest.mark.parametrize("milliseconds", [-1, 2**60])
+def test_a_time_that_cannot_be_is_refused(collection: Collection, milliseconds: int) -> None:
+    (lease,) = collection.lease("ana", [question(0, 1)], 60)
+    with pytest.raises(JudgementError, match=f"after {milliseconds} milliseconds"):
+        collection.answer(lease.id, "ana", "left", milliseconds)
+
+
+def test_released_questions_are_free_and_their_answers_refused(collection: Collection) -> None:
+    (lease,) = collection.lease("ana", [question(0, 1)], 60)
+    (other,) = collection.lease("bo", [question(2, 3)], 60)
+    collection.release("ana")
+    with pytest.raises(LeaseError, match="to 'ana' was taken back"):
+        collection.answer(lease.id, "ana", "left")
+    assert collection.live_pairs() == {(2, 3)} and collection.leases("bo") == [other]
+    collection.release("nobody")
+
+
+def test_the_database_itself_allows_one_open_lease_a_pair(
+    store: Store, collection: Collection
+) -> None:
+    collection.lease("ana", [question(0, 1)], 60)
+    columns = (
+        "collection, annotator, low, high, left_item, right_item, strategy, probability, model,"
+        " created, expires"
+    )
+    copy = f"INSERT INTO leases (id, open, {columns}) SELECT 'x', {{}}, {columns} FROM leases"
+    with (
+        pytest.raises(StoreError, match=r"(?i)unique"),
+        store.database.transaction(write=True) as connection,
+    ):
+        connection.execute(text(copy.format("open")))
+    with store.database.transaction(write=True) as connection:
+        connection.execute(text(copy.format("NOT open")))
+
+
+def test_live_leases_are_found_by_their_index(tmp_path: Path) -> None:
+    with open_store(sqlite_url(tmp_path)) as store:
+        store.add_items("args", made_items(4))
+        seen: list[tuple[str, Any]] = []
+
+        def look(_c: Any, _k: Any, statement: str, parameters: Any, *_: Any) -> None:
+            seen.append((statement, parameters))
+
+        collection = store.collection("args")
+        event.listen(store.database.engine, "before_cursor_execute", look)
+        (lease,) = collection.lease("ana", [question(0, 1)], 60)
+        collection.leases("ana")
+        collection.live_pairs()
+        collection.answer(lease.id, "ana", "left")
+        collection.judgements(after=1)
+        event.remove(store.database.engine, "before_cursor_execute", look)
+        with store.database.transaction() as connection:
+            for statement, parameters in seen:
+                if statement.startswith(("SELECT", "UPDATE")):
+                    plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)
+                    steps = " / ".join(row.detail for row in plan)
+                    assert "SCAN judgements" not in steps and "SCAN leases" not in steps, statement
+
+
+an_action = st.one_of(
+    st.tuples(
+        st.just("lease"),
+        st.sampled_from(["ana", "bo"]),
+        st.lists(st.permutations(range(4)).map(lambda p: (p[0], p[1])), min_size=1, max_size=3),
+        st.sampled_from([10, 30]),
+    ),
+    st.tuples(st.just("wait"), st.sampled_from([1, 5, 10, 29])),
+    st.tuples(st.just("answer"), st.integers(0, 9), st.sampled_from(["ana", "bo"])),
+    st.tuples(st.just("release"), st.sampled_from(["ana", "bo"])),
+    st.tuples(st.just("renew"), st.integers(0, 9), st.sampled_from(["ana", "bo"])),
+)
+
+
+class Model:
+    """Leases in plain Python: {id: [annotator, pair, expires, open, answered]}."""
+
+    def __init__(self) -> None:
+        self.leases: dict[str, list[Any]] = {}
+
+    def live(self, now: float) -> dict[str, list[Any]]:
+        return {id: f for id, f in self.leases.items() if f[3] and f[2] > now}
+
+    def free(self, asked: list[tuple[int, int]], now: float) -> list[tuple[int, int]]:
+        """The sides of those asked for whose pair is under no lease; each pair once."""
+        taken = {frozenset(f[1]) for f in self.live(now).values()}
+        found = []
+        for sides in asked:
+            if frozenset(sides) not in taken:
+                taken.add(frozenset(sides))
+                found.append(sides)
+        return found
+
+
+@settings(
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(actions=st.lists(an_action, max_size=20))
+def test_any_actions_leave_what_the_model_says(store: Store, actions: list[tuple]) -> None:
+    name, clock, model = f"c{len(store.collections_frame())}", Clock(), Model()
+    store.add_items(name, made_items(4))
+    collection = store.collection(name, clock=clock)
+    for action in actions:
+        apply(action, collection, clock, model)
+        live = model.live(clock.now)
+        assert collection.live_pairs() == {tuple(sorted(f[1])) for f in live.values()}
+        for who in ("ana", "bo"):
+            ids = [lease.id for lease in collection.leases(who)]
+            assert ids == [id for id, f in live.items() if f[0] == who]
+    assert len(collection.judgements()) == sum(f[4] for f in model.leases.values())
+
+
+def apply(action: tuple, collection: Collection, clock: Clock, model: Model) -> None:
+    """Do one action on the collection and on the model, and compare what they say."""
+    kind, *arguments = action
+    if kind == "wait":
+        clock.now += arguments[0]
+    elif kind == "lease":
+        who, asked, seconds = arguments
+        free = model.free(asked, clock.now)
+        leases = collection.lease(who, [question(*sides) for sides in asked], seconds)
+        assert [(lease.left, lease.right) for lease in leases] == free
+        for lease in leases:
+            model.leases[lease.id] = [who, (lease.left, lease.right), lease.expires, True, False]
+    elif kind == "release":
+        collection.release(arguments[0])
+        for f in model.leases.values():
+            f[3] = f[3] and f[0] != arguments[0]
+    elif model.leases:
+        which, who = arguments
+        id, f = list(model.leases.items())[which % len(model.leases)]
+        if kind == "renew":
+            can = id in model.live(clock.now) and f[0] == who
+            assert collection.renew(who, [id], 20) == can
+            f[2] = clock.now + 20 if can else f[2]
+        elif f[0] == who and (f[4] or id in model.live(clock.now)):
+            assert collection.answer(id, who, "left").pair == tuple(sorted(f[1]))
+            f[3], f[4] = False, True
+        else:
+            with pytest.raises(LeaseError):
+                collection.answer(id, who, "left")
+
+
+# A client that answers, twice or late or not at all, until it has answered so often.
+CLIENT = """
+import random, sys
+from sortnet.errors import LeaseError
+from sortnet.preference import Question
+from store import open_store
+
+url, who, answers = sys.argv[1], sys.argv[2], int(sys.argv[3])
+rng = random.Random(who)
+with open_store(url) as store:
+    collection = store.collection("args")
+    print("ready", flush=True)
+    sys.stdin.readline()
+    done = 0
+    while done < answers:
+        pairs = [rng.sample(range(8), 2) for _ in range(3)]
+        asked = [Question(left, right, "random", 1.0) for left, right in pairs]
+        for lease in collection.lease(who, asked, rng.choice([0.002, 60])):
+            if rng.random() < 0.05:
+                continue
+            for _ in range(rng.choice([1, 1, 2])):
+                try:
+                    number = collection.answer(lease.id, who, "left", 5).number
+                except LeaseError:
+                    continue
+                print(lease.id, number, flush=True)
+            done += 1
+"""
+
+
+@pytest.mark.slow
+def test_processes_with_retries_and_expired_leases_lose_and_double_nothing(
+    url: str, store: Store
+) -> None:
+    store.add_items("args", made_items(8))
+    clients = [client(url, f"p{k}", 60) for k in range(3)]
+    for process in clients:
+        assert process.stdout is not None and process.stdout.readline() == "ready\n"
+    for process in clients:
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+    acknowledged: set[tuple[str, int]] = set()
+    for process in clients:
+        out, error = process.communicate(timeout=100)
+        assert process.returncode == 0, error
+        acknowledged |= {(id, int(n)) for id, n in (line.split() for line in out.splitlines())}
+    check_tables(store, acknowledged)
+
+
+def client(url: str, who: str, answers: int) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", CLIENT, url, who, str(answers)]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, text=True, stdin=pipe, stdout=pipe, stderr=pipe)
+
+
+def test_threads_with_double_presses_lose_and_double_nothing(
+    store: Store, collection: Collection
+) -> None:
+    acknowledged: set[tuple[str, int]] = set()
+    faults: list[Exception] = []
+
+    def work(who: str, shift: int) -> None:
+        try:
+            for k in range(20):
+                asked = [question(k % 7, 7), question((k + shift) % 7, 7)]
+                for lease in collection.lease(who, asked, 60):
+                    for _ in range(2):
+                        acknowledged.add((lease.id, collection.answer(lease.id, who, "tie").number))
+        except SortNetError as error:
+            faults.append(error)
+
+    threads = [threading.Thread(target=work, args=(f"t{k}", k)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert faults == []
+    assert len(acknowledged) > 20
+    check_tables(store, acknowledged)
+
+
+def check_tables(store: Store, acknowledged: set[tuple[str, int]]) -> None:
+    """Every answer that a client was told is stored is there once, and no other."""
+    stored = [(row.lease, row.number) for row in rows(store, "SELECT * FROM judgements")]
+    assert sorted(stored) == sorted(acknowledged)
+    assert sorted(number for _, number in stored) == list(range(1, len(stored) + 1))
+    open_pairs = Counter(
+        (row.low, row.high) for row in rows(store, "SELECT low, high FROM leases WHERE open")
+    )
+    assert max(open_pairs.values(), default=1) == 1
+    # The lives of a pair's leases, by the clock: each ends before the next begins.
+    answered = {row.lease: row.at for row in rows(store, "SELECT lease, at FROM judgements")}
+    lives: dict[tuple[int, int], list[Any]] = {}
+    for row in rows(store, "SELECT * FROM leases ORDER BY number"):
+        lives.setdefault((row.low, row.high), []).append(row)
+    for leases in lives.values():
+        for one, other in pairwise(leases):
+            assert answered.get(one.id, one.expires) <= other.created
+
+
+def test_a_reader_that_goes_by_numbers_misses_no_judgement(
+    store: Store, collection: Collection
+) -> None:
+    stop, seen = threading.Event(), []
+
+    def read() -> None:
+        own = store.collection("args")
+        while not stop.is_set():
+            seen.extend(j.number for j in own.judgements(after=seen[-1] if seen else 0))
+
+    def write(who: str) -> None:
+        for _ in range(25):
+            collection.append([Judgement(who, 0, 1, "left")])
+
+    reader = threading.Thread(target=read)
+    writers = [threading.Thread(target=write, args=(f"w{k}",)) for k in range(3)]
+    for thread in (reader, *writers):
+        thread.start()
+    for thread in writers:
+        thread.join()
+    stop.set()
+    reader.join()
+    seen.extend(j.number for j in collection.judgements(after=seen[-1] if seen else 0))
+    assert seen == list(range(1, 76))
