@@ -253,8 +253,9 @@ class Collection:
             JudgementError: on an unknown item, or an undo of what is not there.
         """
         with self._locked() as connection:
+            moved: dict[int, int] = {}
             if ids is not None:
-                judgements, ids = self._not_yet(connection, judgements, ids)
+                judgements, ids, moved = self._not_yet(connection, judgements, ids)
             n_items = count_items(connection, self.number)
             for judgement in judgements:
                 if not 0 <= judgement.pair[0] < judgement.pair[1] < n_items:
@@ -263,7 +264,7 @@ class Collection:
                         f"there are {n_items}, numbered from 0"
                     )
             who = self._numbers_of(connection, (j.annotator for j in judgements))
-            return insert_judgements(connection, self.number, judgements, who, ids=ids)
+            return insert_judgements(connection, self.number, judgements, who, ids=ids, moved=moved)
 
     def setting(self, name: str, default: Any) -> Any:
         """A setting, which is `default` from now on where it was never set.
@@ -343,10 +344,13 @@ class Collection:
 
     def _not_yet(
         self, connection: Connection, judgements: Sequence[Judgement], ids: Sequence[str]
-    ) -> tuple[list[Judgement], list[str]]:
-        known = set(read_ids(connection, self.number))
-        new = [pair for pair in zip(judgements, ids, strict=True) if pair[1] not in known]
-        return [judgement for judgement, _ in new], [id for _, id in new]
+    ) -> tuple[list[Judgement], list[str], dict[int, int]]:
+        """What is new of the judgements, and where the others stand: {number given: here}."""
+        known = {id: at for at, id in enumerate(read_ids(connection, self.number), start=1)}
+        both = list(zip(judgements, ids, strict=True))
+        moved = {j.number: known[id] for j, id in both if id in known and j.number}
+        new = [(judgement, id) for judgement, id in both if id not in known]
+        return [judgement for judgement, _ in new], [id for _, id in new], moved
 
 
 def checked_name(what: str, name: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 
+from sortnet.errors import StoreError
 from sortnet.preference import Answer, Judgement
 from sortnet.preference.session import Session
 from store.collections import Collection
@@ -22,6 +23,9 @@ class Desk:
     Args:
         lease_seconds: for how long a question stays with whom it was put to.
         seed: of the session; None for the collection's.
+
+    Raises:
+        StoreError: on a collection of fewer than two items.
 
     Attributes:
         session: asks, ranks, says what remains; `session.refit()` in a thread of one's own.
@@ -102,6 +106,11 @@ class Desk:
         # The judgements first: no item that they speak of can be missing then.
         judgements = self.collection.judgements()
         self.items = self.collection.items()
+        if len(self.items) < 2:
+            raise StoreError(
+                f"collection {self.collection.name!r} has {len(self.items)} item(s); "
+                "there must be two to compare"
+            )
         settings = self.collection.settings
         self.session = Session(
             self.items.features,

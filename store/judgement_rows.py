@@ -55,8 +55,11 @@ def insert_judgements(
     *,
     ids: Sequence[str] | None = None,
     lease: str | None = None,
+    moved: Mapping[int, int] | None = None,
 ) -> list[Judgement]:
     """Add judgements behind those that are there, with their new numbers; undoes are checked.
+
+    `moved` says where judgements stand that undoes call by another number.
 
     Whoever calls holds the collection's lock: only so numbers have no gaps, and whoever has seen
     a number will never see a lower one come later.
@@ -65,7 +68,7 @@ def insert_judgements(
         JudgementError: on an undo of what is not there, is undone already, or is another's.
     """
     first = last_number(connection, collection) + 1
-    numbered = list(_renumbered(judgements, first))
+    numbered = list(_renumbered(judgements, first, dict(moved or {})))
     _check_undoes(connection, collection, numbered, first)
     given = ids or [secrets.token_hex(8) for _ in numbered]
     rows = [
@@ -93,13 +96,14 @@ def _row(judgement: Judgement, id: str) -> dict[str, Any]:
     return row | {"left_item": row.pop("left"), "right_item": row.pop("right"), "lease": None}
 
 
-def _renumbered(judgements: Sequence[Judgement], first: int) -> Iterator[Judgement]:
-    """The judgements numbered from `first`; undoes among them follow, others stay."""
-    moved: dict[int, int] = {}
+def _renumbered(
+    judgements: Sequence[Judgement], first: int, moved: dict[int, int]
+) -> Iterator[Judgement]:
+    """The judgements numbered from `first`; undoes of what has moved follow, others stay."""
     for number, judgement in enumerate(judgements, start=first):
         facts = dict(vars(judgement))
         undoes = facts.pop("undoes")
-        yield Judgement(**{**facts, "number": number}, undoes=moved.get(undoes, undoes))
+        yield Judgement(**{**facts, "number": number}, undoes=undoes and moved.get(undoes, undoes))
         if judgement.number:
             moved[judgement.number] = number
 
