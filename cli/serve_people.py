@@ -96,9 +96,7 @@ def _serve(
     lease: float,
     browser: bool,
 ) -> None:
-    import uvicorn
-
-    from cli.web.app import make_app
+    from cli.web.app import make_app, make_server
     from cli.web.background import kept_up
     from cli.web.people import People
     from cli.web.room import Room
@@ -111,15 +109,11 @@ def _serve(
     port = listening.getsockname()[1]
     base = url.rstrip("/") if url else f"http://{_in_url(_reachable(host))}:{port}"
     app = make_app(room, people, _names(host, port, url), (url.rstrip("/").lower(),) if url else ())
-    config = uvicorn.Config(
-        app, log_config=None, access_log=False, server_header=False, date_header=False,
-        lifespan="off", timeout_graceful_shutdown=1, h11_max_incomplete_event_size=16384,
-    )  # fmt: skip
     _say_links(base, people.tokens, people.admin, loud=host not in LOOPBACK, tls=bool(url))
     if browser:
         click.launch(f"{base}/a/{next(iter(people.tokens.values()), '')}")
     with kept_up(room, people):
-        uvicorn.Server(config).run(sockets=[listening])
+        make_server(app).run(sockets=[listening])
 
 
 def _say_links(base: str, tokens: dict[str, str], admin: str, *, loud: bool, tls: bool) -> None:

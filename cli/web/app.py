@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Awaitable, Callable
 from functools import cache
 from typing import Any, TypeAlias
 
+import uvicorn
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -46,6 +46,23 @@ def make_app(room: Room, people: People, names: Names, origins: tuple[str, ...] 
     handlers: dict[Any, Any] = {HTTPException: _refused, Exception: _broken}
     handlers |= dict.fromkeys((SortNetError, LeaseError, JudgementError, StoreError), _fault)
     return Guard(Starlette(routes=routes, exception_handlers=handlers), names, origins)
+
+
+def make_server(app: Guard) -> uvicorn.Server:
+    """A server of the application, which says nothing but of its own faults."""
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        log_level="error",
+        access_log=False,  # the addresses are secrets
+        server_header=False,
+        date_header=False,
+        proxy_headers=False,
+        lifespan="off",
+        ws="none",
+        timeout_graceful_shutdown=1,
+    )
+    return uvicorn.Server(config)
 
 
 def _annotator_routes(room: Room, people: People, rate: Rate) -> list[Route]:
@@ -223,7 +240,7 @@ async def _fault(request: Request, error: SortNetError) -> Response:
 
 
 async def _broken(request: Request, error: Exception) -> Response:
-    print(f"sortnet: {request.method}: {type(error).__name__}: {error}", file=sys.stderr)
+    # uvicorn writes down where it happened.
     return _told(request, 500, "This is a fault of the server; it has been written down there.")
 
 

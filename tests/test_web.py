@@ -1,0 +1,639 @@
+"""The page of `sortnet serve` over HTTP: who gets in, what is taken, what comes back."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import http.client
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+from cli_made import fault
+from collections_made import Clock, made_items
+from PIL import Image
+from web_made import WAIT, Client, listening, served
+
+from cli.web import room as rooms
+from cli.web.guard import HEADERS, MOST_BYTES, Names, Rate
+from cli.web.people import People
+from store import open_store
+from store.desk import Desk
+
+SCRIPT = "<script>document.title = 'taken'</script>"
+
+
+@pytest.fixture
+def store(tmp_path):
+    with open_store(tmp_path / "s.db") as opened:
+        yield opened
+
+
+@pytest.fixture
+def clock():
+    return Clock(time.time())
+
+
+@pytest.fixture
+def collection(store, clock):
+    store.add_items("essays", made_items(12, d=1))
+    return store.collection("essays", clock=clock)
+
+
+@pytest.fixture
+def site(collection):
+    with served(collection) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def standing(tmp_path_factory):
+    """A site that no test changes."""
+    with (
+        open_store(tmp_path_factory.mktemp("standing") / "s.db") as opened,
+        served(opened.add_items("essays", made_items(12, d=1))) as made,
+    ):
+        yield made
+
+
+def pairs(reply) -> list[str]:
+    return [pair["lease"] for pair in reply.json()["pairs"]]
+
+
+def judged(collection) -> list[tuple[str, str]]:
+    return [(j.annotator, j.answer) for j in collection.judgements()]
+
+
+def test_every_reply_says_what_a_browser_may_do_with_it(site):
+    ana = site.link("ana")
+    replies = [
+        site.client.get(ana),
+        site.client.get(site.admin),
+        site.client.get("/static/page.js"),
+        site.client.get("/nothing"),
+        site.client.post(f"{ana}/next"),
+        site.client.post(f"{ana}/answer"),
+        site.client.get(ana, Host="evil.example"),
+    ]
+    assert [reply.status for reply in replies] == [200, 200, 200, 404, 200, 422, 421]
+    for reply in replies:
+        assert {name: reply.headers[name] for name in HEADERS} == HEADERS
+        assert "Set-Cookie" not in reply.headers and "Server" not in reply.headers
+    assert "default-src 'none'" in HEADERS["Content-Security-Policy"]
+    assert "unsafe" not in HEADERS["Content-Security-Policy"]
+
+
+def test_pages_need_nothing_from_elsewhere_and_no_code_inside(site):
+    for path in (site.link("ana"), site.admin):
+        text = site.client.get(path).body.decode()
+        assert "://" not in text and "style=" not in text and "onclick" not in text
+        assert text.count("<script") == 1 and '<html lang="en">' in text
+        for name in ("style.css", "icon.png"):
+            assert f"/static/{name}" in text
+            assert site.client.get(f"/static/{name}").status == 200
+
+
+@pytest.mark.parametrize("path", ["/a/{}", "/admin/{}", "/a/{}/image/0", "/admin/{}/state"])
+def test_an_unknown_link_is_a_page_that_says_so(standing, path):
+    page = standing.client.get(path.format("x" * 22), Accept="text/html,*/*")
+    assert page.status == 404
+    assert page.headers["Content-Type"].startswith("text/html")
+    assert "This link is not known here" in page.body.decode()
+    assert "not known" in standing.client.get(path.format("x" * 22)).json()["error"]
+
+
+def test_a_link_opens_its_own_door_only(site):
+    ana = site.link("ana")
+    token, admin = ana.removeprefix("/a/"), site.admin.removeprefix("/admin/")
+    assert site.client.get(f"/admin/{token}/state").status == 404
+    assert site.client.get(f"/a/{admin}").status == 404
+    assert site.client.post(f"/a/{admin}/next").status == 404
+    assert site.client.post(f"/admin/{token}/annotators", {"name": "eve"}).status == 404
+    assert "eve" not in site.people.tokens
+
+
+def test_looking_changes_nothing(site, collection):
+    ana = site.link("ana")
+    site.client.post(f"{ana}/next")
+    before = collection.judgements(), collection.leases("ana"), collection.annotators()
+    for path in ("/next", "/answer", "/undo"):
+        assert site.client.get(f"{ana}{path}").status in (404, 405)
+        for method in ("HEAD", "PUT", "DELETE", "PATCH"):
+            assert site.client.send(method, f"{ana}{path}").status in (404, 405, 415)
+    assert site.client.get(f"{site.admin}/annotators?name=eve").status == 404
+    for path in (ana, site.admin, f"{site.admin}/state?find=text", f"{site.admin}/ranking.csv"):
+        assert site.client.get(path).status == 200
+    assert before == (collection.judgements(), collection.leases("ana"), collection.annotators())
+
+
+def test_a_page_elsewhere_can_neither_ask_nor_change(site, collection):
+    ana, own = site.link("ana"), f"http://127.0.0.1:{site.client.port}"
+    for host in ("evil.example", f"evil.example:{site.client.port}", "127.0.0.1", "127.0.0.1:1"):
+        assert site.client.get(ana, Host=host).status == 421
+    lease = pairs(site.client.post(f"{ana}/next", Origin=own, Sec_Fetch_Site="same-origin"))[0]
+    answer = {"lease": lease, "answer": "left"}
+    for headers in (
+        {"Origin": "http://evil.example"},
+        {"Origin": "null"},
+        {"Origin": f"https://127.0.0.1:{site.client.port}"},
+        {"Sec_Fetch_Site": "cross-site"},
+        {"Sec_Fetch_Site": "same-site"},
+    ):
+        assert site.client.post(f"{ana}/answer", answer, **headers).status == 403
+    for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""):
+        assert site.client.post(f"{ana}/answer", answer, Content_Type=kind).status == 415
+    assert judged(collection) == []
+    kind = "Application/JSON; charset=utf-8"
+    assert site.client.post(f"{ana}/answer", answer, Content_Type=kind).status == 200
+
+
+def test_what_is_too_large_is_not_read(site, collection):
+    path = f"{site.link('ana')}/answer"
+    large = {"lease": "x", "answer": "left", "more": "y" * MOST_BYTES}
+    reply = site.client.post(path, large)
+    assert reply.status == 413 and str(MOST_BYTES) in reply.json()["error"]
+    connection = http.client.HTTPConnection("127.0.0.1", site.client.port, timeout=WAIT)
+    chunks = iter([b"x" * 4096] * 4)
+    headers = {"Content-Type": "application/json"}
+    connection.request("POST", path, chunks, headers, encode_chunked=True)
+    assert connection.getresponse().status == 413
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"", 400), (b"{", 400), (b"[]", 400), (b'"x"', 400), (b"\xff", 400), (b"[" * 4000, 400),
+        (b"{}", 422), (b'{"lease": 3, "answer": "left"}', 422),
+        (b'{"lease": "", "answer": "left"}', 422),
+        (b'{"lease": "x", "answer": "undo"}', 422), (b'{"lease": "x", "answer": "best"}', 422),
+        (b'{"lease": "%s", "answer": "left"}' % (b"x" * 101), 422),
+        (b'{"lease": "\\u0000", "answer": "left"}', 410),
+        (b'{"lease": "x", "answer": "left"}', 410),
+    ],
+)  # fmt: skip
+def test_rubbish_is_refused_in_one_line(standing, body, status):
+    path = f"{standing.link('ana')}/answer"
+    reply = standing.client.send("POST", path, body, Content_Type="application/json")
+    assert reply.status == status
+    assert "\n" not in reply.json()["error"]
+    assert standing.room.collection.judgements() == []
+
+
+def test_a_reply_has_three_pairs_that_stay_until_they_are_answered(site, collection):
+    ana = site.link("ana")
+    first = site.client.post(f"{ana}/next")
+    assert len(set(pairs(first))) == 3
+    assert pairs(site.client.post(f"{ana}/next")) == pairs(first)
+    lease = pairs(first)[0]
+    body = {"lease": lease, "answer": "left", "milliseconds": 1234.5}
+    after = site.client.post(f"{ana}/answer", body)
+    assert pairs(after)[:2] == pairs(first)[1:]
+    assert len(pairs(after)) == 3
+    assert after.json()["answered"] == 1
+    (judgement,) = collection.judgements()
+    shown = first.json()["pairs"][0]
+    texts = site.room.items.texts
+    assert shown["left"]["text"] == texts[judgement.left]
+    assert shown["right"]["text"] == texts[judgement.right]
+    assert (judgement.answer, judgement.milliseconds) == ("left", 1234)
+
+
+def test_what_a_page_shows_names_no_score_no_id_and_nobody_else(site):
+    keys = {"lease", "left", "right"}
+    shown = site.client.post(f"{site.link('ana')}/next").json()["pairs"][0]
+    assert set(shown) == keys
+    assert set(shown["left"]) == {"text", "image", "audio", "more"}
+
+
+def test_the_same_answer_again_counts_once(site, collection):
+    ana = site.link("ana")
+    body = {"lease": pairs(site.client.post(f"{ana}/next"))[0], "answer": "right"}
+    first = site.client.post(f"{ana}/answer", body)
+    again = site.client.post(f"{ana}/answer", body)
+    other = site.client.post(f"{ana}/answer", body | {"answer": "left"})
+    assert first.json() == again.json() == other.json()
+    assert judged(collection) == [("ana", "right")]
+    replies = []
+    body["lease"] = pairs(first)[0]
+    presses = [
+        threading.Thread(target=lambda: replies.append(site.client.post(f"{ana}/answer", body)))
+        for _ in range(6)
+    ]
+    for press in presses:
+        press.start()
+    for press in presses:
+        press.join()
+    assert [reply.status for reply in replies] == [200] * 6
+    assert judged(collection) == [("ana", "right")] * 2
+    assert site.client.post(f"{ana}/next").json()["answered"] == 2
+
+
+def test_a_time_that_cannot_be_does_not_cost_the_answer(site, collection):
+    ana = site.link("ana")
+    given = (-1, 10**12, "x", None, True, [1])
+    for milliseconds in given:
+        lease = pairs(site.client.post(f"{ana}/next"))[0]
+        body = {"lease": lease, "answer": "tie", "milliseconds": milliseconds}
+        assert site.client.post(f"{ana}/answer", body).status == 200
+    assert [j.milliseconds for j in collection.judgements()] == [None] * len(given)
+
+
+def test_an_expired_pair_is_not_counted_and_the_next_comes(site, collection, clock):
+    ana, ben = site.link("ana"), site.link("ben")
+    lease = pairs(site.client.post(f"{ana}/next"))[0]
+    clock.now += 601
+    site.client.post(f"{ben}/next")
+    reply = site.client.post(f"{ana}/answer", {"lease": lease, "answer": "left"})
+    assert reply.status == 410
+    assert "expired" in reply.json()["error"]
+    assert len(pairs(reply)) == 3 and lease not in pairs(reply)
+    assert collection.judgements() == []
+
+
+def test_who_looks_at_a_pair_keeps_it(site, collection, clock):
+    ana = site.link("ana")
+    lease = pairs(site.client.post(f"{ana}/next"))[0]
+    for _ in range(5):
+        clock.now += 400
+        assert pairs(site.client.post(f"{ana}/next"))[0] == lease
+    assert site.client.post(f"{ana}/answer", {"lease": lease, "answer": "left"}).status == 200
+
+
+def test_nobody_answers_for_another(site, collection):
+    ana, ben = site.link("ana"), site.link("ben")
+    lease = pairs(site.client.post(f"{ana}/next"))[0]
+    reply = site.client.post(f"{ben}/answer", {"lease": lease, "answer": "left"})
+    assert reply.status == 410 and "not put to 'ben'" in reply.json()["error"]
+    assert collection.judgements() == []
+    assert not set(pairs(reply)) & set(pairs(site.client.post(f"{ana}/next")))
+
+
+def test_an_undo_asked_for_twice_takes_back_one_answer(site, collection):
+    ana = site.link("ana")
+    reply = site.client.post(f"{ana}/next")
+    shown = []
+    for answer in ("left", "right", "skip"):
+        shown.append(reply.json()["pairs"][0])
+        body = {"lease": shown[-1]["lease"], "answer": answer}
+        reply = site.client.post(f"{ana}/answer", body)
+    last = reply.json()["last"]
+    undone = site.client.post(f"{ana}/undo", {"last": last})
+    again = site.client.post(f"{ana}/undo", {"last": last})
+    assert (undone.json()["undone"], again.json()["undone"]) == (True, False)
+    assert undone.json()["answered"] == again.json()["answered"] == 2
+    assert pairs(undone) == pairs(again)
+    first = undone.json()["pairs"][0]
+    assert (first["left"], first["right"]) == (shown[2]["left"], shown[2]["right"])
+    for n, expected in ((1, shown[1]), (0, shown[0])):
+        undone = site.client.post(f"{ana}/undo", {"last": undone.json()["last"]})
+        first = undone.json()["pairs"][0]
+        assert (first["left"], first["right"]) == (expected["left"], expected["right"])
+        assert undone.json()["answered"] == n
+    assert undone.json()["last"] is None
+    assert site.client.post(f"{ana}/undo", {"last": None}).json()["undone"] is False
+    assert [answer for _, answer in judged(collection)].count("undo") == 3
+
+
+def test_the_page_says_when_there_is_nothing_left(store):
+    with served(store.add_items("two", made_items(2, d=1))) as site:
+        ana, ben = site.link("ana"), site.link("ben")
+        lease = pairs(site.client.post(f"{ana}/next"))[0]
+        waiting = site.client.post(f"{ben}/next").json()
+        assert (waiting["pairs"], waiting["why"]) == ([], rooms.NOTHING)
+        done = site.client.post(f"{ana}/answer", {"lease": lease, "answer": "left"}).json()
+        while done["pairs"]:  # the same pair again, to see whether ana agrees with herself
+            body = {"lease": done["pairs"][0]["lease"], "answer": "left"}
+            done = site.client.post(f"{ana}/answer", body).json()
+        assert done["why"]
+
+
+def test_what_stops_a_session_is_told(site):
+    site.room.refit()
+    reply = site.client.post(f"{site.link('ana')}/next").json()
+    assert reply["stop"] is site.room.remaining.stop is False
+    site.room.remaining = type(site.room.remaining)(0, 0.0, 0.0, 9, 1.0, 1.0, True, "It is sorted.")
+    reply = site.client.post(f"{site.link('ana')}/next").json()
+    assert (reply["stop"], reply["why"], reply["left"]) == (True, "It is sorted.", 0)
+
+
+def test_an_item_without_anything_to_show_is_called_by_its_id(store):
+    items = made_items(3, d=1, texts=(None,) * 3)
+    with served(store.add_items("bare", items)) as site:
+        shown = site.client.post(f"{site.link('ana')}/next").json()["pairs"][0]["left"]
+        assert shown["text"] in items.ids
+
+
+def test_names_and_texts_are_data_wherever_they_stand(store):
+    texts = tuple(f"{SCRIPT} {k}" for k in range(4))
+    with served(store.add_items(SCRIPT, made_items(4, d=1, texts=texts))) as site:
+        ana = site.link(f"ana {SCRIPT}")
+        for path in (ana, site.admin):
+            page = site.client.get(path).body.decode()
+            assert page.count("<script") == 1
+            assert "&lt;script&gt;" in page
+        reply = site.client.post(f"{ana}/next")
+        assert reply.headers["Content-Type"] == "application/json"
+        assert reply.json()["pairs"][0]["left"]["text"].startswith(SCRIPT)
+
+
+def test_a_long_text_is_cut_and_all_of_it_is_behind_a_link(store):
+    long = "é" * (rooms.MOST_CHARACTERS + 1)
+    with served(store.add_items("long", made_items(2, d=1, texts=(long, SCRIPT)))) as site:
+        ana = site.link("ana")
+        pair = site.client.post(f"{ana}/next").json()["pairs"][0]
+        shown = max((pair["left"], pair["right"]), key=lambda item: len(item["text"]))
+        assert shown["text"] == "é" * rooms.MOST_CHARACTERS + " …"
+        assert shown["more"] == "/text/0"
+        assert site.client.get(f"{ana}/text/0").body.decode() == long
+        short = site.client.get(f"{ana}/text/1")
+        assert short.headers["Content-Type"] == "text/plain; charset=utf-8"
+        assert "sandbox" in short.headers["Content-Security-Policy"]
+        assert site.client.get(f"{ana}/text/2").status == 404
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory):
+    """Items with a picture, a sound, an SVG, files outside the folder, and missing ones."""
+    tmp_path = tmp_path_factory.mktemp("pictures")
+    root = tmp_path / "pile"
+    root.mkdir()
+    Image.new("RGB", (4, 3), "red").save(root / "a.png")
+    (root / "b.wav").write_bytes(b"RIFF0000WAVE")
+    (root / "c.svg").write_text(f"<svg xmlns='http://www.w3.org/2000/svg'>{SCRIPT}</svg>")
+    Image.new("RGB", (4, 3)).save(tmp_path / "outside.png")
+    (root / "link.png").symlink_to(tmp_path / "outside.png")
+    images = (
+        *("a.png", "c.svg", "../outside.png", str(tmp_path / "outside.png"), "link.png"),
+        *("gone.png", "a\0.png", "."),
+    )
+    n = len(images)
+    audio = ("b.wav", *(None,) * (n - 1))
+    items = made_items(n, d=1, images=images, audio=audio, root=root)
+    with (
+        open_store(tmp_path / "s.db") as opened,
+        served(opened.add_items("pictures", items)) as made,
+    ):
+        yield made
+
+
+def test_pictures_and_sounds_come_with_their_type_and_can_do_nothing(pictures):
+    ana = pictures.link("ana")
+    image, sound = pictures.client.get(f"{ana}/image/0"), pictures.client.get(f"{ana}/sound/0")
+    assert (image.status, image.headers["Content-Type"]) == (200, "image/png")
+    assert (sound.status, sound.headers["Content-Type"]) == (200, "audio/wav")
+    assert image.body.startswith(b"\x89PNG")
+    for reply in (image, sound):
+        assert reply.headers["X-Content-Type-Options"] == "nosniff"
+        assert "sandbox" in reply.headers["Content-Security-Policy"]
+    part = pictures.client.get(f"{ana}/sound/0", Range="bytes=0-3")
+    assert (part.status, part.body) == (206, b"RIFF")
+    assert pictures.client.get(f"{pictures.admin}/image/0").body == image.body
+
+
+@pytest.mark.parametrize("number", range(1, 8))
+def test_nothing_active_and_nothing_outside_the_folder_is_shown(pictures, number):
+    assert pictures.client.get(f"{pictures.link('ana')}/image/{number}").status == 404
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("image/99999999999999999999", "image/-1", "image/..%2f..%2foutside.png", "sound/1"),
+        *("image/../../../outside.png", "root/0", "image/a.png", "text/-1"),
+    ],
+)
+def test_files_are_asked_for_by_number_only(pictures, path):
+    assert pictures.client.get(f"{pictures.link('ana')}/{path}").status == 404
+
+
+@pytest.mark.parametrize(
+    "path", ["/static/../app.py", "/static/..%2fapp.py", "/static/%2e%2e/app.py", "/static/"]
+)
+def test_beside_the_pages_own_files_nothing_is_served(standing, path):
+    assert standing.client.get(path).status in (404, 405)
+
+
+def test_who_asks_too_often_is_told_to_wait(site, monkeypatch):
+    ana, ben = site.link("ana"), site.link("ben")
+    statuses = [site.client.get(f"{ana}/text/0").status for _ in range(140)]
+    assert statuses[:100] == [200] * 100
+    assert 429 in statuses
+    assert site.client.get(f"{ben}/text/0").status == 200
+
+
+def test_so_many_at_once_then_so_many_a_second():
+    now = [0.0]
+    rate = Rate(per_second=4, at_once=10, clock=lambda: now[0])
+    assert [rate.allows("a") for _ in range(12)] == [True] * 10 + [False] * 2
+    now[0] = 1.0
+    assert [rate.allows("a") for _ in range(5)] == [True] * 4 + [False]
+    now[0] = 1000.0
+    assert [rate.allows("a") for _ in range(11)] == [True] * 10 + [False]
+
+
+def test_a_store_that_is_away_is_said_and_the_server_lives(site, monkeypatch):
+    from sortnet.errors import StoreError
+
+    ana = site.link("ana")
+
+    def away(*_: object) -> None:
+        raise StoreError("store x:\n it is locked")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(site.room.desk, "next", away)
+        reply = site.client.post(f"{ana}/next")
+        assert (reply.status, reply.json()) == (503, {"error": "Store x: it is locked."})
+    assert site.client.post(f"{ana}/next").status == 200
+
+
+def test_links_outlive_the_server(store, collection):
+    before = People(collection)
+    token = before.add("ana")
+    after = People(store.collection("essays"))
+    assert (after.admin, after.tokens) == (before.admin, {"ana": token})
+    other = People(store.add_items("other", made_items(2)))
+    assert other.admin != before.admin
+    assert len(before.admin) >= 32 and len(token) >= 22
+
+
+def test_the_admin_page_makes_links(site):
+    made = site.client.post(f"{site.admin}/annotators", {"name": " carl "})
+    assert (made.status, made.json()["name"]) == (201, "carl")
+    assert site.client.get(made.json()["path"]).status == 200
+    again = site.client.post(f"{site.admin}/annotators", {"name": "carl"})
+    assert again.json() == made.json()
+    for name in ("", "x" * 101, "a\nb", 3):
+        reply = site.client.post(f"{site.admin}/annotators", {"name": name})
+        assert reply.status in (422, 503) and reply.json()["error"]
+    assert list(site.people.tokens) == ["carl"]
+
+
+def answered(site, name: str, answers: int) -> None:
+    """Prefers the higher number."""
+    reply = site.client.post(f"{site.link(name)}/next").json()
+    for _ in range(answers):
+        pair = reply["pairs"][0]
+        left, right = (int(pair[side]["text"].split()[1]) for side in ("left", "right"))
+        body = {"lease": pair["lease"], "answer": "left" if left > right else "right"}
+        reply = site.client.post(f"{site.link(name)}/answer", body | {"milliseconds": 900}).json()
+
+
+def test_who_watches_sees_the_ranking_the_pace_and_the_people(site):
+    answered(site, "ana", 20)
+    answered(site, "ben", 5)
+    site.room.refit()
+    state = site.client.get(f"{site.admin}/state").json()
+    assert (state["items"], state["answers"], state["found"]) == (12, 25, 12)
+    assert [row["rank"] for row in state["ranking"]] == list(range(1, 13))
+    assert all(row["low"] <= row["rank"] <= row["high"] for row in state["ranking"])
+    assert {row["id"] for row in state["ranking"]} == set(site.room.items.ids)
+    assert sum(row["judgements"] for row in state["ranking"]) == 2 * 25
+    assert state["per_hour"] == {"last_hour": 25, "pace": 150}
+    people = {who["name"]: who for who in state["people"]}
+    assert {name: who["answers"] for name, who in people.items()} == {"ana": 20, "ben": 5}
+    assert people["ana"]["median_ms"] == 900
+    assert people["ana"]["path"] == site.link("ana")
+    assert state["remaining"]["why"]
+
+
+def test_the_ranking_is_searched_by_id_and_text(site):
+    site.room.refit()
+    for find, expected in (("I3", {"i3"}), ("TEXT 1", {"i1", "i10", "i11"}), ("nothing", set())):
+        path = f"{site.admin}/state?find={find.replace(' ', '%20')}"
+        state = site.client.get(path).json()
+        assert {row["id"] for row in state["ranking"]} == expected
+        assert state["found"] == len(expected)
+
+
+def test_of_a_large_ranking_the_head_is_shown(store):
+    with served(store.add_items("many", made_items(250))) as site:
+        site.room.refit()
+        state = site.client.get(f"{site.admin}/state").json()
+        assert len(state["ranking"]) == 100
+        assert state["found"] == 250
+
+
+def test_the_ranking_and_the_answers_are_downloaded(site, collection):
+    answered(site, "ana", 3)
+    last = collection.judgements()[-1].number
+    site.client.post(f"{site.link('ana')}/undo", {"last": last})
+    site.room.refit()
+    found = {}
+    for name in ("ranking.csv", "ranking.json", "judgements.csv", "judgements.jsonl"):
+        reply = site.client.get(f"{site.admin}/{name}")
+        assert reply.headers["Content-Disposition"] == f'attachment; filename="{name}"'
+        found[name] = reply.body.decode()
+    ranking = json.loads(found["ranking.json"])
+    assert [row["rank"] for row in ranking] == list(range(1, 13))
+    rows = list(csv.DictReader(io.StringIO(found["ranking.csv"])))
+    assert [row["id"] for row in rows] == [row["id"] for row in ranking]
+    lines = [json.loads(line) for line in found["judgements.jsonl"].splitlines()]
+    assert [line["answer"] for line in lines[:3]] == [j.answer for j in collection.judgements()[:3]]
+    assert (lines[3]["answer"], lines[3]["undoes"]) == ("undo", last)
+    assert lines[0]["left"] == site.room.items.ids[collection.judgements()[0].left]
+    rows = list(csv.DictReader(io.StringIO(found["judgements.csv"])))
+    assert [row["answer"] for row in rows] == [line["answer"] for line in lines]
+    assert site.client.get(f"{site.admin}/passwords.csv").status == 404
+
+
+def test_answers_of_other_processes_are_seen_and_the_ranking_follows(store, collection):
+    with served(store.collection("essays"), background=True) as site:
+        desk = Desk(collection)
+        for _ in range(4):
+            desk.answer(desk.next("terminal")[0].id, "terminal", "left")
+        for _ in range(200):
+            state = site.client.get(f"{site.admin}/state").json()
+            if sum(row["judgements"] for row in state["ranking"]) == 8:
+                break
+            time.sleep(0.05)
+        assert state["people"][0]["answers"] == state["answers"] == 4
+        assert sum(row["judgements"] for row in state["ranking"]) == 8
+
+
+def test_the_names_of_a_server_on_all_addresses():
+    names = Names(frozenset({"box:8000"}), any_address=True)
+    known = ("BOX:8000", "192.0.2.1:8000", "[2001:db8::1]:8000", "192.0.2.1")
+    assert all(map(names.know, known))
+    assert not any(map(names.know, ("evil.example:8000", "box", "", "192.0.2.1.evil.example:80")))
+
+
+@contextlib.contextmanager
+def command(*args: object, **environment: str):
+    """`sortnet serve` in a process of its own, and the links it prints."""
+    code = "from cli.main import main; main()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, "serve", *map(str, args)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
+    )  # fmt: skip
+    try:
+        links = {}
+        for line in process.stdout:
+            name, _, link = line.strip().partition(": ")
+            links[name] = link
+            if name == "admin":
+                break
+        yield process, links
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def ended(process, number: int) -> tuple[int, str]:
+    process.send_signal(number)
+    _, said = process.communicate(timeout=WAIT)
+    return process.returncode, said
+
+
+def test_the_command_prints_links_and_a_signal_ends_it_at_once(store, collection, tmp_path):
+    links = []
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with command(
+            *("essays", "--port", 0, "--annotator", "ana", "--store", tmp_path / "s.db")
+        ) as (process, printed):
+            port = int(printed["admin"].split(":")[2].split("/")[0])
+            path = printed["ana"].split(str(port))[1]
+            reply = Client(port).post(f"{path}/next")
+            assert len(pairs(reply)) == 3
+            told = fault("serve", "essays", "--port", 0, "--store", tmp_path / "s.db")
+            assert f"served by process {process.pid}" in told
+            start = time.monotonic()
+            code, said = ended(process, number)
+            assert (code, time.monotonic() - start < 10) == (0, True)
+            assert "Traceback" not in said and "WARNING" not in said
+            links.append({who: link.split("/", 3)[3] for who, link in printed.items()})
+    assert links[0] == links[1]
+    with collection.serving():
+        pass  # the command's claim is gone
+
+
+def test_who_lets_others_in_is_warned(store, collection, tmp_path):
+    where = ("essays", "--port", 0, "--host", "0.0.0.0", "--store", tmp_path / "s.db")
+    with command(*where) as (process, printed):
+        port = int(printed["admin"].rsplit(":", 1)[1].split("/")[0])
+        assert Client(port).get("/", Host=f"192.0.2.1:{port}").status == 404
+        assert Client(port).get("/", Host=f"evil.example:{port}").status == 421
+        _, said = ended(process, signal.SIGTERM)
+    assert "only protection" in said and "plain http can be read" in said.replace("the links ", "")
+
+
+def test_what_cannot_be_served_is_one_line(store, collection, tmp_path, monkeypatch):
+    where = ("--store", tmp_path / "s.db")
+    with listening() as taken:
+        port = taken.getsockname()[1]
+        assert f"port {port} is in use" in fault("serve", "essays", "--port", port, *where)
+    assert "no collection 'essay'; collections: essays" in fault("serve", "essay", *where)
+    assert "no address" in fault("serve", "essays", "--host", "no such host", *where)
+    assert "no address" in fault("serve", "essays", "--host", "192.0.2.1", *where)
+    assert "no such file" in fault("serve", "essays", "--store", tmp_path / "other.db")
+    store.add_items("one", made_items(1))
+    assert "fewer than two items" in fault("serve", "one", "--port", 0, *where)
+    monkeypatch.setitem(sys.modules, "starlette", None)
+    assert "pip install 'sortnet[web]'" in fault("serve", "essays", *where)

@@ -1,0 +1,109 @@
+"""What the tests of the page share: a collection that is served, and a client of it."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from cli.web.app import make_app, make_server
+from cli.web.background import kept_up
+from cli.web.guard import Names
+from cli.web.people import People
+from cli.web.room import Room
+from store import Collection
+from store.desk import Desk
+
+WAIT = 30
+
+
+@dataclass(frozen=True)
+class Reply:
+    status: int
+    headers: http.client.HTTPMessage
+    body: bytes
+
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+@dataclass(frozen=True)
+class Client:
+    """Asks a server on the loopback interface."""
+
+    port: int
+
+    def send(self, method: str, path: str, body: bytes | None = None, **headers: str) -> Reply:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=WAIT)
+        try:
+            named = {name.replace("_", "-"): value for name, value in headers.items()}
+            connection.request(method, path, body, named)
+            reply = connection.getresponse()
+            return Reply(reply.status, reply.headers, reply.read())
+        finally:
+            connection.close()
+
+    def get(self, path: str, **headers: str) -> Reply:
+        return self.send("GET", path, **headers)
+
+    def post(self, path: str, body: Any = None, **headers: str) -> Reply:
+        text = json.dumps({} if body is None else body).encode()
+        return self.send("POST", path, text, **{"Content_Type": "application/json", **headers})
+
+
+@dataclass(frozen=True)
+class Served:
+    """A server in a thread of this process."""
+
+    client: Client
+    room: Room
+    people: People
+
+    @property
+    def base(self) -> str:
+        return f"http://127.0.0.1:{self.client.port}"
+
+    def link(self, name: str) -> str:
+        return f"/a/{self.people.add(name)}"
+
+    @property
+    def admin(self) -> str:
+        return f"/admin/{self.people.admin}"
+
+
+@contextmanager
+def listening(port: int = 0) -> Iterator[socket.socket]:
+    with socket.socket() as made:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind(("127.0.0.1", port))
+        made.listen(100)
+        yield made
+
+
+@contextmanager
+def served(
+    collection: Collection, *, lease: float = 600.0, port: int = 0, background: bool = False
+) -> Iterator[Served]:
+    """The pages of a collection; `background`: with retraining, as the command does it."""
+    room = Room(collection, Desk(collection, lease_seconds=lease), lease_seconds=lease)
+    people = People(collection)
+    with listening(port) as made:
+        port = made.getsockname()[1]
+        names = Names(frozenset({f"127.0.0.1:{port}", f"localhost:{port}"}))
+        server = make_server(make_app(room, people, names))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [made]})
+        thread.start()
+        try:
+            if background:
+                with kept_up(room, people):
+                    yield Served(Client(port), room, people)
+            else:
+                yield Served(Client(port), room, people)
+        finally:
+            server.should_exit = True
+            thread.join(WAIT)
