@@ -14,6 +14,7 @@ from sortnet.items.texts import SURFACE, surface_features, topic_features
 from sortnet.types import F32, Progress
 
 Block = tuple[F32, tuple[str, ...]]
+_SAME = 1e-5  # of a value: what differs less is rounding
 MADE = ("text: ", "image: ")  # how the names of made features begin
 
 
@@ -82,5 +83,5 @@ def _varied(features: F32, names: tuple[str, ...]) -> Block:
     there = ~np.isnan(features)
     low = np.where(there, features, np.inf).min(axis=0, initial=np.inf)
     high = np.where(there, features, -np.inf).max(axis=0, initial=-np.inf)
-    kept = high > low
+    kept = high - low > _SAME * np.maximum(1, np.abs(high))
     return features[:, kept], tuple(np.asarray(names, object)[kept])

@@ -83,13 +83,13 @@ def read_and_tell(
         items, taken = _folder(path)
     else:
         rows = read_rows(path)
+        _refuse_nested(rows, ignore)
         taken = choose_columns(rows, named, ignore, features)
         items = _from_rows(rows, taken)
-    if len(items) < 2:
-        raise DataError(
-            f"{path}: sorting needs two items at least; there is {len(items) or 'none'}"
-        )
-    _load_images(items, told)
+    if len(items) < least:
+        has = "one" if len(items) else "no"
+        raise DataError(f"{path}: has {has} item; sorting needs two at least")
+    _check_images(items, told)
     return items, taken
 
 
@@ -171,8 +171,16 @@ def _word(rows: Rows, column: str, row: int, value: Any) -> str:
         return str(int(value))
     if isinstance(value, int | float):
         return str(value)
-    kind = "a nested value" if isinstance(value, list | dict) else f"a {type(value).__name__}"
+    kind = type(value).__name__
     raise DataError(f"{rows.place(row)}: column {shown(column)} holds {kind}: {shown(value)}")
+
+
+def _refuse_nested(rows: Rows, ignore: Collection[str]) -> None:
+    for column, values in rows.columns.items():
+        for row, value in enumerate(values if column not in ignore else ()):
+            if isinstance(value, list | dict):
+                what = f"column {shown(column)} holds a nested value"
+                raise DataError(f"{rows.place(row)}: {what}: {shown(value)}")
 
 
 def _media(
@@ -188,7 +196,7 @@ def _media(
     )
 
 
-def _load_images(items: Items, progress: Progress) -> None:
+def _check_images(items: Items, progress: Progress) -> None:
     for name, image in zip(items.ids, items.images, strict=True):
         if image is not None and items.root is not None:
             progress(f"looking at {image}")

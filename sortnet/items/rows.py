@@ -51,6 +51,8 @@ def read_rows(path: Path) -> Rows:
         DataError: on a file that cannot be read, is cut, empty or of another kind; on rows of
             another length than the header, bytes that are no UTF-8, and columns of one name.
     """
+    if not path.exists():
+        raise DataError(f"{path}: no such file or folder")
     kind = next((s for s in reversed(path.suffixes[-2:]) if s.lower() != ".gz"), "").lower()
     if kind not in TABLES:
         raise DataError(f"{path}: is none of {', '.join(TABLES)} nor a folder")

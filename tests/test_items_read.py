@@ -1,0 +1,345 @@
+"""Items from tables and folders: what is taken as what, and what is refused in one line."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from sortnet.errors import DataError
+from sortnet.items import Items, Taken, media, merge, read_and_tell, read_items
+
+SHARED = Path(__file__).parent.parent.parent / "shared" / "data"
+RECORDS = [
+    {"id": "a", "text": "Why, though?", "size": 1.5, "votes": 3},
+    {"id": "b", "text": 'He said "no",\nand left.', "size": None, "votes": 4},
+    {"id": "c", "text": "naïve 🎉", "size": -2.0, "votes": 0},
+]
+
+
+def written(folder: Path, text: str | bytes, name: str = "items.csv") -> Path:
+    path = folder / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def refused(path: Path, **options: object) -> str:
+    """The message a file is refused with, which must be one line that begins with the file."""
+    with pytest.raises(DataError) as raised:
+        read_items(path, **options)
+    message = str(raised.value)
+    assert message.startswith(str(path)) and "\n" not in message
+    return message.removeprefix(str(path))
+
+
+def as_csv(records: list[dict], separator: str = ",") -> str:
+    out = io.StringIO()
+    writer = csv.DictWriter(out, list(records[0]), delimiter=separator)
+    writer.writeheader()
+    writer.writerows(records)
+    return out.getvalue()
+
+
+def tables(folder: Path) -> list[Path]:
+    """The records in every kind of table."""
+    lines = "".join(json.dumps(record) + "\n" for record in RECORDS)
+    made = [
+        written(folder, as_csv(RECORDS)),
+        written(folder, "\ufeff" + as_csv(RECORDS, ";"), "semicolons.csv"),
+        written(folder, as_csv(RECORDS, "\t"), "items.tsv"),
+        written(folder, gzip.compress(as_csv(RECORDS).encode()), "items.csv.gz"),
+        written(folder, lines, "items.jsonl"),
+        folder / "items.parquet",
+    ]
+    pd.DataFrame(RECORDS).to_parquet(made[-1])
+    return made
+
+
+def test_every_kind_of_table_gives_the_same_items(tmp_path):
+    for path in tables(tmp_path):
+        items, taken = read_and_tell(path)
+        assert items.ids == ("a", "b", "c"), path
+        assert items.texts == tuple(record["text"].replace("\n", "\n") for record in RECORDS)
+        assert items.feature_names == ("size", "votes")
+        np.testing.assert_array_equal(items.features, [[1.5, 3], [np.nan, 4], [-2, 0]])
+        assert items.features.dtype == np.float32
+        assert taken == Taken("id", "text", features=("size", "votes"))
+        assert (items.images, items.audio, items.root) == ((None,) * 3, (None,) * 3, None)
+
+
+cells = st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=20)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    texts=st.lists(cells.filter(str.strip), min_size=2, max_size=6),
+    numbers=st.lists(st.floats(width=32, allow_infinity=False), min_size=6, max_size=6),
+)
+def test_what_is_written_is_read_back(tmp_path, texts, numbers):
+    records = [
+        {"id": f"i{k}", "text": text, "x": number}
+        for k, (text, number) in enumerate(zip(texts, numbers, strict=False))
+    ]
+    lines = "\n".join(json.dumps(r, ensure_ascii=k % 2 == 0) for k, r in enumerate(records))
+    for path in (
+        written(tmp_path, as_csv(records)),
+        written(tmp_path, lines, "items.jsonl"),
+    ):
+        items = read_items(path, text_column="text", features=["x"])
+        assert items.texts == tuple(texts)
+        np.testing.assert_array_equal(items.features[:, 0], np.float32(numbers[: len(texts)]))
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.binary(max_size=80) | st.text(alphabet='ab,\t"\n\r1{}[]:', max_size=80))
+@pytest.mark.parametrize("name", ["f.csv", "f.tsv", "f.jsonl", "f.parquet"])
+def test_any_bytes_are_items_or_one_line(tmp_path, name, data):
+    path = written(tmp_path, data, name)
+    try:
+        assert len(read_items(path)) >= 2
+    except DataError as error:
+        assert str(error).startswith(str(path)) and "\n" not in str(error)
+
+
+@pytest.mark.parametrize(
+    ("header", "rows", "expected"),
+    [
+        ("topic,id,score,text", ["t,2,1,x", "t,1,2,y"], ("id", "text", ("score",), ("topic",))),
+        ("Name,sugar", ["Twix,1", "Mars,2"], ("Name", None, ("sugar",), ())),
+        ("sweet,kind,sugar", ["x,k,1", "y,k,2"], ("sweet", None, ("sugar",), ("kind",))),
+        ("title,votes", ["Dark mode,1", "Dark mode,2"], (None, "title", ("votes",), ())),
+        ("what,n", ["one of these,1", "one of these,2"], (None, "what", ("n",), ())),
+        ("docId,uid,n", ["7,1_7,1", "7,2_7,2"], ("uid", None, ("n",), ("docId",))),
+        ("a,b", ["1,x", "2,"], (None, None, ("a",), ("b",))),
+        (
+            "request",
+            ["Dark mode please now", "More of it and more"],
+            ("request", "request", (), ()),
+        ),
+    ],
+)
+def test_columns_are_told_by_their_names_and_their_values(tmp_path, header, rows, expected):
+    path = written(tmp_path, "\n".join([header, *rows]))
+    items, taken = read_and_tell(path)
+    assert (taken.id, taken.text, taken.features, taken.ignored) == expected
+    if taken.id is None:
+        assert items.ids == ("1", "2")
+
+
+def test_columns_that_are_named_go_before_what_is_guessed(tmp_path):
+    path = written(tmp_path, "id,text,a,b,c\n1,x,5,6,7\n2,y,8,9,10\n")
+    named = Taken(id="a", text="id")
+    items, taken = read_and_tell(path, named, ignore=["b"])
+    assert taken == Taken("a", "id", features=("c",), ignored=("text", "b"))
+    assert (items.ids, items.texts) == (("5", "8"), ("1", "2"))
+    assert read_items(path, features=["b"]).features.tolist() == [[6], [9]]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", ": the file is empty"),
+        ("id,text\n", ": has no item; sorting needs two at least"),
+        ("id,text\na,x\n", ": has one item; sorting needs two at least"),
+        ("id,text\na,x\n\nb,y\na,z\n", ", line 5: the id 'a' is there twice, see line 2"),
+        ("id,text\na,x\n ,y\n", ", line 3: the id is missing"),
+        ("id,text\na,x\nb\n", ", line 3: 1 fields where the header has 2: 'b'"),
+        ("id,id\na,b\n", ", line 1: there are two columns 'id'"),
+        ("id,\na,b\n", ", line 1: column 2 has no name"),
+        ('id,text\na,"x\ny"\nb,"z\n', ", line 4: unexpected end of data"),
+        ("id,x\na,1\nb,inf\n", ", line 3: column 'x': 'inf' is infinite in float32"),
+        ("id,x\na,1\nb,-1e39\n", ", line 3: column 'x': '-1e39' is infinite in float32"),
+        ("id,text\na,x\nb,\0\n", ", line 3: the text of 'b' holds a NUL byte"),
+        ("id,text\na,x\nb\x1b[2J,y\n", ", line 3: the id 'b\\x1b[2J' holds a control character"),
+        ("id,text\na,x\n" + "b" * 201 + ",y\n", ", line 3: an id of 201 characters; the limit"),
+        (b"id,text\na,x\nb,\xff\n", ", line 3: byte 0xff is not UTF-8"),
+        ("id\n1\n2\n", ": no column can be shown or learned from (--text names one)"),
+    ],
+)
+def test_a_table_is_refused_with_its_line_and_value(tmp_path, text, message):
+    assert refused(written(tmp_path, text)).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"id": "b", "text": {"de": "x"}}', "column 'text' holds a nested value: {'de': 'x'}"),
+        ('{"id": ["b"], "text": "x"}', "column 'id' holds a nested value: ['b']"),
+        ('{"id": "b", "text": "x", "n": Infinity}', "column 'n': inf is infinite in float32"),
+        ('{"id": "b", "text": "x", "n": 1' + "0" * 400 + "}", "column 'n': 1000"),
+        ('{"id": "b", "text": "\\ud800"}', "the text of 'b' is not Unicode"),
+        ('{"id": "b", "id": "c"}', "'id' stands there twice"),
+        ('{"id": "b"', "is no JSON"),
+        ("[1, 2]", "is no JSON object: '[1, 2]'"),
+        ("[" * 100_000, "maximum recursion depth"),
+        ('{"id": null, "text": "x"}', "the id is missing"),
+    ],
+)
+def test_a_line_of_json_is_refused_with_its_number(tmp_path, line, message):
+    first = '{"id": "a", "text": "x", "n": 1}\n\n'
+    said = refused(written(tmp_path, first + line, "items.jsonl"))
+    assert said.startswith(f", line 3: {message}")
+
+
+def test_a_nested_column_that_is_ignored_does_no_harm(tmp_path):
+    lines = '{"id": "a", "text": "x", "more": {"y": 1}}\n{"id": "b", "text": "y"}\n'
+    items, taken = read_and_tell(written(tmp_path, lines, "items.jsonl"), ignore=["more"])
+    assert (items.ids, taken.ignored) == (("a", "b"), ("more",))
+
+
+def test_a_text_of_ten_megabytes_is_refused_and_one_of_a_megabyte_taken(tmp_path):
+    path = written(tmp_path, "id,text\na,x\nb," + "y" * 10_000_000 + "\n")
+    said = refused(path)
+    assert said == ", line 3: the text of 'b' has 10,000,000 bytes; the limit is 1,000,000"
+    written(tmp_path, "id,text\na,x\nb," + "y" * 1_000_000 + "\n")
+    assert len(read_items(path).texts[1]) == 1_000_000
+    assert csv.field_size_limit() == 131072  # what others read is as it was
+
+
+def test_a_column_that_is_not_there_or_no_number_is_named(tmp_path):
+    path = written(tmp_path, "id,text\na,x\nb,y\n")
+    assert refused(path, ignore=["up"]) == ": there is no column 'up' in id, text"
+    assert refused(path, features=["text"]).startswith(", line 2: column 'text': 'x' is not a num")
+    assert refused(tmp_path / "none.csv") == ": no such file or folder"
+    assert refused(written(tmp_path, "x", "items.docx")).startswith(": is none of .csv, .tsv")
+
+
+def test_quotes_of_a_tsv_file_that_knows_none_are_text(tmp_path):
+    rows = 'id\ttext\na\t"Never," he said\nb\t"open\n'
+    assert read_items(written(tmp_path, rows, "i.tsv")).texts == ('"Never," he said', '"open')
+
+
+def picture(path: Path, size: tuple[int, int] = (8, 6)) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pixels = np.random.default_rng(0).integers(0, 255, (size[1], size[0], 3), dtype=np.uint8)
+    Image.fromarray(pixels).save(path)
+    return path
+
+
+def test_images_and_sounds_are_relative_to_the_folder_of_the_table(tmp_path):
+    picture(tmp_path / "p" / "a.png")
+    b = picture(tmp_path / "B.JPG")
+    written(tmp_path, b"RIFF", "s.wav")
+    path = written(tmp_path, f"id,photo,sound\na,p/../p/a.png,s.wav\nb,{b},\nc,,\n")
+    items, taken = read_and_tell(path)
+    assert (taken.image, taken.audio) == ("photo", "sound")
+    assert items.images == ("p/a.png", "B.JPG", None)
+    assert items.audio == ("s.wav", None, None)
+    assert items.root == tmp_path.resolve()
+
+
+@pytest.mark.parametrize("name", ["../out.png", "/etc/passwd.png", "link.png", "linked/out.png"])
+def test_an_image_outside_the_folder_is_refused(tmp_path, name):
+    outside = picture(tmp_path / "out.png")
+    folder = tmp_path / "in"
+    picture(folder / "a.png")
+    (folder / "link.png").symlink_to(outside)
+    (folder / "linked").symlink_to(tmp_path)
+    path = written(folder, f"id,image\na,a.png\nb,{name}\n")
+    assert refused(path) == f", line 3: {name!r} lies outside the folder {folder}"
+
+
+def test_a_missing_or_broken_image_is_refused_with_its_item(tmp_path):
+    whole = picture(tmp_path / "a.jpg", (200, 200)).read_bytes()
+    path = written(tmp_path, "id,image\nann,a.jpg\nbob,b.jpg\n")
+    assert refused(path) == f", line 3: there is no file 'b.jpg' in the folder {tmp_path}"
+    for data, fault in (
+        (whole[: len(whole) // 2], "b.jpg: the image is broken: image file is truncated"),
+        (b"GIF89a", "b.jpg: is no image, or of a kind that is not known"),
+        (b"", "b.jpg: is no image, or of a kind that is not known"),
+    ):
+        written(tmp_path, data, "b.jpg")
+        assert refused(path).startswith(f", item 'bob': {fault}")
+    written(tmp_path, "id,image\nann,a.jpg\nbob,\0.jpg\n")
+    assert "'\\x00.jpg' is no file name" in refused(path)
+
+
+def test_an_image_of_too_many_pixels_is_refused_before_they_are_unpacked(tmp_path, monkeypatch):
+    picture(tmp_path / "a.png", (10, 10))
+    picture(tmp_path / "b.png", (10, 11))
+    monkeypatch.setattr(media, "MAX_PIXELS", 100)
+    said = refused(tmp_path)
+    assert said == ", item 'b.png': b.png: has 10 x 11 pixels; the limit is 100 pixels"
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 50)  # Pillow's own; twice as many it refuses
+    assert refused(tmp_path) == ", item 'b.png': b.png: has more than 100 pixels"
+
+
+def test_a_folder_is_its_files_by_name(tmp_path):
+    folder = tmp_path / "pile"
+    picture(folder / "sub" / "b.png")
+    written(folder, "One.", "a.txt")
+    written(folder, " \n", "empty.md")
+    written(folder, b"OggS", "z.ogg")
+    written(folder, b"%PDF", "notes.pdf")
+    written(folder, b"x", ".hidden.txt")
+    items, taken = read_and_tell(folder)
+    assert items.ids == ("a.txt", "empty.md", "sub/b.png", "z.ogg")
+    assert items.texts == ("One.", None, None, None)
+    assert items.images == (None, None, "sub/b.png", None)
+    assert items.audio == (None, None, None, "z.ogg")
+    assert items.features.shape == (4, 0)
+    assert taken == Taken("files", "files", "files", "files", ignored=("notes.pdf",))
+
+
+def test_a_folder_is_refused_with_the_file_at_fault(tmp_path):
+    folder = tmp_path / "pile"
+    folder.mkdir()
+    assert refused(folder) == ": there is no text, image or sound file in this folder"
+    written(folder, "x", "a.txt")
+    assert refused(folder) == ": has one item; sorting needs two at least"
+    assert refused(folder, ignore=["x"]) == ": is a folder, which has no columns to name"
+    written(folder, b"one\n\xfe", "b.txt")
+    assert refused(folder) == "/b.txt, line 2: byte 0xfe is not UTF-8"
+    written(folder, b"x" * 1_000_001, "b.txt")
+    assert refused(folder) == "/b.txt: the text has 1,000,001 bytes; the limit is 1,000,000"
+    (folder / "b.txt").unlink()
+    (folder / "b.txt").symlink_to(written(tmp_path, "secret", "secret.txt"))
+    assert refused(folder) == f": 'b.txt' lies outside the folder {folder}"
+
+
+def pile(ids: str, features: dict[str, list[float]], root: Path | None = None) -> Items:
+    matrix = np.array(list(features.values()), np.float32).T.reshape(len(ids), len(features))
+    none = (None,) * len(ids)
+    return Items(tuple(ids), tuple(ids.upper()), none, none, matrix, tuple(features), root)
+
+
+def test_items_that_are_there_are_replaced_and_others_go_to_the_end():
+    old = pile("ab", {"x": [1, 2], "y": [3, 4], "text: log words": [9, 9]})
+    new = pile("cb", {"y": [5, 6], "x": [7, 8]})
+    with pytest.raises(DataError, match="items: an item 'b' is there already"):
+        merge(old, new)
+    both = merge(old, new, update=True)
+    assert (both.ids, both.texts) == (("a", "b", "c"), ("A", "B", "C"))
+    assert both.feature_names == ("x", "y")
+    assert both.features.tolist() == [[1, 3], [8, 6], [7, 5]]
+
+
+def test_items_of_other_features_or_of_another_folder_are_refused():
+    old = pile("ab", {"x": [1, 2]}, Path("/p"))
+    with pytest.raises(DataError, match="there is no feature 'x'"):
+        merge(old, pile("cd", {}))
+    with pytest.raises(DataError, match="the others have no feature 'y': ignore it"):
+        merge(old, pile("c", {"x": [1], "y": [2]}))
+    with pytest.raises(DataError, match="its files lie in /q, the others' in /p"):
+        merge(old, pile("c", {"x": [1]}, Path("/q")))
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason="no ../shared/data here")
+def test_public_files_are_understood():
+    items, taken = read_and_tell(SHARED / "ukpconvarg1" / "items.tsv")
+    frame = pd.read_csv(SHARED / "ukpconvarg1" / "items.tsv", sep="\t", quoting=csv.QUOTE_NONE)
+    assert items.ids == tuple(frame["id"].astype(str))
+    assert items.texts == tuple(frame["text"])
+    assert taken.features == ("gold_rank_score", "up", "down")
+    items = read_items(SHARED / "candy" / "candy-data.csv", ignore=["winpercent"])
+    assert (len(items), items.ids[0], len(items.feature_names)) == (85, "100 Grand", 11)
+    assert read_and_tell(SHARED / "tmdb_title" / "title_features.csv")[1].id == "uid"
