@@ -21,13 +21,12 @@ from store.item_rows import count_items, item_numbers, read_items, write_items
 from store.judgement_rows import insert_judgements, read_ids, read_judgements, undone
 from store.leases import Lease
 from store.models import AnnotatorRow, CollectionRow, ItemRow, JudgementRow, LeaseRow, ServerRow
+from store.names import checked_name, is_name
 from store.run import utc_now
 from store.serving import BEAT, Serving
 
 if TYPE_CHECKING:
     import pandas as pd
-
-LONGEST_NAME = 200
 
 
 @dataclass(frozen=True)
@@ -302,7 +301,7 @@ class Collection:
 
     def _answered(self, connection: Connection, lease: str, annotator: str) -> Judgement | None:
         """What was answered under that lease, if it was this annotator who did."""
-        if not lease_rows.plausible(lease) or not _is_name(annotator):
+        if not lease_rows.plausible(lease) or not is_name(annotator):
             return None
         these = (JudgementRow.lease == lease, AnnotatorRow.name == annotator)
         found = read_judgements(connection, self.number, *these)
@@ -353,24 +352,6 @@ class Collection:
         return [judgement for judgement, _ in new], [id for _, id in new], moved
 
 
-def checked_name(what: str, name: str) -> str:
-    """The name, if people can read and type it.
-
-    Raises:
-        StoreError: if it is empty, too long, or holds what cannot be printed.
-    """
-    if not _is_name(name):
-        raise StoreError(
-            f"{what} {name[:40]!r}: a name has 1 to {LONGEST_NAME} printable characters, "
-            "and no space at its ends"
-        )
-    return name
-
-
-def _is_name(name: str) -> bool:
-    return 0 < len(name) <= LONGEST_NAME and name == name.strip() and name.isprintable()
-
-
 def create(
     connection: Connection, name: str, *, seed: int = 0, settings: dict[str, Any] | None = None
 ) -> int:
@@ -401,7 +382,7 @@ def collections_query() -> Any:
 
 def _row_of(connection: Connection, database: Database, name: str) -> Any:
     row = None
-    if _is_name(name):
+    if is_name(name):
         these = select(CollectionRow.__table__).where(CollectionRow.name == name)
         row = connection.execute(these).first()
     if row is None:

@@ -19,6 +19,7 @@ from store.collections import Collection
 from store.engine import Database, plain
 from store.item_rows import write_items
 from store.models import CollectionRow, IterationRow, QueryRow, RunRow
+from store.names import checked_name
 from store.run import Run, utc_now
 
 if TYPE_CHECKING:
@@ -170,7 +171,7 @@ class Store:
         Raises:
             StoreError: on an id that is there twice or already, or other features than before.
         """
-        collections.checked_name("collection", name)
+        checked_name("collection", name)
         with self.database.transaction(write=True) as connection:
             # Locked, not only found: others may be adding to it.
             found = select(CollectionRow.number).where(CollectionRow.name == name)

@@ -1,0 +1,28 @@
+"""Names of collections and annotators: what people can read and type."""
+
+from __future__ import annotations
+
+from sortnet.errors import StoreError
+
+LONGEST_NAME = 200
+
+
+def checked_name(what: str, name: str) -> str:
+    """The name, if people can read and type it.
+
+    Raises:
+        StoreError: if it is empty, too long, or holds what cannot be printed.
+
+    >>> checked_name("annotator", "ana")
+    'ana'
+    """
+    if not is_name(name):
+        raise StoreError(
+            f"{what} {name[:40]!r}: a name has 1 to {LONGEST_NAME} printable characters, "
+            "and no space at its ends"
+        )
+    return name
+
+
+def is_name(name: str) -> bool:
+    return 0 < len(name) <= LONGEST_NAME and name == name.strip() and name.isprintable()

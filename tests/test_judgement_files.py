@@ -1,0 +1,358 @@
+"""Judgements out to files and in again, and every fault with its line."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from collections_made import Clock, made_items, question, sqlite_url
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sortnet.errors import DataError, SortNetError
+from sortnet.preference import Judgement
+from store import Collection, Store, open_store
+from store.judgement_files import Imported, export_judgements, import_judgements
+
+ODD_IDS = ("plain", "a,b", 'say "x"', "line\nbreak", "tab\there", "ünï ☃", "\u2028", " pad ")
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    sqlite = request.param == "sqlite"
+    url = sqlite_url(tmp_path) if sqlite else request.getfixturevalue("postgresql_url")
+    with open_store(url) as opened:
+        yield opened
+
+
+def pile(store: Store, name: str, ids: tuple[str, ...] = ODD_IDS) -> Collection:
+    store.add_items(name, made_items(len(ids), ids=ids))
+    return store.collection(name, clock=Clock(1234.000001))
+
+
+def judged(collection: Collection) -> Collection:
+    """With answers under lease, undoes, and judgements that know little of themselves."""
+    for k in range(7):
+        who = ("ana", "bo, jr.")[k % 2]
+        (lease,) = collection.lease(who, [question(k, (k + 1) % 7, probability=1 / (k + 3))], 60)
+        number = collection.answer(lease.id, who, "tie" if k == 3 else "left", 100 * k).number
+        if k in (2, 5):
+            collection.undo(who, number)
+    collection.append([Judgement("cy", 0, 7, "cant-say"), Judgement("cy", 7, 1, "skip", at=0.1)])
+    return collection
+
+
+def exported(collection: Collection, form: str = "jsonl") -> str:
+    file = io.StringIO(newline="")
+    export_judgements(collection, file, form)  # type: ignore[arg-type]
+    return file.getvalue()
+
+
+def votes(collection: Collection) -> list[tuple[object, ...]]:
+    frame = collection.judgements_frame()
+    return list(frame[["annotator", "left", "right", "answer"]].itertuples(index=False, name=None))
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv"])
+def test_export_import_export_is_the_same_byte_for_byte(
+    store: Store, tmp_path: Path, form: str
+) -> None:
+    first, second = judged(pile(store, "first")), pile(store, "second")
+    one, other = tmp_path / f"one.{form}", tmp_path / f"other.{form}"
+    assert export_judgements(first, one, form) == 11  # type: ignore[arg-type]
+    assert import_judgements(second, one) == Imported(11, 0)
+    export_judgements(second, other, form)  # type: ignore[arg-type]
+    assert other.read_bytes() == one.read_bytes()
+    assert second.judgements() == first.judgements()
+    assert exported(second, "csv") == exported(first, "csv")
+
+
+def test_the_lines_say_what_the_judgements_say(store: Store) -> None:
+    collection = judged(pile(store, "args"))
+    objects = [json.loads(line) for line in exported(collection).split("\n")[:-1]]
+    table = list(csv.DictReader(io.StringIO(exported(collection, "csv"), newline="")))
+    for judgement, id, told, row in zip(
+        collection.judgements(), collection.judgement_ids(), objects, table, strict=True
+    ):
+        expected = dict(vars(judgement), id=id)
+        expected |= {side: ODD_IDS[expected[side]] for side in ("left", "right")}
+        assert told == expected
+        assert row == {key: "" if told[key] is None else str(told[key]) for key in told}
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv"])
+def test_the_same_file_again_adds_nothing(store: Store, tmp_path: Path, form: str) -> None:
+    collection = judged(pile(store, "args"))
+    export_judgements(collection, tmp_path / f"f.{form}", form)  # type: ignore[arg-type]
+    before = exported(collection)
+    assert import_judgements(collection, tmp_path / f"f.{form}") == Imported(0, 11)
+    assert exported(collection) == before
+
+
+def test_a_collection_with_judgements_gets_the_others_behind_them_and_undoes_follow(
+    store: Store, tmp_path: Path
+) -> None:
+    first, second = judged(pile(store, "first")), pile(store, "second")
+    second.append([Judgement("dee", 0, 1, "right")] * 4)
+    export_judgements(first, tmp_path / "f.jsonl")
+    import_judgements(second, tmp_path / "f.jsonl")
+    mine, theirs = first.judgements(), second.judgements()[4:]
+    assert [j.number for j in theirs] == list(range(5, 16))
+    assert [j.undoes and j.undoes - 4 for j in theirs] == [j.undoes for j in mine]
+    assert votes(second)[4:] == votes(first)
+
+
+def test_an_undo_that_is_new_finds_its_judgement_that_is_known(
+    store: Store, tmp_path: Path
+) -> None:
+    first, second = pile(store, "first"), pile(store, "second")
+    second.append([Judgement("dee", 0, 1, "right")] * 3)
+    first.append([Judgement("ana", 1, 2, "left"), Judgement("ana", 2, 3, "left")])
+    export_judgements(first, tmp_path / "f.jsonl")
+    import_judgements(second, tmp_path / "f.jsonl")
+    first.undo("ana", 1)
+    first.append([Judgement("ana", 4, 5, "tie")])
+    first.undo("ana", 4)
+    export_judgements(first, tmp_path / "f.jsonl")
+    assert import_judgements(second, tmp_path / "f.jsonl") == Imported(3, 2)
+    assert [(j.number, j.undoes) for j in second.judgements()][5:] == [(6, 4), (7, None), (8, 7)]
+
+
+def write(folder: Path, name: str, text: str | bytes) -> Path:
+    path = folder / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("v.csv", "annotator,left,right,answer\nana,a,b,left\nbo,b,3,tie\n"),
+        ("v.csv", "\ufeffleft,note,right,answer,annotator\r\na,,b,left,ana\r\nb,x,3,tie,bo"),
+        ("v.tsv", "annotator\tleft\tright\tanswer\nana\ta\tb\tleft\n\nbo\tb\t3\ttie\n"),
+        (
+            "v.jsonl",
+            '{"annotator": "ana", "left": "a", "right": "b", "answer": "left"}\n\n'
+            '{"left": "b", "right": 3, "answer": "tie", "annotator": "bo", "why": []}',
+        ),
+    ],
+)
+def test_little_is_needed_of_other_programs_files(
+    store: Store, tmp_path: Path, name: str, text: str
+) -> None:
+    collection = pile(store, "args", ("a", "b", "3"))
+    path = write(tmp_path, name, text)
+    assert import_judgements(collection, path) == Imported(2, 0)
+    assert votes(collection) == [("ana", "a", "b", "left"), ("bo", "b", "3", "tie")]
+    (first, _) = collection.judgements()
+    assert (first.strategy, first.probability, first.milliseconds, first.at) == (
+        "given", 1.0, None, None,
+    )  # fmt: skip
+    assert import_judgements(collection, path) == Imported(0, 2)
+
+
+def test_numbers_as_spreadsheets_write_them_are_read(store: Store, tmp_path: Path) -> None:
+    collection = pile(store, "args", ("a", "b"))
+    text = "annotator,left,right,answer,milliseconds,at\nana,a,b,left,900.0,1e3\n"
+    import_judgements(collection, write(tmp_path, "v.csv", text))
+    (judgement,) = collection.judgements()
+    assert (judgement.milliseconds, judgement.at) == (900, 1000.0)
+
+
+def test_a_winner_is_put_on_either_side_and_wins(store: Store, tmp_path: Path) -> None:
+    ids = tuple(f"i{k}" for k in range(40))
+    collection = pile(store, "args", ids)
+    lines = "".join(f"i{k},i{k + 1}\n" for k in range(39))
+    path = write(tmp_path, "v.csv", f"winner,loser\n{lines}")
+    assert import_judgements(collection, path, annotator="crowd") == Imported(39, 0)
+    answers = [j.answer for j in collection.judgements()]
+    assert 8 <= answers.count("left") <= 31, "less likely than one in 5,000 by coin tosses"
+    for k, j in enumerate(collection.judgements()):
+        assert (j.left if j.answer == "left" else j.right) == k
+        assert j.pair == (k, k + 1)
+
+
+def test_equal_lines_count_as_often_as_one_file_has_them(store: Store, tmp_path: Path) -> None:
+    collection = pile(store, "args", ("a", "b"))
+    head = "annotator,left,right,answer\n"
+    two = write(tmp_path, "two.csv", head + "ana,a,b,left\n" * 2)
+    three = write(tmp_path, "three.csv", head + "ana,a,b,left\n" * 3 + "ana,a,b,right\n")
+    assert import_judgements(collection, two) == Imported(2, 0)
+    assert import_judgements(collection, three) == Imported(2, 2)
+
+
+HEAD = "annotator,left,right,answer"
+GOOD = '{"annotator": "ana", "left": "a", "right": "b", "answer": "left"'
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "line", "fault"),
+    [
+        ("f.csv", f"{HEAD}\nana,a,b,left\nana,a,zz,left\n", 3, "the collection has no item 'zz'"),
+        ("f.csv", f"{HEAD}\nana,a,b,better\n", 2, "unknown answer 'better'; known are left, "),
+        ("f.csv", f"{HEAD}\nana,a,a,left\n", 2, "item 'a' cannot be compared with itself"),
+        ("f.csv", f"{HEAD}\nana,a,b\n", 2, "3 fields where the header has 4"),
+        ("f.csv", f'{HEAD}\nana,a,b,left\nana,"a,b', 3, "is no CSV: unexpected end of data"),
+        ("f.csv", "left,right\na,b\n", 2, "needs left, right and answer, or winner and loser"),
+        ("f.csv", "left,right,answer\na,b,left\n", 2, "says not who judged"),
+        ("f.csv", f"{HEAD}\n a,a,b,left\n", 2, "annotator ' a': a name has 1 to 200"),
+        ("f.csv", f"{HEAD},milliseconds\nana,a,b,left,-5\n", 2, "milliseconds '-5' is no whole"),
+        ("f.csv", f"{HEAD},milliseconds\nana,a,b,left,1.5\n", 2, "milliseconds '1.5' is no whole"),
+        ("f.csv", f"{HEAD},at\nana,a,b,left,yesterday\n", 2, "at 'yesterday' is no number from 0"),
+        ("f.csv", f'{HEAD}\nana,"a\n\n",b,left\n', 2, "no item 'a\\n\\n'"),
+        ("f.csv", f"{HEAD}\n".encode() + b"ana,a,b\xff,left\n", 2, "is not UTF-8"),
+        ("f.jsonl", f'{GOOD}}}\n{GOOD}, "ri', 2, "half a line, the file was cut"),
+        ("f.jsonl", f"{GOOD}}}\nnonsense\n{GOOD}}}\n", 2, "is no JSON"),
+        ("f.jsonl", "[1]\n", 1, "is no JSON object: [1]"),
+        ("f.jsonl", "[" * 100_000 + "\n", 1, "is no JSON"),
+        ("f.jsonl", f'{GOOD}, "probability": NaN}}\n', 1, "probability nan is no number"),
+        ("f.jsonl", f'{GOOD}, "probability": 1.01}}\n', 1, "probability 1.01 is no number"),
+        ("f.jsonl", f'{GOOD}, "model": true}}\n', 1, "model True is no whole number"),
+        ("f.jsonl", f'{GOOD}, "number": 1e400}}\n', 1, "number inf is no whole number"),
+        ("f.jsonl", f'{GOOD}, "strategy": ["x"]}}\n', 1, "strategy ['x'] is no text"),
+        ("f.jsonl", f'{GOOD}, "id": "a\\u0000"}}\n', 1, "id 'a\\x00' is no text"),
+        ("f.jsonl", f'{GOOD}, "id": "a b"}}\n', 1, "id 'a b' is not of letters and digits"),
+        ("f.jsonl", f'{GOOD}, "id": "x"}}\n' * 2, 2, "id 'x' stands in "),
+        ("f.jsonl", f'{GOOD}, "number": 4}}\n' * 2, 2, "number 4 stands in "),
+        ("f.jsonl", f'{GOOD}, "undoes": 4}}\n', 1, "an undo, and nothing else, has in undoes"),
+        ("f.jsonl", GOOD.replace('"left"', '"undo"').replace('"undo":', '"left":') + "}\n",
+         1, "an undo, and nothing else"),
+    ],
+)  # fmt: skip
+def test_a_fault_is_told_with_its_line_and_nothing_is_imported(
+    store: Store, tmp_path: Path, name: str, text: str | bytes, line: int, fault: str
+) -> None:
+    collection = pile(store, "args", ("a", "b"))
+    path = write(tmp_path, name, text)
+    with pytest.raises(DataError) as caught:
+        import_judgements(collection, path)
+    told = str(caught.value)
+    assert told.startswith(f"{path}:{line}: ") and fault in told
+    assert "\n" not in told and len(told) < 400 + len(str(path))
+    assert collection.judgements() == [] and collection.annotators() == []
+
+
+def numbered(number: int, who: str = "ana", undoes: int | None = None) -> str:
+    answer = "left" if undoes is None else "undo"
+    return (
+        json.dumps(
+            {"number": number, "annotator": who, "left": "a", "right": "b", "answer": answer,
+             "undoes": undoes}
+        )
+        + "\n"
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        (numbered(1) + numbered(2, undoes=3) + numbered(3), ":2: an undo of judgement 3, which"),
+        (numbered(1) + numbered(2, undoes=2), ":2: an undo of judgement 2, which no line before"),
+        (numbered(1) + numbered(2, "bo", undoes=1), "is not 'bo''s to undo"),
+        (numbered(1) + numbered(2, undoes=1) + numbered(3, undoes=2), ":3: judgement 2"),
+        (numbered(1) + numbered(2, undoes=1) + numbered(3, undoes=1), ":3: judgement 1"),
+    ],
+)
+def test_an_undo_of_what_cannot_be_undone_is_told_with_its_line(
+    store: Store, tmp_path: Path, text: str, fault: str
+) -> None:
+    collection = pile(store, "args", ("a", "b"))
+    with pytest.raises(DataError, match=fault):
+        import_judgements(collection, write(tmp_path, "f.jsonl", text))
+    assert collection.judgements() == []
+
+
+def test_what_was_undone_here_since_cannot_be_undone_by_a_file(
+    store: Store, tmp_path: Path
+) -> None:
+    collection = pile(store, "args", ("a", "b"))
+    import_judgements(collection, write(tmp_path, "f.jsonl", numbered(1)))
+    collection.undo("ana", 1)
+    path = write(tmp_path, "g.jsonl", numbered(1) + numbered(2, undoes=1))
+    with pytest.raises(DataError, match=r"g\.jsonl: judgement 1 is undone already"):
+        import_judgements(collection, path)
+    assert len(collection.judgements()) == 2
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv"])
+def test_a_file_cut_anywhere_is_refused_or_is_the_lines_before_the_cut(
+    store: Store, tmp_path: Path, form: str
+) -> None:
+    whole = exported(judged(pile(store, "whole")), form).encode()
+    ends = {0, *(k + 1 for k, byte in enumerate(whole) if byte == ord("\n"))}
+    collection = pile(store, "cut")
+    start = whole.index(b"\n") + 1  # the header of a CSV
+    for end in range(start, start + 400, 7):
+        path = write(tmp_path, f"cut.{form}", whole[:end])
+        try:
+            import_judgements(collection, path)
+        except DataError as error:
+            assert str(error).startswith(f"{path}:")
+        else:
+            assert end in ends or (form == "jsonl" and end + 1 in ends)
+    known = collection.judgements()
+    assert known == store.collection("whole").judgements()[: len(known)]
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(raw=st.binary(max_size=60), name=st.sampled_from(["f.csv", "f.jsonl", "f.tsv"]))
+def test_rubbish_is_refused_in_one_line(tmp_path: Path, raw: bytes, name: str) -> None:
+    from store.judgement_lines import read_lines
+
+    path = write(tmp_path, name, raw)
+    try:
+        assert read_lines(path, {"a": 0, "b": 1}) == []
+    except DataError as error:
+        assert str(error).startswith(f"{path}:")
+        assert "\n" not in str(error)
+
+
+def test_a_file_of_unknown_kind_or_that_is_not_there_is_named(store: Store, tmp_path: Path) -> None:
+    collection = pile(store, "args", ("a", "b"))
+    with pytest.raises(DataError, match=r"f\.txt: judgements are read from \.jsonl"):
+        import_judgements(collection, write(tmp_path, "f.txt", ""))
+    with pytest.raises(DataError, match=r"no\.csv: No such file"):
+        import_judgements(collection, tmp_path / "no.csv")
+    text = f"{HEAD}\nana,a,b,left\n"
+    known = import_judgements(collection, write(tmp_path, "f.txt", text), form="csv")
+    assert known == Imported(1, 0)
+
+
+def test_chosen_is_what_most_people_chose_of_what_was_not_undone(store: Store) -> None:
+    collection = pile(store, "args", ("a", "b", "c", "d"))
+    said = [
+        Judgement("ana", 1, 0, "left"), Judgement("bo", 0, 1, "right"),
+        Judgement("cy", 0, 1, "left"),  # b before a, by 2 to 1
+        Judgement("ana", 2, 3, "left"), Judgement("bo", 2, 3, "right"),  # 1 to 1
+        Judgement("ana", 0, 2, "tie"), Judgement("bo", 0, 2, "right"),  # c before a, by 1 to 0
+        Judgement("ana", 1, 3, "skip"), Judgement("bo", 1, 3, "left"),
+    ]  # fmt: skip
+    collection.append(said)
+    collection.undo("bo", len(said))
+    file = io.StringIO()
+    assert export_judgements(collection, file, "chosen", prompt="Which?") == 2
+    assert [json.loads(line) for line in file.getvalue().splitlines()] == [
+        {"prompt": "Which?", "chosen": "text 1", "rejected": "text 0"},
+        {"prompt": "Which?", "chosen": "text 2", "rejected": "text 0"},
+    ]
+
+
+def test_items_without_text_cannot_be_chosen(store: Store, tmp_path: Path) -> None:
+    bare = store.add_items("bare", made_items(2, texts=(None, "x")))
+    bare.append([Judgement("ana", 0, 1, "left")])
+    with pytest.raises(DataError, match="item 'i0' has no text"):
+        export_judgements(bare, tmp_path / "c.jsonl", "chosen")
+    assert list(tmp_path.glob("*.jsonl")) == []
+
+
+def test_a_place_that_cannot_be_written_is_told(store: Store, tmp_path: Path) -> None:
+    collection = pile(store, "args")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SortNetError, match="cannot write"):
+        export_judgements(collection, tmp_path / "file" / "f.jsonl")
