@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cli.options import files, json_option, store_option
-from cli.output import print_json, print_table, progress, put, say, width
+from cli.output import print_json, print_table, printable, progress, put, say, width
 from cli.runs import open_existing
 from sortnet.errors import StoreError
 
@@ -127,7 +127,8 @@ def _say_added(
         print_json({**about, "items": len(pile), "taken": vars(taken), "made": made})
         return
     also = f", {replaced} replaced" if replaced else ""
-    put(f"{name}: {len(new) - replaced} items added{also}, {len(pile)} in all")
+    added = f"{len(new) - replaced} item{'' if len(new) - replaced == 1 else 's'} added"
+    put(f"{name}: {added}{also}, {len(pile)} in all")
     put(f"id        {taken.id or 'the number of the row'}")
     for kind in ("text", "image", "audio"):
         if column := getattr(taken, kind):
@@ -255,15 +256,6 @@ def _show_items(pile: Items, limit: int) -> None:
         put(line if len(line) <= room else f"{line[: room - 3]}...")
     if len(pile) > limit:
         say(f"and {len(pile) - limit} more (--limit)")
-
-
-def printable(text: str) -> str:
-    """A line that cannot move the cursor: control characters become U+FFFD.
-
-    >>> printable("a\\x1b[2J")
-    'a\ufffd[2J'
-    """
-    return "".join(c if c.isprintable() or c == "\u3000" else "\ufffd" for c in text)
 
 
 @items.command()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 import time
@@ -18,6 +19,8 @@ from sortnet.errors import SortNetError
 from sortnet.types import Progress
 
 SECONDS_BETWEEN_LINES = 5.0
+# Control characters, line and paragraph separators, bidirectional overrides, lone surrogates.
+_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def put(text: str = "", *, err: bool = False, bold: bool = False) -> None:
@@ -80,6 +83,15 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -
         ).rstrip()
         for row in (header, *rows)
     ]
+
+
+def printable(line: str) -> str:
+    """A line that can neither move the cursor nor turn the direction of writing.
+
+    >>> printable("a\\x1b[2J, b")
+    'a\ufffd[2J, b'
+    """
+    return _UNSAFE.sub("\ufffd", line)
 
 
 def width() -> int | None:

@@ -1,0 +1,214 @@
+"""sortnet items: piles in and out of the store, and what was taken as what."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cli_made import done, fault, invoke
+from click.testing import CliRunner
+from PIL import Image
+
+from cli.main import main
+from sortnet.items import describe, read_items
+from sortnet.preference import Judgement
+from store import open_store
+
+ESSAYS = (
+    "id,text,stars,teacher\n"
+    "e1,Cats purr at night.,3,Ann\n"
+    "e2,The cats purr because they like it!,5,Bob\n"
+    "e3,Why do dogs bark at cats?,1,Ann\n"
+)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch) -> Path:
+    """An empty working folder with a table; the store is s.db in it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SORTNET_STORE", "s.db")
+    Path("essays.csv").write_text(ESSAYS)
+    return tmp_path
+
+
+def stored(name: str):
+    with open_store("s.db") as store:
+        return store.collection(name).items()
+
+
+def test_adding_says_what_was_taken_as_what_and_how_to_go_on():
+    result = invoke("items", "add", "essays", "essays.csv", "--ignore", "stars")
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    made = describe(read_items("essays.csv", ignore=["stars"]))
+    assert lines == [
+        "essays: 3 items added, 3 in all",
+        "id        id",
+        "text      text",
+        f"features  {len(made.feature_names)} made from the items themselves",
+        "ignored   stars, teacher",
+    ]
+    assert result.stderr.endswith(
+        "next: sortnet label essays, or in a browser: sortnet serve essays\n"
+    )
+    items = stored("essays")
+    assert (items.ids, items.texts) == (made.ids, made.texts)
+    assert items.feature_names == made.feature_names
+    np.testing.assert_array_equal(items.features, made.features)
+
+
+def test_given_features_are_kept_alone_unless_more_are_asked_for():
+    result = invoke("items", "add", "essays", "essays.csv")
+    assert "features  stars\n" in result.stdout and "--describe adds some" in result.stderr
+    assert stored("essays").features.tolist() == [[3], [5], [1]]
+    said = done("items", "add", "both", "essays.csv", "--describe")
+    names = stored("both").feature_names
+    assert names[0] == "stars" and f"features  stars and {len(names) - 1} made" in said
+    said = done("items", "add", "ids", "essays.csv", "--ignore", "stars", "--no-describe")
+    assert "features  none: what people say is learned item by item" in said
+    assert stored("ids").features.shape == (3, 0)
+
+
+def test_columns_may_be_named_and_json_tells_all():
+    args = ("items", "add", "essays", "essays.csv", "--id", "text", "--text", "teacher", "--json")
+    told = json.loads(done(*args))
+    taken = {"id": "text", "text": "teacher", "image": None, "audio": None}
+    assert told == {
+        "collection": "essays",
+        "added": 3,
+        "replaced": 0,
+        "items": 3,
+        "taken": {**taken, "features": ["stars"], "ignored": ["id"]},
+        "made": [],
+    }
+    assert stored("essays").texts == ("Ann", "Bob", "Ann")
+
+
+def test_more_items_are_described_together_with_those_that_are_there():
+    done("items", "add", "essays", "essays.csv", "--ignore", "stars")
+    Path("more.csv").write_text("id,text\ne4,Birds sing; cats listen.\n")
+    said = done("items", "add", "essays", "more.csv")
+    assert said.startswith("essays: 1 item added, 4 in all\n")
+    Path("all.csv").write_text(
+        "\n".join(
+            [
+                "id,text",
+                *(",".join(line.split(",")[:2]) for line in ESSAYS.splitlines()[1:]),
+                "e4,Birds sing; cats listen.",
+            ]
+        )
+    )
+    whole = describe(read_items("all.csv"))
+    items = stored("essays")
+    assert (items.ids, items.feature_names) == (whole.ids, whole.feature_names)
+    np.testing.assert_array_equal(items.features, whole.features)
+
+
+def test_items_that_are_there_are_refused_or_updated_and_judgements_stay():
+    done("items", "add", "essays", "essays.csv")
+    with open_store("s.db") as store:
+        before = store.collection("essays").append([Judgement("ana", 0, 2, "left")])
+    Path("new.csv").write_text("id,text,stars\ne3,Rewritten.,4\ne0,New.,2\n")
+    said = fault("items", "add", "essays", "new.csv")
+    assert "new.csv: an item 'e3' is there already" in said
+    assert stored("essays").features.tolist() == [[3], [5], [1]]
+    said = done("items", "add", "essays", "new.csv", "--update")
+    assert said.startswith("essays: 1 item added, 1 replaced, 4 in all\n")
+    items = stored("essays")
+    assert items.ids == ("e1", "e2", "e3", "e0") and items.texts[2] == "Rewritten."
+    assert items.features.tolist() == [[3], [5], [4], [2]]
+    with open_store("s.db") as store:
+        assert store.collection("essays").judgements() == before
+
+
+def test_a_folder_of_images_is_added_and_shown():
+    Path("pile").mkdir()
+    for name, colour in (("red", "red"), ("blue", "blue"), ("dark", "black")):
+        Image.new("RGB", (20, 20), colour).save(f"pile/{name}.png")
+    said = done("items", "add", "pile", "pile")
+    assert "id        files\nimage     files\n" in said
+    assert stored("pile").root == Path("pile").resolve()
+    told = json.loads(done("items", "show", "pile", "dark.png", "--json"))
+    assert told["image"] == "dark.png"
+    assert told["features"]["image: lightness"] == pytest.approx(0, abs=1e-6)
+    Path("pile/cut.png").write_bytes(Path("pile/red.png").read_bytes()[:60])
+    assert "pile, item 'cut.png': cut.png: " in fault("items", "add", "other", "pile")
+    assert [row["name"] for row in json.loads(done("items", "list", "--json"))] == ["pile"]
+
+
+def test_collections_are_listed_with_what_is_in_them():
+    done("items", "add", "essays", "essays.csv")
+    done("items", "add", "ids", "essays.csv", "--ignore", "stars", "--no-describe")
+    with open_store("s.db") as store:
+        store.collection("ids").append(
+            [Judgement("ana", 0, 1, "tie"), Judgement("bo", 0, 1, "left")]
+        )
+    header, *lines = done("items", "list").splitlines()
+    assert header.split()[:5] == ["collection", "items", "features", "annotators", "judgements"]
+    assert [line.split()[:5] for line in lines] == [
+        ["essays", "3", "1", "0", "0"],
+        ["ids", "3", "0", "2", "2"],
+    ]
+    told = json.loads(done("items", "list", "--json"))
+    assert [(row["name"], row["judgements"]) for row in told] == [("essays", 0), ("ids", 2)]
+
+
+def test_items_are_shown_in_one_line_each_and_one_of_them_whole():
+    done("items", "add", "essays", "essays.csv")
+    result = invoke("items", "show", "essays", "--limit", "2")
+    assert result.stdout.splitlines() == [
+        "e1  Cats purr at night.",
+        "e2  The cats purr because they like it!",
+    ]
+    assert result.stderr == "and 1 more (--limit)\n"
+    text = done("items", "show", "essays", "e2")
+    assert "The cats purr because they like it!\n" in text and "stars        5\n" in text
+    assert json.loads(done("items", "show", "essays", "--json"))[2]["id"] == "e3"
+
+
+def test_a_text_cannot_move_the_cursor_and_a_long_one_is_cut():
+    rows = [{"id": "a", "text": "\x1b[2J\x07wiped"}, {"id": "b", "text": "word " * 50}]
+    Path("bad.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    done("items", "add", "bad", "bad.jsonl")
+    first, second = done("items", "show", "bad").splitlines()
+    assert first == "a  �[2J�wiped"
+    assert len(second) == 80 and second.endswith("...")
+    assert "\x1b" not in done("items", "show", "bad", "a")
+
+
+def test_a_collection_is_removed_only_after_a_yes():
+    done("items", "add", "essays", "essays.csv")
+    run = CliRunner().invoke(main, ["items", "remove", "essays"], input="n\n")
+    assert run.exit_code == 0 and "3 items and 0 judgements? [y/N]" in run.stderr
+    assert len(stored("essays")) == 3
+    assert CliRunner().invoke(main, ["items", "remove", "essays"], input="").exit_code == 2
+    assert len(stored("essays")) == 3
+    run = CliRunner().invoke(main, ["items", "remove", "essays"], input="y\n")
+    assert run.exit_code == 0
+    assert json.loads(done("items", "list", "--json")) == []
+    done("items", "add", "essays", "essays.csv")
+    done("items", "remove", "essays", "--yes")
+    assert "no collections yet" in invoke("items", "list").stderr
+
+
+def test_what_is_not_there_is_said_in_one_line():
+    assert "s.db: no such file; sortnet items add makes one" in fault("items", "list")
+    assert "none.csv: no such file or folder" in fault("items", "add", "x", "none.csv")
+    done("items", "add", "essays", "essays.csv")
+    assert "no collection 'esays'; collections: essays" in fault("items", "show", "esays")
+    assert "collection 'essays' has no item 'e9'" in fault("items", "show", "essays", "e9")
+    assert "no collection 'x'" in fault("items", "remove", "x", "--yes")
+    Path("one.csv").write_text("id,text\na,x\n")
+    assert "has one item; sorting needs two" in fault("items", "add", "one", "one.csv")
+    assert "no collection 'one'" in fault("items", "show", "one")
+    said = fault("items", "add", "essays", "essays.csv", "--update", "--ignore", "stars")
+    assert "essays.csv: there is no feature 'stars', as the others have" in said
+
+
+@pytest.mark.parametrize("name", ["add", "list", "show", "remove"])
+def test_every_command_has_help_with_an_example(name):
+    text = done("items", name, "--help")
+    assert f"sortnet items {name}" in text.split("Example", 1)[1]
+    assert max(map(len, text.splitlines())) <= 80
