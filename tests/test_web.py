@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import http.client
 import io
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -158,12 +158,14 @@ def test_what_is_too_large_is_not_read(site, collection):
     large = {"lease": "x", "answer": "left", "more": "y" * MOST_BYTES}
     reply = site.client.post(path, large)
     assert reply.status == 413 and str(MOST_BYTES) in reply.json()["error"]
-    connection = http.client.HTTPConnection("127.0.0.1", site.client.port, timeout=WAIT)
-    chunks = iter([b"x" * 4096] * 4)
-    headers = {"Content-Type": "application/json"}
-    connection.request("POST", path, chunks, headers, encode_chunked=True)
-    assert connection.getresponse().status == 413
-    connection.close()
+    head = (
+        f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1:{site.client.port}\r\n"
+        "Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+    )
+    endless = f"{MOST_BYTES + 1:x}\r\n".encode() + b"x" * (MOST_BYTES + 1) + b"\r\n"
+    with socket.create_connection(("127.0.0.1", site.client.port), timeout=WAIT) as connection:
+        connection.sendall(head.encode() + endless)
+        assert connection.recv(100).startswith(b"HTTP/1.1 413 ")
 
 
 @pytest.mark.parametrize(

@@ -179,7 +179,8 @@ function end(why) {
 
 document.addEventListener("keydown", (event) => {
   if (event.repeat || event.ctrlKey || event.altKey || event.metaKey || event.isComposing) return;
-  if (event.shiftKey && event.key !== "?") return;
+  // Some keyboards have ? or digits on the upper half of a key.
+  if (event.shiftKey && (event.key.length > 1 || event.key === " ")) return;
   const at = event.target;
   if (at.closest("textarea, select, [contenteditable], input:not([type=checkbox]), audio")) return;
   if (event.key === " " && at.closest("button, a, summary, input")) return; // presses it

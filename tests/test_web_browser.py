@@ -1,0 +1,479 @@
+"""The page of `sortnet serve` in a browser: keys, taps, two people, a server that goes away."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Iterator
+
+import pytest
+from collections_made import Clock, made_items
+from PIL import Image
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import WebDriverWait
+from web_made import served
+
+from store import open_store
+
+pytestmark = pytest.mark.browser
+
+WAIT = 15
+SOON = 0.4  # seconds in which something that must not happen would have happened
+SCRIPT = "<script>document.title = 'taken'</script><img src=x onerror=\"document.title='taken'\">"
+
+
+@pytest.fixture(scope="module")
+def driver() -> Iterator[webdriver.Chrome]:
+    """One browser for all tests; what it complains of is a fault of the page."""
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    chromedriver = shutil.which("chromedriver")
+    if not chromium or not chromedriver:
+        reason = "a browser (chromium, chromedriver) is not installed"
+        if os.environ.get("CI"):
+            pytest.fail(f"{reason}, and CI must test the page in one")
+        pytest.skip(reason)
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage"):
+        options.add_argument(argument)
+    service = webdriver.ChromeService(chromedriver)
+    with webdriver.Chrome(options=options, service=service) as made:
+        made.set_window_size(1200, 900)
+        yield made
+
+
+@pytest.fixture
+def store(tmp_path):
+    with open_store(tmp_path / "s.db") as opened:
+        yield opened
+
+
+@pytest.fixture
+def clock():
+    return Clock(time.time())
+
+
+@pytest.fixture
+def site(store, clock):
+    store.add_items("essays", made_items(6, d=1))
+    with served(store.collection("essays", clock=clock)) as made:
+        yield made
+
+
+class Page:
+    """The page of one annotator, as who sits before it sees it."""
+
+    def __init__(self, driver: webdriver.Chrome, url: str) -> None:
+        self.driver, self.url = driver, url
+        driver.get_log("browser")  # what earlier pages had to complain of
+        driver.get(url)
+        driver.execute_script("localStorage.clear(); sessionStorage.clear()")
+        self.reload()
+
+    def reload(self) -> None:
+        self.driver.get(self.url)
+        self.until(lambda: self.text("#progress"))
+
+    def find(self, selector: str):
+        return self.driver.find_element(By.CSS_SELECTOR, selector)
+
+    def text(self, selector: str) -> str:
+        return self.find(selector).text
+
+    @property
+    def pair(self) -> tuple[str, str]:
+        return self.text("#left .item"), self.text("#right .item")
+
+    @property
+    def answered(self) -> int:
+        return int(self.text("#progress").split()[0])
+
+    def until(self, true) -> None:
+        WebDriverWait(self.driver, WAIT, 0.02).until(lambda _: true())
+
+    def press(self, key: str) -> None:
+        """A key, as soon as it is taken."""
+        self.until(self.ready)
+        webdriver.ActionChains(self.driver).send_keys(key).perform()
+
+    def ready(self) -> bool:
+        script = "return !sending && shown !== null && performance.now() - shownAt > AT_ONCE"
+        return bool(self.driver.execute_script(script))
+
+    def answer(self, key: str) -> tuple[str, str]:
+        """Press a key and wait for the next pair; the pair that it was about."""
+        before, n = self.pair, self.answered
+        self.press(key)
+        self.until(lambda: self.answered == n + 1)
+        return before
+
+    def complaints(self) -> list[str]:
+        return [entry["message"] for entry in self.driver.get_log("browser")]
+
+
+@pytest.fixture
+def page(driver, site) -> Page:
+    return Page(driver, site.base + site.link("ana"))
+
+
+def stored(site) -> list[tuple[str, ...]]:
+    """(left text, right text, answer) of all judgements."""
+    texts = site.room.items.texts
+    return [(texts[j.left], texts[j.right], j.answer) for j in site.room.collection.judgements()]
+
+
+def test_a_whole_session_by_keys(site, page):
+    keys = {
+        **{Keys.ARROW_LEFT: "left", "1": "left", Keys.ARROW_RIGHT: "right", "2": "right"},
+        **{Keys.ARROW_DOWN: "tie", "0": "tie", " ": "skip", "?": "cant-say"},
+    }
+    expected = [(*page.answer(key), answer) for key, answer in keys.items()]
+    assert stored(site) == expected
+    assert page.text("#said") == "Cannot be said."
+    milliseconds = [j.milliseconds for j in site.room.collection.judgements()]
+    assert all(150 <= ms < 60_000 for ms in milliseconds)
+    while page.find("#pair").is_displayed():
+        page.answer("1")
+    assert page.text("#notice")  # why it ends
+    assert not page.find("#others").is_displayed()
+    assert page.complaints() == []
+
+
+def test_undo_goes_back_any_number_and_shows_the_pair_again(site, page):
+    shown = [page.answer(key) for key in ("1", "2", "0", " ")]
+    for back, key in enumerate(("z", Keys.BACKSPACE, "Z"), start=1):
+        page.press(key)
+        page.until(lambda back=back: page.answered == 4 - back)
+        page.until(lambda back=back: page.pair == shown[-back])
+    assert page.text("#said") == "Undone: here is the pair again."
+    assert page.answer("2") == shown[1]
+    assert [answer for *_, answer in stored(site)] == [
+        *("left", "right", "tie", "skip", "undo", "undo", "undo", "right")
+    ]
+    page.find("#undo").click()
+    page.until(lambda: page.answered == 1)
+    page.press("z")
+    page.until(lambda: page.answered == 0)
+    assert not page.find("#undo").is_enabled()
+
+
+def test_help_opens_and_closes_and_answers_nothing(site, page):
+    page.press("h")
+    page.until(lambda: page.find("#help dl").is_displayed())
+    page.press("H")
+    page.until(lambda: not page.find("#help dl").is_displayed())
+    assert stored(site) == []
+
+
+def test_two_people_at_once_never_see_the_same_pair(driver, site, page):
+    def numbers(shown):
+        return frozenset(shown)
+
+    first = driver.current_window_handle
+    driver.switch_to.new_window("tab")
+    other = Page(driver, site.base + site.link("ben"))
+    second = driver.current_window_handle
+    try:
+        for _ in range(3):
+            driver.switch_to.window(first)
+            left_open = page.pair
+            driver.switch_to.window(second)
+            assert numbers(other.pair) != numbers(left_open)
+            other.answer("1")
+            driver.switch_to.window(first)
+            assert page.pair == left_open
+            page.answer("2")
+    finally:
+        driver.switch_to.window(second)
+        driver.close()
+        driver.switch_to.window(first)
+    who = [j.annotator for j in site.room.collection.judgements()]
+    assert who == ["ben", "ana"] * 3
+
+
+def test_markup_in_a_text_is_text(driver, store):
+    texts = tuple(f"{SCRIPT}\n  two  spaces {k}" for k in range(3))
+    with served(store.add_items("marked", made_items(3, d=1, texts=texts))) as site:
+        page = Page(driver, site.base + site.link("ana"))
+        assert set(page.pair) < set(texts)
+        page.answer("1")
+        assert driver.title == "Which is better? – marked"
+        assert driver.find_elements(By.CSS_SELECTOR, ".item script, .item img") == []
+        assert page.complaints() == []
+
+
+def test_on_a_phone_it_works_by_taps(driver, site, page):
+    phone = {"width": 360, "height": 740, "deviceScaleFactor": 1, "mobile": True}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
+    driver.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": True})
+    try:
+        page.reload()
+        assert driver.execute_script("return document.documentElement.scrollWidth") <= 360
+        left, right = page.find("#left").rect, page.find("#right").rect
+        assert left["y"] + left["height"] <= right["y"] and left["x"] == right["x"]
+        buttons = driver.find_elements(By.CSS_SELECTOR, "button, summary, .switch")
+        assert min(button.size["height"] for button in buttons) >= 44
+        assert min(button.size["width"] for button in buttons) >= 44
+        undo = page.find("#undo").rect
+        assert undo["y"] + undo["height"] <= 740  # all that answers is on the first screen
+        for selector in ("#left .choose", "#right .choose", "[data-answer=tie]"):
+            page.until(page.ready)
+            before = page.answered
+            box = page.find(selector).rect
+            spot = [{"x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2}]
+            for kind, points in (("touchStart", spot), ("touchEnd", [])):
+                touch = {"type": kind, "touchPoints": points}
+                driver.execute_cdp_cmd("Input.dispatchTouchEvent", touch)
+            page.until(lambda before=before: page.answered == before + 1)
+        assert page.text("#left h2") == "Upper"
+    finally:
+        driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        driver.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": False})
+    assert [answer for *_, answer in stored(site)] == ["left", "right", "tie"]
+
+
+def test_keys_of_one_character_can_be_switched_off(driver, site, page):
+    page.find("#keys").click()
+    driver.execute_script("document.activeElement.blur()")  # or Space would switch it
+    for key in ("1", "2", "0", "?", "z", " "):
+        page.press(key)
+    page.reload()
+    assert not page.find("#keys").is_selected()
+    page.press("1")
+    time.sleep(SOON)
+    assert stored(site) == []
+    page.answer(Keys.ARROW_LEFT)
+    page.press(Keys.BACKSPACE)
+    page.until(lambda: page.answered == 0)
+    page.find("#keys").click()
+    page.answer("1")
+
+
+def test_keys_with_others_held_down_repeated_or_in_a_field_are_not_ours(driver, site, page):
+    page.until(page.ready)
+    keys = webdriver.ActionChains(driver)
+    for held in (Keys.CONTROL, Keys.ALT):
+        keys.key_down(held).send_keys("1").key_up(held)
+    keys.key_down(Keys.SHIFT).send_keys(Keys.ARROW_LEFT).key_up(Keys.SHIFT)
+    keys.perform()
+    driver.execute_script(
+        "for (const key of ['1', 'ArrowLeft', ' ']) document.body.dispatchEvent("
+        "new KeyboardEvent('keydown', { key, repeat: true, bubbles: true }));"
+        "document.body.append(document.createElement('input'));"
+        "document.querySelector('body > input').focus();"
+    )
+    keys.send_keys("1 2", Keys.ARROW_LEFT, Keys.BACKSPACE).perform()
+    time.sleep(SOON)
+    assert stored(site) == []
+    assert page.find("body > input").get_attribute("value") == "12"
+
+
+def test_a_double_press_is_one_answer(driver, site, page):
+    page.until(page.ready)
+    driver.execute_script(
+        "for (let k = 0; k < 5; k++) document.body.dispatchEvent("
+        "new KeyboardEvent('keydown', { key: '1', bubbles: true }))"
+    )
+    page.until(lambda: page.answered == 1)
+    time.sleep(SOON)
+    assert len(stored(site)) == page.answered == 1
+
+
+def test_buttons_work_by_keyboard_and_keep_the_focus(driver, site, page):
+    page.until(page.ready)
+    driver.execute_script("document.querySelector('#right .choose').focus()")
+    outline = page.find("#right .choose").value_of_css_property("outline-style")
+    assert outline == "solid"
+    page.answer(Keys.ENTER)
+    page.answer(" ")  # presses the button that has the focus; does not skip
+    assert driver.switch_to.active_element == page.find("#right .choose")
+    assert [answer for *_, answer in stored(site)] == ["right", "right"]
+    page.until(page.ready)
+    page.find("#left .choose").click()  # by mouse: the next Space skips
+    page.until(lambda: page.answered == 3)
+    page.answer(" ")
+    assert [answer for *_, answer in stored(site)][2:] == ["left", "skip"]
+
+
+def test_a_long_text_scrolls_in_its_box_by_keys(driver, store):
+    texts = ("line\n" * 500, "short")
+    with served(store.add_items("long", made_items(2, d=1, texts=texts))) as site:
+        page = Page(driver, site.base + site.link("ana"))
+        page.until(page.ready)
+        long = "left" if len(page.pair[0]) > len(page.pair[1]) else "right"
+        box = page.find(f"#{long} .item")
+        assert box.size["height"] < 900
+        driver.execute_script("arguments[0].focus()", box)
+        page.press(Keys.ARROW_DOWN)
+        page.until(lambda: driver.execute_script("return arguments[0].scrollTop", box) > 0)
+        assert stored(site) == []
+        page.answer("0")
+        assert [answer for *_, answer in stored(site)] == ["tie"]
+
+
+def test_a_server_that_goes_and_comes_back_costs_no_answer(driver, store):
+    collection = store.add_items("essays", made_items(6, d=1))
+    with served(collection) as site:
+        port = site.client.port
+        page = Page(driver, site.base + site.link("ana"))
+        page.answer("1")
+        page.until(page.ready)
+        page.until(lambda: driver.execute_script("return queue.length") == 3)
+    shown = []
+    for key in ("2", "0"):
+        page.until(
+            lambda: driver.execute_script("return shown && performance.now() > shownAt + AT_ONCE")
+        )
+        shown.append(page.pair)
+        webdriver.ActionChains(driver).send_keys(key).perform()
+    page.until(lambda: "cannot be reached" in page.text("#notice"))
+    assert "2 to be sent" in page.text("#progress")
+    assert len(collection.judgements()) == 1
+    with served(store.collection("essays"), port=port) as site:
+        page.until(lambda: len(stored(site)) == 3)
+        assert [row[2] for row in stored(site)] == ["left", "right", "tie"]
+        assert [row[:2] for row in stored(site)[1:]] == shown
+        page.until(lambda: not page.find("#notice").is_displayed())
+        page.answer("1")
+        assert page.answered == 4
+
+
+def test_answers_not_yet_sent_survive_a_reload(driver, store):
+    collection = store.add_items("essays", made_items(6, d=1))
+    with served(collection) as site:
+        page = Page(driver, site.base + site.link("ana"))
+        page.until(page.ready)
+        shown = page.pair
+        driver.execute_script(
+            "real = window.fetch; window.fetch = () => Promise.reject(new TypeError('away'))"
+        )
+        page.press(Keys.ARROW_LEFT)
+        page.until(lambda: "cannot be reached" in page.text("#notice"))
+        driver.execute_script(
+            "window.onbeforeunload = null; addEventListener('beforeunload',"
+            " (event) => event.stopImmediatePropagation(), true)"
+        )
+        driver.refresh()
+        if alert := _alert(driver):
+            alert.accept()
+        page.until(lambda: len(stored(site)) == 1)
+        assert stored(site) == [(*shown, "left")]
+        page.until(lambda: page.pair not in ((), shown) and page.answered == 1)
+
+
+def _alert(driver):
+    try:
+        return driver.switch_to.alert
+    except Exception:
+        return None
+
+
+def test_a_pair_that_has_expired_is_said_and_replaced(site, page, clock):
+    page.answer("1")
+    page.until(page.ready)
+    before = page.pair
+    clock.now += 601
+    page.press("1")
+    page.until(lambda: "expired" in page.text("#notice"))
+    assert "not counted" in page.text("#notice")
+    assert len(stored(site)) == 1
+    page.until(lambda: page.answered == 1)
+    del before
+    page.answer("2")
+    page.until(lambda: not page.find("#notice").is_displayed())
+    assert len(stored(site)) == 2
+
+
+def test_pictures_and_sounds_are_shown_and_the_next_are_fetched_before(driver, store, tmp_path):
+    names = tuple(f"{k}.png" for k in range(8))
+    for k, name in enumerate(names):
+        Image.new("RGB", (40, 30), (30 * k, 0, 0)).save(tmp_path / name)
+    (tmp_path / "broken.wav").write_bytes(b"RIFF")
+    items = made_items(
+        8, d=1, texts=(None,) * 8, images=names, audio=("broken.wav",) * 8, root=tmp_path
+    )
+    with served(store.add_items("pictures", items)) as site:
+        page = Page(driver, site.base + site.link("ana"))
+        images = driver.find_elements(By.CSS_SELECTOR, ".item img")
+        page.until(lambda: all(i.get_attribute("naturalWidth") == "40" for i in images))
+        assert {i.get_attribute("alt") for i in images} == {
+            "Image of the left item", "Image of the right item"
+        }  # fmt: skip
+        fetched = "return performance.getEntriesByType('resource').map((e) => e.name)"
+        ahead = "return queue.slice(1).flatMap((p) => [BASE + p.left.image, BASE + p.right.image])"
+        page.until(
+            lambda: (
+                {site.base + path for path in driver.execute_script(ahead)}
+                <= set(driver.execute_script(fetched))
+            )
+        )
+        page.until(lambda: "This sound cannot be played." in page.pair[0])
+
+
+CONTRAST = """
+const luminance = (c) => c.slice(0, 3).map((v) => v / 255)
+  .map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
+  .reduce((sum, v, k) => sum + v * [0.2126, 0.7152, 0.0722][k], 0);
+const numbers = (text) => text.match(/[\\d.]+/g).map(Number);
+const ground = (at) => {
+  for (; at; at = at.parentElement) {
+    const c = numbers(getComputedStyle(at).backgroundColor);
+    if (c.length < 4 || c[3] > 0) return c;
+  }
+};
+const found = [];
+for (const at of document.querySelectorAll("body *")) {
+  const own = [...at.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim());
+  if (!own || !at.checkVisibility() || at.closest(":disabled")) continue;
+  const pair = [numbers(getComputedStyle(at).color), ground(at)].map(luminance).sort();
+  const [low, high] = pair.sort((a, b) => a - b);
+  found.push([(high + 0.05) / (low + 0.05), at.outerHTML.slice(0, 80)]);
+}
+return found;
+"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_all_text_stands_out_from_its_ground(driver, site, page, scheme):
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+    try:
+        page.answer("1")
+        page.press("h")
+        driver.execute_script("notice('A fault.')")
+        time.sleep(SOON)  # colours change slowly
+        found = driver.execute_script(CONTRAST)
+        driver.get(site.base + site.admin)
+        site.room.refit()
+        page.until(lambda: driver.find_elements(By.CSS_SELECTOR, "#ranking tbody tr"))
+        found += driver.execute_script(CONTRAST)
+    finally:
+        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+    assert len(found) > 40
+    assert [entry for entry in found if entry[0] < 4.5] == []
+
+
+def test_who_watches_sees_the_ranking_drawn_and_makes_a_link(driver, site):
+    site.room.refit()
+    page = Page.__new__(Page)
+    page.driver = driver
+    driver.get_log("browser")
+    driver.get(site.base + site.admin)
+    page.until(lambda: len(driver.find_elements(By.CSS_SELECTOR, "#ranking tbody tr")) == 6)
+    assert len(driver.find_elements(By.CSS_SELECTOR, "#ranking svg .bar")) == 6
+    page.find("#find").send_keys("i3")
+    page.until(lambda: len(driver.find_elements(By.CSS_SELECTOR, "#ranking tbody tr")) == 1)
+    assert "1 of 6 items" in page.text("#caption")
+    page.find("#name").send_keys(f"carl {SCRIPT}")
+    page.find("#add").click()
+    page.until(lambda: "/a/" in page.text("#added"))
+    page.until(lambda: driver.find_elements(By.CSS_SELECTOR, "#people tbody tr"))
+    assert page.text("#people tbody th") == f"carl {SCRIPT}"
+    path = page.find("#people a").get_attribute("href").removeprefix(site.base)
+    assert site.client.get(path).status == 200
+    assert driver.title == "essays – ranking and people"
+    assert page.complaints() == []
