@@ -19,6 +19,7 @@ from cli.doctor import doctor
 from cli.evaluate import evaluate
 from cli.explain import explain, importance
 from cli.items import items
+from cli.judgements import judgements
 from cli.rank import rank
 from cli.report import report
 from cli.runs import pairs, runs, show
@@ -69,7 +70,7 @@ def main(ctx: click.Context) -> None:
 
 for command in (
     *(demo, train, evaluate, rank, compare, explain, importance),
-    *(runs, show, pairs, report, watch, items, serve, doctor, completion),
+    *(runs, show, pairs, report, watch, items, serve, judgements, doctor, completion),
 ):
     main.add_command(command)
 

@@ -1,0 +1,128 @@
+"""sortnet judgements: listed, exported, imported."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+from cli_made import done, fault, invoke
+from collections_made import made_items, question
+
+from sortnet.preference import Judgement
+from store import open_store
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch) -> Path:
+    """An empty working folder; the store is s.db in it, with two collections, one judged."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SORTNET_STORE", "s.db")
+    with open_store("s.db") as store:
+        store.add_items("copy", made_items(5))
+        args = store.add_items("args", made_items(5))
+        (lease,) = args.lease("ana", [question(3, 1)], 60)
+        args.answer(lease.id, "ana", "left", 1250)
+        args.append([Judgement("bo", 0, 2, "tie")])
+        args.undo("ana", 1)
+    return tmp_path
+
+
+def test_judgements_are_listed_with_what_became_of_them():
+    result = invoke("judgements", "list", "args")
+    header, first, second, third = result.stdout.splitlines()
+    assert header.split()[:6] == ["judgement", "annotator", "left", "right", "answer", "seconds"]
+    assert first.split()[:7] == ["1", "ana", "i3", "i1", "left", "(undone)", "1.2"]
+    assert second.split() == ["2", "bo", "i0", "i2", "tie", "-", "-"]
+    assert third.split()[:7] == ["3", "ana", "i3", "i1", "undo", "of", "1"]
+    assert result.stderr == "1 answers by 2 annotators stand\n"
+
+
+def test_only_the_newest_are_listed():
+    result = invoke("judgements", "list", "args", "--limit", "1")
+    assert [line.split()[0] for line in result.stdout.splitlines()] == ["judgement", "3"]
+    assert "2 older ones not shown" in result.stderr
+
+
+def test_the_list_as_json_has_all_there_is():
+    rows = json.loads(done("judgements", "list", "args", "--json"))
+    assert [row["number"] for row in rows] == [1, 2, 3]
+    assert [row["undone"] for row in rows] == [True, False, False]
+    assert [row["undoes"] for row in rows] == [None, None, 1]
+    assert rows[0]["milliseconds"] == 1250 and rows[0]["strategy"] == "bald"
+    assert rows[0]["at"].endswith("+00:00") and rows[1]["at"] is None
+
+
+def test_nothing_said_yet_is_said():
+    result = invoke("judgements", "list", "copy")
+    assert (result.stdout, result.exit_code) == ("", 0)
+    assert "sortnet label copy" in result.stderr
+    assert json.loads(done("judgements", "list", "copy", "--json")) == []
+
+
+def test_control_characters_of_an_id_do_not_reach_the_terminal():
+    with open_store("s.db") as store:
+        odd = store.add_items("odd", made_items(2, ids=("\x1b[2J", "x" * 100)))
+        odd.append([Judgement("ana", 0, 1, "left")])
+    said = done("judgements", "list", "odd")
+    assert "\x1b" not in said and "x" * 25 not in said
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv"])
+def test_what_is_exported_is_imported_and_exported_the_same(form):
+    to = f"out.{form}"
+    assert done("judgements", "export", "args", "--format", form, "-o", to) == ""
+    assert done("judgements", "export", "args", "--format", form) == Path(to).read_text()
+    assert done("judgements", "import", "copy", to) == "copy: 3 judgements added\n"
+    assert done("judgements", "export", "copy", "--format", form) == Path(to).read_text()
+    told = done("judgements", "import", "copy", to)
+    assert told == "copy: 0 judgements added, 3 were there already\n"
+    told = json.loads(done("judgements", "import", "copy", to, "--json"))
+    assert told == {"collection": "copy", "added": 0, "known": 3}
+
+
+def test_an_export_to_a_file_says_how_much_it_wrote():
+    result = invoke("judgements", "export", "args", "--output", "out.jsonl")
+    assert result.stderr == "out.jsonl: 3 judgements of args\n"
+
+
+def test_chosen_and_rejected_texts_for_preference_tuning():
+    Path("v.csv").write_text("winner,loser\ni4,i0\ni4,i0\ni1,i4\n")
+    done("judgements", "import", "copy", "v.csv", "--as", "crowd")
+    said = done("judgements", "export", "copy", "--format", "chosen", "--prompt", "Which?")
+    assert [json.loads(line) for line in said.splitlines()] == [
+        {"prompt": "Which?", "chosen": "text 4", "rejected": "text 0"},
+        {"prompt": "Which?", "chosen": "text 1", "rejected": "text 4"},
+    ]
+
+
+def test_a_file_of_another_name_is_read_as_it_is_said():
+    Path("votes").write_text("left,right,answer\ni0,i1,left\n")
+    assert "say which format" in fault("judgements", "import", "copy", "votes")
+    assert "says not who" in fault("judgements", "import", "copy", "votes", "--format", "csv")
+    done("judgements", "import", "copy", "votes", "--format", "csv", "--as", "ana")
+    (row,) = csv.DictReader(io.StringIO(done("judgements", "export", "copy", "--format", "csv")))
+    assert (row["annotator"], row["left"], row["answer"]) == ("ana", "i0", "left")
+
+
+def test_a_fault_names_file_and_line_and_nothing_is_imported():
+    Path("v.csv").write_text("annotator,left,right,answer\nana,i0,i1,left\nana,i0,i9,left\n")
+    assert "v.csv:3: the collection has no item 'i9'" in fault(
+        "judgements", "import", "copy", "v.csv"
+    )
+    assert json.loads(done("judgements", "list", "copy", "--json")) == []
+
+
+def test_a_collection_that_is_not_there_is_named_with_those_that_are():
+    for command in (["list"], ["export"], ["import"]):
+        rest = ["v.csv"] if command == ["import"] else []
+        told = fault("judgements", *command, "typo", *rest)
+        assert "no collection 'typo'; collections: args, copy" in told
+
+
+def test_a_store_that_is_not_there_is_not_made_by_looking(tmp_path):
+    told = fault("judgements", "list", "args", "--store", "none.db")
+    assert "none.db: no such file; sortnet items add makes one" in told
+    assert not Path("none.db").exists()
