@@ -76,9 +76,10 @@ def serve(
       sortnet serve essays --host 0.0.0.0 --url https://label.example.org
     """
     _needs_extra()
+    from cli.items import MAKER
     from cli.runs import open_existing
 
-    with open_existing(store) as opened, _listening(host, port) as listening:
+    with open_existing(store, MAKER) as opened, _listening(host, port) as listening:
         collection = opened.collection(name)
         if len(collection.items()) < 2:
             raise SortNetError(f"collection {name!r} has fewer than two items: nothing to ask")

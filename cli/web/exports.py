@@ -5,17 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from cli.web.room import Room
 from store.engine import plain
+from store.judgement_files import ExportForm, export_judgements
 
 RANKED = ("rank", "id", "score", "low", "high", "judgements")
-JUDGED = (
-    *("number", "annotator", "left", "right", "answer", "milliseconds", "strategy"),
-    *("probability", "model", "undoes", "at"),
-)
 
 
 def _ranked(room: Room) -> list[dict[str, Any]]:
@@ -28,31 +25,31 @@ def _ranked(room: Room) -> list[dict[str, Any]]:
     ]
 
 
-def _judged(room: Room) -> list[dict[str, Any]]:
-    """One row a judgement, undoes too, in order; items by their ids."""
-    ids = room.items.ids
-    return [
-        {name: getattr(event, name) for name in JUDGED}
-        | {"left": ids[event.left], "right": ids[event.right]}
-        for event in room.log.events()
-    ]
-
-
-def _csv(names: Iterable[str], rows: Iterable[dict[str, Any]]) -> str:
+def _ranking_csv(room: Room) -> str:
     text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, list(names), lineterminator="\n")
+    writer = csv.DictWriter(text, RANKED, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows(_ranked(room))
     return text.getvalue()
+
+
+def _ranking_json(room: Room) -> str:
+    return json.dumps(_ranked(room), indent=2, ensure_ascii=False) + "\n"
+
+
+def _judged(form: ExportForm) -> Callable[[Room], str]:
+    def write(room: Room) -> str:
+        text = io.StringIO(newline="")
+        export_judgements(room.collection, text, form)
+        return text.getvalue()
+
+    return write
 
 
 # {file: (content type, what it says)}
 EXPORTS: dict[str, tuple[str, Callable[[Room], str]]] = {
-    "ranking.csv": ("text/csv", lambda room: _csv(RANKED, _ranked(room))),
-    "ranking.json": ("application/json", lambda room: json.dumps(_ranked(room), indent=2) + "\n"),
-    "judgements.csv": ("text/csv", lambda room: _csv(JUDGED, _judged(room))),
-    "judgements.jsonl": (
-        "application/x-ndjson",
-        lambda room: "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in _judged(room)),
-    ),
+    "ranking.csv": ("text/csv", _ranking_csv),
+    "ranking.json": ("application/json", _ranking_json),
+    "judgements.csv": ("text/csv", _judged("csv")),
+    "judgements.jsonl": ("application/x-ndjson", _judged("jsonl")),
 }
