@@ -85,7 +85,8 @@ class Serving:
         now, place = self._clock(), ServerRow.collection == self._collection
         with self._database.transaction(write=True) as connection:
             locked = select(CollectionRow.number).where(CollectionRow.number == self._collection)
-            connection.execute(locked.with_for_update()).one()
+            if connection.execute(locked.with_for_update()).first() is None:
+                raise StoreError(f"{self._database.name}: collection {name!r} was removed")
             other = connection.execute(select(ServerRow.__table__).where(place)).first()
             if other is not None and _lives(other, now):
                 raise StoreError(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from collections_made import Clock, made_items, sqlite_url
+from sqlalchemy import text
 
 from sortnet.errors import JudgementError, LeaseError, SortNetError, StoreError
 from sortnet.preference import Answer, Judgement
@@ -258,3 +262,37 @@ def test_a_session_told_the_stored_events_is_the_desks(collection: Collection, d
         session.tell(judgement)
     desk.session.refit()
     assert session.ranking().order.tolist() == desk.session.ranking().order.tolist()
+
+
+# Answers until it is killed; says which leases were answered when that is stored.
+ANSWERS = """
+import sys
+from store import open_store
+from store.desk import Desk
+desk = Desk(open_store(sys.argv[1]).collection("many"))
+while True:
+    for lease in desk.next("ana", 2):
+        print(lease.id, desk.answer(lease.id, "ana", "left").number, flush=True)
+"""
+
+
+@pytest.mark.slow
+def test_a_kill_in_the_middle_loses_no_answer_and_a_new_desk_goes_on(
+    store: Store, tmp_path: Path
+) -> None:
+    collection = store.add_items("many", made_items(60))
+    for round_ in range(2):
+        command = [sys.executable, "-c", ANSWERS, sqlite_url(tmp_path)]
+        with subprocess.Popen(command, text=True, stdout=subprocess.PIPE) as server:
+            assert server.stdout is not None
+            told = [server.stdout.readline() for _ in range(9 + round_)]
+            server.send_signal(signal.SIGKILL)
+            told += server.stdout.readlines()
+        said = {tuple(line.split()) for line in told if line.endswith("\n")}
+        with store.database.transaction() as connection:
+            rows = connection.execute(text("SELECT lease, number FROM judgements")).all()
+        stored = {(row.lease, str(row.number)) for row in rows}
+        assert said <= stored and len(stored) == len(rows)
+        assert sorted(row.number for row in rows) == list(range(1, len(rows) + 1))
+        held = collection.leases("ana")
+        assert Desk(collection).next("ana", len(held)) == held
