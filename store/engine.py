@@ -34,14 +34,21 @@ class Database:
         return self.engine.dialect.name
 
     @contextmanager
-    def transaction(self, *, write: bool = False) -> Iterator[Connection]:
+    def transaction(self, *, write: bool = False, durable: bool = True) -> Iterator[Connection]:
         """One transaction: all of it on leaving, nothing of it on an error.
+
+        Args:
+            write: whether it will write.
+            durable: whether it must survive a power cut; else it does not wait for the disk. The
+                next durable one takes it along, so nothing is kept without what came before it.
 
         Raises:
             StoreError: for whatever the database says.
         """
-        engine = self.engine.execution_options(sortnet_write=write)
+        engine = self.engine.execution_options(sortnet_write=write, sortnet_durable=durable)
         with self._faults(), engine.begin() as connection:
+            if not durable and self.dialect == "postgresql":
+                connection.exec_driver_sql("SET LOCAL synchronous_commit = off")
             yield connection
 
     def close(self) -> None:
@@ -164,8 +171,8 @@ def _set_up_sqlite(connection: Any, _record: Any) -> None:
     for pragma in (
         f"busy_timeout = {BUSY_SECONDS * 1000}",
         "journal_mode = WAL",
-        # NORMAL would survive a kill but not a power cut. FULL costs one fsync a commit, and an
-        # iteration commits three times.
+        # NORMAL survives a kill but not a power cut. FULL costs one fsync a commit, and an
+        # iteration commits three times. `_begin_sqlite` says which for every transaction.
         "synchronous = FULL",
         "foreign_keys = ON",
     ):
@@ -175,5 +182,10 @@ def _set_up_sqlite(connection: Any, _record: Any) -> None:
 def _begin_sqlite(connection: Connection) -> None:
     # A transaction that begins by reading cannot wait for another's writing to end (SQLite
     # refuses it at once), so one that will write says so at the start.
-    write = connection.get_execution_options().get("sortnet_write")
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
+    options = connection.get_execution_options()
+    if not options.get("sortnet_write"):
+        connection.exec_driver_sql("BEGIN")
+        return
+    level = "FULL" if options.get("sortnet_durable", True) else "NORMAL"
+    connection.exec_driver_sql(f"PRAGMA synchronous = {level}")
+    connection.exec_driver_sql("BEGIN IMMEDIATE")

@@ -61,7 +61,7 @@ class Serving:
     def beat(self) -> bool:
         """Say that this process lives; False if another has taken the collection over."""
         change = update(ServerRow).where(*self._own()).values(heartbeat=self._clock())
-        with self._database.transaction(write=True) as connection:
+        with self._database.transaction(write=True, durable=False) as connection:
             return bool(connection.execute(change).rowcount)
 
     def end(self) -> None:

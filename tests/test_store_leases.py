@@ -241,6 +241,30 @@ def test_live_leases_are_found_by_their_index(tmp_path: Path) -> None:
                     assert "SCAN judgements" not in steps and "SCAN leases" not in steps, statement
 
 
+@pytest.mark.parametrize("round_", [1, 2])
+def test_an_answer_waits_for_the_disk_and_a_lease_does_not(
+    url: str, store: Store, collection: Collection, round_: int
+) -> None:
+    sqlite = url.startswith("sqlite")
+    setting = "PRAGMA synchronous" if sqlite else "SHOW synchronous_commit"
+    seen: list[str] = []
+
+    def look(connection: Any, _k: Any, statement: str, *_: Any) -> None:
+        if statement.startswith("INSERT INTO"):
+            cursor = connection.connection.cursor()
+            cursor.execute(setting)
+            seen.append(f"{statement.split()[2]} {cursor.fetchone()[0]}")
+
+    collection.annotator("ana")
+    event.listen(store.database.engine, "before_cursor_execute", look)
+    for low in range(0, 2 * round_, 2):
+        (lease,) = collection.lease("ana", [question(low, low + 1)], 60)
+        collection.answer(lease.id, "ana", "left")
+    event.remove(store.database.engine, "before_cursor_execute", look)
+    levels = ["leases 1", "judgements 2"] if sqlite else ["leases off", "judgements on"]
+    assert seen == levels * round_
+
+
 an_action = st.one_of(
     st.tuples(
         st.just("lease"),
