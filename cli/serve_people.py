@@ -41,7 +41,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 )
 @click.option(
     "--lease",
-    type=click.FloatRange(5, 86400),
+    type=click.FloatRange(1, 86400),
     default=600.0,
     show_default=True,
     help="Seconds for which a pair is kept for whom it was shown to.",

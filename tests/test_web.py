@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import importlib.util
 import io
 import json
 import os
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from cli_made import fault
@@ -639,3 +641,19 @@ def test_what_cannot_be_served_is_one_line(store, collection, tmp_path, monkeypa
     assert "fewer than two items" in fault("serve", "one", "--port", 0, *where)
     monkeypatch.setitem(sys.modules, "starlette", None)
     assert "pip install 'sortnet[web]'" in fault("serve", "essays", *where)
+
+
+@pytest.mark.slow
+def test_no_answer_is_lost_or_counted_twice_by_hasty_clients_and_a_kill(tmp_path):
+    path = Path(__file__).parent.parent / "benchmarks/bench_web.py"
+    spec = importlib.util.spec_from_file_location("bench_web", path)
+    bench = importlib.util.module_from_spec(spec)
+    sys.modules["bench_web"] = bench  # its dataclasses look for it there
+    spec.loader.exec_module(bench)
+    found = bench.stress(tmp_path / "s.db", 4, 40, lease=2)
+    assert (found.lost, found.wrong, found.shared) == (0, 0, 0)
+    assert len(found.acknowledged) == 4 * 40
+    assert found.twice > 0 and found.retried > 0
+    with open_store(tmp_path / "s.db") as store:
+        stored = store.collection(bench.NAME).judgements()
+    assert len(stored) == 4 * 40

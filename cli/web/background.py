@@ -13,7 +13,10 @@ from cli.web.room import Room
 
 LOOK = 1.0  # seconds between two looks at the store
 REST = 1.0  # seconds between two trainings, at least
-REST_SHARE = 1.0  # ... and in shares of what the last one took: people come first
+REST_SHARE = 2.0  # ... and in shares of what the last one took: people come first
+# Seconds for which the training may keep the interpreter from a thread that answers. An answer
+# asks for it some fifty times, at each step of the database.
+TURN = 0.0005
 
 
 @contextmanager
@@ -36,12 +39,15 @@ def kept_up(room: Room, people: People) -> Iterator[None]:
     threads = [
         threading.Thread(target=_again, args=(work, over), daemon=True) for work in (look, train)
     ]
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(TURN)
     for thread in threads:
         thread.start()
     try:
         yield
     finally:
         over.set()
+        sys.setswitchinterval(before)
         threads[0].join(5)  # the training is not waited for: it leaves nothing behind
 
 

@@ -51,7 +51,7 @@ class Room:
         session = self.desk.session
         events = session.events
         session.refit()
-        self.ranking, self.remaining = session.ranking(), session.remaining()
+        self.ranking, self.remaining = session.ranking(fresh=False), session.remaining(fresh=False)
         self._ranked = session, events
 
     @property
