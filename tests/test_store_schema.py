@@ -8,6 +8,7 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from collections_made import made_items, question
 from sqlalchemy import Connection, text
 
 from sortnet.errors import StoreError
@@ -76,6 +77,19 @@ def test_a_store_of_any_revision_is_upgraded_to_the_models_with_its_rows(
     assert all(frame.empty for frame in observed), "rows of that time have none"
 
 
+def test_a_store_of_before_collections_takes_them_and_keeps_its_run(url: str) -> None:
+    make_old(url, "m0002")
+    with open_store(url) as store:
+        store.add_items("args", made_items(3))
+        collection = store.collection("args")
+        (lease,) = collection.lease("ana", [question(0, 2)], 60)
+        collection.answer(lease.id, "ana", "left")
+    with open_store(url) as store:
+        (judgement,) = store.collection("args").judgements()
+        assert (judgement.annotator, judgement.pair, judgement.number) == ("ana", (0, 2), 1)
+        assert len(store.run("abc").pairs("train")) == 1
+
+
 def test_a_difference_between_tables_and_models_would_be_seen(url: str) -> None:
     open_store(url).close()
     execute(url, "ALTER TABLE pairs ADD COLUMN colour VARCHAR")
@@ -88,6 +102,13 @@ def test_sqlite_keeps_pairs_in_the_tree_of_their_key(tmp_path: Path) -> None:
     with open_store(tmp_path / "s.db") as store, store.database.transaction() as connection:
         sql = "SELECT sql FROM sqlite_master WHERE name = 'pairs'"
         assert "WITHOUT ROWID" in connection.execute(text(sql)).scalar_one()
+
+
+def test_a_number_of_a_removed_collection_is_never_given_again(url: str) -> None:
+    with open_store(url) as store:
+        first = store.add_items("a", made_items(2))
+        first.remove()
+        assert store.add_items("b", made_items(2)).number > first.number
 
 
 def test_opening_again_changes_nothing(url: str) -> None:
