@@ -65,11 +65,21 @@ def test_the_surface_of_a_text_is_what_one_counts_by_hand():
         "digits share": 3 / len(text),
         "punctuation share": 11 / len(text),
         "first word in lower case": 0,
+        "ends with a mark": 1,
+        "rarity of words": 0,  # where there is but one text
     }
     for name, share in shares.items():
         assert found[name] == pytest.approx(share), name
     assert len(counts) + len(shares) + 1 == len(SURFACE)  # and the share of stop words:
     assert surface("the cat of them")["stop words share"] == 3 / 4
+
+
+def test_words_are_rare_as_the_other_texts_say():
+    rare = surface_features(["the cat", "The dog.", "the the", None])[
+        :, SURFACE.index("rarity of words")
+    ]
+    the, cat = math.log(4 / 3), math.log(4 / 1)
+    assert rare[:3] == pytest.approx([(the + cat) / 2, (the + cat) / 2, the])
 
 
 def test_a_text_that_is_missing_has_no_surface_and_an_empty_one_all_zeros():

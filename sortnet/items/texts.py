@@ -19,7 +19,7 @@ SURFACE = (
     *("long words share", "stop words share", "connectives share", "pronouns share"),
     *("capital letters share", "capital words share", "digits share", "punctuation share"),
     *("log commas", "log question marks", "log exclamation marks", "log quotes", "log numbers"),
-    *("log links", "first word in lower case"),
+    *("log links", "first word in lower case", "ends with a mark", "rarity of words"),
 )
 
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
@@ -44,18 +44,24 @@ _PRONOUNS = frozenset(("i", "me", "my", "mine", "we", "us", "our", "ours", "you"
 def surface_features(texts: Sequence[str | None]) -> F32:
     """Counts and shares that need no language model, in logarithms where their tails are heavy.
 
-    Stop words, connectives and pronouns are English ones; the rest holds for any language.
+    Stop words, connectives and pronouns are English ones; the rest holds for any language. How
+    rare a word is, is told by the other texts: log(n / texts that have it), averaged.
 
     Returns:
-        (n, 24) in the order of `SURFACE`; NaN for a text that is missing.
+        (n, 26) in the order of `SURFACE`; NaN for a text that is missing.
 
-    Cost: 0.2 ms a text of 100 words.
+    Cost: 0.2 ms a text of 60 words.
 
     >>> row = surface_features(["Why? Because it is cheap."])[0]
     >>> round(float(np.expm1(row[SURFACE.index("log words")])))
     5
     """
-    rows = [[math.nan] * len(SURFACE) if text is None else _surface(text) for text in texts]
+    words = [_WORD.findall(text or "") for text in texts]
+    rarity = _rarity(words)
+    rows = [
+        [math.nan] * len(SURFACE) if text is None else [*_surface(text, found), rare]
+        for text, found, rare in zip(texts, words, rarity, strict=True)
+    ]
     return np.asarray(rows, np.float32).reshape(len(texts), len(SURFACE))
 
 
@@ -64,8 +70,9 @@ def topic_features(
 ) -> tuple[F32, tuple[str, ...]]:
     """What texts are about: TF-IDF of words and of letters, reduced by a truncated SVD.
 
-    Words alone and in twos, and runs of 2 or 3 letters for languages without spaces and for endings;
-    both sublinear (1 + log of the count), of length 1. Each column points to its largest term.
+    Words alone and in twos, and runs of 2 or 3 letters, for endings and for languages without
+    spaces; both sublinear (1 + log of the count), of length 1. Each column points to its largest
+    term.
 
     Returns:
         (n, k) with k <= `topics`, zero for a text that is missing; names made of top words.
@@ -130,8 +137,15 @@ def _named(loadings: F32, terms: list[str]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _surface(text: str) -> list[float]:
-    words = _WORD.findall(text)
+def _rarity(words: list[list[str]]) -> list[float]:
+    """Of each text the mean of log(texts / texts with the word) over its words."""
+    low = [[word.lower() for word in found] for found in words]
+    texts_with = Counter(word for found in low for word in set(found))
+    rare = {word: math.log(len(words) / count) for word, count in texts_with.items()}
+    return [_share(sum(rare[word] for word in found), len(found)) for found in low]
+
+
+def _surface(text: str, words: list[str]) -> list[float]:
     low = [word.lower() for word in words]
     counts = Counter(low)
     letters = sum(map(str.isalpha, text))
@@ -149,6 +163,7 @@ def _surface(text: str) -> list[float]:
         math.log1p(len(_NUMBER.findall(text))),
         math.log1p(len(_LINK.findall(text))),
         float(bool(words) and words[0][0].islower()),
+        float(bool(_SENTENCE.search(text.rstrip()[-2:]))),
     ]
 
 
