@@ -2,40 +2,30 @@
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import Connection, delete, select, update
 
 from sortnet.errors import JudgementError, StoreError
 from sortnet.items import Items
 from sortnet.preference import ANSWERS, Answer, Judgement, Question
 from store import leases as lease_rows
+from store.collection_rows import Annotator, find_collection, make_annotator, read_annotators
 from store.engine import Database
 from store.item_rows import count_items, item_numbers, read_items, write_items
 from store.judgement_rows import insert_judgements, read_ids, read_judgements, undone
 from store.leases import Lease
 from store.models import AnnotatorRow, CollectionRow, ItemRow, JudgementRow, LeaseRow, ServerRow
 from store.names import checked_name, is_name
-from store.run import utc_now
 from store.serving import BEAT, Serving
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-@dataclass(frozen=True)
-class Annotator:
-    """Somebody who judges; the token is the secret of their link."""
-
-    name: str
-    token: str
-    created: datetime
 
 
 class Collection:
@@ -54,7 +44,7 @@ class Collection:
     ) -> None:
         self.database, self.clock = database, clock
         with database.transaction() as connection:
-            row = _row_of(connection, database, name)
+            row = find_collection(connection, database.name, name)
         self.name: str = row.name
         self.number: int = row.number
         self.seed: int = row.seed
@@ -96,18 +86,14 @@ class Collection:
             StoreError: on an unknown name without `create`, or one that is no name.
         """
         checked_name("annotator", name)
-        with self.database.transaction() as connection:
-            found = self._find_annotator(connection, AnnotatorRow.name == name)
-        if found is not None:
-            return found
+        if found := self._annotators_of(AnnotatorRow.name == name):
+            return found[0]
         if not create:
             known = ", ".join(a.name for a in self.annotators()[:10]) or "none yet"
             raise StoreError(f"collection {self.name!r} has no annotator {name!r}; known: {known}")
         with self._locked() as connection:
             self._numbers_of(connection, [name])
-            made = self._find_annotator(connection, AnnotatorRow.name == name)
-        assert made is not None
-        return made
+        return self._annotators_of(AnnotatorRow.name == name)[0]
 
     def annotator_of(self, token: str) -> Annotator:
         """The annotator whose secret that is.
@@ -115,21 +101,17 @@ class Collection:
         Raises:
             StoreError: if it is nobody's.
         """
-        found = None
-        if lease_rows.plausible(token):
-            with self.database.transaction() as connection:
-                found = self._find_annotator(connection, AnnotatorRow.token == token)
-        if found is None:
+        plausible = lease_rows.plausible(token)
+        found = self._annotators_of(AnnotatorRow.token == token) if plausible else []
+        if not found:
             raise StoreError(
                 f"that link is nobody's in collection {self.name!r}; ask for a new one"
             )
-        return found
+        return found[0]
 
     def annotators(self) -> list[Annotator]:
         """All annotators, in the order they came."""
-        these = _annotators().where(AnnotatorRow.collection == self.number)
-        with self.database.transaction() as connection:
-            return [_annotator(row) for row in connection.execute(these)]
+        return self._annotators_of()
 
     def judgements(self, after: int = 0) -> list[Judgement]:
         """All judgements of a higher number, in their order; undoes are among them."""
@@ -272,7 +254,7 @@ class Collection:
         Whoever asks first sets it: all processes get the same.
         """
         with self._locked() as connection:
-            row = _row_of(connection, self.database, self.name)
+            row = find_collection(connection, self.database.name, self.name)
             self.settings = {name: default, **row.settings}
             if name not in row.settings:
                 this = CollectionRow.number == self.number
@@ -323,24 +305,15 @@ class Collection:
         """The keys of annotators, who are made where they are not there."""
         numbers: dict[str, int] = {}
         for name in dict.fromkeys(annotators):
-            numbers[name] = self._known(connection, name) or self._made(connection, name)
+            # Who is made is not remembered: the transaction may yet fail.
+            numbers[name] = self._known(connection, name) or make_annotator(
+                connection, self.number, name
+            )
         return numbers
 
-    def _made(self, connection: Connection, name: str) -> int:
-        # Not remembered: the transaction may yet fail.
-        values = {
-            "collection": self.number,
-            "name": checked_name("annotator", name),
-            "token": secrets.token_urlsafe(16),
-            "created": utc_now(),
-        }
-        made = insert(AnnotatorRow).returning(AnnotatorRow.number)
-        return int(connection.execute(made, values).scalar_one())
-
-    def _find_annotator(self, connection: Connection, *only: Any) -> Annotator | None:
-        these = _annotators().where(AnnotatorRow.collection == self.number, *only)
-        row = connection.execute(these).first()
-        return None if row is None else _annotator(row)
+    def _annotators_of(self, *only: Any) -> list[Annotator]:
+        with self.database.transaction() as connection:
+            return read_annotators(connection, self.number, *only)
 
     def _not_yet(
         self, connection: Connection, judgements: Sequence[Judgement], ids: Sequence[str]
@@ -351,52 +324,3 @@ class Collection:
         moved = {j.number: known[id] for j, id in both if id in known and j.number}
         new = [(judgement, id) for judgement, id in both if id not in known]
         return [judgement for judgement, _ in new], [id for _, id in new], moved
-
-
-def create(
-    connection: Connection, name: str, *, seed: int = 0, settings: dict[str, Any] | None = None
-) -> int:
-    """A new and empty collection; its number."""
-    values = {
-        "name": checked_name("collection", name),
-        "created": utc_now(),
-        "root": None,
-        "source": "items",
-        "feature_names": [],
-        "settings": settings or {},
-        "seed": seed,
-    }
-    made = insert(CollectionRow).returning(CollectionRow.number)
-    return int(connection.execute(made, values).scalar_one())
-
-
-def collections_query() -> Any:
-    """Every collection with its numbers of items, features, annotators and judgements."""
-
-    def count(row: Any) -> Any:
-        of_it = select(func.count()).where(row.collection == CollectionRow.number)
-        return of_it.scalar_subquery().label(row.__tablename__)
-
-    counts = map(count, (ItemRow, AnnotatorRow, JudgementRow))
-    return select(CollectionRow.__table__, *counts).order_by(CollectionRow.number)
-
-
-def _row_of(connection: Connection, database: Database, name: str) -> Any:
-    row = None
-    if is_name(name):
-        these = select(CollectionRow.__table__).where(CollectionRow.name == name)
-        row = connection.execute(these).first()
-    if row is None:
-        names = connection.execute(select(CollectionRow.name).order_by(CollectionRow.name))
-        known = ", ".join(names.scalars().fetchmany(10)) or "none yet"
-        raise StoreError(f"{database.name}: no collection {name!r}; collections: {known}")
-    return row
-
-
-def _annotators() -> Any:
-    columns = select(AnnotatorRow.name, AnnotatorRow.token, AnnotatorRow.created)
-    return columns.order_by(AnnotatorRow.number)
-
-
-def _annotator(row: Any) -> Annotator:
-    return Annotator(row.name, row.token, row.created.replace(tzinfo=UTC))

@@ -14,7 +14,8 @@ from sqlalchemy import Connection, func, insert, select
 from sortnet.errors import StoreError
 from sortnet.items import Items
 from sortnet.types import Queries, Split
-from store import collections, frames, schema
+from store import frames, schema
+from store.collection_rows import collections_query, make_collection
 from store.collections import Collection
 from store.engine import Database, plain
 from store.item_rows import write_items
@@ -178,14 +179,14 @@ class Store:
             number = connection.execute(found.with_for_update()).scalar()
             if number is None:
                 facts = plain(settings or {})
-                number = collections.create(connection, name, seed=seed, settings=facts)
+                number = make_collection(connection, name, seed=seed, settings=facts)
             write_items(connection, number, name, items, replace=update)
         return self.collection(name)
 
     def collections_frame(self) -> pd.DataFrame:
         """One row a collection, in the order they were made, with what is in it."""
         with self.database.transaction() as connection:
-            rows = connection.execute(collections.collections_query()).all()
+            rows = connection.execute(collections_query()).all()
         frame = frames.typed(rows, frames.COLLECTION_COLUMNS)
         features = [len(row.feature_names) for row in rows]
         frame.insert(3, "features", frames.typed_column(features, "int64"))
