@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
+from textwrap import shorten
 from typing import Any
 
 import numpy as np
@@ -62,10 +63,7 @@ def _has(text: str | None, find: str) -> bool:
 
 
 def _snippet(text: str | None) -> str | None:
-    if text is None:
-        return None
-    words = " ".join(text[: 2 * SNIPPET].split())
-    return words if len(words) <= SNIPPET and len(text) <= 2 * SNIPPET else words[:SNIPPET] + " …"
+    return None if text is None else shorten(text[: 2 * SNIPPET], SNIPPET, placeholder=" …")
 
 
 def _per_hour(events: Sequence[Judgement], now: float) -> dict[str, int]:

@@ -1,0 +1,140 @@
+"""Pictures of the pages of `sortnet serve`: `python docs/screenshots.py ITEMS [FOLDER]`.
+
+ITEMS is a table as `sortnet items add` reads it; where it has a feature `gold_rank_score`, three
+made people answer by it, else by the length of the text. Needs chromium and chromedriver.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import socket
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.ui import WebDriverWait
+
+from cli.web.app import make_app, make_server
+from cli.web.background import kept_up
+from cli.web.guard import Names
+from cli.web.people import People
+from cli.web.room import Room
+from sortnet.items import Items
+from sortnet.items.read import read_items
+from store import Collection, open_store
+from store.desk import Desk
+
+SHOWN = 28  # items, so that a hundred answers make a ranking
+ANSWERS = 120
+PEOPLE = ("ana", "ben", "eva")
+COLOURS = 64  # a small file
+
+
+def main(source: str, folder: str = "docs") -> None:
+    """Write label-page.png, label-phone.png and admin-page.png into the folder."""
+    to = Path(folder)
+    with tempfile.TemporaryDirectory() as made, open_store(Path(made) / "s.db") as store:
+        items = head(read_items(source))
+        collection = store.add_items("args", items)
+        answer(Desk(collection), gold(items))
+        with serving(collection) as (url, people), browser() as driver:
+            driver.get(f"{url}/a/{people.tokens['ana']}")
+            wait(driver, "#left .item > *")
+            picture(driver, to / "label-page.png")
+            driver.get(f"{url}/admin/{people.admin}")
+            wait(driver, "#ranking tbody tr")
+            picture(driver, to / "admin-page.png")
+            phone = {"width": 390, "height": 780, "deviceScaleFactor": 1, "mobile": True}
+            driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
+            driver.get(f"{url}/a/{people.tokens['ben']}")
+            wait(driver, "#left .item > *")
+            picture(driver, to / "label-phone.png")
+
+
+def head(items: Items) -> Items:
+    """The first items, gold scores not among their features: they are for who answers."""
+    return Items(
+        items.ids[:SHOWN],
+        items.texts[:SHOWN],
+        items.images[:SHOWN],
+        items.audio[:SHOWN],
+        items.features[:SHOWN],
+        items.feature_names,
+        items.root,
+        items.source,
+    )
+
+
+def gold(items: Items) -> list[float]:
+    """How good the made people think an item is."""
+    if "gold_rank_score" in items.feature_names:
+        scores = -items.features[:, items.feature_names.index("gold_rank_score")]
+    else:
+        scores = np.array([len(text or "") for text in items.texts], np.float32)
+    return [float(score) for score in (scores - scores.mean()) / scores.std()]
+
+
+def answer(desk: Desk, scores: list[float]) -> None:
+    rng = random.Random(1)
+    for k in range(ANSWERS):
+        lease = desk.next(PEOPLE[k % 3])[0]
+        margin = scores[lease.left] - scores[lease.right] + rng.gauss(0, 0.4)
+        said = "tie" if abs(margin) < 0.1 else "left" if margin > 0 else "right"
+        desk.answer(lease.id, PEOPLE[k % 3], said, rng.randrange(1500, 9000))
+
+
+@contextmanager
+def serving(collection: Collection) -> Iterator[tuple[str, People]]:
+    room = Room(collection, Desk(collection), lease_seconds=600)
+    people = People(collection)
+    room.refit()
+    with socket.create_server(("127.0.0.1", 0)) as listening, kept_up(room, people):
+        port = listening.getsockname()[1]
+        server = make_server(make_app(room, people, Names(frozenset({f"127.0.0.1:{port}"}))))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{port}", people
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+@contextmanager
+def browser() -> Iterator[webdriver.Chrome]:
+    options = webdriver.ChromeOptions()
+    options.binary_location = shutil.which("chromium") or ""
+    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage"):
+        options.add_argument(argument)
+    options.add_argument("--hide-scrollbars")
+    service = webdriver.ChromeService(shutil.which("chromedriver"))
+    with webdriver.Chrome(options=options, service=service) as driver:
+        driver.set_window_size(1200, 900)
+        yield driver
+
+
+def wait(driver: webdriver.Chrome, selector: str) -> None:
+    WebDriverWait(driver, 30).until(lambda _: driver.find_elements(By.CSS_SELECTOR, selector))
+    time.sleep(0.5)
+
+
+def picture(driver: webdriver.Chrome, path: Path) -> None:
+    driver.save_screenshot(str(path))
+    with Image.open(path) as image:
+        small = image.convert("RGB").quantize(COLOURS)
+    small.save(path, optimize=True)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) not in (2, 3):
+        sys.exit(__doc__)
+    main(*sys.argv[1:])
