@@ -130,7 +130,7 @@ def _candidates(view: View, rng: np.random.Generator) -> tuple[I64, I64]:
     if n <= _ALL:
         return _all_pairs(n)
     # Those of little answers first, so that no item is forgotten.
-    rare = np.argpartition(view.seen + rng.random(n), _SOME // 8)[: _SOME // 8]
+    rare = np.argpartition(view.seen + rng.random(n), min(_SOME // 8, n - 1))[: _SOME // 8]
     i = np.concatenate((rng.integers(n, size=3 * _SOME // 8), rare))
     j = (i + rng.integers(1, n, size=len(i))) % n
     at = rng.integers(n - 1, size=_SOME // 2)

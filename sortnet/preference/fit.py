@@ -19,7 +19,7 @@ _ROUNDS = 12  # of fitting the prior's scales to the answers
 _SIDE = 0.3  # prior standard deviation of a person's side bias, in units of an answer's noise
 _TRUST = np.geomspace(0.05, 8.0, 60)  # reliabilities considered
 _TRUST_PRIOR = 0.35  # prior standard deviation of a reliability, that of all together being 1
-_BELIEF = 10.0  # a prior scale's first guess counts as so many unknowns seen
+_BELIEF = 2.0  # a prior scale's first guess counts as so many unknowns seen
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Prior:
 
 def first_guess(d: int) -> Prior:
     """Before any answer: scores vary about as much as an answer's noise, mostly by features."""
-    return Prior(1 / d, 0.25) if d else Prior(1.0, 1.0)
+    return Prior(1 / d, 0.15) if d else Prior(1.0, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,18 +119,24 @@ def _choose_scales(
     for _ in range(_ROUNDS if len(votes) else 0):
         theta = problem.newton(theta, prior, solver, steps=2)
         spread = solver(problem, theta, prior).variance(rng)
-        prior = _matched_prior(theta**2 + spread, d, n)
+        prior = _matched_prior(prior, theta, spread, d, n)
         if people > 1:
             problem = replace(problem, trust=problem.best_trust(theta))
     return Scales(prior, problem.trust)
 
 
-def _matched_prior(square: F64, d: int, n: int) -> Prior:
-    """The variances that the unknowns' expected squares speak for, with a belief in the guess."""
+def _matched_prior(prior: Prior, theta: F64, variance: F64, d: int, n: int) -> Prior:
+    """MacKay's update: squares of the unknowns over how many of them the answers determine."""
     guess = first_guess(d)
-    weight = (square[:d].sum() + _BELIEF * guess.weight) / (d + _BELIEF)
-    residual = (square[d : d + n].sum() + _BELIEF * guess.residual) / (n + _BELIEF)
-    return Prior(weight, residual)
+
+    def matched(part: slice, now: float, guessed: float) -> float:
+        determined = np.sum(1 - np.minimum(variance[part] / now, 1))
+        return float((theta[part] @ theta[part] + _BELIEF * guessed) / (determined + _BELIEF))
+
+    return Prior(
+        matched(slice(d), prior.weight, guess.weight) if d else prior.weight,
+        matched(slice(d, d + n), prior.residual, guess.residual),
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,10 +275,8 @@ class _Dense:
     def draw(self, k: int, rng: np.random.Generator) -> F64:
         """(k, d + n + a) draws around zero."""
         noise = rng.standard_normal((len(self._factor[0]), k))
-        drawn: F64 = solve_triangular(
-            self._factor[0], noise, lower=True, trans="T", check_finite=False
-        ).T
-        return drawn
+        drawn = solve_triangular(self._factor[0], noise, lower=True, trans="T", check_finite=False)
+        return np.ascontiguousarray(drawn.T)
 
 
 class _Large:

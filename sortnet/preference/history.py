@@ -53,8 +53,12 @@ class History:
         self._parent = list(range(n_items))
         self._parts: I64 | None = None
 
-    def tell(self, event: Judgement) -> int:
-        """Take an event in; the number of the judgement that it adds or takes back."""
+    def tell(self, event: Judgement) -> None:
+        """Take an event in.
+
+        Raises:
+            JudgementError: on an item that is not there, an undo of what is not there.
+        """
         self._check(event)
         if not event.number:
             event = replace(event, number=self._next_number())
@@ -62,13 +66,8 @@ class History:
         if event.answer == "undo":
             assert event.undoes is not None
             self._take_back(event.undoes)
-            return event.undoes
-        self._add(event)
-        return event.number
-
-    def vote(self, number: int) -> Vote | None:
-        """What a judgement says of the order."""
-        return self._vote_of.get(number)
+        else:
+            self._add(event)
 
     def last(self, annotator: str) -> Judgement | None:
         """The annotator's last judgement that was not undone."""

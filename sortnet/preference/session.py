@@ -30,6 +30,7 @@ from sortnet.preference.ranking import (
 from sortnet.preference.types import HOLDOUT, Judgement, Question
 
 _SMALL = 150  # unknowns up to which a session refits itself when it is asked
+_AT_A_TIME = 64  # answers taken in one by one; more of them wait for the next fit
 _SHARED = 0.5  # of the hold-out questions, those that somebody else has answered too
 _REPEAT_AFTER = 10  # answers of a person before one of them is asked again
 
@@ -79,7 +80,7 @@ class Session:
         self._asked = 0
         self._milestone: tuple[int, Scales | None] = (0, None)
         self._fits = self._fit_both(0)
-        self._fitted_at = 0
+        self._fitted_at = self._observed = 0
         self._merge: MergePass | None = None
 
     @property
@@ -98,20 +99,14 @@ class Session:
         Raises:
             JudgementError: on an item that is not there, or an undo of what is not there.
 
-        Cost: one update of the posterior, O(n²) up to a thousand items, O(1) above.
+        Cost: O(1), but for an undo: one pass over the answers.
         """
         with self._lock:
-            changed = self._history.tell(judgement)
+            self._history.tell(judgement)
             if judgement.answer == "undo":
                 self._merge = None
             elif self._merge is not None:
                 _answer_merge(self._merge, judgement)
-            vote = self._history.vote(changed)
-            if judgement.answer != "undo" and vote is not None and not vote.holdout:
-                person = vote.person
-                posterior = self._fits.choosing.posterior
-                if person < len(posterior.reliability):
-                    posterior.observe(vote.left, vote.right, vote.target, person)
 
     def undo(self, annotator: str) -> Judgement | None:
         """Take the annotator's last answer back; returns the event, or None without an answer."""
@@ -141,11 +136,11 @@ class Session:
             k: how many.
             busy: pairs, each the lower number first, that are not to be asked now.
 
-        Cost: a few ms up to 10,000 items; up to 150 unknowns a fit now and then.
+        Cost: a few ms up to 10,000 items; up to 150 unknowns a fit now and then. Above a thousand
+        unknowns, what was told since the last fit does not count yet.
         """
         with self._lock:
-            if self._is_small and self.events - self._fitted_at > self._fitted_at // 20:
-                self.refit()
+            self._catch_up()
             taken = set(busy)
             questions: list[Question] = []
             for _ in range(k):
@@ -168,13 +163,7 @@ class Session:
             upto = self.events
             fits = self._fit_both(upto)
             with self._lock:
-                self._fits, self._fitted_at = fits, upto
-                for vote in self._history.votes_after(upto):
-                    known = vote.person < len(fits.choosing.posterior.reliability)
-                    if known and not vote.holdout:
-                        fits.choosing.posterior.observe(
-                            vote.left, vote.right, vote.target, vote.person
-                        )
+                self._fits, self._fitted_at, self._observed = fits, upto, upto
 
     def ranking(self, *, fresh: bool = True) -> Ranking:
         """Everything in order, with intervals; `fresh=False` is that of the last fit."""
@@ -209,9 +198,17 @@ class Session:
         with self._lock:
             return list(self._history.events)
 
-    @property
-    def _is_small(self) -> bool:
-        return sum(self._X.shape) + len(self._history.people) <= _SMALL
+    def _catch_up(self) -> None:
+        """Let what was told since the last fit count in the next choice."""
+        unknowns = sum(self._X.shape) + len(self._history.people)
+        if unknowns <= _SMALL and self.events - self._fitted_at > self._fitted_at // 20:
+            self.refit()
+        posterior = self._fits.choosing.posterior
+        if posterior.covariance is not None and self.events - self._observed <= _AT_A_TIME:
+            for vote in self._history.votes_after(self._observed):
+                if vote.person < len(posterior.reliability) and not vote.holdout:
+                    posterior.observe(vote.left, vote.right, vote.target, vote.person)
+            self._observed = self.events
 
     def _question(self, annotator: str, taken: set[Pair]) -> Question | None:
         again = self._history.undone(annotator)
