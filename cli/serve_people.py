@@ -8,17 +8,28 @@ import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import click
 
 from cli.options import store_option
-from cli.output import put, say
+from cli.output import printable, put, say
 from sortnet.errors import SortNetError
 
 if TYPE_CHECKING:
     from cli.web.guard import Names
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+def _origin(ctx: click.Context, param: click.Parameter, url: str | None) -> str | None:
+    """The address as browsers name where a page comes from."""
+    if url is None:
+        return None
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.netloc or parts.path.strip("/"):
+        raise click.BadParameter(f"{url!r} is no address such as https://label.example.org")
+    return f"{parts.scheme}://{parts.netloc}".lower()
 
 
 @click.command()
@@ -37,7 +48,11 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
     help="0: any that is free.",
 )
 @click.option(
-    "--annotator", "annotators", multiple=True, metavar="ANA", help="Who is to get a link; again."
+    "--annotator",
+    "annotators",
+    multiple=True,
+    metavar="ANA",
+    help="Who is to get a link; may be repeated.",
 )
 @click.option(
     "--lease",
@@ -47,7 +62,9 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
     help="Seconds for which a pair is kept for whom it was shown to.",
 )
 @click.option(
-    "--url", help="Address of a proxy in front, as people type it: https://label.example.org"
+    "--url",
+    callback=_origin,
+    help="Address of a proxy in front, as people type it: https://label.example.org",
 )
 @click.option(
     "--open", "browser", is_flag=True, help="Open the first link in this machine's browser."
@@ -67,7 +84,7 @@ def serve(
 
     Prints a secret link for everybody, and one for who watches: the ranking as it stands, the
     pace, how people agree, new links. Links stay the same from one start to the next. Ctrl-C
-    ends it; every answer is in the store when the page shows the next pair.
+    ends it; what a page could not send yet waits there until the next start.
 
     \b
     Examples:
@@ -108,25 +125,25 @@ def _serve(
     for who in annotators:
         people.add(who)
     port = listening.getsockname()[1]
-    base = url.rstrip("/") if url else f"http://{_in_url(_reachable(host))}:{port}"
-    app = make_app(room, people, _names(host, port, url), (url.rstrip("/").lower(),) if url else ())
-    _say_links(base, people.tokens, people.admin, loud=host not in LOOPBACK, tls=bool(url))
+    base = url or f"http://{_in_url(_reachable(host))}:{port}"
+    app = make_app(room, people, _names(host, port, url), (url,) if url else ())
+    _say_links(base, people.tokens, people.admin, others=host not in LOOPBACK or url is not None)
     if browser:
         click.launch(f"{base}/a/{next(iter(people.tokens.values()), '')}")
     with kept_up(room, people):
         make_server(app).run(sockets=[listening])
 
 
-def _say_links(base: str, tokens: dict[str, str], admin: str, *, loud: bool, tls: bool) -> None:
+def _say_links(base: str, tokens: dict[str, str], admin: str, *, others: bool) -> None:
     for who, token in tokens.items():
-        put(f"{who}: {base}/a/{token}")
+        put(f"{printable(who)}: {base}/a/{token}")
     put(f"admin: {base}/admin/{admin}")
     if not tokens:
         say("nobody has a link yet: make one on the admin page, or with --annotator NAME")
-    if loud:
+    if others:
         say("WARNING: others can reach this server. The links are its only protection: whoever")
         say("has one can answer, and with the admin link see and add everything.")
-    if loud and not tls:
+    if others and base.startswith("http:"):
         say("WARNING: over plain http the links can be read on the way. Put a proxy with https in")
         say("front (--url), or use a network that you trust.")
     say("Ctrl-C ends it")
@@ -188,8 +205,6 @@ def _ended_by_signals() -> Iterator[None]:
 
 def _names(host: str, port: int, url: str | None) -> Names:
     """What requests may call this server."""
-    from urllib.parse import urlsplit
-
     from cli.web.guard import Names
 
     everywhere = host in ("0.0.0.0", "::")
@@ -198,7 +213,7 @@ def _names(host: str, port: int, url: str | None) -> Names:
         hosts |= {socket.gethostname().lower(), socket.getfqdn().lower()}
     named = {f"{_in_url(each)}:{port}" for each in hosts} | (hosts if port == 80 else set())
     if url:
-        named.add(urlsplit(url).netloc.lower())
+        named.add(urlsplit(url).netloc)
     return Names(frozenset(named), any_address=everywhere)
 
 

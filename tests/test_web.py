@@ -16,10 +16,12 @@ import threading
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 from cli_made import fault
-from collections_made import Clock, made_items
+from collections_made import Clock, made_items, question
 from PIL import Image
+from sqlalchemy import update
 from web_made import WAIT, Client, listening, served
 
 from cli.web import room as rooms
@@ -27,6 +29,7 @@ from cli.web.guard import HEADERS, MOST_BYTES, Names, Rate
 from cli.web.people import People
 from store import open_store
 from store.desk import Desk
+from store.models import LeaseRow
 
 SCRIPT = "<script>document.title = 'taken'</script>"
 
@@ -628,6 +631,28 @@ def test_who_lets_others_in_is_warned(store, collection, tmp_path):
     assert "only protection" in said and "plain http can be read" in said.replace("the links ", "")
 
 
+def test_behind_a_proxy_pages_come_from_its_address(store, collection, tmp_path):
+    where = ("essays", "--port", 0, "--url", "https://Label.example.org/", "--annotator", "ana")
+    with command(*where, "--store", tmp_path / "s.db") as (process, printed):
+        assert printed["ana"].startswith("https://label.example.org/a/")
+        port = _port_of(process)
+        path = printed["ana"].removeprefix("https://label.example.org")
+        origin = {"Host": "label.example.org", "Origin": "https://label.example.org"}
+        assert Client(port).post(f"{path}/next", **origin).status == 200
+        origin["Origin"] = "http://label.example.org.evil.example"
+        assert Client(port).post(f"{path}/next", **origin).status == 403
+        _, said = ended(process, signal.SIGTERM)
+    assert "only protection" in said and "plain http" not in said
+
+
+def _port_of(process) -> int:
+    """The port on which a process listens."""
+    (found,) = [
+        c for c in psutil.Process(process.pid).net_connections() if c.status == psutil.CONN_LISTEN
+    ]
+    return found.laddr.port
+
+
 def test_what_cannot_be_served_is_one_line(store, collection, tmp_path, monkeypatch):
     where = ("--store", tmp_path / "s.db")
     with listening() as taken:
@@ -637,19 +662,58 @@ def test_what_cannot_be_served_is_one_line(store, collection, tmp_path, monkeypa
     assert "no address" in fault("serve", "essays", "--host", "no such host", *where)
     assert "no address" in fault("serve", "essays", "--host", "192.0.2.1", *where)
     assert "no such file" in fault("serve", "essays", "--store", tmp_path / "other.db")
+    for url in ("label.example.org", "ftp://label.example.org", "https://a.example/label"):
+        assert "is no address such as" in fault("serve", "essays", "--url", url, *where)
     store.add_items("one", made_items(1))
     assert "fewer than two items" in fault("serve", "one", "--port", 0, *where)
     monkeypatch.setitem(sys.modules, "starlette", None)
     assert "pip install 'sortnet[web]'" in fault("serve", "essays", *where)
 
 
-@pytest.mark.slow
-def test_no_answer_is_lost_or_counted_twice_by_hasty_clients_and_a_kill(tmp_path):
+def load_test():
+    """benchmarks/bench_web.py, which is in no package."""
     path = Path(__file__).parent.parent / "benchmarks/bench_web.py"
     spec = importlib.util.spec_from_file_location("bench_web", path)
-    bench = importlib.util.module_from_spec(spec)
-    sys.modules["bench_web"] = bench  # its dataclasses look for it there
-    spec.loader.exec_module(bench)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["bench_web"] = module  # its dataclasses look for it there
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_load_test_sees_answers_lost_added_changed_and_pairs_shared(tmp_path):
+    bench = load_test()
+    clock = Clock()
+    with open_store(tmp_path / "s.db") as store:
+        store.add_items(bench.NAME, made_items(4))
+        collection = store.collection(bench.NAME, clock=clock)
+        kept = collection.lease("ana", [question(0, 1)], 10)[0]
+        clock.now += 5
+        collection.answer(kept.id, "ana", "left")
+        collection.lease("ben", [question(0, 1)], 10)  # free again
+        clock.now += 11
+        extra = collection.lease("ana", [question(1, 0)], 10)[0]
+        collection.answer(extra.id, "ana", "tie")
+    acknowledged = {kept.id: "left", extra.id: "tie"}
+    found = bench.Findings(dict(acknowledged))
+    bench.check(tmp_path / "s.db", found, 2)
+    assert (found.lost, found.wrong, found.shared) == (0, 0, 0)
+    for given, expected in (
+        ({**acknowledged, "gone": "left"}, (1, 0)),
+        ({**acknowledged, kept.id: "right"}, (0, 1)),
+        ({kept.id: "left"}, (1, 1)),
+    ):
+        found = bench.Findings(given)
+        bench.check(tmp_path / "s.db", found, 2)
+        assert (found.lost, found.wrong) == expected
+    with open_store(tmp_path / "s.db") as store, store.database.transaction(write=True) as db:
+        db.execute(update(LeaseRow).where(LeaseRow.id == extra.id).values(created=clock.now - 9))
+    bench.check(tmp_path / "s.db", found, 2)
+    assert found.shared == 1
+
+
+@pytest.mark.slow
+def test_no_answer_is_lost_or_counted_twice_by_hasty_clients_and_a_kill(tmp_path):
+    bench = load_test()
     found = bench.stress(tmp_path / "s.db", 4, 40, lease=2)
     assert (found.lost, found.wrong, found.shared) == (0, 0, 0)
     assert len(found.acknowledged) == 4 * 40
