@@ -54,7 +54,7 @@ def _time_row(waited: Sequence[float], quick: bool) -> dict[str, Any]:
         "< 100 ms while the model retrains",
         None if quick else bool(ms[1] < BAR_MS),
         f"median {ms[0]:.0f}, p99 {ms[2]:.0f}, {len(waited)} answers of "
-        f"{5 if quick else 20} people, about one a second each",
+        f"{5 if quick else 20} people, about one a second each; the admin page is open",
     )
 
 
@@ -103,7 +103,17 @@ def answer_times(
                 waited.append(time.perf_counter() - start)
             client.close()
 
+        def watcher() -> None:
+            client = Client(server.port, server.admin, "admin")
+            while time.monotonic() < until:
+                client.ask("state", None)
+                time.sleep(3)
+            client.close()
+
+        watching = threading.Thread(target=watcher)
+        watching.start()
         at_once(person, people)
+        watching.join()
     return waited
 
 
@@ -269,6 +279,7 @@ class Server:
             if name == "admin":
                 break
         self.tokens = [links[name] for name in self.names]
+        self.admin = links["admin"]
 
     def kill(self) -> None:
         self._process.kill()
@@ -278,12 +289,12 @@ class Server:
 class Client:
     """What the page does: asks again until somebody answers."""
 
-    def __init__(self, port: int, token: str) -> None:
-        self._port, self._path = port, f"/a/{token}"
+    def __init__(self, port: int, token: str, door: str = "a") -> None:
+        self._port, self._path = port, f"/{door}/{token}"
         self._connection: http.client.HTTPConnection | None = None
         self.retried, self.status = 0, 0
 
-    def ask(self, what: str, body: dict[str, Any]) -> dict[str, Any]:
+    def ask(self, what: str, body: dict[str, Any] | None) -> dict[str, Any]:
         until = time.monotonic() + 60
         while True:
             with suppress(OSError, http.client.HTTPException):
@@ -300,12 +311,13 @@ class Client:
             self._connection.close()
         self._connection = None
 
-    def _once(self, what: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    def _once(self, what: str, body: dict[str, Any] | None) -> tuple[int, dict[str, Any]]:
         if self._connection is None:
             self._connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=15)
         try:
             headers = {"Content-Type": "application/json"}
-            self._connection.request("POST", f"{self._path}/{what}", json.dumps(body), headers)
+            method, text = ("GET", None) if body is None else ("POST", json.dumps(body))
+            self._connection.request(method, f"{self._path}/{what}", text, headers)
             reply = self._connection.getresponse()
             return reply.status, json.loads(reply.read())
         except BaseException:

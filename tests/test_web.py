@@ -504,8 +504,8 @@ def test_who_watches_sees_the_ranking_the_pace_and_the_people(site):
     assert sum(row["judgements"] for row in state["ranking"]) == 2 * 25
     assert state["per_hour"] == {"last_hour": 25, "pace": 150}
     people = {who["name"]: who for who in state["people"]}
-    assert {name: who["answers"] for name, who in people.items()} == {"ana": 20, "ben": 5}
-    assert people["ana"]["median_ms"] == 900
+    assert {name: who["standing"] for name, who in people.items()} == {"ana": 20, "ben": 5}
+    assert people["ana"]["figures"]["median_ms"] == 900
     assert people["ana"]["path"] == site.link("ana")
     assert state["remaining"]["why"]
 
@@ -560,7 +560,7 @@ def test_answers_of_other_processes_are_seen_and_the_ranking_follows(store, coll
             if sum(row["judgements"] for row in state["ranking"]) == 8:
                 break
             time.sleep(0.05)
-        assert state["people"][0]["answers"] == state["answers"] == 4
+        assert state["people"][0]["standing"] == state["answers"] == 4
         assert sum(row["judgements"] for row in state["ranking"]) == 8
 
 

@@ -23,11 +23,12 @@ from starlette.responses import (
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from cli.web import media, watched
+from cli.web import media
 from cli.web.exports import EXPORTS
 from cli.web.guard import Guard, Names, Rate
 from cli.web.people import People
 from cli.web.room import Room
+from cli.web.watched import Watched
 from sortnet.errors import JudgementError, LeaseError, SortNetError, StoreError
 from sortnet.preference import ANSWERS, Answer
 
@@ -120,6 +121,8 @@ def _annotator_routes(room: Room, people: People, rate: Rate) -> list[Route]:
 
 
 def _admin_routes(room: Room, people: People, rate: Rate) -> list[Route]:
+    watched = Watched(room, people)
+
     def behind_token(work: Callable[[Request, dict[str, Any]], Response]) -> Answering:
         async def answer(request: Request) -> Response:
             token = request.path_params["token"]
@@ -137,7 +140,7 @@ def _admin_routes(room: Room, people: People, rate: Rate) -> list[Route]:
 
     def state(request: Request, body: dict[str, Any]) -> Response:
         find = request.query_params.get("find", "")[:200]
-        return JSONResponse(watched.state(room, people, find))
+        return JSONResponse(watched.state(find))
 
     def add(request: Request, body: dict[str, Any]) -> Response:
         name = _text(body, "name", 100)

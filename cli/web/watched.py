@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -13,32 +14,60 @@ import numpy as np
 from cli.web.people import People
 from cli.web.room import Room
 from sortnet.preference import Judgement
+from sortnet.preference.agreement import agreement
 from store.engine import plain
 
 SHOWN = 100  # of the ranking
 SNIPPET = 120  # characters of a text
 HOUR = 3600.0
+PACE_AGE = 30.0  # seconds
 
 
-def state(room: Room, people: People, find: str = "") -> dict[str, Any]:
-    """All that the page draws; of the ranking the head, or the head of what `find` finds."""
-    from sortnet.preference.agreement import agreement
+class Watched:
+    """How it stands, for who watches; what takes long is counted anew now and then only."""
 
-    events = room.log.events()
-    rows, found = _rows(room, find.strip().casefold())
-    return {
-        "items": len(room.items),
-        "answers": sum(room.log.answered(name) for name in people.tokens),
-        "ranking": rows,
-        "found": found,
-        "per_hour": _per_hour(events, time.time()),
-        "agreement": plain(asdict(agreement(events))),
-        "remaining": None if room.remaining is None else plain(asdict(room.remaining)),
-        "people": [
-            {"name": name, "path": f"/a/{token}", "answers": room.log.answered(name)}
-            for name, token in people.tokens.items()
-        ],
-    }
+    def __init__(self, room: Room, people: People) -> None:
+        self._room, self._people = room, people
+        self._lock = threading.Lock()
+        self._counted: tuple[int, dict[str, Any]] = (-1, {})
+        self._again = 0.0
+
+    def state(self, find: str = "") -> dict[str, Any]:
+        """All that the page draws; of the ranking the head, or the head of what `find` finds."""
+        room = self._room
+        rows, found = _rows(room, find.strip().casefold())
+        counted, tokens = self._counts(), self._people.tokens
+        persons = {person["name"]: person for person in counted["agreement"]["people"]}
+        return {
+            "items": len(room.items),
+            "answers": sum(room.log.answered(name) for name in tokens),
+            "ranking": rows,
+            "found": found,
+            "per_hour": counted["per_hour"],
+            "agreement": counted["agreement"],
+            "remaining": None if room.remaining is None else plain(asdict(room.remaining)),
+            "people": [
+                {"name": name, "path": f"/a/{token}", "standing": room.log.answered(name)}
+                | {"figures": persons.get(name)}
+                for name, token in tokens.items()
+            ],
+        }
+
+    def _counts(self) -> dict[str, Any]:
+        """Agreement and pace; seconds old where there is much to count."""
+        with self._lock:
+            start, upto = time.monotonic(), self._room.log.complete
+            known, counted = self._counted
+            # The pace falls also while nobody answers.
+            if not counted or start >= self._again + (0 if upto != known else PACE_AGE):
+                events = self._room.log.events()
+                counted = {
+                    "agreement": plain(asdict(agreement(events))),
+                    "per_hour": _per_hour(events, time.time()),
+                }
+                self._counted = upto, counted
+                self._again = time.monotonic() + 10 * (time.monotonic() - start)
+            return counted
 
 
 def _rows(room: Room, find: str) -> tuple[list[dict[str, Any]], int]:

@@ -76,7 +76,7 @@ function drawFigures(state) {
     "In the last hour": `${state.per_hour.last_hour}`,
     "Pace, an hour": `${state.per_hour.pace}`,
     "Agreement (Krippendorff’s α)": fixed(state.agreement.krippendorff_alpha),
-    "Circles (A > B > C > A)": percent(state.agreement.cycles),
+    "Circles, of triples": percent(state.agreement.cycles),
     "Pairs expected wrong": percent(state.remaining?.wrong_pairs),
   };
   $("figures").replaceChildren(...Object.entries(figures).map(([name, value]) => {
@@ -89,16 +89,28 @@ function drawFigures(state) {
   if ($("why").textContent !== why) $("why").textContent = why;
 }
 
+function remarks(about) {
+  const found = [];
+  if (about.too_fast) found.push("faster than one can read");
+  if (about.skipped) found.push(`${about.skipped} skipped`);
+  if (about.cant_say) found.push(`${about.cant_say} × can’t say`);
+  if (about.undone) found.push(`${about.undone} undone`);
+  return found.join(", ");
+}
+
 function drawPeople(state) {
   if ($("people").contains(document.activeElement)) return; // who tabs through links keeps them
   $("people").tBodies[0].replaceChildren(...state.people.map((who) => {
     const link = document.createElement("a");
     link.href = who.path;
     link.textContent = location.origin + who.path;
+    const about = who.figures || {};
+    const again = about.repeats ? `${percent(about.consistency)} of ${about.repeats}` : "–";
     return row([
-      cell(who.name, "th", "text"), cell(link, "td", "text"), cell(`${who.answers}`),
-      cell(percent(who.consistency)), cell(percent(who.left_share)),
-      cell(who.median_ms ? fixed(who.median_ms / 1000, 1) : "–"), cell(who.remarks.join(", "), "td", "text"),
+      cell(who.name, "th", "text"), cell(link, "td", "text"), cell(`${who.standing}`),
+      cell(percent(about.agreement)), cell(again), cell(percent(about.left_share)),
+      cell(about.median_ms ? fixed(about.median_ms / 1000, 1) : "–"),
+      cell(remarks(about), "td", "text"),
     ]);
   }));
 }
