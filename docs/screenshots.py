@@ -33,6 +33,7 @@ from sortnet.items.read import read_items
 from store import Collection, open_store
 from store.desk import Desk
 
+GOLD = "gold_rank_score"
 SHOWN = 28  # items, so that a hundred answers make a ranking
 ANSWERS = 120
 PEOPLE = ("ana", "ben", "eva")
@@ -43,8 +44,8 @@ def main(source: str, folder: str = "docs") -> None:
     """Write label-page.png, label-phone.png and admin-page.png into the folder."""
     to = Path(folder)
     with tempfile.TemporaryDirectory() as made, open_store(Path(made) / "s.db") as store:
-        items = head(read_items(source))
-        collection = store.add_items("args", items)
+        items = read_items(source)
+        collection = store.add_items("args", head(items))
         answer(Desk(collection), gold(items))
         with serving(collection) as (url, people), browser() as driver:
             driver.get(f"{url}/a/{people.tokens['ana']}")
@@ -61,14 +62,15 @@ def main(source: str, folder: str = "docs") -> None:
 
 
 def head(items: Items) -> Items:
-    """The first items, gold scores not among their features: they are for who answers."""
+    """The first items; what is gold is not among their features."""
+    kept = [k for k, name in enumerate(items.feature_names) if name != GOLD]
     return Items(
         items.ids[:SHOWN],
         items.texts[:SHOWN],
         items.images[:SHOWN],
         items.audio[:SHOWN],
-        items.features[:SHOWN],
-        items.feature_names,
+        items.features[:SHOWN, kept],
+        tuple(items.feature_names[k] for k in kept),
         items.root,
         items.source,
     )
@@ -76,10 +78,10 @@ def head(items: Items) -> Items:
 
 def gold(items: Items) -> list[float]:
     """How good the made people think an item is."""
-    if "gold_rank_score" in items.feature_names:
-        scores = -items.features[:, items.feature_names.index("gold_rank_score")]
+    if GOLD in items.feature_names:
+        scores = -items.features[:SHOWN, items.feature_names.index(GOLD)]
     else:
-        scores = np.array([len(text or "") for text in items.texts], np.float32)
+        scores = np.array([len(text or "") for text in items.texts[:SHOWN]], np.float32)
     return [float(score) for score in (scores - scores.mean()) / scores.std()]
 
 
@@ -118,7 +120,7 @@ def browser() -> Iterator[webdriver.Chrome]:
     options.add_argument("--hide-scrollbars")
     service = webdriver.ChromeService(shutil.which("chromedriver"))
     with webdriver.Chrome(options=options, service=service) as driver:
-        driver.set_window_size(1200, 900)
+        driver.set_window_size(1200, 1000)
         yield driver
 
 

@@ -105,10 +105,11 @@ class Page:
         return bool(self.driver.execute_script(script))
 
     def answer(self, key: str) -> tuple[str, str]:
-        """Press a key and wait for the next pair; the pair that it was about."""
+        """Press a key and wait until the server has it; the pair that it was about."""
         before, n = self.pair, self.answered
         self.press(key)
         self.until(lambda: self.answered == n + 1)
+        self.until(lambda: not self.driver.execute_script("return sending"))
         return before
 
     def complaints(self) -> list[str]:
@@ -206,7 +207,13 @@ def test_markup_in_a_text_is_text(driver, store):
         assert page.complaints() == []
 
 
-def test_on_a_phone_it_works_by_taps(driver, site, page):
+def test_on_a_phone_it_works_by_taps(driver, store):
+    texts = tuple("some words " * 100 + str(k) for k in range(6))
+    with served(store.add_items("long", made_items(6, d=1, texts=texts))) as site:
+        _tap(driver, site, Page(driver, site.base + site.link("ana")))
+
+
+def _tap(driver, site, page):
     phone = {"width": 360, "height": 740, "deviceScaleFactor": 1, "mobile": True}
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
     driver.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": True})
@@ -229,6 +236,7 @@ def test_on_a_phone_it_works_by_taps(driver, site, page):
                 touch = {"type": kind, "touchPoints": points}
                 driver.execute_cdp_cmd("Input.dispatchTouchEvent", touch)
             page.until(lambda before=before: page.answered == before + 1)
+            page.until(page.ready)
         assert page.text("#left h2") == "Upper"
     finally:
         driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
@@ -296,6 +304,7 @@ def test_buttons_work_by_keyboard_and_keep_the_focus(driver, site, page):
     page.until(page.ready)
     page.find("#left .choose").click()  # by mouse: the next Space skips
     page.until(lambda: page.answered == 3)
+    page.until(page.ready)
     page.answer(" ")
     assert [answer for *_, answer in stored(site)][2:] == ["left", "skip"]
 

@@ -18,7 +18,7 @@ from sortnet.preference.agreement import agreement
 from store.engine import plain
 
 SHOWN = 100  # of the ranking
-SNIPPET = 120  # characters of a text
+SNIPPET = 100  # characters of a text
 HOUR = 3600.0
 PACE_AGE = 30.0  # seconds
 
