@@ -196,6 +196,19 @@ def test_two_people_at_once_never_see_the_same_pair(driver, site, page):
     assert who == ["ben", "ana"] * 3
 
 
+def test_who_finds_nothing_to_do_waits_until_there_is(driver, store):
+    with served(store.add_items("two", made_items(2, d=1))) as site:
+        ana = site.link("ana")
+        lease = site.client.post(f"{ana}/next").json()["pairs"][0]["lease"]
+        page = Page(driver, site.base + site.link("ben"))
+        page.until(lambda: "nothing to ask you just now" in page.text("#notice"))
+        assert not page.find("#pair").is_displayed()
+        site.client.post(f"{ana}/answer", {"lease": lease, "answer": "left"})
+        page.until(lambda: page.find("#pair").is_displayed())
+        assert not page.find("#notice").is_displayed()
+        page.answer("1")
+
+
 def test_markup_in_a_text_is_text(driver, store):
     texts = tuple(f"{SCRIPT}\n  two  spaces {k}" for k in range(3))
     with served(store.add_items("marked", made_items(3, d=1, texts=texts))) as site:

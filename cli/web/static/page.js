@@ -152,15 +152,17 @@ async function post(path, body) {
 
 function take(status, reply, path) {
   if (status === 404) return end(reply.error);
-  if (reply.error) notice(`${reply.error} That answer was not counted; here is the next pair.`);
-  else if (path === "/answer") notice("");
+  const lostOne = path === "/answer" ? " That answer was not counted; here is the next pair." : "";
+  notice(reply.error ? reply.error + lostOne : "");
   if (!reply.pairs) return draw();
   state = reply;
   if (path === "/undo" && reply.undone) $("said").textContent = "Undone: here is the pair again.";
-  for (const pair of reply.pairs.slice(0, reply.undone ? 1 : 0)) answered.delete(pair.lease);
   const fresh = reply.pairs.filter((pair) => !answered.has(pair.lease));
-  const current = path !== "/undo" && fresh.findIndex((pair) => pair.lease === drawn);
-  if (current > 0) fresh.unshift(...fresh.splice(current, 1)); // what is read stays
+  if (path !== "/undo") {
+    const current = fresh.findIndex((pair) => pair.lease === drawn);
+    if (current > 0) fresh.unshift(...fresh.splice(current, 1)); // what is read stays
+    if (current < 0 && shown) $("said").textContent = "That pair went to somebody else.";
+  }
   queue = fresh;
   if (queue[0]?.lease !== shown?.lease) shown = null;
   else shown = queue[0];
