@@ -50,7 +50,7 @@ def _time_row(waited: Sequence[float], quick: bool) -> dict[str, Any]:
     ms = 1000 * np.quantile(waited, [0.5, 0.95, 0.99])
     return row(
         f"answer to next pair, p95 in ms, {1000 if quick else 10_000} items",
-        ms[1],
+        float(ms[1]),
         "< 100 ms while the model retrains",
         None if quick else bool(ms[1] < BAR_MS),
         f"median {ms[0]:.0f}, p99 {ms[2]:.0f}, {len(waited)} answers of "

@@ -170,7 +170,8 @@ class Session:
         if fresh:
             self.refit()
         with self._lock:
-            return rank_items(self._fits.all.posterior, self._history.seen.copy())
+            posterior, seen = self._fits.all.posterior, self._history.seen.copy()
+        return rank_items(posterior, seen)  # nobody who asks has to wait for it
 
     def remaining(self, *, fresh: bool = True) -> Remaining:
         """How far it is from its goal; `fresh=False` is as of the last fit.
@@ -182,14 +183,14 @@ class Session:
             self.refit()
         with self._lock:
             posterior = self._fits.all.posterior
-            pairs = some_pairs(self.n_items, self.seed)
-            difference = posterior.difference(*pairs)
-            wrong = wrong_share(*difference)
             asked = self._history.n_votes + self.n_items / 2
-            left = questions_left(*difference, asked, self.goal)
             best = bald(self._view(lambda i, j: True), np.random.default_rng(self.seed))
-            change = expected_change(posterior, *best, pairs) if best else 0.0
             checked = self._check_holdout()
+        pairs = some_pairs(self.n_items, self.seed)
+        difference = posterior.difference(*pairs)
+        wrong = wrong_share(*difference)
+        left = questions_left(*difference, asked, self.goal)
+        change = expected_change(posterior, *best, pairs) if best else 0.0
         stop, why = _verdict(wrong, self.goal, left, *checked)
         return Remaining(left, wrong, change, *checked[:3], stop, why)
 
