@@ -20,7 +20,9 @@ from cli.evaluate import evaluate
 from cli.explain import explain, importance
 from cli.items import items
 from cli.judgements import judgements
+from cli.label import label
 from cli.rank import rank
+from cli.ranking import ranking
 from cli.report import report
 from cli.runs import pairs, runs, show
 from cli.serve_people import serve
@@ -70,7 +72,20 @@ def main(ctx: click.Context) -> None:
 
 for command in (
     *(demo, train, evaluate, rank, compare, explain, importance),
-    *(runs, show, pairs, report, watch, items, serve, judgements, doctor, completion),
+    *(
+        runs,
+        show,
+        pairs,
+        report,
+        watch,
+        items,
+        label,
+        serve,
+        ranking,
+        judgements,
+        doctor,
+        completion,
+    ),
 ):
     main.add_command(command)
 

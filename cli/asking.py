@@ -1,0 +1,120 @@
+"""Asking somebody in a terminal: question after question, each answer stored before the next."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol, cast
+
+from cli.refitting import Refitting
+from sortnet.errors import LeaseError
+from sortnet.preference import ANSWERS, Answer
+
+if TYPE_CHECKING:
+    from store import Lease
+    from store.desk import Desk
+
+UNDO, QUIT, LATE = "undo", "quit", "late"
+REPLIES = tuple(answer for answer in ANSWERS if answer != UNDO)
+TOO_LATE = "that pair had been taken back meanwhile: the answer does not count"
+
+
+class Front(Protocol):
+    """What a person sees and answers with: a screen and keys, or lines."""
+
+    def ask(self, lease: Lease, standing: str, still: Callable[[], bool]) -> tuple[str, int]:
+        """An answer, UNDO, QUIT or LATE, and after how many milliseconds.
+
+        `still` is called now and then: whether the question is still theirs. If not: LATE.
+        """
+
+    def tell(self, text: str) -> None:
+        """A message beside the next question."""
+
+    def enough(self, why: str) -> bool:
+        """Say that the goal is reached; whether to go on all the same."""
+
+
+class Asking:
+    """One person at a desk.
+
+    Attributes:
+        answered: how many of their answers stand, skips too.
+        began: how many of them stood before.
+    """
+
+    def __init__(self, desk: Desk, annotator: str, fitting: Refitting) -> None:
+        self.desk, self.annotator, self.fitting = desk, annotator, fitting
+        self.answered = self.began = count_standing(desk, annotator)
+        self._since = time.monotonic()
+
+    def go_on(self, front: Front, number: int | None = None) -> str:
+        """Ask until they quit, `number` answers are in, or nothing is left; why it ended."""
+        told = self.fitting.remaining.stop  # who comes back behind the goal knows
+        while number is None or self.answered - self.began < number:
+            leases = self.desk.next(self.annotator, 1)
+            if not leases:
+                return nothing_left(self.desk)
+            if self.put(front, leases[0]) == QUIT:
+                return self.fitting.remaining.why
+            self.fitting.update()
+            if self.fitting.remaining.stop and not told:
+                told = True
+                if not front.enough(self.fitting.remaining.why):
+                    return self.fitting.remaining.why
+        return self.fitting.remaining.why
+
+    def put(self, front: Front, lease: Lease, may_undo: Callable[[], bool] = lambda: True) -> str:
+        """Put one question, and store what comes of it; what was replied."""
+
+        def still() -> bool:
+            return any(held.id == lease.id for held in self.desk.next(self.annotator, 1))
+
+        reply, milliseconds = front.ask(lease, self._standing(), still)
+        if reply == UNDO:
+            taken = may_undo() and self._take_back()
+            front.tell("taken back" if taken else "there is nothing to take back")
+        elif reply not in (QUIT, LATE):
+            reply = self._store(lease, reply, milliseconds)
+            front.tell(f"stored: {reply}")
+        if reply == LATE:
+            front.tell(TOO_LATE)
+        return reply
+
+    def _store(self, lease: Lease, reply: str, milliseconds: int) -> str:
+        try:
+            self.desk.answer(lease.id, self.annotator, cast(Answer, reply), milliseconds)
+        except LeaseError:
+            return LATE
+        self.answered += 1
+        return reply
+
+    def _take_back(self) -> bool:
+        taken = self.desk.undo(self.annotator) is not None
+        self.answered -= taken
+        return taken
+
+    def _standing(self) -> str:
+        remaining = self.fitting.remaining
+        parts = [self.desk.collection.name, self.annotator, f"{self.answered} answered"]
+        if remaining.questions is not None:
+            parts.append(f"about {remaining.questions} left")
+        now, minutes = self.answered - self.began, (time.monotonic() - self._since) / 60
+        if now >= 3:
+            parts.append(f"{now / minutes:.0f} a minute")
+        if self.fitting.fault:
+            parts.append(self.fitting.fault)
+        return "   ".join(parts)
+
+
+def count_standing(desk: Desk, annotator: str) -> int:
+    """How many of somebody's answers were not taken back."""
+    events = [event for event in desk.session.judgements() if event.annotator == annotator]
+    return sum(-1 if event.answer == UNDO else 1 for event in events)
+
+
+def nothing_left(desk: Desk) -> str:
+    """Why there is no question."""
+    if desk.collection.live_pairs():
+        return "nothing to ask just now: the pairs that are left are with somebody else"
+    return "every pair was asked"

@@ -1,0 +1,107 @@
+"""Single keys of a terminal, without Enter."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import re
+import select
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sortnet.errors import SortNetError
+
+END = "end"  # Ctrl-D, or nobody is there any more
+HELD = 0.08  # seconds; a key that comes again sooner is held down, and counts once
+_SEQUENCE = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|O.)|.", re.DOTALL)
+_NAMES = {
+    **{f"\x1b{lead}{letter}": name for lead in "[O" for letter, name in
+       zip("ABCD", ("up", "down", "right", "left"), strict=True)},
+    **{"\x1b[5~": "page up", "\x1b[6~": "page down", " ": "space", "\r": "enter", "\n": "enter"},
+    **{"\x7f": "backspace", "\x08": "backspace", "\x1a": "z", "\x03": "q", "\x04": END},
+    "\x1b": "escape",
+}  # fmt: skip
+
+
+class Keys:
+    """Keys as they are pressed, by name; see `keys_of`."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._waiting: list[str] = []
+        self._last = ("", 0.0)
+
+    def read(self, seconds: float) -> str | None:
+        """The next key; None where none was pressed in that time."""
+        until = time.monotonic() + seconds
+        while True:
+            while self._waiting:
+                key = self._waiting.pop(0)
+                if not self._is_held(key):
+                    return key
+            left = until - time.monotonic()
+            if left <= 0 or not self._take(left):
+                return None
+
+    def drop(self) -> None:
+        """Forget what was pressed before now: it was no answer to what is shown now."""
+        while END not in self._waiting:
+            for key in self._waiting:
+                self._is_held(key)
+            self._waiting.clear()
+            if not self._take(0):
+                return
+        self._waiting = [END]
+
+    def _take(self, seconds: float) -> bool:
+        if not select.select([self._fd], [], [], seconds)[0]:
+            return False
+        try:
+            read = os.read(self._fd, 4096)
+        except OSError:  # the terminal is gone
+            read = b""
+        self._waiting += key_names(self._decoder.decode(read)) if read else [END]
+        return True
+
+    def _is_held(self, key: str) -> bool:
+        now = time.monotonic()
+        (before, at), self._last = self._last, (key, now)
+        return key == before and now - at < HELD and key != END
+
+
+def key_names(typed: str) -> list[str]:
+    """What was pressed; what has no name and cannot be printed is left out.
+
+    >>> key_names("1\\x1b[DZ \\x1b[15~")
+    ['1', 'left', 'z', 'space']
+    """
+    keys = [_NAMES.get(part, part.lower()) for part in _SEQUENCE.findall(typed)]
+    return [key for key in keys if key.isprintable()]
+
+
+@contextmanager
+def keys_of(fd: int) -> Iterator[Keys]:
+    """The keys of a terminal, which is afterwards as it was.
+
+    Raises:
+        SortNetError: where there are no such terminals.
+    """
+    try:
+        import termios
+        import tty
+    except ImportError:
+        raise SortNetError(
+            "single keys need a terminal as Linux and macOS have: answer on the page "
+            "(sortnet serve), or send lines through a pipe"
+        ) from None
+    before = termios.tcgetattr(fd)
+    try:
+        tty.setcbreak(fd)
+        mode = termios.tcgetattr(fd)
+        mode[6][termios.VSUSP] = b"\0"  # Ctrl-Z undoes here
+        termios.tcsetattr(fd, termios.TCSADRAIN, mode)
+        yield Keys(fd)
+    finally:
+        termios.tcsetattr(fd, termios.TCSADRAIN, before)

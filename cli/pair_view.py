@@ -1,0 +1,110 @@
+"""Two items on a terminal: side by side, or one above the other where it is narrow."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from cli.output import printable
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.text import Text
+
+    from sortnet.items import Items
+
+NARROW = 80  # columns from which on two items stand side by side
+LONGEST = 200_000  # characters of a text that are shown at all
+_MANY = 20  # features of an item that has nothing else
+
+
+def facts_of(items: Items, k: int) -> list[str]:
+    """The lines of an item, nothing in them that moves the cursor; its name only if it must."""
+    lines = [
+        f"{kind}: {printable(str(items.root / file if items.root else file))}"
+        for kind, file in (("image", items.images[k]), ("sound", items.audio[k]))
+        if file is not None
+    ]
+    text = items.texts[k]
+    if text is not None:
+        cut = text[:LONGEST] + (f"\n... {len(text) - LONGEST:,} characters more"
+                                if len(text) > LONGEST else "")  # fmt: skip
+        lines += ([""] if lines else []) + [
+            printable(line.expandtabs(4)) for line in cut.splitlines()
+        ]
+    return lines or _features(items, k)
+
+
+def _features(items: Items, k: int) -> list[str]:
+    """A small table of an item that is nothing but numbers."""
+    names = [printable(name) for name in items.feature_names[:_MANY]]
+    wide = max(map(len, names), default=0)
+    values = items.features[k].tolist()
+    lines = [
+        f"{name.ljust(wide)}  {'-' if math.isnan(value) else f'{value:.6g}'}"
+        for name, value in zip(names, values, strict=False)
+    ]
+    more = len(items.feature_names) - len(names)
+    return [printable(items.ids[k]), "", *lines, *([f"... {more} more"] if more else [])]
+
+
+def draw_pair(
+    console: Console, left: Sequence[str], right: Sequence[str], height: int
+) -> tuple[RenderableType, bool]:
+    """Two items in so many lines, and whether something had to be cut."""
+    from rich.console import Group
+    from rich.panel import Panel
+    from rich.table import Table
+
+    side_by_side = console.width >= NARROW
+    wide = console.width // 2 if side_by_side else console.width
+    rows = max((height if side_by_side else height // 2) - 2, 1)
+    drawn = [_fitted(console, lines, wide - 4, rows) for lines in (left, right)]
+    arrows = ("1 or <-", "2 or ->") if console.options.ascii_only else ("1 or ←", "2 or →")
+    panels = [
+        Panel(text, title=title, title_align="left", width=wide, height=rows + 2)
+        for (text, _), title in zip(drawn, arrows, strict=True)
+    ]
+    cut = any(cut for _, cut in drawn)
+    if not side_by_side:
+        return Group(*panels), cut
+    grid = Table.grid()
+    grid.add_row(*panels)
+    return grid, cut
+
+
+def _fitted(console: Console, lines: Sequence[str], wide: int, rows: int) -> tuple[Text, bool]:
+    """As much of the lines as so many rows hold; a mark where something is missing."""
+    from rich.text import Text
+
+    kept = wrapped(console, lines, wide, rows + 1)
+    cut = len(kept) > rows
+    if cut:
+        kept = [*kept[: rows - 1], Text("... f: all of it", style="dim")]
+    return Text("\n").join(kept), cut
+
+
+def wrapped(console: Console, lines: Sequence[str], wide: int, most: int) -> list[Text]:
+    """The first rows of lines that are wrapped at words, `most` at most."""
+    from rich.text import Text
+
+    rows: list[Text] = []
+    for line in lines:
+        if len(rows) >= most:
+            break
+        # What cannot be shown need not be wrapped: that of a long line takes long.
+        rows += Text(line[: wide * (most - len(rows) + 1)]).wrap(console, wide) or [Text()]
+    return rows[:most]
+
+
+def both_whole(console: Console, left: Sequence[str], right: Sequence[str]) -> list[Text]:
+    """Two items one after the other, as rows."""
+    from rich.text import Text
+
+    rows: list[Text] = []
+    for title, lines in (("1", left), ("2", right)):
+        most = 20 * LONGEST // max(console.width, 1)
+        rows += [Text(f"-- {title} ".ljust(console.width, "-"), style="bold")]
+        rows += [*wrapped(console, lines, console.width, most), Text()]
+    return rows

@@ -1,0 +1,74 @@
+"""A desk's model kept up with the answers, so that who answers never waits for it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sortnet.preference.ranking import Ranking, Remaining
+    from store.desk import Desk
+
+SMALL = 150  # unknowns up to which a fit takes some hundredths of a second
+
+
+class Refitting:
+    """Fits at once where that cannot be felt, else in a thread, one fit at a time.
+
+    Args:
+        goal: share of pairs that may still be expected in the wrong order; None for the default.
+
+    Attributes:
+        ranking, remaining: as of the last fit.
+        fault: what went wrong in the thread, if anything did.
+    """
+
+    def __init__(self, desk: Desk, *, goal: float | None = None) -> None:
+        self._desk, self._goal = desk, goal
+        self._thread: threading.Thread | None = None
+        self.fault = ""
+        self._fit()
+
+    def update(self) -> None:
+        """Let the answers that came since the last fit count, now or soon."""
+        items = self._desk.items
+        if sum(items.features.shape) <= SMALL:
+            self._fit()
+        elif self._desk.session.stale and not (self._thread and self._thread.is_alive()):
+            # A daemon: who leaves does not wait for a fit that leaves nothing behind.
+            self._thread = threading.Thread(target=self._fit_quietly, daemon=True)
+            self._thread.start()
+
+    def finish(self) -> None:
+        """Let everything told so far count."""
+        if self._thread is not None:
+            self._thread.join()
+        self._fit()
+
+    def _fit(self) -> None:
+        session = self._desk.session
+        if self._goal is not None:
+            session.goal = self._goal  # here, since a desk begins a new session for new items
+        session.refit()
+        self.ranking: Ranking = session.ranking(fresh=False)
+        self.remaining: Remaining = session.remaining(fresh=False)
+
+    def _fit_quietly(self) -> None:
+        try:
+            self._fit()
+            self.fault = ""
+        except Exception as error:  # whatever it is: the answers must go on coming in
+            self.fault = f"{type(error).__name__}: {error}"
+
+
+@contextmanager
+def desk_of(store: str | None, name: str, *, lease_seconds: float = 600) -> Iterator[Desk]:
+    """The desk of a collection, as commands name it."""
+    from cli.items import MAKER
+    from cli.runs import open_existing
+    from store.desk import Desk
+
+    with open_existing(store, MAKER) as opened:
+        yield Desk(opened.collection(name), lease_seconds=lease_seconds)
