@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import signal
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ import click
 
 from cli.options import store_option
 from cli.output import printable, put, say
+from cli.signals import ended_by_signals
 from sortnet.errors import SortNetError
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def serve(
         collection = opened.collection(name)
         if len(collection.items()) < 2:
             raise SortNetError(f"collection {name!r} has fewer than two items: nothing to ask")
-        with _ended_by_signals(), collection.serving():
+        with ended_by_signals(), collection.serving():
             _serve(collection, listening, host, url, annotators, lease, browser)
     say(f"no longer serving {name!r}; the links will work again at the next start")
 
@@ -185,22 +185,6 @@ def _listening(host: str, port: int) -> Iterator[socket.socket]:
                 fault = f"cannot listen on port {port}: {error.strerror or error}"
             raise SortNetError(fault) from None
         yield made
-
-
-@contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """SIGTERM ends it as Ctrl-C does, whatever is being done; what is held is given back."""
-
-    def end(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    except KeyboardInterrupt:
-        pass
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _names(host: str, port: int, url: str | None) -> Names:
