@@ -139,6 +139,7 @@ class Session:
         Cost: a few ms up to 10,000 items; up to 150 unknowns a fit now and then. Above a thousand
         unknowns, what was told since the last fit does not count yet.
         """
+        self._fit_if_small()  # before the lock, which a fit that goes on elsewhere needs
         with self._lock:
             self._catch_up()
             taken = set(busy)
@@ -199,11 +200,13 @@ class Session:
         with self._lock:
             return list(self._history.events)
 
-    def _catch_up(self) -> None:
-        """Let what was told since the last fit count in the next choice."""
+    def _fit_if_small(self) -> None:
         unknowns = sum(self._X.shape) + len(self._history.people)
         if unknowns <= _SMALL and self.events - self._fitted_at > self._fitted_at // 20:
             self.refit()
+
+    def _catch_up(self) -> None:
+        """Let what was told since the last fit count in the next choice."""
         posterior = self._fits.choosing.posterior
         if posterior.covariance is not None and self.events - self._observed <= _AT_A_TIME:
             for vote in self._history.votes_after(self._observed):

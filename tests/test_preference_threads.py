@@ -1,0 +1,37 @@
+"""A session that is asked and fitted by several threads at once."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+
+from sortnet.preference import Judgement
+from sortnet.preference.session import Session
+
+ANSWERS = 200
+
+
+def test_a_small_session_that_is_fitted_elsewhere_all_the_time_goes_on_answering():
+    session, over = Session(np.random.default_rng(0).normal(size=(30, 2))), threading.Event()
+    told = []
+
+    def fit() -> None:
+        while not over.is_set():
+            session.refit()
+
+    def answer() -> None:
+        while len(told) < ANSWERS and (questions := session.ask("ana")):
+            q = questions[0]
+            told.append(q.pair)
+            session.tell(Judgement("ana", q.left, q.right, "left" if q.left > q.right else "right"))
+
+    # Daemons: if they wait for each other, the test fails and does not hang.
+    threads = [threading.Thread(target=work, daemon=True) for work in (answer, fit)]
+    for thread in threads:
+        thread.start()
+    threads[0].join(30)
+    over.set()
+    threads[1].join(30)
+    assert not any(thread.is_alive() for thread in threads)
+    assert len(told) == session.events == ANSWERS
