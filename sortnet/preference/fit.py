@@ -16,10 +16,10 @@ from sortnet.types import F64, I64
 DENSE = 1_000  # unknowns up to which the posterior's covariance is kept
 DRAWS = 48
 _ROUNDS = 12  # of fitting the prior's scales to the answers
-_SIDE = 0.3  # prior standard deviation of a person's side bias, in units of an answer's noise
 _TRUST = np.geomspace(0.05, 8.0, 60)  # reliabilities considered
 _TRUST_PRIOR = 0.35  # prior standard deviation of a reliability, that of all together being 1
-_BELIEF = 2.0  # a prior scale's first guess counts as so many unknowns seen
+_BELIEF = 10.0  # a prior scale's first guess counts as so many unknowns seen
+_CLEAR = 2.0  # nats by which another reliability must explain a person's answers better
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Prior:
 
     weight: float
     residual: float
-    side: float = _SIDE**2
+    side: float = 0.01
 
     def precision(self, d: int, n: int, a: int) -> F64:
         """(d + n + a,) inverse variances, in the order of the unknowns."""
@@ -37,8 +37,8 @@ class Prior:
 
 
 def first_guess(d: int) -> Prior:
-    """Before any answer: scores vary about as much as an answer's noise, mostly by features."""
-    return Prior(1 / d, 0.15) if d else Prior(1.0, 1.0)
+    """Before any answer: scores vary more than an answer's noise does, mostly by features."""
+    return Prior(2 / d, 0.15) if d else Prior(1.0, 2.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,6 +136,7 @@ def _matched_prior(prior: Prior, theta: F64, variance: F64, d: int, n: int) -> P
     return Prior(
         matched(slice(d), prior.weight, guess.weight) if d else prior.weight,
         matched(slice(d, d + n), prior.residual, guess.residual),
+        matched(slice(d + n, None), prior.side, guess.side),
     )
 
 
@@ -223,9 +224,10 @@ class _Problem:
             z = c * gap + bias
             each = v.target * log_ndtr(z) + (1 - v.target) * log_ndtr(-z)
             total[k] = np.bincount(v.person, each, self.people)
-        common = _TRUST[np.argmax(total.sum(axis=1))]
-        total -= 0.5 * ((_TRUST[:, None] / common - 1) / _TRUST_PRIOR) ** 2
-        best: F64 = _TRUST[np.argmax(total, axis=0)]
+        common = np.argmax(total.sum(axis=1))
+        total -= 0.5 * ((_TRUST[:, None] / _TRUST[common] - 1) / _TRUST_PRIOR) ** 2
+        clear = total.max(axis=0) > total[common] + _CLEAR
+        best: F64 = np.where(clear, _TRUST[np.argmax(total, axis=0)], _TRUST[common])
         best /= np.exp(np.log(best).mean())  # the scores take up what all have in common
         return best
 
@@ -294,7 +296,8 @@ class _Large:
         self._diagonal = self._precision + np.concatenate((square, diagonal))
 
     def solve(self, rhs: F64) -> F64:
-        return self._gradients(rhs[None])[0]
+        solution: F64 = self._gradients(rhs[None])[0]
+        return solution
 
     def variance(self, rng: np.random.Generator) -> F64:
         spread: F64 = self.draw(16, rng).var(axis=0)
