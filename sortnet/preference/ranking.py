@@ -14,6 +14,9 @@ LEVEL = 0.9  # of the intervals
 GOAL = 0.1  # share of pairs that may still be expected in the wrong order
 _ENOUGH = 8  # answers of the hold-out arm that a check takes
 _MANY = 20_000  # pairs that a share is taken of
+# By the law of total variance it would be 1 if every answer told as much as the first ones; in
+# simulated sessions of 28 to 100 items, 0.15 foretells the questions that were asked in the end.
+_GAINED = 0.15
 _MOST = 1 << 20  # "about N questions" says no more than this
 
 
@@ -104,13 +107,15 @@ def wrong_share(mean: F64, variance: F64) -> float:
 def questions_left(mean: F64, variance: F64, asked: float, goal: float) -> int | None:
     """How many questions until the share of wrong pairs is down to the goal, about.
 
-    Variances are taken to fall as 1 / (number of answers), the prior counting as `asked` does.
-    None where more than a million would not do.
+    Variances are taken to fall as 1 / (number of answers), the prior being in `asked`, and a part
+    of what a variance loses, the square of the difference gains. None where more than a million
+    would not do.
     """
     few, many = 0, _MOST
 
     def after(m: int) -> float:
-        return wrong_share(mean, variance * asked / (asked + m))
+        then = variance * asked / (asked + m)
+        return wrong_share(np.sqrt(mean**2 + _GAINED * (variance - then)), then)
 
     if after(0) <= goal:
         return 0

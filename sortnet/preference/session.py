@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from zlib import crc32
 
 import numpy as np
@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from sortnet.errors import JudgementError
 from sortnet.preference.choose import STRATEGIES, Free, Pair, Strategy, View, bald, random_pair
 from sortnet.preference.design import design
-from sortnet.preference.fit import Fitted, Scales, fit
+from sortnet.preference.fits import Fits, choose_basis, fit_both, milestone
 from sortnet.preference.history import History
 from sortnet.preference.merge import MergePass
 from sortnet.preference.ranking import (
@@ -78,8 +78,7 @@ class Session:
         self._lock = threading.RLock()
         self._fitting = threading.Lock()
         self._asked = 0
-        self._milestone: tuple[int, Scales | None] = (0, None)
-        self._fits = self._fit_both(0)
+        self._fits = self._fit(0, None)
         self._fitted_at = self._observed = 0
         self._merge: MergePass | None = None
 
@@ -162,7 +161,7 @@ class Session:
             if not self.stale:
                 return
             upto = self.events
-            fits = self._fit_both(upto)
+            fits = self._fit(upto, self._fits)
             with self._lock:
                 self._fits, self._fitted_at, self._observed = fits, upto, upto
 
@@ -336,53 +335,18 @@ class Session:
         right = (p > 0.5) == (votes.target > 0.5)
         return holdout_check(np.maximum(p, 1 - p), right)
 
-    def _fit_both(self, upto: int) -> _Fits:
-        """Fits to all answers, and to those that may be used to choose."""
+    def _fit(self, upto: int, before: Fits | None) -> Fits:
         with self._lock:
             people = len(self._history.people)
             everything = self._history.votes(upto)
             usable = self._history.votes(upto, holdout=False)
-            milestone = _milestone(upto)
-            if self._milestone[0] != milestone:
-                early = self._history.votes(milestone, holdout=False)
-                early_people = int(early.person.max(initial=-1)) + 1
-                self._milestone = milestone, None
-            before = self._fits if hasattr(self, "_fits") else None
-        at, scales = self._milestone
-        if scales is None and at:
-            scales = fit(self._X, early, early_people, seed=self.seed).scales
-            self._milestone = at, scales
-        choosing = fit(
-            self._X,
-            usable,
-            people,
-            scales=scales,
-            seed=self.seed,
-            start=before.choosing.theta if before else None,
-        )
-        full = fit(
-            self._X,
-            everything,
-            people,
-            scales=scales or choosing.scales,
-            seed=self.seed,
-            start=choosing.theta,
-        )
-        return _Fits(choosing, full)
-
-
-@dataclass(frozen=True)
-class _Fits:
-    choosing: Fitted  # without the hold-out arm
-    all: Fitted
-
-
-def _milestone(events: int) -> int:
-    """When the scales were last chosen: at 8 events, and each time there are a quarter more."""
-    at, then = 0, 8
-    while then <= events:
-        at, then = then, then + max(then // 4, 1)
-    return at
+            at = milestone(upto)
+            early = self._history.votes(at, holdout=False)
+        if before is not None and before.basis.milestone == at:
+            basis, start = before.basis, before.choosing.theta
+        else:
+            basis, start = choose_basis(self._X, early, at, seed=self.seed), None
+        return fit_both(basis, usable, everything, people, start=start, seed=self.seed)
 
 
 def _named(strategy: str, d: int) -> tuple[Strategy, ...]:

@@ -1,0 +1,89 @@
+"""What a DirectRanker makes of the features, where straight lines do not explain the answers."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import log_ndtr
+
+from sortnet.preference.fit import fit
+from sortnet.preference.posterior import Votes
+from sortnet.types import F64, Bool, Pairs, Queries
+
+ENOUGH = 200  # votes from which a net is tried
+_HIDDEN = (16, 8)
+_CHECKED = 0.25  # share of the pairs that the net is stopped by and judged on
+_BETTER = 1.0  # standard errors by which it must foretell them better
+
+
+def learned_features(features: F64, votes: Votes, people: int, *, seed: int = 0) -> F64:
+    """(n, h) standardised hidden units of a DirectRanker trained on the votes; h may be 0.
+
+    The net f of r(x, y) = τ(w · (f(x) - f(y))) learns from soft targets: a vote of each person is
+    one pair, a tie is half a pair each way. A quarter of the pairs is kept apart, which stops the
+    training and decides whether the units are of use: those pairs must be foretold better with
+    them than without. Where they are not, or votes are few, there are none (h = 0).
+
+    Args:
+        features: (n, d) standardised.
+        votes: the answers.
+        people: how many people there are.
+        seed: of the net and of the pairs kept apart.
+
+    Cost: none up to 200 votes; above, a training and two fits.
+    """
+    nothing = np.empty((len(features), 0))
+    if len(votes) < ENOUGH or not features.shape[1]:
+        return nothing
+    apart = _apart(votes, seed)
+    units = _hidden_units(features, votes.where(~apart), votes.where(apart), seed)
+    gain = _foretold(np.hstack((features, units)), votes, people, apart, seed) - _foretold(
+        features, votes, people, apart, seed
+    )
+    return units if gain.mean() > _BETTER * gain.std() / np.sqrt(len(gain)) else nothing
+
+
+def _apart(votes: Votes, seed: int) -> Bool:
+    """(m,) whether a vote's pair is kept apart: all votes on a pair go the same way."""
+    low, high = np.minimum(votes.left, votes.right), np.maximum(votes.left, votes.right)
+    _, pair = np.unique(low << 32 | high, return_inverse=True)
+    apart: Bool = np.random.default_rng(seed).random(pair.max() + 1)[pair] < _CHECKED
+    return apart
+
+
+def _foretold(features: F64, votes: Votes, people: int, apart: Bool, seed: int) -> F64:
+    """Log-likelihood of each vote kept apart, by a fit to the others."""
+    posterior = fit(features, votes.where(~apart), people, seed=seed, draws=16).posterior
+    late = votes.where(apart)
+    mean, variance = posterior.difference(late.left, late.right)
+    z = mean / np.sqrt(1 + variance)
+    likelihood: F64 = late.target * log_ndtr(z) + (1 - late.target) * log_ndtr(-z)
+    return likelihood
+
+
+def _hidden_units(features: F64, train: Votes, vali: Votes, seed: int) -> F64:
+    import torch
+
+    from sortnet.comparators import DirectRanker
+    from sortnet.config import Training
+    from sortnet.training import train_on_pairs
+
+    items = Queries.from_arrays(features.astype(np.float32))
+    net = DirectRanker(features.shape[1], hidden=_HIDDEN, seed=seed)
+    train_on_pairs(net, items, _pairs(train), items, _pairs(vali), Training(), seed=seed)
+    with torch.no_grad():
+        net.eval()
+        units = net.feature_part(torch.from_numpy(items.features)).numpy().astype(np.float64)
+    spread = units.std(axis=0)
+    alive = spread > 1e-6
+    standard: F64 = (units[:, alive] - units[:, alive].mean(axis=0)) / spread[alive]
+    return standard
+
+
+def _pairs(votes: Votes) -> Pairs:
+    """Soft targets as pairs: who wins a vote wins two pairs, a tie is one pair each way."""
+    left, tie = votes.target == 1, votes.target == 0.5
+    winner = np.where(left | tie, votes.left, votes.right)
+    loser = np.where(left | tie, votes.right, votes.left)
+    again_winner = np.where(tie, loser, winner)
+    again_loser = np.where(tie, winner, loser)
+    return Pairs(np.append(winner, again_winner), np.append(loser, again_loser))

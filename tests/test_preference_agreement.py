@@ -1,0 +1,96 @@
+"""Agreement: Krippendorff's alpha against its definition, people's own figures by arithmetic."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sortnet.preference import Judgement
+from sortnet.preference.agreement import agreement, krippendorff_alpha
+
+
+def by_definition(units):
+    """alpha by the coincidence matrix, every ordered pair of values counted one by one."""
+    o = {}
+    for unit in units:
+        for a, b in permutations(range(len(unit)), 2):
+            key = unit[a], unit[b]
+            o[key] = o.get(key, 0) + 1 / (len(unit) - 1)
+    n_of = {}
+    for (a, _), count in o.items():
+        n_of[a] = n_of.get(a, 0) + count
+    n = sum(n_of.values())
+    expected = sum(x * y for a, x in n_of.items() for b, y in n_of.items() if a != b) / (n - 1)
+    return 1 - sum(count for (a, b), count in o.items() if a != b) / expected
+
+
+@given(
+    st.lists(st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=2, max_size=5), min_size=1).filter(
+        lambda units: len({value for unit in units for value in unit}) > 1
+    )
+)
+def test_alpha_is_that_of_its_definition(units):
+    assert krippendorff_alpha(units) == pytest.approx(by_definition(units))
+
+
+def test_alpha_knows_nothing_of_single_voices_or_of_one_answer_only():
+    assert krippendorff_alpha([[1.0], [0.0]]) is None
+    assert krippendorff_alpha([[1.0, 1.0], [1.0, 1.0]]) is None
+
+
+def test_sides_do_not_matter_to_agreement():
+    said = [
+        Judgement("ana", 0, 1, "left", number=1),
+        Judgement("ben", 1, 0, "right", number=2),
+        Judgement("ana", 2, 3, "right", number=3),
+        Judgement("ben", 2, 3, "right", number=4),
+    ]
+    assert agreement(said).krippendorff_alpha == 1
+    assert agreement(said).shared_pairs == 2
+
+
+def test_own_consistency_is_over_repeats_with_sides_swapped():
+    said = [
+        Judgement("ana", 0, 1, "left", number=1),
+        Judgement("ana", 2, 3, "left", number=2),
+        Judgement("ana", 1, 0, "right", strategy="repeat", number=3),  # the same again
+        Judgement("ana", 3, 2, "left", strategy="repeat", number=4),  # the contrary
+    ]
+    (ana,) = agreement(said).people
+    assert (ana.consistency, ana.repeats) == (0.5, 2)
+    assert agreement(said).shared_pairs == 0  # nobody else said anything
+
+
+def test_cycles_are_counted_among_triples_whose_pairs_were_all_answered():
+    circle = [(0, 1), (1, 2), (2, 0)]
+    line = [(3, 4), (4, 5), (3, 5)]
+    said = [Judgement("ana", a, b, "left", number=k + 1) for k, (a, b) in enumerate(circle + line)]
+    found = agreement(said)
+    assert (found.cycles, found.triples) == (0.5, 2)
+
+
+def test_what_was_undone_counts_as_undone_only():
+    said = [
+        Judgement("ana", 0, 1, "left", number=1),
+        Judgement("ana", 0, 1, "undo", undoes=1, number=2),
+        Judgement("ana", 1, 2, "skip", number=3),
+        Judgement("ana", 0, 2, "cant-say", number=4),
+    ]
+    (ana,) = agreement(said).people
+    assert (ana.answers, ana.skipped, ana.cant_say, ana.undone) == (0, 1, 1, 1)
+
+
+def test_who_answers_faster_than_one_can_read_is_marked():
+    def of(milliseconds):
+        said = [
+            Judgement("ana", 0, k, "left", milliseconds=milliseconds, number=k) for k in range(1, 9)
+        ]
+        return agreement(said).people[0]
+
+    assert of(200).too_fast
+    assert not of(2_000).too_fast
+    assert of(200).median_ms == 200
+    assert of(200).left_share == 1

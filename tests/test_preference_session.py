@@ -1,0 +1,382 @@
+"""A session: what it asks, that it is a replay of its events, and what each answer means."""
+
+from __future__ import annotations
+
+from itertools import combinations, permutations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import spearmanr
+
+from sortnet.errors import DataError, JudgementError
+from sortnet.preference import Judgement
+from sortnet.preference.merge import MergePass
+from sortnet.preference.session import Session
+
+
+def answered(question, annotator, answer):
+    """The judgement that an answer to a question is."""
+    return Judgement(
+        annotator,
+        question.left,
+        question.right,
+        answer,
+        strategy=question.strategy,
+        probability=question.probability,
+        model=question.model,
+    )
+
+
+def by_truth(scores, question):
+    return "left" if scores[question.left] > scores[question.right] else "right"
+
+
+def asked_all(session, scores, m, people=("ana", "ben")):
+    """Let people answer m questions by the truth; the questions."""
+    questions = []
+    for k in range(m):
+        who = people[k % len(people)]
+        for question in session.ask(who):
+            questions.append(question)
+            session.tell(answered(question, who, by_truth(scores, question)))
+    return questions
+
+
+def replayed(session, features, n, **settings):
+    other = Session(features, n, **settings)
+    for event in session.judgements():
+        other.tell(event)
+    return other
+
+
+@given(st.permutations(list(range(9))), st.randoms(use_true_random=False))
+def test_a_merge_pass_sorts_with_the_comparisons_of_a_textbook_whatever_the_order_of_answers(
+    items, random
+):
+    sort, count = MergePass(items), 0
+    while not sort.ranking:
+        a, b = random.choice(list(sort.wanted()))
+        sort.answer(a, b, first=min(a, b))
+        count += 1
+    assert sort.ranking == sorted(items)
+    assert count <= 9 * 4  # n ceil(log2 n)
+
+
+def test_a_merge_pass_lets_people_answer_side_by_side():
+    assert len(list(MergePass(list(range(16))).wanted())) == 8
+
+
+def test_a_merge_pass_survives_answers_that_go_in_circles():
+    for first in permutations(range(3)):
+        sort = MergePass([0, 1, 2])
+        for k in first:
+            for a, b in list(sort.wanted()):
+                sort.answer(a, b, first=(a, b)[k % 2])
+        assert not sort.ranking or sorted(sort.ranking) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("d", [0, 2])
+def test_a_replay_of_the_events_is_the_same_session(d):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((20, d)) if d else None
+    scores = rng.standard_normal(20)
+    session = Session(X, 20, seed=3)
+    for k in range(60):
+        who = ("ana", "ben")[k % 2]
+        (question,) = session.ask(who)
+        answer = ("left", "right", "tie", "skip", "cant-say")[k % 5] if k % 7 == 0 else None
+        session.tell(answered(question, who, answer or by_truth(scores, question)))
+        if k % 11 == 10:
+            session.undo(who)
+    other = replayed(session, X, 20, seed=3)
+    a, b = session.ranking(), other.ranking()
+    assert a.order.tolist() == b.order.tolist()
+    assert a.judgements.tolist() == b.judgements.tolist()
+    assert np.allclose(a.score, b.score, atol=1e-5)
+    assert session.last("ana") == other.last("ana")
+    left, right = session.remaining(), other.remaining()
+    assert left.wrong_pairs == pytest.approx(right.wrong_pairs, abs=1e-5)
+    assert left.holdout_n == right.holdout_n
+
+
+def test_what_was_undone_was_never_said_but_is_asked_again():
+    session, plain = Session(None, 6, seed=1), Session(None, 6, seed=1)
+    for _ in range(4):
+        (question,) = session.ask("ana")
+        for each in (session, plain):
+            each.tell(answered(question, "ana", by_truth(range(6), question)))
+    (wrong,) = session.ask("ana")
+    session.tell(answered(wrong, "ana", "tie"))
+    session.undo("ana")
+    assert np.allclose(session.ranking().score, plain.ranking().score, atol=1e-5)
+    (again,) = session.ask("ana")
+    assert (again.left, again.right, again.strategy) == (wrong.left, wrong.right, wrong.strategy)
+    session.tell(answered(again, "ana", "left"))
+    assert session.ask("ana")[0].pair != wrong.pair
+
+
+def test_any_number_of_answers_can_be_undone_newest_first():
+    session = Session(None, 5, seed=0)
+    questions = asked_all(session, range(5), 6, people=("ana",))
+    for question in reversed(questions):
+        assert session.undo("ana").pair == question.pair
+    assert session.undo("ana") is None
+    assert session.ranking().judgements.sum() == 0
+
+
+def test_an_undo_takes_back_the_annotators_own_answer_only():
+    session = Session(None, 5, seed=0)
+    session.tell(Judgement("ana", 0, 1, "left"))
+    session.tell(Judgement("ben", 1, 2, "left"))
+    assert session.undo("ana").pair == (0, 1)
+    with pytest.raises(JudgementError, match="ben's, not ana's"):
+        session.tell(Judgement("ana", 1, 2, "undo", undoes=2))
+    with pytest.raises(JudgementError, match="no judgement 1 to be undone"):
+        session.tell(Judgement("ana", 0, 1, "undo", undoes=1))
+
+
+def test_a_tie_a_skip_and_cant_say_are_three_things():
+    session = Session(None, 3, seed=0)
+    session.tell(Judgement("ana", 0, 1, "tie"))
+    session.tell(Judgement("ana", 1, 2, "skip"))
+    session.tell(Judgement("ana", 0, 2, "cant-say"))
+    assert session.ranking().judgements.tolist() == [1, 1, 0]  # only the tie says something
+    (question,) = session.ask("ana")
+    assert question.pair == (1, 2)  # what was skipped comes again when nothing else is left
+    session.tell(answered(question, "ana", "left"))
+    assert session.ask("ana") == []
+
+
+def test_nobody_is_asked_about_a_pair_twice_but_for_repeats_with_sides_swapped():
+    session = Session(None, 12, seed=2, repeats=0.2)
+    seen: dict[tuple[int, int], list] = {}
+    for question in asked_all(session, range(12), 60, people=("ana",)):
+        seen.setdefault(question.pair, []).append(question)
+    twice = [questions for questions in seen.values() if len(questions) > 1]
+    assert twice
+    for first, again, *more in twice:
+        assert not more
+        assert again.strategy == "repeat"
+        assert (again.left, again.right) == (first.right, first.left)
+
+
+def test_every_pair_is_asked_of_one_person_and_then_none_is():
+    session = Session(None, 6, seed=0, repeats=0)
+    asked = [question.pair for question in asked_all(session, range(6), 40, people=("ana",))]
+    assert sorted(asked) == sorted(combinations(range(6), 2))
+    assert session.ask("ana") == []
+    assert len(session.ask("ben", 3)) == 3
+
+
+def test_busy_pairs_and_each_others_are_not_asked():
+    session = Session(None, 5, seed=0)
+    busy = {(0, 1), (2, 3), (1, 4)}
+    pairs = [question.pair for question in session.ask("ana", 20, busy=busy)]
+    assert len(pairs) == len(set(pairs)) == 7
+    assert not busy & set(pairs)
+
+
+def test_sides_are_dealt_out_evenly_and_the_same_again():
+    def sides(session):
+        return [(q.left, q.right) for q in asked_all(session, range(40), 300, people=("ana",))]
+
+    first, again = sides(Session(None, 40, seed=5)), sides(Session(None, 40, seed=5))
+    assert first == again
+    low_is_left = np.mean([left < right for left, right in first])
+    assert abs(low_is_left - 0.5) < 4 * 0.5 / np.sqrt(300)
+
+
+def test_answers_of_the_random_arm_never_count_in_the_choice():
+    """Two truths that differ in the hold-out answers only lead to the same questions."""
+    X = np.random.default_rng(0).standard_normal((25, 2))
+    truthful, contrary = Session(X, seed=4), Session(X, seed=4)
+    random_questions = 0
+    for _ in range(60):
+        (a,), (b,) = truthful.ask("ana"), contrary.ask("ana")
+        assert a == b
+        said = by_truth(X[:, 0], a)
+        other = {"left": "right", "right": "left"}[said]
+        random_questions += a.strategy == "random"
+        truthful.tell(answered(a, "ana", said))
+        contrary.tell(answered(a, "ana", other if a.strategy == "random" else said))
+    assert random_questions >= 2
+    assert not np.allclose(truthful.ranking().score, contrary.ranking().score)
+    assert truthful.remaining().holdout_right > contrary.remaining().holdout_right
+
+
+def test_about_a_tenth_of_the_questions_are_the_random_arms():
+    session = Session(None, 60, seed=0)
+    arms = [question.strategy for question in asked_all(session, range(60), 400)]
+    share = np.mean([arm == "random" for arm in arms])
+    assert abs(share - 0.1) < 4 * np.sqrt(0.1 * 0.9 / 400)
+
+
+@pytest.mark.parametrize("d", [0, 3])
+def test_the_first_questions_connect_all_items(d):
+    n = 30
+    X = np.random.default_rng(0).standard_normal((n, d)) if d else None
+    session = Session(X, n, seed=1, holdout=0, repeats=0)
+    questions = asked_all(session, range(n), n * 5 if not d else n - 1)
+    parent = list(range(n))
+
+    def root(item):
+        while parent[item] != item:
+            item = parent[item]
+        return item
+
+    for question in questions:
+        parent[root(question.left)] = root(question.right)
+    assert len({root(item) for item in range(n)}) == 1
+
+
+def test_items_nobody_compared_are_ranked_by_what_was_learned_of_their_features():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((80, 3))
+    scores = X @ [2.0, -1.0, 0.5]
+    session = Session(X, seed=0)
+    for _ in range(150):
+        i, j = rng.choice(40, 2, replace=False)  # the other forty are never seen
+        session.tell(Judgement("ana", int(i), int(j), "left" if scores[i] > scores[j] else "right"))
+    ranking = session.ranking()
+    assert (ranking.judgements[40:] == 0).all()
+    assert spearmanr(ranking.score[40:], scores[40:])[0] > 0.95
+
+
+def test_a_ranking_is_a_permutation_within_its_intervals():
+    session = Session(None, 15, seed=0)
+    before = session.ranking()
+    asked_all(session, range(15), 80)
+    after = session.ranking()
+    for ranking in (before, after):
+        assert sorted(ranking.order.tolist()) == list(range(15))
+        assert (ranking.rank[ranking.order] == np.arange(1, 16)).all()
+        assert (ranking.low >= 1).all()
+        assert (ranking.low <= ranking.rank).all()
+        assert (ranking.rank <= ranking.high).all()
+        assert (ranking.high <= 15).all()
+    assert (after.high - after.low).mean() < (before.high - before.low).mean() / 2
+
+
+def test_intervals_hold_the_truth_about_as_often_as_they_say():
+    held = []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        scores = rng.standard_normal(25) * 1.4
+        session = Session(None, 25, seed=seed)
+        for k in range(120):
+            who = ("ana", "ben")[k % 2]
+            (q,) = session.ask(who)
+            left = scores[q.left] - scores[q.right] + rng.standard_normal() > 0
+            session.tell(answered(q, who, "left" if left else "right"))
+        ranking = session.ranking()
+        truth = np.empty(25, int)
+        truth[np.argsort(-scores)] = np.arange(1, 26)
+        held += ((ranking.low <= truth) & (truth <= ranking.high)).tolist()
+    assert 0.83 < np.mean(held) < 0.98  # 300 intervals of level 0.9
+
+
+def test_the_share_of_wrong_pairs_is_about_the_true_one_and_it_ends():
+    rng = np.random.default_rng(2)
+    scores = rng.standard_normal(30) * 2
+    session = Session(None, 30, seed=2, goal=0.12)
+    for k in range(600):
+        who = ("ana", "ben")[k % 2]
+        (q,) = session.ask(who)
+        left = scores[q.left] - scores[q.right] + rng.standard_normal() > 0
+        session.tell(answered(q, who, "left" if left else "right"))
+        if k % 20 == 19 and session.remaining().stop:
+            break
+    done = session.remaining()
+    assert done.stop, done.why
+    assert done.questions == 0
+    i, j = np.triu_indices(30, 1)
+    got = session.ranking().score
+    wrong = np.mean((got[i] > got[j]) != (scores[i] > scores[j]))
+    assert abs(wrong - done.wrong_pairs) < 0.06
+
+
+def test_it_does_not_stop_on_the_word_of_a_model_that_the_random_arm_contradicts():
+    X = np.arange(40.0)[:, None]
+    session = Session(X, seed=0)
+    rng = np.random.default_rng(0)
+    for _ in range(120):
+        (q,) = session.ask("ana")
+        said = by_truth(X[:, 0], q)
+        if q.strategy == "random":
+            said = ("left", "right")[rng.integers(2)]
+        session.tell(answered(q, "ana", said))
+    left = session.remaining()
+    assert left.holdout_n >= 8
+    assert left.wrong_pairs <= session.goal
+    assert not left.stop
+    assert "random arm" in left.why
+
+
+def test_a_person_is_shown_some_pairs_of_the_random_arm_that_another_has_answered():
+    session = Session(None, 40, seed=0, holdout=0.5)
+    arms: dict[str, set] = {"ana": set(), "ben": set()}
+    for k in range(100):
+        who = ("ana", "ben")[k % 2]
+        (q,) = session.ask(who)
+        if q.strategy == "random":
+            arms[who].add(q.pair)
+        session.tell(answered(q, who, by_truth(range(40), q)))
+    assert len(arms["ana"] & arms["ben"]) >= 5
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.data())
+def test_whatever_people_do_counts_stay_right(data):
+    n = data.draw(st.integers(2, 6))
+    session = Session(None, n, seed=data.draw(st.integers(0, 5)))
+    said: list[tuple[str, str, tuple[int, int]]] = []
+    for _ in range(data.draw(st.integers(0, 25))):
+        who = data.draw(st.sampled_from(["ana", "ben"]))
+        if data.draw(st.integers(0, 4)) == 0:
+            undone = session.undo(who)
+            mine = [k for k, s in enumerate(said) if s[0] == who]
+            assert (undone is None) == (not mine)
+            if undone is not None:
+                assert said.pop(mine[-1])[2] == undone.pair
+            continue
+        for question in session.ask(who):
+            answer = data.draw(st.sampled_from(["left", "right", "tie", "skip", "cant-say"]))
+            session.tell(answered(question, who, answer))
+            said.append((who, answer, question.pair))
+    counts = np.zeros(n, int)
+    for _, answer, pair in said:
+        if answer in ("left", "right", "tie"):
+            counts[list(pair)] += 1
+    assert session.ranking().judgements.tolist() == counts.tolist()
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "says"),
+    [
+        (lambda: Session(None, 1), DataError, "two items"),
+        (lambda: Session([[1.0], [np.inf]]), DataError, "not finite"),
+        (lambda: Session(None, 3, strategy="luck"), JudgementError, "unknown strategy 'luck'"),
+        (lambda: Judgement("ana", 1, 1, "left"), JudgementError, "with itself"),
+        (lambda: Judgement("ana", 1, 2, "maybe"), JudgementError, "unknown answer 'maybe'"),
+        (lambda: Judgement("ana", 1, 2, "undo"), JudgementError, "names the judgement"),
+        (lambda: Session(None, 3).tell(Judgement("a", 0, 3, "left")), JudgementError, "no item 3"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_words(call, error, says):
+    with pytest.raises(error, match=says):
+        call()
+
+
+def test_ten_thousand_items_are_asked_about_without_looking_at_every_pair(monkeypatch):
+    import sortnet.preference.choose as choose
+
+    session = Session(None, 10_000, seed=0)
+    looked = []
+    monkeypatch.setattr(
+        choose, "information", lambda m, v: looked.append(len(m)) or np.zeros(len(m))
+    )
+    questions = [q for who in ("ana", "ben", "cyn") for q in session.ask(who, 4)]
+    assert len(questions) == 12
+    assert max(looked, default=0) <= 5_000
