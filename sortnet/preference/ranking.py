@@ -115,7 +115,7 @@ def questions_left(mean: F64, variance: F64, asked: float, goal: float) -> int |
 
     def after(m: int) -> float:
         then = variance * asked / (asked + m)
-        return wrong_share(np.sqrt(mean**2 + _GAINED * (variance - then)), then)
+        return wrong_share(np.sqrt(mean**2 + _GAINED * np.maximum(variance - then, 0)), then)
 
     if after(0) <= goal:
         return 0
