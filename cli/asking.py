@@ -25,7 +25,8 @@ class Front(Protocol):
     def ask(self, lease: Lease, standing: str, still: Callable[[], bool]) -> tuple[str, int]:
         """An answer, UNDO, QUIT or LATE, and after how many milliseconds.
 
-        `still` is called now and then: whether the question is still theirs. If not: LATE.
+        `still` is called now and then: it keeps the question theirs, or says that it no longer
+        is; then LATE.
         """
 
     def tell(self, text: str) -> None:
@@ -68,17 +69,18 @@ class Asking:
         """Put one question, and store what comes of it; what was replied."""
 
         def still() -> bool:
-            return any(held.id == lease.id for held in self.desk.next(self.annotator, 1))
+            collection, seconds = self.desk.collection, self.desk.lease_seconds
+            return collection.renew(self.annotator, [lease.id], seconds) == 1
 
         reply, milliseconds = front.ask(lease, self._standing(), still)
         if reply == UNDO:
             taken = may_undo() and self._take_back()
             front.tell("taken back" if taken else "there is nothing to take back")
-        elif reply not in (QUIT, LATE):
-            reply = self._store(lease, reply, milliseconds)
-            front.tell(f"stored: {reply}")
-        if reply == LATE:
+        elif reply == LATE:
             front.tell(TOO_LATE)
+        elif reply != QUIT:
+            reply = self._store(lease, reply, milliseconds)
+            front.tell(TOO_LATE if reply == LATE else f"stored: {reply}")
         return reply
 
     def _store(self, lease: Lease, reply: str, milliseconds: int) -> str:

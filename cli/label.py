@@ -13,7 +13,7 @@ import click
 
 from cli.asking import Asking, Front
 from cli.options import json_option, store_option
-from cli.output import print_json, put
+from cli.output import print_json, progress, put
 from cli.refitting import Refitting, desk_of
 from cli.signals import ended_by_signals
 from sortnet.errors import SortNetError
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from store.desk import Desk
 
 
-@click.command()
+@click.command(short_help='Answer "which is better?", with one key each, or by a program.')
 @click.argument("name")
 @click.option("--as", "annotator", metavar="ANA", help="Who answers; by default your login name.")
 @click.option("--number", type=click.IntRange(1), metavar="N", help="Stop after N answers.")
@@ -75,7 +75,8 @@ def label(
     Keys: 1 or left, 2 or right, 0 or down for a tie, space to skip, ? for can't say, z to undo,
     r for the ranking, h for help, q to quit. Every answer is stored before the next pair is
     shown: quit when you like, and go on later. Where stdin is no terminal, each line of it is an
-    answer: left, right, tie, skip, cant-say, undo or quit.
+    answer: left, right, tie, skip, cant-say, undo or quit. Images and sounds are shown as the
+    paths of their files; sortnet serve shows and plays them.
 
     The program of --judge gets a line of JSON for each pair, {"id", "left", "right"}, the sides
     with "id", "text", "image", "audio" and "features", and answers each with a line such as
@@ -109,9 +110,7 @@ def label(
 def _by_hand(
     desk: Desk, who: str, number: int | None, until: float | None, place: str | None
 ) -> dict[str, Any]:
-    from cli.placing import place_item
-
-    asking = Asking(desk, who, Refitting(desk, goal=until))
+    asking = _asking(desk, who, until)
     why = "interrupted"
     extra: dict[str, Any] = {}
     try:
@@ -119,12 +118,18 @@ def _by_hand(
             if place is None:
                 why = asking.go_on(front, number)
             else:
+                from cli.placing import place_item  # with torch, which takes a second
+
                 why, extra = place_item(asking, front, place, number)
     finally:
         desk.collection.release(who)
-    desk.sync()
-    asking.fitting.finish()
     return _summary(asking, why) | extra
+
+
+def _asking(desk: Desk, who: str, until: float | None) -> Asking:
+    with progress() as told:
+        told("learning from what was answered so far")
+        return Asking(desk, who, Refitting(desk, goal=until))
 
 
 def _by_program(
@@ -139,14 +144,12 @@ def _by_program(
     from cli.judge import command_of, judge_by
 
     words = command_of(command)
-    asking = Asking(desk, who, Refitting(desk, goal=until))
+    asking = _asking(desk, who, until)
     with ended_by_signals():
         outcome = judge_by(
             desk, who, words, asking.fitting, number=number, seconds=timeout, n_workers=workers
         )
     asking.answered += outcome.answered
-    desk.sync()
-    asking.fitting.finish()
     facts = {"failed": outcome.failed, "fault": outcome.fault}
     return _summary(asking, outcome.why) | facts
 

@@ -56,7 +56,7 @@ class Program:
         with selectors.DefaultSelector() as selector:
             selector.register(self._stdout, selectors.EVENT_READ)
             selector.register(self._stderr, selectors.EVENT_READ)
-            if selector.select(0) and self._hears(selector, self._stdout):
+            if self._said or (selector.select(0) and self._hears(selector, self._stdout)):
                 raise Fault("it said something without being asked")
             selector.register(self._stdin, selectors.EVENT_WRITE)
             while b"\n" not in self._said:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import sys
 from collections.abc import Sequence
 from functools import partial
 from typing import IO, TYPE_CHECKING, Any
@@ -25,7 +27,7 @@ _ID = 24  # characters of an id in a table
 _LEAST = 12  # characters of a text that are worth showing
 
 
-@click.command("ranking")
+@click.command("ranking", short_help="Rank the items of a collection by what people said.")
 @click.argument("name")
 @click.option(
     "--format",
@@ -54,11 +56,11 @@ def ranking(
     """
     with desk_of(store, name) as desk:
         ranked, remaining = desk.session.ranking(), desk.session.remaining()
-        items, heard = desk.items, _heard(desk.session.judgements())
+        items, heard, goal = desk.items, _heard(desk.session.judgements()), desk.session.goal
     frame = ranking_frame(ranked, items.ids).head(top or len(items))
     form = "json" if as_json else form
     write_output(output, partial(_WRITERS[form], frame, items))
-    for line in _standing(len(items), heard, remaining, name):
+    for line in _standing(name, len(items), heard, remaining, goal):
         say(line)
     if output != "-":
         say(f"{output}: {len(frame)} items of {name}")
@@ -100,8 +102,6 @@ def _cut(text: str, room: int) -> str:
 
 
 def _write_table(frame: pd.DataFrame, items: Items, file: IO[str]) -> None:
-    import sys
-
     head, *lines = ranking_lines(frame, items, width() or _WIDE)
     if file is sys.stdout:
         put(head, bold=True)
@@ -112,6 +112,8 @@ def _write_table(frame: pd.DataFrame, items: Items, file: IO[str]) -> None:
 
 
 def _write_csv(frame: pd.DataFrame, items: Items, file: IO[str]) -> None:
+    if file.isatty():
+        frame = frame.assign(id=frame["id"].map(printable))
     frame.to_csv(file, index=False, lineterminator="\n")
 
 
@@ -134,16 +136,17 @@ def _heard(events: Sequence[Any]) -> tuple[int, int]:
     return len(people), len(set(people))
 
 
-def _standing(n: int, heard: tuple[int, int], remaining: Remaining, name: str) -> list[str]:
+def _standing(
+    name: str, n: int, heard: tuple[int, int], remaining: Remaining, goal: float
+) -> list[str]:
     """How much was said, and how far it is from the goal."""
-    import shlex
-
     answers, people = heard
     if not answers:
         return [f"nobody has said anything yet: sortnet label {shlex.quote(name)}"]
     by = f"{people} {'person' if people == 1 else 'people'}"
-    told = f"{n} items, {answers} answer{'' if answers == 1 else 's'} by {by}"
-    return [f"{told}; {remaining.why}", _checked(remaining)]
+    told = f"{n} items, {answers} answer{'' if answers == 1 else 's'} by {by}; {remaining.why}"
+    # Behind the goal, the check is part of the reason why.
+    return [told, _checked(remaining)] if remaining.wrong_pairs > goal else [told]
 
 
 def _checked(remaining: Remaining) -> str:

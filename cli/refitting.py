@@ -41,12 +41,6 @@ class Refitting:
             self._thread = threading.Thread(target=self._fit_quietly, daemon=True)
             self._thread.start()
 
-    def finish(self) -> None:
-        """Let everything told so far count."""
-        if self._thread is not None:
-            self._thread.join()
-        self._fit()
-
     def _fit(self) -> None:
         session = self._desk.session
         if self._goal is not None:

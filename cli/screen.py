@@ -57,8 +57,8 @@ class Screen:
         """See `cli.asking.Front`."""
         items = self._desk.items
         sides = facts_of(items, lease.left), facts_of(items, lease.right)
-        size = self._show_pair(sides, standing)
         self._keys.drop()
+        size = self._show_pair(sides, standing)
         begun = renewed = time.monotonic()
         while True:
             key = self._keys.read(TICK)

@@ -1,0 +1,98 @@
+"""A terminal for tests: a command under a pseudo-terminal, and what its screen shows."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Callable
+
+WAIT = 60.0
+_PART = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])|\x1b[^\[]|.", re.DOTALL)
+
+
+class Terminal:
+    """A command in a terminal of its own; `raw` is all that it wrote."""
+
+    def __init__(self, *args: str, columns: int = 80, rows: int = 24, **env: str) -> None:
+        self.fd, self._theirs = pty.openpty()
+        self.columns, self.rows, self.raw = columns, rows, b""
+        self.resize(columns, rows)
+        inherited = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "LINES")}
+        self.mode = termios.tcgetattr(self._theirs)
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", "from cli.main import main; main()", *args],
+            stdin=self._theirs, stdout=self._theirs, stderr=self._theirs, start_new_session=True,
+            env={**inherited, "TERM": "xterm-256color", "OMP_NUM_THREADS": "1", **env},
+        )  # fmt: skip
+
+    def __enter__(self) -> Terminal:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(WAIT)
+        os.close(self._theirs)
+        os.close(self.fd)
+
+    def resize(self, columns: int, rows: int) -> None:
+        self.columns, self.rows = columns, rows
+        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def press(self, keys: str) -> None:
+        os.write(self.fd, keys.encode())
+
+    def until(self, *texts: str) -> str:
+        """What is shown when all the texts are to be seen."""
+        return self.until_so(lambda: all(text in self.shown() for text in texts), *texts)
+
+    def ended(self) -> int:
+        """Its exit code, once it has ended."""
+        self.until_so(lambda: self.process.poll() is not None, "the end")
+        while select.select([self.fd], [], [], 0)[0]:
+            self._read()
+        return self.process.returncode
+
+    def send(self, number: signal.Signals) -> None:
+        os.kill(self.process.pid, number)
+
+    def is_as_before(self) -> bool:
+        return termios.tcgetattr(self._theirs) == self.mode
+
+    def shown(self) -> str:
+        """The screen: of the escape sequences, those that move the cursor or clear it."""
+        grid = [[" "] * self.columns for _ in range(self.rows)]
+        x = y = 0
+        for part in _PART.finditer(self.raw.decode("utf-8", "ignore")):
+            text = part.group()
+            if part.group(2) == "H":
+                y, x = (int(number) - 1 for number in (part.group(1) or "1;1").split(";"))
+            elif text == "\n":
+                y = min(y + 1, self.rows - 1)
+            elif text == "\r":
+                x = 0
+            elif text[0] != "\x1b" and y < self.rows and x < self.columns:
+                grid[y][x] = text
+                x += 1
+        return "\n".join("".join(row).rstrip() for row in grid)
+
+    def until_so(self, so: Callable[[], bool], *what: str) -> str:
+        end = time.monotonic() + WAIT
+        while not so():
+            if select.select([self.fd], [], [], 0.05)[0]:
+                self._read()
+            if time.monotonic() > end:
+                raise AssertionError(f"no {what} on this screen:\n{self.shown()}")
+        return self.shown()
+
+    def _read(self) -> None:
+        self.raw += os.read(self.fd, 65536)

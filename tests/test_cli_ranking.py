@@ -1,0 +1,129 @@
+"""sortnet ranking: everything in order, as a table, CSV and JSON."""
+
+from __future__ import annotations
+
+import json
+from io import StringIO
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from cli_made import done, fault, invoke
+from collections_made import made_items
+
+from sortnet.preference import Judgement
+from store import open_store
+from store.desk import Desk
+
+COLUMNS = ["rank", "id", "score", "low", "high", "judgements"]
+EVIL = "\x1b[2Jevil\u202e"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch) -> Path:
+    """An empty working folder; the store is s.db in it: six items, 5 best and 0 worst."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SORTNET_STORE", "s.db")
+    texts = ("a long story " * 99, "two\nlines\t here", EVIL, None, "four", "five")
+    with open_store("s.db") as store:
+        collection = store.add_items("c", made_items(6, d=0, texts=texts))
+        pairs = [(k + 1, k) for k in range(5)] * 8
+        answers = [Judgement(who, a, b, "left") for who in ("ana", "bo") for a, b in pairs]
+        collection.append([*answers, Judgement("ana", 1, 0, "right", strategy="random")])
+        collection.undo("ana", 1)
+        store.add_items("new", made_items(3))
+    return tmp_path
+
+
+def expected() -> pd.DataFrame:
+    """What the session itself says, item by item."""
+    with open_store("s.db") as store:
+        ranking = Desk(store.collection("c")).session.ranking()
+    facts = [
+        (int(ranking.rank[k]), f"i{k}", float(ranking.score[k]), int(ranking.low[k]),
+         int(ranking.high[k]), int(ranking.judgements[k]))
+        for k in range(6)
+    ]  # fmt: skip
+    return pd.DataFrame(sorted(facts), columns=COLUMNS)
+
+
+def test_the_table_has_rank_score_interval_and_text():
+    result = invoke("ranking", "c")
+    header, *lines = result.stdout.splitlines()
+    assert header == "rank  id  score  90 %  judged"
+    for line, row in zip(lines, expected().itertuples(), strict=True):
+        cells = [str(row.rank), row.id, f"{row.score:.2f}", f"{row.low}-{row.high}"]
+        assert line.split()[:5] == [*cells, str(row.judgements)]
+    assert [line.split()[1] for line in lines] == ["i5", "i4", "i3", "i2", "i1", "i0"]
+    assert lines[4].endswith("  two lines here")
+    assert lines[5].endswith("...") and len(lines[5]) == 80
+    assert lines[2].split()[5:] == []
+
+
+def test_texts_and_ids_cannot_send_control_sequences(folder):
+    with open_store("s.db") as store:
+        store.add_items("evil", made_items(2, ids=(f"{EVIL} {'x' * 50}", "b"), texts=(EVIL, "b")))
+    result = invoke("ranking", "evil")
+    assert "\ufffd[2Jevil\ufffd" in result.stdout
+    assert not set(result.stdout + result.stderr) & {"\x1b", "\u202e"}
+
+
+def test_how_far_it_is_is_said_beside_it():
+    told = invoke("ranking", "c").stderr
+    assert told.startswith("6 items, 80 answers by 2 people; ") and told.count("\n") == 1
+    assert "of the pairs are expected to be in the wrong order" in told
+    assert "of 1 answers of the random arm only 0% are as expected" in told
+
+
+def test_far_from_the_goal_the_check_has_a_line_of_its_own():
+    with open_store("s.db") as store:
+        new = store.collection("new")
+        new.append([Judgement("ana", 0, 1, "left")])
+        assert (
+            invoke("ranking", "new").stderr.splitlines()[1].startswith("no answers of the random")
+        )
+        new.append([Judgement("ana", 0, 2, "left", strategy="random")])
+    first, second = invoke("ranking", "new").stderr.splitlines()
+    assert first.startswith("3 items, 2 answers by 1 person; ") and "questions until 10%" in first
+    assert second.startswith("of 1 answers of the random arm ") and "as the model expects" in second
+
+
+def test_csv_can_be_read_again():
+    frame = pd.read_csv(StringIO(done("ranking", "c", "--format", "csv")), dtype={"id": str})
+    pd.testing.assert_frame_equal(frame, expected())
+
+
+def test_json_is_one_document():
+    rows = json.loads(done("ranking", "c", "--format", "json"))
+    assert rows == json.loads(done("ranking", "c", "--json"))
+    assert rows == expected().to_dict("records")
+
+
+def test_the_best_alone_can_be_had():
+    assert len(done("ranking", "c", "--top", "2").splitlines()) == 3
+    assert [row["id"] for row in json.loads(done("ranking", "c", "--json", "--top", "1"))] == ["i5"]
+    assert len(json.loads(done("ranking", "c", "--json", "--top", "99"))) == 6
+
+
+@pytest.mark.parametrize("form", ["table", "csv", "json"])
+def test_a_file_holds_what_stdout_would(form):
+    result = invoke("ranking", "c", "--format", form, "--output", "out")
+    assert result.stdout == "" and result.stderr.endswith("out: 6 items of c\n")
+    assert Path("out").read_text() == done("ranking", "c", "--format", form)
+
+
+def test_a_narrow_line_leaves_the_text_out(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    assert "story" not in done("ranking", "c")
+
+
+def test_what_nobody_judged_is_ranked_and_said_so():
+    result = invoke("ranking", "new")
+    assert len(result.stdout.splitlines()) == 4
+    assert result.stderr == "nobody has said anything yet: sortnet label new\n"
+
+
+def test_what_cannot_be_is_one_line():
+    assert "no collection 'd'" in fault("ranking", "d")
+    assert "--top" in fault("ranking", "c", "--top", "0")
+    assert "s.db" in fault("ranking", "c", "--output", "s.db/out")

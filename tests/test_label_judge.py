@@ -1,0 +1,283 @@
+"""sortnet label --judge: programs that answer, and programs that do not."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+from cli_made import done, fault
+from click.testing import CliRunner, Result
+from collections_made import made_items
+
+from cli.judge import answer_in, command_of
+from cli.main import main
+from cli.program import Fault, Program
+from sortnet.errors import SortNetError
+from sortnet.preference.session import Session
+from store import open_store
+
+N = 4
+PAIRS = N * (N - 1) // 2
+
+ANSWER = """
+import json, os, sys, time
+def ask():
+    line = sys.stdin.readline()
+    if not line:
+        sys.exit(0)
+    return json.loads(line)
+def say(**facts):
+    print(json.dumps(facts), flush=True)
+def better(q):
+    return "left" if q["left"]["id"] < q["right"]["id"] else "right"
+"""
+GOOD = "while True:\n    q = ask()\n    say(id=q['id'], answer=better(q), reason='because')\n"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch) -> Path:
+    """An empty working folder; the store is s.db in it, with four items."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SORTNET_STORE", "s.db")
+    with open_store("s.db") as store:
+        store.add_items("c", made_items(N, d=0))
+    return tmp_path
+
+
+def program(code: str, name: str = "judge.py") -> str:
+    """A command that runs the code; what it needs of the standard library is there."""
+    Path(name).write_text(ANSWER + code)
+    return f"{shlex.quote(sys.executable)} -S -E {name}"
+
+
+def judge(command: str, *args: str) -> Result:
+    result = CliRunner().invoke(
+        main, ["label", "c", "--as", "robot", "--json", "--judge", command, *args]
+    )
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+def summary(result: Result, code: int = 0) -> dict:
+    assert result.exit_code == code, result.stderr
+    return json.loads(result.stdout)
+
+
+def stored() -> list[str]:
+    """Who was better in what is stored; nothing may be on loan any more."""
+    with open_store("s.db") as store:
+        collection = store.collection("c")
+        assert collection.live_pairs() == set()
+        assert all(j.annotator == "robot" and j.milliseconds >= 0 for j in collection.judgements())
+        return [j.answer for j in collection.judgements()]
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_program_answers_all_there_is(workers):
+    facts = summary(judge(program(GOOD), "--workers", str(workers)))
+    assert (facts["answered"], facts["in_all"], facts["failed"]) == (PAIRS, PAIRS, 0)
+    assert facts["why"] == "every pair was asked" and facts["fault"] == ""
+    assert len(stored()) == PAIRS
+    ranking = json.loads(done("ranking", "c", "--json"))
+    assert [row["id"] for row in ranking] == ["i0", "i1", "i2", "i3"]
+
+
+def test_it_stops_after_so_many_and_goes_on_later():
+    first = summary(judge(program(GOOD), "--number", "2", "--workers", "2"))
+    assert (first["answered"], first["in_all"]) == (2, 2)
+    second = summary(judge(program(GOOD)))
+    assert (second["answered"], second["in_all"]) == (PAIRS - 2, PAIRS)
+
+
+def test_the_program_is_told_all_that_is_known_of_both_items(tmp_path):
+    items = made_items(
+        2, texts=("a\u2028\U0001f600\x1b" + "b" * 1_000_000, None), images=(None, "x/y.png"),
+        audio=("z.wav", None), root=tmp_path, features=np.array([[1.5, np.nan], [0, 2]]),
+    )  # fmt: skip
+    with open_store("s.db") as store:
+        store.add_items("rich", items)
+    code = "q = ask()\njson.dump(q, open('got.json', 'w'))\nsay(answer='cant-say')\nask()"
+    done("label", "rich", "--judge", program(code), "--number", "1")
+    got = json.loads(Path("got.json").read_text())
+    assert list(got) == ["id", "left", "right"]
+    assert sorted((got["left"], got["right"]), key=lambda side: side["id"]) == [
+        {"id": "i0", "text": items.texts[0], "image": None, "audio": str(tmp_path / "z.wav"),
+         "features": {"f0": 1.5, "f1": None}},
+        {"id": "i1", "text": None, "image": str(tmp_path / "x/y.png"), "audio": None,
+         "features": {"f0": 0.0, "f1": 2.0}},
+    ]  # fmt: skip
+
+
+BAD = {
+    "print('left', flush=True)": "not a line of JSON",
+    "print('[' * 50_000, flush=True)": "not a line of JSON",
+    "sys.stdout.buffer.write(b'\\xff\\n'); sys.stdout.flush()": "not a line of JSON",
+    "print(flush=True)": "not a line of JSON",
+    "say(answer='up')": "its answer is none of left, right, tie, skip, cant-say",
+    "say(answer='undo')": "its answer is none of",
+    "say(answer=['left'])": "its answer is none of",
+    "say(reason='none')": "its answer is none of",
+    "say(id='another', answer='left')": "an answer to another pair",
+    "print('x' * 100_000, flush=True)": "longer than 65,536 bytes",
+    "time.sleep(60)": "no answer after 0.5 seconds",
+    "print('half', end='', flush=True); time.sleep(60)": "no answer after 0.5 seconds",
+    "print('tired', file=sys.stderr); sys.exit(3)": "it ended with code 3: tired",
+    "raise ValueError('\\x1b[2Jboom')": "it ended with code 1: ValueError: \ufffd[2Jboom",
+    "os.kill(os.getpid(), 9)": "it was killed by signal 9",
+    "os.close(1); time.sleep(60)": "it closed its output",
+    "sys.exit(0)": "it ended with code 0",
+    "print('e' * 10_000_000, file=sys.stderr); sys.exit(1)": "it ended with code 1",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("code", BAD)
+def test_what_is_no_answer_is_told_and_three_in_a_row_end_it(code):
+    seconds = "0.5" if "no answer" in BAD[code] else "60"
+    result = judge(program(f"q = ask()\n{code}\ntime.sleep(60)"), "--timeout", seconds)
+    facts = summary(result, code=2)
+    assert (facts["answered"], facts["failed"]) == (0, 3)
+    lines = result.stderr.splitlines()
+    assert len(lines) == 4 and all(line.startswith("--judge: ") for line in lines[:3])
+    assert all(BAD[code] in line for line in lines)
+    assert lines[3].startswith("sortnet: --judge: failed 3 times in a row; the last: ")
+    assert "\x1b" not in result.stderr and max(map(len, lines)) < 400
+    assert stored() == []
+
+
+def test_a_program_that_fails_now_and_then_is_started_again_and_nothing_is_lost():
+    code = (
+        "open('runs', 'a').write('x')\n"
+        "q = ask(); say(answer=better(q))\n"
+        "q = ask(); sys.exit('had enough')\n"
+    )
+    facts = summary(judge(program(code)))
+    assert facts["answered"] + facts["failed"] == PAIRS
+    assert facts["failed"] == PAIRS // 2 == Path("runs").stat().st_size
+    assert facts["why"] == f"every pair was asked, but for {facts['failed']} that failed"
+    assert len(stored()) == facts["answered"]
+    assert summary(judge(program(GOOD)))["in_all"] == PAIRS
+
+
+def test_an_answer_that_nobody_asked_for_is_no_answer_to_the_next_question():
+    code = "q = ask(); say(answer='left'); say(answer='left'); open('said', 'w').write('x'); ask()"
+    with ended(Program(command_of(program(code)))) as started:
+        assert started.ask(b'{"id": 1}\n', 60) == b'{"answer": "left"}'
+        wait_for("said")
+        with pytest.raises(Fault, match="without being asked"):
+            started.ask(b"{}\n", 60)
+
+
+def test_a_program_that_does_not_read_what_it_is_sent_does_not_hold_us_up():
+    deaf, hasty = program("time.sleep(60)"), program("say(answer='tie')\ntime.sleep(60)", "b.py")
+    for command, seconds, why in ((deaf, 0.3, "no answer"), (hasty, 60, "before it had|without")):
+        with ended(Program(command_of(command))) as started, pytest.raises(Fault, match=why):
+            started.ask(b"x" * 10_000_000 + b"\n", seconds)
+
+
+@contextmanager
+def ended(started: Program) -> Iterator[Program]:
+    """A program that is ended afterwards."""
+    try:
+        yield started
+    finally:
+        started.end()
+
+
+def wait_for(name: str) -> str:
+    """What is in a file, once there is something in it."""
+    until = time.monotonic() + 60
+    while not (Path(name).exists() and Path(name).read_text()):
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    return Path(name).read_text()
+
+
+def children_of(code: str) -> str:
+    """A program that has started another one, whose number it has written to a file."""
+    start = "import subprocess\np = subprocess.Popen(['sleep', '60'])\n"
+    return f"{start}open('child', 'w').write(str(p.pid))\n{code}"
+
+
+def is_gone(pid: int) -> bool:
+    """Ended; who has not been waited for yet counts too."""
+    for _ in range(100):
+        try:
+            if psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
+                return True
+        except psutil.NoSuchProcess:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+@pytest.mark.parametrize("code", ["ask()", "ask()\ntime.sleep(60)"])
+def test_nothing_that_the_program_has_started_is_left_behind(code):
+    with ended(Program(command_of(program(children_of(code))))):
+        child = int(wait_for("child"))
+    assert is_gone(child)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_ends_the_program_too_and_keeps_what_was_answered(number):
+    code = "q = ask(); say(answer='left')\nq = ask()\n" + children_of("time.sleep(60)")
+    running = subprocess.Popen(
+        [sys.executable, "-c", "from cli.main import main; main()", "label", "c", "--as", "robot",
+         "--judge", program(code)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    wait_for("child")
+    running.send_signal(number)
+    out, err = running.communicate(timeout=60)
+    assert running.returncode == 2
+    assert out == "robot: 1 answered, 1 in all, 0 failed; interrupted\n"
+    assert err == "sortnet: --judge: interrupted\n"
+    assert is_gone(int(Path("child").read_text()))
+    assert stored() == ["left"]
+
+
+def test_a_command_that_cannot_be_started_is_one_line():
+    assert "cannot start './nope.sh': No such file" in fault("label", "c", "--judge", "./nope.sh x")
+    assert "No closing quotation" in fault("label", "c", "--judge", "python 'x")
+    assert "--judge: no command" in fault("label", "c", "--judge", "  ")
+
+
+def test_no_shell_has_a_hand_in_it():
+    assert command_of("judge 'a b' $HOME; rm") == ["judge", "a b", "$HOME;", "rm"]
+
+
+def test_an_answer_may_leave_out_the_id():
+    assert answer_in(b'{"answer": "skip"}', "x") == "skip"
+    assert answer_in(b' {"id": "x", "answer": "tie", "more": 1}\r', "x") == "tie"
+    with pytest.raises(Fault):
+        answer_in(b'{"id": null, "answer": "tie"}', "x")
+
+
+def test_a_goal_that_is_reached_ends_it_before_all_is_asked(monkeypatch):
+    real = Session.remaining
+
+    def remaining(self, **options):
+        return replace(real(self, **options), stop=self.events >= 3, why="good enough")
+
+    monkeypatch.setattr(Session, "remaining", remaining)
+    facts = summary(judge(program(GOOD)))
+    assert (facts["answered"], facts["why"], facts["enough"]) == (3, "good enough", True)
+
+
+def test_a_windows_machine_is_told_so(monkeypatch):
+    monkeypatch.setattr("cli.judge.os.name", "nt")
+    with pytest.raises(SortNetError, match="needs Linux or macOS"):
+        command_of("judge")

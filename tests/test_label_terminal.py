@@ -1,0 +1,397 @@
+"""sortnet label in a terminal: whole sessions by keys, under a pseudo-terminal."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cli_made import fault
+from click.testing import CliRunner, Result
+from collections_made import made_items
+from rich.console import Console
+from terminal_made import Terminal
+
+from cli.asking import LATE, TOO_LATE, Asking
+from cli.keys import Keys, key_names
+from cli.main import main
+from cli.pair_view import LONGEST, facts_of, wrapped
+from cli.refitting import SMALL, Refitting
+from cli.screen import Screen
+from store import open_store
+from store.desk import Desk
+
+WHICH = "Which is better?"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch) -> Path:
+    """An empty working folder; the store is s.db in it, with four items that are words."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SORTNET_STORE", "s.db")
+    add("words", ["apple pie", "brown bread", "carrot cake", "dried dates"])
+    return tmp_path
+
+
+def add(name: str, texts: list[str | None], **changes) -> None:
+    with open_store("s.db") as store:
+        store.add_items(name, made_items(len(texts), d=0, texts=tuple(texts), **changes))
+
+
+def label(*args: str, **options) -> Terminal:
+    return Terminal("label", *args, **options)
+
+
+def said(name: str = "words") -> list[str]:
+    """Every answer that is stored."""
+    with open_store("s.db") as store:
+        return [judgement.answer for judgement in store.collection(name).judgements()]
+
+
+def pair_of(screen: str) -> list[str]:
+    """The texts that are shown, from left to right."""
+    texts = re.findall("apple pie|brown bread|carrot cake|dried dates", screen)
+    assert len(texts) == 2
+    return texts
+
+
+@pytest.fixture
+def desk() -> Iterator[Desk]:
+    with open_store("s.db") as store:
+        yield Desk(store.collection("words"))
+
+
+@contextmanager
+def at_a_screen(collection) -> Iterator[tuple]:
+    """A screen that is a string, a function that presses its keys, and the desk."""
+    theirs, ours = os.pipe()
+    console = Console(file=io.StringIO(), force_terminal=True, width=80, height=24)
+    console.set_alt_screen(True)
+    desk = Desk(collection)
+    try:
+        yield (
+            Screen(console, Keys(theirs), desk, Refitting(desk)),
+            lambda keys: os.write(ours, keys.encode()),
+            desk,
+        )
+    finally:
+        os.close(theirs)
+        os.close(ours)
+
+
+def invoke_with(lines: str, *args: str) -> Result:
+    result = CliRunner().invoke(main, ["label", "words", *args], input=lines)
+    assert result.exit_code == 0, result.stderr
+    return result
+
+
+class Front:
+    """Somebody who does what the test says."""
+
+    def __init__(self, ask) -> None:
+        self._ask, self.told = ask, []
+
+    def ask(self, lease, standing, still):
+        return self._ask(lease, still), 1000
+
+    def tell(self, text: str) -> None:
+        self.told.append(text)
+
+    def enough(self, why: str) -> bool:
+        return False
+
+
+def test_a_session_by_keys():
+    with label("words", "--as", "ana", columns=80) as terminal:
+        first = terminal.until(WHICH, "ana   0 answered")
+        assert all(len(line) <= 80 for line in first.splitlines())
+        two = pair_of(first)
+        assert any(two[0] in line and two[1] in line for line in first.splitlines())
+        terminal.press("\x1b[D")
+        terminal.until("1 answered", "stored: left", "about")
+        terminal.press("\x1bOB")
+        before = terminal.until("2 answered", "stored: tie")
+        terminal.press(" ")
+        terminal.until("3 answered", "stored: skip")
+        terminal.press("\x7f")
+        again = terminal.until("2 answered", "taken back")
+        assert pair_of(again) == pair_of(before)
+        terminal.press("?")
+        terminal.until("3 answered", "stored: cant-say")
+        terminal.press("q")
+        assert terminal.ended() == 0
+        assert terminal.is_as_before()
+    end = terminal.raw[terminal.raw.rindex(b"\x1b[?1049l") :]
+    assert b"ana: 3 answered, 3 in all; " in end
+    with open_store("s.db") as store:
+        stored = store.collection("words").judgements()
+        assert store.collection("words").live_pairs() == set()
+    assert [j.answer for j in stored] == ["left", "tie", "skip", "undo", "cant-say"]
+    assert all(0 <= j.milliseconds < 60_000 for j in stored if j.answer != "undo")
+    assert [f"{made_words(stored[0].left)}", f"{made_words(stored[0].right)}"] == two
+
+
+def made_words(number: int) -> str:
+    return ["apple pie", "brown bread", "carrot cake", "dried dates"][number]
+
+
+def test_a_killed_session_goes_on_where_it_was():
+    with label("words", "--as", "ana") as terminal:
+        terminal.until("0 answered")
+        terminal.press("1")
+        shown = terminal.until("1 answered")
+        terminal.send(signal.SIGKILL)
+        assert terminal.ended() == -signal.SIGKILL
+    assert said() == ["left"]
+    with label("words", "--as", "ana") as terminal:
+        assert pair_of(terminal.until("1 answered")) == pair_of(shown)
+        terminal.press("2")
+        terminal.until("2 answered")
+        terminal.press("\x04")
+        assert terminal.ended() == 0
+    assert said() == ["left", "right"]
+
+
+def test_ctrl_c_quits_and_leaves_the_terminal_as_it_was():
+    with label("words", "--as", "ana") as terminal:
+        terminal.until("0 answered")
+        terminal.send(signal.SIGINT)
+        assert terminal.ended() == 0
+        assert terminal.is_as_before()
+    assert terminal.raw.rindex(b"\x1b[?1049l") > terminal.raw.rindex(b"\x1b[?1049h")
+    assert b"interrupted" in terminal.raw
+
+
+def test_texts_cannot_send_control_sequences_to_the_terminal():
+    evil = "\x1b]0;owned\x07 \x1b[31mred \x9b2J \u202egnol\x00 \x08\x08 end"
+    add("evil", [evil, f"second\r{evil}"], ids=("\x1b[2Ja", "b"))
+    with label("evil", "--as", "ana") as terminal:
+        screen = terminal.until(WHICH, "second")
+        assert "\ufffd[31mred" in screen and screen.count("end") == 2
+        terminal.press("r")
+        terminal.until("rank", "\ufffd[2Ja")
+        terminal.press("f")
+        terminal.until(WHICH)
+        terminal.press("q")
+        assert terminal.ended() == 0
+    text = terminal.raw.decode()
+    assert not any(bad in text for bad in ("\x1b]0", "\x07", "\x1b[31m", "\x9b", "\u202e", "\x00"))
+
+
+def test_a_narrow_terminal_has_one_item_above_the_other_and_may_grow_wide():
+    with label("words", "--as", "ana", columns=40, NO_COLOR="1") as terminal:
+        screen = terminal.until("0 answered", WHICH)
+        lines = screen.splitlines()
+        at = [next(k for k, line in enumerate(lines) if text in line) for text in pair_of(screen)]
+        assert at[0] < at[1]
+        terminal.resize(100, 30)
+        two = pair_of(screen)
+        wide = re.compile(f"{two[0]}.*{two[1]}|{two[1]}.*{two[0]}")
+        terminal.until_so(lambda: wide.search(terminal.shown()) is not None, "wide")
+    assert re.search(rb"\x1b\[(\d+;)*[349]\dm", terminal.raw) is None  # no colour was asked for
+
+
+def test_a_long_text_is_cut_and_a_key_shows_all_of_it():
+    add("long", ["\n".join(f"line {k}" for k in range(200)), "short"])
+    with label("long", "--as", "ana") as terminal:
+        screen = terminal.until(WHICH, "... f: all of it", "short")
+        assert "line 3" in screen and "line 199" not in screen
+        terminal.press("f")
+        assert WHICH not in terminal.until("-- ", "line 0")
+        for _ in range(10):
+            terminal.press("\x1b[6~")
+            terminal.press("\x1b[A")  # else it would count as held
+            terminal.press("\x1b[B")
+        terminal.until("line 199")
+        terminal.press("1")
+        terminal.until(WHICH)
+        assert said("long") == []
+
+
+def test_help_and_ranking_are_shown_on_demand_and_answer_nothing():
+    with label("words", "--as", "ana") as terminal:
+        terminal.until("0 answered")
+        terminal.press("h")
+        terminal.until("take the last answer back", "any key: back")
+        terminal.press("1")
+        terminal.until(WHICH)
+        terminal.press("r")
+        screen = terminal.until("rank", "judged")
+        assert [line.split()[:2] for line in screen.splitlines()[1:5]] == [
+            [str(rank), name] for rank, name in enumerate(re.findall(r"i\d", screen), 1)
+        ]
+        terminal.press("2")
+        terminal.until(WHICH, "0 answered")
+    assert said() == []
+
+
+def test_keys_typed_ahead_and_a_key_held_down_answer_one_question():
+    with label("words", "--as", "ana") as terminal:
+        terminal.until("0 answered")
+        terminal.press("2" * 20)
+        terminal.until("1 answered")
+        terminal.press("q")
+        assert terminal.ended() == 0
+    assert said() == ["right"]
+
+
+def test_it_ends_after_so_many_answers():
+    with label("words", "--as", "bo", "--number", "2") as terminal:
+        terminal.until("bo   0 answered")
+        terminal.press("1")
+        terminal.until("1 answered")
+        terminal.press("2")
+        assert terminal.ended() == 0
+    assert b"bo: 2 answered, 2 in all" in terminal.raw
+
+
+def test_it_says_that_it_is_enough_and_goes_on_if_one_likes(monkeypatch):
+    with open_store("s.db") as store, at_a_screen(store.collection("words")) as (screen, press, _):
+        press("x\n")
+        assert screen.enough("it is good")
+        press("1q")
+        assert not screen.enough("it is good")
+        assert "Enough: it is good." in screen._console.file.getvalue()
+
+
+def test_a_question_that_is_no_longer_theirs_is_replaced():
+    with open_store("s.db") as store, at_a_screen(store.collection("words")) as (screen, _, desk):
+        desk.lease_seconds = 0.0  # so that it looks at once
+        lease = desk.collection.lease("ana", desk.session.ask("ana"), 60)[0]
+        assert screen.ask(lease, "", lambda: False) == (LATE, 0)
+
+
+def test_who_wants_to_go_on_behind_the_goal_is_told_once(desk):
+    asked, told = [], []
+
+    def ask(lease, still):
+        asked.append(lease.id)
+        return "left"
+
+    front, fitting = Front(ask), Refitting(desk)
+    front.enough = lambda why: told.append(why) or len(told) < 9
+    fitting.update = lambda: setattr(fitting, "remaining", replace(fitting.remaining, stop=True))
+    Asking(desk, "ana", fitting).go_on(front, 3)
+    assert (len(asked), len(told)) == (3, 1)
+    front.enough = lambda why: False
+    fitting.remaining = replace(fitting.remaining, stop=False)
+    Asking(desk, "ana", fitting).go_on(front, 3)
+    assert len(asked) == 4
+
+
+def test_an_answer_that_comes_too_late_does_not_count_and_says_so(desk):
+    def ask(lease, still):
+        assert still()
+        desk.collection.release("ana")
+        assert not still()
+        desk.collection.release("ana")
+        return "left"
+
+    front = Front(ask)
+    asking = Asking(desk, "ana", Refitting(desk))
+    assert asking.put(front, desk.next("ana")[0]) == LATE
+    assert front.told == [TOO_LATE] and asking.answered == 0
+    assert said() == []
+
+
+def test_a_big_problem_is_fitted_while_the_answers_go_on(monkeypatch):
+    many = made_items(SMALL + 1, d=0)
+    with open_store("s.db") as store:
+        desk = Desk(store.add_items("many", many))
+        fitting, may = Refitting(desk), threading.Event()
+        fit = desk.session.refit
+        monkeypatch.setattr(desk.session, "refit", lambda: (may.wait(60), fit()))
+        for _ in range(3):
+            lease = desk.next("ana")[0]
+            desk.answer(lease.id, "ana", "left")
+            fitting.update()
+        assert fitting.ranking.judgements.sum() == 0
+        may.set()
+        fitting._thread.join()
+        fitting.update()
+        fitting._thread.join()
+        assert fitting.ranking.judgements.sum() == 6 and fitting.fault == ""
+
+
+def test_a_fault_of_the_fitting_is_told_and_nothing_is_lost(monkeypatch):
+    with open_store("s.db") as store:
+        desk = Desk(store.add_items("many", made_items(SMALL + 1, d=0)))
+        fitting = Refitting(desk)
+        front = Front(lambda lease, still: "left")
+        asking = Asking(desk, "ana", fitting)
+        monkeypatch.setattr(desk.session, "refit", lambda: 1 / 0)
+        asking.put(front, desk.next("ana")[0])
+        fitting.update()
+        fitting._thread.join()
+        assert "ZeroDivisionError" in asking._standing()
+    assert said("many") == ["left"]
+
+
+def test_items_are_shown_by_what_they_have():
+    bare = made_items(2, d=2, texts=(None, None), features=np.array([[1.5, np.nan], [0, 1e9]]))
+    assert facts_of(bare, 0) == ["i0", "", "f0  1.5", "f1  -"]
+    seen = made_items(1, texts=("a\tb\nc",), images=("x/y.png",), audio=("z.wav",), root=Path("/r"))
+    assert facts_of(seen, 0) == ["image: /r/x/y.png", "sound: /r/z.wav", "", "a   b", "c"]
+    wide = made_items(1, d=30, texts=(None,))
+    assert len(facts_of(wide, 0)) == 23 and facts_of(wide, 0)[-1] == "... 10 more"
+    huge = made_items(1, texts=("x" * 10_000_000,))
+    shown = facts_of(huge, 0)
+    assert [len(shown[0]), shown[1]] == [LONGEST, "... 9,800,000 characters more"]
+
+
+def test_lines_are_wrapped_by_the_cells_they_take():
+    console = Console(width=80)
+    rows = wrapped(console, ["漢字" * 10, "", "one two three"], 8, 100)
+    assert [row.plain.rstrip() for row in rows] == [
+        *["漢字漢字"] * 5, "", "one two", "three"
+    ]  # fmt: skip
+    assert len(wrapped(console, ["x" * 10**6], 8, 5)) == 5
+
+
+def test_keys_without_a_name_are_none():
+    assert key_names("\x1b[D\x1bOC\x1b[1;5A\x00\x15Z\x1a\x1b") == [
+        "left",
+        "right",
+        "z",
+        "z",
+        "escape",
+    ]
+
+
+def test_lines_of_stdin_are_answers():
+    result = invoke_with("left\nup\n\x1b[2J\ntie\nundo\nskip\ncant-say\n", "--as", "ana", "--json")
+    summary = json.loads(result.stdout)
+    assert (summary["answered"], summary["in_all"], summary["enough"]) == (3, 3, False)
+    assert "unknown answer 'up'; known are left, right, tie" in result.stderr
+    assert "\x1b" not in result.stderr
+    assert said() == ["left", "tie", "undo", "skip", "cant-say"]
+
+
+def test_lines_end_when_every_pair_was_asked_and_nothing_is_held_back():
+    result = invoke_with("right\n" * 20, "--as", "ana")
+    assert result.stdout == "ana: 6 answered, 6 in all; every pair was asked\n"
+    assert invoke_with("undo\nquit\n", "--as", "bo").stderr.count("nothing to take back") == 1
+
+
+def test_who_answers_is_by_default_who_is_logged_in(monkeypatch):
+    monkeypatch.setenv("LOGNAME", "carla")
+    assert invoke_with("left\n").stdout.startswith("carla: 1 answered")
+
+
+def test_what_cannot_be_is_one_line():
+    assert "no collection 'wrods'" in fault("label", "wrods")
+    assert "annotator 'a\\nb'" in fault("label", "words", "--as", "a\nb")
+    assert "has no item 'i9'" in fault("label", "words", "--as", "ana", "--place", "i9")
+    assert "do not go together" in fault("label", "words", "--place", "i1", "--judge", "x")
+    with open_store("s.db") as store:
+        store.add_items("one", made_items(1))
+    assert "there must be two" in fault("label", "one")
