@@ -160,7 +160,7 @@ def list_(store: str | None, as_json: bool) -> None:
     """List the collections, the oldest first.
 
     \b
-    Example:
+    Examples:
       sortnet items list --json
     """
     with open_existing(store, MAKER) as opened:
@@ -200,7 +200,7 @@ def show_(name: str, id_: str | None, limit: int, store: str | None, as_json: bo
     \b
     Examples:
       sortnet items show essays
-      sortnet items show essays 17
+      sortnet items show essays essay-61
     """
     with open_existing(store, MAKER) as opened:
         pile = opened.collection(name).items()
@@ -266,8 +266,8 @@ def remove(name: str, yes: bool, store: str | None) -> None:
     """Remove a collection, with all that people said about its items.
 
     \b
-    Example:
-      sortnet items remove essays
+    Examples:
+      sortnet items remove essays --yes
     """
     with open_existing(store, MAKER) as opened:
         collection = opened.collection(name)

@@ -16,14 +16,11 @@ ROOT = Path(__file__).resolve().parent.parent
 INNER = (
     *("sortnet._version", "sortnet.files", "sortnet.data.files", "sortnet.data.letor_faults"),
     *("sortnet.data.letor_kernel", "sortnet.sorting.kernel", "sortnet.sorting.levels"),
-    *(
-        "store.drawing",
-        "store.migrations",
-        "store.models",
-        "store.pair_rows",
-        "store.schema",
-        "store.engine",
-    ),
+    *("sortnet.items.columns", "sortnet.items.rows", "sortnet.items.media"),
+    *("sortnet.preference.fits", "sortnet.preference.history"),
+    *("store.drawing", "store.migrations", "store.models", "store.schema", "store.engine"),
+    *("store.pair_rows", "store.item_rows", "store.collection_rows", "store.judgement_rows"),
+    *("store.judgement_lines", "store.names", "store.serving"),
 )
 
 

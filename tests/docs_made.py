@@ -149,9 +149,36 @@ def prepare(folder: Path) -> None:
     (folder / "new.txt").write_text(named)
     for name in ("test.csv", "new.csv"):
         (folder / name).write_text(_as_csv(letor(8, 2)))
+    _make_piles(folder)
     run_python(blocks(TUTORIAL)[0], TUTORIAL, {})
     done("train", "bikes", "--out", "bikes-model", *FAST)
     done("train", "MQ2008/Fold1", "--out", "model", *FAST)
+
+
+def _make_piles(folder: Path) -> None:
+    """Things to be sorted, as tables and as images; one pile that people have judged."""
+    from PIL import Image
+
+    names = [f"essay-{k}" for k in (1, 2, 3, 5, 8, 13, 21, 34, 61)]
+    said = [f"{name},{'A word or two. ' * (k + 1)}" for k, name in enumerate(names)]
+    (folder / "essays.csv").write_text("\n".join(["id,text", *said]) + "\n")
+    shutil.copy(folder / "essays.csv", folder / "letters.csv")
+    letters = (folder / "letters.csv").read_text().replace("essay-61", "plea")
+    (folder / "letters.csv").write_text(letters)
+    rows = [f"{name}\tSome words\t{k}\t{9 - k}\t{k % 3}" for k, name in enumerate(names)]
+    (folder / "items.tsv").write_text("\n".join(["id\ttext\tup\tdown\tlines", *rows]) + "\n")
+    (folder / "holiday").mkdir()
+    for k in range(3):
+        Image.new("RGB", (20, 20), (80 * k, 40, 90)).save(folder / "holiday" / f"{k}.png")
+    (folder / "votes.csv").write_text("winner,loser\nessay-2,essay-1\nessay-3,essay-61\n")
+    (folder / "judge.py").write_text(
+        "import json, sys\n"
+        "for line in sys.stdin:\n"
+        "    print(json.dumps({'answer': 'left'}), flush=True)\n"
+    )
+    done("items", "add", "essays", "essays.csv")
+    done("judgements", "import", "essays", "votes.csv", "--as", "ana")
+    done("judgements", "export", "essays", "--output", "judgements.jsonl")
 
 
 @contextmanager
