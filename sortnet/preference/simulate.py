@@ -18,7 +18,7 @@ from sortnet.preference.fit import fit
 from sortnet.preference.merge import MergePass, Pair
 from sortnet.preference.posterior import Votes
 from sortnet.preference.session import Session
-from sortnet.preference.types import Judgement
+from sortnet.preference.types import Answer, Judgement
 from sortnet.types import F64, Progress
 
 if TYPE_CHECKING:
@@ -244,10 +244,13 @@ def asked_by(session: Session) -> Asking:
     while questions := session.ask(names[turn % PEOPLE]):
         q = questions[0]
         won = yield q.left, q.right
+        answer: Answer = "left" if won else "right"
         session.tell(
             Judgement(
-                *(names[turn % PEOPLE], q.left, q.right, "left" if won else "right"),
-                **{"strategy": q.strategy, "probability": q.probability, "model": q.model},
+                *(names[turn % PEOPLE], q.left, q.right, answer),
+                strategy=q.strategy,
+                probability=q.probability,
+                model=q.model,
             )
         )
         turn += 1
