@@ -51,7 +51,7 @@ class Asking:
 
     def go_on(self, front: Front, number: int | None = None) -> str:
         """Ask until they quit, `number` answers are in, or nothing is left; why it ended."""
-        told = self.fitting.remaining.stop  # who comes back behind the goal knows
+        told = self._is_enough()  # who comes back behind the goal knows
         while number is None or self.answered - self.began < number:
             leases = self.desk.next(self.annotator, 1)
             if not leases:
@@ -59,7 +59,7 @@ class Asking:
             if self.put(front, leases[0]) == QUIT:
                 return self.fitting.remaining.why
             self.fitting.update()
-            if self.fitting.remaining.stop and not told:
+            if self._is_enough() and not told:
                 told = True
                 if not front.enough(self.fitting.remaining.why):
                     return self.fitting.remaining.why
@@ -83,6 +83,9 @@ class Asking:
             front.tell(TOO_LATE if reply == LATE else f"stored: {reply}")
         return reply
 
+    def _is_enough(self) -> bool:
+        return self.fitting.known and self.fitting.remaining.stop
+
     def _store(self, lease: Lease, reply: str, milliseconds: int) -> str:
         try:
             self.desk.answer(lease.id, self.annotator, cast(Answer, reply), milliseconds)
@@ -99,7 +102,9 @@ class Asking:
     def _standing(self) -> str:
         remaining = self.fitting.remaining
         parts = [self.desk.collection.name, self.annotator, f"{self.answered} answered"]
-        if remaining.questions is not None:
+        if not self.fitting.known:
+            parts.append("learning from what was answered")
+        elif remaining.questions is not None:
             parts.append(f"about {remaining.questions} left")
         now, minutes = self.answered - self.began, (time.monotonic() - self._since) / 60
         if now >= 3:

@@ -110,7 +110,7 @@ def label(
 def _by_hand(
     desk: Desk, who: str, number: int | None, until: float | None, place: str | None
 ) -> dict[str, Any]:
-    asking = _asking(desk, who, until)
+    asking = _asking(desk, who, until, wait=place is not None or not _has_screen())
     why = "interrupted"
     extra: dict[str, Any] = {}
     try:
@@ -126,10 +126,10 @@ def _by_hand(
     return _summary(asking, why) | extra
 
 
-def _asking(desk: Desk, who: str, until: float | None) -> Asking:
+def _asking(desk: Desk, who: str, until: float | None, *, wait: bool) -> Asking:
     with progress() as told:
         told("learning from what was answered so far")
-        return Asking(desk, who, Refitting(desk, goal=until))
+        return Asking(desk, who, Refitting(desk, goal=until, wait=wait))
 
 
 def _by_program(
@@ -144,7 +144,7 @@ def _by_program(
     from cli.judge import command_of, judge_by
 
     words = command_of(command)
-    asking = _asking(desk, who, until)
+    asking = _asking(desk, who, until, wait=True)
     with ended_by_signals():
         outcome = judge_by(
             desk, who, words, asking.fitting, number=number, seconds=timeout, n_workers=workers
@@ -174,7 +174,7 @@ def _in_words(summary: dict[str, Any]) -> str:
 @contextmanager
 def _front(asking: Asking) -> Iterator[Front]:
     """A screen where there is a terminal, else lines."""
-    if sys.stdin.isatty() and sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
+    if _has_screen():
         from cli.screen import screen_of
 
         with screen_of(asking.desk, asking.fitting, sys.stdin.fileno()) as screen:
@@ -183,6 +183,10 @@ def _front(asking: Asking) -> Iterator[Front]:
         from cli.lines import Lines
 
         yield Lines(asking.desk)
+
+
+def _has_screen() -> bool:
+    return sys.stdin.isatty() and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def _login() -> str:

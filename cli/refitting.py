@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
     from store.desk import Desk
 
 SMALL = 150  # unknowns up to which a fit takes some hundredths of a second
+# Seconds for which a fit may keep the interpreter from the thread that answers, which asks for
+# it at every step of the database.
+_TURN = 0.0005
 
 
 class Refitting:
@@ -19,42 +23,56 @@ class Refitting:
 
     Args:
         goal: share of pairs that may still be expected in the wrong order; None for the default.
+        wait: whether to wait for the first fit, however long it takes.
 
     Attributes:
         ranking, remaining: as of the last fit.
+        known: whether there was a fit yet.
         fault: what went wrong in the thread, if anything did.
     """
 
-    def __init__(self, desk: Desk, *, goal: float | None = None) -> None:
+    def __init__(self, desk: Desk, *, goal: float | None = None, wait: bool = True) -> None:
         self._desk, self._goal = desk, goal
         self._thread: threading.Thread | None = None
-        self.fault = ""
-        self._fit()
+        self.known, self.fault = False, ""
+        if wait:
+            self._fit()
+        else:
+            self._look()
+            self.update()
 
     def update(self) -> None:
         """Let the answers that came since the last fit count, now or soon."""
-        items = self._desk.items
-        if sum(items.features.shape) <= SMALL:
+        if sum(self._desk.items.features.shape) <= SMALL:
             self._fit()
         elif self._desk.session.stale and not (self._thread and self._thread.is_alive()):
             # A daemon: who leaves does not wait for a fit that leaves nothing behind.
-            self._thread = threading.Thread(target=self._fit_quietly, daemon=True)
+            self._thread = threading.Thread(target=self._fit_aside, daemon=True)
             self._thread.start()
 
     def _fit(self) -> None:
+        self._desk.session.refit()
+        self._look()
+        self.known = True
+
+    def _look(self) -> None:
+        """What the last fit says."""
         session = self._desk.session
         if self._goal is not None:
             session.goal = self._goal  # here, since a desk begins a new session for new items
-        session.refit()
         self.ranking: Ranking = session.ranking(fresh=False)
         self.remaining: Remaining = session.remaining(fresh=False)
 
-    def _fit_quietly(self) -> None:
+    def _fit_aside(self) -> None:
+        before = sys.getswitchinterval()
+        sys.setswitchinterval(_TURN)
         try:
             self._fit()
             self.fault = ""
         except Exception as error:  # whatever it is: the answers must go on coming in
             self.fault = f"{type(error).__name__}: {error}"
+        finally:
+            sys.setswitchinterval(before)
 
 
 @contextmanager

@@ -27,6 +27,7 @@ from cli.main import main
 from cli.pair_view import LONGEST, facts_of, wrapped
 from cli.refitting import SMALL, Refitting
 from cli.screen import Screen
+from sortnet.preference import Judgement
 from store import open_store
 from store.desk import Desk
 
@@ -320,6 +321,20 @@ def test_a_big_problem_is_fitted_while_the_answers_go_on(monkeypatch):
         fitting.update()
         fitting._thread.join()
         assert fitting.ranking.judgements.sum() == 6 and fitting.fault == ""
+
+
+def test_nobody_waits_for_the_first_fit_of_a_big_problem(monkeypatch):
+    with open_store("s.db") as store:
+        desk = Desk(store.add_items("many", made_items(SMALL + 1, d=0)))
+        desk.collection.append([Judgement("bo", 0, 1, "left")])
+        desk.sync()
+        may, fit = threading.Event(), desk.session.refit
+        monkeypatch.setattr(desk.session, "refit", lambda: (may.wait(60), fit()))
+        asking = Asking(desk, "ana", Refitting(desk, wait=False))
+        assert asking._standing() == "many   ana   0 answered   learning from what was answered"
+        may.set()
+        asking.fitting._thread.join()
+        assert "learning" not in asking._standing() and "about" in asking._standing()
 
 
 def test_a_fault_of_the_fitting_is_told_and_nothing_is_lost(monkeypatch):
