@@ -33,6 +33,7 @@ class View:
         component: (n,) the number of the part of the graph of answers that an item is in.
         merge: the merge sort that is going on.
         free: whether a pair may be asked of this annotator.
+        among: (m,), (m,) the only pairs that may be asked at all; None for all pairs.
     """
 
     posterior: Posterior
@@ -41,6 +42,7 @@ class View:
     component: I64
     merge: MergePass
     free: Free
+    among: tuple[I64, I64] | None = None
 
 
 Strategy: TypeAlias = Callable[[View, np.random.Generator], Pair | None]
@@ -49,21 +51,27 @@ Strategy: TypeAlias = Callable[[View, np.random.Generator], Pair | None]
 def random_pair(view: View, rng: np.random.Generator) -> Pair | None:
     """Any free pair, each with the same probability.
 
-    Cost: a few draws; where hardly a pair is free, all pairs of up to a few hundred items.
+    Cost: a few draws; where hardly a pair is free, all pairs of up to 200 items.
     """
     n = len(view.seen)
     for _ in range(_TRIES):
-        i, j = (int(k) for k in rng.integers(n, size=2))
+        i, j = _draw(view, rng)
         if i != j and view.free(i, j):
             return i, j
-    if n > _ALL:
+    if n > _ALL and view.among is None:
         return None
-    free = [
-        pair
-        for pair in zip(*map(np.ndarray.tolist, _all_pairs(n)), strict=True)
-        if view.free(*pair)
-    ]
+    every = view.among or _all_pairs(n)
+    free = [pair for pair in zip(*map(np.ndarray.tolist, every), strict=True) if view.free(*pair)]
     return free[rng.integers(len(free))] if free else None
+
+
+def _draw(view: View, rng: np.random.Generator) -> Pair:
+    if view.among is None:
+        i, j = rng.integers(len(view.seen), size=2).tolist()
+    else:
+        k = rng.integers(len(view.among[0]))
+        i, j = int(view.among[0][k]), int(view.among[1][k])
+    return i, j
 
 
 def merge_pass(view: View, rng: np.random.Generator) -> Pair | None:
@@ -127,6 +135,8 @@ def _bits(view: View, i: I64, j: I64) -> F64:
 
 def _candidates(view: View, rng: np.random.Generator) -> tuple[I64, I64]:
     n = len(view.seen)
+    if view.among is not None:
+        return _some(view.among, rng)
     if n <= _ALL:
         return _all_pairs(n)
     # Those of little answers first, so that no item is forgotten.
@@ -136,6 +146,14 @@ def _candidates(view: View, rng: np.random.Generator) -> tuple[I64, I64]:
     at = rng.integers(n - 1, size=_SOME // 2)
     other = np.minimum(at + rng.integers(1, _NEAR + 1, size=len(at)), n - 1)
     return np.concatenate((i, view.order[at])), np.concatenate((j, view.order[other]))
+
+
+def _some(among: tuple[I64, I64], rng: np.random.Generator) -> tuple[I64, I64]:
+    i, j = among
+    if len(i) > _ALL * _ALL // 2:
+        at = rng.integers(len(i), size=_SOME)
+        return i[at], j[at]
+    return i, j
 
 
 @lru_cache(maxsize=4)

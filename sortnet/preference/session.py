@@ -28,6 +28,7 @@ from sortnet.preference.ranking import (
     wrong_share,
 )
 from sortnet.preference.types import HOLDOUT, Judgement, Question
+from sortnet.types import I64
 
 _SMALL = 150  # unknowns up to which a session refits itself when it is asked
 _AT_A_TIME = 64  # answers taken in one by one; more of them wait for the next fit
@@ -50,6 +51,7 @@ class Session:
             the ranking uses them.
         repeats: share of questions a person has answered before, sides swapped.
         goal: share of all pairs that may still be expected in the wrong order at the end.
+        among: (m, 2) the only pairs that may be asked; None for all.
 
     >>> session = Session(None, 4, seed=1)
     >>> while questions := session.ask("ana"):
@@ -69,11 +71,14 @@ class Session:
         holdout: float = 0.1,
         repeats: float = 0.05,
         goal: float = GOAL,
+        among: ArrayLike | None = None,
     ) -> None:
         self._X = design(features, n_items)
         self.n_items = len(self._X)
         self.seed, self.holdout, self.repeats, self.goal = seed, holdout, repeats, goal
         self._strategies = _named(strategy, self._X.shape[1])
+        self._among = None if among is None else _checked_pairs(among, self.n_items)
+        self._allowed = None if self._among is None else {(i, j) for i, j in self._among.tolist()}
         self._history = History(self.n_items)
         self._lock = threading.RLock()
         self._fitting = threading.Lock()
@@ -255,7 +260,7 @@ class Session:
     ) -> Question | None:
         """A question of the hold-out arm; half of them somebody else has answered already."""
         free = self._free(annotator, taken)
-        n_pairs = self.n_items * (self.n_items - 1) / 2
+        n_pairs = len(self._allowed or ()) or self.n_items * (self.n_items - 1) / 2
         shared = [pair for pair in self._history.holdout_pairs(annotator) if free(*pair)]
         if shared and rng.random() < _SHARED:
             pair = shared[rng.integers(len(shared))]
@@ -296,11 +301,12 @@ class Session:
         return Question(left, right, strategy, float(probability), self._fitted_at)
 
     def _free(self, annotator: str, taken: set[Pair]) -> Free:
-        times = self._history.pairs_of(annotator)
+        times, allowed = self._history.pairs_of(annotator), self._allowed
 
         def free(i: int, j: int) -> bool:
             pair = (i, j) if i < j else (j, i)
-            return pair not in taken and pair not in times
+            may = allowed is None or pair in allowed
+            return may and pair not in taken and pair not in times
 
         return free
 
@@ -317,6 +323,7 @@ class Session:
             self._history.components(),
             self._merge_pass(),
             free,
+            None if self._among is None else (self._among[:, 0], self._among[:, 1]),
         )
 
     def _merge_pass(self) -> MergePass:
@@ -347,6 +354,15 @@ class Session:
         else:
             basis, start = choose_basis(self._X, early, at, seed=self.seed), None
         return fit_both(basis, usable, everything, people, start=start, seed=self.seed)
+
+
+def _checked_pairs(among: ArrayLike, n_items: int) -> I64:
+    """(m, 2) each pair once, the lower number first."""
+    pairs: I64 = np.unique(np.sort(np.array(among, np.int64).reshape(-1, 2), axis=1), axis=0)
+    for low, high in pairs.tolist():
+        if low < 0 or high >= n_items or low == high:
+            raise JudgementError(f"({low}, {high}) is no pair of {n_items} items")
+    return pairs
 
 
 def _named(strategy: str, d: int) -> tuple[Strategy, ...]:
