@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     help="Goal: no more than this share of all pairs in the wrong order.  [default: 0.1]",
 )
 @click.option("--place", metavar="ID", help="Find the place of this item among the others.")
-@click.option("--judge", metavar="COMMAND", help="A program that answers; see below.")
+@click.option("--judge", metavar="COMMAND", help="A program that answers; see above.")
 @click.option(
     "--timeout",
     type=click.FloatRange(0, 86400, min_open=True),
