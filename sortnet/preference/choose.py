@@ -31,7 +31,7 @@ class View:
         order: (n,) the items, best first.
         seen: (n,) answers an item has had, or is about to have.
         component: (n,) the number of the part of the graph of answers that an item is in.
-        merge: the merge sort that is going on.
+        merge: gives the merge sort that is going on; made when first asked for.
         free: whether a pair may be asked of this annotator.
         among: (m,), (m,) the only pairs that may be asked at all; None for all pairs.
     """
@@ -40,7 +40,7 @@ class View:
     order: I64
     seen: I64
     component: I64
-    merge: MergePass
+    merge: Callable[[], MergePass]
     free: Free
     among: tuple[I64, I64] | None = None
 
@@ -77,7 +77,7 @@ def _draw(view: View, rng: np.random.Generator) -> Pair:
 def merge_pass(view: View, rng: np.random.Generator) -> Pair | None:
     """The comparison that a merge sort has waited for the longest: connects all items."""
     del rng
-    return next((pair for pair in view.merge.wanted() if view.free(*pair)), None)
+    return next((pair for pair in view.merge().wanted() if view.free(*pair)), None)
 
 
 def connect(view: View, rng: np.random.Generator) -> Pair | None:

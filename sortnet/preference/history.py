@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sortnet.errors import JudgementError
 from sortnet.preference.posterior import Votes
 from sortnet.preference.types import HOLDOUT, TARGETS, Judgement
-from sortnet.types import I64
+from sortnet.types import I64, Bool
 
-Pair = tuple[int, int]
+Pair: TypeAlias = tuple[int, int]
+Rows: TypeAlias = NDArray[np.void]
 _NEVER = 1 << 62
 
 
-@dataclass(slots=True)
-class Vote:
-    """An answer that says something of the order. `told` and `undone` count events."""
-
-    left: int
-    right: int
-    target: float
-    person: int
-    holdout: bool
-    told: int
-    undone: int = _NEVER
+# An answer that says something of the order; `told` and `undone` count events.
+_VOTE = np.dtype(
+    [
+        *(("left", "i8"), ("right", "i8"), ("target", "f8"), ("person", "i8")),
+        *(("holdout", "?"), ("told", "i8"), ("undone", "i8")),
+    ]
+)
 
 
 class History:
@@ -45,13 +44,13 @@ class History:
         self.people: dict[str, int] = {}
         self.seen: I64 = np.zeros(n_items, np.int64)
         self.n_votes = 0
-        self._votes: list[Vote] = []
-        self._vote_of: dict[int, Vote] = {}  # by the number of the judgement
+        self._votes = np.empty(256, _VOTE)  # rows are added in place; the first `_rows` are in use
+        self._rows = 0
+        self._row_of: dict[int, int] = {}  # by the number of the judgement
         self._live: dict[int, Judgement] = {}  # not undone, by number
         self._of: dict[str, _Person] = {}
         self._holdout: dict[Pair, int] = {}  # how many answers the arm's pairs have
-        self._parent = list(range(n_items))
-        self._parts: I64 | None = None
+        self._part: I64 = np.arange(n_items)
 
     def tell(self, event: Judgement) -> None:
         """Take an event in.
@@ -81,7 +80,7 @@ class History:
     def answered(self, annotator: str) -> list[Judgement]:
         """Their judgements that say something of the order, oldest first."""
         numbers = self._person(annotator).numbers
-        return [self._live[k] for k in numbers if k in self._vote_of]
+        return [self._live[k] for k in numbers if k in self._row_of]
 
     def skipped(self, annotator: str) -> Iterator[Judgement]:
         """What they skipped and have not answered since, oldest first."""
@@ -107,39 +106,30 @@ class History:
         """What was not undone, in its order."""
         return iter(self._live.values())
 
-    def votes_after(self, upto: int) -> list[Vote]:
-        """Votes of the events after the first `upto`."""
-        late = []
-        for vote in reversed(self._votes):
-            if vote.told <= upto:
-                break
-            if vote.undone == _NEVER:
-                late.append(vote)
-        return late[::-1]
+    def votes_after(self, upto: int, *, holdout: bool = True) -> Votes:
+        """The votes of the events after the first `upto` that still stand, oldest first."""
+        votes = self._votes[: self._rows]
+        votes = votes[np.searchsorted(votes["told"], upto, side="right") :]
+        return _as_votes(votes[_standing(votes, len(self.events), holdout)])
 
     def votes(self, upto: int, *, holdout: bool = True) -> Votes:
-        """The votes that stood after the first `upto` events, with the hold-out arm or without."""
-        rows = [
-            (vote.left, vote.right, vote.target, vote.person)
-            for vote in self._votes
-            if vote.told <= upto < vote.undone and (holdout or not vote.holdout)
-        ]
-        return _as_votes(rows)
+        """The votes that stood after the first `upto` events, with the hold-out arm or without.
+
+        Cost: a copy of them.
+        """
+        votes = self._votes[: self._rows]
+        votes = votes[: np.searchsorted(votes["told"], upto, side="right")]
+        return _as_votes(votes[_standing(votes, upto, holdout)])
 
     def holdout_votes(self) -> Votes:
         """What the hold-out arm says now, ties left out."""
-        rows = [
-            (vote.left, vote.right, vote.target, vote.person)
-            for vote in self._votes
-            if vote.holdout and vote.undone == _NEVER and vote.target != 0.5
-        ]
-        return _as_votes(rows)
+        votes = self._votes[: self._rows]
+        arm = votes["holdout"] & (votes["target"] != 0.5)
+        return _as_votes(votes[arm & _standing(votes, len(self.events), holdout=True)])
 
     def components(self) -> I64:
         """(n,) the part of the graph of answers, hold-out arm left out, that an item is in."""
-        if self._parts is None:
-            self._parts = np.array([self._root(item) for item in range(self.n_items)])
-        return self._parts
+        return self._part
 
     def _check(self, event: Judgement) -> None:
         for item in event.pair:
@@ -173,9 +163,8 @@ class History:
             return
         holdout = event.strategy == HOLDOUT
         who = self.people[event.annotator]
-        vote = Vote(event.left, event.right, target, who, holdout, len(self.events))
-        self._votes.append(vote)
-        self._vote_of[event.number] = vote
+        row = event.left, event.right, target, who, holdout, len(self.events), _NEVER
+        self._row_of[event.number] = self._add_row(row)
         self._count(event, 1)
         if holdout:
             self._holdout[event.pair] = self._holdout.get(event.pair, 0) + 1
@@ -190,12 +179,12 @@ class History:
         if not person.pairs[judgement.pair]:
             del person.pairs[judgement.pair]
         person.again[judgement.pair] = judgement
-        vote = self._vote_of.pop(number, None)
-        if vote is None:
+        row = self._row_of.pop(number, None)
+        if row is None:
             return
-        vote.undone = len(self.events)
+        self._votes["undone"][row] = len(self.events)
         self._count(judgement, -1)
-        if vote.holdout:
+        if self._votes["holdout"][row]:
             self._holdout[judgement.pair] -= 1
             if not self._holdout[judgement.pair]:
                 del self._holdout[judgement.pair]
@@ -206,22 +195,24 @@ class History:
         self.seen[list(judgement.pair)] += by
         self.n_votes += by
 
-    def _root(self, item: int) -> int:
-        while self._parent[item] != item:
-            self._parent[item] = item = self._parent[self._parent[item]]
-        return item
+    def _add_row(self, row: tuple[float, ...]) -> int:
+        if self._rows == len(self._votes):
+            self._votes = np.concatenate((self._votes, np.empty_like(self._votes)))
+        self._votes[self._rows] = row
+        self._rows += 1
+        return self._rows - 1
 
     def _join(self, i: int, j: int) -> None:
-        i, j = self._root(i), self._root(j)
-        if i != j:
-            self._parent[max(i, j)] = min(i, j)
-            self._parts = None
+        a, b = self._part[i], self._part[j]
+        if a != b:
+            # A new array: who was given the old one may still be looking at it.
+            self._part = np.where(self._part == b, a, self._part)
 
     def _join_all(self) -> None:
-        self._parent, self._parts = list(range(self.n_items)), None
-        for vote in self._votes:
-            if vote.undone == _NEVER and not vote.holdout:
-                self._join(vote.left, vote.right)
+        self._part = np.arange(self.n_items)
+        votes = self.votes(len(self.events), holdout=False)
+        for i, j in zip(votes.left.tolist(), votes.right.tolist(), strict=True):
+            self._join(i, j)
 
 
 class _Person:
@@ -233,11 +224,11 @@ class _Person:
         self.again: dict[Pair, Judgement] = {}  # undone, not made again
 
 
-def _as_votes(rows: list[tuple[int, int, float, int]]) -> Votes:
-    left, right, target, person = zip(*rows, strict=True) if rows else ((), (), (), ())
-    return Votes(
-        np.array(left, np.int64),
-        np.array(right, np.int64),
-        np.array(target, np.float64),
-        np.array(person, np.int64),
-    )
+def _standing(votes: Rows, upto: int, holdout: bool) -> Bool:
+    standing: Bool = votes["undone"] > upto
+    return standing if holdout else standing & ~votes["holdout"]
+
+
+def _as_votes(rows: Rows) -> Votes:
+    columns = (rows[name].copy() for name in ("left", "right", "target", "person"))
+    return Votes(*columns)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -172,6 +173,11 @@ class Votes:
 
     def __len__(self) -> int:
         return len(self.left)
+
+    def rows(self) -> Iterator[tuple[int, int, float, int]]:
+        """One by one."""
+        columns = (self.left, self.right, self.target, self.person)
+        return zip(*(column.tolist() for column in columns), strict=True)
 
     def where(self, mask: Bool) -> Votes:
         """Some of the votes."""

@@ -213,9 +213,10 @@ class Session:
         """Let what was told since the last fit count in the next choice."""
         posterior = self._fits.choosing.posterior
         if posterior.covariance is not None and self.events - self._observed <= _AT_A_TIME:
-            for vote in self._history.votes_after(self._observed):
-                if vote.person < len(posterior.reliability) and not vote.holdout:
-                    posterior.observe(vote.left, vote.right, vote.target, vote.person)
+            late = self._history.votes_after(self._observed, holdout=False)
+            for left, right, target, person in late.rows():
+                if person < len(posterior.reliability):
+                    posterior.observe(left, right, target, person)
             self._observed = self.events
 
     def _question(self, annotator: str, taken: set[Pair]) -> Question | None:
@@ -321,7 +322,7 @@ class Session:
             np.argsort(-posterior.scores, kind="stable"),
             seen,
             self._history.components(),
-            self._merge_pass(),
+            self._merge_pass,
             free,
             None if self._among is None else (self._among[:, 0], self._among[:, 1]),
         )
