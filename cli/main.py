@@ -26,6 +26,7 @@ from cli.ranking import ranking
 from cli.report import report
 from cli.runs import pairs, runs, show
 from cli.serve_people import serve
+from cli.simulate import simulate
 from cli.train import train
 from cli.watch import watch
 from sortnet import __version__
@@ -83,6 +84,7 @@ for command in (
         serve,
         ranking,
         judgements,
+        simulate,
         doctor,
         completion,
     ),

@@ -47,7 +47,7 @@ class Foretold:
 
     strategy: str
     seed: int
-    votes: int
+    questions: int  # that got a vote
     accuracy: float
 
 

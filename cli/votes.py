@@ -1,0 +1,88 @@
+"""Files of votes: two items and an answer a row, in whatever words people have for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sortnet.errors import DataError
+
+if TYPE_CHECKING:
+    from sortnet.items.rows import Rows
+    from sortnet.preference.oracle import Known
+
+_LEFT = ("left", "arg1", "item1", "item_1", "first", "a1", "a")
+_RIGHT = ("right", "arg2", "item2", "item_2", "second", "a2", "b")
+_ANSWER = ("answer", "value", "vote", "label", "winner", "choice")
+_SAID = {
+    **dict.fromkeys(("left", "a1", "arg1", "item1", "first", "a", "1"), 1.0),
+    **dict.fromkeys(("right", "a2", "arg2", "item2", "second", "b", "2"), 0.0),
+    **dict.fromkeys(("tie", "equal", "draw", "same", "0"), 0.5),
+}
+_NOTHING = ("skip", "cant-say", "")
+
+
+def read_votes(path: Path, items: Mapping[str, int]) -> Known:
+    """Votes of a CSV, TSV, JSONL or Parquet file.
+
+    Columns are told by their names: left and right, or arg1 and arg2, ...; answer, value, vote,
+    ... An answer is left, a1, 1, ..., right, a2, 2, ..., tie, equal, 0, ..., or an item's id.
+
+    Args:
+        items: {id: number}.
+
+    Raises:
+        DataError: on a column that is missing, an unknown item or answer, with its line.
+    """
+    from sortnet.items.rows import read_rows
+    from sortnet.preference.oracle import Known
+
+    rows = read_rows(path)
+    left, right = (_items(rows, _column(rows, names), items) for names in (_LEFT, _RIGHT))
+    answers = rows.columns[_column(rows, _ANSWER)]
+    targets = np.array(
+        [_target(rows, k, str(said), left[k], right[k], items) for k, said in enumerate(answers)]
+    )
+    said = ~np.isnan(targets)
+    if not said.any():
+        raise DataError(f"{path}: has no votes")
+    return Known(left, right, targets).where(said)
+
+
+def _column(rows: Rows, names: tuple[str, ...]) -> str:
+    low = {name.lower(): name for name in rows.columns}
+    found = next((low[name] for name in names if name in low), None)
+    if found is None:
+        raise DataError(f"{rows.path}: has none of the columns {', '.join(names)}")
+    return found
+
+
+def _items(rows: Rows, column: str, items: Mapping[str, int]) -> Any:
+    numbers = np.empty(len(rows.lines), np.int64)
+    for k, name in enumerate(rows.columns[column]):
+        number = items.get(str(name).strip())
+        if number is None:
+            raise DataError(f"{rows.place(k)}: there is no item {str(name)!r:.60}")
+        numbers[k] = number
+    return numbers
+
+
+def _target(
+    rows: Rows, k: int, said: str, left: int, right: int, items: Mapping[str, int]
+) -> float:
+    """1 for left, 0 for right, ½ for a tie, NaN for none of them."""
+    word = said.strip()
+    if word.lower() in _NOTHING:
+        return float("nan")
+    if left == right:
+        raise DataError(f"{rows.place(k)}: an item is compared with itself")
+    # Ids first: items may be called 1 and 2.
+    if items.get(word) in (left, right):
+        return float(items[word] == left)
+    target = _SAID.get(word.lower())
+    if target is None:
+        raise DataError(f"{rows.place(k)}: unknown answer {said!r:.60}")
+    return target
