@@ -39,6 +39,9 @@ First steps:
   sortnet evaluate model TEST.txt    measure what it learned
   sortnet importance model TEST.txt  see which features it goes by
   sortnet train --help               every setting, with examples
+  sortnet items add NAME FILE        no labels? then people say which of two is better:
+  sortnet label NAME                 ... alone in a terminal (sortnet serve NAME: on a page)
+  sortnet ranking NAME               ... and this is what they think of everything
   sortnet doctor                     check this installation
 """
 
