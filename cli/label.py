@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cli.asking import Asking, Front
-from cli.options import json_option, store_option
+from cli.options import json_option, lease_option, store_option
 from cli.output import print_json, progress, put
 from cli.refitting import Refitting, desk_of
 from cli.signals import ended_by_signals
@@ -48,13 +48,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="How many of the program run at a time.",
 )
-@click.option(
-    "--lease",
-    type=click.FloatRange(1, 86400),
-    default=600.0,
-    show_default=True,
-    help="Seconds for which a pair is kept for whom it was shown to.",
-)
+@lease_option
 @store_option
 @json_option
 def label(

@@ -207,6 +207,16 @@ def store_option(command: C) -> C:
     )(command)
 
 
+def lease_option(command: C) -> C:
+    return click.option(
+        "--lease",
+        type=click.FloatRange(1, 86400),
+        default=600.0,
+        show_default=True,
+        help="Seconds for which a pair is kept for whom it was shown to.",
+    )(command)
+
+
 def cache_folder(cache: bool) -> Path | None:
     """What the readers call `cache`."""
     from sortnet.data import default_cache_dir

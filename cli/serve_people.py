@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from cli.options import store_option
+from cli.options import lease_option, store_option
 from cli.output import printable, put, say
 from cli.signals import ended_by_signals
 from sortnet.errors import SortNetError
@@ -54,13 +54,7 @@ def _origin(ctx: click.Context, param: click.Parameter, url: str | None) -> str 
     metavar="ANA",
     help="Who is to get a link; may be repeated.",
 )
-@click.option(
-    "--lease",
-    type=click.FloatRange(1, 86400),
-    default=600.0,
-    show_default=True,
-    help="Seconds for which a pair is kept for whom it was shown to.",
-)
+@lease_option
 @click.option(
     "--url",
     callback=_origin,

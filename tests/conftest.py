@@ -14,6 +14,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
+from collections_made import Clock
 from sqlalchemy import create_engine, text
 
 SECONDS_TO_START = 60
@@ -22,6 +23,20 @@ SECONDS_TO_START = 60
 def pytest_configure() -> None:
     """Forget the width of the terminal, which xdist tells its workers: output must not depend."""
     os.environ.pop("COLUMNS", None)
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Where a new store may be made, in either database."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/new/store.db"
+    return str(request.getfixturevalue("postgresql_url"))
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """A clock that is set by hand."""
+    return Clock()
 
 
 @pytest.fixture(scope="session")

@@ -31,11 +31,6 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
 def collection(store: Store, clock: Clock) -> Collection:
     return store.collection("args", clock=clock)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from collections_made import Clock, made_items, question, sqlite_url
+from collections_made import Clock, made_items, question
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -21,10 +21,8 @@ from store.judgement_files import Imported, export_judgements, import_judgements
 ODD_IDS = ("plain", "a,b", 'say "x"', "line\nbreak", "tab\there", "ünï ☃", "\u2028", " pad ")
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    sqlite = request.param == "sqlite"
-    url = sqlite_url(tmp_path) if sqlite else request.getfixturevalue("postgresql_url")
+@pytest.fixture
+def store(url: str) -> Iterator[Store]:
     with open_store(url) as opened:
         yield opened
 

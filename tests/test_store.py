@@ -21,14 +21,6 @@ from sortnet.types import Pairs, Queries
 from store import Run, Store, open_store
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Where a new store may be made, in either database."""
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/new/store.db"
-    return str(request.getfixturevalue("postgresql_url"))
-
-
 def parts() -> dict[str, Queries]:
     train = Queries.from_arrays(np.zeros((9, 3)), qid=["b"] * 4 + ["a"] * 5, source="train.txt")
     vali = Queries.from_arrays(np.zeros((5, 3)), qid=["c"] * 2 + ["b"] * 3, source="vali.txt")

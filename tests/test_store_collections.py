@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from collections_made import Clock, made_items, question, sqlite_url
+from collections_made import Clock, made_items, question
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text
@@ -19,10 +19,8 @@ from sortnet.preference import Judgement
 from store import Collection, Store, open_store
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    sqlite = request.param == "sqlite"
-    url = sqlite_url(tmp_path) if sqlite else request.getfixturevalue("postgresql_url")
+@pytest.fixture
+def store(url: str) -> Iterator[Store]:
     with open_store(url) as opened:
         yield opened
 

@@ -22,22 +22,10 @@ from sortnet.preference import Judgement
 from store import Collection, Store, open_store
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return sqlite_url(tmp_path)
-    return str(request.getfixturevalue("postgresql_url"))
-
-
 @pytest.fixture
 def store(url: str) -> Iterator[Store]:
     with open_store(url) as opened:
         yield opened
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 @pytest.fixture

@@ -19,13 +19,6 @@ from store.models import Base
 REVISIONS = [script.revision for script in ScriptDirectory(str(schema.MIGRATIONS)).walk_revisions()]
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/store.db"
-    return str(request.getfixturevalue("postgresql_url"))
-
-
 def execute(url: str, *statements: str) -> None:
     database = Database(url)
     with database.transaction(write=True) as connection:

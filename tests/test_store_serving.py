@@ -10,10 +10,9 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from collections_made import Clock, made_items, sqlite_url
+from collections_made import Clock, made_items
 from sqlalchemy import text
 
 from sortnet.errors import StoreError
@@ -30,24 +29,12 @@ sys.stdin.read()
 """
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return sqlite_url(tmp_path)
-    return str(request.getfixturevalue("postgresql_url"))
-
-
 @pytest.fixture
 def store(url: str) -> Iterator[Store]:
     with open_store(url) as opened:
         opened.add_items("args", made_items(3))
         opened.add_items("other", made_items(3))
         yield opened
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 @pytest.fixture
