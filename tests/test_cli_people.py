@@ -1,0 +1,39 @@
+"""The whole way, from a table of things to their ranking, by commands, on either database."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from cli_made import done
+
+WORDS = ("a", "quick", "brown", "fox", "jumps", "over", "lazy", "dogs", "and", "cats")
+LONGER = """
+import json, sys
+
+for line in sys.stdin:
+    pair = json.loads(line)
+    longer = len(pair["left"]["text"]) > len(pair["right"]["text"])
+    print(json.dumps({"answer": "left" if longer else "right"}), flush=True)
+"""
+
+
+def test_a_pile_becomes_a_ranking_on_either_database(url: str, tmp_path: Path):
+    lines = [f"t{k:02},{' '.join(WORDS[i % 10] for i in range(3 * k + 1))}" for k in range(16)]
+    (tmp_path / "texts.csv").write_text("\n".join(["id,text", *lines]) + "\n")
+    (tmp_path / "judge.py").write_text(LONGER)
+    store = ("--store", url)
+    done("items", "add", "texts", str(tmp_path / "texts.csv"), *store)
+    command = f"{sys.executable} {tmp_path / 'judge.py'}"
+    judged = ("--judge", command, "--as", "longer", "--number", "40", "--json")
+    said = json.loads(done("label", "texts", *judged, *store))
+    assert said["failed"] == 0
+    ids = [item["id"] for item in json.loads(done("ranking", "texts", "--json", *store))]
+    places = [ids.index(f"t{k:02}") for k in range(16)]
+    # The longest first: hardly a pair is in another order.
+    wrong = sum(places[a] < places[b] for a in range(16) for b in range(a + 1, 16))
+    assert wrong <= 6
+    out = tmp_path / "said.jsonl"
+    done("judgements", "export", "texts", "--output", str(out), *store)
+    assert len(out.read_text().splitlines()) == said["answered"]
