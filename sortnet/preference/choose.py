@@ -117,8 +117,9 @@ def closest(view: View, rng: np.random.Generator) -> Pair | None:
     return _most(view, i, j, rng, -np.abs(view.posterior.difference(i, j)[0]))
 
 
-# Of each, the first that has a pair gives it. `default` is `features` where there are any,
-# else `merge`: where nothing but answers tells items apart, a merge sort is the better start.
+# Of each, the first that has a pair gives it. `default` is `features`, without features too: a
+# spanning tree of informative pairs is then as good a start as a merge sort at 20 items and a
+# better one at 100, where its Spearman is .911 after 525 answers and that of `merge` .900.
 STRATEGIES: dict[str, tuple[Strategy, ...]] = {
     "features": (connect, bald),
     "merge": (merge_pass, bald),

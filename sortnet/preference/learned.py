@@ -12,7 +12,7 @@ from sortnet.types import F64, Bool, Pairs, Queries
 ENOUGH = 200  # votes from which a net is tried
 _PLENTY = 20_000  # votes that it is tried on at most
 _HIDDEN = (16, 8)
-_CHECKED = 0.25  # share of the pairs that the net is stopped by and judged on
+_CHECKED = 0.25  # share of the votes that the net is stopped by and judged on
 _BETTER = 1.0  # standard errors by which it must foretell them better
 
 
@@ -20,15 +20,17 @@ def learned_features(features: F64, votes: Votes, people: int, *, seed: int = 0)
     """(n, h) standardised hidden units of a DirectRanker trained on the votes; h may be 0.
 
     The net f of r(x, y) = τ(w · (f(x) - f(y))) learns from soft targets: a vote of each person is
-    one pair, a tie is half a pair each way. A quarter of the pairs is kept apart, which stops the
-    training and decides whether the units are of use: those pairs must be foretold better with
-    them than without. Where they are not, or votes are few, there are none (h = 0).
+    one pair, a tie is half a pair each way. A quarter of the votes is kept apart, which stops the
+    training and decides whether the units are of use: those votes must be foretold better with
+    them than without. Where they are not, or votes are few, there are none (h = 0). Kept apart are
+    all the votes on some of the items: what a net has learned by heart of an item is of no use, as
+    the item's residual says that too, and it would not hold for items that nobody has compared.
 
     Args:
         features: (n, d) standardised.
         votes: the answers.
         people: how many people there are.
-        seed: of the net and of the pairs kept apart.
+        seed: of the net and of the items kept apart.
 
     Cost: none up to 200 votes; above, a training and two fits to 20,000 votes at the most, some
     five seconds.
@@ -38,7 +40,9 @@ def learned_features(features: F64, votes: Votes, people: int, *, seed: int = 0)
         return nothing
     if len(votes) > _PLENTY:
         votes = votes.where(np.random.default_rng(seed).random(len(votes)) < _PLENTY / len(votes))
-    apart = _apart(votes, seed)
+    apart = _apart(votes, len(features), seed)
+    if apart.all() or not apart.any():
+        return nothing
     units = _hidden_units(features, votes.where(~apart), votes.where(apart), seed)
     gain = _foretold(np.hstack((features, units)), votes, people, apart, seed) - _foretold(
         features, votes, people, apart, seed
@@ -46,11 +50,12 @@ def learned_features(features: F64, votes: Votes, people: int, *, seed: int = 0)
     return units if gain.mean() > _BETTER * gain.std() / np.sqrt(len(gain)) else nothing
 
 
-def _apart(votes: Votes, seed: int) -> Bool:
-    """(m,) whether a vote's pair is kept apart: all votes on a pair go the same way."""
-    low, high = np.minimum(votes.left, votes.right), np.maximum(votes.left, votes.right)
-    _, pair = np.unique(low << 32 | high, return_inverse=True)
-    apart: Bool = np.random.default_rng(seed).random(pair.max() + 1)[pair] < _CHECKED
+def _apart(votes: Votes, n: int, seed: int) -> Bool:
+    """(m,) whether a vote is kept apart: all those on some of the items are, about a quarter."""
+    some = max(1, round(n * (1 - np.sqrt(1 - _CHECKED))))
+    of = np.zeros(n, np.bool_)
+    of[np.random.default_rng(seed).permutation(n)[:some]] = True
+    apart: Bool = of[votes.left] | of[votes.right]
     return apart
 
 

@@ -76,7 +76,7 @@ class Session:
         self._X = design(features, n_items)
         self.n_items = len(self._X)
         self.seed, self.holdout, self.repeats, self.goal = seed, holdout, repeats, goal
-        self._strategies = _named(strategy, self._X.shape[1])
+        self._strategies = _named(strategy)
         self._among = None if among is None else _checked_pairs(among, self.n_items)
         self._allowed = None if self._among is None else {(i, j) for i, j in self._among.tolist()}
         self._history = History(self.n_items)
@@ -366,9 +366,9 @@ def _checked_pairs(among: ArrayLike, n_items: int) -> I64:
     return pairs
 
 
-def _named(strategy: str, d: int) -> tuple[Strategy, ...]:
+def _named(strategy: str) -> tuple[Strategy, ...]:
     if strategy == "default":
-        strategy = "features" if d else "merge"
+        strategy = "features"
     if strategy not in STRATEGIES:
         known = ", ".join(("default", *STRATEGIES))
         raise JudgementError(f"unknown strategy {strategy!r}; known are {known}")

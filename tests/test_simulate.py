@@ -1,0 +1,242 @@
+"""Simulated people and real votes as the oracle: truths, samplers, scorer, errors."""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import spearmanr
+
+from sortnet.errors import JudgementError
+from sortnet.preference.oracle import Known, accuracy, left_out, majority, simulate_votes
+from sortnet.preference.session import Session
+from sortnet.preference.simulate import (
+    features_truth,
+    ids_truth,
+    merge_sorts,
+    quicksorts,
+    rmse,
+    simulate,
+    spearman,
+    summary,
+)
+from sortnet.preference.types import Judgement
+
+
+def mean_of(results, strategy, questions, value="spearman"):
+    found = [
+        getattr(r, value) for r in results if (r.strategy, r.questions) == (strategy, questions)
+    ]
+    return np.array(found)
+
+
+def votes_of(scores, pairs, each):
+    """Every pair so many times, the better item winning."""
+    left, right = np.array(pairs * each).T
+    return Known(left, right, (scores[left] > scores[right]).astype(float))
+
+
+def test_scores_of_ids_are_uniform_from_zero_up_to_five():
+    scores = ids_truth(20_000, np.random.default_rng(0)).scores
+    assert scores.min() == 0 and 4.99 < scores.max() <= 5
+    assert np.histogram(scores, 5, (0, 5))[0] == pytest.approx([4000] * 5, rel=0.06)
+
+
+def test_so_large_a_share_of_the_variance_as_asked_is_outside_the_features():
+    truth = features_truth(20_000, 3, 0.2, np.random.default_rng(0))
+    w, *_ = np.linalg.lstsq(truth.features, truth.scores, rcond=None)
+    rest = truth.scores - truth.features @ w
+    assert rest.var() / truth.scores.var() == pytest.approx(0.2, abs=0.01)
+    none = features_truth(50, 3, 0.0, np.random.default_rng(0))
+    w, *_ = np.linalg.lstsq(none.features, none.scores, rcond=None)
+    assert none.features @ w == pytest.approx(none.scores)
+
+
+@given(st.lists(st.integers(-5, 5), min_size=2, max_size=20), st.randoms())
+def test_the_rank_correlation_is_that_of_scipy(values, random):
+    x = np.array(values, float)
+    y = np.array(random.sample(values, len(values)), float)
+    if np.ptp(x) == 0:
+        assert spearman(x, y) == 0
+    else:
+        assert spearman(x, y) == pytest.approx(spearmanr(x, y).statistic)
+
+
+def test_the_error_is_between_z_scores():
+    assert rmse(np.array([1.0, 2.0, 3.0]), np.array([10.0, 20.0, 30.0])) == pytest.approx(0)
+    # z-scores (-1, 1) and (1, -1)
+    assert rmse(np.array([0.0, 1.0]), np.array([7.0, 3.0])) == pytest.approx(2)
+
+
+@pytest.mark.parametrize("sorts", [merge_sorts, quicksorts])
+def test_a_sort_asks_what_it_takes_to_sort_and_starts_again(sorts):
+    n = 8
+    asking = sorts(n, np.random.default_rng(1))
+    asked, knows = [next(asking)], np.eye(n, dtype=bool)
+    while not (knows | knows.T).all():
+        i, j = asked[-1]
+        knows[min(i, j), max(i, j)] = True
+        knows |= (knows.astype(int) @ knows.astype(int)) > 0  # what follows
+        asked.append(asking.send(i < j))
+    asked.pop()
+    pairs = {tuple(sorted(pair)) for pair in asked}
+    assert len(pairs) == len(asked)
+    fewest = math.ceil(math.log2(math.factorial(n)))
+    # 2 n log n is what quicksort takes on average; a merge sort takes n log n - n + 1 at most.
+    most = n * 3 - n + 1 if sorts is merge_sorts else n * (n - 1) // 2
+    assert n - 1 <= len(asked) <= most and most >= fewest
+    again = [asking.send(True) for _ in range(40)]
+    assert all(i != j for i, j in again)
+
+
+def test_a_first_merge_sort_takes_as_many_comparisons_as_a_textbook_one():
+    def textbook(items):
+        if len(items) < 2:
+            return items, 0
+        half = (len(items) + 1) // 2
+        (a, m), (b, k) = textbook(items[:half]), textbook(items[half:])
+        merged, count = [], m + k
+        while a and b:
+            count += 1
+            merged.append((a if a[0] < b[0] else b).pop(0))
+        return merged + a + b, count
+
+    rng = np.random.default_rng(5)
+    shuffled = np.random.default_rng(5).permutation(13).tolist()
+    asking = merge_sorts(13, rng)
+    pair, firsts = next(asking), []
+    again = None
+    for count in range(1, 200):
+        firsts.append(frozenset(pair))
+        pair = asking.send(pair[0] < pair[1])
+        if frozenset(pair) in firsts:
+            again = count
+            break
+    assert again is not None
+    assert again >= textbook(shuffled)[1]
+    assert len(set(firsts[: textbook(shuffled)[1]])) == textbook(shuffled)[1]
+
+
+def test_chosen_pairs_beat_random_ones_where_there_are_features():
+    results = simulate(["features", "random"], [40], n=40, d=5, seeds=16)
+    gain = mean_of(results, "features", 40) - mean_of(results, "random", 40)
+    assert gain.mean() > 2 * gain.std(ddof=1) / np.sqrt(len(gain))
+
+
+def test_every_strategy_meets_the_same_truths_and_improves_with_questions():
+    strategies = ["default", "merge", "closest", "committee", "quicksort", "merge-sort"]
+    results = simulate(strategies, [8, 80], n=8, seeds=4)
+    assert len(results) == len(strategies) * 2 * 4
+    for name in strategies:
+        assert mean_of(results, name, 80).mean() > mean_of(results, name, 8).mean()
+        assert mean_of(results, name, 80, "rmse").mean() < mean_of(results, name, 8, "rmse").mean()
+
+
+def test_a_seed_gives_the_same_figures_again_in_one_process_or_two():
+    def figures(**options):
+        found = simulate(["bald", "merge-sort"], [6, 12], n=5, seeds=3, **options)
+        return [(r.strategy, r.seed, r.questions, r.spearman, r.rmse) for r in found]
+
+    first = figures()
+    assert figures() == first
+    assert figures(jobs=2) == first
+    assert figures(seed=1) != first
+
+
+def test_means_errors_and_intervals_are_those_of_the_seeds():
+    results = simulate(["random"], [10], n=5, seeds=4)
+    values = [r.spearman for r in results]
+    (row,) = summary(results, ["spearman"], ["strategy", "questions"]).to_dict("records")
+    error = np.std(values, ddof=1) / 2
+    assert (row["strategy"], row["questions"], row["seeds"]) == ("random", 10, 4)
+    assert row["spearman"] == pytest.approx(np.mean(values))
+    assert row["spearman_se"] == pytest.approx(error)
+    assert row["spearman_high"] - row["spearman_low"] == pytest.approx(2 * 1.96 * error)
+
+
+def test_what_cannot_be_simulated_is_refused():
+    for options, words in (
+        ({"strategies": ["guess"]}, "unknown strategy 'guess'"),
+        ({"budgets": [100]}, "100 questions about 5 items: 4 people can be asked 40"),
+        ({"outside": 1.0}, "below 1"),
+        ({"budgets": []}, "takes two items"),
+    ):
+        typed = {"strategies": ["random"], "budgets": [5], "n": 5, "seeds": 1, **options}
+        with pytest.raises(JudgementError, match=words):
+            simulate(**typed)
+
+
+@pytest.mark.parametrize("strategy", ["default", "features", "merge", "committee", "random"])
+def test_a_session_held_to_some_pairs_asks_each_of_them_once_and_no_other(strategy):
+    among = [(3, 1), (2, 3), (0, 249), (7, 8)]
+    session = Session(None, 250, among=among, strategy=strategy, repeats=0)
+    asked = []
+    while questions := session.ask("ana"):
+        q = questions[0]
+        asked.append(q.pair)
+        session.tell(Judgement("ana", q.left, q.right, "left", strategy=q.strategy))
+    assert sorted(asked) == [(0, 249), (1, 3), (2, 3), (7, 8)]
+
+
+@pytest.mark.parametrize("pair", [(0, 3), (-1, 1), (2, 2)])
+def test_a_session_cannot_be_held_to_what_is_no_pair(pair):
+    with pytest.raises(JudgementError, match="is no pair of 3 items"):
+        Session(None, 3, among=[(0, 1), pair])
+
+
+def test_the_majority_decides_a_pair_whichever_side_an_item_stood_on():
+    known = Known(
+        np.array([0, 1, 0, 1, 2, 3]), np.array([1, 0, 1, 2, 1, 2]),
+        np.array([1.0, 0.0, 0.5, 1.0, 1.0, 0.0]),
+    )  # fmt: skip
+    kept = majority(known)
+    # 0 has all votes against 1; 1 and 2 have one each; 2 beats 3.
+    rows = list(zip(kept.left.tolist(), kept.right.tolist(), kept.target.tolist(), strict=True))
+    assert rows == [(0, 1, 1.0), (2, 3, 1.0)]
+
+
+def test_an_accuracy_counts_equal_scores_half_and_ties_not_at_all():
+    known = Known(np.array([0, 1, 0, 2]), np.array([1, 2, 3, 3]), np.array([1.0, 1.0, 1.0, 0.5]))
+    assert accuracy(np.array([3.0, 1.0, 1.0, 9.0]), known) == pytest.approx((1 + 0.5 + 0) / 3)
+
+
+def test_votes_on_file_teach_a_session_the_pairs_that_were_kept_apart():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((16, 2))
+    scores = X @ [3.0, -2.0]
+    known = votes_of(scores, list(combinations(range(16), 2)), 3)
+    results = simulate_votes(X, known, ["default", "features", "random"], [4, 60], seeds=3)
+    assert [(r.strategy, r.seed, r.questions) for r in results[:2]] == [
+        ("default", 0, 4), ("default", 0, 60),
+    ]  # fmt: skip
+    for name in ("default", "features", "random"):
+        late = [r.accuracy for r in results if (r.strategy, r.questions) == (name, 60)]
+        assert min(late) > 0.85
+    again = simulate_votes(X, known, ["features"], [4, 60], seeds=3)
+    assert again == [r for r in results if r.strategy == "features"]
+
+
+def test_no_more_votes_are_used_than_there_are():
+    known = votes_of(np.arange(4.0), list(combinations(range(4), 2)), 1)
+    with pytest.raises(JudgementError, match="9 votes are to be used, and there are 4"):
+        simulate_votes(np.empty((4, 0)), known, ["random"], [9])
+    with pytest.raises(JudgementError, match="unknown strategy 'quicksort'"):
+        simulate_votes(np.empty((4, 0)), known, ["quicksort"], [2])
+
+
+def test_a_group_left_out_is_foretold_by_features_alone():
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((30, 2))
+    scores = X @ [2.0, 1.0]
+    groups = [list(range(k, k + 10)) for k in (0, 10, 20)]
+    pairs = [pair for group in groups for pair in combinations(group, 2)]
+    of = np.array([pair[0] // 10 for pair in pairs])
+    shares = left_out(X, votes_of(scores, pairs, 1), of)
+    assert sorted(shares) == [0, 1, 2] and min(shares.values()) > 0.9
+    # Without features nothing is known of them: every pair counts half.
+    none = left_out(np.empty((30, 0)), votes_of(scores, pairs, 1), of)
+    assert none == pytest.approx({0: 0.5, 1: 0.5, 2: 0.5})
