@@ -1,0 +1,199 @@
+"""How many questions a good ranking takes: the protocols of the literature, and real votes.
+
+Without --quick it takes half an hour on one core; `--jobs N` shares it out.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from cli.votes import read_votes
+from sortnet.items import describe, read_items
+from sortnet.preference import Judgement
+from sortnet.preference.oracle import left_out
+from sortnet.preference.session import Session
+from sortnet.preference.simulate import Result, simulate
+
+DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "ukpconvarg1"
+BUDGETS = {20: (95, 190, 570), 100: (262, 525, 1050, 1840, 2700)}
+OF_FEATURES = (25, 50, 100, 200, 400)
+# What sessions without a random arm ask by default; `default` has the arm and the repeats.
+PURE = "features"
+
+
+def run(quick: bool, jobs: int = 1) -> list[dict[str, Any]]:
+    """Every bar that a simulation can check, and the time of a question."""
+    seeds = 2 if quick else 100
+    names = ("default", PURE, "merge-sort")
+    n20 = simulate(names, BUDGETS[20], n=20, seeds=seeds, jobs=jobs)
+    few, most = (2, BUDGETS[100][:2]) if quick else (60, BUDGETS[100])
+    n100 = simulate((PURE, "merge-sort"), most, n=100, seeds=few, jobs=jobs)
+    rows = [*n20_rows(n20, quick), *n100_rows(n100, quick)]
+    for outside in (0.0, 0.2):
+        features = {"n": 100, "d": 5, "outside": outside, "jobs": jobs}
+        budgets = OF_FEATURES[:3] if quick else OF_FEATURES
+        found = simulate(("default", PURE), budgets, seeds=2 if quick else 20, **features)
+        rows += features_rows(found, outside, quick)
+    return [*rows, *arguments_rows(quick), question_row(quick)]
+
+
+def n20_rows(results: Sequence[Result], quick: bool) -> list[dict[str, Any]]:
+    frame = frame_of(results)
+    rows = []
+    for name in (PURE, "default"):
+        there = frame[(frame.strategy == name) & (frame.questions == 190)]
+        peer = frame[(frame.strategy == "merge-sort") & (frame.questions == 190)]
+        arms = "with" if name == "default" else "without"
+        for value, bar, up in (("spearman", 0.942, True), ("rmse", 0.297, False)):
+            ours = there[value].mean()
+            rows.append(
+                row(
+                    f"n = 20, ids, 190 questions, {value}, {arms} the random arm",
+                    ours,
+                    f"{'>=' if up else '<='} {bar:.3f}",
+                    None if quick or name == "default" else bool((ours >= bar) == up),
+                    f"± {there[value].sem():.4f}, {len(there)} seeds; peer: repeated merge sort",
+                    peer[value].mean(),
+                )
+            )
+    return rows
+
+
+def n100_rows(results: Sequence[Result], quick: bool) -> list[dict[str, Any]]:
+    """Against the merge sorts, truth by truth."""
+    frame = frame_of(results)
+    table = frame.pivot_table(index="seed", columns=["strategy", "questions"], values="spearman")
+    rows = []
+    for m in sorted(frame.questions.unique()):
+        gain = table[PURE][m] - table["merge-sort"][m]
+        errors = gain.mean() / gain.sem()
+        ours = table[PURE][m].mean()
+        rows.append(
+            row(
+                f"n = 100, ids, {m} questions, spearman",
+                ours,
+                "> 2 SE below repeated merge sort: never" + ("; >= .97" if m == 1840 else ""),
+                None if quick else bool(errors >= -2 and (m != 1840 or ours >= 0.97)),
+                f"{gain.mean():+.4f}, {errors:+.1f} standard errors, {len(gain)} seeds",
+                table["merge-sort"][m].mean(),
+            )
+        )
+    return rows
+
+
+def features_rows(results: Sequence[Result], outside: float, quick: bool) -> list[dict[str, Any]]:
+    frame = frame_of(results)
+    bars = {100: 0.90} if outside else {50: 0.95, 100: 0.98}
+    rows = []
+    for (name, m), there in frame.groupby(["strategy", "questions"], sort=False):
+        bar = bars.get(m)
+        ours = there.spearman.mean()
+        arms = "with" if name == "default" else "without"
+        rows.append(
+            row(
+                f"n = 100, 5 features, {outside:.0%} outside, {m} questions, {arms} the random arm",
+                ours,
+                f">= {bar:.2f}" if bar else "",
+                None if quick or bar is None or name == "default" else bool(ours >= bar),
+                f"spearman, ± {there.spearman.sem():.4f}, {len(there)} seeds",
+            )
+        )
+    return rows
+
+
+def arguments_rows(quick: bool) -> list[dict[str, Any]]:
+    """Strict pairs of `ukpconvarg1` by features alone, one topic left out after another."""
+    if not DATA.exists():
+        return []
+    items = read_items(DATA / "items.tsv", features=())
+    at = {name: k for k, name in enumerate(items.ids)}
+    known = read_votes(DATA / "strict_pairs.tsv", at)
+    topics = pd.read_csv(DATA / "strict_pairs.tsv", sep="\t", usecols=["topic"]).topic
+    group, names = pd.factorize(topics, sort=True)
+    features = describe(items).features.astype(np.float64)
+    if quick:
+        some = group < 3
+        known, group = known.where(some), group[some]
+    shares = left_out(features, known, group)
+    share = sum(shares[g] for g in group.tolist()) / len(group)
+    length = left_length(features, known)
+    return [
+        row(
+            "ukpconvarg1, a topic left out, strict pairs right",
+            share,
+            ">= 0.80",
+            None if quick else bool(share >= 0.8),
+            f"{len(known)} pairs, {len(shares)} of {len(names)} topics; worst "
+            f"{min(shares.values()):.3f}, best {max(shares.values()):.3f}; peer: length alone",
+            length,
+        )
+    ]
+
+
+def left_length(features: np.ndarray, known: Any) -> float:
+    """What the first feature, the length of the text, says of the pairs."""
+    from sortnet.preference.oracle import accuracy
+
+    return accuracy(features[:, 0], known)
+
+
+def question_row(quick: bool) -> dict[str, Any]:
+    """The time of one question of a large session that has been fitted."""
+    n, m = (1000, 2000) if quick else (10_000, 100_000)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, 5))
+    q = X @ rng.standard_normal(5) + rng.standard_normal(n)
+    session = Session(X, seed=0)
+    left = rng.integers(n, size=m)
+    right = (left + rng.integers(1, n, size=m)) % n
+    won = q[left] + rng.standard_normal(m) > q[right]
+    for k, (i, j, w) in enumerate(zip(left.tolist(), right.tolist(), won.tolist(), strict=True)):
+        session.tell(Judgement(f"p{k % 20}", i, j, "left" if w else "right"))
+    start = time.perf_counter()
+    session.refit()
+    fitted = time.perf_counter() - start
+    waited = []
+    for k in range(200):
+        start = time.perf_counter()
+        (asked,) = session.ask(f"p{k % 20}")
+        waited.append(1000 * (time.perf_counter() - start))
+        session.tell(Judgement(f"p{k % 20}", asked.left, asked.right, "left"))
+    p95 = float(np.quantile(waited, 0.95))
+    return row(
+        f"a question at {n:,} items and {m:,} answers, p95 in ms",
+        p95,
+        "< 20 ms",
+        None if quick else p95 < 20,
+        f"median {np.median(waited):.1f} ms; learning from scratch beside it {fitted:.1f} s",
+    )
+
+
+def frame_of(results: Sequence[Result]) -> pd.DataFrame:
+    return pd.DataFrame([vars(result) for result in results])
+
+
+def row(
+    what: str, ours: float, bar: str, ok: bool | None, note: str, peer: float | None = None
+) -> dict[str, Any]:
+    return {
+        **{"what": what, "ours": float(ours), "peer": peer},
+        **{"ratio": None if peer is None else float(ours / peer)},
+        **{"bar": bar, "ok": ok, "note": note},
+    }
+
+
+def main() -> None:
+    jobs = int(sys.argv[sys.argv.index("--jobs") + 1]) if "--jobs" in sys.argv else 1
+    for measured in run(quick="--quick" in sys.argv, jobs=jobs):
+        print({key: value for key, value in measured.items() if value is not None}, flush=True)
+
+
+if __name__ == "__main__":
+    main()
