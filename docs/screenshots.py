@@ -1,7 +1,7 @@
-"""Pictures of the pages of `sortnet serve`: `python docs/screenshots.py ITEMS [FOLDER]`.
+"""Pictures of the pages of `sortnet serve`: `python docs/screenshots.py [FOLDER]`.
 
-ITEMS is a table as `sortnet items add` reads it; where it has a feature `gold_rank_score`, three
-made people answer by it, else by the length of the text. Needs chromium and chromedriver.
+Three made people sort the wishes of `requests.csv` by its column `worth`. Needs chromium and
+chromedriver.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import numpy as np
 from PIL import Image
 from selenium import webdriver
 from selenium.webdriver.common.by import By
@@ -29,24 +28,24 @@ from cli.web.guard import Names
 from cli.web.people import People
 from cli.web.room import Room
 from sortnet.items import Items
+from sortnet.items.features import describe
 from sortnet.items.read import read_items
 from store import Collection, open_store
 from store.desk import Desk
 
-GOLD = "gold_rank_score"
-SHOWN = 28  # items, so that a hundred answers make a ranking
-ANSWERS = 120
+REQUESTS = Path(__file__).with_name("requests.csv")
+WORTH = "worth"
+ANSWERS = 72
 PEOPLE = ("ana", "ben", "eva")
 COLOURS = 64  # a small file
 
 
-def main(source: str, folder: str = "docs") -> None:
+def main(folder: str = "docs") -> None:
     """Write label-page.png, label-phone.png and admin-page.png into the folder."""
     to = Path(folder)
     with tempfile.TemporaryDirectory() as made, open_store(Path(made) / "s.db") as store:
-        items = read_items(source)
-        collection = store.add_items("args", head(items))
-        answer(Desk(collection), gold(items))
+        collection = store.add_items("requests", describe(read_items(REQUESTS, ignore=[WORTH])))
+        answer(Desk(collection), worth(read_items(REQUESTS)))
         with serving(collection) as (url, people), browser() as driver:
             driver.get(f"{url}/a/{people.tokens['ana']}")
             wait(driver, "#left .item > *")
@@ -61,27 +60,9 @@ def main(source: str, folder: str = "docs") -> None:
             picture(driver, to / "label-phone.png")
 
 
-def head(items: Items) -> Items:
-    """The first items; what is gold is not among their features."""
-    kept = [k for k, name in enumerate(items.feature_names) if name != GOLD]
-    return Items(
-        items.ids[:SHOWN],
-        items.texts[:SHOWN],
-        items.images[:SHOWN],
-        items.audio[:SHOWN],
-        items.features[:SHOWN, kept],
-        tuple(items.feature_names[k] for k in kept),
-        items.root,
-        items.source,
-    )
-
-
-def gold(items: Items) -> list[float]:
+def worth(items: Items) -> list[float]:
     """How good the made people think an item is."""
-    if GOLD in items.feature_names:
-        scores = -items.features[:SHOWN, items.feature_names.index(GOLD)]
-    else:
-        scores = np.array([len(text or "") for text in items.texts[:SHOWN]], np.float32)
+    scores = items.features[:, items.feature_names.index(WORTH)]
     return [float(score) for score in (scores - scores.mean()) / scores.std()]
 
 
@@ -137,6 +118,4 @@ def picture(driver: webdriver.Chrome, path: Path) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) not in (2, 3):
-        sys.exit(__doc__)
-    main(*sys.argv[1:])
+    main(*sys.argv[1:2])

@@ -95,7 +95,7 @@ class Room:
     def _state(self, annotator: str, leases: Sequence[Lease]) -> dict[str, Any]:
         remaining, last = self.remaining, self.desk.session.last(annotator)
         stop = remaining is not None and remaining.stop
-        why = remaining.why if remaining is not None and stop else NOTHING
+        why = f"{remaining.why}." if remaining is not None and stop else NOTHING
         return {
             "pairs": [self._pair(lease) for lease in leases],
             "answered": self.log.answered(annotator),
