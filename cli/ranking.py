@@ -75,6 +75,16 @@ def ranking_frame(ranked: Ranking, ids: Sequence[str]) -> pd.DataFrame:
     return pd.DataFrame(columns, index=ranked.order, columns=list(COLUMNS))
 
 
+def ranking_json(frame: pd.DataFrame) -> str:
+    """One object an item, the best first."""
+    from store.engine import plain
+
+    rows = [
+        {column: plain(value) for column, value in row.items()} for row in frame.to_dict("records")
+    ]
+    return json.dumps(rows, indent=2, allow_nan=False) + "\n"
+
+
 def ranking_lines(frame: pd.DataFrame, items: Items, room: int) -> list[str]:
     """A header and a line an item, no longer than `room`, with as much of its text as fits."""
     rows = [
@@ -118,12 +128,7 @@ def _write_csv(frame: pd.DataFrame, items: Items, file: IO[str]) -> None:
 
 
 def _write_json(frame: pd.DataFrame, items: Items, file: IO[str]) -> None:
-    from store.engine import plain
-
-    rows = [
-        {column: plain(value) for column, value in row.items()} for row in frame.to_dict("records")
-    ]
-    file.write(json.dumps(rows, indent=2, allow_nan=False) + "\n")
+    file.write(ranking_json(frame))
 
 
 _WRITERS: dict[str, Any] = {"table": _write_table, "csv": _write_csv, "json": _write_json}

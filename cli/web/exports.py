@@ -2,39 +2,33 @@
 
 from __future__ import annotations
 
-import csv
 import io
-import json
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
+from cli.ranking import COLUMNS, ranking_frame, ranking_json
 from cli.web.room import Room
-from store.engine import plain
 from store.judgement_files import ExportForm, export_judgements
 
-RANKED = ("rank", "id", "score", "low", "high", "judgements")
+if TYPE_CHECKING:
+    import pandas as pd
 
 
-def _ranked(room: Room) -> list[dict[str, Any]]:
-    """One row an item, best first; none before the first ranking is made."""
-    ranking, ids = room.ranking, room.items.ids
-    order = [] if ranking is None else ranking.order.tolist()
-    return [
-        {name: ids[n] if name == "id" else plain(getattr(ranking, name)[n]) for name in RANKED}
-        for n in order
-    ]
+def _ranked(room: Room) -> pd.DataFrame:
+    """The ranking as it stands; no row before the first one is made."""
+    import pandas as pd
+
+    if room.ranking is None:
+        return pd.DataFrame(columns=list(COLUMNS))
+    return ranking_frame(room.ranking, room.items.ids)
 
 
 def _ranking_csv(room: Room) -> str:
-    text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, RANKED, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(_ranked(room))
-    return text.getvalue()
+    return str(_ranked(room).to_csv(index=False, lineterminator="\n"))
 
 
 def _ranking_json(room: Room) -> str:
-    return json.dumps(_ranked(room), indent=2, ensure_ascii=False) + "\n"
+    return ranking_json(_ranked(room))
 
 
 def _judged(form: ExportForm) -> Callable[[Room], str]:
