@@ -325,9 +325,9 @@ def test_what_stops_a_session_is_told(site):
     site.room.refit()
     reply = site.client.post(f"{site.link('ana')}/next").json()
     assert reply["stop"] is site.room.remaining.stop is False
-    site.room.remaining = type(site.room.remaining)(0, 0.0, 0.0, 9, 1.0, 1.0, True, "It is sorted.")
+    site.room.remaining = type(site.room.remaining)(0, 0.0, 0.0, 9, 1.0, 1.0, True, "it is sorted")
     reply = site.client.post(f"{site.link('ana')}/next").json()
-    assert (reply["stop"], reply["why"], reply["left"]) == (True, "It is sorted.", 0)
+    assert (reply["stop"], reply["why"], reply["left"]) == (True, "it is sorted.", 0)
 
 
 def test_an_item_without_anything_to_show_is_called_by_its_id(store):
