@@ -90,6 +90,8 @@ def simulate(
       sortnet simulate --protocol features --items 100 --plot features.png
       sortnet simulate --protocol votes --votes votes.tsv --items-file items.tsv --seeds 5
     """
+    if plot:
+        _check_kind(Path(plot))
     common: dict[str, Any] = {"seeds": seeds, "seed": seed, "jobs": jobs}
     names = strategies or _USUAL[protocol]
     with progress() as told:
@@ -199,6 +201,7 @@ def drawn(frame: pd.DataFrame, title: str) -> Figure:
     return figure
 
 
+_KINDS = (".png", ".svg", ".pdf")
 _LABELS = {
     "spearman": "Spearman, to the truth",
     "rmse": "RMSE of z-scores",
@@ -223,8 +226,10 @@ def _ticks(axes: Any, questions: list[int]) -> None:
     axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
 
 
+def _check_kind(path: Path) -> None:
+    if path.suffix.lower() not in _KINDS:
+        raise DataError(f"{path}: plots are written as {', '.join(_KINDS)}")
+
+
 def _save(figure: Figure, named: Path, path: Path) -> None:
-    kind = named.suffix.removeprefix(".").lower() or "png"
-    if kind not in figure.canvas.get_supported_filetypes():
-        raise DataError(f"{named}: plots are written as .png, .svg or .pdf")
-    figure.savefig(path, format=kind)
+    figure.savefig(path, format=named.suffix.lower().removeprefix("."))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sortnet.errors import DataError
+from sortnet.items.rows import read_rows, shown
 
 if TYPE_CHECKING:
     from sortnet.items.rows import Rows
@@ -37,7 +38,6 @@ def read_votes(path: Path, items: Mapping[str, int]) -> Known:
     Raises:
         DataError: on a column that is missing, an unknown item or answer, with its line.
     """
-    from sortnet.items.rows import read_rows
     from sortnet.preference.oracle import Known
 
     rows = read_rows(path)
@@ -65,7 +65,7 @@ def _items(rows: Rows, column: str, items: Mapping[str, int]) -> Any:
     for k, name in enumerate(rows.columns[column]):
         number = items.get(str(name).strip())
         if number is None:
-            raise DataError(f"{rows.place(k)}: there is no item {str(name)!r:.60}")
+            raise DataError(f"{rows.place(k)}: there is no item {shown(name)}")
         numbers[k] = number
     return numbers
 
@@ -84,5 +84,5 @@ def _target(
         return float(items[word] == left)
     target = _SAID.get(word.lower())
     if target is None:
-        raise DataError(f"{rows.place(k)}: unknown answer {said!r:.60}")
+        raise DataError(f"{rows.place(k)}: unknown answer {shown(said)}")
     return target

@@ -202,28 +202,28 @@ def _one(
     results: list[Result] = []
     spent = 0.0
     start = time.perf_counter()
-    pair = next(asking)
-    for questions in range(1, budgets[-1] + 1):
+    pair: Pair | None = next(asking)
+    while pair is not None and len(won) < budgets[-1]:
         i, j = pair
         win = bool(rng.random() < ndtr((truth.scores[i] - truth.scores[j]) / NOISE))
         pairs.append(pair)
         won.append(win)
-        try:
-            pair = asking.send(win)
-        except StopIteration:
-            break
+        pair = _next(asking, win)
         spent += time.perf_counter() - start
-        if questions in budgets:
+        if len(won) in budgets:
             found = _scored(features, pairs, won)
-            results.append(
-                Result(
-                    *(strategy, k, questions),
-                    *(spearman(found, truth.scores), rmse(found, truth.scores)),
-                    1000 * spent / questions,
-                )
-            )
+            quality = spearman(found, truth.scores), rmse(found, truth.scores)
+            results.append(Result(strategy, k, len(won), *quality, 1000 * spent / len(won)))
         start = time.perf_counter()
     return results
+
+
+def _next(asking: Asking, won: bool) -> Pair | None:
+    """The next pair, or None where there is none."""
+    try:
+        return asking.send(won)
+    except StopIteration:
+        return None
 
 
 def _asking(strategy: str, truth: Truth, k: int, rng: np.random.Generator) -> Asking:

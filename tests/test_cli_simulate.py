@@ -1,0 +1,126 @@
+"""sortnet simulate: its table, JSON and plot; files of votes, whatever words they use."""
+
+from __future__ import annotations
+
+import json
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cli_made import done, fault
+from PIL import Image
+
+from cli.votes import read_votes
+from sortnet.errors import DataError
+from sortnet.preference.simulate import simulate, summary
+
+ITEMS = "id,text,price\n" + "".join(
+    f"i{k},{'good ' * k}argument number {k}.,{9 - k}\n" for k in range(8)
+)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch) -> Path:
+    """An empty working folder with items, and three votes a pair that longer is better."""
+    monkeypatch.chdir(tmp_path)
+    Path("items.csv").write_text(ITEMS)
+    rows = [f"i{i}\ti{j}\tr{k}\ta2\n" for i, j in combinations(range(8), 2) for k in range(3)]
+    Path("votes.tsv").write_text("arg1\targ2\trater\tvalue\n" + "".join(rows))
+    return tmp_path
+
+
+def test_the_table_shows_means_and_errors_of_what_was_simulated():
+    shown = done("simulate", "--items", 6, "--seeds", 4, "--budget", 9, "--strategy", "merge")
+    header, line = shown.splitlines()
+    assert header.split() == ["strategy", "questions", "spearman", "rmse", "ms"]
+    (row,) = summary(
+        simulate(["merge"], [9], n=6, seeds=4), ["spearman", "rmse"], ["questions"]
+    ).to_dict("records")
+    expected = ["merge", "9"]
+    for value in ("spearman", "rmse"):
+        expected += [f"{row[value]:.3f}", "±", f"{row[f'{value}_se']:.3f}"]
+    assert line.split()[:-1] == expected
+
+
+def test_json_has_every_number_and_one_seed_has_no_error():
+    typed = ("--protocol", "features", "--items", 8, "--features", 2, "--budget", 5, "--seeds", 1)
+    rows = json.loads(done("simulate", *typed, "--strategy", "random", "--json"))
+    (row,) = rows
+    assert (row["strategy"], row["questions"], row["seeds"]) == ("random", 5, 1)
+    assert row["spearman_se"] is None and -1 <= row["spearman"] <= 1
+
+
+def test_the_usual_budgets_fit_a_pile_however_small():
+    rows = json.loads(done("simulate", "--items", 2, "--seeds", 1, "--json"))
+    assert {row["questions"] for row in rows} == {1, 3}
+    typed = ("--protocol", "features", "--items", 3, "--seeds", 1, "--strategy", "random")
+    assert json.loads(done("simulate", *typed, "--json"))[0]["questions"] == 12
+
+
+def test_the_plot_is_a_picture_of_the_kind_its_name_says():
+    typed = ("simulate", "--items", 4, "--seeds", 2, "--strategy", "merge-sort")
+    done(*typed, "--plot", "a.png")
+    with Image.open("a.png") as image:
+        assert image.format == "PNG" and image.width > 600
+        assert np.asarray(image.convert("L")).std() > 5
+    done(*typed, "--plot", "a.svg")
+    assert "questions" in Path("a.svg").read_text()
+
+
+def test_votes_of_a_file_are_asked_for_and_the_rest_is_foretold():
+    typed = ("--protocol", "votes", "--votes", "votes.tsv", "--items-file", "items.csv")
+    rows = json.loads(done("simulate", *typed, "--budget", 30, "--seeds", 3, "--json"))
+    assert [row["strategy"] for row in rows] == ["default", "random"]
+    for row in rows:
+        assert row["questions"] == 30 and row["accuracy"] > 0.8
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        (("--protocol", "votes"), "the protocol votes needs --votes FILE and --items-file FILE"),
+        (("--strategy", "guess"), "unknown strategy 'guess'; known are default,"),
+        (("--items", "3", "--budget", "99"), "99 questions about 3 items"),
+        (("--outside", "1"), "--outside"),
+    ],
+)
+def test_what_cannot_be_simulated_is_one_line(typed, words):
+    assert words in fault("simulate", "--seeds", "1", *typed)
+
+
+def test_a_plot_of_an_unknown_kind_is_refused_before_anything_is_simulated():
+    assert "plots are written as .png" in fault("simulate", "--seeds", 100, "--plot", "a.doc")
+    assert not Path("a.doc").exists()
+
+
+def test_answers_are_read_in_the_words_of_many_files():
+    Path("w.csv").write_text(
+        "Left,right,annotator,answer\ni0,i1,ana,left\ni0,i1,bob,i1\ni2,i1,bob,TIE\n"
+        "i2,i1,cy,skip\ni3,i1,cy,2\n"
+    )
+    known = read_votes(Path("w.csv"), {f"i{k}": k for k in range(4)})
+    assert known.left.tolist() == [0, 0, 2, 3]
+    assert known.right.tolist() == [1, 1, 1, 1]
+    assert known.target.tolist() == [1.0, 0.0, 0.5, 0.0]
+
+
+def test_an_item_called_1_is_an_item_before_it_is_the_first_one():
+    Path("n.csv").write_text("left,right,winner\n2,1,1\n")
+    assert read_votes(Path("n.csv"), {"1": 0, "2": 1}).target.tolist() == [0.0]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("left,right,answer\ni0,i9,left\n", "line 2: there is no item 'i9'"),
+        ("left,right,answer\ni0,i1,left\ni0,i1,maybe\n", "line 3: unknown answer 'maybe'"),
+        ("left,right,answer\ni0,i0,left\n", "line 2: an item is compared with itself"),
+        ("left,other,answer\ni0,i1,left\n", "none of the columns right, arg2"),
+        ("left,right,answer\ni0,i1,skip\n", "has no votes"),
+    ],
+)
+def test_a_fault_in_a_file_of_votes_is_named_with_its_line(text, words):
+    Path("v.csv").write_text(text)
+    with pytest.raises(DataError, match=words):
+        read_votes(Path("v.csv"), {"i0": 0, "i1": 1})
