@@ -86,8 +86,8 @@ def simulate(
 
     \b
     Examples:
-      sortnet simulate --seeds 100 --budget 95 --budget 190 --budget 570
-      sortnet simulate --protocol features --items 100 --plot features.png
+      sortnet simulate --seeds 100 --plot simulated.png
+      sortnet simulate --protocol features --items 100 --outside 0.2
       sortnet simulate --protocol votes --votes votes.tsv --items-file items.tsv --seeds 5
     """
     if plot:

@@ -27,7 +27,11 @@ TUTORIAL = ROOT / "docs/tutorial.md"
 DATABASE = "postgresql://me@db/sortnet"
 DOCIDS = ("GX000-00-0000000", "GX004-93-7097963")
 # What is added to an example so that it ends soon; what it shows stays the same.
-SHORTER = {"train": FAST, "demo": ("--max-iter", "1")}
+SHORTER = {
+    "train": FAST,
+    "demo": ("--max-iter", "1"),
+    "simulate": ("--seeds", "1", "--items", "6"),
+}
 PATIENCE = 240  # seconds; examples take a few
 _FENCED = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

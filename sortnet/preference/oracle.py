@@ -155,6 +155,8 @@ def _one(
     low, high, pair = _pairs(known)
     apart = rng.random(len(low)) < APART
     test = majority(known.where(apart[pair]))
+    if not len(test):
+        raise JudgementError(f"{len(low)} pairs are too few to keep some apart")
     urn = _Urn(known.where(~apart[pair]), rng)
     arms = (0.1, 0.05) if strategy == "default" else (0.0, 0.0)
     among = np.stack((low, high), axis=1)[~apart]
