@@ -114,9 +114,8 @@ def arguments_rows(quick: bool) -> list[dict[str, Any]]:
         return []
     items = read_items(DATA / "items.tsv", features=())
     at = {name: k for k, name in enumerate(items.ids)}
-    known = read_votes(DATA / "strict_pairs.tsv", at)
-    topics = pd.read_csv(DATA / "strict_pairs.tsv", sep="\t", usecols=["topic"]).topic
-    group, names = pd.factorize(topics, sort=True)
+    known, group = read_votes(DATA / "strict_pairs.tsv", at, "topic")
+    assert group is not None
     features = describe(items).features.astype(np.float64)
     if quick:
         some = group < 3
@@ -130,7 +129,7 @@ def arguments_rows(quick: bool) -> list[dict[str, Any]]:
             share,
             ">= 0.80",
             None if quick else bool(share >= 0.8),
-            f"{len(known)} pairs, {len(shares)} of {len(names)} topics; worst "
+            f"{len(known)} pairs, {len(shares)} topics; worst "
             f"{min(shares.values()):.3f}, best {max(shares.values()):.3f}; peer: length alone",
             length,
         )

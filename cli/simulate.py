@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # Of ASAP's paper: half a trial, one, three; of the feature protocol, and of a file's votes.
 _PAPER = (0.5, 1, 3)
 _FEATURES = (25, 50, 100, 200, 400)
-_VOTES = (100, 200, 400, 800, 1600, 3200)
+_VOTES = (25, 50, 100, 200, 400, 800, 1600, 3200)
 _USUAL = {
     "ids": ("default", "random", "quicksort", "merge-sort"),
     "features": ("default", "random", "merge-sort"),
@@ -64,12 +64,14 @@ _USUAL = {
               help="Table of two items and an answer a row, for the protocol votes.")  # fmt: skip
 @click.option("--items-file", metavar="FILE", shell_complete=files,
               help="The items of those votes.")  # fmt: skip
+@click.option("--by", metavar="COLUMN", help="A column of the votes: each of its values is a pile "
+              "of its own, and the seeds take one after another.")  # fmt: skip
 @click.option("--plot", metavar="FILE", shell_complete=files, help="Write a plot: .png, .svg.")
 @json_option
 def simulate(
     protocol: str, n: int, d: int, outside: float, budgets: tuple[int, ...],
     strategies: tuple[str, ...], seeds: int, seed: int, jobs: int, votes_file: str | None,
-    items_file: str | None, plot: str | None, as_json: bool,
+    items_file: str | None, by: str | None, plot: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Simulate people, and show how good the ranking is after so many questions.
 
@@ -88,7 +90,7 @@ def simulate(
     Examples:
       sortnet simulate --seeds 100 --plot simulated.png
       sortnet simulate --protocol features --items 100 --outside 0.2
-      sortnet simulate --protocol votes --votes votes.tsv --items-file items.tsv --seeds 5
+      sortnet simulate --protocol votes --votes votes.tsv --items-file items.tsv
     """
     if plot:
         _check_kind(Path(plot))
@@ -96,7 +98,7 @@ def simulate(
     names = strategies or _USUAL[protocol]
     with progress() as told:
         if protocol == "votes":
-            frame = _from_votes(votes_file, items_file, names, budgets, common, told)
+            frame = _from_votes(votes_file, items_file, by, names, budgets, common, told)
         else:
             made: dict[str, Any] = {"n": n}
             if protocol == "features":
@@ -128,9 +130,11 @@ def _made_up(
 
 
 def _from_votes(
-    votes_file: str | None, items_file: str | None, names: tuple[str, ...],
+    votes_file: str | None, items_file: str | None, by: str | None, names: tuple[str, ...],
     budgets: tuple[int, ...], common: dict[str, Any], told: Progress,
 ) -> pd.DataFrame:  # fmt: skip
+    import numpy as np
+
     from cli.votes import read_votes
     from sortnet.items import describe, read_items
     from sortnet.preference.oracle import simulate_votes
@@ -139,10 +143,12 @@ def _from_votes(
     if votes_file is None or items_file is None:
         raise click.UsageError("the protocol votes needs --votes FILE and --items-file FILE")
     items = read_items(items_file, features=())
-    known = read_votes(Path(votes_file), {name: k for k, name in enumerate(items.ids)})
+    numbers = {name: k for k, name in enumerate(items.ids)}
+    known, group = read_votes(Path(votes_file), numbers, by)
     features = describe(items, progress=told).features.astype("float64")
-    usual = tuple(m for m in _VOTES if m <= len(known) // 2) or (len(known) // 2,)
-    results = simulate_votes(features, known, names, budgets or usual, **common, progress=told)
+    some = len(known) // 2 if group is None else int(np.bincount(group).min()) // 2
+    usual = budgets or tuple(m for m in _VOTES if m <= some) or (max(1, some),)
+    results = simulate_votes(features, known, names, usual, group=group, **common, progress=told)
     return summary(results, ("accuracy",), ("strategy", "questions"))
 
 

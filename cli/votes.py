@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sortnet.errors import DataError
 from sortnet.items.rows import read_rows, shown
@@ -26,7 +27,9 @@ _SAID = {
 _NOTHING = ("skip", "cant-say", "")
 
 
-def read_votes(path: Path, items: Mapping[str, int]) -> Known:
+def read_votes(
+    path: Path, items: Mapping[str, int], by: str | None = None
+) -> tuple[Known, NDArray[np.int64] | None]:
     """Votes of a CSV, TSV, JSONL or Parquet file.
 
     Columns are told by their names: left and right, or arg1 and arg2, ...; answer, value, vote,
@@ -34,6 +37,10 @@ def read_votes(path: Path, items: Mapping[str, int]) -> Known:
 
     Args:
         items: {id: number}.
+        by: a column that tells groups apart.
+
+    Returns:
+        The votes, and with `by` the number of each one's group.
 
     Raises:
         DataError: on a column that is missing, an unknown item or answer, with its line.
@@ -49,12 +56,16 @@ def read_votes(path: Path, items: Mapping[str, int]) -> Known:
     said = ~np.isnan(targets)
     if not said.any():
         raise DataError(f"{path}: has no votes")
-    return Known(left, right, targets).where(said)
+    known = Known(left, right, targets).where(said)
+    if by is None:
+        return known, None
+    names = [str(name) for name in rows.columns[_column(rows, (by,))]]
+    return known, np.unique(names, return_inverse=True)[1][said]
 
 
 def _column(rows: Rows, names: tuple[str, ...]) -> str:
     low = {name.lower(): name for name in rows.columns}
-    found = next((low[name] for name in names if name in low), None)
+    found = next((low[name.lower()] for name in names if name.lower() in low), None)
     if found is None:
         raise DataError(f"{rows.path}: has none of the columns {', '.join(names)}")
     return found

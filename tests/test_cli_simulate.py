@@ -99,15 +99,25 @@ def test_answers_are_read_in_the_words_of_many_files():
         "Left,right,annotator,answer\ni0,i1,ana,left\ni0,i1,bob,i1\ni2,i1,bob,TIE\n"
         "i2,i1,cy,skip\ni3,i1,cy,2\n"
     )
-    known = read_votes(Path("w.csv"), {f"i{k}": k for k in range(4)})
+    known, _ = read_votes(Path("w.csv"), {f"i{k}": k for k in range(4)})
     assert known.left.tolist() == [0, 0, 2, 3]
     assert known.right.tolist() == [1, 1, 1, 1]
     assert known.target.tolist() == [1.0, 0.0, 0.5, 0.0]
 
 
+def test_each_group_of_votes_can_be_a_pile_of_its_own():
+    Path("g.csv").write_text(
+        "Topic,left,right,answer\nx,i0,i1,left\ny,i2,i3,right\nz,i1,i0,skip\nx,i1,i0,tie\n"
+    )
+    assert read_votes(Path("g.csv"), {f"i{k}": k for k in range(4)}, "topic")[1].tolist() == [
+        *(0, 1, 0)
+    ]
+
+
 def test_an_item_called_1_is_an_item_before_it_is_the_first_one():
     Path("n.csv").write_text("left,right,winner\n2,1,1\n")
-    assert read_votes(Path("n.csv"), {"1": 0, "2": 1}).target.tolist() == [0.0]
+    known, group = read_votes(Path("n.csv"), {"1": 0, "2": 1})
+    assert known.target.tolist() == [0.0] and group is None
 
 
 @pytest.mark.parametrize(

@@ -220,6 +220,21 @@ def test_votes_on_file_teach_a_session_the_pairs_that_were_kept_apart():
     assert again == [r for r in results if r.strategy == "features"]
 
 
+def test_groups_of_votes_are_piles_of_their_own_that_the_seeds_take_in_turn():
+    scores, X = np.arange(20.0), np.empty((20, 0))
+    pairs = [*combinations(range(10), 2), *combinations(range(10, 20), 2)]
+    known = votes_of(scores, pairs, 2)
+    of = (known.left >= 10).astype(int)
+    upside_down = Known(known.left, known.right, np.where(of == 1, 1 - known.target, known.target))
+    results = simulate_votes(X, upside_down, ["random"], [60], group=of, seeds=3)
+    alone = [
+        simulate_votes(X[:10], known.where(of == 0), ["random"], [60], seeds=3)[k].accuracy
+        for k in (0, 2)
+    ]
+    assert [results[k].accuracy for k in (0, 2)] == alone
+    assert results[1].accuracy > 0.75
+
+
 def test_no_more_votes_are_used_than_there_are():
     known = votes_of(np.arange(4.0), list(combinations(range(4), 2)), 1)
     with pytest.raises(JudgementError, match="9 votes are to be used, and there are 4"):

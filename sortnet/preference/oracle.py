@@ -57,6 +57,7 @@ def simulate_votes(
     strategies: Sequence[str],
     budgets: Sequence[int],
     *,
+    group: I64 | None = None,
     seeds: int = 5,
     seed: int = 0,
     jobs: int = 1,
@@ -74,6 +75,8 @@ def simulate_votes(
         known: the votes; a pair can be asked as often as it has votes, but by four people only.
         strategies: of `sortnet.preference.choose.STRATEGIES`, or `default`.
         budgets: after how many votes.
+        group: (m,) of each vote, where every group is a pile of its own: the seeds take one pile
+            after another. None: all votes are about one pile.
         seeds: how many splits.
         seed: of all of them.
         jobs: processes.
@@ -88,15 +91,37 @@ def simulate_votes(
             raise JudgementError(
                 f"unknown strategy {name!r}; known are {', '.join(('default', *STRATEGIES))}"
             )
-    pair = _pairs(known)[2]
-    most = (1 - APART) * np.minimum(np.bincount(pair), PEOPLE).sum()
     if not budgets or not strategies or seeds < 1 or min(budgets) < 1:
         raise JudgementError("a simulation takes a strategy, a vote and a seed")
+    piles = _piles(features, known, group)[:seeds]
+    most = min(_usable(pile) for _, pile in piles)
     if max(budgets) > most:
-        raise JudgementError(f"{max(budgets)} votes are to be used, and there are {int(most)}")
-    one = partial(_one, features, known, budgets=tuple(sorted(set(budgets))), seed=seed)
-    tasks = [partial(one, name, k) for name in strategies for k in range(seeds)]
+        raise JudgementError(f"{max(budgets)} votes are to be used, and there are {most}")
+    tasks = [
+        partial(_one, *piles[k % len(piles)], name, k, budgets=sorted(set(budgets)), seed=seed)
+        for name in strategies
+        for k in range(seeds)
+    ]
     return [row for rows in in_parallel(tasks, jobs, progress) for row in rows]
+
+
+def _piles(features: F64, known: Known, group: I64 | None) -> list[tuple[F64, Known]]:
+    """The features and votes of each group, its items numbered from 0."""
+    if group is None:
+        return [(features, known)]
+    piles = []
+    for this in np.unique(group):
+        votes = known.where(group == this)
+        there, ends = np.unique(np.stack((votes.left, votes.right)), return_inverse=True)
+        left, right = ends.reshape(2, -1)
+        piles.append((features[there], Known(left, right, votes.target)))
+    return piles
+
+
+def _usable(known: Known) -> int:
+    """Votes that four people could be asked for, about, less those kept apart."""
+    each = np.bincount(_pairs(known)[2])
+    return int((1 - APART) * np.minimum(each, PEOPLE).sum())
 
 
 def left_out(features: F64, known: Known, group: I64, *, seed: int = 0) -> dict[int, float]:
@@ -149,7 +174,7 @@ def _pairs(known: Known) -> tuple[I64, I64, I64]:
 
 
 def _one(
-    features: F64, known: Known, strategy: str, k: int, *, budgets: tuple[int, ...], seed: int
+    features: F64, known: Known, strategy: str, k: int, *, budgets: Sequence[int], seed: int
 ) -> list[Foretold]:
     rng = np.random.default_rng([seed, k])
     low, high, pair = _pairs(known)
