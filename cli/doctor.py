@@ -24,7 +24,10 @@ from sortnet.errors import SortNetError
 if TYPE_CHECKING:
     from sqlalchemy import URL, Connection, Engine
 
-MODULES = {"scikit-learn": "sklearn"}  # where a distribution's module is called otherwise
+MODULES = {
+    "scikit-learn": "sklearn",
+    "pillow": "PIL",
+}  # where a distribution's module is called otherwise
 OLDEST_SQLITE = (3, 24)  # the first that knows ON CONFLICT
 _LABEL, _WIDTH = 9, 80
 
@@ -263,7 +266,7 @@ _LOOKS: tuple[tuple[str, Callable[[Found], None]], ...] = (
 
 def _look_at_store(found: Found, typed: str | None) -> None:
     facts: dict[str, Any] = {"url": None, "exists": None, "schema": None, "runs": None}
-    facts |= {"bytes": None, "problem": None}
+    facts |= {"collections": None, "bytes": None, "problem": None}
     try:
         from store.engine import parse_url
 
@@ -329,7 +332,7 @@ def _schema(connection: Connection, name: str, facts: dict[str, Any]) -> str:
     from sqlalchemy import func, inspect, select
 
     from store import schema
-    from store.models import Base, RunRow
+    from store.models import Base, CollectionRow, RunRow
 
     facts["schema"] = found = schema.revision(connection)
     scripts = ScriptDirectory(str(schema.MIGRATIONS))
@@ -341,10 +344,15 @@ def _schema(connection: Connection, name: str, facts: dict[str, Any]) -> str:
         return "has no tables yet: sortnet train makes them"
     if found not in {script.revision for script in scripts.walk_revisions()}:
         raise SortNetError(f"{name} is of a newer schema ({found}), upgrade SortNet")
-    facts["runs"] = runs = connection.execute(
-        select(func.count()).select_from(RunRow.__table__)
-    ).scalar_one()
-    many = "1 run" if runs == 1 else f"{runs} runs"
+    tables = {"runs": RunRow.__table__}
+    if inspect(connection).has_table(CollectionRow.__tablename__):  # an old store has none
+        tables["collections"] = CollectionRow.__table__
+    for what, table in tables.items():
+        facts[what] = connection.execute(select(func.count()).select_from(table)).scalar_one()
+    many = ", ".join(
+        f"1 {what.removesuffix('s')}" if facts[what] == 1 else f"{facts[what]} {what}"
+        for what in tables
+    )
     older = "" if found == newest else f" (old: the next command that opens it makes it {newest})"
     return f"{many}, {_bytes(facts['bytes'])}, schema {found}{older}"
 

@@ -149,7 +149,8 @@ def test_every_command_has_its_help_in_the_reference(name):
 def test_the_readme_names_no_command_that_is_not_there():
     told = re.findall(r"(?:^    \$ |`)(sortnet [a-z]+)", README.read_text(), re.M)
     named = set(told)
-    assert named and sorted(named - set(COMMANDS)) == []
+    there = {" ".join(name.split()[:2]) for name in COMMANDS}
+    assert named and sorted(named - there) == []
 
 
 def test_every_variable_of_the_environment_that_is_read_is_explained():
