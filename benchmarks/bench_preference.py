@@ -39,7 +39,7 @@ def run(quick: bool, jobs: int = 1) -> list[dict[str, Any]]:
     for outside in (0.0, 0.2):
         features = {"n": 100, "d": 5, "outside": outside, "jobs": jobs}
         budgets = OF_FEATURES[:3] if quick else OF_FEATURES
-        found = simulate(("default", PURE), budgets, seeds=2 if quick else 20, **features)
+        found = simulate(("default", PURE), budgets, seeds=2 if quick else 60, **features)
         rows += features_rows(found, outside, quick)
     return [*rows, *arguments_rows(quick), question_row(quick)]
 

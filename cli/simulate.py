@@ -190,7 +190,7 @@ def drawn(frame: pd.DataFrame, title: str) -> Figure:
     from store.drawing import legend, new_figure
 
     values = [v for v in ("spearman", "rmse", "accuracy") if v in frame]
-    figure, panels = new_figure(4.4 * len(values) + 1, 4.2, 1, len(values), title)
+    figure, panels = new_figure(3.4 * len(values) + 1, 3.7, 1, len(values), title)
     for axes, value in zip(panels, values, strict=True):
         for number, (name, rows) in enumerate(frame.groupby("strategy", sort=False)):
             style = _STYLES[number % len(_STYLES)]
