@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from sortnet.preference.ranking import Ranking, Remaining
     from store.desk import Desk
 
-SMALL = 150  # unknowns up to which a fit takes some hundredths of a second
 # Seconds for which a fit may keep the interpreter from the thread that answers, which asks for
 # it at every step of the database.
 _TURN = 0.0005
@@ -43,7 +42,7 @@ class Refitting:
 
     def update(self) -> None:
         """Let the answers that came since the last fit count, now or soon."""
-        if sum(self._desk.items.features.shape) <= SMALL:
+        if self._desk.session.quick:
             self._fit()
         elif self._desk.session.stale and not (self._thread and self._thread.is_alive()):
             # A daemon: who leaves does not wait for a fit that leaves nothing behind.

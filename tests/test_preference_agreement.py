@@ -64,6 +64,14 @@ def test_own_consistency_is_over_repeats_with_sides_swapped():
     assert agreement(said).shared_pairs == 0  # nobody else said anything
 
 
+def test_one_person_is_one_voice_however_often_they_answer():
+    said = [Judgement("ana", 0, 1, a, number=k) for k, a in enumerate(("left", "right"), start=1)]
+    assert agreement(said).shared_pairs == 0
+    assert agreement(said).krippendorff_alpha is None
+    said.append(Judgement("ben", 0, 1, "left", number=3))
+    assert agreement(said).shared_pairs == 1
+
+
 def test_cycles_are_counted_among_triples_whose_pairs_were_all_answered():
     circle = [(0, 1), (1, 2), (2, 0)]
     line = [(3, 4), (4, 5), (3, 5)]

@@ -83,15 +83,17 @@ def agreement(judgements: Sequence[Judgement]) -> Agreement:
     undone = {judgement.undoes for judgement in judgements if judgement.undoes}
     alive = [j for j in judgements if j.answer != "undo" and j.number not in undone]
     answers = [j for j in alive if j.answer in TARGETS]
-    of_pair: dict[Pair, list[tuple[str, float]]] = defaultdict(list)
-    for judgement in answers:
-        if judgement.strategy != "repeat":  # one voice a person
-            of_pair[judgement.pair].append((judgement.annotator, _of_low(judgement)))
+    of_pair: dict[Pair, dict[str, float]] = defaultdict(dict)
+    for judgement in answers:  # one voice a person: their first
+        of_pair[judgement.pair].setdefault(judgement.annotator, _of_low(judgement))
     shared = [votes for votes in of_pair.values() if len(votes) > 1]
     cycles, triples = _cycles(answers)
-    names = dict.fromkeys(judgement.annotator for judgement in judgements)
-    people = tuple(_person(name, judgements, alive, of_pair) for name in names)
-    alpha = krippendorff_alpha([[value for _, value in votes] for votes in shared])
+    of_person: dict[str, list[Judgement]] = {judgement.annotator: [] for judgement in judgements}
+    for judgement in alive:
+        of_person[judgement.annotator].append(judgement)
+    undos = Counter(judgement.annotator for judgement in judgements if judgement.undoes)
+    people = tuple(_person(name, of, undos[name], of_pair) for name, of in of_person.items())
+    alpha = krippendorff_alpha([list(votes.values()) for votes in shared])
     return Agreement(alpha, len(shared), cycles, triples, people)
 
 
@@ -126,12 +128,8 @@ def _of_low(judgement: Judgement) -> float:
 
 
 def _person(
-    name: str,
-    judgements: Sequence[Judgement],
-    alive: Sequence[Judgement],
-    of_pair: dict[Pair, list[tuple[str, float]]],
+    name: str, mine: Sequence[Judgement], undone: int, of_pair: dict[Pair, dict[str, float]]
 ) -> Person:
-    mine = [judgement for judgement in alive if judgement.annotator == name]
     answers = [judgement for judgement in mine if judgement.answer in TARGETS]
     decided = [judgement.answer == "left" for judgement in answers if judgement.answer != "tie"]
     times = [j.milliseconds for j in answers if j.milliseconds is not None]
@@ -139,7 +137,7 @@ def _person(
     same = [
         value == _of_low(judgement)
         for judgement in answers
-        for other, value in of_pair[judgement.pair]
+        for other, value in of_pair[judgement.pair].items()
         if other != name
     ]
     middle = median(times) if times else None
@@ -148,7 +146,7 @@ def _person(
         len(answers),
         sum(judgement.answer == "skip" for judgement in mine),
         sum(judgement.answer == "cant-say" for judgement in mine),
-        sum(j.answer == "undo" and j.annotator == name for j in judgements),
+        undone,
         float(np.mean(decided)) if len(decided) >= _FEW else None,
         float(np.mean(alike)) if alike else None,
         len(alike),

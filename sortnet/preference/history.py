@@ -9,6 +9,8 @@ from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
 
 from sortnet.errors import JudgementError
 from sortnet.preference.posterior import Votes
@@ -36,6 +38,8 @@ class History:
         events: all of them, undos too.
         people: annotators, numbered as they came.
         seen: (n,) answers each item has had that were not undone.
+        seen_usable: (n,) the same without the hold-out arm.
+        n_votes: how many answers stand.
     """
 
     def __init__(self, n_items: int) -> None:
@@ -43,6 +47,7 @@ class History:
         self.events: list[Judgement] = []
         self.people: dict[str, int] = {}
         self.seen: I64 = np.zeros(n_items, np.int64)
+        self.seen_usable: I64 = np.zeros(n_items, np.int64)
         self.n_votes = 0
         self._votes = np.empty(256, _VOTE)  # rows are added in place; the first `_rows` are in use
         self._rows = 0
@@ -50,7 +55,7 @@ class History:
         self._live: dict[int, Judgement] = {}  # not undone, by number
         self._of: dict[str, _Person] = {}
         self._holdout: dict[Pair, int] = {}  # how many answers the arm's pairs have
-        self._part: I64 = np.arange(n_items)
+        self._part: I64 | None = np.arange(n_items)  # None after an undo: to be found anew
 
     def tell(self, event: Judgement) -> None:
         """Take an event in.
@@ -77,10 +82,19 @@ class History:
         """The judgement undone last that was not made again."""
         return next(reversed(self._person(annotator).again.values()), None)
 
-    def answered(self, annotator: str) -> list[Judgement]:
-        """Their judgements that say something of the order, oldest first."""
-        numbers = self._person(annotator).numbers
-        return [self._live[k] for k in numbers if k in self._row_of]
+    def draw_once(
+        self, annotator: str, rng: np.random.Generator, *, but_last: int
+    ) -> tuple[Judgement, int] | None:
+        """One of the answers they gave once, all but the last ones alike; of how many.
+
+        Those of the hold-out arm are left out: a repeat is used to choose.
+        """
+        once = self._person(annotator).once
+        many = len(once) - but_last
+        if many <= 0:
+            return None
+        number = next(islice(once.values(), int(rng.integers(many)), None))
+        return self._live[number], many
 
     def skipped(self, annotator: str) -> Iterator[Judgement]:
         """What they skipped and have not answered since, oldest first."""
@@ -94,8 +108,9 @@ class History:
         """How often they were asked about each pair."""
         return self._person(annotator).pairs
 
-    def times(self, annotator: str, pair: Pair) -> int:
-        return self._person(annotator).pairs.get(pair, 0)
+    def n_asked(self) -> int:
+        """How many pairs everybody was asked about, added up."""
+        return sum(len(person.pairs) for person in self._of.values())
 
     def holdout_pairs(self, annotator: str) -> list[Pair]:
         """Pairs of the hold-out arm that they were not asked about, at most a hundred."""
@@ -129,6 +144,11 @@ class History:
 
     def components(self) -> I64:
         """(n,) the part of the graph of answers, hold-out arm left out, that an item is in."""
+        if self._part is None:
+            votes = self.votes(len(self.events), holdout=False)
+            edges = np.ones(len(votes)), (votes.left, votes.right)
+            graph = sparse.coo_array(edges, shape=(self.n_items, self.n_items))
+            self._part = connected_components(graph, directed=False)[1].astype(np.int64)
         return self._part
 
     def _check(self, event: Judgement) -> None:
@@ -168,8 +188,12 @@ class History:
         self._count(event, 1)
         if holdout:
             self._holdout[event.pair] = self._holdout.get(event.pair, 0) + 1
+            return
+        self._join(*event.pair)
+        if person.pairs[event.pair] == 1:
+            person.once[event.pair] = event.number
         else:
-            self._join(*event.pair)
+            person.once.pop(event.pair, None)
 
     def _take_back(self, number: int) -> None:
         judgement = self._live.pop(number)
@@ -178,6 +202,7 @@ class History:
         person.pairs[judgement.pair] -= 1
         if not person.pairs[judgement.pair]:
             del person.pairs[judgement.pair]
+        person.once.pop(judgement.pair, None)
         person.again[judgement.pair] = judgement
         row = self._row_of.pop(number, None)
         if row is None:
@@ -189,10 +214,13 @@ class History:
             if not self._holdout[judgement.pair]:
                 del self._holdout[judgement.pair]
         else:
-            self._join_all()
+            self._part = None
 
     def _count(self, judgement: Judgement, by: int) -> None:
-        self.seen[list(judgement.pair)] += by
+        items = list(judgement.pair)
+        self.seen[items] += by
+        if judgement.strategy != HOLDOUT:
+            self.seen_usable[items] += by
         self.n_votes += by
 
     def _add_row(self, row: tuple[float, ...]) -> int:
@@ -203,16 +231,12 @@ class History:
         return self._rows - 1
 
     def _join(self, i: int, j: int) -> None:
+        if self._part is None:
+            return
         a, b = self._part[i], self._part[j]
         if a != b:
             # A new array: who was given the old one may still be looking at it.
             self._part = np.where(self._part == b, a, self._part)
-
-    def _join_all(self) -> None:
-        self._part = np.arange(self.n_items)
-        votes = self.votes(len(self.events), holdout=False)
-        for i, j in zip(votes.left.tolist(), votes.right.tolist(), strict=True):
-            self._join(i, j)
 
 
 class _Person:
@@ -221,6 +245,7 @@ class _Person:
     def __init__(self) -> None:
         self.numbers: dict[int, None] = {}  # of their judgements, oldest first
         self.pairs: dict[Pair, int] = {}  # how often they were asked about each
+        self.once: dict[Pair, int] = {}  # pairs answered once that may be asked again: the number
         self.again: dict[Pair, Judgement] = {}  # undone, not made again
 
 

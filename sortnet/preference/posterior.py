@@ -62,11 +62,18 @@ class Posterior:
         p: F64 = ndtr(mean / np.sqrt(1 + variance))
         return p
 
-    def moved(self, i: int, j: int) -> tuple[F64, F64]:
-        """How far (n + a,) the means would move by the answers "i" and "j", each times its odds.
+    def foretold(self, votes: Votes) -> F64:
+        """(m,) probabilities of "left", by what is believed of who is asked."""
+        mean, variance = self.difference(votes.left, votes.right)
+        known = votes.person < len(self.reliability)  # who came after the fit is like anybody
+        who = np.where(known, votes.person, 0)
+        c = np.where(known, self.reliability[who], 1.0) if len(self.reliability) else 1.0
+        b = np.where(known, self.mean[self.n_items + who], 0.0) if len(self.reliability) else 0.0
+        p: F64 = ndtr((c * mean + b) / np.sqrt(1 + c**2 * variance))
+        return p
 
-        Returns the means' change should i be preferred, and should j be.
-        """
+    def moved(self, i: int, j: int) -> tuple[F64, F64]:
+        """(n + a,) how the means would change should i be preferred, and should j be."""
         gain, mean, variance = self._gain(i, j, person=None)
         by_i, _ = _matched(mean, variance)
         by_j, _ = _matched(-mean, variance)

@@ -12,7 +12,7 @@ from sortnet.types import F64, I64, Bool
 
 LEVEL = 0.9  # of the intervals
 GOAL = 0.1  # share of pairs that may still be expected in the wrong order
-_ENOUGH = 8  # answers of the hold-out arm that a check takes
+ENOUGH_CHECKS = 8  # answers of the hold-out arm that a check takes
 _MANY = 20_000  # pairs that a share is taken of
 # By the law of total variance it would be 1 if every answer told as much as the first ones; in
 # simulated sessions of 28 to 100 items, 0.15 foretells the questions that were asked in the end.
@@ -48,7 +48,8 @@ class Remaining:
     """How far a session is.
 
     Attributes:
-        questions: about how many are left; None where it cannot be said.
+        questions: about how many are left, no more than these people can still be asked; None
+            where it cannot be said.
         wrong_pairs: share of all pairs expected to be in the wrong order.
         expected_change: share of all pairs whose order one more answer is expected to change.
         holdout_n: answers of the hold-out arm that say which is better.
@@ -154,4 +155,4 @@ def holdout_check(p: F64, right: Bool) -> tuple[int, float, float, bool]:
         return 0, float("nan"), float("nan"), False
     share, expected = float(right.mean()), float(p.mean())
     error = float(np.sqrt(np.mean(p * (1 - p)) / m))
-    return m, share, expected, m >= _ENOUGH and share >= expected - 2 * error
+    return m, share, expected, m >= ENOUGH_CHECKS and share >= expected - 2 * error

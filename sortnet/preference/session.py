@@ -15,8 +15,10 @@ from sortnet.preference.choose import STRATEGIES, Free, Pair, Strategy, View, ba
 from sortnet.preference.design import design
 from sortnet.preference.fits import Fits, choose_basis, fit_both, milestone
 from sortnet.preference.history import History
+from sortnet.preference.learned import ENOUGH
 from sortnet.preference.merge import MergePass
 from sortnet.preference.ranking import (
+    ENOUGH_CHECKS,
     GOAL,
     Ranking,
     Remaining,
@@ -94,8 +96,15 @@ class Session:
 
     @property
     def stale(self) -> bool:
-        """Whether events were told since the last fit."""
-        return self._fitted_at != self.events
+        """Whether there is something to be learned: see `refit`."""
+        late = self._fits.basis.milestone != milestone(self.events)
+        return late or self._fitted_at != self.events
+
+    @property
+    def quick(self) -> bool:
+        """Whether `refit` would take some milliseconds only: few unknowns, no net to be trained."""
+        no_net = self._history.n_votes < ENOUGH
+        return self._small and (no_net or self._fits.basis.milestone == milestone(self.events))
 
     def tell(self, judgement: Judgement) -> None:
         """Take an event in: an answer, or the undo of one.
@@ -163,12 +172,8 @@ class Session:
         are chosen anew, which happens each time there are a quarter more answers.
         """
         with self._fitting:
-            if not self.stale:
-                return
-            upto = self.events
-            fits = self._fit(upto, self._fits)
-            with self._lock:
-                self._fits, self._fitted_at, self._observed = fits, upto, upto
+            if self.stale:
+                self._refit(keep_basis=False)
 
     def ranking(self, *, fresh: bool = True) -> Ranking:
         """Everything in order, with intervals; `fresh=False` is that of the last fit."""
@@ -191,12 +196,15 @@ class Session:
             asked = self._history.n_votes + self.n_items / 2
             best = bald(self._view(lambda i, j: True), np.random.default_rng(self.seed))
             checked = self._check_holdout()
+            people = max(len(self._history.people), 1)
+            free = max(self._n_pairs * people - self._history.n_asked(), 0)
         pairs = some_pairs(self.n_items, self.seed)
         difference = posterior.difference(*pairs)
         wrong = wrong_share(*difference)
         left = questions_left(*difference, asked, self.goal)
         change = expected_change(posterior, *best, pairs) if best else 0.0
-        stop, why = _verdict(wrong, self.goal, left, *checked)
+        stop, why = _verdict(wrong, self.goal, left, free, *checked)
+        left = left if left is None else min(left, free)
         return Remaining(left, wrong, change, *checked[:3], stop, why)
 
     def judgements(self) -> list[Judgement]:
@@ -204,10 +212,31 @@ class Session:
         with self._lock:
             return list(self._history.events)
 
+    @property
+    def _n_pairs(self) -> int:
+        """How many pairs one person may be asked about."""
+        n = self.n_items
+        return n * (n - 1) // 2 if self._among is None else len(self._among)
+
+    @property
+    def _small(self) -> bool:
+        return sum(self._X.shape) + len(self._history.people) <= _SMALL
+
     def _fit_if_small(self) -> None:
-        unknowns = sum(self._X.shape) + len(self._history.people)
-        if unknowns <= _SMALL and self.events - self._fitted_at > self._fitted_at // 20:
-            self.refit()
+        """Fit now and then, unless it takes long or is being done: who asks does not wait."""
+        due = self.events - self._fitted_at > self._fitted_at // 20
+        if not (self._small and due and self._fitting.acquire(blocking=False)):
+            return
+        try:
+            self._refit(keep_basis=self._history.n_votes >= ENOUGH)  # no net is trained here
+        finally:
+            self._fitting.release()
+
+    def _refit(self, *, keep_basis: bool) -> None:
+        upto = self.events
+        fits = self._fit(upto, self._fits, keep_basis=keep_basis)
+        with self._lock:
+            self._fits, self._fitted_at, self._observed = fits, upto, upto
 
     def _catch_up(self) -> None:
         """Let what was told since the last fit count in the next choice."""
@@ -246,14 +275,14 @@ class Session:
     def _chosen(
         self, annotator: str, taken: set[Pair], rng: np.random.Generator
     ) -> Question | None:
-        view = self._view(self._free(annotator, taken), taken)
+        view, n_pairs = self._view(self._free(annotator, taken), taken), self._n_pairs
         for strategy in self._strategies:
             pair = strategy(view, rng)
             if pair is not None:
                 name = strategy.__name__.removesuffix("_pass").removesuffix("_pair")
                 if strategy is random_pair:
                     name = "uniform"  # chosen at random, but no part of the hold-out arm
-                return self._put(annotator, pair, name, 1 - self.holdout - self.repeats)
+                return self._put(annotator, pair, name, 1 / n_pairs if name == "uniform" else 1.0)
         return None
 
     def _random(
@@ -261,31 +290,25 @@ class Session:
     ) -> Question | None:
         """A question of the hold-out arm; half of them somebody else has answered already."""
         free = self._free(annotator, taken)
-        n_pairs = len(self._allowed or ()) or self.n_items * (self.n_items - 1) / 2
         shared = [pair for pair in self._history.holdout_pairs(annotator) if free(*pair)]
-        if shared and rng.random() < _SHARED:
+        share = _SHARED if shared else 0.0
+        if rng.random() < share:
             pair = shared[rng.integers(len(shared))]
-            return self._put(annotator, pair, HOLDOUT, self.holdout * _SHARED / len(shared))
+            return self._put(annotator, pair, HOLDOUT, share / len(shared))
         drawn = random_pair(self._view(free), rng)
         if drawn is None:
             return None
-        return self._put(annotator, drawn, HOLDOUT, self.holdout * (1 - _SHARED) / n_pairs)
+        return self._put(annotator, drawn, HOLDOUT, (1 - share) / self._n_pairs)
 
     def _repeat(
         self, annotator: str, taken: set[Pair], rng: np.random.Generator
     ) -> Question | None:
         """A pair that this person has answered some time ago, sides swapped."""
-        old = [
-            judgement
-            for judgement in self._history.answered(annotator)[:-_REPEAT_AFTER]
-            if judgement.pair not in taken
-            and judgement.strategy not in (HOLDOUT, "repeat")
-            and self._history.times(annotator, judgement.pair) == 1
-        ]
-        if not old:
+        drawn = self._history.draw_once(annotator, rng, but_last=_REPEAT_AFTER)
+        if drawn is None or drawn[0].pair in taken:
             return None
-        was = old[rng.integers(len(old))]
-        return Question(was.right, was.left, "repeat", self.repeats / len(old), self._fitted_at)
+        was, many = drawn
+        return Question(was.right, was.left, "repeat", 1 / many, self._fitted_at)
 
     def _put_off(self, annotator: str, taken: set[Pair]) -> Question | None:
         """When nothing else is left: what the person has skipped."""
@@ -313,7 +336,7 @@ class Session:
 
     def _view(self, free: Free, taken: Collection[Pair] = ()) -> View:
         posterior = self._fits.choosing.posterior
-        seen = self._history.seen
+        seen = self._history.seen_usable
         if taken:
             seen = seen.copy()
             np.add.at(seen, np.array(sorted(taken)).ravel(), 1)
@@ -338,19 +361,18 @@ class Session:
 
     def _check_holdout(self) -> tuple[int, float, float, bool]:
         votes = self._history.holdout_votes()
-        posterior = self._fits.choosing.posterior
-        p = posterior.probability(votes.left, votes.right)
+        p = self._fits.choosing.posterior.foretold(votes)
         right = (p > 0.5) == (votes.target > 0.5)
         return holdout_check(np.maximum(p, 1 - p), right)
 
-    def _fit(self, upto: int, before: Fits | None) -> Fits:
+    def _fit(self, upto: int, before: Fits | None, *, keep_basis: bool = False) -> Fits:
         with self._lock:
             people = len(self._history.people)
             everything = self._history.votes(upto)
             usable = self._history.votes(upto, holdout=False)
             at = milestone(upto)
             early = self._history.votes(at, holdout=False)
-        if before is not None and before.basis.milestone == at:
+        if before is not None and (keep_basis or before.basis.milestone == at):
             basis, start = before.basis, before.choosing.theta
         else:
             basis, start = choose_basis(self._X, early, at, seed=self.seed), None
@@ -384,15 +406,23 @@ def _answer_merge(merge: MergePass, judgement: Judgement) -> None:
 
 
 def _verdict(
-    wrong: float, goal: float, left: int | None, n: int, right: float, expected: float, sure: bool
+    wrong: float,
+    goal: float,
+    left: int | None,
+    free: int,
+    n: int,
+    right: float,
+    expected: float,
+    sure: bool,
 ) -> tuple[bool, str]:
     share = f"{wrong:.0%} of the pairs are expected to be in the wrong order"
+    if wrong > goal and (left is None or left > free):
+        return False, f"{share}; more people are needed, these can be asked {free} questions more"
     if wrong > goal:
-        about = "" if left is None else f"; about {left} questions until {goal:.0%}"
-        return False, share + about
+        return False, f"{share}; about {left} questions until {goal:.0%}"
     if sure:
         return True, f"{share}, and the hold-out answers agree ({right:.0%} of {n} as expected)"
-    if n == 0 or right >= expected:
+    if n < ENOUGH_CHECKS:
         return False, f"{share}, but only {n} answers of the random arm could check that"
     return False, (
         f"{share}, but of {n} answers of the random arm only {right:.0%} are as expected, "

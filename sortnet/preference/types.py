@@ -22,7 +22,8 @@ class Question:
         left: the item shown on the left.
         right: the item shown on the right.
         strategy: what chose the pair: `merge`, `connect`, `bald`, `random`, `repeat`, ...
-        probability: with which this pair was chosen, of all that could have been.
+        probability: with which the strategy chose this pair; 1 where it had no choice. How often
+            each strategy is followed is the session's setting.
         model: how many events the model that chose it had seen.
     """
 
