@@ -25,13 +25,14 @@ from cli.asking import LATE, TOO_LATE, Asking
 from cli.keys import Keys, key_names
 from cli.main import main
 from cli.pair_view import LONGEST, facts_of, wrapped
-from cli.refitting import SMALL, Refitting
+from cli.refitting import Refitting
 from cli.screen import Screen
 from sortnet.preference import Judgement
 from store import open_store
 from store.desk import Desk
 
 WHICH = "Which is better?"
+BIG = 151  # items, of which a fit is felt
 
 
 @pytest.fixture(autouse=True)
@@ -305,7 +306,7 @@ def test_an_answer_that_comes_too_late_does_not_count_and_says_so(desk):
 
 
 def test_a_big_problem_is_fitted_while_the_answers_go_on(monkeypatch):
-    many = made_items(SMALL + 1, d=0)
+    many = made_items(BIG, d=0)
     with open_store("s.db") as store:
         desk = Desk(store.add_items("many", many))
         fitting, may = Refitting(desk), threading.Event()
@@ -325,7 +326,7 @@ def test_a_big_problem_is_fitted_while_the_answers_go_on(monkeypatch):
 
 def test_nobody_waits_for_the_first_fit_of_a_big_problem(monkeypatch):
     with open_store("s.db") as store:
-        desk = Desk(store.add_items("many", made_items(SMALL + 1, d=0)))
+        desk = Desk(store.add_items("many", made_items(BIG, d=0)))
         desk.collection.append([Judgement("bo", 0, 1, "left")])
         desk.sync()
         may, fit = threading.Event(), desk.session.refit
@@ -339,7 +340,7 @@ def test_nobody_waits_for_the_first_fit_of_a_big_problem(monkeypatch):
 
 def test_a_fault_of_the_fitting_is_told_and_nothing_is_lost(monkeypatch):
     with open_store("s.db") as store:
-        desk = Desk(store.add_items("many", made_items(SMALL + 1, d=0)))
+        desk = Desk(store.add_items("many", made_items(BIG, d=0)))
         fitting = Refitting(desk)
         front = Front(lambda lease, still: "left")
         asking = Asking(desk, "ana", fitting)

@@ -417,14 +417,18 @@ def _verdict(
 ) -> tuple[bool, str]:
     share = f"{wrong:.0%} of the pairs are expected to be in the wrong order"
     if wrong > goal and (left is None or left > free):
-        return False, f"{share}; more people are needed, these can be asked {free} questions more"
+        return False, f"{share}; more people are needed: {_many(free, 'question')} left for these"
     if wrong > goal:
-        return False, f"{share}; about {left} questions until {goal:.0%}"
+        return False, f"{share}; about {_many(left, 'question')} until {goal:.0%}"
     if sure:
         return True, f"{share}, and the hold-out answers agree ({right:.0%} of {n} as expected)"
     if n < ENOUGH_CHECKS:
-        return False, f"{share}, but only {n} answers of the random arm could check that"
+        return False, f"{share}, but only {_many(n, 'answer')} of the random arm could check that"
     return False, (
         f"{share}, but of {n} answers of the random arm only {right:.0%} are as expected, "
         f"where {expected:.0%} should be"
     )
+
+
+def _many(n: int, what: str) -> str:
+    return f"{n} {what}" if n == 1 else f"{n} {what}s"
