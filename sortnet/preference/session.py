@@ -416,9 +416,12 @@ def _verdict(
     sure: bool,
 ) -> tuple[bool, str]:
     share = f"{wrong:.0%} of the pairs are expected to be in the wrong order"
-    if wrong > goal and (left is None or left > free):
-        return False, f"{share}; more people are needed: {_many(free, 'question')} left for these"
     if wrong > goal:
+        if left is None or left > free:
+            return (
+                False,
+                f"{share}; more people are needed: {_many(free, 'question')} left for these",
+            )
         return False, f"{share}; about {_many(left, 'question')} until {goal:.0%}"
     if sure:
         return True, f"{share}, and the hold-out answers agree ({right:.0%} of {n} as expected)"
