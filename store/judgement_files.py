@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,15 +103,18 @@ def _fields(judgement: Judgement, id: str, items: Items) -> dict[str, Any]:
 
 
 def _chosen(judgements: Sequence[Judgement], items: Items, prompt: str) -> Iterator[dict[str, str]]:
-    """One record a pair, by the majority of its votes, in the order of the first of them."""
+    """One record a pair, by the majority of the people, in the order of the first vote."""
     undone = {judgement.undoes for judgement in judgements}
-    votes: dict[tuple[int, int], int] = {}
+    votes: dict[tuple[int, int], Counter[str]] = {}
     for judgement in judgements:
         if judgement.answer in ("left", "right") and judgement.number not in undone:
             low, _ = judgement.pair
             winner = judgement.left if judgement.answer == "left" else judgement.right
-            votes[judgement.pair] = votes.get(judgement.pair, 0) + (1 if winner == low else -1)
-    for (low, high), surplus in votes.items():
+            people = votes.setdefault(judgement.pair, Counter())
+            people[judgement.annotator] += 1 if winner == low else -1
+    for (low, high), people in votes.items():
+        # Who answered a pair twice has one voice all the same.
+        surplus = sum((n > 0) - (n < 0) for n in people.values())
         if surplus:
             better, worse = (low, high) if surplus > 0 else (high, low)
             yield {

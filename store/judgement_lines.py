@@ -120,6 +120,8 @@ def _line(
     if not any(all(key in given for key in keys) for keys in _NEEDED):
         found = ", ".join(str(key) for key in record) or "nothing"
         _refuse(where, f"needs left, right and answer, or winner and loser; there is {found}")
+    if annotator is not None:
+        given.setdefault("annotator", annotator)  # part of what the line is recognised by
     content = json.dumps([[key, str(given[key])] for key in sorted(given)])
     id = _text_of(where, given, "id", "") or before.id_of(content)
     answer: Any = given.get("answer")
@@ -138,7 +140,7 @@ def _line(
     if (answer == "undo") != (undoes is not None):
         _refuse(where, "an undo, and nothing else, has in undoes the number that it takes back")
     judgement = Judgement(
-        _annotator(where, given.get("annotator", annotator)),
+        _annotator(where, given.get("annotator")),
         left,
         right,
         answer,

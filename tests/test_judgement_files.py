@@ -174,6 +174,15 @@ def test_a_winner_is_put_on_either_side_and_wins(store: Store, tmp_path: Path) -
         assert j.pair == (k, k + 1)
 
 
+def test_equal_lines_of_two_people_count_for_both(store: Store, tmp_path: Path) -> None:
+    collection = pile(store, "args", ("a", "b"))
+    path = write(tmp_path, "a.csv", "left,right,answer\na,b,left\n")
+    for who in ("ana", "ben"):
+        assert import_judgements(collection, path, annotator=who) == Imported(1, 0)
+        assert import_judgements(collection, path, annotator=who) == Imported(0, 1)
+    assert [j.annotator for j in collection.judgements()] == ["ana", "ben"]
+
+
 def test_equal_lines_count_as_often_as_one_file_has_them(store: Store, tmp_path: Path) -> None:
     collection = pile(store, "args", ("a", "b"))
     head = "annotator,left,right,answer\n"
@@ -339,6 +348,22 @@ def test_chosen_is_what_most_people_chose_of_what_was_not_undone(store: Store) -
         {"prompt": "Which?", "chosen": "text 1", "rejected": "text 0"},
         {"prompt": "Which?", "chosen": "text 2", "rejected": "text 0"},
     ]
+
+
+def test_who_answers_a_pair_again_has_one_voice(store: Store) -> None:
+    collection = pile(store, "args", ("a", "b", "c"))
+    collection.append([
+        Judgement("ana", 0, 1, "left"), Judgement("ana", 1, 0, "right"),
+        Judgement("bo", 0, 1, "right"), Judgement("cy", 0, 1, "right"),  # b before a, by 2 to 1
+        Judgement("ana", 1, 2, "left"), Judgement("ana", 1, 2, "left"),
+        Judgement("bo", 1, 2, "right"),  # 1 to 1
+        Judgement("ana", 0, 2, "left"), Judgement("ana", 0, 2, "right"),
+        Judgement("bo", 0, 2, "left"),  # ana is of both opinions
+    ])  # fmt: skip
+    chosen = [json.loads(line) for line in exported(collection, "chosen").splitlines()]
+    assert [(line["chosen"], line["rejected"]) for line in chosen] == [
+        ("text 1", "text 0"), ("text 0", "text 2"),
+    ]  # fmt: skip
 
 
 def test_items_without_text_cannot_be_chosen(store: Store, tmp_path: Path) -> None:
