@@ -49,7 +49,13 @@ def read_votes(
 
     rows = read_rows(path)
     left, right = (_items(rows, _column(rows, names), items) for names in (_LEFT, _RIGHT))
-    answers = rows.columns[_column(rows, _ANSWER)]
+    column = _column(rows, _ANSWER)
+    answers = rows.columns[column]
+    if {str(said).strip() for said in answers} - {*_NOTHING, *items} == {"0", "1"}:
+        raise DataError(
+            f"{path}: column {column!r} has only 0 and 1, and 0 would be a tie: say left or right, "
+            "1 or 2, a1 or a2, or an item's id; tie for neither"
+        )
     targets = np.array(
         [_target(rows, k, str(said), left[k], right[k], items) for k, said in enumerate(answers)]
     )
