@@ -14,9 +14,11 @@ if TYPE_CHECKING:
     from store import Lease
     from store.desk import Desk
 
-UNDO, QUIT, LATE = "undo", "quit", "late"
+UNDO, QUIT, LATE, ELSEWHERE = "undo", "quit", "late", "elsewhere"
 REPLIES = tuple(answer for answer in ANSWERS if answer != UNDO)
 TOO_LATE = "that pair had been taken back meanwhile: the answer does not count"
+ANSWERED = "that was answered elsewhere already: this answer does not count"
+NOT_STORED = {LATE: TOO_LATE, ELSEWHERE: ANSWERED}
 
 
 class Front(Protocol):
@@ -34,6 +36,9 @@ class Front(Protocol):
 
     def enough(self, why: str) -> bool:
         """Say that the goal is reached; whether to go on all the same."""
+
+    def over(self, why: str) -> bool:
+        """Say that nothing is left to ask; whether to take the last answer back."""
 
 
 class Asking:
@@ -55,7 +60,10 @@ class Asking:
         while number is None or self.answered - self.began < number:
             leases = self.desk.next(self.annotator, 1)
             if not leases:
-                return nothing_left(self.desk)
+                why = nothing_left(self.desk)
+                if self.answered > self.began and front.over(why) and self._take_back():
+                    continue
+                return why
             if self.put(front, leases[0]) == QUIT:
                 return self.fitting.remaining.why
             self.fitting.update()
@@ -80,7 +88,7 @@ class Asking:
             front.tell(TOO_LATE)
         elif reply != QUIT:
             reply = self._store(lease, reply, milliseconds)
-            front.tell(TOO_LATE if reply == LATE else f"stored: {reply}")
+            front.tell(NOT_STORED.get(reply, f"stored: {reply}"))
         return reply
 
     def _is_enough(self) -> bool:
@@ -88,9 +96,11 @@ class Asking:
 
     def _store(self, lease: Lease, reply: str, milliseconds: int) -> str:
         try:
-            self.desk.answer(lease.id, self.annotator, cast(Answer, reply), milliseconds)
+            new = self.desk.settle(lease.id, self.annotator, cast(Answer, reply), milliseconds)[1]
         except LeaseError:
             return LATE
+        if not new:
+            return ELSEWHERE
         self.answered += 1
         return reply
 

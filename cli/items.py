@@ -86,8 +86,10 @@ def add(
         new, taken = _read(file, options, told, least=1 if old else 2)
         pile = _together(old, new, described, embed, update, told)
         told("writing")
-        opened.add_items(name, pile, update=old is not None)
+        served = opened.add_items(name, pile, update=old is not None).is_served()
     _say_added(name, new, old, pile, taken, as_json)
+    if served and update:
+        say("the server that runs shows what items were before until it is started again")
 
 
 def _old(opened: Store, name: str) -> Items | None:

@@ -12,7 +12,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cli.asking import REPLIES, nothing_left
+from cli.asking import ANSWERED, REPLIES, nothing_left
 from cli.output import printable, say
 from cli.program import GRACE, Fault, Program
 from cli.refitting import Refitting
@@ -191,7 +191,7 @@ class _Judging:
     def _take(self, future: Future[tuple[Answer, int]], lease: Lease, patience: int) -> None:
         try:
             answer, milliseconds = future.result()
-            self.desk.answer(lease.id, self.who, answer, milliseconds)
+            new = self.desk.settle(lease.id, self.who, answer, milliseconds)[1]
         except (Fault, LeaseError) as error:
             self._failed_at.add(lease.id)
             self.outcome.failed += 1
@@ -200,14 +200,16 @@ class _Judging:
             if self._in_a_row >= patience:
                 self.outcome.fault = f"failed {self._in_a_row} times in a row; the last: {error}"
         else:
-            self.outcome.answered += 1
+            self.outcome.answered += new
             self._in_a_row = 0
+            if not new:
+                say(ANSWERED)
 
     def _why(self) -> str:
         remaining = self.fitting.remaining
         if remaining.stop or self.outcome.answered == self.number:
             return remaining.why
-        self.desk.collection.release(self.who)
+        self.desk.release(self.who)
         left = nothing_left(self.desk)
         return f"{left}, but for {self.outcome.failed} that failed" if self.outcome.failed else left
 
@@ -239,5 +241,5 @@ def judge_by(
     finally:
         for worker in workers:
             worker.end()
-        desk.collection.release(who)
+        desk.release(who)
     return judging.outcome

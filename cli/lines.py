@@ -48,3 +48,7 @@ class Lines:
     def enough(self, why: str) -> bool:
         say(f"enough: {why}")
         return False
+
+    def over(self, why: str) -> bool:
+        say(f"{why}; undo takes the last answer back, anything else ends")
+        return sys.stdin.buffer.readline(_LONGEST).strip() == UNDO.encode()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cli.asking import LATE, QUIT, UNDO, Asking, Front
+from cli.asking import NOT_STORED, QUIT, UNDO, Asking, Front
 from sortnet.errors import SortNetError
 from sortnet.preference import Judgement, Question
 from sortnet.preference.types import TARGETS
@@ -90,9 +90,7 @@ class _Search:
         # Sides by turns: who likes the left one must not like the item.
         left, right = (self._item, other)[:: 1 if other % 2 else -1]
         question = Question(left, right, STRATEGY, 1.0, session.events)
-        leases = asking.desk.collection.lease(
-            asking.annotator, [question], asking.desk.lease_seconds
-        )
+        leases = asking.desk.lease(asking.annotator, [question])
         if not leases:
             raise SortNetError(
                 f"somebody else is being asked about {asking.desk.items.ids[self._item]} and "
@@ -102,9 +100,9 @@ class _Search:
         if reply == QUIT:
             raise _Stopped
         if reply == UNDO:
-            asking.desk.collection.release(asking.annotator)
+            asking.desk.release(asking.annotator)
             raise _Again
-        if reply != LATE:
+        if reply not in NOT_STORED:
             asking.fitting.update()
 
     def _may_undo(self) -> bool:

@@ -91,6 +91,16 @@ class Screen:
                 return False
             self._draw(text)
 
+    def over(self, why: str) -> bool:
+        from rich.text import Text
+
+        text = Text(f"That was all: {why}.\n\nz: take the last answer back   any other key: end")
+        self._keys.drop()
+        self._draw(text)
+        while (key := self._keys.read(TICK)) is None:
+            self._draw(text)
+        return _REPLIES.get(key) == UNDO
+
     def _show_pair(self, sides: Sides, standing: str) -> tuple[int, int]:
         from rich.console import Group
         from rich.text import Text

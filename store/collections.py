@@ -17,12 +17,12 @@ from sortnet.preference import ANSWERS, Answer, Judgement, Question
 from store import leases as lease_rows
 from store.collection_rows import Annotator, find_collection, make_annotator, read_annotators
 from store.engine import Database
-from store.item_rows import count_items, item_numbers, read_items, write_items
+from store.item_rows import count_items, item_numbers, next_item, read_items, write_items
 from store.judgement_rows import insert_judgements, read_ids, read_judgements, undone
 from store.leases import Lease
 from store.models import AnnotatorRow, CollectionRow, ItemRow, JudgementRow, LeaseRow, ServerRow
 from store.names import checked_name, is_name
-from store.serving import BEAT, Serving
+from store.serving import BEAT, Serving, is_served
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,6 +59,11 @@ class Collection:
         """All items, in the order of their numbers."""
         with self.database.transaction() as connection:
             return read_items(connection, self.number)
+
+    def n_items(self) -> int:
+        """How many items there are; a look at the end of an index."""
+        with self.database.transaction() as connection:
+            return next_item(connection, self.number)
 
     def add(self, items: Items, *, update: bool = False) -> tuple[int, int]:
         """Add items behind those that are there; how many were added, and how many replaced.
@@ -170,12 +175,15 @@ class Collection:
                 connection, self.number, number, leases, now=now, expires=now + seconds
             )
 
-    def release(self, annotator: str) -> None:
-        """Take back all questions that an annotator has on loan."""
+    def release(self, annotator: str, leases: Sequence[str] | None = None) -> None:
+        """Take back the questions that an annotator has on loan: all, or those of `leases`."""
         with self._locked() as connection:
             number = self._known(connection, annotator)
             if number is not None:
-                lease_rows.close(connection, self.number, LeaseRow.annotator == number)
+                these = [LeaseRow.annotator == number]
+                if leases is not None:
+                    these.append(LeaseRow.id.in_(leases))
+                lease_rows.close(connection, self.number, *these)
 
     def answer(
         self, lease: str, annotator: str, answer: Answer, milliseconds: int | None = None
@@ -186,6 +194,12 @@ class Collection:
             LeaseError: on a lease that is unknown, expired, taken back or another's.
             JudgementError: on an unknown answer, or a time that cannot be.
         """
+        return self.settle(lease, annotator, answer, milliseconds)[0]
+
+    def settle(
+        self, lease: str, annotator: str, answer: Answer, milliseconds: int | None = None
+    ) -> tuple[Judgement, bool]:
+        """As `answer`, and whether it was stored now: False where it had been answered before."""
         if answer == "undo" or answer not in ANSWERS:
             known = ", ".join(a for a in ANSWERS if a != "undo")
             raise JudgementError(f"unknown answer {answer!r}; known are {known}")
@@ -194,7 +208,7 @@ class Collection:
         with self._locked() as connection:
             now = self.clock()
             if stored := self._answered(connection, lease, annotator):
-                return stored
+                return stored, False
             q = lease_rows.find(connection, self.number, lease, annotator, now)
             judgement = Judgement(
                 annotator, q.left, q.right, answer, milliseconds, q.strategy, q.probability,
@@ -202,7 +216,8 @@ class Collection:
             )  # fmt: skip
             who = self._numbers_of(connection, [annotator])
             lease_rows.close(connection, self.number, LeaseRow.id == lease)
-            return insert_judgements(connection, self.number, [judgement], who, lease=lease)[0]
+            new = insert_judgements(connection, self.number, [judgement], who, lease=lease)
+            return new[0], True
 
     def undo(self, annotator: str, number: int) -> Judgement:
         """Take back a judgement of that annotator; the undo, which is a judgement too.
@@ -268,6 +283,10 @@ class Collection:
             StoreError: if another live process serves it.
         """
         return Serving(self.database, self.number, self.name, clock=self.clock, beat=beat)
+
+    def is_served(self) -> bool:
+        """Whether a live process serves it."""
+        return is_served(self.database, self.number, self.clock())
 
     @contextmanager
     def _locked(self, *, durable: bool = True) -> Iterator[Connection]:

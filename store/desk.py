@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 
 from sortnet.errors import StoreError
-from sortnet.preference import Answer, Judgement
+from sortnet.preference import Answer, Judgement, Question
 from sortnet.preference.session import Session
 from store.collections import Collection
 from store.leases import Lease
@@ -42,13 +43,15 @@ class Desk:
         self.lease_seconds = lease_seconds
         self._seed = collection.seed if seed is None else seed
         self._lock = threading.RLock()
+        self._own: dict[str, set[str]] = {}  # {annotator: leases}, handed out here or adopted
         self._open()
 
     def next(self, annotator: str, k: int = 1) -> list[Lease]:
         """The next k questions to an annotator, fewer where there are no more.
 
         Those that were put to them and not answered come first, so that a page that is loaded
-        again shows the same.
+        again shows the same: all of them the first time that this desk is asked for an annotator,
+        from then on those that it handed out. So two desks do not put one question twice.
         """
         with self._lock:
             self.sync()
@@ -56,12 +59,25 @@ class Desk:
             for _ in range(ATTEMPTS):
                 if len(leases) >= k:
                     break
-                busy = self.collection.live_pairs()
+                live = self.collection.live_pairs()
+                busy = {pair for pair in live if pair[1] < self.session.n_items}
                 questions = self.session.ask(annotator, k - len(leases), busy=busy)
                 if not questions:
                     break
-                leases += self.collection.lease(annotator, questions, self.lease_seconds)
+                leases += self.lease(annotator, questions)
             return leases
+
+    def lease(self, annotator: str, questions: Sequence[Question]) -> list[Lease]:
+        """Put questions of one's own choice to an annotator; those whose pair is free."""
+        with self._lock:
+            leases = self.collection.lease(annotator, questions, self.lease_seconds)
+            self._own.setdefault(annotator, set()).update(lease.id for lease in leases)
+            return leases
+
+    def release(self, annotator: str) -> None:
+        """Take back the questions that an annotator has from this desk."""
+        with self._lock:
+            self.collection.release(annotator, sorted(self._own.get(annotator, ())))
 
     def answer(
         self, lease: str, annotator: str, answer: Answer, milliseconds: int | None = None
@@ -72,10 +88,16 @@ class Desk:
             LeaseError: on a lease that is unknown, expired, taken back or another's.
             JudgementError: on an unknown answer, or a time that cannot be.
         """
+        return self.settle(lease, annotator, answer, milliseconds)[0]
+
+    def settle(
+        self, lease: str, annotator: str, answer: Answer, milliseconds: int | None = None
+    ) -> tuple[Judgement, bool]:
+        """As `answer`, and whether it was stored now: False where it had been answered before."""
         with self._lock:
-            judgement = self.collection.answer(lease, annotator, answer, milliseconds)
+            settled = self.collection.settle(lease, annotator, answer, milliseconds)
             self.sync()
-            return judgement
+            return settled
 
     def undo(self, annotator: str) -> Judgement | None:
         """Take back an annotator's last answer, and their open questions: the undone comes next.
@@ -87,7 +109,8 @@ class Desk:
             last = self.session.last(annotator)
             if last is None:
                 return None
-            self.collection.release(annotator)
+            self._held(annotator)
+            self.release(annotator)
             undo = self.collection.undo(annotator, last.number)
             self.sync()
             return undo
@@ -95,14 +118,17 @@ class Desk:
     def sync(self) -> int:
         """Take in what other processes wrote; how many judgements there were."""
         with self._lock:
-            new = self.collection.judgements(after=self._told)
-            if any(max(judgement.pair) >= self.session.n_items for judgement in new):
-                return self._open()  # items were added since
-            self._tell(new)
-            return len(new)
+            before = self._told
+            new = self.collection.judgements(after=before)
+            # The items afterwards: none that the judgements speak of can be missing then.
+            if self.collection.n_items() > self.session.n_items:
+                self._open()
+            else:
+                self._tell(new)
+            return self._told - before
 
-    def _open(self) -> int:
-        """Begin anew: read the items, replay the judgements; how many there were."""
+    def _open(self) -> None:
+        """Begin anew: read the items, replay the judgements."""
         # The judgements first: no item that they speak of can be missing then.
         judgements = self.collection.judgements()
         self.items = self.collection.items()
@@ -120,7 +146,6 @@ class Desk:
         )
         self._told = 0
         self._tell(judgements)
-        return len(judgements)
 
     def _tell(self, judgements: list[Judgement]) -> None:
         for judgement in judgements:
@@ -128,11 +153,17 @@ class Desk:
             self._told = judgement.number
 
     def _held(self, annotator: str) -> list[Lease]:
-        """An annotator's live leases, with time to answer them."""
-        leases = self.collection.leases(annotator)
+        """An annotator's live leases of this desk, with time to answer them."""
+        leases = self._live(annotator)
         soon = self.collection.clock() + self.lease_seconds / 2
         if any(lease.expires < soon for lease in leases):
             ids = [lease.id for lease in leases]
             self.collection.renew(annotator, ids, self.lease_seconds)
-            leases = self.collection.leases(annotator)
-        return leases
+            leases = self._live(annotator)
+        self._own[annotator] = {lease.id for lease in leases}
+        return [lease for lease in leases if lease.pair[1] < self.session.n_items]
+
+    def _live(self, annotator: str) -> list[Lease]:
+        own = self._own.get(annotator)
+        leases = self.collection.leases(annotator)
+        return [lease for lease in leases if own is None or lease.id in own]

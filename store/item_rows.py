@@ -48,6 +48,13 @@ def count_items(connection: Connection, collection: int) -> int:
     return connection.execute(select(func.count()).where(of_collection)).scalar_one()
 
 
+def next_item(connection: Connection, collection: int) -> int:
+    """The number that the next item gets; items are never removed one by one, so: how many."""
+    last = select(func.max(ItemRow.number)).where(ItemRow.collection == collection)
+    found = connection.execute(last).scalar()
+    return 0 if found is None else int(found) + 1
+
+
 def write_items(
     connection: Connection, collection: int, name: str, items: Items, *, replace: bool
 ) -> tuple[int, int]:

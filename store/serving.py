@@ -29,6 +29,10 @@ class Serving:
 
     Raises:
         StoreError: if another live process serves the collection.
+
+    Attributes:
+        lost: set when a heartbeat found that the claim is gone: the collection was removed, or
+            another process has taken it over.
     """
 
     def __init__(
@@ -44,6 +48,7 @@ class Serving:
         self._id = secrets.token_hex(8)
         self._claim(name)
         self._ended = threading.Event()
+        self.lost = threading.Event()
         if beat is not None:
             threading.Thread(target=self._beat_every, args=(beat,), daemon=True).start()
 
@@ -74,6 +79,7 @@ class Serving:
         while not self._ended.wait(seconds):
             try:
                 if not self.beat():
+                    self.lost.set()
                     return
             except SortNetError:
                 continue  # a store that is away for a while; the next beat may reach it
@@ -102,6 +108,14 @@ class Serving:
                     heartbeat=now,
                 )
             )
+
+
+def is_served(database: Database, collection: int, now: float) -> bool:
+    """Whether a live process serves a collection."""
+    row = select(ServerRow.__table__).where(ServerRow.collection == collection)
+    with database.transaction() as connection:
+        server = connection.execute(row).first()
+    return server is not None and _lives(server, now)
 
 
 def _lives(server: Any, now: float) -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from collections_made import Clock, made_items, sqlite_url
+from collections_made import Clock, made_items, question, sqlite_url
 from sqlalchemy import text
 
 from sortnet.errors import JudgementError, LeaseError, SortNetError, StoreError
@@ -212,6 +212,69 @@ def test_items_added_meanwhile_are_taken_in_when_somebody_judges_them(
     desk.sync()
     assert desk.session.n_items == len(desk.items) == N + 2
     assert desk.session.judgements() == collection.judgements()
+
+
+def test_items_added_meanwhile_are_known_before_anybody_judges_them(store: Store) -> None:
+    small = store.add_items("small", made_items(5))
+    desk = Desk(small, lease_seconds=60)
+    before = answer(desk, "ana", 2)
+    store.add_items("small", made_items(2, first=5))
+    other = store.collection("small")
+    assert other.n_items() == 7 and store.collection("args").n_items() == N
+    assert other.lease("bo", [question(5, 6)], 60)
+    held = desk.next("ana", 20)
+    assert desk.session.n_items == len(desk.items) == 7
+    assert desk.session.judgements() == before
+    assert {5, 6} <= {n for lease in held for n in lease.pair}
+    assert (5, 6) not in {lease.pair for lease in held}
+    store.add_items("small", made_items(1, first=7))
+    small.append([Judgement("bo", 7, 0, "left")])
+    assert desk.sync() == 1 and desk.sync() == 0
+
+
+def test_leases_on_items_that_are_not_known_yet_are_left_alone(
+    store: Store, desk: Desk, collection: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.add_items("args", made_items(2, first=N))
+    collection.lease("ana", [question(N, 0)], 60)
+    collection.lease("bo", [question(N, N + 1)], 60)
+    monkeypatch.setattr(desk, "sync", lambda: 0)  # they came after it
+    assert max(n for lease in desk.next("ana", 3) for n in lease.pair) < N
+
+
+def test_two_desks_put_no_question_twice_to_one_name(store: Store, collection: Collection) -> None:
+    one, other = Desk(collection), Desk(store.collection("args", clock=collection.clock))
+    assert one.next("bot") and other.next("bot")
+    assert other.next("bot") == one.next("bot"), "what was there when it began is taken over"
+    for _ in range(5):
+        (mine,) = one.next("bot")
+        one.answer(mine.id, "bot", "left")
+        (theirs,) = other.next("bot", 1)
+        if theirs.id == mine.id:
+            continue
+        other.answer(theirs.id, "bot", "left")
+    (mine,), (theirs,) = one.next("bot"), other.next("bot")
+    assert mine.pair != theirs.pair
+
+
+def test_a_desk_takes_back_only_what_it_handed_out(store: Store, collection: Collection) -> None:
+    one, other = Desk(collection), Desk(store.collection("args", clock=collection.clock))
+    assert one.undo("bot") is None
+    (stored,) = answer(other, "bot")
+    (mine,) = one.next("bot")
+    (theirs,) = other.lease("bot", [question(*stored.pair)])
+    one.release("bot")
+    assert collection.leases("bot") == [theirs]
+    (mine,) = one.next("bot")
+    assert mine != theirs
+    assert other.undo("bot") is not None
+    assert mine in collection.leases("bot") and theirs not in collection.leases("bot")
+
+
+def test_an_answer_that_was_there_is_told_from_one_that_is_new(desk: Desk) -> None:
+    (lease,) = desk.next("ana")
+    stored, new = desk.settle(lease.id, "ana", "left")
+    assert new and desk.settle(lease.id, "ana", "left") == (stored, False)
 
 
 def test_threads_at_two_desks_leave_both_with_the_stored_events(

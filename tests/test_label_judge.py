@@ -21,12 +21,13 @@ from cli_made import done, fault
 from click.testing import CliRunner, Result
 from collections_made import made_items
 
+from cli.asking import ANSWERED
 from cli.judge import answer_in, command_of
 from cli.main import main
 from cli.program import Fault, Program
 from sortnet.errors import SortNetError
 from sortnet.preference.session import Session
-from store import open_store
+from store import Collection, open_store
 
 N = 4
 PAIRS = N * (N - 1) // 2
@@ -257,6 +258,42 @@ def test_a_command_that_cannot_be_started_is_one_line():
 
 def test_no_shell_has_a_hand_in_it():
     assert command_of("judge 'a b' $HOME; rm") == ["judge", "a b", "$HOME;", "rm"]
+
+
+def test_two_at_once_under_one_name_count_every_answer_once():
+    with open_store("s.db") as store:
+        store.add_items("many", made_items(30, d=0))
+    Path("slow.py").write_text(ANSWER + GOOD.replace("say(", "time.sleep(0.02); say("))
+    command = f"{shlex.quote(sys.executable)} -S -E slow.py"
+    typed = ["label", "many", "--as", "bot", "--number", "25", "--json", "--judge", command]
+    code = "from cli.main import main; main()"
+    both = [
+        subprocess.Popen([sys.executable, "-c", code, *typed], stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    said = [json.loads(process.communicate(timeout=60)[0]) for process in both]
+    assert [process.returncode for process in both] == [0, 0]
+    with open_store("s.db") as store:
+        assert (
+            sum(facts["answered"] for facts in said)
+            == len(store.collection("many").judgements())
+            == 50
+        )
+
+
+def test_an_answer_given_elsewhere_is_said_and_not_counted(monkeypatch):
+    settle = Collection.settle
+
+    def late(self, lease, who, answer, milliseconds=None):
+        if not self.judgements():
+            settle(self, lease, who, "tie", 1)
+        return settle(self, lease, who, answer, milliseconds)
+
+    monkeypatch.setattr(Collection, "settle", late)
+    result = judge(program(GOOD), "--number", "2")
+    facts = summary(result)
+    assert (facts["answered"], facts["in_all"], facts["failed"]) == (2, 3, 0)
+    assert result.stderr.count(ANSWERED) == 1 and len(stored()) == 3
 
 
 def test_an_answer_may_leave_out_the_id():

@@ -21,7 +21,7 @@ from collections_made import made_items
 from rich.console import Console
 from terminal_made import Terminal
 
-from cli.asking import LATE, TOO_LATE, Asking
+from cli.asking import ANSWERED, ELSEWHERE, LATE, TOO_LATE, Asking
 from cli.keys import Keys, key_names
 from cli.main import main
 from cli.pair_view import LONGEST, facts_of, wrapped
@@ -109,6 +109,9 @@ class Front:
         self.told.append(text)
 
     def enough(self, why: str) -> bool:
+        return False
+
+    def over(self, why: str) -> bool:
         return False
 
 
@@ -396,6 +399,42 @@ def test_lines_end_when_every_pair_was_asked_and_nothing_is_held_back():
     result = invoke_with("right\n" * 20, "--as", "ana")
     assert result.stdout == "ana: 6 answered, 6 in all; every pair was asked\n"
     assert invoke_with("undo\nquit\n", "--as", "bo").stderr.count("nothing to take back") == 1
+
+
+def test_the_last_answer_to_the_last_pair_can_be_taken_back():
+    lines = "right\n" * 6 + "undo\nleft\nno\nleft\n"
+    result = invoke_with(lines, "--as", "ana")
+    assert result.stdout == "ana: 6 answered, 6 in all; every pair was asked\n"
+    assert "every pair was asked; undo takes the last answer back" in result.stderr
+    assert said() == ["right"] * 6 + ["undo", "left"]
+    assert "undo takes" not in invoke_with("undo\n", "--as", "ana").stderr, "nothing was answered"
+
+
+def test_on_a_screen_one_key_takes_the_last_answer_back():
+    add("two", ["apple pie", "brown bread"])
+    with label("two", "--as", "ana") as terminal:
+        terminal.until(WHICH)
+        terminal.press("1")
+        terminal.until("That was all: every pair was asked.", "z: take the last answer back")
+        terminal.press("z")
+        terminal.until(WHICH, "0 answered")
+        terminal.press("2")
+        terminal.until("That was all")
+        terminal.press("q")
+        assert terminal.ended() == 0
+    assert said("two") == ["left", "undo", "right"]
+
+
+def test_an_answer_that_was_given_elsewhere_is_said_and_not_counted(desk):
+    def ask(lease, still):
+        desk.collection.answer(lease.id, "ana", "left")
+        return "left"
+
+    front = Front(ask)
+    asking = Asking(desk, "ana", Refitting(desk))
+    assert asking.put(front, desk.next("ana")[0]) == ELSEWHERE
+    assert front.told == [ANSWERED] and asking.answered == 0
+    assert said() == ["left"]
 
 
 def test_who_answers_is_by_default_who_is_logged_in(monkeypatch):
