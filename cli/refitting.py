@@ -12,9 +12,20 @@ if TYPE_CHECKING:
     from sortnet.preference.ranking import Ranking, Remaining
     from store.desk import Desk
 
-# Seconds for which a fit may keep the interpreter from the thread that answers, which asks for
-# it at every step of the database.
+# Seconds for which a fit may keep the interpreter from a thread that answers. An answer asks for
+# it some fifty times, at each step of the database.
 _TURN = 0.0005
+
+
+@contextmanager
+def short_turns() -> Iterator[None]:
+    """Whoever answers soon gets the interpreter from who computes."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(_TURN)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
 
 
 class Refitting:
@@ -63,15 +74,12 @@ class Refitting:
         self.remaining: Remaining = session.remaining(fresh=False)
 
     def _fit_aside(self) -> None:
-        before = sys.getswitchinterval()
-        sys.setswitchinterval(_TURN)
         try:
-            self._fit()
+            with short_turns():
+                self._fit()
             self.fault = ""
         except Exception as error:  # whatever it is: the answers must go on coming in
             self.fault = f"{type(error).__name__}: {error}"
-        finally:
-            sys.setswitchinterval(before)
 
 
 @contextmanager

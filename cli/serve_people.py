@@ -18,6 +18,7 @@ from sortnet.errors import SortNetError
 
 if TYPE_CHECKING:
     from cli.web.guard import Names
+    from store.serving import Serving
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -94,13 +95,14 @@ def serve(
         collection = opened.collection(name)
         if len(collection.items()) < 2:
             raise SortNetError(f"collection {name!r} has fewer than two items: nothing to ask")
-        with ended_by_signals(), collection.serving():
-            _serve(collection, listening, host, url, annotators, lease, browser)
+        with ended_by_signals(), collection.serving() as claim:
+            _serve(collection, claim, listening, host, url, annotators, lease, browser)
     say(f"no longer serving {name!r}; the links will work again at the next start")
 
 
 def _serve(
     collection: Any,
+    claim: Serving,
     listening: socket.socket,
     host: str,
     url: str | None,
@@ -124,8 +126,17 @@ def _serve(
     _say_links(base, people.tokens, people.admin, others=host not in LOOPBACK or url is not None)
     if browser:
         click.launch(f"{base}/a/{next(iter(people.tokens.values()), '')}")
-    with kept_up(room, people):
-        make_server(app).run(sockets=[listening])
+    server = make_server(app)
+
+    def end_if_lost() -> None:
+        server.should_exit |= claim.lost.is_set()
+
+    with kept_up(room, people, also=end_if_lost):
+        server.run(sockets=[listening])
+    if claim.lost.is_set():
+        raise SortNetError(
+            f"collection {collection.name!r} was removed, or another process serves it now"
+        )
 
 
 def _say_links(base: str, tokens: dict[str, str], admin: str, *, others: bool) -> None:

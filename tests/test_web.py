@@ -25,11 +25,11 @@ from sqlalchemy import update
 from web_made import WAIT, Client, listening, served
 
 from cli.web import room as rooms
-from cli.web.guard import HEADERS, MOST_BYTES, Names, Rate
+from cli.web.guard import HEADERS, LONGEST_PATH, MOST_BYTES, Names, Rate
 from cli.web.people import People
 from store import open_store
 from store.desk import Desk
-from store.models import LeaseRow
+from store.models import LeaseRow, ServerRow
 
 SCRIPT = "<script>document.title = 'taken'</script>"
 
@@ -171,6 +171,14 @@ def test_what_is_too_large_is_not_read(site, collection):
     with socket.create_connection(("127.0.0.1", site.client.port), timeout=WAIT) as connection:
         connection.sendall(head.encode() + endless)
         assert connection.recv(100).startswith(b"HTTP/1.1 413 ")
+
+
+def test_an_address_that_is_too_long_is_refused(site):
+    for page in ("image", "sound", "text"):
+        reply = site.client.get(f"{site.link('ana')}/{page}/{'5' * 5000}")
+        assert reply.status == 414 and str(LONGEST_PATH) in reply.json()["error"]
+        path = f"{site.link('ana')}/{page}/"
+        assert site.client.get(path + "5" * (LONGEST_PATH - len(path))).status == 404
 
 
 @pytest.mark.parametrize(
@@ -619,6 +627,22 @@ def test_the_command_prints_links_and_a_signal_ends_it_at_once(store, collection
     assert links[0] == links[1]
     with collection.serving():
         pass  # the command's claim is gone
+
+
+@pytest.mark.parametrize("how", ["removed", "taken over"])
+def test_a_server_whose_collection_is_gone_ends_with_one_line(store, collection, tmp_path, how):
+    with command("essays", "--port", 0, "--store", tmp_path / "s.db") as (process, _):
+        if how == "removed":
+            collection.remove()
+        else:
+            with store.database.transaction(write=True) as connection:
+                connection.execute(update(ServerRow).values(id="another"))
+        _, said = process.communicate(timeout=WAIT)
+        assert process.returncode == 2
+        assert said.splitlines()[-1] == (
+            "sortnet: collection 'essays' was removed, or another process serves it now"
+        )
+        assert "Traceback" not in said and len(said.splitlines()) <= 4
 
 
 def test_who_lets_others_in_is_warned(store, collection, tmp_path):

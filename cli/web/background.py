@@ -8,23 +8,28 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from cli.refitting import short_turns
 from cli.web.people import People
 from cli.web.room import Room
 
 LOOK = 1.0  # seconds between two looks at the store
 REST = 1.0  # seconds between two trainings, at least
 REST_SHARE = 2.0  # ... and in shares of what the last one took: people come first
-# Seconds for which the training may keep the interpreter from a thread that answers. An answer
-# asks for it some fifty times, at each step of the database.
-TURN = 0.0005
 
 
 @contextmanager
-def kept_up(room: Room, people: People) -> Iterator[None]:
-    """Retrain whenever answers came, and take in others' answers, in threads of their own."""
+def kept_up(
+    room: Room, people: People, *, also: Callable[[], None] = lambda: None
+) -> Iterator[None]:
+    """Retrain whenever answers came, and take in others' answers, in threads of their own.
+
+    Args:
+        also: called before each look at the store.
+    """
     over = threading.Event()
 
     def look() -> float:
+        also()
         room.catch_up()
         people.read()
         return LOOK
@@ -39,15 +44,13 @@ def kept_up(room: Room, people: People) -> Iterator[None]:
     threads = [
         threading.Thread(target=_again, args=(work, over), daemon=True) for work in (look, train)
     ]
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(TURN)
     for thread in threads:
         thread.start()
     try:
-        yield
+        with short_turns():
+            yield
     finally:
         over.set()
-        sys.setswitchinterval(before)
         threads[0].join(5)  # the training is not waited for: it leaves nothing behind
 
 

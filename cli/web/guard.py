@@ -17,6 +17,7 @@ Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
+LONGEST_PATH = 2048  # characters; the pages' own have some 60
 MOST_BYTES = 8192  # of a request's body: an answer has some 150
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; media-src 'self'; "
@@ -105,7 +106,7 @@ class Guard:
             await send(message)
 
         headers = Headers(scope=scope)
-        refusal = self._refusal(scope["method"], headers)
+        refusal = self._refusal(scope, headers)
         body = b"" if refusal else await _read(receive)
         if body is None:
             refusal = 413, f"the request is larger than {MOST_BYTES} bytes"
@@ -117,11 +118,14 @@ class Guard:
         else:
             await self.app(scope, _replay(body or b"", receive), send_with_headers)
 
-    def _refusal(self, method: str, headers: Headers) -> tuple[int, str] | None:
+    def _refusal(self, scope: Scope, headers: Headers) -> tuple[int, str] | None:
         """Why a request is not looked at, if so."""
         host = headers.get("host", "")
         if not self.names.know(host):
             return 421, "this server answers to its own address only"
+        if len(scope["path"]) > LONGEST_PATH:
+            return 414, f"the address is longer than {LONGEST_PATH} characters"
+        method = scope["method"]
         if method in ("GET", "HEAD"):
             return None
         own = {f"http://{host.lower()}", *self.origins}

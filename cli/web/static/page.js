@@ -16,11 +16,26 @@ let queue = []; // the pairs on loan to this page; the first is shown
 let shown = null; // the pair that an answer is about; null while none may be given
 let shownAt = 0;
 let drawn = null; // the lease that is on the screen
-let outbox = JSON.parse(sessionStorage.getItem(OUTBOX) || "[]"); // what was not acknowledged yet
+let outbox = JSON.parse(recall("sessionStorage", OUTBOX) || "[]"); // what was not acknowledged yet
 const answered = new Set(outbox.map((entry) => entry.lease)); // leases that need no second answer
 let state = { answered: 0, last: null, lease_seconds: 600 };
 let sending = false;
 let lost = false; // whether the notice speaks of the connection
+
+// Browsers may block storage: then the page goes on without.
+function recall(storage, name) {
+  try {
+    return window[storage].getItem(name);
+  } catch {
+    return null;
+  }
+}
+
+function keep(storage, name, value) {
+  try {
+    window[storage].setItem(name, value);
+  } catch { /* lost with the page */ }
+}
 
 function notice(text) {
   $("notice").textContent = text;
@@ -110,24 +125,27 @@ function undo() {
 
 function put(entry) {
   if (entry) outbox.push(entry);
-  sessionStorage.setItem(OUTBOX, JSON.stringify(outbox));
+  keep("sessionStorage", OUTBOX, JSON.stringify(outbox));
 }
 
 // One request at a time, in the order of the answers; again and again while nobody is there.
 async function flush() {
   if (sending) return;
   sending = true;
-  do {
-    const entry = outbox[0] || { path: "/next" };
-    if (entry.path === "/undo" && entry.last === undefined) entry.last = state.last;
-    put();
-    const { path, ...body } = entry;
-    const [status, reply] = await post(path, body);
-    if (outbox[0] === entry) outbox.shift();
-    put();
-    take(status, reply, path);
-  } while (outbox.length);
-  sending = false;
+  try {
+    do {
+      const entry = outbox[0] || { path: "/next" };
+      if (entry.path === "/undo" && entry.last === undefined) entry.last = state.last;
+      put();
+      const { path, ...body } = entry;
+      const [status, reply] = await post(path, body);
+      if (outbox[0] === entry) outbox.shift();
+      put();
+      take(status, reply, path);
+    } while (outbox.length);
+  } finally {
+    sending = false; // whatever a reply did to the page
+  }
 }
 
 async function post(path, body) {
@@ -199,9 +217,9 @@ for (const button of document.querySelectorAll("button")) {
     act(button.dataset.answer || "undo");
   });
 }
-$("keys").checked = localStorage.getItem("sortnet keys") !== "off";
+$("keys").checked = recall("localStorage", "sortnet keys") !== "off";
 $("keys").addEventListener("change", () => {
-  localStorage.setItem("sortnet keys", $("keys").checked ? "on" : "off");
+  keep("localStorage", "sortnet keys", $("keys").checked ? "on" : "off");
 });
 window.addEventListener("beforeunload", (event) => outbox.length && event.preventDefault());
 
