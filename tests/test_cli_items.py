@@ -123,6 +123,15 @@ def test_items_that_are_there_are_refused_or_updated_and_judgements_stay():
         assert store.collection("essays").judgements() == before
 
 
+def test_who_updates_items_that_are_served_is_told_what_the_server_shows():
+    done("items", "add", "essays", "essays.csv")
+    typed = ("items", "add", "essays", "essays.csv", "--update")
+    told = "the server that runs shows what items were before until it is started again\n"
+    with open_store("s.db") as store, store.collection("essays").serving():
+        assert invoke(*typed).stderr.endswith(told)
+    assert told not in invoke(*typed).stderr
+
+
 def test_a_folder_of_images_is_added_and_shown():
     Path("pile").mkdir()
     for name, colour in (("red", "red"), ("blue", "blue"), ("dark", "black")):

@@ -162,6 +162,34 @@ def test_undo_goes_back_any_number_and_shows_the_pair_again(site, page):
     assert not page.find("#undo").is_enabled()
 
 
+def test_a_page_without_storage_takes_answers_all_the_same(driver, site, page):
+    source = "for (const name of ['localStorage', 'sessionStorage']) Object.defineProperty(window, "
+    source += "name, {get() { throw new DOMException('blocked', 'SecurityError'); }});"
+    blocked = driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": source})
+    try:
+        page.reload()
+        shown = [page.answer(key) for key in ("1", "2")]
+        page.find("#help summary").click()
+        page.find("#keys").click()
+        assert page.complaints() == []
+    finally:
+        driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", blocked)
+    assert stored(site) == [(*shown[0], "left"), (*shown[1], "right")]
+
+
+def test_a_fault_in_the_page_does_not_stop_the_sending(driver, site, page):
+    driver.execute_script(
+        "const right = take; take = () => { take = right; throw new Error('for once'); };"
+    )
+    page.press("1")
+    page.until(lambda: driver.execute_script("return !sending && outbox.length === 0"))
+    driver.execute_script("flush()")
+    page.until(lambda: page.answered == 1)
+    page.answer("2")
+    assert [answer for *_, answer in stored(site)] == ["left", "right"]
+    page.complaints()
+
+
 def test_help_opens_and_closes_and_answers_nothing(site, page):
     page.press("h")
     page.until(lambda: page.find("#help dl").is_displayed())
