@@ -84,7 +84,8 @@ def simulate(
     paper). features: scores that are linear in normal features. votes: pairs of a file are asked
     about and get votes that were given; how many of the pairs that were kept apart, a fifth, are
     in the order of most votes. Text features are made as `sortnet items add` makes them, columns
-    of numbers in the items' file are left out.
+    of numbers in the items' file are left out. An answer of --votes is left, a1 or 1; right, a2
+    or 2; tie or 0; an item's id; or skip.
 
     \b
     Examples:
