@@ -156,3 +156,44 @@ def holdout_check(p: F64, right: Bool) -> tuple[int, float, float, bool]:
     share, expected = float(right.mean()), float(p.mean())
     error = float(np.sqrt(np.mean(p * (1 - p)) / m))
     return m, share, expected, m >= ENOUGH_CHECKS and share >= expected - 2 * error
+
+
+def verdict(
+    wrong: float,
+    goal: float,
+    left: int | None,
+    free: int,
+    n: int,
+    right: float,
+    expected: float,
+    sure: bool,
+) -> tuple[bool, str]:
+    """Whether to stop, and why, in words.
+
+    Args:
+        wrong: share of pairs expected to be in the wrong order.
+        goal: share of them that may be.
+        left: about how many questions it takes.
+        free: how many the people there are can still be asked.
+        n, right, expected, sure: as of `holdout_check`.
+    """
+    share = f"{wrong:.0%} of the pairs are expected to be in the wrong order"
+    if wrong > goal:
+        if left is None or left > free:
+            return (
+                False,
+                f"{share}; more people are needed: {_many(free, 'question')} left for these",
+            )
+        return False, f"{share}; about {_many(left, 'question')} until {goal:.0%}"
+    if sure:
+        return True, f"{share}, and the hold-out answers agree ({right:.0%} of {n} as expected)"
+    if n < ENOUGH_CHECKS:
+        return False, f"{share}, but only {_many(n, 'answer')} of the random arm could check that"
+    return False, (
+        f"{share}, but of {n} answers of the random arm only {right:.0%} are as expected, "
+        f"where {expected:.0%} should be"
+    )
+
+
+def _many(n: int, what: str) -> str:
+    return f"{n} {what}" if n == 1 else f"{n} {what}s"

@@ -18,7 +18,6 @@ from sortnet.preference.history import History
 from sortnet.preference.learned import ENOUGH
 from sortnet.preference.merge import MergePass
 from sortnet.preference.ranking import (
-    ENOUGH_CHECKS,
     GOAL,
     Ranking,
     Remaining,
@@ -27,6 +26,7 @@ from sortnet.preference.ranking import (
     questions_left,
     rank_items,
     some_pairs,
+    verdict,
     wrong_share,
 )
 from sortnet.preference.types import HOLDOUT, Judgement, Question
@@ -203,7 +203,7 @@ class Session:
         wrong = wrong_share(*difference)
         left = questions_left(*difference, asked, self.goal)
         change = expected_change(posterior, *best, pairs) if best else 0.0
-        stop, why = _verdict(wrong, self.goal, left, free, *checked)
+        stop, why = verdict(wrong, self.goal, left, free, *checked)
         left = left if left is None else min(left, free)
         return Remaining(left, wrong, change, *checked[:3], stop, why)
 
@@ -403,35 +403,3 @@ def _answer_merge(merge: MergePass, judgement: Judgement) -> None:
         return
     first = {"left": judgement.left, "right": judgement.right}
     merge.answer(*judgement.pair, first.get(judgement.answer, min(judgement.pair)))
-
-
-def _verdict(
-    wrong: float,
-    goal: float,
-    left: int | None,
-    free: int,
-    n: int,
-    right: float,
-    expected: float,
-    sure: bool,
-) -> tuple[bool, str]:
-    share = f"{wrong:.0%} of the pairs are expected to be in the wrong order"
-    if wrong > goal:
-        if left is None or left > free:
-            return (
-                False,
-                f"{share}; more people are needed: {_many(free, 'question')} left for these",
-            )
-        return False, f"{share}; about {_many(left, 'question')} until {goal:.0%}"
-    if sure:
-        return True, f"{share}, and the hold-out answers agree ({right:.0%} of {n} as expected)"
-    if n < ENOUGH_CHECKS:
-        return False, f"{share}, but only {_many(n, 'answer')} of the random arm could check that"
-    return False, (
-        f"{share}, but of {n} answers of the random arm only {right:.0%} are as expected, "
-        f"where {expected:.0%} should be"
-    )
-
-
-def _many(n: int, what: str) -> str:
-    return f"{n} {what}" if n == 1 else f"{n} {what}s"
