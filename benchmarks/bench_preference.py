@@ -1,6 +1,6 @@
 """How many questions a good ranking takes: the protocols of the literature, and real votes.
 
-Without --quick it takes half an hour on one core; `--jobs N` shares it out.
+Without --quick it takes some ten minutes; `--jobs N` shares it out.
 """
 
 from __future__ import annotations
