@@ -7,11 +7,11 @@ import json
 import click
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from cli_made import fault, invoke
 from matplotlib.image import imread
 from scipy.stats import rankdata
 
-from cli.demo import demo, spearman
+from cli.demo import spearman
 from cli.picture import Panel, draw, misplaced
 from sortnet import Model, Queries, read_queries
 from store import open_store
@@ -19,8 +19,8 @@ from store import open_store
 
 def run_demo(tmp_path, *args: str) -> click.testing.Result:
     typed = ["--out", str(tmp_path / "demo"), "--store", str(tmp_path / "s.db"), *args]
-    result = CliRunner().invoke(demo, typed)
-    assert result.exception is None, result.exception
+    result = invoke("demo", *typed)
+    assert result.exit_code == 0, result.stderr
     return result
 
 
@@ -72,8 +72,8 @@ def test_a_second_demo_replaces_the_first_and_says_the_same_as_json(short):
 
 def test_a_model_that_is_not_the_demos_is_left_alone(tmp_path):
     (tmp_path / "model.json").write_text("{}")
-    result = CliRunner().invoke(demo, ["--out", str(tmp_path), "--store", str(tmp_path / "s.db")])
-    assert "has a model that is not the demo's" in str(result.exception)
+    said = fault("demo", "--out", tmp_path, "--store", tmp_path / "s.db")
+    assert "has a model that is not the demo's" in said
     assert [path.name for path in tmp_path.iterdir()] == ["model.json"]
 
 
