@@ -169,11 +169,13 @@ class _Judging:
                         worker, lease = self._asked.pop(future)
                         idle.append(worker)
                         self._take(future, lease, PATIENCE * len(workers))
-                    self.fitting.update()
+                    self.fitting.keep_up()
             except BaseException:
                 for worker in workers:
                     worker.stop()
                 raise
+        if not outcome.fault:
+            self.fitting.settle()
         outcome.why = outcome.fault or self._why()
 
     def _leases(self, most: int) -> list[Lease]:

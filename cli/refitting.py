@@ -28,6 +28,9 @@ def short_turns() -> Iterator[None]:
         sys.setswitchinterval(before)
 
 
+_AHEAD = 20  # answers, at the least, that a program may give before the model has learned
+
+
 class Refitting:
     """Fits at once where that cannot be felt, else in a thread, one fit at a time.
 
@@ -59,6 +62,20 @@ class Refitting:
             # A daemon: who leaves does not wait for a fit that leaves nothing behind.
             self._thread = threading.Thread(target=self._fit_aside, daemon=True)
             self._thread.start()
+
+    def keep_up(self) -> None:
+        """As `update`, for programs: who answers faster than the model learns waits for it."""
+        self.update()
+        session = self._desk.session
+        if session.behind > max(_AHEAD, session.events // 20):
+            self.settle()
+
+    def settle(self) -> None:
+        """Wait until every answer counts."""
+        if self._thread is not None:
+            self._thread.join()
+        if self._desk.session.stale:
+            self._fit()
 
     def _fit(self) -> None:
         self._desk.session.refit()

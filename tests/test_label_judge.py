@@ -28,6 +28,7 @@ from cli.program import Fault, Program
 from sortnet.errors import SortNetError
 from sortnet.preference.session import Session
 from store import Collection, open_store
+from store.desk import Desk
 
 N = 4
 PAIRS = N * (N - 1) // 2
@@ -258,6 +259,20 @@ def test_a_command_that_cannot_be_started_is_one_line():
 
 def test_no_shell_has_a_hand_in_it():
     assert command_of("judge 'a b' $HOME; rm") == ["judge", "a b", "$HOME;", "rm"]
+
+
+def test_a_fast_program_waits_for_the_model_and_the_end_counts_every_answer():
+    """Of so many items a fit is made aside: no question may be of a model long gone."""
+    with open_store("s.db") as store:
+        store.add_items("many", made_items(200, d=0))
+    typed = ("label", "many", "--as", "bot", "--number", "60", "--json")
+    facts = json.loads(done(*typed, "--judge", program(GOOD)))
+    with open_store("s.db") as store:
+        desk = Desk(store.collection("many"))
+    assert facts["questions_left"] == desk.session.remaining().questions
+    models = [judgement.model for judgement in desk.session.judgements()]
+    behind = [k - model for k, model in enumerate(models)]
+    assert max(behind) <= 25  # 20, and those that were on their way
 
 
 def test_two_at_once_under_one_name_count_every_answer_once():

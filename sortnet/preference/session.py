@@ -95,10 +95,15 @@ class Session:
         return len(self._history.events)
 
     @property
+    def behind(self) -> int:
+        """How many events were told since the last fit."""
+        return self.events - self._fitted_at
+
+    @property
     def stale(self) -> bool:
         """Whether there is something to be learned: see `refit`."""
         late = self._fits.basis.milestone != milestone(self.events)
-        return late or self._fitted_at != self.events
+        return late or self.behind > 0
 
     @property
     def quick(self) -> bool:
@@ -224,7 +229,7 @@ class Session:
 
     def _fit_if_small(self) -> None:
         """Fit now and then, unless it takes long or is being done: who asks does not wait."""
-        due = self.events - self._fitted_at > self._fitted_at // 20
+        due = self.behind > self._fitted_at // 20
         if not (self._small and due and self._fitting.acquire(blocking=False)):
             return
         try:
