@@ -117,7 +117,7 @@ class Session:
         Raises:
             JudgementError: on an item that is not there, or an undo of what is not there.
 
-        Cost: O(1), but for an undo: one pass over the answers.
+        Cost: O(1); after an undo, the next question costs a pass over the answers.
         """
         with self._lock:
             self._history.tell(judgement)
@@ -173,8 +173,8 @@ class Session:
     def refit(self) -> None:
         """Learn from everything told so far; others may ask and tell in the meantime.
 
-        Cost: see `fit`; about a second at 10,000 items and 100,000 answers, ten where the scales
-        are chosen anew, which happens each time there are a quarter more answers.
+        Cost: see `fit`; about a second at 10,000 items and 100,000 answers, some fifteen where the
+        scales are chosen anew, which happens each time there are a quarter more answers.
         """
         with self._fitting:
             if self.stale:
