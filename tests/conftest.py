@@ -21,8 +21,13 @@ SECONDS_TO_START = 60
 
 
 def pytest_configure() -> None:
-    """Forget the width of the terminal, which xdist tells its workers: output must not depend."""
+    """Forget the width of the terminal, which xdist tells its workers: output must not depend.
+
+    And listen to Ctrl-C, which a job in a shell's background is started deaf to.
+    """
     os.environ.pop("COLUMNS", None)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)])
