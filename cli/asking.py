@@ -51,7 +51,7 @@ class Asking:
 
     def __init__(self, desk: Desk, annotator: str, fitting: Refitting) -> None:
         self.desk, self.annotator, self.fitting = desk, annotator, fitting
-        self.answered = self.began = count_standing(desk, annotator)
+        self.answered = self.began = desk.session.answered(annotator)
         self._since = time.monotonic()
 
     def go_on(self, front: Front, number: int | None = None) -> str:
@@ -122,12 +122,6 @@ class Asking:
         if self.fitting.fault:
             parts.append(self.fitting.fault)
         return "   ".join(parts)
-
-
-def count_standing(desk: Desk, annotator: str) -> int:
-    """How many of somebody's answers were not taken back."""
-    events = [event for event in desk.session.judgements() if event.annotator == annotator]
-    return sum(-1 if event.answer == UNDO else 1 for event in events)
 
 
 def nothing_left(desk: Desk) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cli.asking import Asking, Front, count_standing
+from cli.asking import Asking, Front
 from cli.options import json_option, lease_option, store_option
 from cli.output import print_json, progress, put
 from cli.refitting import Refitting, desk_of
@@ -152,7 +152,7 @@ def _summary(asking: Asking, why: str) -> dict[str, Any]:
     remaining = asking.fitting.remaining
     return {
         "answered": asking.answered - asking.began,
-        "in_all": count_standing(asking.desk, asking.annotator),
+        "in_all": asking.desk.session.answered(asking.annotator),
         "questions_left": remaining.questions,
         "enough": remaining.stop,
         "why": why,

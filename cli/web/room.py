@@ -6,7 +6,6 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from cli.web.log import Log
 from sortnet.items import Items
 from sortnet.preference import Answer
 from store.engine import plain
@@ -30,7 +29,6 @@ class Room:
 
     def __init__(self, collection: Collection, desk: Desk, *, lease_seconds: float) -> None:
         self.collection, self.desk, self.lease_seconds = collection, desk, lease_seconds
-        self.log = Log()
         self.ranking: Ranking | None = None
         self.remaining: Remaining | None = None
         self._ranked: tuple[Session, int] | None = None
@@ -44,7 +42,6 @@ class Room:
     def catch_up(self) -> None:
         """Take in what other processes wrote."""
         self.desk.sync()
-        self.log.add(self.collection.judgements(after=self.log.complete))
 
     def refit(self) -> None:
         """Retrain, and draw up the ranking anew; answers go on meanwhile."""
@@ -73,8 +70,7 @@ class Room:
         Raises:
             LeaseError: if the question is not theirs to answer, or no longer.
         """
-        judgement = self.desk.answer(lease, annotator, answer, milliseconds)
-        self.log.add([judgement])
+        self.desk.answer(lease, annotator, answer, milliseconds)
         return self.next(annotator)
 
     def undo(self, annotator: str, last: int) -> dict[str, Any]:
@@ -89,7 +85,6 @@ class Room:
                 undone = self.desk.undo(annotator)
         if undone is None:
             return self.next(annotator) | {"undone": False}
-        self.log.add([undone])
         return self.next(annotator) | {"undone": True}
 
     def _state(self, annotator: str, leases: Sequence[Lease]) -> dict[str, Any]:
@@ -98,7 +93,7 @@ class Room:
         why = f"{remaining.why}." if remaining is not None and stop else NOTHING
         return {
             "pairs": [self._pair(lease) for lease in leases],
-            "answered": self.log.answered(annotator),
+            "answered": self.desk.session.answered(annotator),
             "left": plain(remaining.questions) if remaining is not None else None,
             "stop": stop,
             "why": why,

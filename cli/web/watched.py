@@ -34,20 +34,20 @@ class Watched:
 
     def state(self, find: str = "") -> dict[str, Any]:
         """All that the page draws; of the ranking the head, or the head of what `find` finds."""
-        room = self._room
+        room, session = self._room, self._room.desk.session
         rows, found = _rows(room, find.strip().casefold())
         counted, tokens = self._counts(), self._people.tokens
         persons = {person["name"]: person for person in counted["agreement"]["people"]}
         return {
             "items": len(room.items),
-            "answers": sum(room.log.answered(name) for name in tokens),
+            "answers": sum(session.answered(name) for name in tokens),
             "ranking": rows,
             "found": found,
             "per_hour": counted["per_hour"],
             "agreement": counted["agreement"],
             "remaining": None if room.remaining is None else plain(asdict(room.remaining)),
             "people": [
-                {"name": name, "path": f"/a/{token}", "standing": room.log.answered(name)}
+                {"name": name, "path": f"/a/{token}", "standing": session.answered(name)}
                 | {"figures": persons.get(name)}
                 for name, token in tokens.items()
             ],
@@ -56,11 +56,12 @@ class Watched:
     def _counts(self) -> dict[str, Any]:
         """Agreement and pace; seconds old where there is much to count."""
         with self._lock:
-            start, upto = time.monotonic(), self._room.log.complete
+            session = self._room.desk.session
+            start, upto = time.monotonic(), session.events
             known, counted = self._counted
             # The pace falls also while nobody answers.
             if not counted or start >= self._again + (0 if upto != known else PACE_AGE):
-                events = self._room.log.events()
+                events = session.judgements()
                 counted = {
                     "agreement": plain(asdict(agreement(events))),
                     "per_hour": _per_hour(events, time.time()),

@@ -11,9 +11,9 @@ import numpy as np
 
 from sortnet.preference.merge import MergePass
 from sortnet.preference.posterior import Posterior, information
+from sortnet.preference.types import Pair
 from sortnet.types import F64, I64
 
-Pair: TypeAlias = tuple[int, int]
 Free: TypeAlias = Callable[[int, int], bool]
 
 _ALL = 200  # items up to which every pair is looked at
@@ -121,6 +121,7 @@ def closest(view: View, rng: np.random.Generator) -> Pair | None:
 # spanning tree of informative pairs is then as good a start as a merge sort at 20 items and a
 # better one at 100, where its Spearman is .911 after 525 answers and that of `merge` .900.
 STRATEGIES: dict[str, tuple[Strategy, ...]] = {
+    "default": (connect, bald),
     "features": (connect, bald),
     "merge": (merge_pass, bald),
     "bald": (bald,),

@@ -54,7 +54,6 @@ class Fitted:
     """A fit: the posterior, and what the next fit may start from."""
 
     posterior: Posterior
-    scales: Scales
     theta: F64  # (d + n + a,) the mode: weights, residuals, biases
 
 
@@ -107,7 +106,7 @@ def fit(
         n,
         rng,
     )
-    return Fitted(posterior, Scales(scales.prior, trust), theta)
+    return Fitted(posterior, theta)
 
 
 def choose_scales(features: F64, votes: Votes, people: int, *, seed: int = 0) -> Scales:

@@ -14,10 +14,9 @@ from scipy.sparse.csgraph import connected_components
 
 from sortnet.errors import JudgementError
 from sortnet.preference.posterior import Votes
-from sortnet.preference.types import HOLDOUT, TARGETS, Judgement
+from sortnet.preference.types import HOLDOUT, TARGETS, Judgement, Pair
 from sortnet.types import I64, Bool
 
-Pair: TypeAlias = tuple[int, int]
 Rows: TypeAlias = NDArray[np.void]
 _NEVER = 1 << 62
 
@@ -77,6 +76,10 @@ class History:
         """The annotator's last judgement that was not undone."""
         numbers = self._person(annotator).numbers
         return self._live[next(reversed(numbers))] if numbers else None
+
+    def answered(self, annotator: str) -> int:
+        """How many of their judgements stand, skips too."""
+        return len(self._person(annotator).numbers)
 
     def undone(self, annotator: str) -> Judgement | None:
         """The judgement undone last that was not made again."""

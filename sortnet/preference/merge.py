@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-Pair = tuple[int, int]
+from sortnet.preference.types import Pair
 
 
 @dataclass(eq=False)

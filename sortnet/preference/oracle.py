@@ -73,7 +73,7 @@ def simulate_votes(
     Args:
         features: (n, d).
         known: the votes; a pair can be asked as often as it has votes, but by four people only.
-        strategies: of `sortnet.preference.choose.STRATEGIES`, or `default`.
+        strategies: of `sortnet.preference.choose.STRATEGIES`.
         budgets: after how many votes.
         group: (m,) of each vote, where every group is a pile of its own: the seeds take one pile
             after another. None: all votes are about one pile.
@@ -87,10 +87,8 @@ def simulate_votes(
     Cost: above 150 unknowns a session learns again at a tenth more answers each.
     """
     for name in strategies:
-        if name != "default" and name not in STRATEGIES:
-            raise JudgementError(
-                f"unknown strategy {name!r}; known are {', '.join(('default', *STRATEGIES))}"
-            )
+        if name not in STRATEGIES:
+            raise JudgementError(f"unknown strategy {name!r}; known are {', '.join(STRATEGIES)}")
     if not budgets or not strategies or seeds < 1 or min(budgets) < 1:
         raise JudgementError("a simulation takes a strategy, a vote and a seed")
     piles = _piles(features, known, group)[:seeds]
@@ -230,7 +228,7 @@ def _ask_until(session: Session, urn: _Urn, budget: int) -> None:
         passed = 0 if questions else passed + 1
         for q in questions:
             answer = urn.draw(q.left, q.right)
-            session.tell(Judgement(annotator, q.left, q.right, answer, strategy=q.strategy))
+            session.tell(q.answered(annotator, answer))
         if at_once > 1:
             session.refit()
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sortnet.errors import JudgementError
-from sortnet.preference.choose import STRATEGIES, Free, Pair, Strategy, View, bald, random_pair
+from sortnet.preference.choose import STRATEGIES, Free, Strategy, View, bald, random_pair
 from sortnet.preference.design import design
 from sortnet.preference.fits import Fits, choose_basis, fit_both, milestone
 from sortnet.preference.history import History
@@ -29,7 +29,7 @@ from sortnet.preference.ranking import (
     verdict,
     wrong_share,
 )
-from sortnet.preference.types import HOLDOUT, Judgement, Question
+from sortnet.preference.types import HOLDOUT, Judgement, Pair, Question
 from sortnet.types import I64
 
 _SMALL = 150  # unknowns up to which a session refits itself when it is asked
@@ -48,7 +48,7 @@ class Session:
         features: (n, d) numbers; NaN is missing. None for items known by name only.
         n_items: n, where there are no features.
         seed: of every choice.
-        strategy: `default` or a name of `sortnet.preference.choose.STRATEGIES`.
+        strategy: a name of `sortnet.preference.choose.STRATEGIES`.
         holdout: share of questions about random pairs, whose answers are never used to choose;
             the ranking uses them.
         repeats: share of questions a person has answered before, sides swapped.
@@ -211,6 +211,11 @@ class Session:
         stop, why = verdict(wrong, self.goal, left, free, *checked)
         left = left if left is None else min(left, free)
         return Remaining(left, wrong, change, *checked[:3], stop, why)
+
+    def answered(self, annotator: str) -> int:
+        """How many of an annotator's answers stand, skips too."""
+        with self._lock:
+            return self._history.answered(annotator)
 
     def judgements(self) -> list[Judgement]:
         """Every event told, undos too."""
@@ -394,11 +399,8 @@ def _checked_pairs(among: ArrayLike, n_items: int) -> I64:
 
 
 def _named(strategy: str) -> tuple[Strategy, ...]:
-    if strategy == "default":
-        strategy = "features"
     if strategy not in STRATEGIES:
-        known = ", ".join(("default", *STRATEGIES))
-        raise JudgementError(f"unknown strategy {strategy!r}; known are {known}")
+        raise JudgementError(f"unknown strategy {strategy!r}; known are {', '.join(STRATEGIES)}")
     return STRATEGIES[strategy]
 
 

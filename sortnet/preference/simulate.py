@@ -15,10 +15,10 @@ from sortnet.errors import JudgementError
 from sortnet.preference.choose import STRATEGIES
 from sortnet.preference.design import design
 from sortnet.preference.fit import fit
-from sortnet.preference.merge import MergePass, Pair
+from sortnet.preference.merge import MergePass
 from sortnet.preference.posterior import Votes
 from sortnet.preference.session import Session
-from sortnet.preference.types import Answer, Judgement
+from sortnet.preference.types import Pair
 from sortnet.types import F64, Progress
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ PEOPLE = 4
 # What asks: a session with one of its strategies, or a sort that starts again when it is done.
 # `default` is a session as it comes, with its random arm and its repeats; the others have none.
 SORTS = ("merge-sort", "quicksort")
-SAMPLERS = ("default", *STRATEGIES, *SORTS)
+SAMPLERS = (*STRATEGIES, *SORTS)
 
 Asking: TypeAlias = Generator[Pair, bool, None]  # gives pairs (i, j), is sent whether i won
 T = TypeVar("T")
@@ -140,12 +140,10 @@ def summary(results: Sequence[Any], values: Sequence[str], by: Sequence[str]) ->
 
 
 def spearman(x: F64, y: F64) -> float:
-    """Rank correlation: Pearson's of the ranks, equals sharing theirs."""
-    from scipy.stats import rankdata
+    """Rank correlation; 0 where one of both says nothing."""
+    from scipy.stats import spearmanr
 
-    if np.ptp(x) == 0 or np.ptp(y) == 0:
-        return 0.0
-    return float(np.corrcoef(rankdata(x), rankdata(y))[0, 1])
+    return 0.0 if np.ptp(x) == 0 or np.ptp(y) == 0 else float(spearmanr(x, y).statistic)
 
 
 def rmse(x: F64, y: F64) -> float:
@@ -244,15 +242,7 @@ def asked_by(session: Session) -> Asking:
     while questions := session.ask(names[turn % PEOPLE]):
         q = questions[0]
         won = yield q.left, q.right
-        answer: Answer = "left" if won else "right"
-        session.tell(
-            Judgement(
-                *(names[turn % PEOPLE], q.left, q.right, answer),
-                strategy=q.strategy,
-                probability=q.probability,
-                model=q.model,
-            )
-        )
+        session.tell(q.answered(names[turn % PEOPLE], "left" if won else "right"))
         turn += 1
 
 

@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias, get_args
 from sortnet.errors import JudgementError
 
 Answer: TypeAlias = Literal["left", "right", "tie", "skip", "cant-say", "undo"]
+Pair: TypeAlias = tuple[int, int]  # two items, the lower number first where it is a key
 ANSWERS: tuple[Answer, ...] = get_args(Answer)
 # What says something of the order; a skip and a "can't say" do not.
 TARGETS: dict[str, float] = {"left": 1.0, "tie": 0.5, "right": 0.0}
@@ -34,9 +35,22 @@ class Question:
     model: int = 0
 
     @property
-    def pair(self) -> tuple[int, int]:
+    def pair(self) -> Pair:
         """The two items, the lower number first."""
         return min(self.left, self.right), max(self.left, self.right)
+
+    def answered(self, annotator: str, answer: Answer) -> Judgement:
+        """The judgement that an answer to it is.
+
+        >>> Question(3, 1, "bald", 1.0).answered("ana", "left").strategy
+        'bald'
+        """
+        return Judgement(
+            *(annotator, self.left, self.right, answer),
+            strategy=self.strategy,
+            probability=self.probability,
+            model=self.model,
+        )
 
 
 @dataclass(frozen=True)
@@ -82,6 +96,6 @@ class Judgement:
             raise JudgementError("an undo, and nothing else, names the judgement it takes back")
 
     @property
-    def pair(self) -> tuple[int, int]:
+    def pair(self) -> Pair:
         """The two items, the lower number first."""
         return min(self.left, self.right), max(self.left, self.right)
