@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any, TypeAlias
 
 import uvicorn
@@ -35,13 +35,14 @@ from sortnet.preference import ANSWERS, Answer
 GIVEN = tuple(answer for answer in ANSWERS if answer != "undo")
 LONGEST_MS = 24 * 3600 * 1000
 Answering: TypeAlias = Callable[[Request], Awaitable[Response]]
+Work: TypeAlias = Callable[[str, Request, dict[str, Any]], Response]  # of whose token, and a body
 
 
 def make_app(room: Room, people: People, names: Names, origins: tuple[str, ...] = ()) -> Guard:
     """The pages of a room, for a server that is known by these names."""
     routes = [
-        *_annotator_routes(room, people, Rate()),
-        *_admin_routes(room, people, Rate()),
+        *_annotator_routes(room, people),
+        *_admin_routes(room, people),
         Mount("/static", StaticFiles(packages=[("cli.web", "static")])),
     ]
     handlers: dict[Any, Any] = {HTTPException: _refused, Exception: _broken}
@@ -66,11 +67,14 @@ def make_server(app: Guard) -> uvicorn.Server:
     return uvicorn.Server(config)
 
 
-def _annotator_routes(room: Room, people: People, rate: Rate) -> list[Route]:
-    def behind_token(work: Callable[[str, Request, dict[str, Any]], Response]) -> Answering:
+def _behind_token(who: Callable[[str], str | None]) -> Callable[[Work], Answering]:
+    """What answers requests whose token is somebody's: `who` says whose, None where nobody's."""
+    rate = Rate()
+
+    def behind(work: Work) -> Answering:
         async def answer(request: Request) -> Response:
             token = request.path_params["token"]
-            name = people.name_of(token)
+            name = who(token)
             if name is None:
                 raise _no_such_link(request)
             if not rate.allows(token):
@@ -79,6 +83,12 @@ def _annotator_routes(room: Room, people: People, rate: Rate) -> list[Route]:
             return await run_in_threadpool(work, name, request, body)
 
         return answer
+
+    return behind
+
+
+def _annotator_routes(room: Room, people: People) -> list[Route]:
+    behind_token = _behind_token(people.name_of)
 
     def page(name: str, request: Request, body: dict[str, Any]) -> Response:
         return _page("page.html", collection=room.collection.name, annotator=name)
@@ -99,9 +109,6 @@ def _annotator_routes(room: Room, people: People, rate: Rate) -> list[Route]:
             raise HTTPException(422, "'last' is no number of a judgement")
         return JSONResponse(room.undo(name, last or 0))
 
-    def file(name: str, request: Request, body: dict[str, Any]) -> Response:
-        return _media(room, request.path_params["kind"], request.path_params["number"])
-
     def text(name: str, request: Request, body: dict[str, Any]) -> Response:
         number = request.path_params["number"]
         found = room.items.texts[number] if number < len(room.items) else None
@@ -116,40 +123,26 @@ def _annotator_routes(room: Room, people: People, rate: Rate) -> list[Route]:
         Route(f"{base}/answer", behind_token(answer), methods=["POST"]),
         Route(f"{base}/undo", behind_token(undo), methods=["POST"]),
         Route(f"{base}/text/{{number:int}}", behind_token(text)),
-        Route(f"{base}/{{kind:str}}/{{number:int}}", behind_token(file)),
+        Route(f"{base}/{{kind:str}}/{{number:int}}", behind_token(partial(_media, room))),
     ]
 
 
-def _admin_routes(room: Room, people: People, rate: Rate) -> list[Route]:
+def _admin_routes(room: Room, people: People) -> list[Route]:
     watched = Watched(room, people)
+    behind_token = _behind_token(lambda token: "admin" if people.is_admin(token) else None)
 
-    def behind_token(work: Callable[[Request, dict[str, Any]], Response]) -> Answering:
-        async def answer(request: Request) -> Response:
-            token = request.path_params["token"]
-            if not people.is_admin(token):
-                raise _no_such_link(request)
-            if not rate.allows(token):
-                raise HTTPException(429, "too many requests; slow down", {"Retry-After": "1"})
-            body = await _body(request) if request.method == "POST" else {}
-            return await run_in_threadpool(work, request, body)
-
-        return answer
-
-    def page(request: Request, body: dict[str, Any]) -> Response:
+    def page(_: str, request: Request, body: dict[str, Any]) -> Response:
         return _page("admin.html", collection=room.collection.name, base=request.url.path)
 
-    def state(request: Request, body: dict[str, Any]) -> Response:
+    def state(_: str, request: Request, body: dict[str, Any]) -> Response:
         find = request.query_params.get("find", "")[:200]
         return JSONResponse(watched.state(find))
 
-    def add(request: Request, body: dict[str, Any]) -> Response:
+    def add(_: str, request: Request, body: dict[str, Any]) -> Response:
         name = _text(body, "name", 100)
         return JSONResponse({"name": name, "path": f"/a/{people.add(name)}"}, 201)
 
-    def file(request: Request, body: dict[str, Any]) -> Response:
-        return _media(room, request.path_params["kind"], request.path_params["number"])
-
-    def export(request: Request, body: dict[str, Any]) -> Response:
+    def export(_: str, request: Request, body: dict[str, Any]) -> Response:
         name = request.path_params["file"]
         if name not in EXPORTS:
             raise HTTPException(404, f"there is no {name}; there are {', '.join(EXPORTS)}")
@@ -162,12 +155,13 @@ def _admin_routes(room: Room, people: People, rate: Rate) -> list[Route]:
         Route(base, behind_token(page)),
         Route(f"{base}/state", behind_token(state)),
         Route(f"{base}/annotators", behind_token(add), methods=["POST"]),
-        Route(f"{base}/{{kind:str}}/{{number:int}}", behind_token(file)),
+        Route(f"{base}/{{kind:str}}/{{number:int}}", behind_token(partial(_media, room))),
         Route(f"{base}/{{file:str}}", behind_token(export)),
     ]
 
 
-def _media(room: Room, kind: str, number: int) -> Response:
+def _media(room: Room, _: str, request: Request, body: dict[str, Any]) -> Response:
+    kind, number = request.path_params["kind"], request.path_params["number"]
     found = media.find_file(room.items, kind, number)
     if found is None:
         raise HTTPException(404, "there is no such file")
