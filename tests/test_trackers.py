@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import math
-import os
 import sys
 
 import numpy as np
 import pytest
 from cli_made import FAST, done, fault, make_fold
+from extras_made import needs
 
 from sortnet.errors import SortNetError
 from sortnet.loop import Iteration, State
@@ -71,19 +70,12 @@ def test_a_tracker_that_is_not_installed_is_refused_with_what_to_install(missing
         make()
 
 
-def _needs(name):
-    """Skips where an extra is not installed; in CI that is a failure."""
-    if not os.environ.get("CI"):
-        pytest.importorskip(name)
-    importlib.import_module(name)
-
-
 class TestTensorBoard:
     pytestmark = THEIRS
 
     @pytest.fixture(autouse=True)
     def _installed(self):
-        _needs("tensorboard")
+        needs("tensorboard")
 
     def test_reads_back_every_figure_at_its_iteration(self, tmp_path):
         log = tensorboard_callback(tmp_path)
@@ -126,7 +118,7 @@ class TestMLflow:
 
     @pytest.fixture(autouse=True)
     def _installed(self):
-        _needs("mlflow")
+        needs("mlflow")
 
     @pytest.fixture
     def client(self, tmp_path, monkeypatch):
