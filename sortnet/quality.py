@@ -20,8 +20,8 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sortnet.errors import MetricError
-from sortnet.types import F64, I64, Queries
+from sortnet.errors import DataError, MetricError
+from sortnet.types import F64, I32, I64, Bool, Queries
 
 Kind: TypeAlias = Literal["map", "ndcg", "p", "mrr"]
 Gain: TypeAlias = Literal["exp", "linear"]
@@ -82,9 +82,14 @@ class Metric:
         return self.kind if self.cutoff is None else f"{self.kind}@{self.cutoff}"
 
     @property
+    def is_graded(self) -> bool:
+        """Whether it takes the grades, not only which documents are relevant."""
+        return self.kind == "ndcg"
+
+    @property
     def lowest_relevant(self) -> int:
         """The lowest grade that counts for this measure."""
-        return 1 if self.kind == "ndcg" else self.relevant_from
+        return 1 if self.is_graded else self.relevant_from
 
 
 def parse_metric(name: str, *, gain: Gain = "exp", relevant_from: int = 1) -> Metric:
@@ -248,6 +253,89 @@ def conventions(
     rule = _EMPTY_WORDS[empty]
     parts.append(f"queries without a relevant document {rule}: {n_empty} of {n_queries}")
     return "; ".join(parts)
+
+
+def can_choose(metric: Metric, queries: Queries) -> Bool:
+    """(n_queries,) whether two rankings of a query's documents differ in the measure.
+
+    That takes documents of two different gains, and for P@n more documents than n.
+
+    >>> q = Queries.from_arrays([[0.0]] * 4, [1, 2, 0, 1], qid=["a", "a", "b", "b"])
+    >>> can_choose(Metric("map"), q).tolist(), can_choose(Metric("ndcg"), q).tolist()
+    ([False, True], [True, True])
+
+    Cost: linear in the documents.
+    """
+    lowest, highest = _grade_ranges(queries)
+    differ: Bool = lowest < highest
+    if not metric.is_graded:
+        differ = (lowest < metric.relevant_from) & (highest >= metric.relevant_from)
+    return differ & (queries.sizes > _needed_docs(metric))
+
+
+def check_can_choose(metric: Metric, queries: Queries) -> None:
+    """Refuse a measure that scores every ranking of these queries alike.
+
+    Raises:
+        DataError: naming measures that tell rankings of these queries apart, if there are any.
+    """
+    if can_choose(metric, queries).any():
+        return
+    lacking = "documents of two different grades"
+    if not metric.is_graded:
+        n, level = _needed_docs(metric), metric.relevant_from
+        more = f" and more than {n} documents" if n else ""
+        lacking = f"documents both of grade {level} or more and below{more}"
+    raise DataError(
+        f"{queries.source}: {metric.name} scores every ranking alike, as no query has {lacking}; "
+        + _remedies(metric, queries)
+    )
+
+
+def default_quality(grades: ArrayLike, relevant_from: int = 1) -> str:
+    """The RankQuality for data of these grades: map where they are relevant or not, else ndcg@10.
+
+    >>> default_quality([0, 1, 1]), default_quality([0, 1, 2]), default_quality([1, 2])
+    ('map', 'ndcg@10', 'ndcg@10')
+    """
+    found = np.unique(grades)
+    binary = len(found) == 2 and found[0] < relevant_from <= found[1]
+    return "map" if binary else "ndcg@10"
+
+
+def _remedies(metric: Metric, queries: Queries) -> str:
+    lowest, highest = _grade_ranges(queries)
+    if not (lowest < highest).any():
+        return "give queries whose documents differ in grade"
+    found = ["--quality ndcg@10"]
+    long = queries.sizes > _needed_docs(metric)
+    if not metric.is_graded and (lowest < highest)[long].any():
+        found.insert(0, f"--relevant-from {_best_threshold(lowest[long], highest[long])}")
+    return f"try {' or '.join(found)}"
+
+
+def _best_threshold(lowest: I32, highest: I32) -> int:
+    """The first grade by which the most queries have relevant and irrelevant documents."""
+    levels = np.unique(highest)
+    below = np.searchsorted(np.sort(lowest), levels)  # queries with a grade below the level
+    passed = np.searchsorted(np.sort(highest), levels)  # queries with no grade from it on
+    return int(levels[np.argmax(below - passed)])
+
+
+def _needed_docs(metric: Metric) -> int:
+    """How many documents a query must exceed: P@n counts all of n or fewer, however ranked."""
+    return (metric.cutoff or 0) if metric.kind == "p" else 0
+
+
+def _grade_ranges(queries: Queries) -> tuple[I32, I32]:
+    """(n_queries,) the lowest and the highest grade of each query; 0 of one without documents."""
+    lowest, highest = np.zeros((2, len(queries)), np.int32)
+    some = queries.sizes > 0
+    if some.any():
+        starts = queries.offsets[:-1][some]
+        lowest[some] = np.minimum.reduceat(queries.grades, starts)
+        highest[some] = np.maximum.reduceat(queries.grades, starts)
+    return lowest, highest
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from fractions import Fraction
+from itertools import permutations
 from math import log2
 from pathlib import Path
 
@@ -13,11 +15,13 @@ from hypothesis import strategies as st
 from ir_measures import AP, RR, P, nDCG
 from sklearn.metrics import ndcg_score
 
-from sortnet.errors import MetricError
+from sortnet.errors import DataError, MetricError
 from sortnet.quality import (
     Metric,
     as_metrics,
     average,
+    can_choose,
+    check_can_choose,
     conventions,
     count_empty,
     evaluate,
@@ -229,6 +233,41 @@ def test_the_conventions_say_what_the_figures_mean():
         "queries without a relevant document left out: 12 of 157"
     )
     assert "gain r," in conventions(Metric("ndcg", gain="linear"), "zero", 0, 1)
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 3), max_size=4), min_size=1, max_size=4),
+    st.sampled_from(["map", "map@1", "ndcg", "ndcg@1", "p@1", "p@2", "p@5", "mrr", "mrr@2"]),
+    st.integers(1, 3),
+)
+def test_a_query_can_choose_where_two_of_its_rankings_differ(ranked, name, lowest):
+    metric = parse_metric(name, relevant_from=lowest)
+    queries = queries_of(ranked)
+    expected = [
+        len({repr(per_query(metric, list(p), [0, len(p)])[0]) for p in permutations(grades)}) > 1
+        for grades in ranked
+    ]
+    assert can_choose(metric, queries).tolist() == expected
+    if any(expected):
+        check_can_choose(metric, queries)
+        return
+    with pytest.raises(DataError, match="scores every ranking alike") as refused:
+        check_can_choose(metric, queries)
+    level = re.search(r"--relevant-from (\d)", str(refused.value))
+    possible = [
+        int(can_choose(dataclasses.replace(metric, relevant_from=n), queries).sum())
+        for n in (1, 2, 3)
+    ]
+    assert (level is None) == (metric.kind == "ndcg" or max(possible) == 0)
+    if level is not None:
+        assert possible[int(level[1]) - 1] == max(possible)
+    remedy = "--quality ndcg@10" in str(refused.value)
+    assert remedy == can_choose(Metric("ndcg", 10), queries).any()
+
+
+def queries_of(ranked: list[list[int]]) -> Queries:
+    grades, offsets = flat(ranked)
+    return Queries.from_arrays(np.zeros((len(grades), 1)), grades, group=np.diff(offsets))
 
 
 @given(rankings)

@@ -41,12 +41,13 @@ def mean_loss(net, queries: Queries, pairs: Pairs) -> float:
 @settings(max_examples=50, deadline=None)
 def test_batches_hold_every_pair_once_with_its_own_features(n_queries, size, batch_size, seed):
     queries, pairs = made(n_queries, size, seed)
-    grouped = _Grouped.of(queries, pairs)
+    grouped = _Grouped.of(queries, pairs, batch_size, seed)
     seen = []
-    batches = list(grouped.batches(batch_size, np.random.default_rng(seed)))
+    batches = list(grouped.batches(np.random.default_rng(seed)))
     for groups in batches:
         x, winner, loser = grouped.batch(groups, torch.device("cpu"))
         seen += zip(map(bytes, x[winner].numpy()), map(bytes, x[loser].numpy()), strict=True)
+        assert len(winner) < 2 * batch_size
         used = np.unique(np.concatenate((winner, loser)))
         np.testing.assert_array_equal(used, np.arange(len(x)))  # no document for nothing
     X = queries.features
