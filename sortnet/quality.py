@@ -5,7 +5,8 @@
     P@n    = relevant documents among the first n, divided by n
     RR     = 1 / rank of the first relevant document;   MRR its mean
 
-Gain is 2^grade - 1 (or the grade itself: `gain="linear"`). The other measures are binary: relevant
+Gain is 2^grade - 1 (or the grade itself: `gain="linear"`, and always of `nDCG`, the measure of
+ir-measures and trec_eval). The other measures are binary: relevant
 is a grade of `relevant_from` or more. A query without a relevant document (NDCG: without a grade
 above 0) has no value; `average` is the one place that says what it counts for.
 """
@@ -23,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from sortnet.errors import DataError, MetricError
 from sortnet.types import F64, I32, I64, Bool, Queries
 
-Kind: TypeAlias = Literal["map", "ndcg", "p", "mrr"]
+Kind: TypeAlias = Literal["map", "ndcg", "nDCG", "p", "mrr"]
 Gain: TypeAlias = Literal["exp", "linear"]
 Empty: TypeAlias = Literal["zero", "skip", "one", "error"]
 
@@ -31,12 +32,13 @@ KNOWN = "map, ndcg, mrr (each also @n, as ndcg@10) and p@n"
 
 _ALIASES: dict[str, Kind] = {
     "map": "map", "ap": "map", "map_cut": "map",
-    "ndcg": "ndcg", "ndcg_cut": "ndcg",
+    "ndcg": "ndcg", "ndcg_cut": "nDCG",
     "p": "p",
     "mrr": "mrr", "rr": "mrr", "recip_rank": "mrr",
 }  # fmt: skip
 _NEEDS_CUTOFF = ("p", "map_cut", "ndcg_cut")
 _NAME = re.compile(r"(?P<kind>[a-z]+(?:_[a-z]+)?)(?:[@_.](?P<cutoff>[0-9]{1,9}))?")
+_GAIN_WORDS: dict[Gain, str] = {"exp": "2^r-1", "linear": "r"}
 _EMPTY_WORDS: dict[Empty, str] = {
     "zero": "counted zero",
     "skip": "left out",
@@ -50,7 +52,7 @@ class Metric:
     """A measure and its conventions.
 
     Attributes:
-        kind: map, ndcg, p or mrr.
+        kind: map, ndcg, nDCG (ndcg with linear gain, whatever `gain` says), p or mrr.
         cutoff: the last rank that counts; None for all (p always has one).
         gain: of ndcg, 2^grade - 1 ("exp") or the grade ("linear").
         relevant_from: of the binary measures, the lowest grade that is relevant.
@@ -75,6 +77,8 @@ class Metric:
             raise MetricError(f"unknown gain {self.gain!r}; known are exp and linear")
         if self.relevant_from < 1:
             raise MetricError(f"relevant-from must be 1 or more, got {self.relevant_from}")
+        if self.kind == "nDCG":
+            object.__setattr__(self, "gain", "linear")
 
     @property
     def name(self) -> str:
@@ -84,7 +88,7 @@ class Metric:
     @property
     def is_graded(self) -> bool:
         """Whether it takes the grades, not only which documents are relevant."""
-        return self.kind == "ndcg"
+        return self.kind in ("ndcg", "nDCG")
 
     @property
     def lowest_relevant(self) -> int:
@@ -95,18 +99,24 @@ class Metric:
 def parse_metric(name: str, *, gain: Gain = "exp", relevant_from: int = 1) -> Metric:
     """The measure of that name, as written here, by trec_eval or by ir-measures, in any case.
 
-    `map`, `ndcg@10`, `p@10`, `mrr`; also AP, nDCG@10, ndcg_cut_10, ndcg_cut.10, P_10, RR,
-    recip_rank. Whatever the spelling, gain and relevance threshold are the ones given here
-    (trec_eval's ndcg and ir-measures' nDCG have linear gain).
+    `map`, `ndcg@10`, `p@10`, `mrr`; also AP, P_10, RR, recip_rank, map_cut.10. The relevance
+    threshold is the one given here, and so is the gain of `ndcg` in lower case. A name of
+    ir-measures (`nDCG@10`, with capitals) or of trec_eval (`ndcg_cut_10`) has the linear gain
+    that it has there, whatever `gain` says.
 
     Raises:
         MetricError: naming the text and the measures that are known.
 
-    >>> parse_metric("nDCG_cut_10").name, parse_metric("AP").name, parse_metric("P.5").name
-    ('ndcg@10', 'map', 'p@5')
+    >>> parse_metric("AP").name, parse_metric("P.5").name, parse_metric("ndcg@10").gain
+    ('map', 'p@5', 'exp')
+    >>> parse_metric("ndcg_cut_10").name, parse_metric("ndcg_cut_10").gain
+    ('nDCG@10', 'linear')
     """
-    match = _NAME.fullmatch(name.strip().lower())
+    text = name.strip()
+    match = _NAME.fullmatch(text.lower())
     kind = match and _ALIASES.get(match["kind"])
+    if kind == "ndcg" and not text.startswith("ndcg"):
+        kind = "nDCG"
     if match is None or kind is None:
         raise MetricError(f"unknown metric {name!r}; known are {KNOWN}")
     if match["cutoff"] is None and match["kind"] in _NEEDS_CUTOFF:
@@ -244,8 +254,9 @@ def conventions(
     'gain 2^r-1, discount log2(1+rank); queries without a relevant document counted zero: 12 of 157'
     """
     found = as_metrics(metrics)
-    gains = {"2^r-1" if m.gain == "exp" else "r" for m in found if m.kind == "ndcg"}
-    levels = sorted({m.relevant_from for m in found if m.kind != "ndcg"})
+    gains = {_GAIN_WORDS[m.gain] for m in found if m.kind == "ndcg"}
+    gains |= {"r in nDCG as in ir-measures and trec_eval" for m in found if m.kind == "nDCG"}
+    levels = sorted({m.relevant_from for m in found if not m.is_graded})
     cutoffs = sorted({m.cutoff for m in found if m.kind == "p" and m.cutoff})
     parts = [f"gain {gain}, discount log2(1+rank)" for gain in sorted(gains)]
     parts += [f"P@{n} divides by {n}" for n in cutoffs]
@@ -413,4 +424,4 @@ def _dcg(metric: Metric, hits: _Hits, grade: I64, rank: I64, best: I64) -> F64:
     return hits.sum(gains / np.log2(1.0 + rank), _within(metric, rank))
 
 
-_MEASURES = {"map": _map, "p": _p, "mrr": _mrr, "ndcg": _ndcg}
+_MEASURES = {"map": _map, "p": _p, "mrr": _mrr, "ndcg": _ndcg, "nDCG": _ndcg}

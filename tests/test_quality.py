@@ -181,8 +181,10 @@ def test_an_average_of_nothing_is_refused():
     [
         ("map", ["map", "MAP", "AP", " ap "]),
         ("map@10", ["map@10", "AP@10", "map_cut_10", "map_cut.10"]),
-        ("ndcg", ["ndcg", "nDCG", "NDCG"]),
-        ("ndcg@10", ["ndcg@10", "nDCG@10", "ndcg_cut_10", "ndcg_cut.10", "NDCG_10"]),
+        ("ndcg", ["ndcg", " ndcg "]),
+        ("ndcg@10", ["ndcg@10", "ndcg_10", "ndcg.10"]),
+        ("nDCG", ["nDCG", "NDCG"]),
+        ("nDCG@10", ["nDCG@10", "NDCG@10", "ndcg_cut_10", "ndcg_cut.10"]),
         ("p@10", ["p@10", "P@10", "P_10", "P.10"]),
         ("mrr", ["mrr", "RR", "recip_rank", "MRR"]),
         ("mrr@10", ["mrr@10", "RR@10"]),
@@ -190,6 +192,24 @@ def test_an_average_of_nothing_is_refused():
 )
 def test_aliases_of_trec_eval_and_ir_measures_are_understood(canonical, spellings):
     assert {parse_metric(text).name for text in spellings} == {canonical}
+
+
+TREC_EVAL = ("map", "map_cut_5", "map_cut.5", "ndcg_cut_5", "ndcg_cut.5", "P_5", "P.5",
+             "recip_rank")  # fmt: skip
+IR_MEASURES = ("AP", "MAP", "AP@5", "nDCG", "NDCG", "nDCG@5", "NDCG@5", "P@5", "RR", "MRR", "RR@5")
+
+
+@pytest.mark.parametrize("name", [*TREC_EVAL, *IR_MEASURES])
+@pytest.mark.parametrize("gain", ["exp", "linear"])
+def test_a_name_of_another_tool_means_what_it_means_there(name, gain):
+    rng = np.random.default_rng(3)
+    ranked = [rng.integers(0, 5, n).tolist() for n in (3, 5, 8, 30)]
+    if name in TREC_EVAL:
+        (peer,) = ir_measures.parse_trec_measure(name)
+    else:
+        peer = ir_measures.parse_measure(name)
+    ours = per_query(parse_metric(name, gain=gain), *flat(ranked))
+    assert_equal_where_relevant(ours, by_ir_measures(peer, ranked), ranked, 1)
 
 
 @pytest.mark.parametrize(
@@ -233,6 +253,11 @@ def test_the_conventions_say_what_the_figures_mean():
         "queries without a relevant document left out: 12 of 157"
     )
     assert "gain r," in conventions(Metric("ndcg", gain="linear"), "zero", 0, 1)
+    both = conventions(["ndcg@10", "ndcg_cut_10"], "zero", 0, 1)
+    assert both.startswith(
+        "gain 2^r-1, discount log2(1+rank); "
+        "gain r in nDCG as in ir-measures and trec_eval, discount log2(1+rank); "
+    )
 
 
 @given(
