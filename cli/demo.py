@@ -106,7 +106,7 @@ def _run(
     session = _session(fold, _config(seed, max_iter), folder, opened, command, shown)
     if not as_json:
         _introduce(fold, test)
-    model = session.learn(iterations.shower(session.config.quality, err=as_json), tell)
+    model = session.learn(iterations.shower(session.config.rank_quality.name, err=as_json), tell)
     tell("drawing")
     before, after = _Judged.of(_untrained(model), test), _Judged.of(model, test)
     learned = len(session.run.pairs("train"))

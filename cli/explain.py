@@ -191,7 +191,7 @@ def importance(
         set_threads(threads)
         loaded = Model.load(model)
         config = loaded.config
-        metric = config.metric(name or config.quality)
+        metric = config.metric(name) if name else config.rank_quality
         tell(f"reading {data}")
         queries = read_data(data, loaded.n_features, cache=cache, labelled=True)
         found = permutation_importance(

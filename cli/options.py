@@ -101,7 +101,8 @@ _SETTINGS: tuple[tuple[str, str, str, Any, str], ...] = (
      "L2 penalty; left out: chosen on the validation part."),
     ("dropout", "--dropout", _TRAIN, None, "Share of hidden units left out at a time."),
     ("quality", "--quality", _MEASURE, str,
-     "RankQuality, which chooses the iteration: map, ndcg@10, p@10, mrr, ..."),
+     "RankQuality, which chooses the iteration: map, ndcg@10, p@10, mrr, ...; left out: map "
+     "where there are two grades, else ndcg@10."),
     ("relevant_from", "--relevant-from", _MEASURE, None,
      "Lowest grade that map, p@n and mrr call relevant."),
     ("gain", "--gain", _MEASURE, click.Choice(GAINS), "Of ndcg: exp is 2^grade - 1."),

@@ -100,7 +100,7 @@ def _conventions(run: Run, sources: Sources) -> list[str]:
     from sortnet.config import MEASURED, Config
 
     known = Config.from_json({k: v for k, v in run.config.items() if k != "tuning"})
-    metrics = list(dict.fromkeys(map(known.metric, (known.quality, *MEASURED))))
+    metrics = list(dict.fromkeys((known.rank_quality, *map(known.metric, MEASURED))))
     return [
         f"{PARTS[split]}: {line}"
         for split, queries in sources.data.items()

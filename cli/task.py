@@ -18,7 +18,7 @@ class Task:
     """Settings and data of a run.
 
     Attributes:
-        config: the settings, as asked for.
+        config: the settings, as asked for; with a RankQuality.
         train, vali: the data.
         data: {split: {"path", "fingerprint"}}.
         test: the fold's test file, if there is one.
@@ -33,7 +33,8 @@ class Task:
     @property
     def metrics(self) -> list[Metric]:
         """All that is measured, the RankQuality first."""
-        return list(dict.fromkeys(map(self.config.metric, (self.config.quality, *MEASURED))))
+        config = self.config
+        return list(dict.fromkeys((config.rank_quality, *map(config.metric, MEASURED))))
 
 
 def read_task(
@@ -60,16 +61,16 @@ def read_task(
     else:
         raise SortNetError(f"give TRAIN and VALI, or one folder that has both; got {len(paths)}")
     progress("checking the data")
-    _check(train, vali, config)
+    config = _checked(train, vali, config)
     splits = {"train": train, "vali": vali}
     data = {s: {"path": q.source, "fingerprint": fingerprint(q.source)} for s, q in splits.items()}
     return Task(config, train, vali, data, test)
 
 
-def _check(train: Queries, vali: Queries, config: Config) -> None:
+def _checked(train: Queries, vali: Queries, config: Config) -> Config:
     import numpy as np
 
-    from sortnet.config import make_comparator
+    from sortnet.config import make_comparator, settle_quality
     from sortnet.judges import can_be_learned
     from sortnet.learn import check_same_features
     from sortnet.quality import evaluate
@@ -79,10 +80,12 @@ def _check(train: Queries, vali: Queries, config: Config) -> None:
         raise DataError(
             f"{train.source}: no query has documents of two different grades: nothing to learn"
         )
-    metrics = [config.metric(name) for name in (config.quality, *MEASURED)]
+    config = settle_quality(train, vali, config)
+    metrics = [config.rank_quality, *map(config.metric, MEASURED)]
     for queries in (train, vali):
         evaluate(queries, np.arange(queries.n_docs), metrics, empty=config.empty)
     make_comparator(config, train.n_features)(config.seed)
+    return config
 
 
 def differences(asked: Mapping[str, Any], recorded: Mapping[str, Any]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -161,6 +161,8 @@ def _run(
     url, shown = sessions.store_url(store, known)
     tell(f"opening the store {shown}")
     with open_store(url) as opened, folder.held():
+        for text in _choosing(task) if known is None else ():
+            put(text, err=as_json)
         origin = sessions.Origin(command, shown, tune)
         show = trial_shower(task.metrics[0].name, lambda text: put(text, err=as_json))
         session = sessions.begin(task, folder, opened, known, origin, tell, show)
@@ -174,6 +176,16 @@ def _run(
         show_iteration = iterations.shower(task.metrics[0].name, err=as_json)
         model = session.learn(show_iteration, tell, callbacks_of(logs, session.run))
         _conclude(session, model, shown, as_json=as_json)
+
+
+def _choosing(task: Task) -> Iterator[str]:
+    """What chooses the iteration: the measure, and how many queries it can choose by."""
+    from sortnet.quality import can_choose
+
+    n, m = int(can_choose(task.metrics[0], task.vali).sum()), len(task.vali)
+    yield f"{task.metrics[0].name} chooses the iteration: {n} of {m} validation queries can choose"
+    if task.data["train"]["fingerprint"] == task.data["vali"]["fingerprint"]:
+        yield "VALI is the data of TRAIN: all figures are training figures"
 
 
 def _known(folder: Folder, *, resume: bool, overwrite: bool) -> dict[str, Any] | None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
 from sortnet.errors import ComparatorError, DataError, ModelError
-from sortnet.quality import Empty, Gain, Metric, parse_metric
+from sortnet.quality import Empty, Gain, Metric, check_can_choose, default_quality, parse_metric
 
 # Torch is imported in functions only: the command line shows the defaults without it.
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from sortnet.comparators import NeuralComparator
     from sortnet.loop import Learner
+    from sortnet.types import Queries
 
 OPTIMIZERS = ("adam", "sgd")
 COMPARATORS = ("cmpnn", "directranker")
@@ -29,9 +30,9 @@ class Training:
 
     Attributes:
         epochs: passes over the pairs.
-        batch_size: pairs a step, about (a step takes all pairs of some queries); None: a 64th
-            of the pairs, but from 32 to 8,192, and an epoch of few pairs passes over them until
-            it has made some 32 steps.
+        batch_size: pairs a step, about (a step takes all pairs of some queries, or a part of those
+            of a query that has more); None: a 64th of the pairs, but from 32 to 8,192, and an
+            epoch of few pairs passes over them until it has made some 32 steps.
         lr: learning rate of the first epoch.
         lr_decay: factor on the learning rate, every `lr_decay_epochs` epochs (a staircase).
         lr_decay_epochs: epochs between two steps of the staircase.
@@ -84,7 +85,8 @@ class Config:
         dropout: share of hidden units left out in training.
         committee: comparators trained from different seeds whose margins are summed.
         scaling: `query`, `quantile` or `none`.
-        quality: RankQuality, the measure that chooses the iteration.
+        quality: RankQuality, the measure that chooses the iteration; None: chosen by the grades,
+            see `settle_quality`.
         gain: of NDCG, `exp` or `linear`.
         relevant_from: the lowest grade that the binary measures call relevant.
         empty: what a query without a relevant document counts for.
@@ -104,7 +106,7 @@ class Config:
     dropout: float = 0.0
     committee: int = 5
     scaling: str = "query"
-    quality: str = "map"
+    quality: str | None = None
     gain: Gain = "exp"
     relevant_from: int = 1
     empty: Empty = "zero"
@@ -137,11 +139,23 @@ class Config:
                 continue
             if not isinstance(value, (int, np.integer)) or value < low:
                 raise DataError(f"{name} must be a whole number from {low}, got {value!r}")
-        self.metric(self.quality)  # refuses what is no measure
+        if self.quality is not None:
+            self.metric(self.quality)  # refuses what is no measure
 
     def metric(self, name: str) -> Metric:
         """A measure by its name, with this run's conventions."""
         return parse_metric(name, gain=self.gain, relevant_from=self.relevant_from)
+
+    @property
+    def rank_quality(self) -> Metric:
+        """The measure that chooses the iteration.
+
+        Raises:
+            DataError: where the settings leave it open.
+        """
+        if self.quality is None:
+            raise DataError("the settings leave RankQuality open: give quality, such as ndcg@10")
+        return self.metric(self.quality)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self) | {"hidden": list(self.hidden)}
@@ -154,6 +168,22 @@ class Config:
             return cls(**{**values, "training": training})
         except (KeyError, TypeError) as error:
             raise ModelError(f"these are not the settings of a run: {error}") from None
+
+
+def settle_quality(train: Queries, vali: Queries, config: Config) -> Config:
+    """The settings with a RankQuality, chosen by the grades where they leave it open.
+
+    That is `map` where train and vali have two different grades, a relevant one and another, and
+    `ndcg@10` otherwise.
+
+    Raises:
+        DataError: if it scores every ranking of `vali` alike, so that it cannot choose.
+    """
+    if config.quality is None:
+        grades = np.concatenate([np.unique(queries.grades) for queries in (train, vali)])
+        config = replace(config, quality=default_quality(grades, config.relevant_from))
+    check_can_choose(config.rank_quality, vali)
+    return config
 
 
 def config_fields() -> tuple[str, ...]:

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from sortnet.config import Config, make_comparator
+from sortnet.config import Config, make_comparator, settle_quality
 from sortnet.data.scaling import fit_scaler
 from sortnet.judges import can_be_learned
 from sortnet.loop import learn_to_sort
 from sortnet.model import Make
-from sortnet.quality import average, per_query
+from sortnet.quality import average, can_choose, per_query
 from sortnet.sorting import sort
 from sortnet.training import strongest_decay
 from sortnet.types import F64, Progress, Queries
@@ -57,10 +57,11 @@ def settle_weight_decay(
     """
     if config.training.weight_decay is not None:
         return config
+    config = settle_quality(train, vali, config)
     some, judges = _sample(train, config.seed), _sample(vali, config.seed)
     tried = decays(some.n_docs)
     chosen = 0
-    if can_be_learned(some):
+    if can_be_learned(some) and can_choose(config.rank_quality, judges).any():
         values = []
         for number, decay in enumerate(tried, 1):
             progress(f"choosing the weight decay, trial {number}/{len(tried)}")
@@ -81,7 +82,7 @@ def _sample(queries: Queries, seed: int) -> Queries:
 def _qualities(train: Queries, vali: Queries, config: Config, make: Make | None) -> F64:
     """(n_queries,) RankQuality of the best iteration of a short run, on `vali`."""
     scaler = fit_scaler(config.scaling, train, seed=config.seed)
-    V, quality = scaler(vali), config.metric(config.quality)
+    V, quality = scaler(vali), config.rank_quality
     state = learn_to_sort(
         scaler(train), V, make or make_comparator(replace(config, committee=1), train.n_features),
         quality=quality, empty=config.empty, training=config.training,

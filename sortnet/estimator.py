@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from pathlib import Path
@@ -14,12 +15,12 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sortnet.comparators import Committee, NeuralComparator
-from sortnet.config import Config, Training, resolve_device
+from sortnet.config import Config, Training, resolve_device, settle_quality
 from sortnet.errors import DataError
 from sortnet.learn import learn
 from sortnet.loop import Callback, Iteration, Learner, State
 from sortnet.model import Make, Model, read_config
-from sortnet.quality import Empty, Gain, evaluate
+from sortnet.quality import Empty, Gain, Metric, can_choose, evaluate
 from sortnet.types import F32, I64, Queries
 
 MakeComparator: TypeAlias = Callable[[int, int], NeuralComparator]
@@ -39,14 +40,16 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         warm_start: train each iteration on from the weights of the last. (Not what scikit-learn
             calls so: a second `fit` always starts afresh.)
         validation_fraction: share of the queries that chooses epoch and iteration, when `fit` is
-            given no `eval_set`. Queries are held out whole. Where fewer than two queries have
-            documents of two grades, all queries are for both.
+            given no `eval_set`. Queries are held out whole. Where fewer than two queries can
+            choose (RankQuality differs between their rankings), all queries are for both, with
+            a warning.
         random_state: of everything random; None for another one each time.
         tune: choose settings by RankQuality on the validation part first: those of a grid
             {parameter: values to try}, or True for `sortnet.tuning.grids_for`.
         hidden, units, tau, dropout, committee, scaling: as in `sortnet.config.Config`, with its
             defaults.
-        quality, gain, relevant_from, empty, max_iter, max_stale, device: as there.
+        quality: RankQuality; None: map where there are two grades, else ndcg@10.
+        gain, relevant_from, empty, max_iter, max_stale, device: as there.
         epochs, batch_size, lr, lr_decay, lr_decay_epochs: as in `sortnet.config.Training`, with
             its defaults.
         optimizer, momentum, weight_decay, patience: as there.
@@ -55,7 +58,9 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         model_: the `Model` learned.
         history_: an `Iteration` for each iteration.
         best_iteration_: the iteration the model is of.
-        best_score_: its RankQuality on the validation part.
+        best_score_: its RankQuality on the queries that chose: too good a figure for a test, and
+            a training figure where they were trained on as well, of which `fit` warns.
+        quality_: the name of that RankQuality, such as `ndcg@10`.
         n_features_in_: the number of features.
         feature_names_in_: their names, where X had some.
         tuned_: the trials, with `tune`; the settings chosen are `model_.config`.
@@ -77,7 +82,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         dropout: float = 0.0,
         committee: int = 5,
         scaling: str = "query",
-        quality: str = "map",
+        quality: str | None = None,
         gain: Gain = "exp",
         relevant_from: int = 1,
         empty: Empty = "zero",
@@ -164,9 +169,12 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         config = self._config()
         train = self._queries(X, y, qid, group, reset=True)
         if eval_set is None:
-            train, vali = _hold_out(train, self.validation_fraction, config.seed)
+            config = settle_quality(train, train, config)
+            share, metric = self.validation_fraction, config.rank_quality
+            train, vali = _hold_out(train, share, config.seed, metric)
         else:
             vali = self._queries(*_evaluation(eval_set, eval_qid, eval_group), source="eval_set")
+            config = settle_quality(train, vali, config)
         config = self._tuned(train, vali, config)
         history: list[Iteration] = []
 
@@ -225,7 +233,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         """RankQuality, the mean over the queries of the measure `quality`; higher is better."""
         check_is_fitted(self)
         queries, config = self._queries(X, y, qid), self.model_.config
-        metric = config.metric(config.quality)
+        metric = config.rank_quality
         order = self.model_.sort(queries).order
         return evaluate(queries, order, metric, empty=config.empty)[metric.name]
 
@@ -332,6 +340,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         self.history_ = history
         self.best_iteration_ = int(model.info["iteration"])
         self.best_score_ = float(model.info["quality"])
+        self.quality_ = model.config.rank_quality.name
         return self
 
     def __sklearn_tags__(self) -> Any:
@@ -364,16 +373,21 @@ def _evaluation(eval_set: Any, qid: Any, group: Any) -> tuple[Any, Any, Any, Any
     return (*eval_set, qid, group)
 
 
-def _hold_out(queries: Queries, share: float, seed: int) -> tuple[Queries, Queries]:
+def _hold_out(queries: Queries, share: float, seed: int, metric: Metric) -> tuple[Queries, Queries]:
     """Some whole queries to learn from, the others to choose by.
 
-    Queries that something can be learned from are divided by themselves, so that both parts
-    have some of them.
+    Queries that can choose by the metric are divided by themselves, so that both parts have some
+    of them.
     """
     if not 0 < share < 1:
         raise DataError(f"validation_fraction must be between 0 and 1, got {share}")
-    useful = _with_two_grades(queries)
+    useful = can_choose(metric, queries)
     if useful.sum() < 2:
+        warnings.warn(
+            f"{useful.sum()} of {len(queries)} queries can choose by {metric.name}, so none is "
+            "held out: best_score_ is a training figure; give more queries or an eval_set",
+            stacklevel=3,
+        )
         return queries, queries
     generator = np.random.default_rng(seed)
     held = np.zeros(len(queries), np.bool_)
@@ -382,13 +396,6 @@ def _hold_out(queries: Queries, share: float, seed: int) -> tuple[Queries, Queri
         most = max(len(numbers) - 1, 0)
         held[numbers[: min(max(round(share * len(numbers)), least), most)]] = True
     return queries.take(np.flatnonzero(~held)), queries.take(np.flatnonzero(held))
-
-
-def _with_two_grades(queries: Queries) -> NDArray[np.bool_]:
-    """(n_queries,) whether the documents of a query differ in grade."""
-    query = queries.query_of_docs()
-    steps = (np.diff(query) == 0) & (np.diff(queries.grades) != 0)
-    return np.bincount(query[1:][steps], minlength=len(queries)) > 0
 
 
 def _documents(queries: Queries, a: Any, b: Any) -> tuple[I64, I64]:

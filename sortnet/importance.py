@@ -95,7 +95,7 @@ def permutation_importance(
         raise SortNetError(f"repeats must be 1 or more, got {repeats}")
     model.check_features(queries)
     config = model.config
-    (measure,) = as_metrics(config.metric(config.quality) if metric is None else metric)
+    (measure,) = as_metrics(config.rank_quality if metric is None else metric)
     ranker = _Measured(model.comparator, model.scaler(queries), measure, empty or config.empty)
     quality = ranker.quality()
     names = feature_names(model, queries)

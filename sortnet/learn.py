@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sortnet._version import __version__
-from sortnet.config import MEASURED, Config, make_comparator
+from sortnet.config import MEASURED, Config, make_comparator, settle_quality
 from sortnet.data.scaling import Scaler, fit_scaler
 from sortnet.decay import settle_weight_decay
 from sortnet.errors import DataError
@@ -33,7 +33,8 @@ def learn(
     Args:
         train: labelled queries; scaling and pairs are learned from them.
         vali: labelled queries with the same features.
-        config: settings; a weight decay left open is chosen first, see `settle_weight_decay`.
+        config: settings; RankQuality and weight decay, left open, are chosen first, see
+            `settle_quality` and `settle_weight_decay`.
         make: makes the comparator from a seed, for one of the caller's own.
         sink: where mis-compared pairs go; in memory when left out.
         callbacks: see `learn_to_sort`.
@@ -43,7 +44,8 @@ def learn(
         info: what the model should remember of its origin.
 
     Raises:
-        DataError: if the parts have different features or there is nothing to learn.
+        DataError: if the parts have different features, there is nothing to learn, or RankQuality
+            scores every ranking of `vali` alike.
 
     >>> import numpy as np
     >>> X = np.arange(12, dtype=np.float32)[:, None]
@@ -56,6 +58,7 @@ def learn(
     """
     config = Config() if config is None else config
     check_same_features(train, vali)
+    config = settle_quality(train, vali, config)
     config = settle_weight_decay(train, vali, config, make=make, progress=progress)
     scaler = fit_scaler(config.scaling, train, seed=config.seed)
 
@@ -70,7 +73,7 @@ def learn(
         scaler(train),
         scaler(vali),
         make or make_comparator(config, train.n_features),
-        quality=config.metric(config.quality),
+        quality=config.rank_quality,
         metrics=[config.metric(name) for name in MEASURED],
         empty=config.empty,
         training=config.training,

@@ -3,7 +3,7 @@
     C0 = random; TP = VP = {}
     for i in 0 .. max_iter - 1:
         TP_i, R_T = sort(C_i, T);  VP_i, R_V = sort(C_i, V)
-        if RankQuality(R_V) is the best so far: C* = C_i
+        if RankQuality(R_V) is the best so far: C* = C_i   (ties: more pairs of V right)
         if TP_i within TP and VP_i within VP: return C*
         TP = TP | TP_i;  VP = VP | VP_i
         C_{i+1} = train on TP, keeping the epoch that is best on VP
@@ -27,8 +27,8 @@ from sortnet.config import Training
 from sortnet.errors import DataError
 from sortnet.judges import can_be_learned, judge_by_grades
 from sortnet.memory import MemoryPairs, union
-from sortnet.observe import observe
-from sortnet.quality import Empty, Metric, evaluate
+from sortnet.observe import observe, share_right
+from sortnet.quality import Empty, Metric, check_can_choose, evaluate
 from sortnet.sorting import sort
 from sortnet.training import Trained, train_on_pairs
 from sortnet.types import Judge, Pairs, PairSink, Progress, Queries, Sorting
@@ -47,7 +47,8 @@ class Iteration:
         new_train, new_vali: wrong pairs that were not in TP, in VP.
         tp, vp: sizes of TP and VP with the new pairs.
         quality: RankQuality of C_i on the validation part.
-        best: whether C_i is the best so far.
+        best: whether C_i is the best so far; of equal RankQuality is the one that got more pairs
+            of V right.
         measures: {"train" | "vali": {metric name: mean over queries}} of C_i.
         epochs, kept_epoch: of the training that made C_{i+1} (0 where there was none; means
             over the members of a committee).
@@ -86,6 +87,7 @@ class State:
         comparator: C_i, to sort with in it.
         best: C*, the best comparator so far; None before the first iteration.
         best_iteration, best_quality: when it was found and its RankQuality.
+        best_right: the share of the comparisons it got right on V, 0 to 1.
         finished: whether the loop has ended.
     """
 
@@ -95,6 +97,7 @@ class State:
     best_iteration: int = -1
     best_quality: float = -np.inf
     finished: bool = False
+    best_right: float = 0.0
 
 
 Callback: TypeAlias = Callable[[Iteration, State], None]
@@ -145,7 +148,8 @@ def learn_to_sort(
         The last state, finished; its `best` is C*.
 
     Raises:
-        DataError: if no training query has documents of two grades.
+        DataError: if no training query has documents of two grades, or RankQuality scores every
+            ranking of V alike.
 
     Cost: an iteration makes at most n ceil(log2 n) comparisons a query, and trains on TP.
     """
@@ -153,6 +157,7 @@ def learn_to_sort(
         raise DataError(
             f"{train.source}: no query has documents of two different grades: nothing to learn"
         )
+    check_can_choose(quality, vali)
     sink = MemoryPairs() if sink is None else sink
     training = Training() if training is None else training
     measured = list(dict.fromkeys((quality, *metrics)))
@@ -175,7 +180,8 @@ def learn_to_sort(
             "vali": observe(vali, R_V, VP_i, comparator=state.comparator),
         }
         score = scores["vali"][quality.name]
-        is_best = score > state.best_quality
+        right = share_right(observed["vali"])
+        is_best = (score, right) > (state.best_quality, state.best_right)
 
         new_T, new_V = sink.add("train", i, TP_i), sink.add("vali", i, VP_i)
         TP, VP = union(TP, TP_i), union(VP, VP_i)
@@ -204,8 +210,9 @@ def learn_to_sort(
             following,
             state.comparator if is_best else state.best,
             i if is_best else state.best_iteration,
-            max(score, state.best_quality),
+            score if is_best else state.best_quality,
             finished,
+            right if is_best else state.best_right,
         )
         for callback in callbacks:
             callback(record, state)

@@ -184,6 +184,7 @@ def save_state(path: str | Path, state: State) -> None:
         "has_best": state.best is not None,
         "best_iteration": state.best_iteration,
         "best_quality": state.best_quality,
+        "best_right": state.best_right,
         "finished": state.finished,
     }
     metadata = {"state": json.dumps(about)}
@@ -213,6 +214,7 @@ def load_state(path: str | Path, make: Make) -> State:
         about["best_iteration"],
         about["best_quality"],
         about["finished"],
+        about.get("best_right", 1.0),  # version 0.1 did not break ties: the first was kept
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -70,6 +71,16 @@ def observe(
         found = cyclic_triples(comparator, queries, samples=_TRIPLES)
         facts["cycles"] = {"share": found.share, "sampled": found.sampled}
     return facts
+
+
+def share_right(observed: Mapping[str, Any]) -> float:
+    """The share that was right of the comparisons `observe` counted; 0 where it counted none.
+
+    >>> share_right({"margins": {"right": [2, 1], "wrong": [1, 0]}})
+    0.75
+    """
+    right, wrong = (int(sum(observed["margins"][name])) for name in ("right", "wrong"))
+    return right / max(right + wrong, 1)
 
 
 def _rank_bins(queries: Queries, order: I64) -> Any:

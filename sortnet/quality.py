@@ -5,7 +5,8 @@
     P@n    = relevant documents among the first n, divided by n
     RR     = 1 / rank of the first relevant document;   MRR its mean
 
-Gain is 2^grade - 1 (or the grade itself: `gain="linear"`). The other measures are binary: relevant
+Gain is 2^grade - 1 (or the grade itself: `gain="linear"`, and always of `nDCG`, the measure of
+ir-measures and trec_eval). The other measures are binary: relevant
 is a grade of `relevant_from` or more. A query without a relevant document (NDCG: without a grade
 above 0) has no value; `average` is the one place that says what it counts for.
 """
@@ -20,10 +21,10 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sortnet.errors import MetricError
-from sortnet.types import F64, I64, Queries
+from sortnet.errors import DataError, MetricError
+from sortnet.types import F64, I32, I64, Bool, Queries
 
-Kind: TypeAlias = Literal["map", "ndcg", "p", "mrr"]
+Kind: TypeAlias = Literal["map", "ndcg", "nDCG", "p", "mrr"]
 Gain: TypeAlias = Literal["exp", "linear"]
 Empty: TypeAlias = Literal["zero", "skip", "one", "error"]
 
@@ -31,12 +32,13 @@ KNOWN = "map, ndcg, mrr (each also @n, as ndcg@10) and p@n"
 
 _ALIASES: dict[str, Kind] = {
     "map": "map", "ap": "map", "map_cut": "map",
-    "ndcg": "ndcg", "ndcg_cut": "ndcg",
+    "ndcg": "ndcg", "ndcg_cut": "nDCG",
     "p": "p",
     "mrr": "mrr", "rr": "mrr", "recip_rank": "mrr",
 }  # fmt: skip
 _NEEDS_CUTOFF = ("p", "map_cut", "ndcg_cut")
 _NAME = re.compile(r"(?P<kind>[a-z]+(?:_[a-z]+)?)(?:[@_.](?P<cutoff>[0-9]{1,9}))?")
+_GAIN_WORDS: dict[Gain, str] = {"exp": "2^r-1", "linear": "r"}
 _EMPTY_WORDS: dict[Empty, str] = {
     "zero": "counted zero",
     "skip": "left out",
@@ -50,7 +52,7 @@ class Metric:
     """A measure and its conventions.
 
     Attributes:
-        kind: map, ndcg, p or mrr.
+        kind: map, ndcg, nDCG (ndcg with linear gain, whatever `gain` says), p or mrr.
         cutoff: the last rank that counts; None for all (p always has one).
         gain: of ndcg, 2^grade - 1 ("exp") or the grade ("linear").
         relevant_from: of the binary measures, the lowest grade that is relevant.
@@ -75,6 +77,8 @@ class Metric:
             raise MetricError(f"unknown gain {self.gain!r}; known are exp and linear")
         if self.relevant_from < 1:
             raise MetricError(f"relevant-from must be 1 or more, got {self.relevant_from}")
+        if self.kind == "nDCG":
+            object.__setattr__(self, "gain", "linear")
 
     @property
     def name(self) -> str:
@@ -82,26 +86,37 @@ class Metric:
         return self.kind if self.cutoff is None else f"{self.kind}@{self.cutoff}"
 
     @property
+    def is_graded(self) -> bool:
+        """Whether it takes the grades, not only which documents are relevant."""
+        return self.kind in ("ndcg", "nDCG")
+
+    @property
     def lowest_relevant(self) -> int:
         """The lowest grade that counts for this measure."""
-        return 1 if self.kind == "ndcg" else self.relevant_from
+        return 1 if self.is_graded else self.relevant_from
 
 
 def parse_metric(name: str, *, gain: Gain = "exp", relevant_from: int = 1) -> Metric:
     """The measure of that name, as written here, by trec_eval or by ir-measures, in any case.
 
-    `map`, `ndcg@10`, `p@10`, `mrr`; also AP, nDCG@10, ndcg_cut_10, ndcg_cut.10, P_10, RR,
-    recip_rank. Whatever the spelling, gain and relevance threshold are the ones given here
-    (trec_eval's ndcg and ir-measures' nDCG have linear gain).
+    `map`, `ndcg@10`, `p@10`, `mrr`; also AP, P_10, RR, recip_rank, map_cut.10. The relevance
+    threshold is the one given here, and so is the gain of `ndcg` in lower case. A name of
+    ir-measures (`nDCG@10`, with capitals) or of trec_eval (`ndcg_cut_10`) has the linear gain
+    that it has there, whatever `gain` says.
 
     Raises:
         MetricError: naming the text and the measures that are known.
 
-    >>> parse_metric("nDCG_cut_10").name, parse_metric("AP").name, parse_metric("P.5").name
-    ('ndcg@10', 'map', 'p@5')
+    >>> parse_metric("AP").name, parse_metric("P.5").name, parse_metric("ndcg@10").gain
+    ('map', 'p@5', 'exp')
+    >>> parse_metric("ndcg_cut_10").name, parse_metric("ndcg_cut_10").gain
+    ('nDCG@10', 'linear')
     """
-    match = _NAME.fullmatch(name.strip().lower())
+    text = name.strip()
+    match = _NAME.fullmatch(text.lower())
     kind = match and _ALIASES.get(match["kind"])
+    if kind == "ndcg" and not text.startswith("ndcg"):
+        kind = "nDCG"
     if match is None or kind is None:
         raise MetricError(f"unknown metric {name!r}; known are {KNOWN}")
     if match["cutoff"] is None and match["kind"] in _NEEDS_CUTOFF:
@@ -239,8 +254,9 @@ def conventions(
     'gain 2^r-1, discount log2(1+rank); queries without a relevant document counted zero: 12 of 157'
     """
     found = as_metrics(metrics)
-    gains = {"2^r-1" if m.gain == "exp" else "r" for m in found if m.kind == "ndcg"}
-    levels = sorted({m.relevant_from for m in found if m.kind != "ndcg"})
+    gains = {_GAIN_WORDS[m.gain] for m in found if m.kind == "ndcg"}
+    gains |= {"r in nDCG as in ir-measures and trec_eval" for m in found if m.kind == "nDCG"}
+    levels = sorted({m.relevant_from for m in found if not m.is_graded})
     cutoffs = sorted({m.cutoff for m in found if m.kind == "p" and m.cutoff})
     parts = [f"gain {gain}, discount log2(1+rank)" for gain in sorted(gains)]
     parts += [f"P@{n} divides by {n}" for n in cutoffs]
@@ -248,6 +264,89 @@ def conventions(
     rule = _EMPTY_WORDS[empty]
     parts.append(f"queries without a relevant document {rule}: {n_empty} of {n_queries}")
     return "; ".join(parts)
+
+
+def can_choose(metric: Metric, queries: Queries) -> Bool:
+    """(n_queries,) whether two rankings of a query's documents differ in the measure.
+
+    That takes documents of two different gains, and for P@n more documents than n.
+
+    >>> q = Queries.from_arrays([[0.0]] * 4, [1, 2, 0, 1], qid=["a", "a", "b", "b"])
+    >>> can_choose(Metric("map"), q).tolist(), can_choose(Metric("ndcg"), q).tolist()
+    ([False, True], [True, True])
+
+    Cost: linear in the documents.
+    """
+    lowest, highest = _grade_ranges(queries)
+    differ: Bool = lowest < highest
+    if not metric.is_graded:
+        differ = (lowest < metric.relevant_from) & (highest >= metric.relevant_from)
+    return differ & (queries.sizes > _needed_docs(metric))
+
+
+def check_can_choose(metric: Metric, queries: Queries) -> None:
+    """Refuse a measure that scores every ranking of these queries alike.
+
+    Raises:
+        DataError: naming measures that tell rankings of these queries apart, if there are any.
+    """
+    if can_choose(metric, queries).any():
+        return
+    lacking = "documents of two different grades"
+    if not metric.is_graded:
+        n, level = _needed_docs(metric), metric.relevant_from
+        more = f" and more than {n} documents" if n else ""
+        lacking = f"documents both of grade {level} or more and below{more}"
+    raise DataError(
+        f"{queries.source}: {metric.name} scores every ranking alike, as no query has {lacking}; "
+        + _remedies(metric, queries)
+    )
+
+
+def default_quality(grades: ArrayLike, relevant_from: int = 1) -> str:
+    """The RankQuality for data of these grades: map where they are relevant or not, else ndcg@10.
+
+    >>> default_quality([0, 1, 1]), default_quality([0, 1, 2]), default_quality([1, 2])
+    ('map', 'ndcg@10', 'ndcg@10')
+    """
+    found = np.unique(grades)
+    binary = len(found) == 2 and found[0] < relevant_from <= found[1]
+    return "map" if binary else "ndcg@10"
+
+
+def _remedies(metric: Metric, queries: Queries) -> str:
+    lowest, highest = _grade_ranges(queries)
+    if not (lowest < highest).any():
+        return "give queries whose documents differ in grade"
+    found = ["--quality ndcg@10"]
+    long = queries.sizes > _needed_docs(metric)
+    if not metric.is_graded and (lowest < highest)[long].any():
+        found.insert(0, f"--relevant-from {_best_threshold(lowest[long], highest[long])}")
+    return f"try {' or '.join(found)}"
+
+
+def _best_threshold(lowest: I32, highest: I32) -> int:
+    """The first grade by which the most queries have relevant and irrelevant documents."""
+    levels = np.unique(highest)
+    below = np.searchsorted(np.sort(lowest), levels)  # queries with a grade below the level
+    passed = np.searchsorted(np.sort(highest), levels)  # queries with no grade from it on
+    return int(levels[np.argmax(below - passed)])
+
+
+def _needed_docs(metric: Metric) -> int:
+    """How many documents a query must exceed: P@n counts all of n or fewer, however ranked."""
+    return (metric.cutoff or 0) if metric.kind == "p" else 0
+
+
+def _grade_ranges(queries: Queries) -> tuple[I32, I32]:
+    """(n_queries,) the lowest and the highest grade of each query; 0 of one without documents."""
+    lowest, highest = np.zeros((2, len(queries)), np.int32)
+    some = queries.sizes > 0
+    if some.any():
+        starts = queries.offsets[:-1][some]
+        lowest[some] = np.minimum.reduceat(queries.grades, starts)
+        highest[some] = np.maximum.reduceat(queries.grades, starts)
+    return lowest, highest
 
 
 @dataclass(frozen=True, eq=False)
@@ -325,4 +424,4 @@ def _dcg(metric: Metric, hits: _Hits, grade: I64, rank: I64, best: I64) -> F64:
     return hits.sum(gains / np.log2(1.0 + rank), _within(metric, rank))
 
 
-_MEASURES = {"map": _map, "p": _p, "mrr": _mrr, "ndcg": _ndcg}
+_MEASURES = {"map": _map, "p": _p, "mrr": _mrr, "ndcg": _ndcg, "nDCG": _ndcg}

@@ -50,7 +50,7 @@ def train_on_pairs(
     """Minimise the comparator's loss over TP, in place; the epoch with the least on VP is kept.
 
     A mini-batch is all pairs of some queries, about `batch_size` of them: a document is embedded
-    once for all its pairs.
+    once for all its pairs. A query of more pairs is divided at random, into equal parts.
 
     Args:
         comparator: trained from the weights it has; a committee member by member, each with
@@ -71,7 +71,9 @@ def train_on_pairs(
     """
     if how.weight_decay is None:
         how = replace(how, weight_decay=strongest_decay(train.n_docs))
-    ours, theirs = _Grouped.of(train, tp), _Grouped.of(vali, vp)
+    batch_size = how.batch_size or int(np.clip(len(tp) // 64, 32, 8192))
+    ours = _Grouped.of(train, tp, batch_size, seed)
+    theirs = _Grouped.of(vali, vp, _EVALUATED, seed)
     if not isinstance(comparator, Committee):
         with _one_thread_an_operation():
             return _train(comparator, ours, theirs, how, seed, progress)
@@ -79,7 +81,7 @@ def train_on_pairs(
     stop = threading.Event()
 
     def of_member(k: int, member: NeuralComparator) -> Trained:
-        tell = _numbered(progress, k + 1, seeds, stop)
+        tell = _member_progress(progress, k + 1, seeds, stop)
         return _train(member, ours, theirs, how, int(seeds[k]), tell)
 
     with _one_thread_an_operation() as threads, ThreadPoolExecutor(threads) as pool:
@@ -124,7 +126,7 @@ class _Stopped(Exception):
     """Ends a member's thread; nobody waits for what it would say."""
 
 
-def _numbered(progress: Progress, k: int, members: Sized, stop: threading.Event) -> Progress:
+def _member_progress(progress: Progress, k: int, members: Sized, stop: threading.Event) -> Progress:
     def tell(text: str) -> None:
         if stop.is_set():
             raise _Stopped
@@ -135,33 +137,35 @@ def _numbered(progress: Progress, k: int, members: Sized, stop: threading.Event)
 
 @dataclass(frozen=True)
 class _Grouped:
-    """Pairs by query, and the documents that occur in them."""
+    """Pairs by group, and the documents that occur in them.
+
+    A group is a query, or a part of one that has more pairs than a batch.
+    """
 
     features: F32  # (n_docs, d), of all documents
-    docs: I64  # (n,) those that occur in pairs, ascending and so by query
-    doc_offsets: I64  # (n_groups + 1,) of a query's part of `docs`
-    winner: I64  # (m,) indexes into `docs`, by query
+    docs: I64  # (n,) those that occur in pairs, by group, ascending within one
+    doc_offsets: I64  # (n_groups + 1,) of a group's part of `docs`
+    winner: I64  # (m,) indexes into `docs`, by group
     loser: I64
-    offsets: I64  # (n_groups + 1,) of a query's part of the pairs
+    offsets: I64  # (n_groups + 1,) of a group's part of the pairs
+    batch_size: int
 
     @classmethod
-    def of(cls, queries: Queries, pairs: Pairs) -> _Grouped:
-        used = np.zeros(queries.n_docs, np.bool_)
-        used[pairs.winner] = used[pairs.loser] = True
-        number = np.cumsum(used) - 1
+    def of(cls, queries: Queries, pairs: Pairs, batch_size: int, seed: int) -> _Grouped:
         order = np.argsort(pairs.winner, kind="stable")  # documents are numbered by query
-        winner, loser = pairs.winner[order], pairs.loser[order]
-        query = np.searchsorted(queries.offsets, winner, side="right") - 1
-        present, first = np.unique(query, return_index=True)
-        docs = np.flatnonzero(used)
-        return cls(
-            queries.features,
-            docs,
-            np.append(np.searchsorted(docs, queries.offsets[present]), len(docs)),
-            number[winner],
-            number[loser],
-            np.append(first, len(winner)),
+        query = np.searchsorted(queries.offsets, pairs.winner[order], side="right") - 1
+        order, owner, offsets = _divided(order, query, batch_size, seed)
+        # Each group numbers the documents of its query: a document may be in several groups.
+        room = queries.sizes[owner]
+        bounds = np.append(0, np.cumsum(room))
+        shift = bounds[:-1] - queries.offsets[owner]
+        of_pairs = np.repeat(shift, np.diff(offsets))
+        used, winner, loser = _numbered(
+            pairs.winner[order] + of_pairs, pairs.loser[order] + of_pairs, int(bounds[-1])
         )
+        doc_offsets = np.searchsorted(used, bounds)
+        docs = used - np.repeat(shift, np.diff(doc_offsets))
+        return cls(queries.features, docs, doc_offsets, winner, loser, offsets, batch_size)
 
     def __len__(self) -> int:
         return len(self.winner)
@@ -179,14 +183,47 @@ class _Grouped:
         x, winner, loser = (torch.from_numpy(array).to(device) for array in arrays)
         return x, winner, loser
 
-    def batches(self, batch_size: int, rng: np.random.Generator | None) -> Iterator[I64]:
+    def batches(self, rng: np.random.Generator | None) -> Iterator[I64]:
         """Groups of about `batch_size` pairs; in random order, given a generator."""
         groups = np.arange(len(self.offsets) - 1)
         if rng is not None:
             rng.shuffle(groups)
         before = np.cumsum(np.diff(self.offsets)[groups])
-        cuts = np.flatnonzero(np.diff((before - 1) // batch_size)) + 1
+        cuts = np.flatnonzero(np.diff((before - 1) // self.batch_size)) + 1
         yield from np.split(groups, cuts) if len(groups) else ()
+
+
+def _divided(order: I64, query: I64, most: int, seed: int) -> tuple[I64, I64, I64]:
+    """The pairs in groups of a query each; one of more than `most` pairs in equal random parts.
+
+    Args:
+        order: (m,) pair numbers by query.
+        query: (m,) their queries, ascending.
+
+    Returns:
+        (m,) the pair numbers by group, (n_groups,) the query of each group, and
+        (n_groups + 1,) where each group begins.
+    """
+    starts = np.flatnonzero(np.diff(query, prepend=-1))
+    sizes = np.diff(starts, append=len(query))
+    parts = -(-sizes // most)
+    if (long := np.repeat(parts > 1, sizes)).any():
+        shuffled = np.random.default_rng(seed).random(len(order)) * long
+        order = order[np.lexsort((shuffled, query))]  # stable: the other queries stay as they are
+    part = np.arange(parts.sum()) - np.repeat(np.cumsum(parts) - parts, parts)
+    begins = np.repeat(starts, parts) + part * np.repeat(sizes, parts) // np.repeat(parts, parts)
+    return order, np.repeat(query[starts], parts), np.append(begins, len(order))
+
+
+def _numbered(winner: I64, loser: I64, n: int) -> tuple[I64, I64, I64]:
+    """The numbers below n that occur, ascending, and where among them winner and loser are."""
+    if n > 16 * len(winner):  # a table of them would be large, and mostly empty
+        used = np.unique(np.concatenate((winner, loser)))
+        return used, np.searchsorted(used, winner), np.searchsorted(used, loser)
+    occurs = np.zeros(n, np.bool_)
+    occurs[winner] = occurs[loser] = True
+    number = np.cumsum(occurs) - 1
+    return np.flatnonzero(occurs), number[winner], number[loser]
 
 
 def _ranges(offsets: I64, groups: I64) -> tuple[I64, I64, I64]:
@@ -200,9 +237,8 @@ def _ranges(offsets: I64, groups: I64) -> tuple[I64, I64, I64]:
 def _train(
     net: NeuralComparator, tp: _Grouped, vp: _Grouped, how: Training, seed: int, progress: Progress
 ) -> Trained:
-    batch_size = how.batch_size or int(np.clip(len(tp) // 64, 32, 8192))
     # A handful of pairs is one step a pass: too few to learn from in any number of iterations.
-    steps = len(list(tp.batches(batch_size, None)))
+    steps = len(list(tp.batches(None)))
     passes = 1 if how.batch_size else max(1, _LEAST_STEPS // max(steps, 1))
     rng = np.random.default_rng(seed)
     net.generator.manual_seed(seed)
@@ -212,7 +248,7 @@ def _train(
     train_loss, least, kept = np.nan, np.inf, net.state_dict()
     for epoch in range(1, how.epochs + 1):
         progress(f"training, epoch {epoch}/{how.epochs}")
-        train_loss = _epoch(net, tp, optimizer, batch_size, passes, rng)
+        train_loss = _epoch(net, tp, optimizer, passes, rng)
         if not np.isfinite(train_loss):
             raise DivergedError(
                 f"the loss is {train_loss} in epoch {epoch}: try a lr lower than {how.lr:g}, "
@@ -242,14 +278,13 @@ def _epoch(
     net: NeuralComparator,
     pairs: _Grouped,
     optimizer: torch.optim.Optimizer,
-    batch_size: int,
     passes: int,
     rng: np.random.Generator,
 ) -> float:
     """Some passes over the pairs, queries in random order; the mean loss on the way."""
     net.train()
     total = torch.zeros((), device=net.device)
-    for groups in (g for _ in range(passes) for g in pairs.batches(batch_size, rng)):
+    for groups in (g for _ in range(passes) for g in pairs.batches(rng)):
         x, winner, loser = pairs.batch(groups, net.device)
         embedded = net.embed(x)
         losses = net.loss(embedded[winner], embedded[loser])
@@ -265,7 +300,7 @@ def _mean_loss(net: NeuralComparator, pairs: _Grouped) -> float:
     """The mean loss without dropout."""
     net.eval()
     total = 0.0
-    for groups in pairs.batches(_EVALUATED, None):
+    for groups in pairs.batches(None):
         x, winner, loser = pairs.batch(groups, net.device)
         embedded = net.embed(x)
         total += float(net.loss(embedded[winner], embedded[loser]).double().sum())

@@ -138,7 +138,7 @@ def test_a_folder_without_a_model_is_refused_by_both():
     assert "no model there" in fault("importance", "fold", TEST)
 
 
-@pytest.mark.parametrize(("model", "metric"), [("m", "map"), ("dr", "ndcg@5")])
+@pytest.mark.parametrize(("model", "metric"), [("m", "ndcg@10"), ("dr", "ndcg@5")])
 def test_importance_is_the_library_s_by_the_model_s_rank_quality(model, metric, queries):
     told = json.loads(done("importance", model, TEST, "--json", "--seed", 3))
     expected = permutation_importance(Model.load(model), queries, seed=3)
@@ -167,11 +167,11 @@ def test_importance_as_csv_is_the_same_figures(tmp_path):
 def test_the_table_of_importance_shows_the_top_and_says_what_it_means():
     lines = done("importance", "m", TEST, "--top", 2, "--repeats", 1).splitlines()
     told = json.loads(done("importance", "m", TEST, "--repeats", 1, "--json"))
-    assert lines[0] == f"map {told['quality']:.4f} on {TEST}"
+    assert lines[0] == f"ndcg@10 {told['quality']:.4f} on {TEST}"
     for line, row in zip(lines[2:4], told["features"], strict=False):
         assert line.split()[:3] == [row["feature"], f"{row['mean']:.4f}", "0.0000"]
     assert "2 more: --top 4 shows all" in lines
-    assert "drop of map where a feature is shuffled within its queries, once" in lines
+    assert "drop of ndcg@10 where a feature is shuffled within its queries, once" in lines
     assert any("queries without a relevant document" in line for line in lines)
 
 

@@ -143,7 +143,7 @@ def test_evaluate_gives_the_mean_of_each_measure_with_its_conventions(test_queri
 
 def test_metrics_are_those_that_are_asked_for():
     told = done("evaluate", "m", "fold/test.txt", "-m", "nDCG@5", "--metric", "AP")
-    assert [line.split()[0] for line in told.splitlines()[1:3]] == ["ndcg@5", "map"]
+    assert [line.split()[0] for line in told.splitlines()[1:3]] == ["nDCG@5", "map"]
 
 
 def test_a_rule_for_empty_queries_changes_the_mean_and_is_said(tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -61,7 +62,7 @@ def test_a_folder_and_its_two_files_are_the_same(trained):
 
 def test_an_iteration_is_a_line_that_says_what_the_store_keeps(trained):
     frame = iterations_of_the_last_run()
-    lines = trained.splitlines()[2 : 2 + len(frame)]
+    lines = trained.splitlines()[3 : 3 + len(frame)]
     for line, row in zip(lines, frame.to_dict("records"), strict=True):
         assert line.split()[:9] == [
             str(row["iteration"]),
@@ -71,8 +72,8 @@ def test_an_iteration_is_a_line_that_says_what_the_store_keeps(trained):
             str(row["new_train"] + row["new_vali"]),
             str(row["tp"]),
             str(row["vp"]),
-            f"{row['train_map']:.4f}",
-            f"{row['vali_map']:.4f}",
+            f"{row['train_ndcg@10']:.4f}",
+            f"{row['vali_ndcg@10']:.4f}",
         ]
         assert line.endswith("*") == row["best"]
         assert len(line) <= 80
@@ -83,7 +84,7 @@ def test_the_figures_at_the_end_are_the_model_s_on_both_parts(trained):
     for part in ("train", "vali"):
         queries = read_queries(f"fold/{part}.txt")
         order = model.sort(queries).order
-        figures = evaluate(queries, order, ["map", "ndcg@10", "p@10", "mrr"])
+        figures = evaluate(queries, order, ["ndcg@10", "map", "p@10", "mrr"])
         line = next(x for x in trained.splitlines() if x.startswith(f"{part} "))
         assert line.split()[1:] == [f"{v:.4f}" for v in figures.values()]
 
@@ -124,11 +125,12 @@ def test_json_is_one_document_and_the_table_goes_to_stderr():
     assert [row["new_train"] for row in told["iterations"]] == frame["new_train"].tolist()
     assert [row["vali_map"] for row in told["iterations"]] == frame["vali_map"].tolist()
     assert told["best_iteration"] == np.flatnonzero(frame["best"])[-1]
-    assert told["quality"]["map"] == frame["vali_map"].max()
-    assert told["measures"]["vali"]["map"] == frame["vali_map"].max()
+    assert told["quality"]["ndcg@10"] == frame["vali_ndcg@10"].max()
+    best = frame["vali_ndcg@10"].idxmax()
+    assert told["measures"]["vali"]["map"] == frame["vali_map"][best]
     assert "counted zero" in told["conventions"]["vali"][0]
     assert told["out"] == "model"
-    assert len(result.stderr.splitlines()) == 2 + len(frame)
+    assert len(result.stderr.splitlines()) == 3 + len(frame)
 
 
 def test_the_last_losses_are_null_in_json_not_nan():
@@ -294,15 +296,51 @@ def test_a_password_is_written_down_nowhere(monkeypatch):
 def test_differences_name_what_differs_and_nothing_else():
     a, b = Config(), Config(quality="mrr", training=Training(epochs=99))
     assert differences(b.to_json(), a.to_json()) == [
-        "quality mrr, not map",
+        "quality mrr, not None",
         f"epochs 99, not {Training.epochs}",
     ]
     assert differences(a.to_json(), a.to_json()) == []
+
+
+def stars(text: str) -> str:
+    """Grades 1 to 3 in place of 0 to 2."""
+    return re.sub(r"^\d", lambda grade: str(int(grade[0]) + 1), text, flags=re.MULTILINE)
+
+
+def test_the_first_line_says_what_chooses_and_by_how_many_queries(trained):
+    vali = read_queries("fold/vali.txt")
+    several = [len(set(grades)) > 1 for grades in np.split(vali.grades, vali.offsets[1:-1])]
+    assert trained.splitlines()[0] == (
+        f"ndcg@10 chooses the iteration: {sum(several)} of 8 validation queries can choose"
+    )
+    Path("fold/train.txt").write_text(re.sub("^2", "1", letor(20, 0), flags=re.MULTILINE))
+    Path("fold/vali.txt").write_text(re.sub("^2", "1", letor(8, 1), flags=re.MULTILINE))
+    said = done("train", "fold", "--out", "m2", *FAST).splitlines()[0]
+    assert said.startswith("map chooses the iteration: ")
+    assert Model.load("m2").config.quality == "map"
+
+
+@pytest.mark.parametrize("quality", ["map", "p@3", "mrr"])
+def test_a_measure_that_cannot_choose_is_refused_with_what_can(quality):
+    for part in ("train", "vali"):
+        path = Path(f"fold/{part}.txt")
+        path.write_text(stars(path.read_text()))
+    told = fault("train", "fold", "--quality", quality, *FAST)
+    assert told.startswith(f"sortnet: fold/vali.txt: {quality} scores every ranking alike")
+    assert "--quality ndcg@10" in told
+    level = re.search(r"--relevant-from (\d)", told)[1]
+    said = done("train", "fold", "--quality", quality, "--relevant-from", level, *FAST)
+    assert not said.startswith(f"{quality} chooses the iteration: 0 of 8")
+
+
+def test_figures_on_a_validation_part_that_is_the_training_part_are_called_so():
+    said = done("train", "fold/train.txt", "fold/train.txt", *FAST).splitlines()
+    assert said[1] == "VALI is the data of TRAIN: all figures are training figures"
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not MQ2008.exists(), reason="the MQ2008 data is not here")
 def test_real_queries_are_learned_far_better_than_chance():
     told = json.loads(done("train", MQ2008, "--json", "--max-iter", 5, "--epochs", 5))
-    chance, learned = told["iterations"][0]["vali_map"], told["quality"]["map"]
+    chance, learned = told["iterations"][0]["vali_map"], told["measures"]["vali"]["map"]
     assert learned > chance + 0.1

@@ -30,16 +30,16 @@ def _at_home(tmp_path, monkeypatch):
 def expected(tmp_path_factory):
     fold = make_fold(tmp_path_factory.mktemp("tune"))
     train, vali = (read_queries(fold / f"{part}.txt") for part in ("train", "vali"))
-    config = Config(committee=1, max_iter=3, training=Training(epochs=2))
+    config = Config(committee=1, max_iter=3, quality="ndcg@10", training=Training(epochs=2))
     return tune(train, vali, config)
 
 
 def test_the_trials_are_shown_and_the_best_is_learned_with(expected):
     told = done(*TRAIN)
     lines = told.splitlines()
-    shown = [line.split()[-1] for line in lines[1 : 1 + len(expected.trials)]]
+    shown = [line.split()[-1] for line in lines[2 : 2 + len(expected.trials)]]
     assert shown == [f"{trial['quality']:.4f}" for trial in expected.trials]
-    assert lines[0].split() == ["hidden", "weight_decay", "warm_start", "map"]
+    assert lines[1].split() == ["hidden", "weight_decay", "warm_start", "ndcg@10"]
     model = Model.load("m")
     assert model.config.to_json() == expected.config.to_json()
     assert model.info["quality"] == max(trial["quality"] for trial in expected.trials)

@@ -26,6 +26,7 @@ from docs_made import (
     sortnet_of,
     walk,
 )
+from scipy.stats import spearmanr
 
 sys.path.insert(0, str(ROOT / "docs"))
 
@@ -112,6 +113,18 @@ def test_the_commands_of_a_page_run(page, home, request):
                 run(typed, database=url)
         elif block.kind == "python":
             run_python(block, page, names)
+
+
+@pytest.mark.slow
+def test_the_example_with_stars_learns_with_default_settings(home):
+    names = {}
+    found = [block for block in blocks(ROOT / "docs/how-to/own-data.md") if block.kind == "python"]
+    for block in found[:2]:
+        run_python(block, ROOT / "docs/how-to/own-data.md", names)
+    chosen_by, model = names["chosen_by"], names["model"]
+    assert chosen_by.grades.min() == 1
+    assert model.config.quality == "ndcg@10" and model.info["iteration"] > 0
+    assert spearmanr(names["places"], names["stars"]).statistic > 0.8
 
 
 @pytest.mark.slow

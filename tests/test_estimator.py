@@ -91,6 +91,7 @@ UNSUPPORTED = {
 )
 
 
+@pytest.mark.filterwarnings("ignore:.* can choose by")  # most checks give no queries
 @parametrize_with_checks(
     [SortNetRanker(max_iter=2, epochs=2, committee=1)],
     expected_failed_checks=lambda estimator: UNSUPPORTED,
@@ -234,9 +235,10 @@ def test_both_parts_get_queries_that_something_can_be_learned_from(parts):
             assert sum(len(set(of_query)) > 1 for of_query in grades) == 1
 
 
-def test_a_single_query_is_both_for_learning_and_for_choosing(parts):
+def test_a_single_query_is_both_for_learning_and_for_choosing_and_that_is_said(parts):
     X, y, _ = made()
-    ranker = small().fit(X, y)
+    with pytest.warns(UserWarning, match="1 of 1 queries .* best_score_ is a training figure"):
+        ranker = small().fit(X, y)
     assert parts[0] is parts[1]
     assert ranker.best_score_ == pytest.approx(ranker.score(X, y))
 
@@ -246,6 +248,34 @@ def test_a_validation_fraction_that_leaves_a_part_empty_is_refused(share):
     X, y, qid = made()
     with pytest.raises(DataError, match="validation_fraction must be between 0 and 1"):
         small(validation_fraction=share).fit(X, y, qid=qid)
+
+
+def test_the_measure_is_chosen_by_the_grades(parts):
+    X, y, qid = made()
+    assert small(max_iter=1).fit(X, y, qid=qid).quality_ == "ndcg@10"
+    assert small(max_iter=1).fit(X, y > 1, qid=qid).quality_ == "map"
+    some = qid == qid[0]
+    evaluation = {"eval_set": (X[some], y[some]), "eval_qid": qid[some]}
+    assert small(max_iter=1).fit(X, y > 1, qid=qid, **evaluation).quality_ == "ndcg@10"
+    assert small(max_iter=1, quality="mrr").fit(X, y, qid=qid).quality_ == "mrr"
+
+
+def test_stars_are_learned_with_default_settings_and_refused_by_a_measure_blind_to_them():
+    X, y, qid = made()
+    ranker = SortNetRanker(max_iter=4).fit(X, y + 1, qid=qid)
+    assert ranker.best_iteration_ > 0
+    assert ranker.score(X, y + 1, qid=qid) > 0.8
+    with pytest.raises(DataError, match=r"X: map .*try --relevant-from \d or --quality ndcg@10"):
+        small(quality="map").fit(X, y + 1, qid=qid)
+
+
+def test_what_is_held_out_can_choose(parts):
+    X, y, qid = made()
+    y = y + 1
+    y[np.isin(qid, np.unique(qid)[:2])] -= 1
+    for seed in range(5):
+        small(max_iter=1, quality="map", random_state=seed).fit(X, y, qid=qid)
+        assert all(part.grades.min() == 0 for part in parts[:2])
 
 
 def test_an_evaluation_set_chooses_the_iteration(parts):
@@ -521,7 +551,7 @@ def test_a_comparator_of_ones_own_is_trained_saved_and_loaded(tmp_path, committe
     ranker.save(tmp_path)
     loaded = SortNetRanker.load(tmp_path, comparator=with_own_features)
     np.testing.assert_array_equal(loaded.predict(X, qid), ranker.predict(X, qid))
-    assert loaded.get_params() == ranker.get_params()
+    assert loaded.get_params() == ranker.get_params() | {"quality": ranker.quality_}
     with pytest.raises(ModelError):
         SortNetRanker.load(tmp_path)
 
@@ -533,7 +563,7 @@ def test_a_saved_estimator_comes_back_as_it_was(tmp_path, params):
     ranker.save(tmp_path)
     loaded = SortNetRanker.load(tmp_path)
     np.testing.assert_array_equal(loaded.predict(frame), ranker.predict(frame))
-    assert loaded.get_params() == ranker.get_params()
+    assert loaded.get_params() == ranker.get_params() | {"quality": ranker.quality_}
     assert loaded.feature_names_in_.tolist() == ranker.feature_names_in_.tolist()
     assert loaded.best_score_ == ranker.best_score_
     assert repr(loaded.history_) == repr(ranker.history_)  # as text, NaN equals NaN
@@ -561,6 +591,7 @@ def test_a_weight_decay_that_fit_chose_is_what_a_loaded_estimator_has(tmp_path):
     loaded = SortNetRanker.load(tmp_path)
     chosen = ranker.model_.config.training.weight_decay
     assert chosen > 0
-    assert loaded.get_params() == ranker.get_params() | {"weight_decay": chosen}
+    settled = {"weight_decay": chosen, "quality": ranker.quality_}
+    assert loaded.get_params() == ranker.get_params() | settled
     refitted = clone(loaded).fit(X, y, qid=qid)
     np.testing.assert_array_equal(refitted.predict(X, qid), ranker.predict(X, qid))

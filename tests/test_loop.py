@@ -14,7 +14,7 @@ from sortnet.memory import MemoryPairs
 from sortnet.quality import evaluate, parse_metric
 from sortnet.sorting import sort
 from sortnet.training import train_on_pairs
-from sortnet.types import Pairs, Queries
+from sortnet.types import Pairs, Queries, Sorting
 
 MAP, NDCG = parse_metric("map"), parse_metric("ndcg@5")
 HOW = Training(epochs=4, batch_size=64, lr=0.02)
@@ -52,13 +52,15 @@ def iteration_seed(seed: int, i: int) -> int:
 
 def algorithm_3_1(T: Queries, V: Queries, max_iter: int, warm_start: bool, seed: int):
     """The paper's algorithm with Python sets; returns C* and what each iteration saw."""
-    C, TP, VP, best, best_score, history = make(seed), set(), set(), None, -1.0, []
+    C, TP, VP, best, best_score, history = make(seed), set(), set(), None, (-1.0, 0), []
     for i in range(max_iter):
         R_T, R_V = sort(C, T), sort(C, V)
         TP_i, VP_i = wrong_pairs(T, R_T), wrong_pairs(V, R_V)
         score = evaluate(V, R_V.order, MAP)["map"]
-        if score > best_score:
-            best, best_score = copy.deepcopy(C), score
+        judged = sum(V.grades[R_V.i] != V.grades[R_V.j])
+        right = 1 - len(VP_i) / judged
+        if (score, right) > best_score:
+            best, best_score = copy.deepcopy(C), (score, right)
         history.append((len(TP_i), len(VP_i), len(TP_i - TP), len(VP_i - VP), score))
         if TP_i <= TP and VP_i <= VP:
             break
@@ -102,6 +104,38 @@ def test_it_learns():
         for comparator in (make(0), state.best)
     )
     assert after > 0.93 > before
+
+
+def test_of_equal_rank_quality_is_kept_what_got_more_pairs_right(monkeypatch):
+    V = Queries.from_arrays([[0.0]] * 5, [4, 3, 2, 1, 0])
+    # P@1 is 1 by all.
+    rankings = [[1, 2, 0, 3, 4], [0, 1, 2, 4, 3], [0, 1, 3, 2, 4], [0, 1, 2, 3, 4]]
+    sorts = (ranking for ranking in rankings for _ in ("T", "V"))
+
+    def sorts_as_told(comparator, queries):
+        order = np.array(next(sorts))
+        i, j = np.triu_indices(5, 1)
+        return Sorting(order, order[i], order[j], np.ones(10, np.float32))
+
+    monkeypatch.setattr("sortnet.loop.sort", sorts_as_told)
+    records, states = [], []
+    learn_to_sort(
+        V, V, lambda seed: CmpNN(1, hidden=2, seed=seed), quality=parse_metric("p@1"),
+        training=HOW, max_iter=4,
+        callbacks=[lambda record, state: (records.append(record), states.append(state))],
+    )  # fmt: skip
+    assert [r.quality for r in records] == [1, 1, 1, 1]
+    assert [r.miscompared_vali for r in records] == [2, 1, 1, 0]
+    assert [r.best for r in records] == [True, True, False, True]
+    assert [s.best_right for s in states] == [0.8, 0.9, 0.9, 1.0]
+
+
+@pytest.mark.parametrize(("quality", "grades"), [("map", [1, 2]), ("p@2", [0, 1]), ("mrr", [0, 0])])
+def test_a_rank_quality_that_cannot_choose_is_refused(quality, grades):
+    T = Queries.from_arrays([[0.0], [1.0]], [0, 1])
+    V = Queries.from_arrays([[0.0], [1.0]], grades, source="v.txt")
+    with pytest.raises(DataError, match=rf"v\.txt: {quality} scores every ranking alike"):
+        learn_to_sort(T, V, lambda seed: CmpNN(1, seed=seed), quality=parse_metric(quality))
 
 
 def test_it_stops_when_no_pair_is_new():

@@ -5,11 +5,14 @@ import json
 import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save
 
 from sortnet.comparators import CmpNN, DirectRanker
 from sortnet.config import Config, Training
 from sortnet.errors import DataError, ModelError, SortNetError
 from sortnet.learn import learn
+from sortnet.loop import State
 from sortnet.model import Model, load_state, save_state
 from sortnet.types import Queries
 
@@ -147,6 +150,17 @@ def test_a_folder_that_cannot_be_written_is_one_clear_error(tmp_path):
         learned().save(tmp_path / "file" / "m")
 
 
+def test_a_state_of_version_0_1_is_read_and_keeps_the_first_of_equals(tmp_path):
+    path, net = tmp_path / "state.safetensors", CmpNN(3, seed=0)
+    save_state(path, State(1, net, net, 0, 0.5))
+    with safe_open(path, "pt") as file:
+        about = json.loads(file.metadata()["state"])
+    del about["best_right"]
+    path.write_bytes(save(load_file(path), {"state": json.dumps(about)}))
+    state = load_state(path, lambda seed: CmpNN(3, seed=seed))
+    assert (state.best_quality, state.best_right) == (0.5, 1.0)  # no share is above it
+
+
 def test_a_state_comes_back_and_a_damaged_one_is_refused(tmp_path):
     states = []
     config = Config(max_iter=3, committee=1, training=Training(epochs=2, weight_decay=0.01))
@@ -162,6 +176,7 @@ def test_a_state_comes_back_and_a_damaged_one_is_refused(tmp_path):
     assert torch.equal(state.best.v_x, states[1].best.v_x)
     assert (state.iteration, state.finished) == (2, False)
     assert state.best_quality == states[1].best_quality
+    assert state.best_right == states[1].best_right > 0
     with pytest.raises(ModelError, match="not the weights of this comparator"):
         load_state(path, lambda seed: CmpNN(4, seed=seed))
     cut(path)

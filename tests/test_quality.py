@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from fractions import Fraction
+from itertools import permutations
 from math import log2
 from pathlib import Path
 
@@ -13,11 +15,13 @@ from hypothesis import strategies as st
 from ir_measures import AP, RR, P, nDCG
 from sklearn.metrics import ndcg_score
 
-from sortnet.errors import MetricError
+from sortnet.errors import DataError, MetricError
 from sortnet.quality import (
     Metric,
     as_metrics,
     average,
+    can_choose,
+    check_can_choose,
     conventions,
     count_empty,
     evaluate,
@@ -177,8 +181,10 @@ def test_an_average_of_nothing_is_refused():
     [
         ("map", ["map", "MAP", "AP", " ap "]),
         ("map@10", ["map@10", "AP@10", "map_cut_10", "map_cut.10"]),
-        ("ndcg", ["ndcg", "nDCG", "NDCG"]),
-        ("ndcg@10", ["ndcg@10", "nDCG@10", "ndcg_cut_10", "ndcg_cut.10", "NDCG_10"]),
+        ("ndcg", ["ndcg", " ndcg "]),
+        ("ndcg@10", ["ndcg@10", "ndcg_10", "ndcg.10"]),
+        ("nDCG", ["nDCG", "NDCG"]),
+        ("nDCG@10", ["nDCG@10", "NDCG@10", "ndcg_cut_10", "ndcg_cut.10"]),
         ("p@10", ["p@10", "P@10", "P_10", "P.10"]),
         ("mrr", ["mrr", "RR", "recip_rank", "MRR"]),
         ("mrr@10", ["mrr@10", "RR@10"]),
@@ -186,6 +192,24 @@ def test_an_average_of_nothing_is_refused():
 )
 def test_aliases_of_trec_eval_and_ir_measures_are_understood(canonical, spellings):
     assert {parse_metric(text).name for text in spellings} == {canonical}
+
+
+TREC_EVAL = ("map", "map_cut_5", "map_cut.5", "ndcg_cut_5", "ndcg_cut.5", "P_5", "P.5",
+             "recip_rank")  # fmt: skip
+IR_MEASURES = ("AP", "MAP", "AP@5", "nDCG", "NDCG", "nDCG@5", "NDCG@5", "P@5", "RR", "MRR", "RR@5")
+
+
+@pytest.mark.parametrize("name", [*TREC_EVAL, *IR_MEASURES])
+@pytest.mark.parametrize("gain", ["exp", "linear"])
+def test_a_name_of_another_tool_means_what_it_means_there(name, gain):
+    rng = np.random.default_rng(3)
+    ranked = [rng.integers(0, 5, n).tolist() for n in (3, 5, 8, 30)]
+    if name in TREC_EVAL:
+        (peer,) = ir_measures.parse_trec_measure(name)
+    else:
+        peer = ir_measures.parse_measure(name)
+    ours = per_query(parse_metric(name, gain=gain), *flat(ranked))
+    assert_equal_where_relevant(ours, by_ir_measures(peer, ranked), ranked, 1)
 
 
 @pytest.mark.parametrize(
@@ -229,6 +253,46 @@ def test_the_conventions_say_what_the_figures_mean():
         "queries without a relevant document left out: 12 of 157"
     )
     assert "gain r," in conventions(Metric("ndcg", gain="linear"), "zero", 0, 1)
+    both = conventions(["ndcg@10", "ndcg_cut_10"], "zero", 0, 1)
+    assert both.startswith(
+        "gain 2^r-1, discount log2(1+rank); "
+        "gain r in nDCG as in ir-measures and trec_eval, discount log2(1+rank); "
+    )
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 3), max_size=4), min_size=1, max_size=4),
+    st.sampled_from(["map", "map@1", "ndcg", "ndcg@1", "p@1", "p@2", "p@5", "mrr", "mrr@2"]),
+    st.integers(1, 3),
+)
+def test_a_query_can_choose_where_two_of_its_rankings_differ(ranked, name, lowest):
+    metric = parse_metric(name, relevant_from=lowest)
+    queries = queries_of(ranked)
+    expected = [
+        len({repr(per_query(metric, list(p), [0, len(p)])[0]) for p in permutations(grades)}) > 1
+        for grades in ranked
+    ]
+    assert can_choose(metric, queries).tolist() == expected
+    if any(expected):
+        check_can_choose(metric, queries)
+        return
+    with pytest.raises(DataError, match="scores every ranking alike") as refused:
+        check_can_choose(metric, queries)
+    level = re.search(r"--relevant-from (\d)", str(refused.value))
+    possible = [
+        int(can_choose(dataclasses.replace(metric, relevant_from=n), queries).sum())
+        for n in (1, 2, 3)
+    ]
+    assert (level is None) == (metric.kind == "ndcg" or max(possible) == 0)
+    if level is not None:
+        assert possible[int(level[1]) - 1] == max(possible)
+    remedy = "--quality ndcg@10" in str(refused.value)
+    assert remedy == can_choose(Metric("ndcg", 10), queries).any()
+
+
+def queries_of(ranked: list[list[int]]) -> Queries:
+    grades, offsets = flat(ranked)
+    return Queries.from_arrays(np.zeros((len(grades), 1)), grades, group=np.diff(offsets))
 
 
 @given(rankings)

@@ -41,17 +41,42 @@ def mean_loss(net, queries: Queries, pairs: Pairs) -> float:
 @settings(max_examples=50, deadline=None)
 def test_batches_hold_every_pair_once_with_its_own_features(n_queries, size, batch_size, seed):
     queries, pairs = made(n_queries, size, seed)
-    grouped = _Grouped.of(queries, pairs)
+    grouped = _Grouped.of(queries, pairs, batch_size, seed)
     seen = []
-    batches = list(grouped.batches(batch_size, np.random.default_rng(seed)))
+    batches = list(grouped.batches(np.random.default_rng(seed)))
     for groups in batches:
         x, winner, loser = grouped.batch(groups, torch.device("cpu"))
         seen += zip(map(bytes, x[winner].numpy()), map(bytes, x[loser].numpy()), strict=True)
+        assert len(winner) < 2 * batch_size
         used = np.unique(np.concatenate((winner, loser)))
         np.testing.assert_array_equal(used, np.arange(len(x)))  # no document for nothing
     X = queries.features
     expected = zip(map(bytes, X[pairs.winner]), map(bytes, X[pairs.loser]), strict=True)
     assert sorted(seen) == sorted(expected)
+
+
+@pytest.mark.parametrize("batch_size", [32, 256, 4096])
+def test_a_query_of_many_pairs_is_divided_into_batches(batch_size):
+    rng = np.random.default_rng(0)
+    winner, loser = np.triu_indices(80, 1)
+    some = np.sort(rng.permutation(len(winner))[:2000])
+    queries = Queries.from_arrays(rng.normal(size=(80, 3)), group=[80])
+    grouped = _Grouped.of(queries, Pairs(winner[some], loser[some]), batch_size, 0)
+    batches = list(grouped.batches(np.random.default_rng(1)))
+    assert len(batches) == -(-2000 // batch_size)
+    sizes = [len(grouped.batch(groups, torch.device("cpu"))[1]) for groups in batches]
+    assert sum(sizes) == 2000 and max(sizes) - min(sizes) <= 1
+    winners = grouped.docs[grouped.winner[: sizes[0]]]
+    assert len(set(winners.tolist())) > min(sizes[0], 80) / 3  # a random part, not a few winners
+
+
+def test_queries_that_a_batch_has_room_for_stay_whole():
+    queries, pairs = made(20, 8, 3)
+    most = int(np.bincount(queries.query_of_docs()[pairs.winner]).max())
+    grouped = _Grouped.of(queries, pairs, most, 0)
+    owners = queries.query_of_docs()[grouped.docs]
+    assert [len(set(part)) for part in np.split(owners, grouped.doc_offsets[1:-1])] == [1] * 20
+    assert _Grouped.of(queries, pairs, most - 1, 0).offsets.size > grouped.offsets.size == 21
 
 
 def test_one_full_batch_of_plain_sgd_is_one_gradient_step():
