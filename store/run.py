@@ -19,11 +19,12 @@ from store import frames
 from store.engine import Database, plain
 from store.models import IterationRow, PairRow, QueryRow, RunRow
 from store.pair_rows import add_pairs, count_pairs, read_pairs, read_table
+from store.process import in_words, status_of, this_process
 
 if TYPE_CHECKING:
     import pandas as pd
 
-STATUSES = ("running", "done", "interrupted", "failed")
+STATUSES = ("running", "done", "interrupted", "failed")  # `killed` is seen, never written
 READ_AT_ONCE = 200_000  # pairs, for which a text of some 5 MB is read
 MEASURED = [c.name for c in IterationRow.__table__.columns if c.name not in ("run", "created")]
 
@@ -57,9 +58,17 @@ class Run:
 
     @property
     def status(self) -> str:
-        """`running`, `done`, `interrupted` or `failed`; a killed run still says `running`."""
-        with self._database.transaction() as connection:
-            return str(connection.execute(_run_row(self.number)).one().status)
+        """`running`, `done`, `interrupted`, `failed`, or `killed`: its process is gone.
+
+        What runs on another host says `running` also when it was killed.
+        """
+        return status_of(self._row())
+
+    @property
+    def standing(self) -> str:
+        """The status, with the host where the run goes on elsewhere: `running on db2`."""
+        row = self._row()
+        return in_words(status_of(row), row.host)
 
     def add(self, split: Split, iteration: int, pairs: Pairs) -> int:
         """Add an iteration's mis-compared pairs, all or none; how many this iteration saw first.
@@ -106,17 +115,18 @@ class Run:
             connection.execute(upsert)
 
     def finish(self, status: str) -> None:
-        """Say how the run ended; `running` takes that back, for a run that is resumed.
+        """Say how the run ended; `running` takes that back: this process goes on with it.
 
         Raises:
             StoreError: on another status, or a database's fault.
         """
         if status not in STATUSES:
             raise StoreError(f"status {status!r} is none of {', '.join(STATUSES)}")
-        finished = None if status == "running" else utc_now()
-        change = update(RunRow).where(RunRow.number == self.number)
+        resumed = this_process() if status == "running" else {}
+        values = {"status": status, "finished": None if resumed else utc_now(), **resumed}
+        change = update(RunRow).where(RunRow.number == self.number).values(values)
         with self._database.transaction(write=True) as connection:
-            connection.execute(change.values(status=status, finished=finished))
+            connection.execute(change)
 
     def iterations_frame(self) -> pd.DataFrame:
         """One row an iteration, with a column `<split>_<metric>` for every measure.
@@ -218,6 +228,10 @@ class Run:
             with self._database.transaction() as connection:
                 for table in read_table(connection, self.number, part, chunk, *conditions):
                     yield frames.pair_columns(table, part, names)
+
+    def _row(self) -> Any:
+        with self._database.transaction() as connection:
+            return connection.execute(_run_row(self.number)).one()
 
     def _iterations(self, *columns: Any) -> Sequence[Any]:
         query = select(*columns).where(IterationRow.run == self.number)
