@@ -30,7 +30,7 @@ MEASURED = [c.name for c in IterationRow.__table__.columns if c.name not in ("ru
 
 
 class Run:
-    """A run as `Store.start_run` or `Store.run` gives it.
+    """A run as `Store.start_run` or `Store.run` gives it; a server may be started again meanwhile.
 
     Attributes:
         id: twelve hexadecimal digits.
@@ -84,14 +84,13 @@ class Run:
         """
         keys = pair_keys(pairs)
         query = self._queries[split].of_pairs(pairs_of_keys(keys))
-        with self._database.transaction(write=True) as connection:
-            return add_pairs(connection, self.number, split, iteration, keys, query)
+        row = (self.number, split, iteration, keys, query)
+        return self._database.lasting(lambda db: add_pairs(db, *row), write=True)
 
     def pairs(self, split: Split, before: int | None = None) -> Pairs:
         """All pairs first seen before that iteration, ordered by (winner, loser)."""
         only = [] if before is None else [PairRow.first_iteration < before]
-        with self._database.transaction() as connection:
-            return read_pairs(connection, self.number, split, *only)
+        return self._database.lasting(lambda db: read_pairs(db, self.number, split, *only))
 
     def record(self, iteration: Mapping[str, object]) -> None:
         """Keep an iteration's figures; recording it again replaces those given.
@@ -111,8 +110,7 @@ class Run:
         given = plain(iteration)
         insert = dialect.insert(IterationRow).values(run=self.number, created=utc_now(), **given)
         upsert = insert.on_conflict_do_update(index_elements=["run", "iteration"], set_=given)
-        with self._database.transaction(write=True) as connection:
-            connection.execute(upsert)
+        self._database.lasting(lambda db: db.execute(upsert), write=True)
 
     def finish(self, status: str) -> None:
         """Say how the run ended; `running` takes that back: this process goes on with it.
@@ -125,8 +123,7 @@ class Run:
         resumed = this_process() if status == "running" else {}
         values = {"status": status, "finished": None if resumed else utc_now(), **resumed}
         change = update(RunRow).where(RunRow.number == self.number).values(values)
-        with self._database.transaction(write=True) as connection:
-            connection.execute(change)
+        self._database.lasting(lambda db: db.execute(change), write=True)
 
     def iterations_frame(self) -> pd.DataFrame:
         """One row an iteration, with a column `<split>_<metric>` for every measure.
@@ -230,13 +227,12 @@ class Run:
                     yield frames.pair_columns(table, part, names)
 
     def _row(self) -> Any:
-        with self._database.transaction() as connection:
-            return connection.execute(_run_row(self.number)).one()
+        return self._database.lasting(lambda db: db.execute(_run_row(self.number)).one())
 
     def _iterations(self, *columns: Any) -> Sequence[Any]:
         query = select(*columns).where(IterationRow.run == self.number)
-        with self._database.transaction() as connection:
-            return connection.execute(query.order_by(IterationRow.iteration)).all()
+        query = query.order_by(IterationRow.iteration)
+        return self._database.lasting(lambda db: db.execute(query).all())
 
     def _observed(self, frame_of: Callable[[Sequence[Any]], pd.DataFrame]) -> pd.DataFrame:
         rows = self._iterations(IterationRow.iteration, IterationRow.observed)
