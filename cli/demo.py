@@ -12,6 +12,7 @@ import click
 from cli import iterations
 from cli.options import command_line, json_option
 from cli.output import print_json, progress, put, write_file
+from cli.signals import signals_as_ctrl_c
 from sortnet.errors import SortNetError
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ TRAINING: dict[str, Any] = {"epochs": 8, "batch_size": 256, "weight_decay": 1e-4
 )
 @json_option
 @click.pass_context
+@signals_as_ctrl_c()
 def demo(
     ctx: click.Context, /, out: str, seed: int, max_iter: int, store: str | None, as_json: bool
 ) -> None:  # fmt: skip

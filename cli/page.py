@@ -13,6 +13,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from cli import iterations
+from cli.runs import resume
 from sortnet.errors import DataError, SortNetError
 
 if TYPE_CHECKING:
@@ -181,7 +182,7 @@ def summary(run: Run, frame: pd.DataFrame) -> list[tuple[str, str]]:
     """Names and values that say what the run did."""
     rows = iterations.rows_of(frame)
     quality = quality_of(run.config)
-    facts = [("Run", run.id), ("Status", run.status)]
+    facts = [("Run", run.id), ("Status", run.standing)]
     facts.append(("Started", run.created.strftime("%Y-%m-%d %H:%M UTC")))
     best = [row for row in rows if row["best"]]
     if best:
@@ -212,20 +213,17 @@ def status_line(run: Run, n: int) -> str | None:
     status = run.status
     after = f"after {n} iteration{'' if n == 1 else 's'}"
     if status == "running":
-        return f"The run was going on when this was written, or was killed, {after}."
+        where = run.standing.removeprefix("running")
+        return f"The run was going on{where} when this was written, or was killed, {after}."
     if status == "done":
         return None
-    how = "was interrupted" if status == "interrupted" else "failed"
+    how = "failed" if status == "failed" else f"was {status}"
     return f"The run is unfinished: it {how} {after}."
 
 
 def again(run: Run) -> str | None:
     """The command that goes on with an unfinished run; None of one that is done."""
-    import shlex
-
-    if run.status == "done" or run.out is None:
-        return None
-    return shlex.join(["sortnet", "train", "--resume", "--out", run.out])
+    return None if run.status == "done" or run.out is None else resume(run.out)
 
 
 def refuse_without_iterations(run: Run) -> None:

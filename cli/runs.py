@@ -46,6 +46,19 @@ def runs(store: str | None, as_json: bool) -> None:
     else:
         header = ["run", "begun (UTC)", "status", "best", "quality", "pairs", "model"]
         print_table(header, _fitted([_run_line(row) for row in rows], header, width()), left=3)
+        _say_killed(rows)
+
+
+def _say_killed(rows: list[dict[str, Any]]) -> None:
+    killed = [row for row in rows if row["status"] == "killed" and row["out"]]
+    for row in killed[:1]:
+        others = f" (and {len(killed) - 1} more)" if len(killed) > 1 else ""
+        say(f"run {row['id']}{others} was killed; go on with: {resume(row['out'])}")
+
+
+def resume(out: str) -> str:
+    """The command that goes on with the run whose model is in that folder."""
+    return shlex.join(["sortnet", "train", "--resume", "--out", out])
 
 
 def _fitted(rows: list[list[str]], header: list[str], columns: int | None) -> list[list[str]]:
@@ -70,12 +83,14 @@ def _end_of(path: str, room: int) -> str:
 
 
 def _run_line(row: dict[str, Any]) -> list[str]:
+    from store.process import in_words
+
     best, quality = row["best_iteration"], row["best_quality"]
     name = row["config"].get("quality", "")
     return [
         row["id"],
         row["created"][:16].replace("T", " "),
-        row["status"],
+        in_words(row["status"], row["host"]),
         "-" if best is None else f"{best}/{row['iterations']}",
         "-" if quality is None else f"{name} {quality:.4f}",
         str((row["tp"] or 0) + (row["vp"] or 0)),
@@ -97,6 +112,7 @@ def show(run: str, store: str | None, as_json: bool) -> None:
     """
     with open_existing(store) as opened:
         found = find_run(opened, run)
+        standing = found.standing
         rows = iterations.rows_of(found.iterations_frame())
         about: dict[str, Any] = {"id": found.id, "status": found.status} | {
             name: getattr(found, name)
@@ -106,7 +122,7 @@ def show(run: str, store: str | None, as_json: bool) -> None:
         print_json({**about, "created": found.created.isoformat(), "iterations": rows})
         return
     for name in ("id", "status", "command", "out"):
-        put(f"{name:8} {about[name]}")
+        put(f"{name:8} {standing if name == 'status' else about[name]}")
     for split, facts in about["data"].items():
         put(
             f"{split:8} {facts['path']}: {facts['n_queries']} queries, "
@@ -118,8 +134,8 @@ def show(run: str, store: str | None, as_json: bool) -> None:
         put(text)
     if not rows:
         say("no iteration has ended yet")
-    if about["status"] in ("interrupted", "failed") and about["out"]:
-        say(f"next: {shlex.join(['sortnet', 'train', '--resume', '--out', about['out']])}")
+    if about["status"] in ("interrupted", "failed", "killed") and about["out"]:
+        say(f"next: {resume(about['out'])}")
 
 
 def _quality(config: dict[str, Any]) -> str:

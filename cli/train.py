@@ -24,6 +24,7 @@ from cli.options import (
     typed_settings,
 )
 from cli.output import print_json, progress, put, say
+from cli.signals import signals_as_ctrl_c
 from sortnet.errors import SortNetError
 
 if TYPE_CHECKING:
@@ -99,6 +100,7 @@ _FILES = "Files"
     help="Log every iteration's figures to tensorboard:DIR, mlflow or mlflow:URI as well.",
 )
 @click.pass_context
+@signals_as_ctrl_c()
 def train(
     ctx: click.Context,
     /,

@@ -27,9 +27,10 @@ QUIET = 120.0  # seconds without an iteration that are nothing to speak of, what
 
 
 class Look(NamedTuple):
-    """A run as it stands: its status, its iterations as rows, a hint for who waits."""
+    """A run as it stands: its status, also in words, its iterations, a hint for who waits."""
 
     status: str
+    standing: str
     rows: list[dict[str, Any]]
     hint: str | None
 
@@ -87,22 +88,22 @@ def _looks(run: Run, interval: float) -> Iterator[Look]:
         rows = iterations.rows_of(run.iterations_frame())
         if len(rows) != known:
             since, known = time.monotonic(), len(rows)
-        yield Look(status, rows, _hint(run, rows, time.monotonic() - since))
+        yield Look(status, run.standing, rows, _hint(run, rows, time.monotonic() - since))
         if status != "running":
             return
         time.sleep(interval)
 
 
 def _hint(run: Run, rows: Sequence[dict[str, Any]], quiet: float) -> str | None:
-    """A killed run cannot say that it was: tell who waits long what to do."""
+    """A run that was killed on another host cannot say so: tell who waits long what to do."""
     slowest = max((_seconds(row) for row in rows), default=0.0)
     if quiet < max(QUIET, 5 * slowest):
         return None
     from cli.page import again
 
-    return (
-        f"nothing new for {quiet:.0f} s; if it was killed, go on with: {again(run) or run.command}"
-    )
+    where = run.standing.removeprefix("running")
+    step = again(run) or run.command
+    return f"nothing new for {quiet:.0f} s; if it was killed{where}, go on with: {step}"
 
 
 def _lines(run: Run, interval: float) -> None:
@@ -147,7 +148,7 @@ def _screen(run: Run, look: Look, height: int, console: Any) -> RenderableType:
     sparks = [_spark_line(name, label, look.rows, marks) for name, label in _followed(quality)]
     below = [text for text in sparks if text] + ([look.hint] if look.hint else [])
     text = Text(no_wrap=True, overflow="ellipsis")
-    text.append(f"run {run.id}  {look.status}  {_count(len(look.rows))}\n", style="bold")
+    text.append(f"run {run.id}  {look.standing}  {_count(len(look.rows))}\n", style="bold")
     if not look.rows:
         text.append(f"{look.hint or 'waiting for the first iteration'}")
         return text
@@ -196,7 +197,8 @@ def _ending(run: Run, look: Look) -> str:
     from cli.page import again
 
     step = f"go on with: {again(run)}" if again(run) else f"next: sortnet report {run.id}"
-    return f"run {run.id} is {look.status}, {_count(len(look.rows))}; {step}"
+    ended = "was killed" if look.status == "killed" else f"is {look.status}"
+    return f"run {run.id} {ended}, {_count(len(look.rows))}; {step}"
 
 
 def _count(n: int) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +20,8 @@ _SPLITS = ("train", "vali")
 _COUNTS = ("comparisons", "miscompared", "new")
 _ALONE = ("tp", "vp", "epochs", "kept_epoch", "train_loss", "vali_loss",
           "seconds_sort", "seconds_train")  # fmt: skip
+
+_FIRST_CONTACT = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1", "MLFLOW_HTTP_REQUEST_TIMEOUT": "4"}
 
 
 def figures(record: Iteration) -> dict[str, float]:
@@ -106,8 +110,9 @@ def mlflow_callback(
         nonlocal client, key
         try:
             if client is None:
-                client = MlflowClient(tracking_uri=uri)
-                key = _mlflow_run(client, experiment, run, params or {})
+                with _impatient():
+                    client = MlflowClient(tracking_uri=uri)
+                    key = _mlflow_run(client, experiment, run, params or {})
             _log_metrics(client, key, record)
             if state.finished:
                 client.set_terminated(key)
@@ -115,6 +120,21 @@ def mlflow_callback(
             raise SortNetError(f"mlflow: {' '.join(str(error).split())}") from None
 
     return log
+
+
+@contextmanager
+def _impatient() -> Iterator[None]:
+    """For the first contact: a misspelt address is found out at once, not after minutes.
+
+    A server that was there once gets MLflow's own patience, as does one for which it is set.
+    """
+    ours = {name: value for name, value in _FIRST_CONTACT.items() if name not in os.environ}
+    os.environ.update(ours)
+    try:
+        yield
+    finally:
+        for name in ours:
+            del os.environ[name]
 
 
 def _mlflow_run(client: Any, experiment: str, name: str | None, params: Mapping[str, Any]) -> str:

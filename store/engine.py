@@ -5,17 +5,21 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, InterfaceError, OperationalError, SQLAlchemyError
 
 from sortnet.errors import StoreError
 
 BUSY_SECONDS = 60
+AWAY_SECONDS = 60.0  # in which a server may be started again
+LONGEST_WAIT = 5.0
+T = TypeVar("T")
 POSTGRESQL = ("postgresql", "postgres", "postgresql+psycopg")
 
 
@@ -25,6 +29,7 @@ class Database:
     def __init__(self, url: str | Path | None = None) -> None:
         self._url = parse_url(url)
         self.name = _shown(self._url)
+        self._patience = AWAY_SECONDS
         with self._faults():
             self.engine = _engine(self._url)
 
@@ -50,6 +55,32 @@ class Database:
             if not durable and self.dialect == "postgresql":
                 connection.exec_driver_sql("SET LOCAL synchronous_commit = off")
             yield connection
+
+    def lasting(self, work: Callable[[Connection], T], *, write: bool = False) -> T:
+        """What `work` does in a transaction, again and again while a server is away.
+
+        Only for what may be done twice: a commit that nobody answered may have been one.
+
+        Raises:
+            StoreError: for whatever the database says, of a server after a minute; then at once,
+                until it is there again.
+        """
+        until, wait = time.monotonic() + self._patience, 0.1
+        while True:
+            try:
+                with self.transaction(write=write) as connection:
+                    done = work(connection)
+                self._patience = AWAY_SECONDS
+                return done
+            except StoreError as error:
+                away = isinstance(error.__cause__, (InterfaceError, OperationalError))
+                if self.dialect == "sqlite" or not away:
+                    raise
+                if time.monotonic() > until:
+                    self._patience = 0.0
+                    raise
+            time.sleep(wait)
+            wait = min(2 * wait, LONGEST_WAIT)
 
     def close(self) -> None:
         self.engine.dispose()

@@ -29,6 +29,8 @@ RUN_COLUMNS = {
     "command": "str",
     "seed": "int64",
     "out": "str",
+    "host": "str",
+    "pid": "Int64",
     "config": "object",
     "versions": "object",
     "data": "object",

@@ -21,7 +21,10 @@ def _of_collection() -> Mapped[int]:
 
 
 class RunRow(Base):
-    """A training run. Times are UTC; `data` is {split: {path, fingerprint, n_queries, ...}}."""
+    """A training run. Times are UTC; `data` is {split: {path, fingerprint, n_queries, ...}}.
+
+    `host`, `pid` and `process_start` are of the process that does it, as `store.process` says.
+    """
 
     __tablename__ = "runs"
 
@@ -36,6 +39,9 @@ class RunRow(Base):
     versions: Mapped[dict[str, Any]]
     data: Mapped[dict[str, Any]]
     out: Mapped[str | None]
+    host: Mapped[str | None]
+    pid: Mapped[int | None]
+    process_start: Mapped[str | None]
 
 
 class QueryRow(Base):

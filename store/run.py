@@ -19,17 +19,18 @@ from store import frames
 from store.engine import Database, plain
 from store.models import IterationRow, PairRow, QueryRow, RunRow
 from store.pair_rows import add_pairs, count_pairs, read_pairs, read_table
+from store.process import in_words, status_of, this_process
 
 if TYPE_CHECKING:
     import pandas as pd
 
-STATUSES = ("running", "done", "interrupted", "failed")
+STATUSES = ("running", "done", "interrupted", "failed")  # `killed` is seen, never written
 READ_AT_ONCE = 200_000  # pairs, for which a text of some 5 MB is read
 MEASURED = [c.name for c in IterationRow.__table__.columns if c.name not in ("run", "created")]
 
 
 class Run:
-    """A run as `Store.start_run` or `Store.run` gives it.
+    """A run as `Store.start_run` or `Store.run` gives it; a server may be started again meanwhile.
 
     Attributes:
         id: twelve hexadecimal digits.
@@ -57,9 +58,17 @@ class Run:
 
     @property
     def status(self) -> str:
-        """`running`, `done`, `interrupted` or `failed`; a killed run still says `running`."""
-        with self._database.transaction() as connection:
-            return str(connection.execute(_run_row(self.number)).one().status)
+        """`running`, `done`, `interrupted`, `failed`, or `killed`: its process is gone.
+
+        What runs on another host says `running` also when it was killed.
+        """
+        return status_of(self._row())
+
+    @property
+    def standing(self) -> str:
+        """The status, with the host where the run goes on elsewhere: `running on db2`."""
+        row = self._row()
+        return in_words(status_of(row), row.host)
 
     def add(self, split: Split, iteration: int, pairs: Pairs) -> int:
         """Add an iteration's mis-compared pairs, all or none; how many this iteration saw first.
@@ -75,14 +84,13 @@ class Run:
         """
         keys = pair_keys(pairs)
         query = self._queries[split].of_pairs(pairs_of_keys(keys))
-        with self._database.transaction(write=True) as connection:
-            return add_pairs(connection, self.number, split, iteration, keys, query)
+        row = (self.number, split, iteration, keys, query)
+        return self._database.lasting(lambda db: add_pairs(db, *row), write=True)
 
     def pairs(self, split: Split, before: int | None = None) -> Pairs:
         """All pairs first seen before that iteration, ordered by (winner, loser)."""
         only = [] if before is None else [PairRow.first_iteration < before]
-        with self._database.transaction() as connection:
-            return read_pairs(connection, self.number, split, *only)
+        return self._database.lasting(lambda db: read_pairs(db, self.number, split, *only))
 
     def record(self, iteration: Mapping[str, object]) -> None:
         """Keep an iteration's figures; recording it again replaces those given.
@@ -102,21 +110,20 @@ class Run:
         given = plain(iteration)
         insert = dialect.insert(IterationRow).values(run=self.number, created=utc_now(), **given)
         upsert = insert.on_conflict_do_update(index_elements=["run", "iteration"], set_=given)
-        with self._database.transaction(write=True) as connection:
-            connection.execute(upsert)
+        self._database.lasting(lambda db: db.execute(upsert), write=True)
 
     def finish(self, status: str) -> None:
-        """Say how the run ended; `running` takes that back, for a run that is resumed.
+        """Say how the run ended; `running` takes that back: this process goes on with it.
 
         Raises:
             StoreError: on another status, or a database's fault.
         """
         if status not in STATUSES:
             raise StoreError(f"status {status!r} is none of {', '.join(STATUSES)}")
-        finished = None if status == "running" else utc_now()
-        change = update(RunRow).where(RunRow.number == self.number)
-        with self._database.transaction(write=True) as connection:
-            connection.execute(change.values(status=status, finished=finished))
+        resumed = this_process() if status == "running" else {}
+        values = {"status": status, "finished": None if resumed else utc_now(), **resumed}
+        change = update(RunRow).where(RunRow.number == self.number).values(values)
+        self._database.lasting(lambda db: db.execute(change), write=True)
 
     def iterations_frame(self) -> pd.DataFrame:
         """One row an iteration, with a column `<split>_<metric>` for every measure.
@@ -219,10 +226,13 @@ class Run:
                 for table in read_table(connection, self.number, part, chunk, *conditions):
                     yield frames.pair_columns(table, part, names)
 
+    def _row(self) -> Any:
+        return self._database.lasting(lambda db: db.execute(_run_row(self.number)).one())
+
     def _iterations(self, *columns: Any) -> Sequence[Any]:
         query = select(*columns).where(IterationRow.run == self.number)
-        with self._database.transaction() as connection:
-            return connection.execute(query.order_by(IterationRow.iteration)).all()
+        query = query.order_by(IterationRow.iteration)
+        return self._database.lasting(lambda db: db.execute(query).all())
 
     def _observed(self, frame_of: Callable[[Sequence[Any]], pd.DataFrame]) -> pd.DataFrame:
         rows = self._iterations(IterationRow.iteration, IterationRow.observed)

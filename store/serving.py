@@ -15,6 +15,7 @@ from sqlalchemy import delete, insert, select, update
 from sortnet.errors import SortNetError, StoreError
 from store.engine import Database
 from store.models import CollectionRow, ServerRow
+from store.process import is_process
 
 SILENT = 30.0  # seconds without a heartbeat, after which a server counts as dead
 BEAT = 5.0
@@ -121,15 +122,4 @@ def is_served(database: Database, collection: int, now: float) -> bool:
 def _lives(server: Any, now: float) -> bool:
     if now - server.heartbeat > SILENT:
         return False
-    return bool(server.host != socket.gethostname() or _is_process(server.pid))
-
-
-def _is_process(pid: int) -> bool:
-    """Whether a process of that number runs on this machine."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True  # somebody else's
-    return True
+    return bool(server.host != socket.gethostname() or is_process(server.pid))

@@ -21,6 +21,7 @@ from store.engine import Database, plain
 from store.item_rows import write_items
 from store.models import CollectionRow, IterationRow, QueryRow, RunRow
 from store.names import checked_name
+from store.process import status_of, this_process
 from store.run import Run, utc_now
 
 if TYPE_CHECKING:
@@ -118,6 +119,7 @@ class Store:
             "versions": plain(versions),
             "data": plain(facts),
             "out": None if out is None else str(out),
+            **this_process(),
         }
         with self.database.transaction(write=True) as connection:
             number = connection.execute(insert(RunRow).returning(RunRow.number), row).scalar_one()
@@ -144,7 +146,10 @@ class Store:
     def runs_frame(self) -> pd.DataFrame:
         """One row a run, the newest first, with its number of iterations and its best."""
         with self.database.transaction() as connection:
-            return frames.typed(connection.execute(_runs()).all(), frames.RUN_COLUMNS)
+            rows = connection.execute(_runs()).all()
+        frame = frames.typed(rows, frames.RUN_COLUMNS)
+        frame["status"] = frames.typed_column([status_of(row) for row in rows], "str")
+        return frame
 
     def collection(self, name: str, *, clock: Callable[[], float] = time.time) -> Collection:
         """The collection of that name; `clock` gives the seconds since 1970.

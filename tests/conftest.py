@@ -47,6 +47,19 @@ def clock() -> Clock:
 @pytest.fixture(scope="session")
 def postgresql_server() -> Iterator[str]:
     """The URL of a new server's database `postgres`; the server is stopped at the end."""
+    with _new_server() as server:
+        yield server.url
+
+
+@pytest.fixture
+def own_server() -> Iterator[Server]:
+    """A server that a test may stop and start."""
+    with _new_server() as server:
+        yield server
+
+
+@contextmanager
+def _new_server() -> Iterator[Server]:
     binaries = _binaries()
     if binaries is None:
         reason = "PostgreSQL's server binaries (initdb, postgres) are not installed"
@@ -56,8 +69,13 @@ def postgresql_server() -> Iterator[str]:
     # Directly in the temporary folder: another user must be able to reach it.
     folder = Path(tempfile.mkdtemp(prefix="sortnet-pg-"))
     try:
-        with _server(binaries, folder) as url:
-            yield url
+        server = Server(binaries, folder)
+        server.start()
+        try:
+            _wait(server.process, server.url, server.log)
+            yield server
+        finally:
+            server.stop()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -85,26 +103,30 @@ def _binaries() -> Path | None:
     return next(both, None)
 
 
-@contextmanager
-def _server(binaries: Path, folder: Path) -> Iterator[str]:
-    as_user = _as_user(folder)
-    data, log = folder / "data", folder / "log"
-    # nosync, fsync=off: what is thrown away needs not survive a power cut.
-    initdb = [binaries / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "--no-sync"]
-    subprocess.run([*as_user, *initdb], check=True, capture_output=True, cwd=folder)
-    port = _free_port()
-    options = ["fsync=off", "listen_addresses=127.0.0.1", f"unix_socket_directories={folder}"]
-    settings = [part for option in options for part in ("-c", option)]
-    command = [*as_user, binaries / "postgres", "-D", data, "-p", str(port), *settings]
-    with log.open("wb") as out:
-        server = subprocess.Popen(command, cwd=folder, stdout=out, stderr=out)
-    url = f"postgresql://postgres@127.0.0.1:{port}/postgres?connect_timeout=10"
-    try:
-        _wait(server, url, log)
-        yield url
-    finally:
-        server.send_signal(signal.SIGINT)  # fast shutdown: ends the sessions that are open
-        server.wait(SECONDS_TO_START)
+class Server:
+    """A PostgreSQL server in a folder; `url` is of its database `postgres`."""
+
+    def __init__(self, binaries: Path, folder: Path) -> None:
+        as_user = _as_user(folder)
+        data, self.log, self._folder = folder / "data", folder / "log", folder
+        # nosync, fsync=off: what is thrown away needs not survive a power cut.
+        initdb = [binaries / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "--no-sync"]
+        subprocess.run([*as_user, *initdb], check=True, capture_output=True, cwd=folder)
+        port = _free_port()
+        options = ["fsync=off", "listen_addresses=127.0.0.1", f"unix_socket_directories={folder}"]
+        settings = [part for option in options for part in ("-c", option)]
+        self._command = [*as_user, binaries / "postgres", "-D", data, "-p", str(port), *settings]
+        self.url = f"postgresql://postgres@127.0.0.1:{port}/postgres?connect_timeout=10"
+
+    def start(self) -> None:
+        """Start it, and do not wait for it."""
+        with self.log.open("ab") as out:
+            self.process = subprocess.Popen(self._command, cwd=self._folder, stdout=out, stderr=out)
+
+    def stop(self, number: int = signal.SIGINT) -> None:
+        """SIGINT: a fast shutdown, which ends the open sessions; SIGQUIT: as if it had crashed."""
+        self.process.send_signal(number)
+        self.process.wait(SECONDS_TO_START)
 
 
 def _as_user(folder: Path) -> list[str]:

@@ -30,6 +30,14 @@ print("loaded:", [name for name in {heavy!r} if name in sys.modules])
 """
 
 
+@pytest.mark.parametrize("module", ["cli", "sortnet"])
+def test_python_m_is_the_command(module):
+    command = [sys.executable, "-m", module, "nonsense"]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr == "sortnet: No such command 'nonsense'. (see 'sortnet --help')\n"
+
+
 def test_no_help_loads_what_takes_long_to_load():
     calls = [[], ["--help"], ["--version"], *([name, "--help"] for name in COMMANDS)]
     code = CODE.format(calls=calls, heavy=HEAVY)

@@ -16,7 +16,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from cli_made import done, invoke, make_fold
+from click.testing import Result
 from pandas.testing import assert_frame_equal
+from terminal_made import WAIT, Terminal
 
 import cli.session
 import sortnet.model
@@ -135,7 +137,7 @@ def test_a_run_that_is_interrupted_says_how_to_go_on(unkilled, monkeypatch):
         patch.setattr(Run, "record", interrupted)
         result = invoke(*train("stopped"))
     assert result.exit_code == 2
-    told, command = result.stderr.strip().split("; go on with: ")
+    told, command = result.stderr.splitlines()[-1].split("; go on with: ")
     assert told == "sortnet: interrupted"
     with open_store("stopped.db") as store:
         assert store.run("last").status == "interrupted"
@@ -250,3 +252,56 @@ def test_a_resumed_run_keeps_the_weight_decay_that_it_chose():
         assert store.run("last").config["training"]["weight_decay"] == chosen
     done(*open_settings, "--resume")
     assert json.loads(Path("m/run.json").read_text()) == known
+
+
+def signalled(monkeypatch: pytest.MonkeyPatch, number: int) -> Result:
+    """The end of a run that gets a signal, twice, as a terminal that goes may send it."""
+    with monkeypatch.context() as patch:
+        record, finish = Run.record, Run.finish
+
+        def hit(run, iteration):
+            record(run, iteration)
+            if iteration["iteration"] == 2:
+                os.kill(os.getpid(), number)
+
+        def hit_again(run, status):
+            if status == "interrupted":
+                os.kill(os.getpid(), number)
+            finish(run, status)
+
+        patch.setattr(Run, "record", hit)
+        patch.setattr(Run, "finish", hit_again)
+        return invoke(*train("stopped"))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_signals_that_end_a_run_end_it_as_ctrl_c_does(unkilled, monkeypatch, number):
+    result = signalled(monkeypatch, number)
+    assert result.exit_code == 2
+    told, command = result.stderr.splitlines()[-1].split("; go on with: ")
+    assert told == "sortnet: interrupted"
+    assert signal.getsignal(number) is signal.SIG_DFL
+    assert "interrupted" in done("runs", "--store", "stopped.db")
+    done(*shlex.split(command)[1:])
+    assert_same_end("stopped", unkilled)
+
+
+def test_a_run_under_nohup_goes_on_when_the_terminal_is_closed(unkilled, monkeypatch):
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        assert signalled(monkeypatch, signal.SIGHUP).exit_code == 0
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert_same_end("stopped", unkilled)
+
+
+@pytest.mark.slow
+def test_a_run_whose_terminal_is_closed_is_interrupted():
+    make_fold(Path("fold"), n_docs=40)
+    with Terminal(*train("m", "--epochs", "40")) as terminal:
+        terminal.until("   0  ")
+        terminal.hang_up()
+        terminal.process.wait(WAIT)
+    with open_store("m.db") as store:
+        assert store.run("last").status == "interrupted"

@@ -86,7 +86,7 @@ def test_a_kill_in_the_middle_of_an_add_leaves_all_or_nothing(tmp_path: Path, wh
     assert out.split() == [str(half)]
     with open_store(path) as store:
         run = store.run("last")
-        assert run.status == "running"
+        assert run.status == "killed"
         stored = run.pairs("train")
         assert stored.winner.tolist() == winner[:half].tolist()
         assert stored.loser.tolist() == loser[:half].tolist()

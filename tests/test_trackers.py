@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
+import os
+import socket
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -152,6 +156,31 @@ class TestMLflow:
         about = json.loads((tmp_path / "m/run.json").read_text())
         assert run.info.run_name == about["run"]
         assert run.data.params["hidden"] == "[4]" and run.data.params["epochs"] == "3"
+
+    def test_a_server_that_does_not_answer_is_given_up_after_a_second_try(self, monkeypatch):
+        for name in ("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "MLFLOW_HTTP_REQUEST_TIMEOUT"):
+            monkeypatch.delenv(name, raising=False)
+        tries = []
+
+        def hang_up(listening: socket.socket) -> None:
+            with contextlib.suppress(OSError):  # closed, which ends it
+                while True:
+                    listening.accept()[0].close()
+                    tries.append(dict(os.environ))
+
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            thread = threading.Thread(target=hang_up, args=(listening,))
+            thread.start()
+            log = mlflow_callback(f"http://127.0.0.1:{listening.getsockname()[1]}")
+            with pytest.raises(SortNetError, match=r"^mlflow: .*127.0.0.1") as caught:
+                log(iteration(0), state(0))
+            listening.shutdown(socket.SHUT_RDWR)
+            thread.join()
+        assert "\n" not in str(caught.value)
+        assert len(tries) == 2
+        # Two tries of at most 4 seconds each are less than ten.
+        assert {env["MLFLOW_HTTP_REQUEST_TIMEOUT"] for env in tries} == {"4"}
+        assert "MLFLOW_HTTP_REQUEST_TIMEOUT" not in os.environ
 
     def test_a_place_that_mlflow_cannot_use_is_one_line(self, tmp_path):
         log = mlflow_callback("nonsense://x")

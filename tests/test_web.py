@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import psutil
 import pytest
@@ -572,6 +573,89 @@ def test_answers_of_other_processes_are_seen_and_the_ranking_follows(store, coll
         assert sum(row["judgements"] for row in state["ranking"]) == 8
 
 
+HALVES = {
+    "nothing": "",
+    "half a head": "POST {path}/next HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nCont",
+    "half a second head": "GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\nGET {path} HT",
+    "half a body": "POST {path}/next HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Length: 9\r\n"
+    "Content-Type: application/json\r\n\r\n{{",
+    "half the body of a GET": "GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n"
+    "Content-Length: 9\r\n\r\n{{",
+}
+
+
+@pytest.mark.parametrize("what", HALVES)
+def test_who_sends_half_a_request_is_cut_off(collection, what):
+    # What is answered must be here in time, however slow this machine is.
+    with served(collection, patience=0.1 if what in ("nothing", "half a head") else 1) as site:
+        text = HALVES[what].format(path=site.link("ana"), port=site.client.port)
+        with socket.create_connection(("127.0.0.1", site.client.port), timeout=WAIT) as client:
+            client.sendall(text.encode())
+            parts = list(iter(lambda: client.recv(65536), b""))  # until the server closes
+        lines = [line for line in b"".join(parts).split(b"\r\n") if line.startswith(b"HTTP/1.1 ")]
+        assert [line.split()[1] for line in lines] == {
+            "half a second head": [b"200"],
+            "half a body": [b"408"],
+            "half the body of a GET": [b"408"],
+        }.get(what, [])
+
+
+def test_who_dribbles_is_cut_off_too(collection):
+    with (
+        served(collection, patience=0.1) as site,
+        socket.create_connection(("127.0.0.1", site.client.port), timeout=WAIT) as client,
+    ):
+        client.sendall(b"GET / HTTP/1.1\r\nX-Long: ")
+        with pytest.raises(OSError):  # reset by peer, or a broken pipe
+            for _ in range(10 * WAIT):
+                client.sendall(b"x")
+                time.sleep(0.1)
+
+
+def test_patience_is_for_requests_not_for_answers(collection, monkeypatch):
+    asked, answered = threading.Event(), threading.Event()
+
+    def slow(name):
+        asked.set()
+        answered.wait(WAIT)
+        return {}
+
+    with served(collection, patience=1) as site:
+        link = site.link("ana")
+        monkeypatch.setattr(site.room, "next", slow)
+        replies = []
+        client = threading.Thread(target=lambda: replies.append(site.client.post(f"{link}/next")))
+        client.start()
+        assert asked.wait(WAIT)
+        assert site.client.get(link).status == 200
+        time.sleep(1.5)  # more than its patience; on a slow machine it is still more
+        answered.set()
+        client.join(WAIT)
+        assert [reply.status for reply in replies] == [200]
+
+
+def test_a_server_ends_while_it_answers_and_writes_no_traceback(collection, monkeypatch, caplog):
+    asked, over = threading.Event(), threading.Event()
+
+    def stuck(name):
+        asked.set()
+        over.wait()
+        return {}
+
+    replies = []
+    with served(collection) as site:
+        link = site.link("ana")
+        monkeypatch.setattr(site.room, "next", stuck)
+        client = threading.Thread(target=lambda: replies.append(site.client.post(f"{link}/next")))
+        client.start()
+        assert asked.wait(WAIT)
+    client.join(WAIT)  # the server has ended, the answer is not there yet
+    assert not over.is_set() and not client.is_alive()
+    over.set()
+    assert [reply.status for reply in replies] == [503]
+    assert all(record.exc_info is None for record in caplog.records)
+
+
 def test_the_names_of_a_server_on_all_addresses():
     names = Names(frozenset({"box:8000"}), any_address=True)
     known = ("BOX:8000", "192.0.2.1:8000", "[2001:db8::1]:8000", "192.0.2.1")
@@ -627,6 +711,23 @@ def test_the_command_prints_links_and_a_signal_ends_it_at_once(store, collection
     assert links[0] == links[1]
     with collection.serving():
         pass  # the command's claim is gone
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_ends_the_command_while_it_answers_without_a_traceback(
+    store, collection, tmp_path, number
+):
+    where = ("essays", "--port", 0, "--annotator", "ana", "--store", tmp_path / "s.db")
+    with command(*where) as (process, printed):
+        address = urlsplit(printed["ana"])
+        head = f"POST {address.path}/next HTTP/1.1\r\nHost: {address.netloc}\r\n"
+        with socket.create_connection((address.hostname, address.port), timeout=WAIT) as client:
+            rest = "Content-Type: application/json\r\nContent-Length: 2\r\nExpect: 100-continue"
+            client.sendall(f"{head}{rest}\r\n\r\n".encode())
+            assert client.recv(4096).startswith(b"HTTP/1.1 100 ")  # it waits for the body now
+            code, said = ended(process, number)
+    assert code == 0
+    assert "Traceback" not in said and "no longer serving" in said
 
 
 @pytest.mark.parametrize("how", ["removed", "taken over"])

@@ -13,7 +13,7 @@ from typing import Any
 
 from cli.web.app import make_app, make_server
 from cli.web.background import kept_up
-from cli.web.guard import Names
+from cli.web.guard import PATIENCE, Names
 from cli.web.people import People
 from cli.web.room import Room
 from store import Collection
@@ -87,7 +87,12 @@ def listening(port: int = 0) -> Iterator[socket.socket]:
 
 @contextmanager
 def served(
-    collection: Collection, *, lease: float = 600.0, port: int = 0, background: bool = False
+    collection: Collection,
+    *,
+    lease: float = 600.0,
+    port: int = 0,
+    background: bool = False,
+    patience: float = PATIENCE,
 ) -> Iterator[Served]:
     """The pages of a collection; `background`: with retraining, as the command does it."""
     room = Room(collection, Desk(collection, lease_seconds=lease), lease_seconds=lease)
@@ -95,7 +100,7 @@ def served(
     with listening(port) as made:
         port = made.getsockname()[1]
         names = Names(frozenset({f"127.0.0.1:{port}", f"localhost:{port}"}))
-        server = make_server(make_app(room, people, names))
+        server = make_server(make_app(room, people, names, patience=patience))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [made]})
         thread.start()
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable
 from functools import cache, partial
+from types import FrameType
 from typing import Any, TypeAlias
 
 import uvicorn
@@ -25,7 +26,8 @@ from starlette.staticfiles import StaticFiles
 
 from cli.web import media
 from cli.web.exports import EXPORTS
-from cli.web.guard import Guard, Names, Rate
+from cli.web.guard import PATIENCE, Guard, Names, Rate
+from cli.web.patience import Impatient
 from cli.web.people import People
 from cli.web.room import Room
 from cli.web.watched import Watched
@@ -38,8 +40,15 @@ Answering: TypeAlias = Callable[[Request], Awaitable[Response]]
 Work: TypeAlias = Callable[[str, Request, dict[str, Any]], Response]  # of whose token, and a body
 
 
-def make_app(room: Room, people: People, names: Names, origins: tuple[str, ...] = ()) -> Guard:
-    """The pages of a room, for a server that is known by these names."""
+def make_app(
+    room: Room,
+    people: People,
+    names: Names,
+    origins: tuple[str, ...] = (),
+    *,
+    patience: float = PATIENCE,
+) -> Guard:
+    """The pages of a room, for a server that is known by these names; `patience` in seconds."""
     routes = [
         *_annotator_routes(room, people),
         *_admin_routes(room, people),
@@ -47,13 +56,21 @@ def make_app(room: Room, people: People, names: Names, origins: tuple[str, ...] 
     ]
     handlers: dict[Any, Any] = {HTTPException: _refused, Exception: _broken}
     handlers |= dict.fromkeys((SortNetError, LeaseError, JudgementError, StoreError), _fault)
-    return Guard(Starlette(routes=routes, exception_handlers=handlers), names, origins)
+    app = Starlette(routes=routes, exception_handlers=handlers)
+    return Guard(app, names, origins, patience=patience)
+
+
+class _Server(uvicorn.Server):
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Only end: uvicorn's own raises the signal again in the loop, over whoever still asks."""
+        self.should_exit = True
 
 
 def make_server(app: Guard) -> uvicorn.Server:
     """A server of the application, which says nothing but of its own faults."""
     config = uvicorn.Config(
         app,
+        http=partial(Impatient, patience=app.patience),  # type: ignore[arg-type]
         log_config=None,
         log_level="error",
         access_log=False,  # the addresses are secrets
@@ -64,7 +81,7 @@ def make_server(app: Guard) -> uvicorn.Server:
         ws="none",
         timeout_graceful_shutdown=1,
     )
-    return uvicorn.Server(config)
+    return _Server(config)
 
 
 def _behind_token(who: Callable[[str], str | None]) -> Callable[[Work], Answering]:

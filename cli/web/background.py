@@ -51,7 +51,7 @@ def kept_up(
             yield
     finally:
         over.set()
-        threads[0].join(5)  # the training is not waited for: it leaves nothing behind
+        threads[0].join(1)  # the training is not waited for: it leaves nothing behind
 
 
 def _again(work: Callable[[], float], over: threading.Event) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 LONGEST_PATH = 2048  # characters; the pages' own have some 60
 MOST_BYTES = 8192  # of a request's body: an answer has some 150
+PATIENCE = 20.0  # seconds in which a request must be here
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; media-src 'self'; "
     "connect-src 'self'; form-action 'none'; frame-ancestors 'none'; base-uri 'none'"
@@ -87,10 +89,17 @@ class Rate:
 
 
 class Guard:
-    """Refuses foreign hosts and origins, forms, and bodies that are too large; adds headers."""
+    """Refuses foreign hosts and origins, forms, bodies too large or too slow; adds headers.
 
-    def __init__(self, app: App, names: Names, origins: Iterable[str] = ()) -> None:
+    Args:
+        patience: seconds that a body may take to come.
+    """
+
+    def __init__(
+        self, app: App, names: Names, origins: Iterable[str] = (), *, patience: float = PATIENCE
+    ) -> None:
         self.app, self.names, self.origins = app, names, frozenset(origins)
+        self.patience = patience
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -98,25 +107,38 @@ class Guard:
                 await self.app(scope, receive, send)
             return
 
+        started = False
+
         async def send_with_headers(message: Message) -> None:
+            nonlocal started
             if message["type"] == "http.response.start":
+                started = True
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
             await send(message)
 
-        headers = Headers(scope=scope)
-        refusal = self._refusal(scope, headers)
-        body = b"" if refusal else await _read(receive)
+        try:
+            await self._answer(scope, receive, send_with_headers)
+        except asyncio.CancelledError:  # the server ends; uvicorn would write down a traceback
+            if not started:
+                await _refuse(503, "the server has ended")(scope, receive, send_with_headers)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        refusal = self._refusal(scope, Headers(scope=scope))
+        body: bytes | None = b""
+        try:
+            if not refusal:
+                async with asyncio.timeout(self.patience):
+                    body = await _read(receive)
+        except TimeoutError:
+            refusal = 408, f"the rest of the request did not come within {self.patience:g} s"
         if body is None:
             refusal = 413, f"the request is larger than {MOST_BYTES} bytes"
         if refusal:
-            code, why = refusal
-            # The rest of the request is not read, so the connection is of no further use.
-            answer = JSONResponse({"error": why}, code, {"Connection": "close"})
-            await answer(scope, receive, send_with_headers)
+            await _refuse(*refusal)(scope, receive, send)
         else:
-            await self.app(scope, _replay(body or b"", receive), send_with_headers)
+            await self.app(scope, _replay(body or b"", receive), send)
 
     def _refusal(self, scope: Scope, headers: Headers) -> tuple[int, str] | None:
         """Why a request is not looked at, if so."""
@@ -136,6 +158,11 @@ class Guard:
         if method == "POST" and _media_type(headers) != "application/json":
             return 415, "the request is not application/json"
         return None
+
+
+def _refuse(code: int, why: str) -> JSONResponse:
+    # The rest of the request is not read, so the connection is of no further use.
+    return JSONResponse({"error": why}, code, {"Connection": "close"})
 
 
 def _media_type(headers: Headers) -> str:

@@ -1,0 +1,181 @@
+"""Runs whose process is gone are known as killed, by whoever reads; nothing is written for it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cli_made import done, invoke
+from sqlalchemy import text
+
+from sortnet.config import Config
+from sortnet.types import Queries
+from store import Run, Store, open_store
+from store.process import is_process, process_start
+
+LINUX = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the kernel says no more")
+
+STARTS = """
+import sys
+from test_run_processes import begin
+from store import open_store
+with open_store(sys.argv[1]) as store:
+    begin(store)
+    print("begun", flush=True)
+    sys.stdin.read()
+"""
+
+
+def begin(store: Store) -> Run:
+    part = Queries.from_arrays(np.eye(2), [1, 0])
+    run = store.start_run(
+        command="sortnet train x --out m", config=Config().to_json(), seed=0, versions={},
+        train=part, vali=part, out="the model",
+    )  # fmt: skip
+    counts = ("comparisons", "miscompared", "new")
+    run.record(
+        {"iteration": 0, "quality": 0.5, "best": True, "seconds_sort": 0.5, "seconds_train": 1.0,
+         "tp": 1, "vp": 1, "measures": {"train": {"map": 0.5}, "vali": {"map": 0.5}},
+         **{f"{name}_{split}": 1 for name in counts for split in ("train", "vali")}}
+    )  # fmt: skip
+    return run
+
+
+def kill(store: Store) -> None:
+    """Let the run be of a process that is gone."""
+    with subprocess.Popen([sys.executable, "-S", "-c", ""]) as child:
+        start = process_start(child.pid)
+    known = "NULL" if start in (None, "ended") else f"'{start}'"
+    change(store, f"pid = {child.pid}, process_start = {known}")
+
+
+@pytest.fixture
+def killed(url: str) -> Iterator[Store]:
+    """A store whose run was killed."""
+    with open_store(url) as store:
+        begin(store)
+        kill(store)
+        yield store
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a store whose run was killed."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SORTNET_STORE", "s.db")
+    with open_store("s.db") as store:
+        begin(store)
+        kill(store)
+    return tmp_path
+
+
+def change(store: Store, assignment: str) -> None:
+    with store.database.transaction(write=True) as connection:
+        connection.execute(text(f"UPDATE runs SET {assignment}"))
+
+
+def written(store: Store) -> str:
+    with store.database.transaction() as connection:
+        return str(connection.execute(text("SELECT status FROM runs")).scalar_one())
+
+
+def statuses(store: Store, run: Run) -> set[str]:
+    return {run.status, run.standing, *store.runs_frame()["status"]}
+
+
+def test_a_run_goes_on_while_its_process_lives_and_is_killed_when_it_is_gone(url: str) -> None:
+    pipe = subprocess.PIPE
+    command = [sys.executable, "-c", STARTS, url]
+    with (
+        subprocess.Popen(command, text=True, stdin=pipe, stdout=pipe) as child,
+        open_store(url) as store,
+    ):
+        assert child.stdout is not None
+        assert child.stdout.readline() == "begun\n"
+        run = store.run("last")
+        assert statuses(store, run) == {"running"}
+        assert store.runs_frame()["pid"].tolist() == [child.pid]
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+        assert statuses(store, run) == {"killed"}
+        assert written(store) == "running", "who reads does not write"
+
+
+def test_a_killed_run_that_is_resumed_is_this_process_s(killed: Store) -> None:
+    run = killed.run("last")
+    run.finish("running")
+    assert statuses(killed, run) == {"running"}
+    assert killed.runs_frame()["pid"].tolist() == [os.getpid()]
+    run.finish("done")
+    assert statuses(killed, run) == {"done"}
+
+
+def test_a_run_of_another_host_is_believed_and_the_host_is_named(killed: Store) -> None:
+    change(killed, "host = 'db2.example'")
+    run = killed.run("last")
+    assert run.status == "running"
+    assert run.standing == "running on db2.example"
+    change(killed, "status = 'done'")
+    assert run.standing == "done"
+
+
+def test_a_run_of_before_processes_were_written_down_is_believed(killed: Store) -> None:
+    change(killed, "host = NULL, pid = NULL, process_start = NULL")
+    assert statuses(killed, killed.run("last")) == {"running"}
+
+
+@LINUX
+def test_another_process_of_the_same_number_is_not_taken_for_the_run(killed: Store) -> None:
+    change(killed, f"pid = {os.getpid()}, process_start = 'another start'")
+    assert statuses(killed, killed.run("last")) == {"killed"}
+
+
+def test_where_the_system_tells_no_start_the_number_alone_decides(killed: Store) -> None:
+    change(killed, "process_start = NULL")
+    run = killed.run("last")
+    assert run.status == "killed"
+    change(killed, f"pid = {os.getpid()}")
+    assert run.status == "running"
+
+
+@LINUX
+def test_a_process_that_waits_to_be_looked_at_is_gone() -> None:
+    child = subprocess.Popen([sys.executable, "-c", ""], stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    with child:
+        child.stdout.read()
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # it has ended, and stays
+        assert process_start(child.pid) == "ended"
+        assert not is_process(child.pid)
+    assert process_start(child.pid) is None
+
+
+def test_commands_call_it_killed_and_say_how_to_go_on(here: Path) -> None:
+    again = "sortnet train --resume --out 'the model'"
+    for command in (["runs"], ["show", "last"], ["watch", "last"]):
+        result = invoke(*command)
+        assert result.exit_code == 0
+        assert "killed" in result.output and again in result.stderr
+    assert json.loads(done("runs", "--json"))[0]["status"] == "killed"
+    assert json.loads(done("show", "last", "--json"))["status"] == "killed"
+    done("report", "last", "--output", "r.html")
+    page = (here / "r.html").read_text()
+    assert "The run is unfinished: it was killed after 1 iteration." in page
+    assert "sortnet train --resume --out &#39;the model&#39;" in page
+
+
+def test_commands_name_the_other_host(here: Path) -> None:
+    with open_store("s.db") as store:
+        change(store, "host = 'db2.example'")
+    for command in ("runs", "show last"):
+        assert "running on db2.example" in done(*command.split())
+    assert json.loads(done("runs", "--json"))[0]["host"] == "db2.example"
+    done("report", "last", "--output", "r.html")
+    assert "going on on db2.example when this was written" in (here / "r.html").read_text()
