@@ -304,7 +304,10 @@ def _codes_of_qids(qid: ArrayLike | None, n: int, source: str) -> tuple[Str, I64
     values = np.asarray(qid)
     if values.shape != (n,):
         raise DataError(f"{source}: {n} rows of features but qid has shape {values.shape}")
-    if values.dtype.kind == "f" and np.all(values == np.floor(values)):
+    missing = _missing(values if values.dtype.kind != "U" else qid)
+    if missing.any():
+        raise DataError(f"{source}, row {int(np.argmax(missing))}: there is no qid")
+    if values.dtype.kind == "f" and np.all((values == np.floor(values)) & (abs(values) < 2**63)):
         values = values.astype(np.int64)  # a column with 7.0 means query 7
     if values.dtype.kind not in "iuU":
         values = values.astype(np.str_)
@@ -313,6 +316,17 @@ def _codes_of_qids(qid: ArrayLike | None, n: int, source: str) -> tuple[Str, I64
     number = np.empty(len(unique), np.int64)
     number[by_appearance] = np.arange(len(unique))
     return unique[by_appearance].astype(np.str_), number[inverse]
+
+
+def _missing(qid: ArrayLike) -> Bool:
+    """(n_docs,) whether there is no query: NaN, None, NaT, pandas' NA."""
+    values = np.asarray(qid, dtype=None if hasattr(qid, "dtype") else object)
+    if values.dtype.kind not in "OfM":
+        return np.zeros(len(values), np.bool_)
+    import pandas as pd
+
+    missing: Bool = pd.isna(values)
+    return missing
 
 
 def _codes_of_groups(group: ArrayLike, n: int, source: str) -> tuple[Str, I64]:
