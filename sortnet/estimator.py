@@ -29,11 +29,11 @@ MakeComparator: TypeAlias = Callable[[int, int], NeuralComparator]
 class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Ranks the rows of each query by a comparator learned with Algorithm 3.1.
 
-    `X` is an array, a list or a pandas DataFrame. The query of each row is `qid` (in any order),
-    or `group` (sizes of consecutive queries), or the column `qid` of a DataFrame, which is no
-    feature then. With none of them all rows are one query, which `fit` warns of; on an estimator
-    fitted with queries, two rows or more without them are refused. NaN is a missing value. Grades
-    `y` are whole numbers from 0.
+    `X` is an array, a list or a DataFrame of pandas or polars. The query of each row is `qid` (in
+    any order), or `group` (sizes of consecutive queries), or the column `qid` of a DataFrame, which
+    is no feature then. With none of them all rows are one query, which `fit` warns of; on an
+    estimator fitted with queries, two rows or more without them are refused. NaN is a missing
+    value. Grades `y` are whole numbers from 0.
 
     In `GridSearchCV` and `cross_val_score` give the queries as a column `qid` of a DataFrame: a
     `qid` given to `fit` does not reach `score`, unless it is routed there, with
@@ -309,18 +309,20 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
 
         Rows for `pairs` need no query.
         """
-        X, qid = _column_qid(X, qid, source)
+        X, qid = _column_qid(_as_frame(X), qid, source)
+        X = _with_numbers(X, source)
         if reset:
             self.one_query_ = qid is None and group is None
         least = 2 if reset else 0  # ranking no documents is no fault
         both = {} if y is None else {"y": y, "y_numeric": True}
         try:
-            with np.errstate(over="ignore"):  # what overflows float32 is refused as infinite
-                found = validate_data(
-                    self, X, **both, reset=reset, dtype=np.float32,
-                    ensure_all_finite="allow-nan", ensure_min_samples=least,
-                )  # fmt: skip
+            found = validate_data(
+                self, X, **both, reset=reset, dtype=(np.float64, np.float32),
+                ensure_all_finite="allow-nan", ensure_min_samples=least,
+            )  # fmt: skip
         except ValueError as error:
+            if "string to float" in str(error):
+                _with_numbers(_numbered(X), source)
             raise DataError(str(error) if source == "X" else f"{source}: {error}") from None
         features, grades = (found, None) if y is None else found
         names = getattr(self, "feature_names_in_", None)
@@ -386,6 +388,32 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         tags.target_tags.positive_only = True
         tags.input_tags.allow_nan = True
         return tags
+
+
+def _as_frame(X: Any) -> Any:
+    """A data frame as one of pandas; an array or a list as it is."""
+    if not hasattr(X, "columns"):
+        return X
+    from sortnet.data.tables import as_pandas
+
+    return as_pandas(X)
+
+
+def _with_numbers(X: Any, source: str) -> Any:
+    """Refuse texts, dates and other objects by the name of their column."""
+    dates = getattr(getattr(X, "dtype", None), "kind", None) in ("m", "M")
+    if not dates and not hasattr(X, "columns"):
+        return X
+    from sortnet.data.tables import with_numbers
+
+    return with_numbers(_numbered(X) if dates else X, source)
+
+
+def _numbered(X: Any) -> Any:
+    """An array as a frame whose columns are called by their numbers from 1."""
+    import pandas as pd
+
+    return pd.DataFrame(np.asarray(X)).rename(columns=lambda k: f"feature {k + 1}")
 
 
 def _column_qid(X: Any, qid: ArrayLike | None, source: str) -> tuple[Any, ArrayLike | None]:

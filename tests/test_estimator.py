@@ -605,6 +605,80 @@ def test_a_row_whose_query_is_missing_is_named(fitted, missing):
         fitted.predict(X, qid=missing(pd.Series(qid)))
 
 
+@pytest.mark.parametrize(
+    ("values", "shown"),
+    [
+        (lambda a: a.round(3).astype(str).replace(a.round(3).astype(str).iloc[0], "tall"), "tall"),
+        (lambda a: pd.to_datetime(a, unit="s"), "1970-01-01"),
+        (lambda a: pd.Series([[1]] * len(a), index=a.index), r"\[1\]"),
+    ],
+)
+def test_a_column_of_texts_dates_or_objects_is_named(values, shown):
+    frame, y = framed()
+    frame["c"] = values(frame["c"].abs())
+    with pytest.raises(DataError, match=f"X, row 0: column 'c': '.*{shown}.*' is not a number"):
+        small().fit(frame, y)
+
+
+@pytest.mark.parametrize("kind", [object, "datetime64[ns]"])
+def test_a_feature_of_an_array_that_is_no_number_is_named(fitted, kind):
+    X, _, qid = made()
+    X = X.astype(np.int64).astype(kind)
+    if kind is object:
+        X[2, 1] = "tall"
+    with pytest.raises(DataError, match=r"row \d: column 'feature \d': .* is not a number"):
+        fitted.predict(X, qid)
+
+
+def test_objects_that_are_numbers_are_numbers():
+    frame, y = framed()
+    ranker = small().fit(frame, y)
+    np.testing.assert_array_equal(
+        ranker.predict(frame.astype({"a": object, "b": "Float64"})), ranker.predict(frame)
+    )
+
+
+class Polars:
+    """As much of a polars.DataFrame as matters, which has another `drop` and no `iloc`."""
+
+    def __init__(self, columns):
+        self._columns = columns
+
+    columns = property(lambda self: list(self._columns))
+    shape = property(lambda self: (len(self), len(self._columns)))
+
+    def __len__(self):
+        return len(next(iter(self._columns.values())))
+
+    def __getitem__(self, name):
+        return self._columns[name]
+
+    def drop(self, *columns):
+        return Polars({name: self[name] for name in self.columns if name not in columns})
+
+
+def test_a_frame_of_polars_with_a_column_qid_is_a_frame():
+    frame, y = framed()
+    other = Polars({name: frame[name].to_numpy() for name in frame})
+    ranker = small().fit(other, y.to_numpy())
+    assert ranker.feature_names_in_.tolist() == ["a", "b", "c", "d"]
+    scores = small().fit(frame, y).predict(frame)
+    np.testing.assert_array_equal(ranker.predict(other), scores)
+
+
+def test_a_feature_whose_differences_float32_loses_is_named():
+    X, y, qid = made()
+    X = X.astype(np.float64)
+    with pytest.raises(DataError, match="feature 1: float32 loses the differences of values as"):
+        small().fit(X + np.array([1e9, 0, 0, 0]), y, qid=qid)
+    frame, labels = framed()
+    nanoseconds = 1_700_000_000_000_000_000 + (frame["b"] * 1e9).astype(np.int64)
+    with pytest.raises(DataError, match=r"column 'b': float32 loses .* as large as 1\.7e\+18"):
+        small().fit(frame.assign(b=nanoseconds), labels)
+    with pytest.raises(DataError, match="eval_set: feature 2: float32 loses"):
+        small().fit(X, y, qid=qid, eval_set=(X + np.array([0, 1e9, 0, 0]), y), eval_qid=qid)
+
+
 def with_own_features(n_features: int, seed: int) -> DirectRanker:
     part = nn.Sequential(nn.Linear(n_features, 5), nn.SiLU(), nn.Linear(5, 3))
     generator = np.random.default_rng(seed)
