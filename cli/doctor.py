@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cli.completion import read_only
-from cli.options import json_option, store_option
+from cli.options import cores, json_option, store_option
 from cli.output import print_json, progress, put
 from sortnet import __version__
 from sortnet.errors import SortNetError
@@ -195,8 +195,7 @@ def _look_at_devices(found: Found) -> None:
 
 
 def _look_at_threads(found: Found) -> None:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    facts: dict[str, Any] = {"cores": cores}
+    facts: dict[str, Any] = {"cores": cores()}
     try:
         import torch
         from numba import config
@@ -208,7 +207,7 @@ def _look_at_threads(found: Found) -> None:
     except Exception:  # said already
         pass
     used = ", ".join(f"{name} {n}" for name, n in facts.items() if name != "cores")
-    found.add("threads", f"{used or 'unknown'} of {cores} cores", facts)
+    found.add("threads", f"{used or 'unknown'} of {cores()} cores", facts)
 
 
 def _look_at_cache(found: Found) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Callable, Mapping
@@ -188,7 +189,7 @@ def threads_option(command: C) -> C:
     return click.option(
         "--threads",
         type=click.IntRange(1),
-        help="Default: all cores.",
+        help="Default, and at most: all cores.",
     )(command)
 
 
@@ -233,13 +234,21 @@ def read_data(path: str, n_features: int, *, cache: bool, labelled: bool) -> Que
     return read_queries(path, n_features=n_features, labelled=labelled, cache=folder)
 
 
+def cores() -> int:
+    """How many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 def set_threads(threads: int | None) -> None:
-    """So many threads for torch and for the compiled kernels."""
+    """That many threads for torch and for the compiled kernels, but no more than cores."""
     if threads is None:
         return
     import torch
     from numba import config, set_num_threads
 
+    threads = min(threads, cores())
     torch.set_num_threads(threads)
     most: int = config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
     set_num_threads(min(threads, most))

@@ -76,7 +76,7 @@ _FILES = "Files"
     help="Keep parsed data in the user's cache folder; the next read is nearly free.",
 )
 @settings_options
-@section("The run", "--threads", type=click.IntRange(1), help="Default: all cores.")
+@section("The run", "--threads", type=click.IntRange(1), help="Default, and at most: all cores.")
 @section(
     "The run",
     "--tune",

@@ -29,10 +29,16 @@ MakeComparator: TypeAlias = Callable[[int, int], NeuralComparator]
 class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Ranks the rows of each query by a comparator learned with Algorithm 3.1.
 
-    `X` is an array, a list or a pandas DataFrame. The query of each row is `qid` (in any order),
-    or `group` (sizes of consecutive queries), or the column `qid` of a DataFrame, which is no
-    feature then; with none of them all rows are one query. NaN is a missing value. Grades `y`
-    are whole numbers from 0.
+    `X` is an array, a list or a DataFrame of pandas or polars. The query of each row is `qid` (in
+    any order), or `group` (sizes of consecutive queries), or the column `qid` of a DataFrame, which
+    is no feature then. With none of them all rows are one query, which `fit` warns of; on an
+    estimator fitted with queries, two rows or more without them are refused. NaN is a missing
+    value. Grades `y` are whole numbers from 0.
+
+    In `GridSearchCV` and `cross_val_score` give the queries as a column `qid` of a DataFrame: a
+    `qid` given to `fit` does not reach `score`, unless it is routed there, with
+    `sklearn.set_config(enable_metadata_routing=True)` and
+    `SortNetRanker().set_fit_request(qid=True).set_score_request(qid=True)`.
 
     Args:
         comparator: `cmpnn`, `directranker`, or a function (n_features, seed) -> NeuralComparator
@@ -44,6 +50,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             choose (RankQuality differs between their rankings), all queries are for both, with
             a warning.
         random_state: of everything random; None for another one each time.
+        single_query: rows without queries are meant as one query: no warning, no refusal.
         tune: choose settings by RankQuality on the validation part first: those of a grid
             {parameter: values to try}, or True for `sortnet.tuning.grids_for`.
         hidden, units, tau, dropout, committee, scaling: as in `sortnet.config.Config`, with its
@@ -63,12 +70,13 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         quality_: the name of that RankQuality, such as `ndcg@10`.
         n_features_in_: the number of features.
         feature_names_in_: their names, where X had some.
+        one_query_: whether all rows were one query, for want of `qid` and `group`.
         tuned_: the trials, with `tune`; the settings chosen are `model_.config`.
 
     >>> X = np.arange(12, dtype=np.float32)[:, None]
     >>> y, qid = X[:, 0] % 6, [1] * 6 + [2] * 6
     >>> ranker = SortNetRanker(quality="ndcg@10").fit(X, y, qid=qid)
-    >>> ranker.predict([[3.0], [9.0], [5.0]])
+    >>> ranker.predict([[3.0], [9.0], [5.0]], qid=[1, 1, 1])
     array([0., 2., 1.], dtype=float32)
     """
 
@@ -101,6 +109,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         device: str = "auto",
         validation_fraction: float = 0.2,
         random_state: int | np.random.RandomState | np.random.Generator | None = 0,
+        single_query: bool = False,
         tune: bool | Mapping[str, Sequence[Any]] = False,
     ) -> None:
         self.comparator = comparator
@@ -129,6 +138,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         self.device = device
         self.validation_fraction = validation_fraction
         self.random_state = random_state
+        self.single_query = single_query
         self.tune = tune
 
     def fit(
@@ -157,7 +167,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             callbacks: called with an `Iteration` and a `State` after each iteration.
 
         Raises:
-            DataError: on data or settings that cannot be used.
+            DataError: on data or settings that cannot be used, such as a feature that is the qid.
         """
         if sample_weight is not None:
             raise DataError(
@@ -190,6 +200,9 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
 
         It is the number of documents that the comparator puts below this one in its query, so
         it says nothing across queries; the rows' order does not change it.
+
+        Raises:
+            DataError: on rows that cannot be used, or without queries where `fit` had some.
         """
         check_is_fitted(self)
         queries = self._queries(X, None, qid)
@@ -246,6 +259,8 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         check_is_fitted(self)
         about = {
             "validation_fraction": self.validation_fraction,
+            "single_query": self.single_query,
+            "one_query": self.one_query_,
             "history": [_plain(asdict(record)) for record in self.history_],
         }
         model = replace(self.model_, info={**self.model_.info, "estimator": about})
@@ -269,6 +284,8 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         if comparator is not None:
             ranker.set_params(comparator=comparator)
         ranker.set_params(validation_fraction=about.get("validation_fraction", 0.2))
+        ranker.set_params(single_query=about.get("single_query", False))
+        ranker.one_query_ = about.get("one_query", False)
         history = [Iteration(**_unplain(record)) for record in about.get("history", [])]
         ranker.n_features_in_ = n_features
         if model.feature_names is not None:
@@ -293,23 +310,53 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         *,
         reset: bool = False,
         source: str = "X",
+        pairs: bool = False,
     ) -> Queries:
-        """Check the data as scikit-learn does, and group its rows; `reset` where it is learned."""
-        X, qid = _column_qid(X, qid, source)
+        """Check the data as scikit-learn does, and group its rows; `reset` where it is learned.
+
+        Rows for `pairs` need no query.
+        """
+        X, qid = _column_qid(_as_frame(X), qid, source)
+        X = _with_numbers(X, source)
+        if reset:
+            self.one_query_ = qid is None and group is None
         least = 2 if reset else 0  # ranking no documents is no fault
         both = {} if y is None else {"y": y, "y_numeric": True}
         try:
-            with np.errstate(over="ignore"):  # what overflows float32 is refused as infinite
-                found = validate_data(
-                    self, X, **both, reset=reset, dtype=np.float32,
-                    ensure_all_finite="allow-nan", ensure_min_samples=least,
-                )  # fmt: skip
+            found = validate_data(
+                self, X, **both, reset=reset, dtype=(np.float64, np.float32),
+                ensure_all_finite="allow-nan", ensure_min_samples=least,
+            )  # fmt: skip
         except ValueError as error:
+            if "string to float" in str(error):
+                _with_numbers(_numbered(X), source)
             raise DataError(str(error) if source == "X" else f"{source}: {error}") from None
         features, grades = (found, None) if y is None else found
         names = getattr(self, "feature_names_in_", None)
+        if qid is None and group is None and len(features) > 1 and not pairs:
+            self._take_as_one_query(len(features), reset, source)
+        if reset:
+            _refuse_qid_as_feature(features, qid, names, source)
         return Queries.from_arrays(
             features, grades, qid=qid, group=group, feature_names=names, source=source
+        )
+
+    def _take_as_one_query(self, n: int, reset: bool, source: str) -> None:
+        """Refuse rows without queries; warn where scikit-learn wants `fit` to take them."""
+        if self.single_query or (self.one_query_ and not reset):
+            return
+        if reset:
+            warnings.warn(
+                f"{source} has no qid: all {n} rows are taken as one query; give qid, group or a "
+                "column 'qid', or set single_query=True",
+                stacklevel=4,
+            )
+            return
+        wanted = "eval_qid" if source == "eval_set" else "qid"
+        raise DataError(
+            f"{source} has no qid, but the ranker was fitted with queries: give {wanted} or a "
+            "column 'qid' (in a search: the column, or metadata routing), or set "
+            f"single_query=True if the {n} rows are one query"
         )
 
     def _in_pairs(self, a: Any, b: Any) -> tuple[Queries, I64, I64]:
@@ -318,7 +365,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             raise DataError(f"{len(a)} documents cannot be compared with {len(b)} one by one")
         rows = np.empty((2 * len(a), self.n_features_in_), np.float32)
         for first, documents in enumerate((a, b)):
-            checked = self._queries(documents, None)
+            checked = self._queries(documents, None, pairs=True)
             rows[first::2] = checked.in_row_order(checked.features)
         queries = Queries.from_arrays(rows, group=np.full(len(a), 2), source="a and b")
         return queries, np.arange(0, len(rows), 2), np.arange(1, len(rows), 2)
@@ -351,13 +398,59 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         return tags
 
 
+def _as_frame(X: Any) -> Any:
+    """A data frame as one of pandas; an array or a list as it is."""
+    if not hasattr(X, "columns"):
+        return X
+    from sortnet.data.tables import as_pandas
+
+    return as_pandas(X)
+
+
+def _with_numbers(X: Any, source: str) -> Any:
+    """Refuse texts, dates and other objects by the name of their column."""
+    dates = getattr(getattr(X, "dtype", None), "kind", None) in ("m", "M")
+    if not dates and not hasattr(X, "columns"):
+        return X
+    from sortnet.data.tables import with_numbers
+
+    return with_numbers(_numbered(X) if dates else X, source)
+
+
+def _numbered(X: Any) -> Any:
+    """An array as a frame whose columns are called by their numbers from 1."""
+    import pandas as pd
+
+    return pd.DataFrame(np.asarray(X)).rename(columns=lambda k: f"feature {k + 1}")
+
+
 def _column_qid(X: Any, qid: ArrayLike | None, source: str) -> tuple[Any, ArrayLike | None]:
     """Take the column `qid` out of a DataFrame."""
-    if "qid" not in getattr(X, "columns", ()):
+    columns = [str(c) for c in getattr(X, "columns", ())]
+    if renamed := [c for c in columns if c.endswith("__qid")]:
+        raise DataError(
+            f"{source}: the column {renamed[0]!r} is no feature: call it 'qid' "
+            "(a ColumnTransformer does with verbose_feature_names_out=False)"
+        )
+    if "qid" not in columns:
         return X, qid
     if qid is not None:
         raise DataError(f"{source} has a column 'qid', so give no qid besides")
     return X.drop(columns="qid"), X["qid"]
+
+
+def _refuse_qid_as_feature(X: NDArray[Any], qid: Any, names: Any, source: str) -> None:
+    """Refuse a feature that is the qid in every row, if there are two queries at least."""
+    try:
+        number = np.asarray(qid, dtype=X.dtype)
+    except (TypeError, ValueError):  # no qid, or names
+        return
+    if number.shape != (len(X),) or (number == number[0]).all():
+        return
+    for k in np.flatnonzero(X[0] == number[0]):
+        if np.array_equal(X[:, k], number):
+            name = f"feature {k + 1}" if names is None else f"the column {names[k]!r}"
+            raise DataError(f"{source}: {name} is the qid in every row, no feature: leave it out")
 
 
 def _evaluation(eval_set: Any, qid: Any, group: Any) -> tuple[Any, Any, Any, Any]:

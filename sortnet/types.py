@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sortnet.errors import DataError
+from sortnet.precision import refuse_lost
 
 F32: TypeAlias = NDArray[np.float32]
 F64: TypeAlias = NDArray[np.float64]
@@ -79,11 +80,12 @@ class Queries:
             source: what error messages call the data.
 
         Raises:
-            DataError: on shapes that disagree, infinite features, negative or fractional grades.
+            DataError: on shapes that disagree, infinite features, negative or fractional grades;
+                with grades, on a feature whose differences in the queries float32 loses.
 
         Cost: one stable sort of the query ids; X is copied only where the rows must move.
         """
-        features = _features(X, source)
+        table, features = _features(X, source)
         n = len(features)
         grades = np.zeros(n, np.int32) if y is None else whole_grades(y, source)
         if len(grades) != n:
@@ -100,6 +102,8 @@ class Queries:
             raise DataError(
                 f"{source}: {features.shape[1]} features but {len(feature_names)} feature names"
             )
+        if y is not None:  # whatever the values, documents that are only ranked get a ranking
+            refuse_lost(table, codes, feature_names, source)
         return cls.from_codes(
             features,
             grades,
@@ -282,10 +286,12 @@ def grade_fault(text: str) -> str:
     )
 
 
-def _features(X: ArrayLike, source: str) -> F32:
+def _features(X: ArrayLike, source: str) -> tuple[NDArray[Any], F32]:
+    """X as it is and as float32, checked."""
     try:
+        table = np.asarray(X)
         with np.errstate(over="ignore"):  # what overflows a float32 is refused below
-            features = np.ascontiguousarray(X, dtype=np.float32)
+            features = np.ascontiguousarray(table, dtype=np.float32)
     except (TypeError, ValueError) as error:
         raise DataError(f"{source}: features must be numbers: {error}") from None
     if features.ndim != 2:
@@ -293,9 +299,9 @@ def _features(X: ArrayLike, source: str) -> F32:
     infinite = np.isinf(features)
     if infinite.any():
         row, column = np.argwhere(infinite)[0]
-        value = np.asarray(X)[row, column]
+        value = table[row, column]
         raise DataError(f"{source}, row {row}, feature {column + 1}: {value} is not finite")
-    return features
+    return table, features
 
 
 def _codes_of_qids(qid: ArrayLike | None, n: int, source: str) -> tuple[Str, I64]:
@@ -304,7 +310,10 @@ def _codes_of_qids(qid: ArrayLike | None, n: int, source: str) -> tuple[Str, I64
     values = np.asarray(qid)
     if values.shape != (n,):
         raise DataError(f"{source}: {n} rows of features but qid has shape {values.shape}")
-    if values.dtype.kind == "f" and np.all(values == np.floor(values)):
+    missing = _missing(values if values.dtype.kind != "U" else qid)
+    if missing.any():
+        raise DataError(f"{source}, row {int(np.argmax(missing))}: there is no qid")
+    if values.dtype.kind == "f" and np.all((values == np.floor(values)) & (abs(values) < 2**63)):
         values = values.astype(np.int64)  # a column with 7.0 means query 7
     if values.dtype.kind not in "iuU":
         values = values.astype(np.str_)
@@ -313,6 +322,17 @@ def _codes_of_qids(qid: ArrayLike | None, n: int, source: str) -> tuple[Str, I64
     number = np.empty(len(unique), np.int64)
     number[by_appearance] = np.arange(len(unique))
     return unique[by_appearance].astype(np.str_), number[inverse]
+
+
+def _missing(qid: ArrayLike) -> Bool:
+    """(n_docs,) whether there is no query: NaN, None, NaT, pandas' NA."""
+    values = np.asarray(qid, dtype=None if hasattr(qid, "dtype") else object)
+    if values.dtype.kind not in "OfM":
+        return np.zeros(len(values), np.bool_)
+    import pandas as pd
+
+    missing: Bool = pd.isna(values)
+    return missing
 
 
 def _codes_of_groups(group: ArrayLike, n: int, source: str) -> tuple[Str, I64]:

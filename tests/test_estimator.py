@@ -92,6 +92,7 @@ UNSUPPORTED = {
 
 
 @pytest.mark.filterwarnings("ignore:.* can choose by")  # most checks give no queries
+@pytest.mark.filterwarnings("ignore:X has no qid")  # the checks know of no queries
 @parametrize_with_checks(
     [SortNetRanker(max_iter=2, epochs=2, committee=1)],
     expected_failed_checks=lambda estimator: UNSUPPORTED,
@@ -108,7 +109,12 @@ def test_its_defaults_are_those_of_the_settings(parts):
     del expected["training"], expected["seed"]
     ours = {name: params.pop(name) for name in expected}
     assert ours == expected
-    assert params == {"validation_fraction": 0.2, "random_state": Config().seed, "tune": False}
+    assert params == {
+        "validation_fraction": 0.2,
+        "random_state": Config().seed,
+        "single_query": False,
+        "tune": False,
+    }
 
 
 def test_every_parameter_reaches_the_settings(parts):
@@ -123,7 +129,7 @@ def test_every_parameter_reaches_the_settings(parts):
         "warm_start": False, "device": "cpu",
     }  # fmt: skip
     defaults = SortNetRanker().get_params()
-    besides = {"validation_fraction", "random_state", "tune"}
+    besides = {"validation_fraction", "random_state", "single_query", "tune"}
     assert {*training, *own} == defaults.keys() - besides
     assert all(value != defaults[name] for name, value in (training | own).items())
     X, y, qid = made()
@@ -238,7 +244,7 @@ def test_both_parts_get_queries_that_something_can_be_learned_from(parts):
 def test_a_single_query_is_both_for_learning_and_for_choosing_and_that_is_said(parts):
     X, y, _ = made()
     with pytest.warns(UserWarning, match="1 of 1 queries .* best_score_ is a training figure"):
-        ranker = small().fit(X, y)
+        ranker = small(single_query=True).fit(X, y)
     assert parts[0] is parts[1]
     assert ranker.best_score_ == pytest.approx(ranker.score(X, y))
 
@@ -311,9 +317,9 @@ def test_an_evaluation_set_may_come_in_groups_or_in_a_frame(parts):
     ],
 )
 def test_arguments_that_fit_cannot_use_are_refused(given, fault):
-    X, y, _ = made()
+    X, y, qid = made()
     with pytest.raises(DataError, match=fault):
-        small().fit(X, y, **given)
+        small().fit(X, y, **({} if "group" in given else {"qid": qid}) | given)
 
 
 @pytest.mark.parametrize(
@@ -366,7 +372,7 @@ def test_compared_without_a_context_two_documents_are_a_query_of_their_own(fitte
     X, _, _ = made()
     margins = fitted.compare(X[:5], X[5:10])
     for k in range(5):
-        alone = fitted.compare(0, 1, context=X[[k, k + 5]])
+        alone = fitted.compare(0, 1, context=X[[k, k + 5]], qid=[0, 0])
         assert margins[k] == pytest.approx(alone, abs=1e-6)
         assert fitted.compare(X[k], X[k + 5]) == pytest.approx(alone, abs=1e-6)
     np.testing.assert_allclose(fitted.compare(X[5:10], X[:5]), -margins, atol=1e-6)
@@ -391,8 +397,9 @@ def test_rows_of_a_frame_can_be_compared():
     ],
 )
 def test_what_cannot_be_compared_is_refused(fitted, a, b, context, fault):
+    qid = None if context is None else [0] * len(context)
     with pytest.raises(DataError, match=fault):
-        fitted.compare(a, b, context=context)
+        fitted.compare(a, b, context=context, qid=qid)
 
 
 def test_documents_of_two_queries_do_not_compare(fitted):
@@ -531,6 +538,175 @@ def test_a_pipeline_of_frames_keeps_the_column_qid():
     pipeline = make_pipeline(columns, small())
     scores = cross_val_score(pipeline, frame, y, groups=frame["qid"], cv=GroupKFold(3))
     assert scores.min() > 0.7
+
+
+LOST = "has no qid, but the ranker was fitted with queries"
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda ranker, X, y: ranker.predict(X),
+        lambda ranker, X, y: ranker.rank(X),
+        lambda ranker, X, y: ranker.score(X, y),
+        lambda ranker, X, y: ranker.compare(0, 1, context=X),
+        lambda ranker, X, y: clone(ranker).fit(X, y, qid=made()[2], eval_set=(X, y)),
+        lambda ranker, X, y: clone(ranker).fit(X, y, group=[60, 48], eval_set=[(X, y)]),
+    ],
+)
+def test_rows_that_lost_their_queries_are_refused_where_fit_had_some(fitted, ask):
+    X, y, _ = made()
+    with pytest.raises(DataError, match=LOST):
+        ask(fitted, X, y)
+    ask(clone(fitted).set_params(single_query=True).fit(X, y, qid=made()[2]), X, y)
+
+
+def test_one_query_is_said_to_be_one_unless_it_is_meant():
+    X, y, qid = made()
+    with pytest.warns(UserWarning, match="X has no qid: all 108 rows are taken as one query"):
+        ranker = small().fit(X, y)
+    meant = small(single_query=True).fit(X, y)
+    np.testing.assert_array_equal(ranker.predict(X), meant.predict(X))
+    assert ranker.one_query_ and not small().fit(X, y, qid=qid).one_query_
+
+
+def test_a_loaded_estimator_knows_whether_it_was_fitted_with_queries(fitted, tmp_path):
+    X, y, _ = made()
+    fitted.save(tmp_path / "queries")
+    with pytest.raises(DataError, match=LOST):
+        SortNetRanker.load(tmp_path / "queries").predict(X)
+    one = small(single_query=True).fit(X, y)
+    one.save(tmp_path / "one")
+    loaded = SortNetRanker.load(tmp_path / "one")
+    assert loaded.get_params() == one.get_params()
+    np.testing.assert_array_equal(loaded.set_params(single_query=False).predict(X), one.predict(X))
+
+
+@pytest.mark.filterwarnings("ignore:One or more of the test scores are non-finite")
+def test_a_search_that_does_not_pass_the_queries_on_to_score_finds_no_best():
+    X, y, qid = made()
+    search = GridSearchCV(small(max_iter=1), {"lr": [0.003, 0.01]}, cv=GroupKFold(3))
+    with pytest.warns(UserWarning, match=LOST):
+        search.fit(X, y, qid=qid, groups=qid)
+    assert np.isnan(search.cv_results_["mean_test_score"]).all()
+    with pytest.raises(DataError, match=LOST):
+        search.set_params(error_score="raise").fit(X, y, qid=qid, groups=qid)
+
+
+def test_a_feature_that_is_the_qid_is_named():
+    X, y, qid = made()
+    with pytest.raises(DataError, match="feature 5 is the qid in every row"):
+        small().fit(np.column_stack([X, qid]), y, qid=qid)
+    with pytest.raises(DataError, match="the column 'topic' is the qid in every row"):
+        frame, labels = framed()
+        small().fit(frame.assign(topic=frame["qid"]), labels)
+    columns = make_column_transformer(
+        (StandardScaler(), ["a", "b", "c", "d"]), remainder="passthrough"
+    )
+    pipeline = make_pipeline(columns, small())
+    with pytest.raises(DataError, match="'remainder__qid' is no feature: call it 'qid'"):
+        pipeline.set_output(transform="pandas").fit(frame, labels)
+    with pytest.raises(DataError, match="feature 5 is the qid in every row"):
+        pipeline.set_output(transform="default").fit(frame, labels, sortnetranker__qid=frame["qid"])
+    with pytest.warns(UserWarning, match="X has no qid"):
+        pipeline.fit(frame, labels)
+
+
+def test_a_feature_is_not_taken_for_the_qid_where_there_is_one_query():
+    X, y, _ = made()
+    small(max_iter=1).fit(np.column_stack([X, np.ones(len(X))]), y, qid=np.ones(len(X)))
+
+
+@pytest.mark.parametrize(
+    "missing",
+    [
+        lambda qid: qid.where(qid != 7).astype(float),
+        lambda qid: qid.where(qid != 7).astype("Int64"),
+        lambda qid: qid.astype(object).where(qid != 7, None),
+        lambda qid: qid.astype(str).where(qid != 7),
+        lambda qid: pd.to_datetime(qid).where(qid != 7),
+        lambda qid: qid.astype(str).where(qid != 7).tolist(),
+    ],
+)
+def test_a_row_whose_query_is_missing_is_named(fitted, missing):
+    X, _, qid = made()
+    row = int(np.argmax(qid == 7))
+    with pytest.raises(DataError, match=f"X, row {row}: there is no qid"):
+        fitted.predict(X, qid=missing(pd.Series(qid)))
+
+
+@pytest.mark.parametrize(
+    ("values", "shown"),
+    [
+        (lambda a: a.round(3).astype(str).replace(a.round(3).astype(str).iloc[0], "tall"), "tall"),
+        (lambda a: pd.to_datetime(a, unit="s"), "1970-01-01"),
+        (lambda a: pd.Series([[1]] * len(a), index=a.index), r"\[1\]"),
+    ],
+)
+def test_a_column_of_texts_dates_or_objects_is_named(values, shown):
+    frame, y = framed()
+    frame["c"] = values(frame["c"].abs())
+    with pytest.raises(DataError, match=f"X, row 0: column 'c': '.*{shown}.*' is not a number"):
+        small().fit(frame, y)
+
+
+@pytest.mark.parametrize("kind", [object, "datetime64[ns]"])
+def test_a_feature_of_an_array_that_is_no_number_is_named(fitted, kind):
+    X, _, qid = made()
+    X = X.astype(np.int64).astype(kind)
+    if kind is object:
+        X[2, 1] = "tall"
+    with pytest.raises(DataError, match=r"row \d: column 'feature \d': .* is not a number"):
+        fitted.predict(X, qid)
+
+
+def test_objects_that_are_numbers_are_numbers():
+    frame, y = framed()
+    ranker = small().fit(frame, y)
+    np.testing.assert_array_equal(
+        ranker.predict(frame.astype({"a": object, "b": "Float64"})), ranker.predict(frame)
+    )
+
+
+class Polars:
+    """As much of a polars.DataFrame as matters, which has another `drop` and no `iloc`."""
+
+    def __init__(self, columns):
+        self._columns = columns
+
+    columns = property(lambda self: list(self._columns))
+    shape = property(lambda self: (len(self), len(self._columns)))
+
+    def __len__(self):
+        return len(next(iter(self._columns.values())))
+
+    def __getitem__(self, name):
+        return self._columns[name]
+
+    def drop(self, *columns):
+        return Polars({name: self[name] for name in self.columns if name not in columns})
+
+
+def test_a_frame_of_polars_with_a_column_qid_is_a_frame():
+    frame, y = framed()
+    other = Polars({name: frame[name].to_numpy() for name in frame})
+    ranker = small().fit(other, y.to_numpy())
+    assert ranker.feature_names_in_.tolist() == ["a", "b", "c", "d"]
+    scores = small().fit(frame, y).predict(frame)
+    np.testing.assert_array_equal(ranker.predict(other), scores)
+
+
+def test_a_feature_whose_differences_float32_loses_is_named():
+    X, y, qid = made()
+    X = X.astype(np.float64)
+    with pytest.raises(DataError, match="feature 1: float32 loses the differences of values as"):
+        small().fit(X + np.array([1e9, 0, 0, 0]), y, qid=qid)
+    frame, labels = framed()
+    nanoseconds = 1_700_000_000_000_000_000 + (frame["b"] * 1e9).astype(np.int64)
+    with pytest.raises(DataError, match=r"column 'b': float32 loses .* as large as 1\.7e\+18"):
+        small().fit(frame.assign(b=nanoseconds), labels)
+    with pytest.raises(DataError, match="eval_set: feature 2: float32 loses"):
+        small().fit(X, y, qid=qid, eval_set=(X + np.array([0, 1e9, 0, 0]), y), eval_qid=qid)
 
 
 def with_own_features(n_features: int, seed: int) -> DirectRanker:

@@ -11,6 +11,7 @@ import pytest
 
 from sortnet.data import from_frame, read_queries, tables
 from sortnet.errors import DataError
+from sortnet.types import Queries
 
 TMDB = Path(__file__).parent.parent.parent / "shared" / "data" / "tmdb_title"
 
@@ -91,6 +92,64 @@ def test_names_of_queries_and_documents_stay_as_they_are_written(tmp_path):
     q = read_queries(written(tmp_path, text))
     assert q.qids.tolist() == ["007", "7.0", "null"]
     assert q.docids.tolist() == ["NA", "1e3", ""]
+
+
+def late(values, **columns):
+    """Two queries whose `time` has such values."""
+    return pd.DataFrame({"qid": [1, 2] * 3, "label": [0, 1, 2] * 2, "x": 1.0, "time": values})
+
+
+TIMES = np.array([0.0, 3600.0, 1.0, 3605.0, 3.0, 3607.0])
+
+
+@pytest.mark.parametrize("start", [1.7e9, -1.7e9, 1_700_000_000])
+def test_a_column_whose_differences_in_a_query_float32_loses_is_refused(
+    tmp_path, monkeypatch, start
+):
+    monkeypatch.setattr(tables, "_ROWS_AT_ONCE", 4)
+    frame = late(TIMES.astype(type(start)) + start)
+    lost = "column 'time': float32 loses the differences of values as large as 1.7e+09: subtract"
+    with pytest.raises(DataError) as raised:
+        from_frame(frame)
+    assert str(raised.value).startswith(f"frame: {lost}")
+    assert fault(written(tmp_path, frame.to_csv(index=False))).startswith(f": {lost}")
+    frame.to_parquet(tmp_path / "x.parquet")
+    assert fault(tmp_path / "x.parquet").startswith(f": {lost}")
+    with pytest.raises(DataError, match="feature 1: float32 loses the differences"):
+        Queries.from_arrays(frame[["time"]], frame["label"], qid=frame["qid"])
+    assert from_frame(frame, labelled=False).n_docs == 6  # to be ranked, whatever they are
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        TIMES,
+        TIMES / 3,
+        TIMES * 1e12,
+        [0.1 + 0.2, 0.3] * 3,  # a constant, but for float64's own rounding
+        [16_777_216, 16_777_218] * 3,  # large, and exact
+        (TIMES / 3 + 1e9).astype(np.float32),
+        [1 / 3, None, 1 / 7, 2.0, None, 5.0],
+        [1e9 + 1 / 3, 0, 1e9 + 1 / 7, 3e3, 1e9, 4e3],  # lost where next to nothing is to lose
+        [1e-30, 2e30, 3e-30, 4e-30, 0, 1],
+        [7.0] * 6,
+    ],
+)
+def test_a_column_that_float32_holds_well_enough_is_taken(values):
+    frame = late(values)
+    expected = np.asarray(frame["time"], np.float32)
+    q = from_frame(frame)
+    np.testing.assert_array_equal(q.features[:, 1], expected[q.rows])
+
+
+def test_a_frame_of_another_library_is_a_frame():
+    class Other:
+        columns = tuple(FRAME)
+
+        def __getitem__(self, name):
+            return FRAME[name].to_numpy()
+
+    assert_is_the_frame(from_frame(Other()))
 
 
 def test_without_labels_grades_are_zero_if_one_may_be_without(tmp_path):

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from sortnet.data.files import open_bytes, reading
 from sortnet.errors import DataError
-from sortnet.types import F32, Queries, grade_fault
+from sortnet.precision import Differences, neighbours
+from sortnet.types import F32, I64, Queries, grade_fault
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,7 +36,7 @@ def from_frame(
     labelled: bool = True,
     source: str = "frame",
 ) -> Queries:
-    """Make Queries of a pandas data frame with one row a document.
+    """Make Queries of a pandas (or polars) data frame with one row a document.
 
     Every column but the three named ones is a feature and must be numeric; missing values become
     NaN. `docid` may be absent.
@@ -49,13 +50,15 @@ def from_frame(
         source: what error messages call the table.
 
     Raises:
-        DataError: for missing columns, a column that is not numeric, infinite values, bad grades.
+        DataError: for missing columns, a column that is not numeric, infinite values, bad grades;
+            with grades, for a feature whose differences in the queries float32 loses.
 
     >>> import pandas as pd
     >>> q = from_frame(pd.DataFrame({"qid": [1, 1], "label": [0, 2], "age": [3, None]}))
     >>> q.feature_names, q.features.tolist(), q.grades.tolist()
     (('age',), [[3.0], [nan]], [0, 2])
     """
+    frame = as_pandas(frame)
     table = _Table([str(c) for c in frame.columns], (qid, label, docid), labelled, source)
     frame = frame.set_axis(table.columns, axis=1)
     return table.queries([frame], lambda row: f"{source}, row {row}")
@@ -97,7 +100,7 @@ class _Table:
     def __init__(
         self, columns: list[str], named: tuple[str, str, str], labelled: bool, source: str
     ) -> None:
-        self.columns, self.source = columns, source
+        self.columns, self.source, self.labelled = columns, source, labelled
         self.qid, self.label, self.docid = named
         self.features = [c for c in columns if c not in named]
         if len(set(columns)) < len(columns):
@@ -111,13 +114,16 @@ class _Table:
 
     def queries(self, chunks: Iterable[pd.DataFrame], place: Place) -> Queries:
         """Put the chunks of a table together; place says where a row is, for messages."""
+        import pandas as pd
+
         X, y, qids, docids = [], [], [], []
-        start = 0
+        seen, start = Differences(len(self.features)), 0
         for chunk in chunks:
             try:
-                X.append(self._features(chunk))
-                y.append(self._grades(chunk))
                 qids.append(self._qids(chunk))
+                rows = neighbours(pd.factorize(qids[-1])[0])
+                X.append(self._features(chunk, seen, *rows))
+                y.append(self._grades(chunk))
             except _Fault as fault:
                 raise DataError(f"{place(start + fault.row)}: {fault.what}") from None
             if self.docid in self.columns:
@@ -125,6 +131,8 @@ class _Table:
             start += len(chunk)
         if start == 0:
             raise DataError(f"{self.source}: there are no documents")
+        if self.labelled:
+            seen.refuse(self.features, self.source)
         return Queries.from_arrays(
             np.concatenate(X),
             np.concatenate(y),
@@ -134,7 +142,7 @@ class _Table:
             source=self.source,
         )
 
-    def _features(self, chunk: pd.DataFrame) -> F32:
+    def _features(self, chunk: pd.DataFrame, seen: Differences, i: I64, j: I64) -> F32:
         features = np.empty((len(chunk), len(self.features)), np.float32)
         for k, name in enumerate(self.features):
             values = _floats(chunk[name], f"column {name!r}")
@@ -144,6 +152,8 @@ class _Table:
             if infinite.any():
                 row = int(infinite.argmax())
                 raise _Fault(row, f"column {name!r}: {values[row]} is infinite in float32")
+            if self.labelled:
+                seen.add(values[:, None], i, j, first=k)
         return features
 
     def _grades(self, chunk: pd.DataFrame) -> NDArray[np.float64]:
@@ -163,6 +173,31 @@ class _Table:
         if missing.any():
             raise _Fault(int(missing.argmax()), f"there is no {self.qid!r}")
         return qids.to_numpy() if qids.dtype.kind in "iuf" else qids.to_numpy(np.str_)
+
+
+def as_pandas(frame: Any) -> pd.DataFrame:
+    """A data frame of another library, such as polars, as one of pandas."""
+    if hasattr(frame, "iloc"):
+        return frame  # type: ignore[no-any-return]
+    import pandas as pd
+
+    return pd.DataFrame({str(name): np.asarray(frame[name]) for name in frame.columns})
+
+
+def with_numbers(frame: pd.DataFrame, source: str) -> pd.DataFrame:
+    """The frame with numbers for its columns of objects.
+
+    Raises:
+        DataError: naming a column of texts, dates or other objects, and the first of them.
+    """
+    frame = frame.copy(deep=False)
+    for k, dtype in enumerate(frame.dtypes):
+        if getattr(dtype, "kind", "O") not in "biuf":
+            try:
+                frame.isetitem(k, _floats(frame.iloc[:, k], f"column {str(frame.columns[k])!r}"))
+            except _Fault as fault:
+                raise DataError(f"{source}, row {fault.row}: {fault.what}") from None
+    return frame
 
 
 class _Fault(Exception):

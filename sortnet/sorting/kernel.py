@@ -7,6 +7,7 @@ import torch
 from numba import njit, prange
 
 from sortnet.comparators.cmpnn import CmpNN
+from sortnet.sorting.threads import in_threads
 from sortnet.types import F32, F64, I32, I64
 
 # exp(2p) below e^175 keeps (1 + e)(1 + e'), with e = exp(2p) exp(2q), within a float64.
@@ -48,7 +49,7 @@ def _margin(E, w, i, j):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(parallel=True, cache=True, nogil=True)
+@in_threads
 def merge_sort(
     E: F64,
     w: F64,
@@ -109,7 +110,7 @@ def merge_sort(
     return made
 
 
-@njit(parallel=True, cache=True, nogil=True)
+@in_threads
 def project(X: F32, direction: F64, out: F32) -> None:
     """The product of every row with one direction, the same wherever the row stands.
 
@@ -122,7 +123,7 @@ def project(X: F32, direction: F64, out: F32) -> None:
         out[row] = total
 
 
-@njit(parallel=True, cache=True, nogil=True)
+@in_threads
 def pack(
     room: I64, used: I64, shift: int, i: I32, j: I32, margin: F32, to_i: I32, to_j: I32, to_m: F32
 ) -> None:

@@ -1,0 +1,64 @@
+"""Kernels that several threads run together: safe from other threads and in forked children."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from functools import wraps
+from types import FunctionType
+from typing import Any, TypeVar, cast
+
+import numba
+import torch
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+_HOME = os.getpid()
+_ONE_AT_A_TIME = threading.Lock()
+
+
+def in_threads(function: _F) -> _F:
+    """Compile a kernel whose `prange` is shared among numba's threads.
+
+    A process forked from the one that loaded this module has none of its threads, and numba ends
+    it where it asks for them: there the kernel runs in one thread, with the same results.
+    """
+    together = numba.njit(parallel=True, cache=True, nogil=True)(function)
+    alone = numba.njit(cache=True, nogil=True)(_renamed(cast(FunctionType, function)))
+
+    @wraps(function)
+    def run(*arguments: Any) -> Any:
+        if os.getpid() != _HOME:
+            return alone(*arguments)
+        with _turn():
+            return together(*arguments)
+
+    return cast(_F, run)
+
+
+def _renamed(function: FunctionType) -> FunctionType:
+    """The same function by another name: numba's cache tells compiled functions by their names."""
+    name = f"{function.__name__}_alone"
+    twin = FunctionType(function.__code__, function.__globals__, name)
+    twin.__qualname__, twin.__module__ = name, function.__module__
+    return twin
+
+
+def _turn() -> AbstractContextManager[Any]:
+    """A lock where two kernels at once would end the process: numba's own threads, no library's."""
+    try:
+        safe = numba.threading_layer() != "workqueue"  # type: ignore[attr-defined]
+    except ValueError:  # the first kernel starts the threads
+        safe = False
+    return nullcontext() if safe else _ONE_AT_A_TIME
+
+
+def _use_one_thread() -> None:
+    """A forked child has lost torch's threads too, and would wait for them for ever."""
+    torch.set_num_threads(1)
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
+    os.register_at_fork(after_in_child=_use_one_thread)

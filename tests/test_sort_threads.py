@@ -1,0 +1,90 @@
+"""Sorts in several threads and processes at once, by either of numba's threading layers.
+
+In processes of their own: what goes wrong here ends the process.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numba
+import pytest
+import torch
+
+from cli.options import cores, set_threads
+
+SCRIPT = """
+import multiprocessing, sys, threading
+import numpy as np
+from joblib import Parallel, delayed
+from sortnet.comparators import CmpNN, DirectRanker
+from sortnet.sorting import sort
+from sortnet.types import Queries
+
+X = np.random.default_rng(0).normal(size=(6000, 8)).astype(np.float32)
+queries = Queries.from_arrays(X, group=[100] * 60)
+comparators = [CmpNN(8, hidden=(10,), seed=0), DirectRanker(8, hidden=(64,), seed=0)]
+
+def sorted_by_each(_):
+    found = [sort(comparator, queries) for comparator in comparators]
+    return [(one.order.tolist(), one.i.tolist()) for one in found]
+
+expected = sorted_by_each(0)
+if sys.argv[1] == "fork":
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        found = pool.map_async(sorted_by_each, range(3)).get(120)
+else:
+    backend = {"threads": "threading", "loky": "loky"}[sys.argv[1]]
+    found = Parallel(4, backend=backend)(delayed(sorted_by_each)(k) for k in range(20))
+assert all(one == expected for one in found)
+print("the same")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layer", ["workqueue", "omp"])
+@pytest.mark.parametrize("way", ["threads", "fork", "loky"])
+def test_sorts_side_by_side_are_those_of_one_thread(layer, way):
+    if layer == "omp":
+        pytest.importorskip("numba.np.ufunc.omppool", exc_type=ImportError)
+    if way == "fork" and not hasattr(os, "fork"):
+        pytest.skip("nothing forks here")
+    root = str(Path(__file__).parent.parent)
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, way],
+        env={**os.environ, "NUMBA_THREADING_LAYER": layer, "PYTHONPATH": root},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert (done.returncode, done.stdout) == (0, "the same\n"), done.stderr
+
+
+def test_a_forked_process_runs_the_kernels_in_one_thread(monkeypatch):
+    threads = importlib.import_module("sortnet.sorting.threads")
+
+    @threads.in_threads
+    def doubled(x):
+        for k in numba.prange(len(x)):
+            x[k] *= 2
+
+    used = []
+    monkeypatch.setattr(threads, "_turn", lambda: used.append(1))
+    numbers = torch.arange(3).numpy()
+    monkeypatch.setattr(threads, "_HOME", os.getpid() + 1)
+    doubled(numbers)
+    assert numbers.tolist() == [0, 2, 4] and not used
+
+
+def test_there_are_no_more_threads_than_cores():
+    before = torch.get_num_threads(), numba.get_num_threads()
+    try:
+        set_threads(100_000)
+        assert torch.get_num_threads() == cores() >= numba.get_num_threads()
+    finally:
+        torch.set_num_threads(before[0])
+        numba.set_num_threads(before[1])
