@@ -255,7 +255,7 @@ def load_state(path: str | Path, make: Make, *, least: int = 0) -> State:
     Args:
         path: the file.
         make: makes a comparator from a seed.
-        least: numbers such a comparator has at least: a file of fewer is refused before any is made.
+        least: numbers that such a comparator has at least; a file of fewer is refused.
 
     Raises:
         ModelError: if the file is missing, damaged, or of another comparator.

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from cli_made import done, invoke, make_fold
+from cli_made import done, invoke, make_fold, weights_of
 from pandas.testing import assert_frame_equal
 
 import cli.session
@@ -46,8 +46,8 @@ def train(name: str, *more: str) -> list[str]:
 
 def outcome(name: str) -> tuple[dict[str, bytes], pd.DataFrame, pd.DataFrame]:
     """The weights, and what the store says of the iterations and the pairs."""
-    files = ("weights.safetensors", "state.safetensors")
-    weights = {file: Path(name, file).read_bytes() for file in files}
+    files = (weights_of(name), Path(name, "state.safetensors"))
+    weights = {file.name: file.read_bytes() for file in files}
     with open_store(f"{name}.db") as store:
         run = store.run(json.loads(Path(name, "run.json").read_text())["run"])
         assert run.status == "done"

@@ -267,9 +267,9 @@ def test_a_save_that_fails_leaves_the_old_model(folder):
 
 def test_a_folder_that_cannot_be_written_is_one_clear_error(saved, tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(SortNetError, match="cannot make .*Not a directory"):
+    with pytest.raises(SortNetError, match=r"cannot make .*Not a directory"):
         saved.save(tmp_path / "file" / "m")
-    with pytest.raises(SortNetError, match="cannot make .*: no folder .*no: make it first"):
+    with pytest.raises(SortNetError, match=r"cannot make .*: no folder .*no: make it first"):
         saved.save(tmp_path / "no" / "m")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
