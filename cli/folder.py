@@ -79,7 +79,10 @@ class Folder:
 
     def tuning(self) -> dict[str, Any] | None:
         """What `--tune` chose; None where it has not."""
-        return _read(self._tuning, _TUNING, {"trials": list[dict[str, Any]]})
+        about = _read(self._tuning, _TUNING, {"trials": list[dict]})  # type: ignore[type-arg]
+        for trial in about["trials"] if about else ():
+            check_fields(trial, {"quality": float, "iteration": int}, self._tuning)
+        return about
 
     def write_tuning(self, about: Mapping[str, Any]) -> None:
         _write(self._tuning, _TUNING, about)
