@@ -48,6 +48,7 @@ def completion(ctx: click.Context, shell: str | None, install: bool) -> None:
         put(script)
         return
     path = _place(shell)
+    path.parent.mkdir(parents=True, exist_ok=True)
     write_output(str(path), lambda file: file.write(script + "\n"))
     say(f"wrote {path}")
     say(_next_step(shell, path))

@@ -11,9 +11,10 @@ import click
 
 from cli import iterations
 from cli.options import command_line, json_option
-from cli.output import print_json, progress, put, write_file
+from cli.output import print_json, progress, put, refuse_folder
 from cli.signals import signals_as_ctrl_c
 from sortnet.errors import SortNetError
+from sortnet.files import write_atomically
 
 if TYPE_CHECKING:
     from cli.folder import Folder
@@ -71,6 +72,7 @@ def demo(
     """
     from cli.folder import Folder
 
+    refuse_folder(out)
     folder = Folder(out)
     _refuse_anothers(folder)
     with progress() as tell:
@@ -216,7 +218,9 @@ def _draw(folder: Path, test: Queries, before: _Judged, after: _Judged, wrong: i
     ]
     images, numbers = test.features[own].reshape(-1, SIDE, SIDE), test.grades[own]
     title = f"{len(numbers)} handwritten digits that SortNet has never seen, sorted by SortNet"
-    write_file(str(folder / PICTURE), lambda path: draw(path, images, numbers, panels, title=title))
+    write_atomically(
+        folder / PICTURE, lambda path: draw(path, images, numbers, panels, title=title)
+    )
 
 
 def _conclude(found: dict[str, Any], store: str | None) -> None:

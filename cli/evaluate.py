@@ -17,6 +17,7 @@ from cli.options import (
     files,
     folders,
     json_option,
+    output_option,
     read_data,
     set_threads,
     threads_option,
@@ -51,8 +52,10 @@ if TYPE_CHECKING:
     type=click.IntRange(1),
     help="Lowest grade that map, p@n and mrr call relevant; by default as in training.",
 )
-@click.option(
-    "--per-query", metavar="FILE", help="Write every query's figures to a CSV file (-: stdout)."
+@output_option(
+    "--per-query",
+    inputs=["model", "data"],
+    help="Write every query's figures to a CSV file (-: stdout).",
 )
 @data_option
 @threads_option

@@ -15,6 +15,7 @@ from cli.options import (
     files,
     folders,
     json_option,
+    output_option,
     read_data,
     set_threads,
     threads_option,
@@ -148,11 +149,10 @@ def _cut(name: str) -> str:
 @click.option(
     "--top", type=click.IntRange(1), default=20, show_default=True, help="Features to show."
 )
-@click.option(
+@output_option(
     "--output",
     "-o",
-    metavar="FILE",
-    shell_complete=files,
+    inputs=["model", "data"],
     help="Write all features to a CSV file (-: stdout).",
 )
 @data_option

@@ -1,9 +1,9 @@
 """The folder a run lives in: its model, and what it needs to be resumed.
 
-model.json, weights.safetensors   the best model so far
-state.safetensors                 the state after the last iteration
-run.json                          the run's id, store, settings and data
-tuning.json                       what `--tune` tried and chose
+model.json, weights-*.safetensors   the best model so far
+state.safetensors                   the state after the last iteration
+run.json                            the run's id, store, settings and data
+tuning.json                         what `--tune` tried and chose
 """
 
 from __future__ import annotations
@@ -15,11 +15,23 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from sortnet.documents import check_fields, parse_document
 from sortnet.errors import ModelError, SortNetError
-from sortnet.files import write_atomically
+from sortnet.files import make_folder, write_atomically
+from sortnet.types import SPLITS
 
 FORMAT_VERSION = 1
 _RUN, _TUNING = "sortnet-run", "sortnet-tuning"
+_RUN_FIELDS: dict[str, Any] = {
+    "run": str,
+    "store": str,
+    "command": str,
+    "threads": int,
+    "tuned": bool,
+    "asked": dict,
+    "config": dict,
+    "data": dict,
+}
 
 
 class Folder:
@@ -53,14 +65,24 @@ class Folder:
 
     def run(self) -> dict[str, Any] | None:
         """What is known of the run; None where there is none."""
-        return _read(self._run, _RUN)
+        about = _read(self._run, _RUN, _RUN_FIELDS)
+        if about is not None:
+            check_fields(about["data"], dict.fromkeys(SPLITS, dict), self._run)
+            for facts in about["data"].values():
+                check_fields(facts, {"path": str, "fingerprint": str}, self._run)
+            if about["threads"] < 1:
+                raise ModelError(f"{self._run}: threads cannot be {about['threads']}")
+        return about
 
     def write_run(self, about: Mapping[str, Any]) -> None:
         _write(self._run, _RUN, about)
 
     def tuning(self) -> dict[str, Any] | None:
         """What `--tune` chose; None where it has not."""
-        return _read(self._tuning, _TUNING)
+        about = _read(self._tuning, _TUNING, {"trials": list[dict]})  # type: ignore[type-arg]
+        for trial in about["trials"] if about else ():
+            check_fields(trial, {"quality": float, "iteration": int}, self._tuning)
+        return about
 
     def write_tuning(self, about: Mapping[str, Any]) -> None:
         _write(self._tuning, _TUNING, about)
@@ -69,10 +91,7 @@ class Folder:
     def held(self) -> Iterator[None]:
         """Make the folder and let no other run into it; taken away again if it stays empty."""
         made = not self.path.exists()
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise SortNetError(f"cannot make {self}: {error.strerror or error}") from None
+        make_folder(self.path)
         try:
             with _locked(self.path):
                 yield
@@ -103,19 +122,14 @@ def _locked(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _read(path: Path, kind: str) -> dict[str, Any] | None:
+def _read(path: Path, kind: str, fields: Mapping[str, Any]) -> dict[str, Any] | None:
     try:
-        about = json.loads(path.read_text(encoding="utf-8"))
+        raw = path.read_bytes()
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
-        raise ModelError(f"{path}: cannot be read: {error}") from None
-    if not isinstance(about, dict) or about.get("format") != kind:
-        raise ModelError(f"{path}: not what sortnet train writes there")
-    if about.get("format_version") != FORMAT_VERSION:
-        found = about.get("format_version")
-        raise ModelError(f"{path}: format version {found!r}, this SortNet reads {FORMAT_VERSION}")
-    return about
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be read: {error.strerror or error}") from None
+    return parse_document(raw, path, kind, (FORMAT_VERSION,), fields)
 
 
 def _write(path: Path, kind: str, about: Mapping[str, Any]) -> None:

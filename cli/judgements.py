@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cli.items import MAKER
-from cli.options import files, json_option, store_option
+from cli.options import files, json_option, output_option, store_option
 from cli.output import print_json, print_table, printable, put, say, write_output
 from cli.runs import open_existing
 
@@ -116,7 +116,7 @@ def _summed(frame: pd.DataFrame, limit: int) -> str:
     default="jsonl",
     show_default=True,
 )
-@click.option("--output", "-o", default="-", show_default=True, metavar="FILE", help="-: stdout.")
+@output_option("--output", "-o", default="-", show_default=True, help="-: stdout.")
 @click.option("--prompt", default="", metavar="TEXT", help="Of every line of `chosen`.")
 @store_option
 def export(name: str, form: Any, output: str, prompt: str, store: str | None) -> None:

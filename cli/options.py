@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, fields
+from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
 
+from cli.output import refuse_output
 from sortnet.config import COMPARATORS, OPTIMIZERS, Config, Training
 
 if TYPE_CHECKING:
@@ -173,6 +175,37 @@ def files(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[C
 def folders(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Completes names of folders."""
     return [CompletionItem(incomplete, type="dir")]
+
+
+def output_option(*names: str, inputs: Sequence[str] = (), **options: Any) -> Callable[[C], C]:
+    """An option for a file to write, which is refused before any work where it must not be written.
+
+    Args:
+        names: as `click.option` takes them.
+        inputs: the command's parameters that name what it reads.
+        options: as `click.option` takes them.
+    """
+    name = click.Option(names).name or ""
+
+    def add(command: C) -> C:
+        @wraps(command)
+        def checked(*args: Any, **given: Any) -> Any:
+            if given[name] is not None:
+                refuse_output(given[name], *_words(given[k] for k in inputs))
+            return command(*args, **given)
+
+        # Below click's own decorators, so that they add to the same command.
+        return click.option(*names, shell_complete=files, metavar="FILE", **options)(checked)  # type: ignore[return-value]
+
+    return add
+
+
+def _words(values: Iterable[str | tuple[str, ...] | None]) -> list[str]:
+    """Parameters that are given once, often or not at all, as one list."""
+    found: list[str] = []
+    for value in values:
+        found += [value] if isinstance(value, str) else value or ()
+    return found
 
 
 def data_option(command: C) -> C:

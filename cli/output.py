@@ -125,7 +125,8 @@ def write_file(to: str, write: Callable[[Path], object]) -> None:
     """Let `write` write a file, which appears whole or not at all."""
     from sortnet.files import write_atomically
 
-    path = Path(to).resolve()
+    refuse_output(to)
+    path = Path(os.path.realpath(to))
     if not path.exists() or path.is_file():
         write_atomically(path, write)
         return
@@ -133,6 +134,78 @@ def write_file(to: str, write: Callable[[Path], object]) -> None:
         write(path)
     except OSError as error:
         raise SortNetError(f"cannot write {to}: {error.strerror or error}") from None
+
+
+def refuse_output(to: str, *inputs: str) -> None:
+    """Refuse to write where something would be lost: an input, a store, a part of a model.
+
+    Args:
+        to: the file that is to be written; `-` is stdout.
+        inputs: files that are read, or folders of them.
+
+    Raises:
+        SortNetError: naming the file and what is wrong with it.
+    """
+    if to != "-" and (fault := _unfit(to, inputs)):
+        raise SortNetError(f"cannot write {to!r}: {fault}")
+
+
+def _unfit(to: str, inputs: Sequence[str]) -> str | None:
+    """Why a file must not be written; None where it may."""
+    path = Path(os.path.realpath(to))
+    if not to:
+        return "that names no file"
+    if path.is_dir():
+        return "that is a folder: name a file in it"
+    if not path.parent.is_dir():
+        return f"there is no folder {str(Path(to).parent)!r}: make it first"
+    for name in inputs:
+        if path.exists() and any(map(path.samefile, _files_of(name))):
+            return f"{name!r} is read, and would be lost: name another file"
+    if _holds_a_model(path.parent):
+        return "its folder is that of a model: name a file in another folder"
+    if _is_database(path):
+        return "that is a database, and would be lost: name another file"
+    return None
+
+
+def _files_of(name: str) -> list[Path]:
+    path = Path(name)
+    if not name or not path.exists():
+        return []
+    return [path, *(path.iterdir() if path.is_dir() else ())]
+
+
+def _holds_a_model(folder: Path) -> bool:
+    documents = (folder / name for name in ("model.json", "run.json"))
+    return any(path.is_file() and b'"sortnet-' in path.read_bytes()[:99] for path in documents)
+
+
+def _is_database(path: Path) -> bool:
+    """Whether it is an SQLite file, or a file that SQLite keeps beside one."""
+    for ending in ("-wal", "-shm", "-journal"):
+        path = path.with_name(path.name.removesuffix(ending) or path.name)
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(16) == b"SQLite format 3\0"
+
+
+def refuse_folder(to: str) -> None:
+    """Refuse a folder that cannot be made, before the work that is to fill it.
+
+    Raises:
+        SortNetError: naming the folder and what is wrong with it.
+    """
+    path = Path(to)
+    if not to:
+        raise SortNetError("cannot write '': that names no folder")
+    if path.exists() and not path.is_dir():
+        raise SortNetError(f"cannot write {to!r}: that is a file, not a folder")
+    if not Path(os.path.realpath(path)).parent.is_dir():
+        raise SortNetError(
+            f"cannot make {to!r}: there is no folder {str(path.parent)!r}: make it first"
+        )
 
 
 def _write_text(path: Path, write: Callable[[IO[str]], object]) -> None:

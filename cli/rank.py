@@ -9,7 +9,15 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 
 import click
 
-from cli.options import data_option, files, folders, read_data, set_threads, threads_option
+from cli.options import (
+    data_option,
+    files,
+    folders,
+    output_option,
+    read_data,
+    set_threads,
+    threads_option,
+)
 from cli.output import progress, write_output
 from sortnet.errors import DataError
 
@@ -31,7 +39,9 @@ class Ranked(NamedTuple):
 @click.command(short_help="Put the documents of every query in order.")
 @click.argument("model", shell_complete=folders)
 @click.argument("data", shell_complete=files)
-@click.option("--output", "-o", default="-", show_default=True, metavar="FILE", help="-: stdout.")
+@output_option(
+    "--output", "-o", inputs=["model", "data"], default="-", show_default=True, help="-: stdout."
+)
 @click.option(
     "--format",
     "form",

@@ -12,11 +12,12 @@ from cli.options import (
     data_option,
     files,
     folders,
+    output_option,
     set_threads,
     store_option,
     threads_option,
 )
-from cli.output import progress, put, write_output
+from cli.output import progress, put, refuse_output, write_output
 from cli.runs import find_run, open_existing
 
 if TYPE_CHECKING:
@@ -26,11 +27,10 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("run", shell_complete=run_ids)
-@click.option(
+@output_option(
     "--output",
     "-o",
-    metavar="FILE",
-    shell_complete=files,
+    inputs=["model", "data"],
     help="Replaced if there; -: stdout; left out: report-RUN.html in this folder.",
 )
 @click.option(
@@ -83,11 +83,12 @@ def report(
         set_threads(threads)
         found = find_run(opened, run)
         refuse_without_iterations(found)
+        to = f"report-{found.id}.html" if output is None else output
+        refuse_output(to, *(str(facts.get("path") or "") for facts in found.data.values()))
         sources = find_sources(found, model, data, cache=cache_folder(cache), progress=tell)
         tell("drawing")
         hard = hardest(found.pairs_frame(), sources, top=queries) if queries else []
         text = render(found, hard, sources.notes, _conventions(found, sources))
-    to = f"report-{found.id}.html" if output is None else output
     write_output(to, lambda file: file.write(text))
     if to != "-":
         put(to)

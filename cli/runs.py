@@ -13,7 +13,7 @@ import click
 
 from cli import iterations
 from cli.completion import run_ids
-from cli.options import json_option, store_option
+from cli.options import json_option, output_option, store_option
 from cli.output import print_json, print_table, put, say, width, write_file, write_output
 from sortnet.errors import SortNetError, StoreError
 
@@ -153,7 +153,7 @@ def _quality(config: dict[str, Any]) -> str:
     default="csv",
     show_default=True,
 )
-@click.option("--output", "-o", default="-", show_default=True, metavar="FILE", help="-: stdout.")
+@output_option("--output", "-o", default="-", show_default=True, help="-: stdout.")
 @click.option(
     "--split", type=click.Choice(["train", "vali", "all"]), default="all", show_default=True
 )

@@ -17,7 +17,7 @@ from cli.folder import Folder
 from cli.task import Task, differences
 from cli.tune import Trial, tuned
 from sortnet import __version__
-from sortnet.config import Config, make_comparator
+from sortnet.config import Config, least_numbers, make_comparator
 from sortnet.decay import settle_weight_decay
 from sortnet.errors import SortNetError, StoreError
 from sortnet.learn import learn
@@ -161,7 +161,10 @@ def begin(
         return _start(task, folder, store, origin, config, trials)
     config = Config.from_json(known["config"])
     make = make_comparator(config, task.train.n_features)
-    state = load_state(folder.state, make) if folder.state.exists() else None
+    state = None
+    if folder.state.exists():
+        least = least_numbers(config, task.train.n_features)
+        state = load_state(folder.state, make, least=least)
     return Session(task, config, folder, store.run(known["run"]), state, origin.again)
 
 

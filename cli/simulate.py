@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cli.options import files, json_option
+from cli.options import files, json_option, output_option
 from cli.output import print_json, print_table, progress, say, write_file
 from sortnet.errors import DataError
 
@@ -66,7 +66,7 @@ _USUAL = {
               help="The items of those votes.")  # fmt: skip
 @click.option("--by", metavar="COLUMN", help="A column of the votes: each of its values is a pile "
               "of its own, and the seeds take one after another.")  # fmt: skip
-@click.option("--plot", metavar="FILE", shell_complete=files, help="Write a plot: .png, .svg.")
+@output_option("--plot", inputs=["votes_file", "items_file"], help="Write a plot: .png, .svg.")
 @json_option
 def simulate(
     protocol: str, n: int, d: int, outside: float, budgets: tuple[int, ...],

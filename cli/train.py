@@ -23,7 +23,7 @@ from cli.options import (
     settings_options,
     typed_settings,
 )
-from cli.output import print_json, progress, put, say
+from cli.output import print_json, progress, put, refuse_folder, say
 from cli.signals import signals_as_ctrl_c
 from sortnet.errors import SortNetError
 
@@ -131,6 +131,7 @@ def train(
     from cli.folder import Folder
     from cli.task import read_task
 
+    refuse_folder(out)
     folder = Folder(out)
     known = _known(folder, resume=resume, overwrite=overwrite)
     asked, paths = _asked(typed_settings(ctx), data, known, tune=tune)

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 from cli.folder import Folder
 from cli.task import Task
 from sortnet.config import Config
+from sortnet.documents import check_fields
 from sortnet.tuning import grids_for, tune
 from sortnet.types import Progress
 
@@ -74,8 +75,12 @@ def _settings_of(trial: Trial) -> list[str]:
 
 def _remembered(folder: Folder, question: Mapping[str, Any]) -> list[Trial]:
     kept = folder.tuning() or {}
-    same = all(kept.get(name) == value for name, value in question.items())
-    return list(kept["trials"]) if same else []
+    if any(kept.get(name) != value for name, value in question.items()):
+        return []
+    names = {name for grid in question["grid"] for name in grid}
+    for trial in kept["trials"]:
+        check_fields(trial, dict.fromkeys(names, object), folder)
+    return list(kept["trials"])
 
 
 def _plain(value: Any) -> Any:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, get_args
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 import numpy as np
 
+from sortnet.documents import check_fields
 from sortnet.errors import ComparatorError, DataError, ModelError
 from sortnet.quality import Empty, Gain, Metric, check_can_choose, default_quality, parse_metric
 
@@ -163,10 +165,11 @@ class Config:
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Config:
         """The settings that `to_json` wrote; anything it does not know is refused."""
+        _check_types(cls, values, training=dict)
+        _check_types(Training, values["training"])
         try:
-            training = Training(**values["training"])
-            return cls(**{**values, "training": training})
-        except (KeyError, TypeError) as error:
+            return cls(**{**values, "training": Training(**values["training"])})
+        except TypeError as error:
             raise ModelError(f"these are not the settings of a run: {error}") from None
 
 
@@ -186,10 +189,22 @@ def settle_quality(train: Queries, vali: Queries, config: Config) -> Config:
     return config
 
 
+def _check_types(settings: type, values: Mapping[str, Any], **required: type) -> None:
+    types = get_type_hints(settings) | required
+    known = {name: kind for name, kind in types.items() if name in values or name in required}
+    check_fields(values, known, "settings")
+
+
 def config_fields() -> tuple[str, ...]:
     """The names of all settings, those of the training on pairs among them."""
     own = [f.name for f in fields(Config) if f.name != "training"]
     return (*own, *(f.name for f in fields(Training)))
+
+
+def least_numbers(config: Config, n_features: int) -> int:
+    """Weights that the comparator of these settings has at least: those between its layers."""
+    layers = pairwise((n_features, *config.hidden))
+    return config.committee * sum(before * after for before, after in layers)
 
 
 def make_comparator(config: Config, n_features: int) -> Callable[[int], Learner]:

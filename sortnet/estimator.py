@@ -16,10 +16,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sortnet.comparators import Committee, NeuralComparator
 from sortnet.config import Config, Training, resolve_device, settle_quality
-from sortnet.errors import DataError
+from sortnet.errors import DataError, ModelError
 from sortnet.learn import learn
 from sortnet.loop import Callback, Iteration, Learner, State
-from sortnet.model import Make, Model, read_config
+from sortnet.model import Make, Model, load_with
 from sortnet.quality import Empty, Gain, Metric, can_choose, evaluate
 from sortnet.types import F32, I64, Queries
 
@@ -277,20 +277,22 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         Raises:
             ModelError: if the folder cannot be read, see `Model.load`.
         """
-        config, n_features = read_config(folder)
-        model = Model.load(folder, make=_custom(comparator, config, n_features))
+        model = load_with(folder, lambda config, n: _custom(comparator, config, n))
         about = model.info.get("estimator", {})
-        ranker = cls(**_parameters(config))
+        ranker = cls(**_parameters(model.config))
         if comparator is not None:
             ranker.set_params(comparator=comparator)
-        ranker.set_params(validation_fraction=about.get("validation_fraction", 0.2))
-        ranker.set_params(single_query=about.get("single_query", False))
         ranker.one_query_ = about.get("one_query", False)
-        history = [Iteration(**_unplain(record)) for record in about.get("history", [])]
-        ranker.n_features_in_ = n_features
+        ranker.n_features_in_ = model.n_features
         if model.feature_names is not None:
             ranker.feature_names_in_ = np.array(model.feature_names, dtype=object)
-        return ranker._fitted(model, history)
+        try:
+            ranker.set_params(validation_fraction=about.get("validation_fraction", 0.2))
+            ranker.set_params(single_query=about.get("single_query", False))
+            history = [Iteration(**_unplain(record)) for record in about.get("history", [])]
+            return ranker._fitted(model, history)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise ModelError(f"{Path(folder) / 'model.json'}: damaged info: {error!r}") from None
 
     def _config(self) -> Config:
         own = [f.name for f in fields(Config) if f.name not in ("training", "seed")]

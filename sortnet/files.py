@@ -18,7 +18,6 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         write(temporary)
         with temporary.open("rb+") as file:
             os.fsync(file.fileno())
@@ -28,3 +27,17 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     finally:
         with suppress(OSError):
             temporary.unlink()
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder where there is none yet; what it stands in must be there.
+
+    Raises:
+        SortNetError: if it cannot be made.
+    """
+    try:
+        path.mkdir(exist_ok=True)
+    except FileNotFoundError:
+        raise SortNetError(f"cannot make {path}: no folder {path.parent}: make it first") from None
+    except OSError as error:
+        raise SortNetError(f"cannot make {path}: {error.strerror or error}") from None

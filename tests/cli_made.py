@@ -59,3 +59,9 @@ def make_fold(folder: Path, **options: int) -> Path:
     for seed, (name, n) in enumerate([("train", 20), ("vali", 8), ("test", 8)]):
         (folder / f"{name}.txt").write_text(letor(n, seed, **options))
     return folder
+
+
+def weights_of(folder: str | Path) -> Path:
+    """The one file with a model's weights."""
+    (path,) = Path(folder).glob("weights-*.safetensors")
+    return path

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -15,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from cli_made import done, invoke, make_fold
+from cli_made import done, invoke, make_fold, weights_of
 from click.testing import Result
 from pandas.testing import assert_frame_equal
 from terminal_made import WAIT, Terminal
@@ -48,8 +47,8 @@ def train(name: str, *more: str) -> list[str]:
 
 def outcome(name: str) -> tuple[dict[str, bytes], pd.DataFrame, pd.DataFrame]:
     """The weights, and what the store says of the iterations and the pairs."""
-    files = ("weights.safetensors", "state.safetensors")
-    weights = {file: Path(name, file).read_bytes() for file in files}
+    files = (weights_of(name), Path(name, "state.safetensors"))
+    weights = {file.name: file.read_bytes() for file in files}
     with open_store(f"{name}.db") as store:
         run = store.run(json.loads(Path(name, "run.json").read_text())["run"])
         assert run.status == "done"
@@ -153,56 +152,73 @@ def test_the_command_to_go_on_with_resumes_and_overwrites_nothing():
 
 
 # A process that has everything loaded forks one that trains, kills it, forks the next. The trainer
-# sends a byte for every step that it tells of (a sort, an epoch), so that it is killed at random
-# moments of its work, however busy the machine is.
+# sends a byte for every step that it tells of (a sort, an epoch), and around every file that it
+# puts on the disk or in its place, so that it is killed at random moments of its work and its
+# saves, however busy the machine is.
 KILLER = """
 import json, os, random, signal, sys, time
 from pathlib import Path
-args, seed = json.loads(sys.argv[1]), int(sys.argv[2])
+args, kills = json.loads(sys.argv[1]), int(sys.argv[2])
 import cli.main, cli.session, pandas, sortnet.data.letor, sortnet.learn, store.store
 
-def train(steps):
+def telling(told, work):
+    def tell(*args, **named):
+        os.write(told, b"!")
+        done = work(*args, **named) if work else None
+        os.write(told, b"!")
+        return done
+    return tell
+
+def train(name, steps):
     heard, told = os.pipe()
     child = os.fork()
     if child == 0:
-        learn = cli.session.learn
-        tell = lambda text: os.write(told, b"!")
+        learn, tell = cli.session.learn, telling(told, None)
         cli.session.learn = lambda *args, **named: learn(*args, **{**named, "progress": tell})
+        os.fsync, os.replace = telling(told, os.fsync), telling(told, os.replace)
         sys.stdout = sys.stderr = open(os.devnull, "w")
-        cli.main.main(args)
+        cli.main.main([word.replace("NAME", name) for word in args])
     os.close(told)
-    for _ in range(steps):
-        os.read(heard, 1)  # nothing comes when the trainer has ended
-    time.sleep(random.uniform(0, 0.01))
-    os.kill(child, signal.SIGKILL)
-    status = os.waitpid(child, 0)[1]
+    heard_of = 0
+    while heard_of < steps and os.read(heard, 1):  # nothing comes when the trainer has ended
+        heard_of += 1
+    if heard_of == steps:
+        time.sleep(random.choice([0, 0, random.uniform(0, 0.01)]))
+        os.kill(child, signal.SIGKILL)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     os.close(heard)
-    return os.waitstatus_to_exitcode(status)
+    return status, heard_of
 
-random.seed(seed)
-kills = in_the_middle = 0
-while (status := train(random.randrange(30) if kills < 20 else 10_000)) == -signal.SIGKILL:
-    kills += 1
-    in_the_middle += Path("killed/state.safetensors").exists()
-print(status, kills, in_the_middle)
+random.seed(1)
+status, steps = train("counted", 10**9)
+assert status == 0, status
+in_the_middle = models = killed = 0
+while killed < kills:
+    name = f"killed{models}"
+    models += 1
+    for wait in (random.randrange(steps), random.randrange(2 * steps), 10**9):
+        status, _ = train(name, wait)
+        killed += status == -signal.SIGKILL
+        if status == 0:
+            break
+        in_the_middle += Path(name, "state.safetensors").exists()
+    assert status == 0, status
+print(models, killed, in_the_middle)
 """
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
 @pytest.mark.slow
-def test_kill_9_at_random_moments_changes_nothing(unkilled):
-    for seed in (1, 2):
-        command = [sys.executable, "-c", KILLER, json.dumps(train("killed", "--resume")), str(seed)]
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=300)
-        assert ran.returncode == 0, ran.stderr
-        status, kills, in_the_middle = map(int, ran.stdout.split())
-        assert status == 0
-        assert kills > 3
-        assert in_the_middle > 0
-        assert_same_end("killed", unkilled)
-        shutil.rmtree("killed")
-        for file in Path().glob("killed.db*"):
-            file.unlink()
+def test_kill_9_at_random_moments_of_train_resume_and_save_changes_nothing(unkilled):
+    command = [sys.executable, "-c", KILLER, json.dumps(train("NAME", "--resume")), "20"]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=3000)
+    assert ran.returncode == 0, ran.stderr
+    models, kills, in_the_middle = map(int, ran.stdout.split())
+    assert kills >= 20
+    assert in_the_middle > 0
+    for k in range(models):
+        assert_same_end(f"killed{k}", unkilled)
+        assert not list(Path(f"killed{k}").glob(".*")), "a stray temporary file"
 
 
 @pytest.mark.slow

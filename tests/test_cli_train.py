@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_made import FAST, done, fault, invoke, letor, make_fold
+from cli_made import FAST, done, fault, invoke, letor, make_fold, weights_of
 
 from cli.folder import Folder
 from cli.task import differences
@@ -56,7 +56,7 @@ def test_the_model_is_the_one_that_the_library_learns(trained):
 
 def test_a_folder_and_its_two_files_are_the_same(trained):
     done("train", "fold/train.txt", "fold/vali.txt", "--out", "m2", "--store", "s.db", *FAST)
-    weights = [Path(m, "weights.safetensors").read_bytes() for m in ("m", "m2")]
+    weights = [weights_of(m).read_bytes() for m in ("m", "m2")]
     assert weights[0] == weights[1]
 
 
@@ -152,7 +152,7 @@ def test_a_cache_is_kept_only_when_asked_for(tmp_path):
     done("train", "fold", "--out", "m2", "--cache", *FAST)
     assert list((tmp_path / "cache/sortnet").iterdir())
     done("train", "fold", "--out", "m3", "--cache", *FAST)
-    weights = [Path(m, "weights.safetensors").read_bytes() for m in ("m1", "m2", "m3")]
+    weights = [weights_of(m).read_bytes() for m in ("m1", "m2", "m3")]
     assert weights[0] == weights[1] == weights[2]
 
 
@@ -197,11 +197,11 @@ def test_to_resume_and_to_overwrite_exclude_each_other():
 
 
 def test_resuming_a_run_that_has_finished_says_so_and_changes_nothing(trained):
-    before, frame = Path("m/weights.safetensors").read_bytes(), iterations_of_the_last_run()
+    before, frame = weights_of("m").read_bytes(), iterations_of_the_last_run()
     result = invoke("train", "fold", "--out", "m", "--store", "s.db", "--resume", *FAST)
     assert result.exit_code == 0
     assert "finished already" in result.stderr
-    assert Path("m/weights.safetensors").read_bytes() == before
+    assert weights_of("m").read_bytes() == before
     assert iterations_of_the_last_run().equals(frame)
 
 
@@ -215,7 +215,7 @@ def test_where_there_is_no_run_to_resume_one_begins(trained):
     result = invoke("train", "fold", "--out", "m2", "--store", "s.db", "--resume", *FAST)
     assert result.exit_code == 0
     assert "no run in m2" in result.stderr
-    weights = [Path(m, "weights.safetensors").read_bytes() for m in ("m", "m2")]
+    weights = [weights_of(m).read_bytes() for m in ("m", "m2")]
     assert weights[0] == weights[1]
 
 

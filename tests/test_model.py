@@ -1,15 +1,23 @@
 """Model folders: what is saved comes back, and nothing else is taken for a model."""
 
+import hashlib
 import json
+import math
+import shutil
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
+import safetensors.torch
 import torch
+from cli_made import weights_of
 from safetensors import safe_open
 from safetensors.torch import load_file, save
 
+import sortnet.model
 from sortnet.comparators import CmpNN, DirectRanker
-from sortnet.config import Config, Training
+from sortnet.config import Config, Training, make_comparator
 from sortnet.errors import DataError, ModelError, SortNetError
 from sortnet.learn import learn
 from sortnet.loop import State
@@ -56,10 +64,10 @@ def test_a_loaded_model_ranks_like_the_one_that_was_saved(tmp_path, settings):
     np.testing.assert_array_equal(model.margins(test, i, j), loaded.margins(test, i, j))
     assert loaded.feature_names == ("a", "b", "c")
     assert loaded.info["quality"] == model.info["quality"]
-    assert sorted(path.name for path in (tmp_path / "m").iterdir()) == [
+    assert {path.name for path in (tmp_path / "m").iterdir()} == {
         "model.json",
-        "weights.safetensors",
-    ]
+        weights_of(tmp_path / "m").name,
+    }
 
 
 def test_scores_count_the_documents_below():
@@ -94,13 +102,17 @@ def test_other_features_are_refused(tmp_path):
         learn(made(1), Queries.from_arrays(np.zeros((2, 2)), [0, 1], source="x.txt"))
 
 
-def damaged(path, change):
-    change(path)
-    return path.parent
-
-
 def cut(path):
     path.write_bytes(path.read_bytes()[:-7])
+
+
+def write(path, tensors):
+    """Put tensors in the place of a model's weights, and name them in its model.json."""
+    raw = safetensors.torch.save(tensors)
+    digest = hashlib.sha256(raw).hexdigest()
+    path.unlink()
+    (path.parent / f"weights-{digest[:16]}.safetensors").write_bytes(raw)
+    edited(weights_sha256=digest)(path.parent / "model.json")
 
 
 def edited(**changes):
@@ -110,44 +122,158 @@ def edited(**changes):
     return edit
 
 
-@pytest.mark.parametrize(
-    ("file", "change", "text"),
-    [
-        ("weights.safetensors", cut, "not a readable safetensors file"),
-        ("weights.safetensors", lambda p: p.write_bytes(b"PK\x03\x04 a zip"), "not a readable"),
-        ("weights.safetensors", lambda p: p.unlink(), "not a readable"),
-        ("model.json", cut, "not JSON"),
-        ("model.json", lambda p: p.unlink(), "no model there"),
-        ("model.json", lambda p: p.write_text("[1]"), "not a SortNet model"),
-        ("model.json", lambda p: p.write_text('{"format": "other"}'), "not a SortNet model"),
-        ("model.json", edited(format_version=99), "format version 99"),
-        ("model.json", edited(n_features="x"), "damaged"),
-        ("model.json", edited(n_features=4), "not of 4 features"),
-        ("model.json", edited(config={"hidden": [3]}), "not the settings of a run"),
-        ("model.json", edited(weights_sha256="0"), "not the weights that model.json"),
-    ],
-)
-def test_a_damaged_or_foreign_folder_is_refused(tmp_path, file, change, text):
-    learned().save(tmp_path)
-    with pytest.raises(ModelError, match=text):
-        Model.load(damaged(tmp_path / file, change))
+def settings(**changes):
+    def edit(path):
+        config = json.loads(path.read_text())["config"]
+        edited(config={**config, **changes})(path)
+
+    return edit
 
 
-def test_weights_of_another_architecture_are_refused(tmp_path):
-    learned().save(tmp_path / "m")
-    learned(hidden=(7,)).save(tmp_path / "other")
-    (tmp_path / "other" / "weights.safetensors").replace(tmp_path / "m" / "weights.safetensors")
-    about = tmp_path / "m" / "model.json"
-    other = json.loads((tmp_path / "other" / "model.json").read_text())
-    edited(weights_sha256=other["weights_sha256"])(about)
-    with pytest.raises(ModelError, match="not the weights of this comparator"):
-        Model.load(tmp_path / "m")
+def tensors(**changes):
+    """Change tensors of the weights: `scaler`, or the first member's."""
+
+    def edit(path):
+        known = safetensors.torch.load(path.read_bytes())
+        for name, change in changes.items():
+            name = name if name == "scaler" else f"comparator.0.{name}"
+            known[name] = change(known.get(name))
+        write(path, {name: tensor for name, tensor in known.items() if tensor is not None})
+
+    return edit
 
 
-def test_a_folder_that_cannot_be_written_is_one_clear_error(tmp_path):
+DEEP = '{"format": ' * 99999
+DAMAGES = [
+    ("weights", cut, "not a readable safetensors file"),
+    ("weights", lambda p: p.write_bytes(b"PK\x03\x04 a zip"), "not a readable"),
+    ("weights", lambda p: p.unlink(), "No such file"),
+    ("weights", lambda p: p.write_bytes(p.read_bytes()[:-1] + b"x"), "not the weights that"),
+    ("weights", tensors(v=lambda t: t[:2]), "v of member 0 is float32 2x20, not float32 3x20"),
+    ("weights", tensors(v=lambda t: t.double()), "v of member 0 is float64 3x20, not"),
+    ("weights", tensors(b=lambda t: t * torch.nan), "b of member 0 has NaN or infinity"),
+    ("weights", tensors(b=lambda t: t / 0), "b of member 0 has NaN or infinity"),
+    ("weights", tensors(b=lambda t: None), "b of member 0 is missing"),
+    ("weights", tensors(z=lambda t: torch.ones(1)), r"'comparator\.0\.z' is none of its own"),
+    ("weights", tensors(scaler=lambda t: None), "not of 3 features: missing"),
+    ("weights", tensors(scaler=lambda t: t.float()), "not of 3 features: float32 0x3"),
+    ("weights", tensors(scaler=lambda t: torch.ones(2, 3).double()), "not of 3 features"),
+    ("model", cut, "not JSON"),
+    ("model", lambda p: p.unlink(), "no model there"),
+    ("model", lambda p: p.write_text("[1]"), "not a SortNet model"),
+    ("model", lambda p: p.write_text(DEEP), "nested too deeply"),
+    ("model", lambda p: p.write_text('{"format": "other"}'), "not a SortNet model"),
+    ("model", edited(format_version=99), "format version 99, this SortNet reads 1 and 2"),
+    ("model", edited(n_features="x"), "n_features cannot be 'x'"),
+    ("model", edited(n_features=10**400), "n_features cannot be 1000"),
+    ("model", edited(n_features=4, feature_names=None), "not of 4 features"),
+    ("model", edited(feature_names=["a"]), "1 feature names of 3 features"),
+    ("model", edited(feature_names=[1, 2, 3]), r"feature_names cannot be \[1, 2, 3\]"),
+    ("model", edited(info=[]), r"info cannot be \[\]"),
+    ("model", edited(config={"hidden": [3]}), "no 'training'"),
+    ("model", edited(config=[]), r"config cannot be \[\]"),
+    ("model", settings(training=[]), r"training cannot be \[\]"),
+    ("model", settings(training={"lr": math.nan}), "lr cannot be nan"),
+    ("model", settings(training={"pace": 1}), "pace"),
+    ("model", settings(tau={}), r"tau cannot be \{\}"),
+    ("model", settings(gain="odd"), "gain cannot be 'odd'"),
+    ("model", settings(comparator="elo"), r"model\.json: unknown comparator 'elo'"),
+    ("model", settings(committee=10**9), "31,000,000,000|30,000,000,000"),
+    ("model", edited(weights_sha256="0"), "weights_sha256 cannot be '0'"),
+    ("model", edited(weights_sha256="../" * 20), "weights_sha256 cannot be"),
+    ("model", edited(weights_sha256="0" * 64), r"weights-0{16}\.safetensors: .*No such file"),
+]
+
+
+@pytest.fixture(scope="module")
+def saved():
+    return learned()
+
+
+@pytest.fixture
+def folder(saved, tmp_path):
+    saved.save(tmp_path / "m")
+    return tmp_path / "m"
+
+
+@pytest.mark.parametrize(("file", "change", "text"), DAMAGES)
+def test_a_damaged_or_foreign_folder_is_refused(folder, file, change, text):
+    change(weights_of(folder) if file == "weights" else folder / "model.json")
+    with pytest.raises(ModelError, match=text) as raised:
+        Model.load(folder)
+    assert "\n" not in str(raised.value)
+
+
+def test_settings_of_a_monster_take_no_memory(folder, monkeypatch):
+    settings(hidden=[100_000, 10_000])(folder / "model.json")
+
+    def never(*args):
+        raise AssertionError("made before its size was known to be right")
+
+    monkeypatch.setattr("sortnet.model.make_comparator", never)
+    with pytest.raises(ModelError, match="and it has 1,000,300,000 or more"):
+        Model.load(folder)
+
+
+OLD = Path(__file__).parent / "data" / "model-0.1.0"
+
+
+def test_a_folder_of_the_version_before_is_read_and_replaced(tmp_path):
+    folder = shutil.copytree(OLD, tmp_path / "m")
+    model = Model.load(folder)
+    X = np.array([[0, 0, 0], [1, 0, 0], [0, 0, 1], [1, 1, -1], [-2, 0, 2]], np.float32)
+    queries = Queries.from_arrays(X)
+    assert model.sort(queries).order.tolist() == [3, 1, 0, 2, 4]
+    expected = [-1.3599976, 2.474194, -3.1048288, 3.9360697]
+    margins = model.margins(queries, [0, 1, 2, 3], [1, 2, 3, 4])
+    np.testing.assert_allclose(margins, expected, rtol=1e-4)
+    state = load_state(folder / "state.safetensors", make_comparator(model.config, 3))
+    assert (state.iteration, state.best_iteration, state.best_quality) == (2, 1, 1.0)
+    model.save(folder)
+    assert not (folder / "weights.safetensors").exists()
+    np.testing.assert_array_equal(Model.load(folder).margins(queries, [0], [1]), margins[:1])
+
+
+def test_a_save_between_the_two_reads_of_a_load_is_no_fault(tmp_path, monkeypatch):
+    first, second = learned(), learned(seed=1)
+    first.save(tmp_path)
+    read, saves = sortnet.model._read_weights, [second, first, second]
+
+    def beside_a_writer(path, digest):
+        if saves:
+            saves.pop(0).save(tmp_path)
+        return read(path, digest)
+
+    monkeypatch.setattr(sortnet.model, "_read_weights", beside_a_writer)
+    test = made(3)
+    np.testing.assert_array_equal(Model.load(tmp_path).scores(test), second.scores(test))
+
+
+def test_a_save_removes_what_killed_ones_have_left_and_nothing_else(saved, folder):
+    own = {path.name for path in folder.iterdir()}
+    ours = ["weights-0123456789abcdef.safetensors", ".model.json.12", ".run.json.7",
+            ".state.safetensors.9", ".weights-0123456789abcdef.safetensors.3"]  # fmt: skip
+    others = ["weights.safetensors", "weights-mine.safetensors", ".model.json.bak", "notes.txt"]
+    for name in (*ours, *others):
+        (folder / name).write_text("")
+    saved.save(folder)
+    assert {path.name for path in folder.iterdir()} == own | set(others)
+
+
+def test_a_save_that_fails_leaves_the_old_model(folder):
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    with pytest.raises(TypeError):
+        replace(learned(seed=1), info={"of no JSON": object()}).save(folder)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_a_folder_that_cannot_be_written_is_one_clear_error(saved, tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(SortNetError, match=r"cannot write .*weights"):
-        learned().save(tmp_path / "file" / "m")
+    with pytest.raises(SortNetError, match=r"cannot make .*Not a directory"):
+        saved.save(tmp_path / "file" / "m")
+    with pytest.raises(SortNetError, match=r"cannot make .*: no folder .*no: make it first"):
+        saved.save(tmp_path / "no" / "m")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def test_a_state_of_version_0_1_is_read_and_keeps_the_first_of_equals(tmp_path):
@@ -161,24 +287,52 @@ def test_a_state_of_version_0_1_is_read_and_keeps_the_first_of_equals(tmp_path):
     assert (state.best_quality, state.best_right) == (0.5, 1.0)  # no share is above it
 
 
-def test_a_state_comes_back_and_a_damaged_one_is_refused(tmp_path):
-    states = []
-    config = Config(max_iter=3, committee=1, training=Training(epochs=2, weight_decay=0.01))
-    learn(made(1), made(2), config, callbacks=[lambda record, state: states.append(state)])
+@pytest.fixture
+def state_file(tmp_path):
+    """The state of a run, and what makes its comparators."""
+    make = make_comparator(Config(committee=1), 3)
+    state = State(2, make(1), make(2), 1, 0.9, finished=False)
+    save_state(tmp_path / "state.safetensors", state)
+    return tmp_path / "state.safetensors", make, state
 
-    def make(seed: int) -> CmpNN:
-        return CmpNN(3, hidden=config.hidden, seed=seed)
 
-    path = tmp_path / "state.safetensors"
-    save_state(path, states[1])
+def test_a_state_comes_back_and_a_damaged_one_is_refused(state_file):
+    path, make, expected = state_file
     state = load_state(path, make)
-    assert torch.equal(state.comparator.v_x, states[1].comparator.v_x)
-    assert torch.equal(state.best.v_x, states[1].best.v_x)
+    assert torch.equal(state.comparator.v_x, expected.comparator.v_x)
+    assert torch.equal(state.best.v_x, expected.best.v_x)
     assert (state.iteration, state.finished) == (2, False)
-    assert state.best_quality == states[1].best_quality
-    assert state.best_right == states[1].best_right > 0
+    assert state.best_quality == expected.best_quality
+    assert state.best_right == expected.best_right
     with pytest.raises(ModelError, match="not the weights of this comparator"):
         load_state(path, lambda seed: CmpNN(4, seed=seed))
+    with pytest.raises(ModelError, match="182 numbers, and it has 1,000 or more"):
+        load_state(path, lambda seed: pytest.fail("made"), least=1000)
     cut(path)
     with pytest.raises(ModelError, match="not a readable"):
+        load_state(path, make)
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"iteration": "2"}, "iteration cannot be '2'"),
+        ({"iteration": -3}, "iteration cannot be -3"),
+        ({"best_iteration": 3}, "iteration cannot be 2"),
+        ({"best_quality": None}, "best_quality cannot be None"),
+        ({"finished": []}, r"finished cannot be \[\]"),
+        ({"has_best": False}, "is none of its own"),
+        (None, "not the state of a run"),
+        (DEEP, "nested too deeply"),
+    ],
+)
+def test_a_state_that_says_nonsense_is_refused(state_file, change, text):
+    path, make, _ = state_file
+    with safetensors.safe_open(path, "pt") as file:
+        said = file.metadata()["state"]
+    if isinstance(change, dict):
+        said = json.dumps(json.loads(said) | change)
+    metadata = {} if change is None else {"state": change if change == DEEP else said}
+    path.write_bytes(safetensors.torch.save(safetensors.torch.load(path.read_bytes()), metadata))
+    with pytest.raises(ModelError, match=text):
         load_state(path, make)

@@ -1,0 +1,146 @@
+"""No command writes over what it reads, over a store, or into a model's folder."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from cli_made import FAST, done, fault, make_fold, weights_of
+
+import cli.main
+from cli.output import refuse_output
+from sortnet.errors import SortNetError
+
+WRITERS = {  # {what it is: how it is called but for the file it writes}
+    "rank": ("rank", "m", "fold/test.txt", "--output"),
+    "evaluate": ("evaluate", "m", "fold/test.txt", "--per-query"),
+    "importance": ("importance", "m", "fold/test.txt", "--output"),
+    "pairs": ("pairs", "last", "--store", "s.db", "--output"),
+    "pairs parquet": ("pairs", "last", "--store", "s.db", "--format", "parquet", "--output"),
+    "report": ("report", "last", "--store", "s.db", "--output"),
+    "ranking": ("ranking", "sweets", "--store", "s.db", "--output"),
+    "judgements": ("judgements", "export", "sweets", "--store", "s.db", "--output"),
+    "simulate": ("simulate", "--items", "5", "--seeds", "1", "--plot"),
+}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A folder with data, a model, a store with a run and a collection."""
+    home = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(home)
+        make_fold(home / "fold")
+        done("train", "fold", "--out", "m", "--store", "s.db", *FAST)
+        (home / "sweets.csv").write_text("id,text\na,one\nb,two\nc,three\n")
+        done("items", "add", "sweets", "sweets.csv", "--store", "s.db")
+    return home
+
+
+@pytest.fixture(autouse=True)
+def _at_home(made, monkeypatch):
+    monkeypatch.chdir(made)
+    monkeypatch.delenv("SORTNET_STORE", raising=False)
+
+
+@contextmanager
+def nothing_changed(home: Path):
+    def seen() -> dict[str, str]:
+        files = (path for path in home.rglob("*") if path.is_file())
+        # What SQLite keeps beside a store comes and goes with the connections.
+        kept = (path for path in files if not path.name.endswith(("-wal", "-shm")))
+        return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in kept}
+
+    before = seen()
+    yield
+    assert seen() == before
+
+
+def test_every_option_that_names_a_file_to_write_is_tried_here():
+    def written(command, path=()):
+        for name, below in getattr(command, "commands", {}).items():
+            yield from written(below, (*path, name))
+        for param in command.params:
+            if {"--output", "--per-query", "--plot"} & set(param.opts):
+                yield (*path, param.opts[0])
+
+    tried = {(*(w for w in args[:2] if w in ("judgements", "export")), args[-1])
+             if args[0] == "judgements" else (args[0], args[-1])
+             for args in WRITERS.values()}  # fmt: skip
+    assert set(written(cli.main.main)) == tried
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_what_would_be_lost_is_refused_in_one_line_before_any_work(made, writer):
+    Path("folder").mkdir(exist_ok=True)
+    places = {
+        "s.db": "a database",
+        "s.db-wal": "a database",
+        "m/model.json": "the",
+        "m/new.txt": "that of a model",
+        "": "names no file",
+        "no/such/new.txt": "there is no folder 'no/such'",
+        "folder": "a folder",
+    }
+    with nothing_changed(made):
+        for place, words in places.items():
+            if writer == "simulate":
+                place = place and str(Path(place).with_suffix(".png")) if "new" in place else place
+            told = fault(*WRITERS[writer], place)
+            assert f"cannot write {place!r}" in told and words in told
+
+
+@pytest.mark.parametrize("writer", ["rank", "evaluate", "importance"])
+def test_the_data_that_is_read_is_kept(made, writer):
+    for name in ("link.txt", "hard.txt", "hard.json"):
+        Path(name).unlink(missing_ok=True)
+    Path("link.txt").symlink_to("fold/test.txt")
+    os.link("fold/test.txt", "hard.txt")
+    os.link(weights_of("m"), "hard.json")
+    with nothing_changed(made):
+        for name in ("fold/test.txt", "fold/../fold/test.txt", "link.txt", "hard.txt"):
+            assert "'fold/test.txt' is read" in fault(*WRITERS[writer], name)
+        assert "'m' is read" in fault(*WRITERS[writer], "hard.json")
+
+
+def test_a_report_keeps_the_data_of_its_run_and_what_it_is_given(made):
+    (made / "copy.txt").write_bytes((made / "fold/vali.txt").read_bytes())
+    with nothing_changed(made):
+        assert "fold/train.txt' is read" in fault(*WRITERS["report"], "fold/train.txt")
+        told = fault(*WRITERS["report"], "copy.txt", "--data", "copy.txt")
+        assert "'copy.txt' is read" in told
+
+
+def test_a_simulation_keeps_its_votes(made):
+    Path("votes.svg").write_text("a,b,answer\n")
+    args = ("simulate", "--protocol", "votes", "--votes", "votes.svg", "--plot", "votes.svg")
+    with nothing_changed(made):
+        assert "'votes.svg' is read" in fault(*args)
+
+
+def test_what_is_no_input_is_replaced(made):
+    Path("old.txt").write_text("old")
+    done("rank", "m", "fold/test.txt", "--output", "old.txt")
+    assert Path("old.txt").read_text().startswith("q0 Q0 ")
+    done("rank", "m", "fold/test.txt", "--output", os.devnull)
+
+
+def test_a_file_beside_somebody_elses_model_json_is_written(made, tmp_path):
+    (tmp_path / "model.json").write_text('{"format": "layers-model"}')
+    refuse_output(str(tmp_path / "new"))
+    (tmp_path / "model.json").write_text('{\n  "format": "sortnet-model"')
+    with pytest.raises(SortNetError, match="that of a model"):
+        refuse_output(str(tmp_path / "new"))
+
+
+@pytest.mark.parametrize("command", [("train", "fold"), ("demo",)])
+def test_a_folder_for_a_model_is_looked_at_before_anything_is_read(made, command):
+    Path("file").write_text("mine")
+    places = {"": "names no folder", "no/such": "there is no folder 'no'", "file": "that is a file"}
+    with nothing_changed(made):
+        for place, words in places.items():
+            assert words in fault(*command, "--out", place, "--store", "new.db")
+    assert not Path("no").exists()

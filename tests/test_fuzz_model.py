@@ -1,0 +1,264 @@
+"""Damaged model folders, states and runs: what is read is good, or refused in one line."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+import safetensors.torch
+import torch
+from cli_made import invoke, letor, weights_of
+from fuzz_made import rounds
+
+from cli.folder import Folder
+from sortnet.config import Config, Training, make_comparator
+from sortnet.errors import SortNetError
+from sortnet.estimator import SortNetRanker
+from sortnet.learn import learn
+from sortnet.loop import State
+from sortnet.model import Model, load_state, save_state
+from sortnet.types import Queries
+
+FEATURES = 4
+STRANGE = [
+    *(None, True, False, 0, 1, -1, 2, 3, 7, 1.5, -0.0, 2**31, 2**63, 10**18, -(10**18), 10**4000),
+    *(float("nan"), float("inf"), float("-inf"), 1e308, 1e-320),
+    *("", "x", "\0", "\ud800", "../../etc/passwd", "x" * 100_000, "1", "nan", "map", "ndcg@10"),
+    *([], [[]], [0], [1, 2], [1e9], [10**9], [10**5, 10**4], [1] * 100_000, [None], ["a"] * 4),
+    *({}, {"": {}}, {"training": {}}, {"x": 1}),
+]
+TYPES = [*safetensors.torch._TYPES, "F8_E8M0", "F4", "X"]
+
+
+@pytest.fixture(scope="module")
+def originals(tmp_path_factory) -> list[Path]:
+    """Folders as `save` leaves them, with a state and a run."""
+    home = tmp_path_factory.mktemp("originals")
+    (home / "test.txt").write_text(letor(3, 1))
+    rng = random.Random(0)
+    X = [[rng.random() for _ in range(FEATURES)] for _ in range(20)]
+    queries = Queries.from_arrays(X, [k % 3 for k in range(20)], group=[10, 10],
+                                  feature_names=list("abcd"))  # fmt: skip
+    kinds = [
+        {"committee": 2, "hidden": (3,)},
+        {"committee": 1, "hidden": (3, 2), "scaling": "quantile"},
+        {"committee": 1, "comparator": "directranker", "hidden": (2,), "scaling": "none"},
+    ]
+    return [made(home / str(k), queries, kind) for k, kind in enumerate(kinds)]
+
+
+def made(folder: Path, queries: Queries, kind: dict) -> Path:
+    config = Config(max_iter=1, training=Training(epochs=1, weight_decay=0.1), **kind)
+    learn(queries, queries, config).save(folder)
+    make = make_comparator(config, FEATURES)
+    save_state(folder / "state.safetensors", State(1, make(1), make(2), 0, 0.5, finished=False))
+    shutil.copy(folder / "state.safetensors", folder / "state")
+    facts = {"path": "train.txt", "fingerprint": "f"}
+    about = {
+        **{"run": "0" * 12, "store": "s.db", "command": "sortnet train", "threads": 1},
+        **{"tuned": False, "asked": config.to_json(), "config": config.to_json()},
+        "data": {"train": facts, "vali": facts},
+    }
+    Folder(folder).write_run(about)
+    Folder(folder).write_tuning({"trials": [{"hidden": [3], "quality": 0.5, "iteration": 1}]})
+    return folder
+
+
+def places(value, path=()):
+    """The path of every value in a JSON document, itself but the root."""
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, below in items:
+        yield (*path, key)
+        if isinstance(below, dict | list):
+            yield from places(below, (*path, key))
+
+
+def mutate_json(value, rng):
+    """Change some values of a document: another one, none, one more, one of another place."""
+    value = copy.deepcopy(value)
+    for _ in range(rng.choice([1, 1, 1, 2, 4])):
+        *path, key = rng.choice(list(places(value)))
+        owner = value
+        for step in path:
+            owner = owner[step]
+        kind = rng.randrange(6)
+        if kind == 0:
+            del owner[key]
+        elif kind == 1 and isinstance(owner, dict):
+            owner[rng.choice(["", "x", "n_features", "hidden", "lr"])] = owner.pop(key)
+        elif kind == 2 and isinstance(owner[key], int | float):
+            owner[key] = owner[key] * rng.choice([-1, 0, 0.5, 2, 10**6, 10**12])
+        else:
+            owner[key] = copy.deepcopy(rng.choice(STRANGE))
+        if not isinstance(value, dict) or not value:
+            break
+    return value
+
+
+def mutate_bytes(raw: bytes, rng) -> bytes:
+    """Flip, cut, double or replace bytes; now and then something else altogether."""
+    raw = bytearray(raw)
+    kind = rng.randrange(6)
+    at = rng.randrange(len(raw))
+    if kind == 0:
+        return bytes(raw[:at])
+    if kind == 1:
+        return bytes(raw[:at] + raw[at // 2 :])
+    if kind == 2:
+        return rng.choice([b"", b"\0" * 8, b"\xff" * 99, b"[" * 99_999, b'{"a":' * 99_999, b"{}"])
+    if kind == 3:  # in the header, mostly
+        at = rng.randrange(min(len(raw), 300))
+    for k in range(at, min(at + rng.choice([1, 1, 8]), len(raw))):
+        raw[k] = rng.randrange(256) if kind < 5 else raw[k] ^ 1 << rng.randrange(8)
+    return bytes(raw)
+
+
+def mutate_header(raw: bytes, rng) -> bytes:
+    """Change what a safetensors file says of its tensors, or of itself."""
+    size = int.from_bytes(raw[:8], "little")
+    header = json.loads(raw[8 : 8 + size])
+    if rng.random() < 0.5:
+        tensor = header[rng.choice([name for name in header if name != "__metadata__"])]
+        if rng.random() < 0.5:
+            tensor["dtype"] = rng.choice(TYPES)
+        shape = [rng.choice([0, 1, 2, 3, 4, 10**9, 2**62, 2**63]) for _ in range(rng.randrange(4))]
+        tensor["shape"] = rng.choice([shape, tensor["shape"][::-1], tensor["shape"]])
+    else:
+        header = mutate_json(header, rng)
+    text = json.dumps(header).encode()
+    return len(text).to_bytes(8, "little") + text + raw[8 + size :]
+
+
+def mutate_tensors(raw: bytes, rng, metadata=None) -> bytes:
+    """Change tensors as such: another type, another shape, no number, missing, one more."""
+    tensors = safetensors.torch.load(raw)
+    name = rng.choice(list(tensors))
+    tensor = tensors[name]
+    changes = [
+        lambda: tensor.to(rng.choice([torch.float16, torch.float64, torch.int64, torch.bool])),
+        lambda: tensor.flatten(),
+        lambda: tensor.repeat(2, *[1] * max(tensor.dim() - 1, 0)),
+        lambda: torch.zeros(*tensor.shape, 0, dtype=tensor.dtype),
+        lambda: torch.full_like(tensor, rng.choice([float("nan"), float("inf"), 1e38])),
+        lambda: torch.empty(0),
+    ]
+    kind = rng.randrange(len(changes) + 2)
+    if kind < len(changes):
+        tensors[name] = changes[kind]().contiguous()
+    elif kind == len(changes):
+        del tensors[name]
+    else:
+        tensors[rng.choice(["scaler", "x", "comparator.9.v", "comparator.0.v", "best.0.b"])] = (
+            torch.zeros(rng.randrange(5), FEATURES)
+        )
+    return safetensors.torch.save(tensors, metadata)
+
+
+def text_of(about) -> bytes:
+    return json.dumps(about).encode()
+
+
+def damage_settings(folder: Path, rng) -> None:
+    path = folder / "model.json"
+    raw = path.read_bytes()
+    bytewise = rng.random() < 0.2
+    path.write_bytes(
+        mutate_bytes(raw, rng) if bytewise else text_of(mutate_json(json.loads(raw), rng))
+    )
+
+
+def damage_weights(folder: Path, rng) -> None:
+    """Damage the weights; mostly model.json vouches for them, so that the hash is no help."""
+    path = weights_of(folder)
+    raw = rng.choice([mutate_bytes, mutate_header, mutate_tensors])(path.read_bytes(), rng)
+    if rng.random() < 0.2:
+        path.write_bytes(raw)
+        return
+    path.unlink()
+    digest = hashlib.sha256(raw).hexdigest()
+    (folder / f"weights-{digest[:16]}.safetensors").write_bytes(raw)
+    about = json.loads((folder / "model.json").read_text()) | {"weights_sha256": digest}
+    (folder / "model.json").write_bytes(text_of(about))
+
+
+def refused(read) -> bool:
+    """Whether it is refused as it should be: in one line."""
+    try:
+        read()
+    except SortNetError as error:
+        assert "\n" not in str(error)
+        return True
+    return False
+
+
+def test_a_damaged_model_is_read_or_refused(originals, tmp_path):
+    found = {True: 0, False: 0}
+    for seed in rounds(200):
+        rng = random.Random(seed)
+        folder = shutil.copytree(rng.choice(originals), tmp_path / "m")
+        for damage in rng.choice(
+            [[damage_settings], [damage_weights], [damage_weights, damage_settings]]
+        ):
+            damage(folder, rng)
+        bad = refused(lambda: Model.load(folder))  # noqa: B023
+        found[bad] += 1
+        if not bad:
+            refused(lambda: SortNetRanker.load(folder))  # noqa: B023
+        for command in ("rank", "evaluate"):
+            result = invoke(command, folder, originals[0].parent / "test.txt")
+            assert result.exit_code == (2 if bad else 0), (seed, result.output)
+            assert result.stderr.count("\n") == bad, (seed, result.stderr)
+        shutil.rmtree(folder)
+    assert min(found.values()) > 0, found
+
+
+def test_a_damaged_state_is_read_or_refused(originals, tmp_path):
+    found = {True: 0, False: 0}
+    for seed in rounds(200):
+        rng = random.Random(seed)
+        folder = rng.choice(originals)
+        raw = (folder / "state.safetensors").read_bytes()
+        said = json.loads(json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])
+                          ["__metadata__"]["state"])  # fmt: skip
+        if rng.random() < 0.5:
+            change = rng.choice([mutate_bytes, mutate_header])
+            raw = change(raw, rng)
+        else:
+            metadata = {"state": json.dumps(mutate_json(said, rng))}
+            if rng.random() < 0.5:
+                raw = mutate_tensors(raw, rng, metadata)
+            else:
+                raw = safetensors.torch.save(safetensors.torch.load(raw), metadata)
+        (tmp_path / "state").write_bytes(raw)
+        make = make_comparator(Model.load(folder).config, FEATURES)
+        found[refused(lambda: load_state(tmp_path / "state", make, least=9))] += 1  # noqa: B023
+    assert min(found.values()) > 0, found
+
+
+def test_a_damaged_run_is_read_or_refused(originals, tmp_path):
+    found = {True: 0, False: 0}
+    for seed in rounds(300):
+        rng = random.Random(seed)
+        folder = shutil.copytree(rng.choice(originals), tmp_path / "m")
+        path = folder / rng.choice(["run.json", "run.json", "tuning.json"])
+        raw = path.read_bytes()
+        bytewise = rng.random() < 0.2
+        path.write_bytes(
+            mutate_bytes(raw, rng) if bytewise else text_of(mutate_json(json.loads(raw), rng))
+        )
+
+        def read(folder=folder):
+            known = Folder(folder).run()
+            if known is not None:
+                Config.from_json(known["asked"])
+                Config.from_json(known["config"])
+            Folder(folder).tuning()
+
+        found[refused(read)] += 1
+        shutil.rmtree(folder)
+    assert min(found.values()) > 0, found
