@@ -10,7 +10,7 @@ import click
 
 from cli.options import files, json_option, store_option
 from cli.output import print_json, print_table, printable, progress, put, say, width
-from cli.runs import open_existing
+from cli.runs import open_existing, open_to_write
 from sortnet.errors import StoreError
 
 if TYPE_CHECKING:
@@ -78,9 +78,7 @@ def add(
       sortnet items add photos holiday/
       sortnet items add args items.tsv --ignore up --ignore down
     """
-    from store import open_store
-
-    with open_store(store) as opened, progress() as told:
+    with open_to_write(store) as opened, progress() as told:
         old = _old(opened, name)
         told(f"reading {file}")
         new, taken = _read(file, options, told, least=1 if old else 2)
@@ -271,7 +269,7 @@ def remove(name: str, yes: bool, store: str | None) -> None:
     Examples:
       sortnet items remove essays --yes
     """
-    with open_existing(store, MAKER) as opened:
+    with open_existing(store, MAKER, write=True) as opened:
         collection = opened.collection(name)
         n = len(collection.items())
         judgements = len(collection.judgements())

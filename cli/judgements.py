@@ -169,7 +169,7 @@ def import_(
     """
     from store.judgement_files import import_judgements
 
-    with open_existing(store, MAKER) as opened:
+    with open_existing(store, MAKER, write=True) as opened:
         done = import_judgements(opened.collection(name), file, form=form, annotator=annotator)
     if as_json:
         print_json({"collection": name, "added": done.added, "known": done.known})

@@ -19,6 +19,7 @@ from sortnet.errors import SortNetError, StoreError
 
 if TYPE_CHECKING:
     import pandas as pd
+    from sqlalchemy import URL
 
     from sortnet.types import Split
     from store import Run, Store
@@ -209,7 +210,7 @@ def find_run(opened: Store, name: str) -> Run:
     return opened.run(name)
 
 
-def open_existing(url: str | None, maker: str = "sortnet train") -> Store:
+def open_existing(url: str | None, maker: str = "sortnet train", *, write: bool = False) -> Store:
     """The store, which must be there: a misspelt name makes no new one, `maker` does."""
     from store import open_store
     from store.engine import parse_url
@@ -220,4 +221,14 @@ def open_existing(url: str | None, maker: str = "sortnet train") -> Store:
             f"store {parsed.database}: no such file; {maker} makes one, --store or "
             "SORTNET_STORE names another"
         )
-    return open_store(url)
+    return open_to_write(parsed) if write else open_store(parsed, write=False)
+
+
+def open_to_write(url: URL | str | None) -> Store:
+    """The store; where its old schema was upgraded, it is said where a copy is."""
+    from store import open_store
+
+    opened = open_store(url)
+    if opened.copy is not None:
+        say(f"{opened.database.name} has a new schema now; as it was before: {opened.copy}")
+    return opened

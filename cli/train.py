@@ -153,14 +153,14 @@ def _run(
     logs: Sequence[Log],
 ) -> None:
     from cli import session as sessions
+    from cli.runs import open_to_write
     from cli.tune import chosen, trial_shower
-    from store import open_store
 
     if known is not None:
         sessions.refuse_changes(task, known, folder)
     url, shown = sessions.store_url(store, known)
     tell(f"opening the store {shown}")
-    with open_store(url) as opened, folder.held():
+    with open_to_write(url) as opened, folder.held():
         origin = sessions.Origin(command, shown, tune)
         show = trial_shower(task.metrics[0].name, lambda text: put(text, err=as_json))
         session = sessions.begin(task, folder, opened, known, origin, tell, show)
