@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import shlex
 import sys
+import traceback
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -40,13 +42,13 @@ def runs(store: str | None, as_json: bool) -> None:
     """
     with open_existing(store) as opened:
         rows = iterations.rows_of(opened.runs_frame())
-    if as_json:
-        print_json(rows)
-    elif not rows:
-        say("no runs yet: sortnet train makes one")
-    else:
-        header = ["run", "begun (UTC)", "status", "best", "quality", "pairs", "model"]
-        print_table(header, _fitted([_run_line(row) for row in rows], header, width()), left=3)
+        if as_json:
+            print_json(rows)
+        elif not rows:
+            say("no runs yet: sortnet train makes one")
+        else:
+            header = ["run", "begun (UTC)", "status", "best", "quality", "pairs", "model"]
+            print_table(header, _fitted([_run_line(row) for row in rows], header, width()), left=3)
 
 
 def _fitted(rows: list[list[str]], header: list[str], columns: int | None) -> list[list[str]]:
@@ -103,24 +105,24 @@ def show(run: str, store: str | None, as_json: bool) -> None:
             name: getattr(found, name)
             for name in ("command", "out", "seed", "config", "versions", "data")
         }
-    if as_json:
-        print_json({**about, "created": found.created.isoformat(), "iterations": rows})
-        return
-    for name in ("id", "status", "command", "out"):
-        put(f"{name:8} {about[name]}")
-    for split, facts in about["data"].items():
-        put(
-            f"{split:8} {facts['path']}: {facts['n_queries']} queries, "
-            f"{facts['n_docs']} documents, {facts['n_features']} features"
-        )
-    quality = _quality(about["config"])
-    put()
-    for text in (*iterations.header(quality), *(iterations.line(row, quality) for row in rows)):
-        put(text)
-    if not rows:
-        say("no iteration has ended yet")
-    if about["status"] in ("interrupted", "failed") and about["out"]:
-        say(f"next: {shlex.join(['sortnet', 'train', '--resume', '--out', about['out']])}")
+        if as_json:
+            print_json({**about, "created": found.created.isoformat(), "iterations": rows})
+            return
+        for name in ("id", "status", "command", "out"):
+            put(f"{name:8} {about[name]}")
+        for split, facts in about["data"].items():
+            put(
+                f"{split:8} {facts['path']}: {facts['n_queries']} queries, "
+                f"{facts['n_docs']} documents, {facts['n_features']} features"
+            )
+        quality = _quality(about["config"])
+        put()
+        for text in (*iterations.header(quality), *(iterations.line(row, quality) for row in rows)):
+            put(text)
+        if not rows:
+            say("no iteration has ended yet")
+        if about["status"] in ("interrupted", "failed") and about["out"]:
+            say(f"next: {shlex.join(['sortnet', 'train', '--resume', '--out', about['out']])}")
 
 
 def _quality(config: dict[str, Any]) -> str:
@@ -210,8 +212,14 @@ def find_run(opened: Store, name: str) -> Run:
     return opened.run(name)
 
 
-def open_existing(url: str | None, maker: str = "sortnet train", *, write: bool = False) -> Store:
-    """The store, which must be there: a misspelt name makes no new one, `maker` does."""
+@contextmanager
+def open_existing(
+    url: str | None, maker: str = "sortnet train", *, write: bool = False
+) -> Iterator[Store]:
+    """The store, which must be there: a misspelt name makes no new one, `maker` does.
+
+    What reads it is told where it holds what cannot be.
+    """
     from store import open_store
     from store.engine import parse_url
 
@@ -221,7 +229,23 @@ def open_existing(url: str | None, maker: str = "sortnet train", *, write: bool 
             f"store {parsed.database}: no such file; {maker} makes one, --store or "
             "SORTNET_STORE names another"
         )
-    return open_to_write(parsed) if write else open_store(parsed, write=False)
+    with open_to_write(parsed) if write else open_store(parsed, write=False) as opened:
+        try:
+            yield opened
+        except (SortNetError, OSError):
+            raise
+        except _ODD as error:
+            if write:
+                raise
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            raise StoreError(
+                f"{opened.database.name} holds what SortNet does not write, or this is a fault of "
+                f"SortNet: {type(error).__name__}: {str(error)[:99]} ({place.name}, line {place.lineno})"
+            ) from error
+
+
+# What comes of values that the tables should not hold.
+_ODD = (ValueError, TypeError, AttributeError, LookupError, OverflowError, RecursionError)
 
 
 def open_to_write(url: URL | str | None) -> Store:

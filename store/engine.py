@@ -16,7 +16,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
-from sortnet.errors import StoreError
+from sortnet.errors import SortNetError, StoreError
 
 BUSY_SECONDS = 60
 POSTGRESQL = ("postgresql", "postgres", "postgresql+psycopg")
@@ -95,6 +95,11 @@ class Database:
             ) from error
         except SQLAlchemyError as error:
             raise StoreError(f"{self.name}: {self._line(error)}") from error
+        except SortNetError:
+            raise
+        except (ValueError, TypeError, RecursionError) as error:  # a broken date, JSON, ...
+            words = " ".join(str(error).split())[:120]
+            raise StoreError(f"{self.name} holds what SortNet does not write: {words}") from error
 
     def _line(self, error: SQLAlchemyError) -> str:
         """The driver's own words on one line, without any password of the URL."""

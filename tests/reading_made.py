@@ -33,7 +33,10 @@ OF_MODEL = (
     ("compare", "m", TEST, "d0-0", "d0-1"), ("explain", "m", TEST, "d0-0", "d0-1"),
     ("importance", "m", TEST, "--repeats", "1"),
 )  # fmt: skip
-ELSE = (("simulate", "--items", "4", "--seeds", "1", "--checkpoints", "2"), ("completion", "bash"))
+ELSE = (
+    ("simulate", "--items", "4", "--seeds", "1", "--budget", "3", "--strategy", "random"),
+    ("completion", "bash"),
+)
 WRITING = {"demo", "train", "label", "serve"}
 WRITING_OF = {"items": {"add", "remove"}, "judgements": {"import"}}
 
