@@ -218,7 +218,8 @@ def open_existing(
 ) -> Iterator[Store]:
     """The store, which must be there: a misspelt name makes no new one, `maker` does.
 
-    What reads it is told where it holds what cannot be.
+    Raises:
+        StoreError: if it cannot be opened, or what reads it meets values that cannot be.
     """
     from store import open_store
     from store.engine import parse_url
@@ -238,9 +239,10 @@ def open_existing(
             if write:
                 raise
             place = traceback.extract_tb(error.__traceback__)[-1]
+            what = f"{type(error).__name__}: {str(error)[:99]} ({place.name}, line {place.lineno})"
             raise StoreError(
                 f"{opened.database.name} holds what SortNet does not write, or this is a fault of "
-                f"SortNet: {type(error).__name__}: {str(error)[:99]} ({place.name}, line {place.lineno})"
+                f"SortNet: {what}"
             ) from error
 
 
