@@ -62,21 +62,13 @@ def run_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> list
     return [item for item in items if item.value.startswith(incomplete)]
 
 
-def read_only(path: Path) -> str:
-    """The URI that opens a SQLite file and makes nothing: neither it nor files beside it."""
-    # A reader of a WAL database makes a -wal and a -shm file and cannot take them away, unless
-    # it is told that nobody writes; where somebody does, the two are there already.
-    working = path.with_name(f"{path.name}-wal").exists()
-    return f"{path.resolve().as_uri()}?mode=ro{'' if working else '&immutable=1'}"
-
-
 def _runs(store: str | None) -> list[CompletionItem]:
-    from store.engine import parse_url
+    from store.engine import parse_url, reading_uri
 
     url = parse_url(store)
     if url.drivername != "sqlite":  # a server may be far away
         return []
-    file = read_only(Path(url.database or ""))
+    file = reading_uri(Path(url.database or ""))
     with closing(sqlite3.connect(file, uri=True, timeout=0.2)) as connection:
         newest = "SELECT id, status, created FROM runs ORDER BY number DESC LIMIT ?"
         rows = connection.execute(newest, (_NEWEST,)).fetchall()

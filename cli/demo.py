@@ -77,18 +77,19 @@ def demo(
     _refuse_anothers(folder)
     with progress() as tell:
         tell("starting")
+        from cli.runs import open_to_write
         from cli.session import store_url
-        from store import open_store
+        from store.engine import without_passwords
 
         url, shown = store_url(store, None)
-        with open_store(url) as opened, folder.held():
+        with open_to_write(url) as opened, folder.held():
             command = command_line(ctx)
             found = _run(folder, opened, shown, command, seed, max_iter, as_json, tell)
     if as_json:
         print_json(found)
     else:
         typed = ctx.get_parameter_source("store") is click.core.ParameterSource.COMMANDLINE
-        _conclude(found, store if typed else None)
+        _conclude(found, without_passwords(store) if typed and store else None)
 
 
 def _run(

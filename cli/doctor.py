@@ -8,6 +8,7 @@ import sqlite3
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from importlib import import_module, metadata
 from pathlib import Path
@@ -15,14 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cli.completion import read_only
 from cli.options import cores, json_option, store_option
 from cli.output import print_json, progress, put
 from sortnet import __version__
 from sortnet.errors import SortNetError
 
 if TYPE_CHECKING:
-    from sqlalchemy import URL, Connection, Engine
+    from sqlalchemy import URL
 
 MODULES = {
     "scikit-learn": "sklearn",
@@ -267,11 +267,11 @@ def _look_at_store(found: Found, typed: str | None) -> None:
     facts: dict[str, Any] = {"url": None, "exists": None, "schema": None, "runs": None}
     facts |= {"collections": None, "bytes": None, "problem": None}
     try:
-        from store.engine import parse_url
+        from store.engine import parse_url, stored_url
 
         url = parse_url(typed)
-        facts["url"] = url.render_as_string(hide_password=True)
-        text = _file_store(url, facts) if url.drivername == "sqlite" else _server(url, facts)
+        facts["url"] = stored_url(url)
+        text = _file_store(url, facts) if url.drivername == "sqlite" else _schema(url, facts)
     except (SortNetError, ImportError) as error:
         facts["problem"] = str(error)
         text = "cannot be used"
@@ -282,8 +282,6 @@ def _look_at_store(found: Found, typed: str | None) -> None:
 
 
 def _file_store(url: URL, facts: dict[str, Any]) -> str:
-    from sqlalchemy import create_engine
-
     path = Path(url.database or "")
     facts["exists"] = path.exists()
     home = next(p for p in (path.absolute(), *path.absolute().parents) if p.exists())
@@ -291,68 +289,39 @@ def _file_store(url: URL, facts: dict[str, Any]) -> str:
         raise SortNetError(f"store {path}: {home} may not be written")
     if not facts["exists"]:
         return "not there yet: sortnet train makes it"
-    uri = read_only(path)
-    engine = create_engine("sqlite://", creator=lambda: sqlite3.connect(uri, uri=True, timeout=5))
     sizes = [p.stat().st_size for p in (path, Path(f"{path}-wal")) if p.exists()]
     facts["bytes"] = sum(sizes)
-    return _ask(engine, f"store {path}", facts)
+    return _schema(url, facts)
 
 
-def _server(url: URL, facts: dict[str, Any]) -> str:
-    from store.engine import Database
-
-    database = Database(url.render_as_string(hide_password=False))
-    try:
-        with database.transaction() as connection:
-            facts["exists"] = True
-            facts["bytes"] = connection.exec_driver_sql(
-                "SELECT pg_database_size(current_database())"
-            ).scalar_one()
-            return _schema(connection, database.name, facts)
-    finally:
-        database.close()
-
-
-def _ask(engine: Engine, name: str, facts: dict[str, Any]) -> str:
-    from sqlalchemy.exc import SQLAlchemyError
-
-    try:
-        with engine.connect() as connection:
-            return _schema(connection, name, facts)
-    except SQLAlchemyError as error:
-        raise SortNetError(f"{name}: {getattr(error, 'orig', error)}") from None
-    finally:
-        engine.dispose()
-
-
-def _schema(connection: Connection, name: str, facts: dict[str, Any]) -> str:
+def _schema(url: URL, facts: dict[str, Any]) -> str:
     """What the store holds, in words; refuses what `open_store` would."""
-    from alembic.script import ScriptDirectory
     from sqlalchemy import func, inspect, select
 
     from store import schema
-    from store.models import Base, CollectionRow, RunRow
+    from store.engine import Database
+    from store.models import CollectionRow, RunRow
 
-    facts["schema"] = found = schema.revision(connection)
-    scripts = ScriptDirectory(str(schema.MIGRATIONS))
-    newest = scripts.get_current_head()
-    if found is None:
-        taken = set(inspect(connection).get_table_names()) & set(Base.metadata.tables)
-        if taken:
-            raise SortNetError(f"{name} has a table {min(taken)!r} that is not SortNet's")
-        return "has no tables yet: sortnet train makes them"
-    if found not in {script.revision for script in scripts.walk_revisions()}:
-        raise SortNetError(f"{name} is of a newer schema ({found}), upgrade SortNet")
-    tables = {"runs": RunRow.__table__}
-    if inspect(connection).has_table(CollectionRow.__tablename__):  # an old store has none
-        tables["collections"] = CollectionRow.__table__
-    for what, table in tables.items():
-        facts[what] = connection.execute(select(func.count()).select_from(table)).scalar_one()
+    database = Database(url, write=False)
+    with closing(database), database.transaction() as connection:
+        facts["exists"] = True
+        if database.dialect == "postgresql":
+            size = select(func.pg_database_size(func.current_database()))
+            facts["bytes"] = connection.execute(size).scalar_one()
+        facts["schema"] = found = schema.look(connection, name=database.name)
+        if found is None:
+            return "has no tables yet: sortnet train makes them"
+        tables = {"runs": RunRow.__table__}
+        if inspect(connection).has_table(CollectionRow.__tablename__):  # an old store has none
+            tables["collections"] = CollectionRow.__table__
+        for what, table in tables.items():
+            facts[what] = connection.execute(select(func.count()).select_from(table)).scalar_one()
     many = ", ".join(
         f"1 {what.removesuffix('s')}" if facts[what] == 1 else f"{facts[what]} {what}"
         for what in tables
     )
-    older = "" if found == newest else f" (old: the next command that opens it makes it {newest})"
+    new = schema.newest()
+    older = "" if found == new else f" (old: the next command that writes makes it {new})"
     return f"{many}, {_bytes(facts['bytes'])}, schema {found}{older}"
 
 

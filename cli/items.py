@@ -10,7 +10,7 @@ import click
 
 from cli.options import files, json_option, store_option
 from cli.output import print_json, print_table, printable, progress, put, say, width
-from cli.runs import open_existing
+from cli.runs import open_existing, open_to_write
 from sortnet.errors import StoreError
 
 if TYPE_CHECKING:
@@ -78,9 +78,7 @@ def add(
       sortnet items add photos holiday/
       sortnet items add args items.tsv --ignore up --ignore down
     """
-    from store import open_store
-
-    with open_store(store) as opened, progress() as told:
+    with open_to_write(store) as opened, progress() as told:
         old = _old(opened, name)
         told(f"reading {file}")
         new, taken = _read(file, options, told, least=1 if old else 2)
@@ -167,22 +165,22 @@ def list_(store: str | None, as_json: bool) -> None:
     """
     with open_existing(store, MAKER) as opened:
         frame = opened.collections_frame()
-    rows = [
-        {"name": row["name"], "created": row["created"].isoformat()}
-        | {count: int(row[count]) for count in _COUNTS}
-        for row in frame.to_dict("records")
-    ]
-    if as_json:
-        print_json(rows)
-    elif not rows:
-        say(f"no collections yet: {MAKER} makes one")
-    else:
-        lines = [
-            [row["name"], *(str(row[count]) for count in _COUNTS), row["created"][:16]]
-            for row in rows
+        rows = [
+            {"name": row["name"], "created": row["created"].isoformat()}
+            | {count: int(row[count]) for count in _COUNTS}
+            for row in frame.to_dict("records")
         ]
-        header = ["collection", *_COUNTS, "begun (UTC)"]
-        print_table(header, [[*line[:-1], line[-1].replace("T", " ")] for line in lines])
+        if as_json:
+            print_json(rows)
+        elif not rows:
+            say(f"no collections yet: {MAKER} makes one")
+        else:
+            lines = [
+                [row["name"], *(str(row[count]) for count in _COUNTS), row["created"][:16]]
+                for row in rows
+            ]
+            header = ["collection", *_COUNTS, "begun (UTC)"]
+            print_table(header, [[*line[:-1], line[-1].replace("T", " ")] for line in lines])
 
 
 _COUNTS = ("items", "features", "annotators", "judgements")
@@ -206,14 +204,14 @@ def show_(name: str, id_: str | None, limit: int, store: str | None, as_json: bo
     """
     with open_existing(store, MAKER) as opened:
         pile = opened.collection(name).items()
-    if id_ is not None and id_ not in pile.ids:
-        raise StoreError(f"collection {name!r} has no item {id_!r}")
-    if id_ is not None:
-        _show_item(_facts(pile, pile.ids.index(id_), features=True), as_json)
-    elif as_json:
-        print_json([_facts(pile, k) for k in range(min(limit, len(pile)))])
-    else:
-        _show_items(pile, limit)
+        if id_ is not None and id_ not in pile.ids:
+            raise StoreError(f"collection {name!r} has no item {id_!r}")
+        if id_ is not None:
+            _show_item(_facts(pile, pile.ids.index(id_), features=True), as_json)
+        elif as_json:
+            print_json([_facts(pile, k) for k in range(min(limit, len(pile)))])
+        else:
+            _show_items(pile, limit)
 
 
 def _facts(pile: Items, k: int, *, features: bool = False) -> dict[str, Any]:
@@ -271,7 +269,7 @@ def remove(name: str, yes: bool, store: str | None) -> None:
     Examples:
       sortnet items remove essays --yes
     """
-    with open_existing(store, MAKER) as opened:
+    with open_existing(store, MAKER, write=True) as opened:
         collection = opened.collection(name)
         n = len(collection.items())
         judgements = len(collection.judgements())

@@ -52,15 +52,15 @@ def list_(name: str, limit: int, store: str | None, as_json: bool) -> None:
     """
     with open_existing(store, MAKER) as opened:
         frame = opened.collection(name).judgements_frame()
-    rows = [_facts(row) for row in frame.tail(limit).to_dict("records")]
-    if as_json:
-        print_json(rows)
-        return
-    if not rows:
-        say(f"nobody has said anything yet: sortnet label {name}")
-        return
-    print_table(_HEADER, [_line(row) for row in rows], left=5)
-    say(_summed(frame, limit))
+        rows = [_facts(row) for row in frame.tail(limit).to_dict("records")]
+        if as_json:
+            print_json(rows)
+            return
+        if not rows:
+            say(f"nobody has said anything yet: sortnet label {name}")
+            return
+        print_table(_HEADER, [_line(row) for row in rows], left=5)
+        say(_summed(frame, limit))
 
 
 _HEADER = ["judgement", "annotator", "left", "right", "answer", "seconds", "at (UTC)"]
@@ -169,7 +169,7 @@ def import_(
     """
     from store.judgement_files import import_judgements
 
-    with open_existing(store, MAKER) as opened:
+    with open_existing(store, MAKER, write=True) as opened:
         done = import_judgements(opened.collection(name), file, form=form, annotator=annotator)
     if as_json:
         print_json({"collection": name, "added": done.added, "known": done.known})

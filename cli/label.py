@@ -86,7 +86,8 @@ def label(
     if judge is not None and place is not None:
         raise click.UsageError("--judge and --place do not go together")
     who = annotator or _login()
-    with desk_of(store, name, lease_seconds=max(lease, 4 * timeout if judge else 0)) as desk:
+    seconds = max(lease, 4 * timeout if judge else 0)
+    with desk_of(store, name, lease_seconds=seconds, write=True) as desk:
         desk.collection.annotator(who)  # before anything is shown: is that a name?
         if judge is not None:
             said = _by_program(desk, who, judge, number, until, timeout, workers)

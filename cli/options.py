@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, fields
@@ -163,8 +162,9 @@ def typed_settings(ctx: click.Context) -> dict[str, Any]:
 
 def command_line(ctx: click.Context) -> str:
     """What was typed, without a password."""
-    typed = shlex.join(["sortnet", *(ctx.find_root().obj or ())])
-    return re.sub(r"(://[^:/@\s]*):[^@/\s]*@", r"\1:***@", typed)
+    from store.engine import without_passwords
+
+    return shlex.join(["sortnet", *map(without_passwords, ctx.find_root().obj or ())])
 
 
 def files(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:

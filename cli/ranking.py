@@ -57,13 +57,13 @@ def ranking(
     with desk_of(store, name) as desk:
         ranked, remaining = desk.session.ranking(), desk.session.remaining()
         items, heard, goal = desk.items, _heard(desk.session.judgements()), desk.session.goal
-    frame = ranking_frame(ranked, items.ids).head(top or len(items))
-    form = "json" if as_json else form
-    write_output(output, partial(_WRITERS[form], frame, items))
-    for line in _standing(name, len(items), heard, remaining, goal):
-        say(line)
-    if output != "-":
-        say(f"{output}: {len(frame)} items of {name}")
+        frame = ranking_frame(ranked, items.ids).head(top or len(items))
+        form = "json" if as_json else form
+        write_output(output, partial(_WRITERS[form], frame, items))
+        for line in _standing(name, len(items), heard, remaining, goal):
+            say(line)
+        if output != "-":
+            say(f"{output}: {len(frame)} items of {name}")
 
 
 def ranking_frame(ranked: Ranking, ids: Sequence[str]) -> pd.DataFrame:

@@ -100,11 +100,13 @@ class Refitting:
 
 
 @contextmanager
-def desk_of(store: str | None, name: str, *, lease_seconds: float = 600) -> Iterator[Desk]:
+def desk_of(
+    store: str | None, name: str, *, lease_seconds: float = 600, write: bool = False
+) -> Iterator[Desk]:
     """The desk of a collection, as commands name it."""
     from cli.items import MAKER
     from cli.runs import open_existing
     from store.desk import Desk
 
-    with open_existing(store, MAKER) as opened:
+    with open_existing(store, MAKER, write=write) as opened:
         yield Desk(opened.collection(name), lease_seconds=lease_seconds)

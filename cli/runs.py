@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import shlex
 import sys
+import traceback
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -19,6 +21,7 @@ from sortnet.errors import SortNetError, StoreError
 
 if TYPE_CHECKING:
     import pandas as pd
+    from sqlalchemy import URL
 
     from sortnet.types import Split
     from store import Run, Store
@@ -39,14 +42,14 @@ def runs(store: str | None, as_json: bool) -> None:
     """
     with open_existing(store) as opened:
         rows = iterations.rows_of(opened.runs_frame())
-    if as_json:
-        print_json(rows)
-    elif not rows:
-        say("no runs yet: sortnet train makes one")
-    else:
-        header = ["run", "begun (UTC)", "status", "best", "quality", "pairs", "model"]
-        print_table(header, _fitted([_run_line(row) for row in rows], header, width()), left=3)
-        _say_killed(rows)
+        if as_json:
+            print_json(rows)
+        elif not rows:
+            say("no runs yet: sortnet train makes one")
+        else:
+            header = ["run", "begun (UTC)", "status", "best", "quality", "pairs", "model"]
+            print_table(header, _fitted([_run_line(row) for row in rows], header, width()), left=3)
+            _say_killed(rows)
 
 
 def _say_killed(rows: list[dict[str, Any]]) -> None:
@@ -118,24 +121,24 @@ def show(run: str, store: str | None, as_json: bool) -> None:
             name: getattr(found, name)
             for name in ("command", "out", "seed", "config", "versions", "data")
         }
-    if as_json:
-        print_json({**about, "created": found.created.isoformat(), "iterations": rows})
-        return
-    for name in ("id", "status", "command", "out"):
-        put(f"{name:8} {standing if name == 'status' else about[name]}")
-    for split, facts in about["data"].items():
-        put(
-            f"{split:8} {facts['path']}: {facts['n_queries']} queries, "
-            f"{facts['n_docs']} documents, {facts['n_features']} features"
-        )
-    quality = _quality(about["config"])
-    put()
-    for text in (*iterations.header(quality), *(iterations.line(row, quality) for row in rows)):
-        put(text)
-    if not rows:
-        say("no iteration has ended yet")
-    if about["status"] in ("interrupted", "failed", "killed") and about["out"]:
-        say(f"next: {resume(about['out'])}")
+        if as_json:
+            print_json({**about, "created": found.created.isoformat(), "iterations": rows})
+            return
+        for name in ("id", "status", "command", "out"):
+            put(f"{name:8} {standing if name == 'status' else about[name]}")
+        for split, facts in about["data"].items():
+            put(
+                f"{split:8} {facts['path']}: {facts['n_queries']} queries, "
+                f"{facts['n_docs']} documents, {facts['n_features']} features"
+            )
+        quality = _quality(about["config"])
+        put()
+        for text in (*iterations.header(quality), *(iterations.line(row, quality) for row in rows)):
+            put(text)
+        if not rows:
+            say("no iteration has ended yet")
+        if about["status"] in ("interrupted", "failed", "killed") and about["out"]:
+            say(f"next: {resume(about['out'])}")
 
 
 def _quality(config: dict[str, Any]) -> str:
@@ -225,8 +228,15 @@ def find_run(opened: Store, name: str) -> Run:
     return opened.run(name)
 
 
-def open_existing(url: str | None, maker: str = "sortnet train") -> Store:
-    """The store, which must be there: a misspelt name makes no new one, `maker` does."""
+@contextmanager
+def open_existing(
+    url: str | None, maker: str = "sortnet train", *, write: bool = False
+) -> Iterator[Store]:
+    """The store, which must be there: a misspelt name makes no new one, `maker` does.
+
+    Raises:
+        StoreError: if it cannot be opened, or what reads it meets values that cannot be.
+    """
     from store import open_store
     from store.engine import parse_url
 
@@ -236,4 +246,31 @@ def open_existing(url: str | None, maker: str = "sortnet train") -> Store:
             f"store {parsed.database}: no such file; {maker} makes one, --store or "
             "SORTNET_STORE names another"
         )
-    return open_store(url)
+    with open_to_write(parsed) if write else open_store(parsed, write=False) as opened:
+        try:
+            yield opened
+        except (SortNetError, OSError):
+            raise
+        except _ODD as error:
+            if write:
+                raise
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            what = f"{type(error).__name__}: {str(error)[:99]} ({place.name}, line {place.lineno})"
+            raise StoreError(
+                f"{opened.database.name} holds what SortNet does not write, or this is a fault of "
+                f"SortNet: {what}"
+            ) from error
+
+
+# What comes of values that the tables should not hold.
+_ODD = (ValueError, TypeError, AttributeError, LookupError, OverflowError, RecursionError)
+
+
+def open_to_write(url: URL | str | None) -> Store:
+    """The store; where its old schema was upgraded, it is said where a copy is."""
+    from store import open_store
+
+    opened = open_store(url)
+    if opened.copy is not None:
+        say(f"{opened.database.name} has a new schema now; as it was before: {opened.copy}")
+    return opened

@@ -91,7 +91,7 @@ def serve(
     from cli.items import MAKER
     from cli.runs import open_existing
 
-    with open_existing(store, MAKER) as opened, _listening(host, port) as listening:
+    with open_existing(store, MAKER, write=True) as opened, _listening(host, port) as listening:
         collection = opened.collection(name)
         if len(collection.items()) < 2:
             raise SortNetError(f"collection {name!r} has fewer than two items: nothing to ask")

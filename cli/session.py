@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from sqlalchemy import URL
 
 from cli.folder import Folder
 from cli.task import Task, differences
@@ -25,7 +26,7 @@ from sortnet.loop import Callback, Iteration, State
 from sortnet.model import Model, load_state, save_state
 from sortnet.types import Progress
 from store import Run, Store
-from store.engine import parse_url
+from store.engine import parse_url, stored_url
 
 
 class Interrupted(SortNetError):
@@ -214,17 +215,16 @@ def refuse_changes(task: Task, known: Mapping[str, Any], folder: Folder) -> None
         )
 
 
-def store_url(typed: str | None, known: Mapping[str, Any] | None) -> tuple[str, str]:
+def store_url(typed: str | None, known: Mapping[str, Any] | None) -> tuple[URL, str]:
     """The store's URL as it is opened, and without the password as it is written down."""
-    url = parse_url(typed)
+    url = parse_url(known["store"] if known is not None and typed is None else typed)
     if url.drivername == "sqlite":
         url = url.set(database=str(Path(url.database or "").resolve()))
-    shown = url.set(password=None).render_as_string(hide_password=False)
-    if known is not None and typed is None:
-        return known["store"], known["store"]
-    if known is not None and shown != known["store"]:
-        raise StoreError(f"the run's pairs are in {known['store']}, not in {shown}")
-    return url.render_as_string(hide_password=False), shown
+    shown = stored_url(url)
+    # Older versions wrote the password down too.
+    if known is not None and shown != (before := stored_url(parse_url(known["store"]))):
+        raise StoreError(f"the run's pairs are in {before}, not in {shown}")
+    return url, shown
 
 
 def versions() -> dict[str, str]:

@@ -156,14 +156,14 @@ def _run(
     logs: Sequence[Log],
 ) -> None:
     from cli import session as sessions
+    from cli.runs import open_to_write
     from cli.tune import chosen, trial_shower
-    from store import open_store
 
     if known is not None:
         sessions.refuse_changes(task, known, folder)
     url, shown = sessions.store_url(store, known)
     tell(f"opening the store {shown}")
-    with open_store(url) as opened, folder.held():
+    with open_to_write(url) as opened, folder.held():
         for text in _choosing(task) if known is None else ():
             put(text, err=as_json)
         origin = sessions.Origin(command, shown, tune)

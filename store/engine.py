@@ -5,38 +5,69 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
+import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, InterfaceError, OperationalError, SQLAlchemyError
+from sqlalchemy.pool import NullPool
 
-from sortnet.errors import StoreError
+from sortnet.errors import SortNetError, StoreError
 
 BUSY_SECONDS = 60
 AWAY_SECONDS = 60.0  # in which a server may be started again
 LONGEST_WAIT = 5.0
 T = TypeVar("T")
 POSTGRESQL = ("postgresql", "postgres", "postgresql+psycopg")
+SECRETS = ("password", "sslpassword")  # parts of a URL's query
 
 
 class Database:
-    """An engine and the name that messages call it by, which never shows a password."""
+    """An engine and the name that messages call it by, which never shows a password.
 
-    def __init__(self, url: str | Path | None = None) -> None:
+    Args:
+        write: whether it may write; else a SQLite file and what lies beside it stay as they are.
+    """
+
+    def __init__(self, url: str | Path | URL | None = None, *, write: bool = True) -> None:
         self._url = parse_url(url)
         self.name = _shown(self._url)
         self._patience = AWAY_SECONDS
         with self._faults():
-            self.engine = _engine(self._url)
+            self.engine = _engine(self._url, write=write)
 
     @property
     def dialect(self) -> str:
         """`sqlite` or `postgresql`."""
         return self.engine.dialect.name
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a file; of a server's database nobody knows."""
+        return self.dialect != "sqlite" or Path(self._url.database or "").exists()
+
+    def to_write(self) -> Database:
+        """The same database, to be written."""
+        if self.dialect != "sqlite":
+            return self
+        self.close()
+        return Database(self._url)
+
+    def before_reading(self, *statements: str) -> None:
+        """Let every new connection begin with these."""
+
+        def begin(connection: Any, _record: Any) -> None:
+            for statement in statements:
+                connection.execute(statement)
+            connection.commit()
+
+        self.close()
+        event.listen(self.engine, "connect", begin)
 
     @contextmanager
     def transaction(self, *, write: bool = False, durable: bool = True) -> Iterator[Connection]:
@@ -95,16 +126,23 @@ class Database:
             ) from error
         except SQLAlchemyError as error:
             raise StoreError(f"{self.name}: {self._line(error)}") from error
+        except SortNetError:
+            raise
+        except (ValueError, TypeError, RecursionError) as error:  # a broken date, JSON, ...
+            words = " ".join(str(error).split())[:120]
+            raise StoreError(f"{self.name} holds what SortNet does not write: {words}") from error
 
     def _line(self, error: SQLAlchemyError) -> str:
         """The driver's own words on one line, without any password of the URL."""
         words = " ".join(str(getattr(error, "orig", None) or error).split())
         for secret in _secrets(self._url):
             words = words.replace(secret, "***")
+        if "no password supplied" in words:
+            words += "; PGPASSWORD, ~/.pgpass, SORTNET_STORE or --store gives it"
         return words or type(error).__name__
 
 
-def parse_url(url: str | Path | None = None) -> URL:
+def parse_url(url: str | Path | URL | None = None) -> URL:
     """A store's URL: of a path, `sqlite:///...` or `postgresql://...`, or of where none is given.
 
     None is what the environment's SORTNET_STORE says, else `sortnet/sortnet.db` in the user's
@@ -118,6 +156,8 @@ def parse_url(url: str | Path | None = None) -> URL:
     >>> str(parse_url("runs.db"))
     'sqlite:///runs.db'
     """
+    if isinstance(url, URL):
+        return url
     if url is None:
         url = os.environ.get("SORTNET_STORE") or _data_home() / "sortnet" / "sortnet.db"
     if isinstance(url, Path) or "://" not in url:
@@ -128,6 +168,7 @@ def parse_url(url: str | Path | None = None) -> URL:
     except (ArgumentError, ValueError):
         raise StoreError(f"store URL {scheme}://...: cannot be read as a URL") from None
     if parsed.drivername in POSTGRESQL:
+        _refuse_unescaped(url, parsed)
         return parsed.set(drivername="postgresql+psycopg")
     if parsed.drivername != "sqlite":
         raise StoreError(
@@ -136,6 +177,39 @@ def parse_url(url: str | Path | None = None) -> URL:
     if parsed.database in (None, "", ":memory:"):
         raise StoreError(f"store URL {url}: names no file; in memory, use MemoryPairs")
     return parsed
+
+
+def stored_url(url: URL) -> str:
+    """A URL as it is shown and written down: without a password, which PGPASSWORD may give.
+
+    >>> stored_url(parse_url("postgresql://ann:secret@db/x?sslmode=require&password=secret"))
+    'postgresql+psycopg://ann@db/x?sslmode=require'
+    """
+    # URL.set(password=None) would leave it as it is.
+    bare = url._replace(password=None).difference_update_query(SECRETS)
+    return bare.render_as_string(hide_password=False)
+
+
+def without_passwords(word: str) -> str:
+    """What was typed, without the password of a URL in it, however that is written.
+
+    >>> without_passwords("--store=postgresql://ann:p@ss/word@db/x?password=secret&a=b")
+    '--store=postgresql://ann@db/x?password=&a=b'
+    """
+    word = re.sub(r"(://[^:/@]*):.*@", r"\1@", word, flags=re.DOTALL)
+    return re.sub(rf"([?&](?:{'|'.join(SECRETS)})=)[^&]*", r"\1", word)
+
+
+def reading_uri(path: Path) -> str:
+    """The URI that reads a SQLite file and changes nothing: neither it nor what lies beside it."""
+    beside = (path.with_name(path.name + end) for end in ("-wal", "-journal"))
+    if any(file.exists() and file.stat().st_size for file in beside):
+        mode = "ro"  # someone writes, or was killed: whoever could write would tidy up
+    elif os.access(path, os.W_OK) and os.access(path.parent, os.W_OK):
+        mode = "rw"  # a reader of a WAL database makes files, and only so takes them away again
+    else:
+        mode = "ro&immutable=1"
+    return f"{path.resolve().as_uri()}?mode={mode}"
 
 
 def plain(value: Any) -> Any:
@@ -166,35 +240,64 @@ def _shown(url: URL) -> str:
     return f"store postgresql://{place}/{url.database or ''}"
 
 
+def _refuse_unescaped(text: str, url: URL) -> None:
+    """Refuse a URL that was read otherwise than meant: its parts may be those of a password."""
+    if text.count("@") > 1 or "@" in f"{url.host}{url.database}":
+        raise StoreError(
+            "store URL postgresql://...: an '@' too many; in a user's name or password write @ as "
+            "%40, / as %2F and : as %3A, or leave the password to PGPASSWORD or ~/.pgpass"
+        )
+
+
 def _secrets(url: URL) -> list[str]:
-    query = url.query.get("password", ())
-    return [
-        secret
-        for secret in (url.password, *([query] if isinstance(query, str) else query))
-        if secret
-    ]
+    found = [url.query.get(name, ()) for name in SECRETS]
+    given = [part for parts in found for part in ([parts] if isinstance(parts, str) else parts)]
+    return [secret for secret in (url.password, *given) if secret]
 
 
-def _engine(url: URL) -> Engine:
+def _engine(url: URL, *, write: bool) -> Engine:
     options: dict[str, Any] = {
         "hide_parameters": True,
         "json_serializer": lambda value: json.dumps(plain(value), allow_nan=False),
     }
     if url.drivername != "sqlite":
         return create_engine(url, pool_pre_ping=True, **options)
-    _make_parents(url)
+    path = Path(url.database or "")
+    if not write:
+        return _reading_engine(path, options)
+    _make_file(path, _shown(url))
     engine = create_engine(url, **options)
     event.listen(engine, "connect", _set_up_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     return engine
 
 
-def _make_parents(url: URL) -> None:
-    folder = Path(url.database or "").parent
+def _reading_engine(path: Path, options: dict[str, Any]) -> Engine:
+    def connect() -> sqlite3.Connection:
+        return sqlite3.connect(
+            reading_uri(path), uri=True, timeout=BUSY_SECONDS, isolation_level=None
+        )
+
+    # Every transaction looks anew at who else is at the file.
+    engine = create_engine("sqlite://", creator=connect, poolclass=NullPool, **options)
+    event.listen(engine, "begin", _begin_reading)
+    return engine
+
+
+def _make_file(path: Path, name: str) -> None:
+    """Make an empty file that its owner alone may read: tokens in it open the pages."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StoreError(f"{_shown(url)}: cannot make {folder}: {error.strerror}") from error
+        raise StoreError(f"{name}: cannot make {path.parent}: {error.strerror}") from error
+    if not path.exists():
+        with suppress(OSError):  # SQLite says it better
+            os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
+
+
+def _begin_reading(connection: Connection) -> None:
+    connection.exec_driver_sql("PRAGMA query_only = ON")
+    connection.exec_driver_sql("BEGIN")
 
 
 def _set_up_sqlite(connection: Any, _record: Any) -> None:

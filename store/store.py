@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from sqlalchemy import Connection, func, insert, select
+from sqlalchemy import URL, Connection, func, insert, select
 
 from sortnet.errors import StoreError
 from sortnet.items import Items
@@ -28,39 +28,63 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def open_store(url: str | Path | None = None) -> Store:
-    """Open a store, making or upgrading its tables where they are missing or old.
+def open_store(url: str | Path | URL | None = None, *, write: bool = True) -> Store:
+    """Open a store to write, making or upgrading its tables, or to read, changing nothing.
 
     Args:
         url: a file, `sqlite:///FILE` or `postgresql://...`; None for the environment's
             SORTNET_STORE, else `sortnet/sortnet.db` in the user's data folder.
+        write: False: whatever writes fails, and an old schema is read as if it were new.
 
     Raises:
-        StoreError: if it cannot be reached or written, is no SortNet store or of a newer schema.
+        StoreError: if it cannot be reached, or written to write, is another program's database
+            or of a newer schema, or is empty and to be read.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder, open_store(f"{folder}/runs.db") as store:
     ...     len(store.runs_frame())
     0
     """
-    return Store(url)
+    return Store(url, write=write)
 
 
 class Store:
-    """Runs and collections in a database; `with` closes it."""
+    """Runs and collections in a database; `with` closes it.
 
-    def __init__(self, url: str | Path | None = None) -> None:
-        self.database = Database(url)
+    Attributes:
+        copy: where the SQLite file was copied to before its schema was upgraded, if it was.
+    """
+
+    def __init__(self, url: str | Path | URL | None = None, *, write: bool = True) -> None:
+        self.copy: Path | None = None
+        self.database = Database(url, write=False)
         try:
-            # Looking first: to write is to wait for whoever is writing.
-            with self.database.transaction() as connection:
-                current = schema.is_current(connection)
-            if not current:
+            current = self._look(write=write)
+            if write:
+                self.database = self.database.to_write()
+            if write and not current:
                 with self.database.transaction(write=True) as connection:
-                    schema.upgrade(connection, name=self.database.name)
+                    self.copy = schema.upgrade(connection, name=self.database.name)
         except BaseException:
             self.close()
             raise
+
+    def _look(self, *, write: bool) -> bool:
+        """Whether the schema is the newest; what is not ours is refused before it is touched."""
+        if write and not self.database.exists:
+            return False
+        # To write would be to wait for whoever is writing.
+        with self.database.transaction() as connection:
+            found = schema.look(connection, name=self.database.name)
+            if found is None and not write:
+                raise StoreError(
+                    f"{self.database.name} is empty: sortnet train or sortnet items add fills it"
+                )
+            current = found == schema.newest()
+            views = [] if current or write else list(schema.as_newest(connection))
+        if views:
+            self.database.before_reading(*views)
+        return current
 
     def __enter__(self) -> Store:
         return self

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from collections_made import Clock
-from sqlalchemy import create_engine, text
+from sqlalchemy import create_engine, make_url, text
 
 SECONDS_TO_START = 60
 
@@ -89,6 +89,18 @@ def postgresql_url(postgresql_server: str) -> Iterator[str]:
     _execute(postgresql_server, f"DROP DATABASE {name} WITH (FORCE)")
 
 
+@pytest.fixture
+def password(postgresql_url: str) -> Iterator[str]:
+    """The password that the role ann needs to reach the database of `postgresql_url`."""
+    words = "Xp9@ssQ/wordZ"  # of which neither a URL nor a message must show a part
+    name = str(make_url(postgresql_url).database)
+    _execute(postgresql_url, f"CREATE ROLE ann LOGIN PASSWORD '{words}'")
+    _execute(postgresql_url, f"ALTER DATABASE {name} OWNER TO ann")
+    yield words
+    _execute(postgresql_url, f"ALTER DATABASE {name} OWNER TO postgres")
+    _execute(postgresql_url, "DROP OWNED BY ann; DROP ROLE ann")
+
+
 def _binaries() -> Path | None:
     """The folder of the newest initdb and postgres, as Debian lays them out or pg_config says."""
     folders = sorted(
@@ -112,6 +124,8 @@ class Server:
         # nosync, fsync=off: what is thrown away needs not survive a power cut.
         initdb = [binaries / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "--no-sync"]
         subprocess.run([*as_user, *initdb], check=True, capture_output=True, cwd=folder)
+        rules = data / "pg_hba.conf"  # the first that fits holds: ann needs her password
+        rules.write_text(f"host all ann 127.0.0.1/32 scram-sha-256\n{rules.read_text()}")
         port = _free_port()
         options = ["fsync=off", "listen_addresses=127.0.0.1", f"unix_socket_directories={folder}"]
         settings = [part for option in options for part in ("-c", option)]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -9,7 +12,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from collections_made import made_items, question
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, inspect, text
 
 from sortnet.errors import StoreError
 from store import open_store, schema
@@ -124,7 +127,119 @@ def test_another_programs_tables_are_refused_and_left_alone(url: str) -> None:
     execute(url, "SELECT miles FROM runs")
 
 
-def test_tables_of_other_names_are_no_hindrance(url: str) -> None:
-    execute(url, "CREATE TABLE alembic_version (version_num VARCHAR)")
-    open_store(url).close()
-    execute(url, "SELECT version_num FROM alembic_version")
+@pytest.mark.parametrize("write", [True, False])
+def test_a_database_of_another_program_is_refused_whatever_its_tables_are_called(
+    url: str, write: bool
+) -> None:
+    execute(url, "CREATE TABLE places (miles INTEGER)")
+    with pytest.raises(StoreError, match="has a table 'places' that is not SortNet's"):
+        open_store(url, write=write)
+    database = Database(url, write=False)
+    with closing(database), database.transaction() as connection:
+        assert inspect(connection).get_table_names() == ["places"]
+
+
+@pytest.mark.parametrize("write", [True, False])
+@pytest.mark.parametrize("mode", ["wal", "delete"])
+def test_a_foreign_file_keeps_every_byte(tmp_path: Path, write: bool, mode: str) -> None:
+    path = tmp_path / "places.sqlite"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"PRAGMA journal_mode = {mode}")
+        connection.execute("CREATE TABLE moz_places (url TEXT)")
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match="'moz_places'"):
+        open_store(path, write=write)
+    assert path.read_bytes() == before and list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_that_says_it_is_another_programs_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    open_store(path).close()
+    with closing(sqlite3.connect(path)) as connection:
+        (ours,) = connection.execute("PRAGMA application_id").fetchone()
+        connection.execute("PRAGMA application_id = 7")
+    assert ours == schema.APPLICATION_ID
+    with pytest.raises(StoreError, match="another program's"):
+        open_store(path, write=False)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA application_id = 0")  # a store of 0.1
+    open_store(path, write=False).close()
+    open_store(path).close()
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_a_store_of_any_revision_is_read_as_it_is(url: str, revision: str) -> None:
+    make_old(url, revision)
+    with open_store(url, write=False) as store:
+        run = store.run("abc")
+        assert run.pairs_frame()["times"].tolist() == [3]
+        assert run.iterations_frame()["quality"].tolist() == [0.5]
+        assert run.margins_frame().empty
+        assert store.runs_frame()["best_quality"].tolist() == [0.5]
+        assert store.collections_frame().empty
+        with store.database.transaction() as connection:
+            assert schema.revision(connection) == revision
+    assert_refused_to_write(url)
+
+
+def assert_refused_to_write(url: str) -> None:
+    if url.startswith("sqlite"):
+        with open_store(url, write=False) as store, pytest.raises(StoreError, match="readonly"):
+            store.add_items("args", made_items(3))
+
+
+def test_what_reads_nothing_but_a_new_or_empty_file_makes_nothing(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="unable to open"):
+        open_store(tmp_path / "no" / "s.db", write=False)
+    (tmp_path / "empty.db").touch()
+    with pytest.raises(StoreError, match="is empty: sortnet train"):
+        open_store(tmp_path / "empty.db", write=False)
+    assert [p.name for p in tmp_path.iterdir()] == ["empty.db"]
+    assert (tmp_path / "empty.db").stat().st_size == 0
+
+
+def test_an_old_file_is_copied_before_it_is_upgraded(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    make_old(f"sqlite:///{path}", "m0002")
+    old = tmp_path / "s.db.m0002"
+    old.write_text("another file of that name")
+    with open_store(path) as store:
+        copy = store.copy
+    assert copy == tmp_path / "s.db.m0002-1"
+    assert copy.stat().st_mode & 0o777 == 0o600
+    with open_store(copy, write=False) as store, store.database.transaction() as connection:
+        assert schema.revision(connection) == "m0002"
+        assert len(store.run("abc").pairs("train")) == 1
+    with open_store(path) as store:
+        assert store.copy is None
+    assert sorted(tmp_path.iterdir()) == [path, old, copy]
+
+
+def test_a_file_that_cannot_be_copied_is_not_upgraded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "s.db"
+    make_old(f"sqlite:///{path}", "m0002")
+
+    def full(*args: object) -> int:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr("store.schema.os.open", full)
+    with pytest.raises(StoreError, match=r"cannot copy it to .*No space left"):
+        open_store(path)
+    monkeypatch.undo()
+    assert list(tmp_path.iterdir()) == [path]
+    database = Database(path, write=False)
+    with closing(database), database.transaction() as connection:
+        assert schema.revision(connection) == "m0002"
+
+
+def test_a_store_is_for_its_owner_alone(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        with open_store(tmp_path / "s.db") as store:
+            store.add_items("args", made_items(3))
+            modes = {p.name: p.stat().st_mode & 0o777 for p in tmp_path.iterdir()}
+    finally:
+        os.umask(before)
+    assert modes == dict.fromkeys(("s.db", "s.db-wal", "s.db-shm"), 0o600)

@@ -1,0 +1,55 @@
+"""A folder with data, a model, and a store of runs and judgements; and all that reads it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cli_made import FAST, done, make_fold
+from collections_made import made_items, question
+
+from sortnet.preference import Judgement
+from store import open_store
+
+TEST = "fold/test.txt"
+# Commands that read the store `s.db` alone, and write to stdout or to the folder `out`.
+OF_STORE = (
+    ("runs",), ("runs", "--json"), ("show", "last"), ("show", "last", "--json"),
+    ("pairs", "last"), ("pairs", "last", "--format", "jsonl", "--split", "train"),
+    ("pairs", "last", "--format", "parquet", "--output", "out/pairs.parquet"),
+    ("watch", "last"),
+    ("items", "list"), ("items", "list", "--json"), ("items", "show", "c"),
+    ("items", "show", "c", "i2", "--json"),
+    ("judgements", "list", "c"), ("judgements", "list", "c", "--json"),
+    ("judgements", "export", "c"), ("judgements", "export", "c", "--format", "csv"),
+    ("judgements", "export", "c", "--format", "chosen", "--output", "out/chosen.jsonl"),
+    ("ranking", "c"), ("ranking", "c", "--json"), ("ranking", "c", "--output", "out/ranking"),
+    ("doctor",), ("doctor", "--json"),
+)  # fmt: skip
+REPORT = ("report", "last", "--output", "out/report.html")
+# Commands that read the model in `m` and the data in `fold`.
+OF_MODEL = (
+    ("rank", "m", TEST), ("rank", "m", TEST, "--output", "out/run"),
+    ("evaluate", "m", TEST), ("evaluate", "m", TEST, "--per-query", "out/q.csv", "--json"),
+    ("compare", "m", TEST, "d0-0", "d0-1"), ("explain", "m", TEST, "d0-0", "d0-1"),
+    ("importance", "m", TEST, "--repeats", "1"),
+)  # fmt: skip
+ELSE = (
+    ("simulate", "--items", "4", "--seeds", "1", "--budget", "3", "--strategy", "random"),
+    ("completion", "bash"),
+)
+WRITING = {"demo", "train", "label", "serve"}
+WRITING_OF = {"items": {"add", "remove"}, "judgements": {"import"}}
+
+
+def make_all(folder: Path) -> None:
+    """Fill the working folder: `fold`, `m`, `s.db`, and an empty `out`."""
+    make_fold(folder / "fold")
+    (folder / "out").mkdir()
+    done("train", "fold", "--out", "m", "--store", "s.db", *FAST)
+    with open_store("s.db") as store:
+        collection = store.add_items("c", made_items(5), settings={"holdout": 0.1})
+        pairs = [(k + 1, k) for k in range(4)] * 2
+        answers = [Judgement(who, a, b, "left") for who in ("ana", "bo") for a, b in pairs]
+        collection.append(answers)
+        collection.undo("ana", 1)
+        collection.lease("ana", [question(0, 2)], 600)

@@ -1,0 +1,89 @@
+"""Damaged stores: whatever is in one, a command that reads it ends with 0 or with one line."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing, suppress
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from fuzz_made import rounds
+from reading_made import OF_STORE, REPORT, make_all
+
+from cli.main import main
+
+COMMANDS = 4  # of each damaged store
+VALUES = (
+    None, 0, -1, 2**62, -(2**63), 1.5, float("inf"), "", "x", "\x00", "\U0001f600" * 99, "1e999",
+    b"", b"\xff\xfe", "[]", "{}", "null", "5", '"x"', "{", "[1, null]", '{"a": 1}',
+    '{"quality": 5}', '{"quality": "map", "training": []}', '{"train": []}', '{"train": {}}',
+    '{"train": {"map": "x"}, "vali": {"map": []}}', "[" * 9999, "NaN",
+    '{"train": {"margins": 1, "ranks": {}, "cycles": {}}}', "2020-13-45 99:99:99", "yesterday",
+    "0000-00-00 00:00:00", "9999-12-31 23:59:59.999999", "1999-01-01",
+)  # fmt: skip
+
+
+def flipped(file: Path, rng: random.Random) -> None:
+    content = bytearray(file.read_bytes())
+    for _ in range(rng.choice((1, 3, 20, 300))):
+        content[rng.randrange(len(content))] = rng.randrange(256)
+    file.write_bytes(content)
+
+
+def cut(file: Path, rng: random.Random) -> None:
+    content = file.read_bytes()
+    file.write_bytes(content[: rng.randrange(len(content))])
+
+
+def wrong_values(file: Path, rng: random.Random) -> None:
+    """Other values in some columns, in one row or all, whatever the tables allow."""
+    with closing(sqlite3.connect(file, isolation_level=None)) as connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute("UPDATE sqlite_master SET sql = replace(sql, 'NOT NULL', '')")
+    with closing(sqlite3.connect(file, isolation_level=None)) as connection:
+        tables = "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"
+        names = [name for (name,) in connection.execute(tables) if name != "sqlite_sequence"]
+        for _ in range(rng.choice((1, 1, 2, 5))):
+            table = rng.choice(names)
+            columns = [row[1] for row in connection.execute(f'PRAGMA table_info("{table}")')]
+            column, value = rng.choice(columns), rng.choice(VALUES)
+            rows = f'SELECT "{column}" FROM "{table}" LIMIT 1'
+            only = rng.choice(("", f' WHERE "{column}" = ({rows})'))
+            change = f'UPDATE OR REPLACE "{table}" SET "{column}" = ?{only}'
+            with suppress(sqlite3.IntegrityError):  # text as a row's own number
+                connection.execute(change, (value,))
+
+
+DAMAGES: tuple[Callable[[Path, random.Random], None], ...] = (
+    flipped, cut, wrong_values, wrong_values, wrong_values,
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder: Path = tmp_path_factory.mktemp("fuzz")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        make_all(folder)
+    return folder
+
+
+def test_a_damaged_store_is_one_line(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(made)
+    commands = [*OF_STORE, REPORT] if "SORTNET_FUZZ_MINUTES" in os.environ else OF_STORE
+    for seed in rounds(100):
+        rng = random.Random(seed)
+        shutil.copy("s.db", "damaged.db")
+        rng.choice(DAMAGES)(Path("damaged.db"), rng)
+        for args in rng.sample(commands, COMMANDS):
+            result = CliRunner().invoke(main, [*args, "--store", "damaged.db"])
+            about = f"seed {seed}: {' '.join(args)}: {result.output[-999:]}"
+            assert isinstance(result.exception, SystemExit | None), about
+            broken = 1 if args[0] == "doctor" else 2
+            assert result.exit_code in (0, broken), about
+            assert result.exit_code == 0 or result.stderr.count("\n") <= 1, about

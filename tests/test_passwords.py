@@ -1,0 +1,170 @@
+"""The password of a store is shown and written down nowhere, on a server that asks for one."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from cli_made import FAST, done, fault, invoke, make_fold
+from sqlalchemy import create_engine, make_url, text
+
+from sortnet.errors import StoreError
+from store.engine import parse_url, without_passwords
+
+pytestmark = pytest.mark.postgresql
+
+
+@pytest.fixture(autouse=True)
+def _at_home(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("SORTNET_STORE", "PGPASSWORD", "PGPASSFILE"):
+        monkeypatch.delenv(name, raising=False)
+    make_fold(tmp_path / "fold")
+
+
+def url_of(postgresql_url: str, password: str | None, *, query: bool = False) -> str:
+    url = make_url(postgresql_url).set(username="ann")
+    if password is None or not query:
+        return url.set(password=password).render_as_string(hide_password=False)
+    return url.update_query_dict({"password": password}).render_as_string(hide_password=False)
+
+
+def parts(password: str) -> list[str]:
+    return [quote(password, safe=""), *re.split("[@/]", password)]
+
+
+def shown(*args: object) -> str:
+    result = invoke(*args)
+    assert result.exit_code == 0, result.output
+    return result.stdout + result.stderr
+
+
+def in_tables(url: str) -> str:
+    """All that is in all tables, as text."""
+    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+    with engine.connect() as connection:
+        names = connection.execute(
+            text("SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'")
+        )
+        found = [
+            str(connection.execute(text(f"SELECT * FROM {name}")).all())
+            for name in names.scalars().all()
+        ]
+    engine.dispose()
+    assert len(found) > 8
+    return "\n".join(found)
+
+
+def in_files(folder: Path) -> str:
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return "\n".join(path.read_bytes().decode("utf-8", "replace") for path in files)
+
+
+@pytest.mark.parametrize("query", [False, True], ids=["userinfo", "query"])
+def test_a_password_is_shown_and_written_nowhere(
+    postgresql_url, password, query, tmp_path, monkeypatch
+):
+    url = url_of(postgresql_url, password, query=query)
+    assert "no password supplied" in fault("runs", "--store", url_of(postgresql_url, None))
+    told = shown("train", "fold", "--out", "m", "--store", url, *FAST)
+    assert "run    " in told and "ann@127.0.0.1" in told
+    again = ("--store", url, "--overwrite", "--json", *FAST)
+    told += shown("train", "fold", "--out", "m", *again)
+    monkeypatch.setenv("SORTNET_STORE", url)
+    told += shown("train", "--resume", "--out", "m")
+    for args in (
+        ("runs",), ("runs", "--json"), ("show", "last"), ("show", "last", "--json"),
+        ("doctor",), ("doctor", "--json"), ("report", "last", "--output", "-"),
+        ("watch", "last"),
+    ):  # fmt: skip
+        told += shown(*args)
+    done("report", "last", "--output", "report.html")
+    for place in (told, in_files(tmp_path), in_tables(postgresql_url)):
+        assert not [part for part in parts(password) if part in place]
+
+
+def test_a_url_whose_password_is_not_escaped_is_refused_without_showing_it(
+    postgresql_url, password, tmp_path
+):
+    url = url_of(postgresql_url, "HERE").replace("HERE", password)
+    for args in (("train", "fold", "--out", "m", *FAST), ("runs",), ("items", "list")):
+        told = fault(*args, "--store", url)
+        assert "%40" in told and "PGPASSWORD" in told
+        assert not [part for part in parts(password) if part in told]
+    result = invoke("doctor", "--json", "--store", url)
+    assert not [part for part in parts(password) if part in result.output]
+    assert not (tmp_path / "m").exists()
+
+
+def test_a_run_goes_on_with_a_password_from_elsewhere(
+    postgresql_url, password, tmp_path, monkeypatch
+):
+    url = url_of(postgresql_url, password)
+    done("train", "fold", "--out", "m", "--store", url, *FAST)
+    resume = ("train", "--resume", "--out", "m")
+    told = fault(*resume)
+    for source in ("PGPASSWORD", "~/.pgpass", "SORTNET_STORE", "--store"):
+        assert source in told
+    done(*resume, "--store", url)
+    with monkeypatch.context() as patch:
+        patch.setenv("PGPASSWORD", password)
+        done(*resume)
+    (tmp_path / "pass").write_text(f"127.0.0.1:*:*:ann:{password}\n")
+    (tmp_path / "pass").chmod(0o600)
+    with monkeypatch.context() as patch:
+        patch.setenv("PGPASSFILE", str(tmp_path / "pass"))
+        done(*resume)
+    monkeypatch.setenv("SORTNET_STORE", url)
+    done(*resume)
+
+
+def test_a_run_whose_folder_holds_the_password_of_an_older_version_goes_on(
+    postgresql_url, password
+):
+    url = url_of(postgresql_url, password)
+    done("train", "fold", "--out", "m", "--store", url, *FAST)
+    about = json.loads(Path("m/run.json").read_text())
+    about["store"] = url.replace("postgresql:", "postgresql+psycopg:")
+    Path("m/run.json").write_text(json.dumps(about))
+    told = shown("train", "--resume", "--out", "m") + shown(
+        "train", "--resume", "--out", "m", "--store", url
+    )
+    other = url.replace("/t", "/other", 1)
+    told += fault("train", "--resume", "--out", "m", "--store", other)
+    assert not [part for part in parts(password) if part in told]
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "postgresql://ann:{}@db/x",
+        "--store=postgresql://ann:{}@db:5432/x?connect_timeout=1",
+        "postgresql://db/x?connect_timeout=1&password={}&user=ann",
+        "postgresql://db/x?sslpassword={}",
+        "mlflow:https://me:{}@tracking.example.org/a",
+    ],
+)
+@pytest.mark.parametrize("password", ["s3cret", "s3 cret", "s3@c/r:e?t", "s3\ncret", "s3%40"])
+def test_no_part_of_a_password_stays_in_what_was_typed(word: str, password: str) -> None:
+    told = without_passwords(word.format(password))
+    assert told == re.sub(r":?\{\}", "", word)
+    assert without_passwords(told) == told
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://ann:s3@c/ret@db/x",
+        "postgresql://an/n:s3cret@db/x",
+        "postgresql://ann:s3@c?ret@db/x",
+        "postgresql://ann:s3/c@ret@db",
+        "postgresql+psycopg://ann:s3@cret@db/x",
+    ],
+)
+def test_a_url_that_is_read_otherwise_than_meant_is_refused(url: str) -> None:
+    with pytest.raises(StoreError) as caught:
+        parse_url(url)
+    assert "s3" not in str(caught.value) and "ret" not in str(caught.value)

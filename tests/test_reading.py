@@ -1,0 +1,146 @@
+"""A command that reads changes no file, and reads where nothing may be written."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+import pytest
+from cli_made import done, fault, invoke
+from reading_made import ELSE, OF_MODEL, OF_STORE, REPORT, WRITING, WRITING_OF, make_all
+
+from cli.main import main
+from store import open_store
+
+READING = (*OF_STORE, REPORT, *OF_MODEL, *ELSE)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder: Path = tmp_path_factory.mktemp("reading")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        make_all(folder)
+    return folder
+
+
+@pytest.fixture
+def there(made: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(made)
+    monkeypatch.setenv("SORTNET_STORE", "s.db")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(made / "out"))
+    return made
+
+
+def hashes(folder: Path) -> dict[str, str]:
+    """The content of every file, but for what commands are told to write."""
+    out = folder / "out"
+    files = (p for p in folder.rglob("*") if p.is_file() and out not in p.parents)
+    return {str(p): hashlib.sha256(p.read_bytes()).hexdigest() for p in files}
+
+
+def test_every_command_is_known_to_read_or_to_write() -> None:
+    reading = {args[0] for args in READING}
+    assert set(main.commands) == reading | WRITING
+    for name, writing in WRITING_OF.items():
+        group = main.commands[name]
+        assert isinstance(group, click.Group)
+        assert set(group.commands) == writing | {a[1] for a in READING if a[0] == name}
+
+
+@pytest.mark.parametrize("args", READING, ids=" ".join)
+def test_a_reading_command_changes_no_file(there: Path, args: tuple[str, ...]) -> None:
+    before = hashes(there)
+    done(*args)
+    assert hashes(there) == before
+
+
+def test_reading_beside_a_writer_leaves_its_files_alone(there: Path) -> None:
+    with open_store("s.db") as store:
+        store.collection("c").lease("bo", [], 1)
+        store.run("last").finish("done")
+        before = hashes(there)
+        assert {"s.db-wal", "s.db-shm"} <= {Path(name).name for name in before}
+        for args in OF_STORE:
+            done(*args)
+        after = hashes(there)
+        for found in (before, after):  # the index in memory that all share
+            found.pop(str(there / "s.db-shm"))
+        assert after == before
+    done("runs")
+    assert not list(there.glob("s.db-*"))
+
+
+def test_what_a_killed_writer_left_is_read_and_kept(there: Path, tmp_path: Path) -> None:
+    with open_store("s.db") as store:
+        store.add_items("late", store.collection("c").items())
+        for name in ("s.db", "s.db-wal"):
+            shutil.copy(name, tmp_path)
+        store.collection("late").remove()
+    before = hashes(tmp_path)
+    assert "late" in done("items", "list", "--store", tmp_path / "s.db")
+    assert before.items() <= hashes(tmp_path).items()
+
+
+@contextmanager
+def read_only(file: Path) -> Iterator[Path]:
+    """A copy of the file that may not be written, in a folder that may not, by who is no root."""
+    root = os.geteuid() == 0
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        shutil.copy(file, folder / "s.db")
+        (folder / "s.db").chmod(0o444)
+        folder.chmod(0o555)
+        if root:
+            os.setresuid(65534, 65534, 0)
+        try:
+            yield folder / "s.db"
+        finally:
+            if root:
+                os.setresuid(0, 0, 0)
+            folder.chmod(0o755)
+
+
+def test_a_store_that_may_not_be_written_is_read(there: Path) -> None:
+    reading = [a for a in OF_STORE if "out" not in str(a) and a[0] != "doctor"]
+    expected = [done(*args) for args in reading]  # and all is imported
+    with read_only(there / "s.db") as store:
+        with pytest.raises(PermissionError):
+            store.open("ab")
+        assert [done(*args, "--store", store) for args in reading] == expected
+        assert [p.name for p in store.parent.iterdir()] == ["s.db"]
+        told = fault("items", "remove", "c", "--yes", "--store", store)
+    assert "readonly" in told or "unable to open" in told
+
+
+def test_a_foreign_file_is_refused_by_every_command_that_takes_a_store(there: Path) -> None:
+    import sqlite3
+
+    with sqlite3.connect("out/places.sqlite") as connection:
+        connection.execute("CREATE TABLE moz_places (url TEXT)")
+    connection.close()
+    file = Path("out/places.sqlite")
+    before = file.read_bytes()
+    writing = (
+        ("train", "fold", "--out", "out/m"),
+        ("demo", "--out", "out/d"),
+        ("items", "add", "c", TEST_ITEMS),
+        ("items", "remove", "c"),
+        ("judgements", "import", "c", TEST_ITEMS),
+        ("label", "c", "--as", "ana"),
+        ("serve", "c", "--port", "0"),
+    )
+    for args in (*(a for a in OF_STORE if a[0] != "doctor"), REPORT, *writing):
+        assert "'moz_places' that is not SortNet's" in fault(*args, "--store", file), args
+    assert "moz_places" in invoke("doctor", "--store", file).output
+    assert file.read_bytes() == before
+    assert not list(Path("out").glob("places.sqlite-*"))
+
+
+TEST_ITEMS = "fold/test.txt"
