@@ -21,6 +21,7 @@ from cli.explain import explain, importance
 from cli.items import items
 from cli.judgements import judgements
 from cli.label import label
+from cli.output import printable
 from cli.rank import rank
 from cli.ranking import ranking
 from cli.report import report
@@ -32,6 +33,7 @@ from cli.watch import watch
 from sortnet import __version__
 from sortnet.errors import SortNetError
 
+_LONGEST = 300  # characters of a message
 FIRST_STEPS = """
 First steps:
   sortnet demo                       watch it learn to sort handwritten digits
@@ -121,8 +123,15 @@ def _ended(run: Callable[[], Any]) -> int:
 
 
 def _fault(message: str) -> int:
-    click.echo(f"sortnet: {' '.join(message.split())}", err=True)
+    click.echo(f"sortnet: {_cut(printable(' '.join(message.split())))}", err=True)
     return 2
+
+
+def _cut(message: str) -> str:
+    """A message of bounded length: its beginning says where, its end what to do."""
+    if len(message) <= _LONGEST:
+        return message
+    return f"{message[: _LONGEST * 2 // 3]} ... {message[5 - _LONGEST // 3 :]}"
 
 
 def _drop_stdout() -> None:

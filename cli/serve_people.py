@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from cli.options import lease_option, store_option
+from cli.options import Whole, lease_option, store_option
 from cli.output import printable, put, say
 from cli.signals import ended_by_signals
 from sortnet.errors import SortNetError
@@ -43,7 +43,7 @@ def _origin(ctx: click.Context, param: click.Parameter, url: str | None) -> str 
 )
 @click.option(
     "--port",
-    type=click.IntRange(0, 65535),
+    type=Whole(0, 65535),
     default=8000,
     show_default=True,
     help="0: any that is free.",

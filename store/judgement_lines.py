@@ -125,6 +125,8 @@ def _line(
     content = json.dumps([[key, str(given[key])] for key in sorted(given)])
     id = _text_of(where, given, "id", "") or before.id_of(content)
     answer: Any = given.get("answer")
+    if "answer" in given and {"winner", "loser"} <= given.keys():
+        _refuse(where, "winner and loser say what answer would: leave out one or the other")
     if answer is None:
         # A side must be dealt out: always the left one would look like a habit.
         sides = ("winner", "loser") if int(id[-1:], 36) % 2 else ("loser", "winner")

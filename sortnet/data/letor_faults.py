@@ -117,7 +117,9 @@ def line_fault(block: Block, fault: int, start: int, end: int, n_features: int |
     if fault == kernel.INDEX_ZERO:
         return block.fault(start, f"feature indexes count from 1, here is {shown(text)}")
     if fault == kernel.INDEX_TWICE:
-        return block.fault(start, f"feature {int(index)} is given twice: {shown(text)}")
+        return block.fault(
+            start, f"feature {index.lstrip(b'0').decode()} is given twice: {shown(text)}"
+        )
     if n_features is None:
         limit = f"the largest a file may have, {MAX_FEATURES}"
     else:

@@ -1,0 +1,50 @@
+"""What the fuzz targets share: their seeds, and damage to bytes."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Iterator
+
+_EDGES = (0, 1, 0x0A, 0x22, 0x2C, 0x30, 0x39, 0x7F, 0x80, 0xFF)
+
+
+def rounds(default: int) -> Iterator[int]:
+    """The seeds 0 .. default - 1; with SORTNET_FUZZ_MINUTES new ones until so long has passed.
+
+    What a seed makes is the same each time: with SORTNET_FUZZ_SEED there is that one alone.
+    """
+    if seed := os.environ.get("SORTNET_FUZZ_SEED"):
+        yield int(seed)
+        return
+    minutes = float(os.environ.get("SORTNET_FUZZ_MINUTES") or 0)
+    if not minutes:
+        yield from range(default)
+        return
+    until, first = time.monotonic() + 60 * minutes, time.time_ns()
+    while time.monotonic() < until:
+        yield first
+        first += 1
+
+
+def damaged(data: bytes, rng: random.Random) -> bytes:
+    """Bytes with a few of them changed, added, doubled or lost; cut at times."""
+    out = bytearray(data)
+    for _ in range(rng.choice((1, 1, 2, 4, 16))):
+        at = rng.randrange(len(out) + 1)
+        end = min(len(out), at + rng.choice((1, 1, 2, 8, 64)))
+        what = rng.randrange(6)
+        if what == 0:
+            out[at:end] = rng.randbytes(end - at)
+        elif what == 1:
+            out[at:end] = b""
+        elif what == 2:
+            out[at:at] = out[at:end] * rng.choice((1, 2, 50))
+        elif what == 3:
+            out[at:end] = bytes([rng.choice(_EDGES)]) * (end - at)
+        elif what == 4 and at < len(out):
+            out[at] ^= 1 << rng.randrange(8)
+        else:
+            out[at:at] = bytes([rng.choice(_EDGES)])
+    return bytes(out[: rng.randrange(len(out) + 1)] if rng.random() < 0.1 else out)
