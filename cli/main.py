@@ -113,6 +113,8 @@ def _ended(run: Callable[[], Any]) -> int:
         return _fault("interrupted")
     except MemoryError:
         return _fault("out of memory")
+    except UnicodeEncodeError as error:  # half a character, or one that stdout does not have
+        return _fault(f"{error.object[error.start]!a} cannot be written in {error.encoding}")
     except OSError as error:
         _drop_stdout()
         if error.errno == errno.EPIPE:  # whoever read our output has enough of it

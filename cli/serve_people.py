@@ -27,7 +27,10 @@ def _origin(ctx: click.Context, param: click.Parameter, url: str | None) -> str 
     """The address as browsers name where a page comes from."""
     if url is None:
         return None
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # brackets that hold no address
+        parts = urlsplit("")
     if parts.scheme not in ("http", "https") or not parts.netloc or parts.path.strip("/"):
         raise click.BadParameter(f"{url!r} is no address such as https://label.example.org")
     return f"{parts.scheme}://{parts.netloc}".lower()

@@ -277,7 +277,7 @@ def whole_grades(y: ArrayLike, source: str = "data") -> I32:
 def grade_fault(text: str) -> str:
     """What to say of a grade that no measure takes."""
     return (
-        f"grade {text!r} is not a whole number from 0; "
+        f"grade {text[:60]!r} is not a whole number from 0; "
         "MAP, P@n, MRR and NDCG@n (gain 2^grade - 1) take just those"
     )
 
