@@ -304,8 +304,12 @@ def _codes_of_qids(qid: ArrayLike | None, n: int, source: str) -> tuple[Str, I64
     values = np.asarray(qid)
     if values.shape != (n,):
         raise DataError(f"{source}: {n} rows of features but qid has shape {values.shape}")
-    if values.dtype.kind == "f" and np.all(values == np.floor(values)):
-        values = values.astype(np.int64)  # a column with 7.0 means query 7
+    if values.dtype.kind == "f":
+        bad = ~np.isfinite(values)
+        if bad.any():
+            raise DataError(f"{source}, row {bad.argmax()}: the qid is {values[bad.argmax()]}")
+        if np.all((values == np.floor(values)) & (np.abs(values) < 2**53)):
+            values = values.astype(np.int64)  # a column with 7.0 means query 7
     if values.dtype.kind not in "iuU":
         values = values.astype(np.str_)
     unique, first, inverse = np.unique(values, return_index=True, return_inverse=True)

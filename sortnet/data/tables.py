@@ -201,11 +201,11 @@ def _floats(column: pd.Series[Any], name: str) -> NDArray[np.float64]:
     # To pandas a date is a number of nanoseconds.
     words = column.astype(str if kind in "cmM" else object)
     if pd.api.types.infer_dtype(words) in ("bytes", "complex", "mixed"):
-        words = words.astype(str)
+        words = words.map(str)
     try:
         numbers = pd.to_numeric(words, errors="coerce").astype(np.float64)
     except OverflowError:  # a whole number beyond float64
-        numbers = pd.to_numeric(words.astype(str), errors="coerce").astype(np.float64)
+        numbers = pd.to_numeric(words.map(str), errors="coerce").astype(np.float64)
     bad = (numbers.isna() & column.notna()).to_numpy(bool)
     if bad.any():
         row = int(bad.argmax())
@@ -301,7 +301,8 @@ def _place(path: Path, separator: str, row: int) -> str:
 
 
 def _some(columns: list[str]) -> str:
-    return ", ".join(columns[:20]) + (", ..." if len(columns) > 20 else "")
+    names = " ".join(", ".join(name[:60] for name in columns[:20]).split())
+    return names + (", ..." if len(columns) > 20 else "")
 
 
 def _one_line(error: BaseException) -> str:
