@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import random
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +22,7 @@ from sortnet.errors import SortNetError
 from sortnet.items import read_items
 from store.judgement_lines import FIELDS, read_lines
 
+TESTS = Path(__file__).resolve().parent
 LETOR = (
     letor(3, 0, n_docs=3).encode(),
     b"2 qid:a 1:0.5 7:NULL 3:1e-7 #docid = d7\r\n\n# note\n0 qid:b 1:nan 2:-0.0\n1 qid:a 2:inf\n",
@@ -135,7 +139,7 @@ Make = Callable[[random.Random], bytes]
 Read = Callable[[Path], object]
 TARGETS: dict[str, tuple[int, str, Make, Read]] = {
     "letor": (
-        3000, ".txt", lambda rng: mixed(LETOR, LETOR_PARTS, rng),
+        2500, ".txt", lambda rng: mixed(LETOR, LETOR_PARTS, rng),
         lambda path: read_queries(path, n_features=(None, 4)[path.stat().st_size % 2]),
     ),
     "csv": (2000, ".csv", lambda rng: mixed(CSV, CSV_PARTS, rng), read_queries),
@@ -176,3 +180,20 @@ def test_a_damaged_file_gives_data_or_an_error_of_ours(name, tmp_path):
     if "parquet" in name:
         pytest.importorskip("pyarrow")
     check(name, rounds(TARGETS[name][0]), tmp_path)
+
+
+@pytest.mark.slow
+def test_the_compiled_reader_stays_within_its_arrays(tmp_path):
+    """Compiled with a check of every index, in a process of its own: it lasts for the process."""
+    code = "import sys, test_fuzz_readers as t; t.check('letor', range(5000, 6500), t.Path())"
+    checked = {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path / "compiled")}
+    paths = os.pathsep.join([str(TESTS), str(TESTS.parent)])
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env=os.environ | checked | {"PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert ran.returncode == 0, ran.stderr
