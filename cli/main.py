@@ -57,6 +57,7 @@ class _Door(click.Group):
     def main(  # type: ignore[override]
         self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
     ) -> Any:
+        _fill_closed_streams()
         args = tuple(sys.argv[1:] if args is None else args)
         options = {**extra, "standalone_mode": False, "obj": args}
         sys.exit(_ended(lambda: super(_Door, self).main(list(args), "sortnet", **options)))
@@ -125,7 +126,8 @@ def _ended(run: Callable[[], Any]) -> int:
 
 
 def _fault(message: str) -> int:
-    click.echo(f"sortnet: {_cut(printable(' '.join(message.split())))}", err=True)
+    with suppress(OSError):  # nobody can be told where stderr is full
+        click.echo(f"sortnet: {_cut(printable(' '.join(message.split())))}", err=True)
     return 2
 
 
@@ -134,6 +136,17 @@ def _cut(message: str) -> str:
     if len(message) <= _LONGEST:
         return message
     return f"{message[: _LONGEST * 2 // 3]} ... {message[5 - _LONGEST // 3 :]}"
+
+
+def _fill_closed_streams() -> None:
+    """Put something where the caller closed a stream: a store that is opened would get its number.
+
+    Results that cannot be written are a fault, so what stands for stdout cannot be written to.
+    """
+    ways = {"stdin": ("r", os.O_RDONLY), "stdout": ("w", os.O_RDONLY), "stderr": ("w", os.O_WRONLY)}
+    for name, (mode, flags) in ways.items():
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, flags), mode))
 
 
 def _drop_stdout() -> None:
