@@ -1,6 +1,8 @@
 # The doors of the house; `make` alone lists them.
 PYTHON ?= python3
 VENV ?= .venv
+# Of `make fuzz`, for each reader.
+MINUTES ?= 5
 # Two test workers: CI has two cores, and every worker loads torch.
 WORKERS ?= 2
 
@@ -10,11 +12,11 @@ PIP_INSTALL := $(BIN)/python -m pip install --constraint constraints.txt --edita
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test check format lint types imports docs tests notebooks fix bench clean clean-all
+.PHONY: help demo test check format lint types imports docs tests fuzz test-lowest notebooks fix bench clean clean-all
 
 help:  ## list what can be made
 	@sed -n 's/^\([a-z-]*\):[^#]*## */\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 12
-	@echo "Options: PYTHON=python3.12  VENV=.venv  WORKERS=2"
+	@echo "Options: PYTHON=python3.12  VENV=.venv  WORKERS=2  MINUTES=5"
 
 demo: $(VENV)/.installed  ## watch SortNet learn to sort handwritten digits (ARGS=...)
 	$(BIN)/sortnet demo $(ARGS)
@@ -44,6 +46,15 @@ docs: $(VENV)/.installed-dev  ## build the documentation into site/, warnings ar
 tests: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest $(if $(k),-k '$(k)',-n $(WORKERS)) $(ARGS)
 
+# The compiled reader is compiled again, with a check of every index.
+fuzz: $(VENV)/.installed-dev  ## damage files for MINUTES=30 a reader; `make check` does it for one in all
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=build/numba-checked SORTNET_FUZZ_MINUTES=$(MINUTES) \
+	  $(BIN)/python -m pytest -n $(WORKERS) -m 'not slow' tests/test_fuzz_*.py $(ARGS)
+
+# torch is not held down: indexes of CPU builds keep its newest versions only.
+test-lowest: $(VENV)-lowest/.installed  ## the quick tests on the lowest versions that pyproject.toml names
+	$(VENV)-lowest/bin/python -m pytest -n $(WORKERS) -m 'not slow and not browser and not postgresql' $(ARGS)
+
 fix: $(VENV)/.installed-dev  ## format, mend what ruff can, renew what cog writes in the pages
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
@@ -63,7 +74,7 @@ clean:  ## remove caches and build folders
 	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 
 clean-all: clean  ## ... and the virtual environment
-	rm -rf $(VENV)
+	rm -rf $(VENV) $(VENV)-lowest
 
 # Order-only: an environment is made once, whatever the age of its files.
 $(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/pip
@@ -73,6 +84,12 @@ $(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/pip
 $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/pip
 	$(PIP_INSTALL) '.[dev]'
 	@touch $(VENV)/.installed $@
+
+$(VENV)-lowest/.installed: pyproject.toml constraints.txt tests/lowest.py | $(VENV)/.installed-dev
+	$(PYTHON) -m venv $(VENV)-lowest
+	$(BIN)/python tests/lowest.py > $(VENV)-lowest/lowest.txt
+	$(VENV)-lowest/bin/python -m pip install --requirement $(VENV)-lowest/lowest.txt --editable .
+	@touch $@
 
 $(BIN)/pip:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \

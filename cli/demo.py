@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cli import iterations
-from cli.options import command_line, json_option
+from cli.options import SEED, Whole, command_line, json_option
 from cli.output import print_json, progress, put, refuse_folder
 from cli.signals import signals_as_ctrl_c
 from sortnet.errors import SortNetError
@@ -41,9 +41,9 @@ TRAINING: dict[str, Any] = {"epochs": 8, "batch_size": 256, "weight_decay": 1e-4
 
 @click.command()
 @click.option("--out", "-o", default="demo", show_default=True, metavar="DIR", help="Made anew.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of everything.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Of everything.")
 @click.option(
-    "--max-iter", type=click.IntRange(1), default=10, show_default=True, help="Iterations, at most."
+    "--max-iter", type=Whole(1), default=10, show_default=True, help="Iterations, at most."
 )
 @click.option(
     "--store",

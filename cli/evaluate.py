@@ -13,6 +13,7 @@ from cli.figures import conventions_of
 from cli.options import (
     EMPTY,
     GAINS,
+    Whole,
     data_option,
     files,
     folders,
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 @click.option("--gain", type=click.Choice(GAINS), help="Of ndcg; by default as in training.")
 @click.option(
     "--relevant-from",
-    type=click.IntRange(1),
+    type=Whole(1),
     help="Lowest grade that map, p@n and mrr call relevant; by default as in training.",
 )
 @output_option(

@@ -11,6 +11,8 @@ import click
 from cli.compare import both, load_pair, name_of, pair_arguments, put_first
 from cli.figures import conventions_of
 from cli.options import (
+    SEED,
+    Whole,
     data_option,
     files,
     folders,
@@ -32,9 +34,7 @@ BAR, NAME = 20, 24  # characters
 
 @click.command(short_help="Why a model puts one document before another.")
 @pair_arguments
-@click.option(
-    "--top", type=click.IntRange(1), default=10, show_default=True, help="Features to show."
-)
+@click.option("--top", type=Whole(1), default=10, show_default=True, help="Features to show.")
 @json_option
 def explain(
     model: str,
@@ -140,15 +140,13 @@ def _cut(name: str) -> str:
 )
 @click.option(
     "--repeats",
-    type=click.IntRange(1),
+    type=Whole(1),
     default=5,
     show_default=True,
     help="How often each feature is shuffled.",
 )
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of shuffling.")
-@click.option(
-    "--top", type=click.IntRange(1), default=20, show_default=True, help="Features to show."
-)
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Of shuffling.")
+@click.option("--top", type=Whole(1), default=20, show_default=True, help="Features to show.")
 @output_option(
     "--output",
     "-o",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cli.options import files, json_option, store_option
+from cli.options import Whole, files, json_option, store_option
 from cli.output import print_json, print_table, printable, progress, put, say, width
 from cli.runs import open_existing, open_to_write
 from sortnet.errors import StoreError
@@ -189,9 +189,7 @@ _COUNTS = ("items", "features", "annotators", "judgements")
 @items.command("show")
 @click.argument("name")
 @click.argument("id_", metavar="[ID]", required=False)
-@click.option(
-    "--limit", type=click.IntRange(1), default=_SHOWN, show_default=True, help="Items, at most."
-)
+@click.option("--limit", type=Whole(1), default=_SHOWN, show_default=True, help="Items, at most.")
 @store_option
 @json_option
 def show_(name: str, id_: str | None, limit: int, store: str | None, as_json: bool) -> None:

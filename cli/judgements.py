@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cli.items import MAKER
-from cli.options import files, json_option, output_option, store_option
+from cli.options import Whole, files, json_option, output_option, store_option
 from cli.output import print_json, print_table, printable, put, say, write_output
 from cli.runs import open_existing
 
@@ -33,7 +33,7 @@ def judgements() -> None:
 @click.argument("name")
 @click.option(
     "--limit",
-    type=click.IntRange(1),
+    type=Whole(1),
     default=_SHOWN,
     show_default=True,
     help="The newest, at most.",

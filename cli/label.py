@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cli.asking import Asking, Front
-from cli.options import json_option, lease_option, store_option
+from cli.options import Real, Whole, json_option, lease_option, store_option
 from cli.output import print_json, progress, put
 from cli.refitting import Refitting, desk_of
 from cli.signals import ended_by_signals
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 @click.command(short_help='Answer "which is better?", with one key each, or by a program.')
 @click.argument("name")
 @click.option("--as", "annotator", metavar="ANA", help="Who answers; by default your login name.")
-@click.option("--number", type=click.IntRange(1), metavar="N", help="Stop after N answers.")
+@click.option("--number", type=Whole(1), metavar="N", help="Stop after N answers.")
 @click.option(
     "--until",
-    type=click.FloatRange(0, 0.5, min_open=True, max_open=True),
+    type=Real(0, 0.5, min_open=True, max_open=True),
     metavar="SHARE",
     help="Goal: no more than this share of all pairs in the wrong order.  [default: 0.1]",
 )
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 @click.option("--judge", metavar="COMMAND", help="A program that answers; see above.")
 @click.option(
     "--timeout",
-    type=click.FloatRange(0, 86400, min_open=True),
+    type=Real(0, 86400, min_open=True),
     default=60.0,
     show_default=True,
     help="Seconds that the program has for an answer.",
 )
 @click.option(
     "--workers",
-    type=click.IntRange(1, 64),
+    type=Whole(1, 64),
     default=1,
     show_default=True,
     help="How many of the program run at a time.",

@@ -22,7 +22,7 @@ class Log(NamedTuple):
     place: str | None
 
 
-class LogType(click.ParamType[Log]):
+class LogType(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 on
     """tensorboard:DIR, mlflow or mlflow:URI; refused at once where it is not installed."""
 
     name = "log"

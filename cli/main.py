@@ -21,6 +21,7 @@ from cli.explain import explain, importance
 from cli.items import items
 from cli.judgements import judgements
 from cli.label import label
+from cli.output import printable
 from cli.rank import rank
 from cli.ranking import ranking
 from cli.report import report
@@ -32,6 +33,7 @@ from cli.watch import watch
 from sortnet import __version__
 from sortnet.errors import SortNetError
 
+_LONGEST = 300  # characters of a message
 FIRST_STEPS = """
 First steps:
   sortnet demo                       watch it learn to sort handwritten digits
@@ -55,6 +57,7 @@ class _Door(click.Group):
     def main(  # type: ignore[override]
         self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
     ) -> Any:
+        _fill_closed_streams()
         args = tuple(sys.argv[1:] if args is None else args)
         options = {**extra, "standalone_mode": False, "obj": args}
         sys.exit(_ended(lambda: super(_Door, self).main(list(args), "sortnet", **options)))
@@ -111,6 +114,8 @@ def _ended(run: Callable[[], Any]) -> int:
         return _fault("interrupted")
     except MemoryError:
         return _fault("out of memory")
+    except UnicodeEncodeError as error:  # half a character, or one that stdout does not have
+        return _fault(f"{error.object[error.start]!a} cannot be written in {error.encoding}")
     except OSError as error:
         _drop_stdout()
         if error.errno == errno.EPIPE:  # whoever read our output has enough of it
@@ -121,8 +126,27 @@ def _ended(run: Callable[[], Any]) -> int:
 
 
 def _fault(message: str) -> int:
-    click.echo(f"sortnet: {' '.join(message.split())}", err=True)
+    with suppress(OSError):  # nobody can be told where stderr is full
+        click.echo(f"sortnet: {_cut(printable(' '.join(message.split())))}", err=True)
     return 2
+
+
+def _cut(message: str) -> str:
+    """A message of bounded length: its beginning says where, its end what to do."""
+    if len(message) <= _LONGEST:
+        return message
+    return f"{message[: _LONGEST * 2 // 3]} ... {message[5 - _LONGEST // 3 :]}"
+
+
+def _fill_closed_streams() -> None:
+    """Put something where the caller closed a stream: a store that is opened would get its number.
+
+    Results that cannot be written are a fault, so what stands for stdout cannot be written to.
+    """
+    ways = {"stdin": ("r", os.O_RDONLY), "stdout": ("w", os.O_RDONLY), "stderr": ("w", os.O_WRONLY)}
+    for name, (mode, flags) in ways.items():
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, flags), mode))
 
 
 def _drop_stdout() -> None:

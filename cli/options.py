@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,7 +14,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from cli.output import refuse_output
-from sortnet.config import COMPARATORS, OPTIMIZERS, Config, Training
+from sortnet.config import COMPARATORS, LARGEST_SEED, OPTIMIZERS, Config, Training
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,7 +50,34 @@ class SectionedOption(click.Option):
         self.section = section
 
 
-class _Hidden(click.ParamType[tuple[int, ...]]):
+class Whole(click.IntRange):
+    """A whole number in a range that no array and no database finds too large."""
+
+    def __init__(self, least: int, most: int | None = None, *, largest: int = 2**31 - 1) -> None:
+        super().__init__(least, most)
+        self.largest = largest
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> int:
+        number: int = super().convert(value, param, ctx)
+        if number > self.largest:
+            self.fail(f"{value} is larger than {self.largest}", param, ctx)
+        return number
+
+
+class Real(click.FloatRange):
+    """A number in a range: click itself lets NaN into every one of them."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> float:
+        number: float = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a finite number", param, ctx)
+        return number
+
+
+SEED = Whole(0, largest=LARGEST_SEED)
+
+
+class _Hidden(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 on
     name = "units"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> tuple[int, ...]:
@@ -221,7 +249,7 @@ def data_option(command: C) -> C:
 def threads_option(command: C) -> C:
     return click.option(
         "--threads",
-        type=click.IntRange(1),
+        type=Whole(1),
         help="Default, and at most: all cores.",
     )(command)
 
@@ -245,7 +273,7 @@ def store_option(command: C) -> C:
 def lease_option(command: C) -> C:
     return click.option(
         "--lease",
-        type=click.FloatRange(1, 86400),
+        type=Real(1, 86400),
         default=600.0,
         show_default=True,
         help="Seconds for which a pair is kept for whom it was shown to.",

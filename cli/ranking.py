@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from cli.options import json_option, output_option, store_option
+from cli.options import Whole, json_option, output_option, store_option
 from cli.output import printable, put, say, table, width, write_output
 from cli.refitting import desk_of
 
@@ -37,7 +37,7 @@ _LEAST = 12  # characters of a text that are worth showing
     show_default=True,
 )
 @output_option("--output", "-o", default="-", show_default=True, help="-: stdout.")
-@click.option("--top", type=click.IntRange(1), metavar="N", help="The best N alone.")
+@click.option("--top", type=Whole(1), metavar="N", help="The best N alone.")
 @store_option
 @json_option
 def ranking(

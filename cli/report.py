@@ -8,6 +8,7 @@ import click
 
 from cli.completion import run_ids
 from cli.options import (
+    Whole,
     cache_folder,
     data_option,
     files,
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--queries",
-    type=click.IntRange(0),
+    type=Whole(0),
     default=3,
     show_default=True,
     help="Hardest queries to show of each part.",

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from cli.options import lease_option, store_option
+from cli.options import Whole, lease_option, store_option
 from cli.output import printable, put, say
 from cli.signals import ended_by_signals
 from sortnet.errors import SortNetError
@@ -27,7 +27,10 @@ def _origin(ctx: click.Context, param: click.Parameter, url: str | None) -> str 
     """The address as browsers name where a page comes from."""
     if url is None:
         return None
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # brackets that hold no address
+        parts = urlsplit("")
     if parts.scheme not in ("http", "https") or not parts.netloc or parts.path.strip("/"):
         raise click.BadParameter(f"{url!r} is no address such as https://label.example.org")
     return f"{parts.scheme}://{parts.netloc}".lower()
@@ -43,7 +46,7 @@ def _origin(ctx: click.Context, param: click.Parameter, url: str | None) -> str 
 )
 @click.option(
     "--port",
-    type=click.IntRange(0, 65535),
+    type=Whole(0, 65535),
     default=8000,
     show_default=True,
     help="0: any that is free.",

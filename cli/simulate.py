@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cli.options import files, json_option, output_option
+from cli.options import SEED, Real, Whole, files, json_option, output_option
 from cli.output import print_json, print_table, progress, say, write_file
 from sortnet.errors import DataError
 
@@ -35,19 +35,19 @@ _USUAL = {
     help="Items known by name only, items with features, or the votes of a file.",
 )  # fmt: skip
 @click.option(
-    "--items", "n", type=click.IntRange(2, 10_000), default=20, show_default=True, metavar="N",
+    "--items", "n", type=Whole(2, 10_000), default=20, show_default=True, metavar="N",
     help="How many items.",
 )  # fmt: skip
 @click.option(
-    "--features", "d", type=click.IntRange(1, 1000), default=5, show_default=True, metavar="D",
+    "--features", "d", type=Whole(1, 1000), default=5, show_default=True, metavar="D",
     help="How many features.",
 )  # fmt: skip
 @click.option(
-    "--outside", type=click.FloatRange(0, 1, max_open=True), default=0.0, show_default=True,
+    "--outside", type=Real(0, 1, max_open=True), default=0.0, show_default=True,
     metavar="SHARE", help="Of the scores' variance, what is not in the features.",
 )  # fmt: skip
 @click.option(
-    "--budget", "budgets", type=click.IntRange(1), multiple=True, metavar="M",
+    "--budget", "budgets", type=Whole(1), multiple=True, metavar="M",
     help="Look at the ranking after M questions; may be given several times.",
 )  # fmt: skip
 @click.option(
@@ -55,11 +55,11 @@ _USUAL = {
     help="default, features, merge, bald, committee, closest, random, merge-sort or quicksort; "
     "may be given several times.",
 )  # fmt: skip
-@click.option("--seeds", type=click.IntRange(1), default=30, show_default=True,
+@click.option("--seeds", type=Whole(1), default=30, show_default=True,
               help="How many times, each with another truth.")  # fmt: skip
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True,
+@click.option("--seed", type=SEED, default=0, show_default=True,
               help="Of everything random.")  # fmt: skip
-@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Processes.")
+@click.option("--jobs", type=Whole(1), default=1, show_default=True, help="Processes.")
 @click.option("--votes", "votes_file", metavar="FILE", shell_complete=files,
               help="Table of two items and an answer a row, for the protocol votes.")  # fmt: skip
 @click.option("--items-file", metavar="FILE", shell_complete=files,

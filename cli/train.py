@@ -13,6 +13,7 @@ from cli.figures import conventions_of, measures
 from cli.logs import Log, LogType, callbacks_of
 from cli.options import (
     SectionedCommand,
+    Whole,
     cache_folder,
     command_line,
     files,
@@ -76,7 +77,7 @@ _FILES = "Files"
     help="Keep parsed data in the user's cache folder; the next read is nearly free.",
 )
 @settings_options
-@section("The run", "--threads", type=click.IntRange(1), help="Default, and at most: all cores.")
+@section("The run", "--threads", type=Whole(1), help="Default, and at most: all cores.")
 @section(
     "The run",
     "--tune",

@@ -13,7 +13,7 @@ import click
 
 from cli import iterations
 from cli.completion import run_ids
-from cli.options import store_option
+from cli.options import Real, Whole, store_option
 from cli.output import put, say
 from cli.runs import find_run, open_existing
 
@@ -40,14 +40,14 @@ class Look(NamedTuple):
 @click.option("--web", is_flag=True, help="Serve a page that renews itself, for this machine only.")
 @click.option(
     "--port",
-    type=click.IntRange(0, 65535),
+    type=Whole(0, 65535),
     default=0,
     show_default=True,
     help="Of --web; 0: any that is free.",
 )
 @click.option(
     "--interval",
-    type=click.FloatRange(0.1, 3600),
+    type=Real(0.1, 3600),
     default=2.0,
     show_default=True,
     help="Seconds between two looks.",

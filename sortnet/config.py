@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import pairwise
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 OPTIMIZERS = ("adam", "sgd")
 COMPARATORS = ("cmpnn", "directranker")
+LARGEST_SEED = 2**63 - 1  # torch takes no larger one
+_MOST = 2**31 - 1
 MEASURED = ("map", "ndcg@10", "p@10", "mrr")  # taken in every iteration, besides the RankQuality
 
 
@@ -57,14 +60,14 @@ class Training:
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "lr_decay_epochs", "patience"):
             value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ComparatorError(f"{name} must be 1 or more, got {value}")
-        if not self.lr > 0 or not 0 < self.lr_decay <= 1:
+            if value is not None and not 1 <= value <= _MOST:
+                raise ComparatorError(f"{name} must be from 1 to {_MOST}, got {value}")
+        if not 0 < self.lr < math.inf or not 0 < self.lr_decay <= 1:
             raise ComparatorError(
                 f"lr must be above 0 and lr_decay in (0, 1], got {self.lr} and {self.lr_decay}"
             )
         decay = 0.0 if self.weight_decay is None else self.weight_decay
-        if not decay >= 0 or not 0 <= self.momentum < 1:
+        if not 0 <= decay < math.inf or not 0 <= self.momentum < 1:
             raise ComparatorError(
                 f"weight_decay must be 0 or more and momentum in [0, 1), "
                 f"got {decay} and {self.momentum}"
@@ -135,12 +138,18 @@ class Config:
                 raise DataError(
                     f"unknown {name} {getattr(self, name)!r}; known are {', '.join(values)}"
                 )
-        for name, low in (("committee", 1), ("max_iter", 1), ("max_stale", 1), ("seed", 0)):
+        ranges = {
+            **dict.fromkeys(("committee", "max_iter", "max_stale"), (1, _MOST)),
+            "seed": (0, LARGEST_SEED),
+        }
+        for name, (low, high) in ranges.items():
             value = getattr(self, name)
             if name == "max_stale" and value is None:
                 continue
-            if not isinstance(value, (int, np.integer)) or value < low:
-                raise DataError(f"{name} must be a whole number from {low}, got {value!r}")
+            if not isinstance(value, (int, np.integer)) or not low <= value <= high:
+                raise DataError(
+                    f"{name} must be a whole number from {low} to {high}, got {value!r}"
+                )
         if self.quality is not None:
             self.metric(self.quality)  # refuses what is no measure
 

@@ -75,8 +75,8 @@ class Metric:
             raise MetricError(f"metric {self.name!r}: the cutoff must be 1 or more")
         if self.gain not in get_args(Gain):
             raise MetricError(f"unknown gain {self.gain!r}; known are exp and linear")
-        if self.relevant_from < 1:
-            raise MetricError(f"relevant-from must be 1 or more, got {self.relevant_from}")
+        if not 1 <= self.relevant_from < 2**31:
+            raise MetricError(f"relevant-from must be from 1 to 2^31 - 1, got {self.relevant_from}")
         if self.kind == "nDCG":
             object.__setattr__(self, "gain", "linear")
 

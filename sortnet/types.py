@@ -281,7 +281,7 @@ def whole_grades(y: ArrayLike, source: str = "data") -> I32:
 def grade_fault(text: str) -> str:
     """What to say of a grade that no measure takes."""
     return (
-        f"grade {text!r} is not a whole number from 0; "
+        f"grade {text[:60]!r} is not a whole number from 0; "
         "MAP, P@n, MRR and NDCG@n (gain 2^grade - 1) take just those"
     )
 
@@ -313,8 +313,13 @@ def _codes_of_qids(qid: ArrayLike | None, n: int, source: str) -> tuple[Str, I64
     missing = _missing(values if values.dtype.kind != "U" else qid)
     if missing.any():
         raise DataError(f"{source}, row {int(np.argmax(missing))}: there is no qid")
-    if values.dtype.kind == "f" and np.all((values == np.floor(values)) & (abs(values) < 2**63)):
-        values = values.astype(np.int64)  # a column with 7.0 means query 7
+    if values.dtype.kind == "f":
+        infinite = np.isinf(values)
+        if infinite.any():
+            row = int(infinite.argmax())
+            raise DataError(f"{source}, row {row}: the qid is {values[row]}")
+        if np.all((values == np.floor(values)) & (np.abs(values) < 2**53)):
+            values = values.astype(np.int64)  # a column with 7.0 means query 7
     if values.dtype.kind not in "iuU":
         values = values.astype(np.str_)
     unique, first, inverse = np.unique(values, return_index=True, return_inverse=True)

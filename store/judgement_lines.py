@@ -125,6 +125,8 @@ def _line(
     content = json.dumps([[key, str(given[key])] for key in sorted(given)])
     id = _text_of(where, given, "id", "") or before.id_of(content)
     answer: Any = given.get("answer")
+    if "answer" in given and {"winner", "loser"} <= given.keys():
+        _refuse(where, "winner and loser say what answer would: leave out one or the other")
     if answer is None:
         # A side must be dealt out: always the left one would look like a habit.
         sides = ("winner", "loser") if int(id[-1:], 36) % 2 else ("loser", "winner")
@@ -132,10 +134,10 @@ def _line(
     else:
         sides = ("left", "right")
     if answer not in ANSWERS:
-        _refuse(where, f"unknown answer {answer!r}; known are {', '.join(ANSWERS)}")
+        _refuse(where, f"unknown answer {_shown(answer)}; known are {', '.join(ANSWERS)}")
     left, right = (_item(where, given[side], items) for side in sides)
     if left == right:
-        _refuse(where, f"item {given[sides[0]]!r} cannot be compared with itself")
+        _refuse(where, f"item {_shown(given[sides[0]])} cannot be compared with itself")
     undoes = _whole(where, given, "undoes")
     if (answer == "undo") != (undoes is not None):
         _refuse(where, "an undo, and nothing else, has in undoes the number that it takes back")
@@ -158,7 +160,7 @@ def _line(
 def _item(where: str, value: Any, items: Mapping[str, int]) -> int:
     name = str(value) if isinstance(value, int) else value
     if not isinstance(name, str) or name not in items:
-        _refuse(where, f"the collection has no item {value!r}")
+        _refuse(where, f"the collection has no item {_shown(value)}")
     return items[name]
 
 

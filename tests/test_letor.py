@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_svmlight_file
 
-from sortnet.data import letor, read_letor, write_letor
+from sortnet.data import free, letor, read_letor, write_letor
 from sortnet.data.letor_faults import MAX_FEATURES
 from sortnet.errors import DataError, SortNetError
 from sortnet.types import Queries
@@ -397,9 +397,9 @@ def test_what_is_no_file_is_refused(tmp_path):
 
 
 def test_a_table_beyond_memory_is_refused_not_allocated(tmp_path, monkeypatch):
-    monkeypatch.setattr(letor, "_memory", lambda: 10_000)
+    monkeypatch.setattr(free, "free_memory", lambda: 10_000)
     lines = "".join(f"1 qid:1 {k}:1\n" for k in range(1, 60))
-    assert "59 rows of 59 features do not fit in memory" in fault(tmp_path, lines)
+    assert "59 rows of 59 features need 0.0 GB of memory" in fault(tmp_path, lines)
 
 
 LINES = st.lists(

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from sortnet.data.free import refuse_too_large
 from sortnet.errors import ComparatorError
 from sortnet.types import F32
 
@@ -93,6 +94,11 @@ def activation(name: str, known: Sequence[str] = tuple(ACTIVATIONS)) -> Callable
 
 
 def initial_weights(rows: int, columns: int, generator: torch.Generator) -> nn.Parameter:
-    """(rows, columns) Glorot-uniform weights, drawn from the comparator's own generator."""
+    """(rows, columns) Glorot-uniform weights, drawn from the comparator's own generator.
+
+    Raises:
+        DataError: where they, their gradient and Adam's two moments would not fit into memory.
+    """
+    refuse_too_large(16 * rows * columns, f"{rows} x {columns} weights of a hidden layer")
     bound = (6.0 / (rows + columns)) ** 0.5
     return nn.Parameter((torch.rand(rows, columns, generator=generator) * 2 - 1) * bound)

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from sortnet.data import letor_kernel as kernel
 from sortnet.data.files import open_bytes, reading
+from sortnet.data.free import free_memory, refuse_too_large, texts
 from sortnet.data.letor_faults import (
     MAX_FEATURES,
     Block,
@@ -183,9 +184,9 @@ class _Lines:
         if longest > _LONGEST_NAME:
             place = self.fields[lengths.argmax(), kernel.DOCID]
             raise self.block.fault(place, f"a document id of {longest} bytes is too long")
-        texts = np.zeros((len(self), longest), np.uint8)
-        if kernel.copy_spans(self.block.buf, self.fields, texts):
-            return texts.view(f"S{longest}").ravel()
+        copied = np.zeros((len(self), longest), np.uint8)
+        if kernel.copy_spans(self.block.buf, self.fields, copied):
+            return copied.view(f"S{longest}").ravel()
         spans = self.fields[:, kernel.DOCID : kernel.DOCID_END + 1].tolist()
         return np.array([_decoded(self.block, start, end) for start, end in spans])
 
@@ -249,14 +250,16 @@ class _Growing:
         needed, row_bytes = self.n_docs + n_lines, 4 * max(1, width)
         if needed <= len(self.table) and width == self.table.shape[1]:
             return
-        most = _memory() // row_bytes
-        if needed > most:
-            raise DataError(f"{self.path}: {needed} rows of {width} features do not fit in memory")
+        in_place = width == self.table.shape[1] and self.n_docs > 0
+        there = self.n_docs if in_place else 0
+        what = f"{self.path}: {needed} rows of {width} features"
+        refuse_too_large((needed - there) * row_bytes, what)
         guess = needed * 9 // 8
         if self.size is not None:
             guess = int(needed * (self.size / self.n_bytes) * 1.01) + 16
-        rows = min(most, max(needed, guess))
-        if width == self.table.shape[1] and self.n_docs:
+        # Of what is only guessed no more than is free: memory that is not touched is not taken.
+        rows = max(needed, min(guess, there + free_memory() // row_bytes))
+        if in_place:
             self.table.resize((rows, width), refcheck=False)  # in place, unlike a new array
             return
         old, n = self.table, self.n_docs
@@ -318,7 +321,7 @@ class _Growing:
             codes, grades = codes[rows], grades[rows]
             docids = None if docids is None else docids[rows]
             self._reorder(rows)
-        qids = np.array(self.qids, np.str_)
+        qids = texts(self.qids, f"{self.path}: query ids")
         queries = Queries.from_codes(
             self.table, grades, codes, qids, docids=docids, source=str(self.path)
         )
@@ -334,15 +337,9 @@ class _Growing:
         if not self.docids:
             return None
         letters = [d.dtype.itemsize // (4 if d.dtype.kind == "U" else 1) for _, d in self.docids]
+        what = f"{self.path}: document ids, the longest of {max(letters)} characters,"
+        refuse_too_large(4 * max(letters) * self.n_docs, what)
         docids = np.zeros(self.n_docs, f"U{max(letters)}")
         for start, part in self.docids:
             docids[start : start + len(part)] = part
         return docids
-
-
-def _memory() -> int:
-    """Bytes of the machine, or what a 64-bit machine could have where it does not say."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return 1 << 47

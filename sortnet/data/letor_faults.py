@@ -15,12 +15,13 @@ from sortnet.types import I64, grade_fault
 MAX_FEATURES = 100_000
 _LONGEST_SHOWN = 60
 
-_NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+# Possessive (++): what was matched is not tried again, or a long row of digits would take an hour.
+_NUMBER = re.compile(rb"[+-]?(\d++(\.\d*+)?|\.\d++)([eE][+-]?\d++)?")
 _INFINITE = re.compile(rb"[+-]?inf(inity)?", re.IGNORECASE)
 # The largest float64, with 14 digits or more, is what Istella's files write for "no value".
 _NO_VALUE = re.compile(rb"1\.7976931348623\d*[eE]\+?308")
 # What a token can be cut down to and would have been good had it gone on.
-_CUT_NUMBER = re.compile(rb"[+-]?|[+-]?(\d+\.?\d*|\.\d*)([eE][+-]?)?|nul?|na?", re.IGNORECASE)
+_CUT_NUMBER = re.compile(rb"[+-]?|[+-]?(\d++(\.\d*+)?|\.\d*+)([eE][+-]?)?|nul?|na?", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,9 @@ def line_fault(block: Block, fault: int, start: int, end: int, n_features: int |
     if fault == kernel.INDEX_ZERO:
         return block.fault(start, f"feature indexes count from 1, here is {shown(text)}")
     if fault == kernel.INDEX_TWICE:
-        return block.fault(start, f"feature {int(index)} is given twice: {shown(text)}")
+        return block.fault(
+            start, f"feature {index.lstrip(b'0').decode()} is given twice: {shown(text)}"
+        )
     if n_features is None:
         limit = f"the largest a file may have, {MAX_FEATURES}"
     else:

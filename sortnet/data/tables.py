@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import warnings
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sortnet.data.files import open_bytes, reading
+from sortnet.data.free import refuse_too_large, texts
+from sortnet.data.letor_faults import MAX_FEATURES
+from sortnet.data.parquet import from_parquet
 from sortnet.errors import DataError
 from sortnet.precision import Differences, neighbours
 from sortnet.types import F32, I64, Queries, grade_fault
@@ -21,7 +24,9 @@ from sortnet.types import F32, I64, Queries, grade_fault
 if TYPE_CHECKING:
     import pandas as pd
 
-_ROWS_AT_ONCE = 1 << 16
+_ROWS_AT_ONCE, _VALUES_AT_ONCE = 1 << 16, 1 << 24
+_LONGEST_LINE = 64 << 20
+_LONGEST_NAME = 1024
 _MISSING = ["", "NULL", "null", "NaN", "nan", "NA", "N/A", "None", "<NA>"]
 
 Place = Callable[[int], str]
@@ -80,17 +85,7 @@ def read_parquet(
     path: Path, *, qid: str = "qid", label: str = "label", docid: str = "docid", labelled: bool
 ) -> Queries:
     """Read a Parquet file; see `from_frame`."""
-    try:
-        from pyarrow import ArrowException, parquet
-    except ImportError:
-        raise DataError(
-            f"{path}: Parquet files need pyarrow: pip install 'sortnet[parquet]'"
-        ) from None
-    with reading(path), path.open("rb") as file:
-        try:
-            frame = parquet.read_table(file).to_pandas()
-        except (ArrowException, OSError) as error:
-            raise DataError(f"{path}: is damaged or no Parquet file: {_one_line(error)}") from None
+    frame = from_parquet(path, lambda table: table.to_pandas())
     return from_frame(frame, qid=qid, label=label, docid=docid, labelled=labelled, source=str(path))
 
 
@@ -109,6 +104,8 @@ class _Table:
         for needed in (self.qid, self.label) if labelled else (self.qid,):
             if needed not in columns:
                 raise DataError(f"{source}: there is no column {needed!r} in {_some(columns)}")
+        if len(columns) > MAX_FEATURES:
+            raise DataError(f"{source}: has {len(columns)} columns; the limit is {MAX_FEATURES}")
         if not self.features:
             raise DataError(f"{source}: there is no feature column in {_some(columns)}")
 
@@ -116,28 +113,35 @@ class _Table:
         """Put the chunks of a table together; place says where a row is, for messages."""
         import pandas as pd
 
-        X, y, qids, docids = [], [], [], []
+        X, y, qids = [], [], []
+        docids: list[str] = []
         seen, start = Differences(len(self.features)), 0
         for chunk in chunks:
+            # What this chunk becomes, and one copy of all when the chunks are joined.
+            rows, d = start + len(chunk), len(self.features)
+            what = f"{self.source}: the first {rows} rows of {d} features"
+            refuse_too_large(4 * d * (rows + len(chunk)), what)
             try:
                 qids.append(self._qids(chunk))
-                rows = neighbours(pd.factorize(qids[-1])[0])
-                X.append(self._features(chunk, seen, *rows))
+                near = neighbours(pd.factorize(qids[-1])[0])
+                X.append(self._features(chunk, seen, *near))
                 y.append(self._grades(chunk))
+                if self.docid in self.columns:
+                    docids += _names(chunk[self.docid], self.docid)
             except _Fault as fault:
                 raise DataError(f"{place(start + fault.row)}: {fault.what}") from None
-            if self.docid in self.columns:
-                docids.append(chunk[self.docid].astype("string").fillna("").to_numpy(np.str_))
             start += len(chunk)
         if start == 0:
             raise DataError(f"{self.source}: there are no documents")
         if self.labelled:
             seen.refuse(self.features, self.source)
+        longest = max(part.dtype.itemsize for part in qids)
+        refuse_too_large(longest * start, f"{self.source}: {start} query ids")
         return Queries.from_arrays(
             np.concatenate(X),
             np.concatenate(y),
             qid=np.concatenate(qids),
-            docids=np.concatenate(docids).tolist() if docids else None,
+            docids=texts(docids, f"{self.source}: document ids").tolist() if docids else None,
             feature_names=self.features,
             source=self.source,
         )
@@ -169,10 +173,12 @@ class _Table:
 
     def _qids(self, chunk: pd.DataFrame) -> NDArray[Any]:
         qids = chunk[self.qid]
-        missing = (qids.isna() | (qids.astype("string") == "").fillna(True)).to_numpy(bool)
-        if missing.any():
-            raise _Fault(int(missing.argmax()), f"there is no {self.qid!r}")
-        return qids.to_numpy() if qids.dtype.kind in "iuf" else qids.to_numpy(np.str_)
+        names = _names(qids, self.qid)
+        if "" in names:
+            raise _Fault(names.index(""), f"there is no {self.qid!r}")
+        if qids.dtype.kind in "iuf":
+            return qids.to_numpy()
+        return texts(names, f"{self.source}: query ids")
 
 
 def as_pandas(frame: Any) -> pd.DataFrame:
@@ -207,6 +213,19 @@ class _Fault(Exception):
         self.row, self.what = row, what
 
 
+def _names(column: pd.Series[Any], name: str) -> list[str]:
+    """A column of names, '' where one is missing."""
+    if column.dtype.kind == "O":
+        for row, value in enumerate(column):
+            if isinstance(value, bytes | list | tuple | dict | set | np.ndarray):
+                raise _Fault(row, f"column {name!r}: {str(value)[:60]!r} is no name")
+    names: list[str] = column.astype("string").fillna("").tolist()
+    for row, text in enumerate(names):
+        if len(text) > _LONGEST_NAME:
+            raise _Fault(row, f"column {name!r}: a name of {len(text)} characters is too long")
+    return names
+
+
 def _floats(column: pd.Series[Any], name: str) -> NDArray[np.float64]:
     """A column as float64, NaN where a value is missing."""
     import pandas as pd
@@ -215,8 +234,13 @@ def _floats(column: pd.Series[Any], name: str) -> NDArray[np.float64]:
     if kind != "c" and pd.api.types.is_numeric_dtype(column):
         return np.asarray(column.to_numpy(np.float64, na_value=np.nan), np.float64)
     # To pandas a date is a number of nanoseconds.
-    texts = column.astype(str if kind in "cmM" else object)
-    numbers = pd.to_numeric(texts, errors="coerce").astype(np.float64)
+    words = column.astype(str if kind in "cmM" else object)
+    if pd.api.types.infer_dtype(words) in ("bytes", "complex", "mixed"):
+        words = words.map(str)
+    try:
+        numbers = pd.to_numeric(words, errors="coerce").astype(np.float64)
+    except OverflowError:  # a whole number beyond float64
+        numbers = pd.to_numeric(words.map(str), errors="coerce").astype(np.float64)
     bad = (numbers.isna() & column.notna()).to_numpy(bool)
     if bad.any():
         row = int(bad.argmax())
@@ -245,7 +269,7 @@ def _chunks(path: Path, separator: str, table: _Table) -> Generator[pd.DataFrame
                 keep_default_na=False,
                 na_values=dict.fromkeys(numbers, _MISSING),
                 encoding="utf-8-sig",
-                chunksize=_ROWS_AT_ONCE,
+                chunksize=max(1, min(_ROWS_AT_ONCE, _VALUES_AT_ONCE // len(table.columns))),
                 low_memory=False,
             ) as chunks:
                 for chunk in chunks:
@@ -267,13 +291,20 @@ def _records(path: Path, separator: str) -> Generator[tuple[int, list[str]]]:
         io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as text,
     ):
         try:
-            reader = csv.reader(text, delimiter=separator)
+            reader = csv.reader(_lines(path, text), delimiter=separator)
             for record in reader:
                 line = reader.line_num
                 if record:
                     yield line, record
         except (csv.Error, UnicodeError) as error:
             raise DataError(f"{path}, after line {line}: {_one_line(error)}") from None
+
+
+def _lines(path: Path, text: io.TextIOWrapper) -> Iterator[str]:
+    while line := text.readline(_LONGEST_LINE):
+        if len(line) == _LONGEST_LINE and not line.endswith("\n"):
+            raise DataError(f"{path}: has a line longer than {_LONGEST_LINE >> 20} MB")
+        yield line
 
 
 def _header(path: Path, separator: str) -> list[str]:
@@ -305,7 +336,8 @@ def _place(path: Path, separator: str, row: int) -> str:
 
 
 def _some(columns: list[str]) -> str:
-    return ", ".join(columns[:20]) + (", ..." if len(columns) > 20 else "")
+    names = " ".join(", ".join(name[:60] for name in columns[:20]).split())
+    return names + (", ..." if len(columns) > 20 else "")
 
 
 def _one_line(error: BaseException) -> str:

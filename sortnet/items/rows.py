@@ -15,12 +15,16 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from sortnet.data.files import open_bytes, reading
+from sortnet.data.free import refuse_too_large
+from sortnet.data.parquet import from_parquet
 from sortnet.errors import DataError
 
 Value: TypeAlias = str | int | float | bool | None
 TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
 
 _FIELD_LIMIT = threading.Lock()  # csv has one limit for all
+_PIECE = 1 << 24
+_BYTES_A_BYTE = 16  # that a byte of a file takes as a part of a cell
 _SHOWN = 60  # characters of a value that a message shows
 
 
@@ -87,8 +91,13 @@ def decoded(path: Path, data: bytes) -> str:
 
 
 def _text(path: Path) -> str:
+    data = bytearray()
     with open_bytes(path) as file:
-        return decoded(path, file.read())
+        while piece := file.read(_PIECE):  # a .gz may hold a thousand times its own size
+            data += piece
+            what = f"{path}: the table of more than {len(data)} bytes"
+            refuse_too_large(_BYTES_A_BYTE * len(data), what)
+    return decoded(path, bytes(data))
 
 
 def _csv(path: Path, text: str, kind: str) -> Rows:
@@ -156,11 +165,16 @@ def _fields_of(characters: int) -> Iterator[None]:
 
 def _check_header(place: str, header: list[str]) -> None:
     header[:] = [name.strip() for name in header]
-    for k, name in enumerate(header):
-        if not name:
-            raise DataError(f"{place}: column {k + 1} has no name")
-        if name in header[:k]:
-            raise DataError(f"{place}: there are two columns {shown(name)}")
+    if "" in header:
+        raise DataError(f"{place}: column {header.index('') + 1} has no name")
+    if (twice := _twice(header)) is not None:
+        raise DataError(f"{place}: there are two columns {shown(twice)}")
+
+
+def _twice(names: list[str]) -> str | None:
+    """The first name that stands there again."""
+    seen: set[str] = set()
+    return next((name for name in names if name in seen or seen.add(name)), None)  # type: ignore[func-returns-value]
 
 
 def _jsonl(path: Path, text: str) -> Rows:
@@ -172,6 +186,8 @@ def _jsonl(path: Path, text: str) -> Rows:
             records.append(_object(f"{path}, line {number}", line))
             lines.append(number)
     names = list(dict.fromkeys(name for record in records for name in record))
+    what = f"{path}: {len(records)} rows of {len(names)} columns"
+    refuse_too_large(8 * len(records) * len(names), what)
     return Rows(path, {name: [r.get(name) for r in records] for name in names}, lines)
 
 
@@ -190,31 +206,20 @@ def _object(place: str, line: str) -> dict[str, Any]:
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for k, name in enumerate(names) if name in names[:k])
-        raise ValueError(f"{shown(twice)} stands there twice")
+        raise ValueError(f"{shown(_twice([name for name, _ in pairs]))} stands there twice")
     return found
 
 
 def _parquet(path: Path) -> Rows:
-    try:
-        from pyarrow import ArrowException, parquet
-    except ImportError:
-        raise DataError(
-            f"{path}: Parquet files need pyarrow: pip install 'sortnet[parquet]'"
-        ) from None
-    try:
-        with path.open("rb") as file:
-            table = parquet.read_table(file)
-            _check_header(str(path), list(table.column_names))
-            columns = {
-                str(name): [_plain(value) for value in table.column(k).to_pylist()]
-                for k, name in enumerate(table.column_names)
-            }
-    except (ArrowException, UnicodeError) as error:
-        what = " ".join(str(error).split())[:200]
-        raise DataError(f"{path}: is damaged or no Parquet file: {what}") from None
-    return Rows(path, columns, list(range(1, table.num_rows + 1)), unit="row")
+    def rows(table: Any) -> Rows:
+        _check_header(str(path), list(table.column_names))
+        columns = {
+            str(name): [_plain(value) for value in table.column(k).to_pylist()]
+            for k, name in enumerate(table.column_names)
+        }
+        return Rows(path, columns, list(range(1, table.num_rows + 1)), unit="row")
+
+    return from_parquet(path, rows)
 
 
 def _plain(value: Any) -> Any:

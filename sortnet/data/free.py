@@ -1,0 +1,90 @@
+"""How much memory is free, and the refusal of what will not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from sortnet.errors import DataError
+from sortnet.types import Str
+
+_ENDLESS = 1 << 47  # what a 64-bit machine could have, where it does not say
+_CGROUPS = Path("/sys/fs/cgroup")
+# (folder of the groups, its controller in /proc/self/cgroup, limit, usage, cache in memory.stat)
+_VERSIONS = (
+    ("", "", "memory.max", "memory.current", ("inactive_file", "active_file")),
+    (
+        "memory",
+        "memory",
+        "memory.limit_in_bytes",
+        "memory.usage_in_bytes",
+        ("total_inactive_file", "total_active_file"),
+    ),
+)
+
+
+def free_memory() -> int:
+    """Bytes that this process can still take: the machine's, or what its control group leaves."""
+    machine = _numbers(Path("/proc/meminfo")).get("MemAvailable:")
+    return min([_ENDLESS if machine is None else 1024 * machine, *_left_in_groups()])
+
+
+def refuse_too_large(n_bytes: int, what: str) -> None:
+    """Refuse what needs more memory than is free, before it is asked for.
+
+    Raises:
+        DataError: naming what it is and both sizes.
+
+    >>> refuse_too_large(10**16, "t.txt: the rows")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    sortnet.errors.DataError: t.txt: the rows need 10000000.0 GB of memory, ... GB are free
+    """
+    free = free_memory()
+    if n_bytes > free:
+        sizes = f"need {n_bytes / 1e9:.1f} GB of memory, {free / 1e9:.1f} GB are free"
+        raise DataError(f"{what} {sizes}")
+
+
+def texts(values: Sequence[str], what: str) -> Str:
+    """Texts as an array, in which each takes as much as the longest.
+
+    Raises:
+        DataError: where it does not fit.
+    """
+    longest = max(map(len, values), default=0)
+    refuse_too_large(4 * longest * len(values), f"{what}, the longest of {longest} characters,")
+    return np.array(values, np.str_)
+
+
+def _left_in_groups() -> list[int]:
+    """What the limits of this process's control groups leave, files kept in memory not counted."""
+    try:
+        lines = Path("/proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return []
+    groups = {kind: group for _, kind, group in (line.split(":", 2) for line in lines)}
+    left = []
+    for folder, controller, limit, usage, cache in _VERSIONS:
+        path = Path(groups.get(controller, "/").lstrip("/"))
+        for group in (path, *path.parents):
+            place = _CGROUPS / folder / group
+            most, used = _numbers(place / limit).get(""), _numbers(place / usage).get("")
+            if most is not None and used is not None:
+                stat = _numbers(place / "memory.stat")
+                left.append(max(0, most - used + sum(stat.get(name, 0) for name in cache)))
+    return left
+
+
+def _numbers(path: Path) -> dict[str, int]:
+    """The whole numbers of a file of the kernel, by the word before each; none if not there."""
+    try:
+        lines = [line.split() for line in path.read_text().splitlines()]
+    except OSError:
+        return {}
+    pairs = [
+        ("", words[0]) if len(words) == 1 else (words[0], words[1]) for words in lines if words
+    ]
+    return {name: int(value) for name, value in pairs if value.isdigit()}

@@ -1,0 +1,46 @@
+"""Opening Parquet files, which are refused in one line whatever is wrong with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sortnet.data.files import reading
+from sortnet.data.free import refuse_too_large
+from sortnet.errors import DataError
+
+T = TypeVar("T")
+_BYTES_A_VALUE = 16  # of a column and of what is made of it
+
+
+def from_parquet(path: Path, make: Callable[[Any], T]) -> T:
+    """What `make` makes of the pyarrow table of a file.
+
+    Raises:
+        DataError: where pyarrow is not installed, the file is damaged or does not fit into memory.
+    """
+    try:
+        from pyarrow import parquet
+    except ImportError:
+        raise DataError(
+            f"{path}: Parquet files need pyarrow: pip install 'sortnet[parquet]'"
+        ) from None
+    with reading(path), path.open("rb") as file:
+        try:
+            stored = parquet.ParquetFile(file)
+            _refuse_too_large(path, stored.metadata)
+            return make(stored.read())
+        except (DataError, MemoryError):
+            raise
+        except Exception as error:  # what pyarrow and pandas raise on damage is any of a dozen
+            told = " ".join(str(error).split())[:200]
+            raise DataError(f"{path}: is damaged or no Parquet file: {told}") from None
+
+
+def _refuse_too_large(path: Path, about: Any) -> None:
+    """Refuse a table by what its file says of it: a value that repeats takes no room there."""
+    groups = [about.row_group(k) for k in range(about.num_row_groups)]
+    n_bytes = _BYTES_A_VALUE * about.num_rows * about.num_columns
+    n_bytes += sum(group.total_byte_size for group in groups)
+    refuse_too_large(n_bytes, f"{path}: {about.num_rows} rows of {about.num_columns} columns")

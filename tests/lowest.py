@@ -1,0 +1,41 @@
+"""Print the lowest versions that pyproject.toml declares, one pin a line, for pip.
+
+`python tests/lowest.py > lowest.txt` and then `pip install -r lowest.txt`. torch has the version of
+constraints.txt: indexes of CPU builds keep the newest ones only.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).resolve().parent.parent
+EXTRAS = ("parquet", "postgresql", "tensorboard", "web")
+# What tests need and no user does has no lowest version.
+TOOLS = ("hypothesis", "ir-measures", "lightgbm", "psutil", "pytest", "pytest-xdist")
+
+
+def lowest() -> list[str]:
+    """`name==version` of what a user needs, and the names of what tests need."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    asked = map(Requirement, [*project["dependencies"], *(r for e in EXTRAS for r in extras[e])])
+    pins = [_pin(each) for each in asked if each.name != "torch"]
+    return [*pins, *_constraints("torch"), *TOOLS]
+
+
+def _pin(asked: Requirement) -> str:
+    versions = [each.version for each in asked.specifier if each.operator == ">="]
+    extras = f"[{','.join(sorted(asked.extras))}]" if asked.extras else ""
+    return f"{asked.name}{extras}=={versions[0]}"
+
+
+def _constraints(name: str) -> list[str]:
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    return [line for line in lines if line.startswith(f"{name}==")]
+
+
+if __name__ == "__main__":
+    print("\n".join(lowest()))

@@ -1,0 +1,154 @@
+"""How much memory is free, as the kernel and a container's limits say it, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sortnet.comparators import CmpNN, DirectRanker
+from sortnet.data import free, read_queries
+from sortnet.errors import DataError
+from sortnet.items import read_items
+
+GB = 1_000_000_000
+
+
+@pytest.fixture
+def groups(tmp_path, monkeypatch) -> Path:
+    """A folder in the place of the kernel's control groups."""
+    monkeypatch.setattr(free, "_CGROUPS", tmp_path)
+    return tmp_path
+
+
+def with_free(monkeypatch, n_bytes: int) -> None:
+    monkeypatch.setattr(free, "free_memory", lambda: n_bytes)
+
+
+def refusal(read, *args: object) -> str:
+    with pytest.raises(DataError) as raised:
+        read(*args)
+    message = str(raised.value)
+    assert "\n" not in message and len(message) < 300
+    return message
+
+
+def test_the_machine_has_some_memory_and_not_without_end():
+    assert 1 << 20 < free.free_memory() < 1 << 47
+
+
+def test_a_container_s_limit_counts_without_the_files_that_it_keeps_in_memory(groups):
+    (groups / "memory.max").write_text("3000000000\n")
+    (groups / "memory.current").write_text("2900000000\n")
+    (groups / "memory.stat").write_text(
+        "anon 2\nfile 9\ninactive_file 50000000\nactive_file 7\n\nodd\n"
+    )
+    assert min(free._left_in_groups()) == 150_000_007
+    assert free.free_memory() == 150_000_007
+
+
+def test_a_limit_of_the_older_kind_counts_too(groups):
+    folder = groups / "memory"
+    folder.mkdir()
+    (folder / "memory.limit_in_bytes").write_text("3000000\n")
+    (folder / "memory.usage_in_bytes").write_text("2000000\n")
+    assert free.free_memory() == 1_000_000
+
+
+def test_no_limit_is_none(groups):
+    (groups / "memory.max").write_text("max\n")
+    (groups / "memory.current").write_text("2900000000\n")
+    assert free._left_in_groups() == []
+
+
+def test_more_than_is_allowed_is_nothing_free(groups):
+    (groups / "memory.max").write_text("10\n")
+    (groups / "memory.current").write_text("11\n")
+    assert free.free_memory() == 0
+
+
+def test_one_long_document_id_in_a_large_file_is_refused_with_the_sizes(tmp_path, monkeypatch):
+    path = tmp_path / "t.txt"
+    lines = "1 qid:1 1:2 # docid = d\n" * 3000
+    path.write_text(lines + f"1 qid:1 1:2 # docid = {'d' * 1024}\n")
+    with_free(monkeypatch, 12_000_000)
+    told = refusal(read_queries, path)
+    assert str(path) in told and "1024 characters" in told and "GB are free" in told
+    with_free(monkeypatch, 13_000_000)
+    assert read_queries(path).n_docs == 3001
+
+
+def test_one_long_query_id_is_refused_with_the_sizes(tmp_path, monkeypatch):
+    path = tmp_path / "t.txt"
+    lines = "".join(f"1 qid:{k} 1:2\n" for k in range(3000))
+    path.write_text(lines + f"1 qid:{'q' * 1024} 1:2\n")
+    with_free(monkeypatch, 12_000_000)
+    assert "query ids, the longest of 1024 characters" in refusal(read_queries, path)
+
+
+def test_one_large_index_in_a_sparse_file_is_refused_before_its_table_is_made(
+    tmp_path, monkeypatch
+):
+    path = tmp_path / "t.txt"
+    path.write_text("1 qid:1 1:2\n" * 9000 + "1 qid:1 100000:2\n")
+    with_free(monkeypatch, GB)
+    told = refusal(read_queries, path)
+    assert "9001 rows of 100000 features need 3.6 GB of memory, 1.0 GB are free" in told
+
+
+def test_a_table_of_too_many_columns_is_refused(tmp_path):
+    path = tmp_path / "t.csv"
+    names = ",".join(f"f{k}" for k in range(100_000))
+    path.write_text(f"qid,label,{names}\n1,0{',1' * 100_000}\n")
+    assert "100002 columns; the limit is 100000" in refusal(read_queries, path)
+
+
+def test_a_table_beyond_free_memory_is_refused(tmp_path, monkeypatch):
+    path = tmp_path / "t.csv"
+    path.write_text("qid,label,a,b\n" + "1,0,1,2\n" * 1000)
+    with_free(monkeypatch, 15_999)
+    told = refusal(read_queries, path)
+    assert "t.csv: the first 1000 rows of 2 features need" in told
+    with_free(monkeypatch, 16_000)
+    assert read_queries(path).n_docs == 1000
+
+
+@pytest.mark.parametrize("column", ["qid", "docid"])
+def test_a_name_without_end_is_refused_with_its_line(tmp_path, column):
+    path = tmp_path / "t.csv"
+    row = {"qid": "1", "docid": "d", "label": "0", "x": "1"}
+    lines = [",".join(row), ",".join(row.values())]
+    lines.append(",".join((row | {column: "n" * 2000}).values()))
+    path.write_text("\n".join(lines) + "\n")
+    told = refusal(read_queries, path)
+    assert "line 3" in told and f"'{column}'" in told and "2000 characters" in told
+
+
+def test_a_parquet_file_of_few_bytes_and_many_rows_is_refused_unread(tmp_path, monkeypatch):
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    path = tmp_path / "t.parquet"
+    zeros = np.zeros(1_000_000, np.int8)
+    parquet.write_table(pa.table({"qid": zeros, "label": zeros, "x": zeros}), path)
+    assert path.stat().st_size < 20_000
+    with_free(monkeypatch, 40_000_000)
+    assert "1000000 rows of 3 columns need" in refusal(read_queries, path)
+    assert "1000000 rows of 3 columns need" in refusal(read_items, path)
+
+
+def test_a_table_of_items_beyond_free_memory_is_refused(tmp_path, monkeypatch):
+    path = tmp_path / "t.jsonl"
+    path.write_text("".join(json.dumps({f"c{k}": 1}) + "\n" for k in range(2000)))
+    with_free(monkeypatch, 8 * 2000 * 2000 - 1)
+    assert "2000 rows of 2000 columns need" in refusal(read_items, path)
+    with_free(monkeypatch, 1000)
+    assert "t.jsonl: the table of more than" in refusal(read_items, path)
+
+
+@pytest.mark.parametrize("kind", [CmpNN, DirectRanker])
+def test_a_net_beyond_free_memory_is_refused_before_it_is_made(kind):
+    told = refusal(lambda: kind(4, hidden=99_999_999_999_999))
+    assert "99999999999999 weights of a hidden layer need" in told

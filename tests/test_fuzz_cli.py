@@ -1,0 +1,263 @@
+"""Nonsense typed at the command line: exit code 0 or 2, one line, never a traceback."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from cli_made import FAST, done, fault, make_fold
+from click.testing import CliRunner
+from docs_made import walk
+from fuzz_made import rounds
+
+from cli.main import main
+from cli.options import make_config
+from sortnet.data import read_queries
+from sortnet.errors import DataError, SortNetError
+
+NONSENSE = (
+    *("nan", "-nan", "inf", "-inf", "-1", "0", "-0.0", "1e23", "1e-400", "1e400", "0x10", "٣"),
+    *("99999999999999", "9" * 30, "9" * 5000, "1,2,x", "1.5", "None", "true"),
+    *("", " ", "-", "--", "fold", "m", ".", "nowhere/at/all", "s.db", "s.db/x", "m/model.json"),
+    *("häßlich 😀", "\u202eabc", "\udcff", "a\nb", "\x1b[2J", "%s{0}", "'; DROP TABLE run; --"),
+    *("x" * 300, "x" * 20_000, "/" * 5000, "sqlite://", "postgresql://x@127.0.0.1:1/y", "http://["),
+    *("mlflow:file:", "tensorboard:s.db", "map@nan", "p@" + "9" * 30, "ndcg@-1"),
+)
+# What each command runs on; serve, watch, demo and report get
+# nothing that would let them begin: they stay, or take long.
+BASES: dict[str, tuple[str, ...]] = {
+    "demo": ("--store", "fold"),
+    "train": ("fold", "--out", "new", *FAST, "--max-iter", "1"),
+    "evaluate": ("m", "fold/test.txt"),
+    "rank": ("m", "fold/test.txt"),
+    "compare": ("m", "fold/test.txt", "0", "1"),
+    "explain": ("m", "fold/test.txt", "0", "1"),
+    "importance": ("m", "fold/test.txt", "--repeats", "1"),
+    "show": ("last",),
+    "pairs": ("last",),
+    "report": ("nothing",),
+    "watch": ("nothing",),
+    "items add": ("more", "items.csv"),
+    "items show": ("some",),
+    "items remove": ("some",),
+    "label": ("some",),
+    "serve": ("nothing",),
+    "ranking": ("some",),
+    "judgements list": ("some",),
+    "judgements export": ("some",),
+    "judgements import": ("some", "judgements.csv"),
+    "simulate": ("--seeds", "1", "--items", "4", "--budget", "3"),
+    "completion": ("bash",),
+}
+STAYING = ("watch", "serve", "demo", "report")
+CALLS = [
+    (name.removeprefix("sortnet "), command, option)
+    for name, command in walk()
+    for option in (*[p for p in command.params if isinstance(p, click.Option)], None)
+]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("nonsense")
+    make_fold(folder / "fold", n_docs=3)
+    items = "name,sugar,price\n" + "".join(f"sweet {k},{k / 8},{k * k}\n" for k in range(6))
+    (folder / "items.csv").write_text(items)
+    (folder / "judgements.csv").write_text("winner,loser,annotator\nsweet 1,sweet 2,ana\n")
+    store = ("--store", folder / "s.db")
+    done("train", folder / "fold", "--out", folder / "m", *store, *FAST)
+    done("items", "add", "some", folder / "items.csv", *store)
+    done("judgements", "import", "some", folder / "judgements.csv", *store)
+    return folder
+
+
+@pytest.fixture
+def home(made, tmp_path, monkeypatch) -> Path:
+    """A function's own folder to work in, whose store is the one that commands go to."""
+    place = tmp_path / "work"
+    shutil.copytree(made, place)
+    monkeypatch.chdir(place)
+    for name in ("HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / "home"))
+    monkeypatch.setenv("SORTNET_STORE", "s.db")
+    return place
+
+
+def call_of(seed: int) -> list[str]:
+    """A command line: an option with nonsense, at times another, at times an argument too."""
+    rng = random.Random(seed)
+    name, command, option = CALLS[seed % len(CALLS)]
+    args = list(BASES.get(name, ()))
+    if args and name not in STAYING and (option is None or rng.random() < 0.15):
+        args[rng.randrange(len(args))] = rng.choice(NONSENSE)
+    options, typed = [option] if option else [], []
+    if rng.random() < 0.2:
+        options.append(rng.choice([p for p in command.params if isinstance(p, click.Option)]))
+    for each in options:
+        typed += [each.opts[0]] if each.is_flag else [each.opts[0], rng.choice(NONSENSE)]
+    # Of an option given twice the last one counts.
+    return [*name.split(), *(typed + args if name in STAYING else args + typed)]
+
+
+def test_four_hundred_nonsense_calls_end_with_a_line_and_no_traceback(made, home):
+    for seed in rounds(400):
+        shutil.rmtree(home)
+        shutil.copytree(made, home)
+        os.chdir(home)
+        args = call_of(seed)
+        told = f"SORTNET_FUZZ_SEED={seed}: sortnet {[arg[:80] for arg in args]}"
+        result = CliRunner().invoke(main, args)
+        if not isinstance(result.exception, SystemExit | None):
+            raise AssertionError(told) from result.exception
+        ends = (0, 1, 2) if args[0] == "doctor" else (0, 2)  # 1: doctor found something broken
+        assert result.exit_code in ends, told
+        assert "Traceback" not in result.stderr, told
+        if result.exit_code == 2:
+            last = result.stderr.splitlines()[-1]
+            assert last.startswith("sortnet: ") and len(last) <= 309, f"{told}: {last}"
+
+
+@pytest.mark.parametrize(
+    ("call", "code", "told"),
+    [
+        ("items show some >&-", 2, "sortnet: input or output: Bad file descriptor"),
+        ("items show some 2>&-", 0, ""),
+        ("items show some >&- 2>&- <&-", 2, ""),
+        ("items show some >/dev/full", 2, "sortnet: input or output: No space left on device"),
+        ("nothing 2>/dev/full", 2, ""),
+        ("items show some | true", 0, ""),
+        ("items remove some <&-", 2, "interrupted"),
+    ],
+)
+def test_closed_and_full_streams_end_without_a_traceback(home, call, code, told):
+    ran = run_shell(f"{sys.executable} -c 'from cli.main import main; main()' {call}", home)
+    assert ran.returncode == code, ran.stderr
+    assert told in ran.stderr and "Traceback" not in ran.stderr
+
+
+def run_shell(script: str, home: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    paths = os.pathsep.join(map(str, (Path(__file__).parent.parent, Path(__file__).parent)))
+    environment = os.environ | {"PYTHONPATH": paths} | variables
+    return subprocess.run(
+        ["sh", "-c", script], cwd=home, env=environment, capture_output=True, text=True, timeout=120
+    )
+
+
+def test_with_no_home_or_none_that_can_be_written_the_place_is_named(home, monkeypatch):
+    for name in ("SORTNET_STORE", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", "/dev/null")
+    assert "cannot make /dev/null/" in fault("items", "add", "more", "items.csv")
+    assert "/dev/null/" in fault("runs")
+    assert "/dev/null/" in fault("completion", "bash", "--install")
+    assert done("rank", "m", "fold/test.txt", "--cache")
+    monkeypatch.delenv("HOME")
+    assert done("rank", "m", "fold/test.txt")
+
+
+@pytest.mark.parametrize("columns", ["20", "1", "0", "x", "9" * 30])
+def test_any_width_of_the_terminal_will_do(home, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", columns)
+    for args in (("runs",), ("items", "show", "some"), ("train", "--help"), ("show", "last")):
+        assert done(*args)
+    assert "nothing" in fault("show", "nothing")
+
+
+def test_no_number_on_the_command_line_is_nan_infinite_or_without_end():
+    for name, command in walk():
+        for param in command.params:
+            kind = param.type
+            if not isinstance(kind, click.types.IntParamType | click.types.FloatParamType):
+                continue
+            if param.name == "dropout":  # refused where the comparator is made, see below
+                continue
+            for value in ("nan", "inf", "-inf", "1e400", "9" * 400):
+                told = f"{name} {param.name} {value}"
+                try:
+                    number = kind.convert(value, param, None)
+                except click.BadParameter:
+                    continue
+                assert name == "sortnet train", told  # whose settings refuse it themselves
+                with pytest.raises(SortNetError):
+                    make_config({param.name: number})
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        *[("--hidden", value) for value in ("99999999999999", "9" * 40, "9" * 5000)],
+        *[("--seed", value) for value in ("1e23", "9" * 23, "9223372036854775808", "-1")],
+        *[(o, v) for o in ("--lr", "--lr-decay", "--weight-decay") for v in ("nan", "inf")],
+        *[(o, v) for o in ("--momentum", "--dropout") for v in ("nan", "inf", "-inf")],
+        *[(o, "9" * 30) for o in ("--epochs", "--batch-size", "--max-iter", "--committee")],
+    ],
+)
+def test_a_setting_that_no_run_can_have_is_refused_in_a_line(home, option, value):
+    before = sorted(home.rglob("*"))
+    told = fault("train", "fold", "--out", "new", "--store", "new.db", *FAST, option, value)
+    assert len(told) <= 310 and "new" not in {path.name for path in home.iterdir()}
+    assert sorted(home.rglob("*")) == before
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf", "1e400"])
+def test_a_timeout_that_is_no_number_is_refused(home, value):
+    told = fault("label", "some", "--judge", "cat", "--timeout", value)
+    assert "--timeout" in told
+
+
+def test_a_long_message_keeps_its_beginning_and_its_end(home):
+    told = fault("train", "fold", "--comparator", "x" * 5000)
+    assert len(told) <= len("sortnet: \n") + 300
+    assert "xxx ... " in told and told.endswith("(see 'sortnet train --help')\n")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"winner": "sweet 1", "loser": "sweet 2", "answer": "left", "annotator": "ana"}',
+        '{"winner": "sweet 1", "loser": "sweet 2", "left": "sweet 1", "right": "sweet 2",'
+        ' "answer": "right", "annotator": "ana"}',
+    ],
+)
+def test_a_judgement_with_winner_loser_and_answer_is_refused_with_its_line(home, line):
+    Path("j.jsonl").write_text(line + "\n")
+    assert "j.jsonl:1: winner and loser say" in fault("judgements", "import", "some", "j.jsonl")
+
+
+def test_an_index_of_five_thousand_digits_is_refused_in_a_line(home):
+    zeros = "0" * 5000
+    Path("t.txt").write_text(f"1 qid:1 {zeros}1:1 {zeros}1:2\n")
+    told = fault("rank", "m", "t.txt")
+    assert "t.txt, line 1: feature 1 is given twice" in told and len(told) <= 310
+
+
+@pytest.mark.parametrize("kind", ["list", "bytes", "struct"])
+def test_a_parquet_column_that_no_feature_can_be_is_refused_by_name(tmp_path, kind):
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    values = {"list": [[1], [2]], "bytes": [b"1", b"\xff"], "struct": [{"a": 1}, {"a": 2}]}[kind]
+    good = {"qid": [1, 1], "label": [0, 1], "docid": ["a", "b"], "x": [1.0, 2.0]}
+    for name in ("x", "qid", "docid", "label"):
+        path = tmp_path / f"{name}.parquet"
+        parquet.write_table(pa.table(good | {name: values}), path)
+        with pytest.raises(DataError, match=f"'{name}'") as raised:
+            read_queries(path)
+        assert str(raised.value).startswith(f"{path}, row 0")
+
+
+def test_parquet_metadata_that_is_damaged_is_refused(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    path = tmp_path / "t.parquet"
+    table = pa.table({"qid": [1], "label": [0], "x": [1.0]})
+    parquet.write_table(table.replace_schema_metadata({"pandas": "{'no': json"}), path)
+    with pytest.raises(DataError, match="is damaged or no Parquet file"):
+        read_queries(path)

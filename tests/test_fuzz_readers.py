@@ -1,0 +1,199 @@
+"""Damaged files: each reader gives data or an error of ours in one line, whatever stands there."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cli_made import letor
+from fuzz_made import damaged, rounds
+
+from sortnet.data import read_queries
+from sortnet.errors import SortNetError
+from sortnet.items import read_items
+from store.judgement_lines import FIELDS, read_lines
+
+TESTS = Path(__file__).resolve().parent
+LETOR = (
+    letor(3, 0, n_docs=3).encode(),
+    b"2 qid:a 1:0.5 7:NULL 3:1e-7 #docid = d7\r\n\n# note\n0 qid:b 1:nan 2:-0.0\n1 qid:a 2:inf\n",
+    b"1 qid:\xc3\xa4 3:1.7976931348623157e308 1:+.5 # docid = \xc3\xa9 inc = 1\n",
+)
+LETOR_PARTS = (
+    *(b"qid:", b"qid: ", b"1:", b":", b"#", b"# docid = ", b"\n", b"\r", b" ", b"nan", b"NULL"),
+    *(b"0" * 5000 + b"1:1 " + b"0" * 5000 + b"1:2", b"9" * 5000, b"100000:1", b"100001:1", b"0:1"),
+    *(b"1e999", b"-1e-999", b"1e99999999999999999999", b"0x1", b"1_0", b"\xef\xbb\xbf", b"\xff"),
+    *(b"2147483648 qid:1 1:1", b"docid = " + b"d" * 1100, b"1:" + b"1" * 400, b"\xd9\xa3"),
+)
+CSV = (
+    b"qid,label,x,y,docid\n1,0,1.5,2,a\n1,2,,NULL,b\n2,1,-3e4,0,\n",
+    b'qid,label,"x, y",z\r\n"a",0,"1",2\r\n"b\nc",1,3,"4"\r\n',
+    b"\xef\xbb\xbfqid,label,x\n7.0,1.0,0.1\n\n7,0,inf\n",
+)
+ITEMS = (
+    b'id,text,sugar\na,"some words, quoted",1\nb,"two\nlines",2.5\nc,,\n',
+    b"name;price\none;1\ntwo;2\n",
+)
+CSV_PARTS = (
+    *(b",", b'"', b'""', b"\n", b"\r", b"\t", b";", b"qid", b"label", b"docid", b"nan", b"inf"),
+    *(b"9" * 5000, b"1e999", b"0x10", b"1_000", b"\xff", b"\0", b"\xe2\x80\xa8", b"1j", b"True"),
+    *(b"2020-01-01", b"-1", b"0.5", b"2147483648", b"\xef\xbb\xbf", b"'", b"x" * 1100, b"[1]"),
+)
+JSONL = (
+    b'{"id": "a", "text": "some words of a text", "sugar": 1}\n{"id": "b", "sugar": null}\n',
+    b'{"name": "\\u00e4", "n": 1e5, "ok": true}\n\n{"name": "b", "n": -2, "ok": false}\n',
+)
+JSON_PARTS = (
+    *(b"{", b"}", b"[", b"]", b'"', b",", b":", b"null", b"true", b"NaN", b"-Infinity", b"1e999"),
+    *(b"9" * 5000, b'"\\ud800"', b"\\u0000", b'{"a":' * 2000, b"[" * 3000, b'"id":', b'"text":'),
+    *(b"\xff", b"\xe2\x80\xa8", b"[1]", b'{"b":2}', b"-0", b"\n", b'"x":1,"x":2', b"0.1e", b"\0"),
+)
+FULL = dict.fromkeys(FIELDS) | {
+    **{"id": "a1", "number": 1, "annotator": "ana", "left": "a", "right": "b", "answer": "left"},
+    **{"milliseconds": 900, "strategy": "bald", "probability": 0.5, "model": 3, "at": 1.5e9},
+}
+UNDO = FULL | {"id": "a2", "number": 2, "answer": "undo", "undoes": 1}
+SHORT = {"winner": "a", "loser": "b", "annotator": "bob"}
+JUDGEMENTS = (
+    "".join(json.dumps(line) + "\n" for line in (FULL, UNDO)).encode(),
+    "".join(json.dumps(line) + "\n" for line in (SHORT, SHORT | {"winner": "c"})).encode(),
+)
+JUDGEMENT_TABLES = (
+    b"left,right,answer,annotator,milliseconds\na,b,left,ana,900.0\nb,c,tie,ana,\n",
+    b"winner,loser,annotator\na,b,ana\nc,b,bob\n",
+    ",".join(FIELDS).encode() + b"\na1,1,ana,a,b,left,900,bald,0.5,3,,1.5\n",
+)
+JUDGEMENT_PARTS = (
+    *(b'"left"', b'"right"', b'"answer"', b'"winner": "a",', b'"loser": "b",', b'"answer": "tie",'),
+    *(b'"undo"', b'"undoes": 1,', b'"number": 1,', b"left", b"undo", b"a,b,tie,ana", b"1e400"),
+    *JSON_PARTS,
+)
+
+
+def mixed(files: tuple[bytes, ...], parts: tuple[bytes, ...], rng: random.Random) -> bytes:
+    """A good file with parts of others put in, lines moved, fields swapped and bytes damaged."""
+    data = rng.choice(files)
+    for _ in range(rng.choice((1, 1, 2, 3))):
+        lines = data.split(b"\n")
+        what, k = rng.randrange(5), rng.randrange(len(lines))
+        if what == 0:
+            at = rng.randrange(len(data) + 1)
+            data = data[:at] + rng.choice(parts) + data[at + rng.choice((0, 0, 1, 5)) :]
+        elif what == 1:
+            lines.insert(k, rng.choice(rng.choice(files).split(b"\n")))
+            data = b"\n".join(lines)
+        elif what == 2:
+            words = lines[k].split(rng.choice((b" ", b",", b":")))
+            words[rng.randrange(len(words))] = rng.choice(parts)
+            lines[k] = rng.choice((b" ", b",", b":")).join(words)
+            data = b"\n".join(lines)
+        else:
+            data = damaged(data, rng)
+    return data
+
+
+def parquet_bytes(rng: random.Random) -> bytes:
+    """A good Parquet file of columns of kinds that nobody expects."""
+    import pandas as pd
+
+    n = 4
+    columns: tuple[Any, ...] = (
+        [1.5, None, 2.0, 3.0], [1, 2, 3, 4], [b"1", b"\xff", None, b""], [[1], [], None, [2, 3]],
+        [{"a": 1}, None, {"a": 2}, {"a": 3}], ["x", "y", None, "z"], [True, False, None, True],
+        pd.date_range("2020", periods=n), np.array([0, 1, 2, 1], np.uint8), ["1", "2", "3", "4"],
+        [np.inf, 1.0, 2.0, -np.inf], [10**18] * n, pd.to_timedelta([1, 2, 3, 4], unit="s"),
+        pd.Categorical(["a", "b", "a", None]), [None] * n,
+    )  # fmt: skip
+    usual = {"qid": [1, 1, 2, 2], "label": [0, 1, 2, 0], "docid": list("abcd"), "x": [1.0] * n}
+    named = {name: rng.choice(columns) if rng.random() < 0.2 else v for name, v in usual.items()}
+    named |= {f"c{k}": rng.choice(columns) for k in range(rng.randrange(3))}
+    frame = pd.DataFrame(named, index=rng.choice((None, list("wxyz"))))
+    out = io.BytesIO()
+    frame.to_parquet(out, compression=rng.choice((None, "snappy", "zstd")))
+    return out.getvalue()
+
+
+def damaged_parquet(rng: random.Random) -> bytes:
+    """At times whole, at times damaged anywhere, most often in the metadata at its end."""
+    data = parquet_bytes(rng)
+    if (where := rng.random()) < 0.2:
+        return data
+    length = int.from_bytes(data[-8:-4], "little") if where < 0.8 else len(data) - 8
+    cut = len(data) - 8 - length
+    footer = damaged(data[cut:-8], rng)
+    size = len(footer).to_bytes(4, "little") if where < 0.8 else data[-8:-4]
+    return data[:cut] + footer + size + data[-4:]
+
+
+ITEM_NUMBERS = {"a": 0, "b": 1, "c": 2}
+Make = Callable[[random.Random], bytes]
+Read = Callable[[Path], object]
+TARGETS: dict[str, tuple[int, str, Make, Read]] = {
+    "letor": (
+        2500, ".txt", lambda rng: mixed(LETOR, LETOR_PARTS, rng),
+        lambda path: read_queries(path, n_features=(None, 4)[path.stat().st_size % 2]),
+    ),
+    "csv": (2000, ".csv", lambda rng: mixed(CSV, CSV_PARTS, rng), read_queries),
+    "parquet": (700, ".parquet", damaged_parquet, read_queries),
+    "items of parquet": (300, ".parquet", damaged_parquet, read_items),
+    "items of csv": (1000, ".csv", lambda rng: mixed(ITEMS, CSV_PARTS, rng), read_items),
+    "items of tsv": (500, ".tsv", lambda rng: mixed(ITEMS, CSV_PARTS, rng), read_items),
+    "items of jsonl": (1500, ".jsonl", lambda rng: mixed(JSONL, JSON_PARTS, rng), read_items),
+    "judgements of jsonl": (
+        1500, ".jsonl", lambda rng: mixed(JUDGEMENTS, JUDGEMENT_PARTS, rng),
+        lambda path: read_lines(path, ITEM_NUMBERS, annotator="eve"),
+    ),
+    "judgements of csv": (
+        1000, ".csv", lambda rng: mixed(JUDGEMENT_TABLES, JUDGEMENT_PARTS, rng),
+        lambda path: read_lines(path, ITEM_NUMBERS),
+    ),
+}  # fmt: skip
+
+
+def check(name: str, seeds: Iterator[int], folder: Path) -> None:
+    """Read what every seed makes; the file that a reader stumbles over stays in the folder."""
+    _, suffix, make, read = TARGETS[name]
+    for seed in seeds:
+        path = folder / f"{seed}{suffix}"
+        path.write_bytes(make(random.Random(seed)))
+        try:
+            read(path)
+        except SortNetError as error:
+            message = str(error)
+            assert "\n" not in message and message.startswith(str(path)), (seed, message)
+        except Exception as error:
+            raise AssertionError(f"SORTNET_FUZZ_SEED={seed}: {path}: {error!r}") from error
+        path.unlink()
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_a_damaged_file_gives_data_or_an_error_of_ours(name, tmp_path):
+    if "parquet" in name:
+        pytest.importorskip("pyarrow")
+    check(name, rounds(TARGETS[name][0]), tmp_path)
+
+
+@pytest.mark.slow
+def test_the_compiled_reader_stays_within_its_arrays(tmp_path):
+    """Compiled with a check of every index, in a process of its own: it lasts for the process."""
+    code = "import sys, test_fuzz_readers as t; t.check('letor', range(5000, 6500), t.Path())"
+    checked = {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path / "compiled")}
+    paths = os.pathsep.join([str(TESTS), str(TESTS.parent)])
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env=os.environ | checked | {"PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert ran.returncode == 0, ran.stderr
