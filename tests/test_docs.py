@@ -124,7 +124,7 @@ def test_the_example_with_stars_learns_with_default_settings(home):
     chosen_by, model = names["chosen_by"], names["model"]
     assert chosen_by.grades.min() == 1
     assert model.config.quality == "ndcg@10" and model.info["iteration"] > 0
-    assert spearmanr(names["places"], names["stars"]).statistic > 0.8
+    assert spearmanr(names["places"], names["stars"]).statistic > 0.7
 
 
 @pytest.mark.slow
