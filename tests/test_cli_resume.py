@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import shlex
 import signal
 import subprocess
@@ -17,7 +18,6 @@ import pytest
 from cli_made import done, invoke, make_fold, weights_of
 from click.testing import Result
 from pandas.testing import assert_frame_equal
-from terminal_made import WAIT, Terminal
 
 import cli.session
 import sortnet.model
@@ -312,12 +312,19 @@ def test_a_run_under_nohup_goes_on_when_the_terminal_is_closed(unkilled, monkeyp
     assert_same_end("stopped", unkilled)
 
 
+@pytest.mark.skipif(not shutil.which("setsid"), reason="needs setsid of util-linux")
 @pytest.mark.slow
 def test_a_run_whose_terminal_is_closed_is_interrupted():
     make_fold(Path("fold"), n_docs=40)
-    with Terminal(*train("m", "--epochs", "40")) as terminal:
-        terminal.until("   0  ")
-        terminal.hang_up()
-        terminal.process.wait(WAIT)
+    code = "from cli.main import main; main()"
+    ours, theirs = pty.openpty()
+    command = ["setsid", "--ctty", sys.executable, "-c", code, *train("m", "--epochs", "40")]
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs) as process:
+        os.close(theirs)
+        shown = b""
+        while b"   0 " not in shown:
+            shown += os.read(ours, 4096)
+        os.close(ours)
+        process.wait(60)
     with open_store("m.db") as store:
         assert store.run("last").status == "interrupted"
