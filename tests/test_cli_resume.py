@@ -159,7 +159,10 @@ KILLER = """
 import json, os, random, signal, sys, time
 from pathlib import Path
 args, kills = json.loads(sys.argv[1]), int(sys.argv[2])
-import cli.main, cli.session, pandas, sortnet.data.letor, sortnet.learn, store.store
+import cli.main, cli.session, pandas, sortnet.data, sortnet.learn, store, torch._dynamo
+# Nothing that starts threads: those of numba's parallel kernels would not live in a fork.
+sortnet.data.read_fold("fold")
+store.open_store("warm.db").close()
 
 def telling(told, work):
     def tell(*args, **named):
