@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -159,7 +160,8 @@ KILLER = """
 import json, os, random, signal, sys, time
 from pathlib import Path
 args, kills = json.loads(sys.argv[1]), int(sys.argv[2])
-import cli.main, cli.session, pandas, sortnet.data, sortnet.learn, store, torch._dynamo
+import cli.main, cli.session, sortnet.data, sortnet.learn
+import pandas, store, torch._dynamo
 # Nothing that starts threads: those of numba's parallel kernels would not live in a fork.
 sortnet.data.read_fold("fold")
 store.open_store("warm.db").close()
