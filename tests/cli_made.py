@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 
 import numpy as np
@@ -15,9 +16,15 @@ FAST = (
 )
 
 
+def runner() -> CliRunner:
+    """One that keeps stdout and stderr apart, as click does by itself from 8.2 on."""
+    apart = "mix_stderr" in inspect.signature(CliRunner).parameters
+    return CliRunner(**({"mix_stderr": False} if apart else {}))
+
+
 def invoke(*args: object) -> Result:
     """Run a command in this process; what is no deliberate exit is raised."""
-    result = CliRunner().invoke(main, [str(arg) for arg in args])
+    result = runner().invoke(main, [str(arg) for arg in args])
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return result

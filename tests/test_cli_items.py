@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_made import done, fault, invoke
-from click.testing import CliRunner
+from cli_made import done, fault, invoke, runner
 from PIL import Image
 
 from cli.main import main
@@ -189,12 +188,12 @@ def test_a_text_cannot_move_the_cursor_and_a_long_one_is_cut():
 
 def test_a_collection_is_removed_only_after_a_yes():
     done("items", "add", "essays", "essays.csv")
-    run = CliRunner().invoke(main, ["items", "remove", "essays"], input="n\n")
+    run = runner().invoke(main, ["items", "remove", "essays"], input="n\n")
     assert run.exit_code == 0 and "3 items and 0 judgements? [y/N]" in run.stderr
     assert len(stored("essays")) == 3
-    assert CliRunner().invoke(main, ["items", "remove", "essays"], input="").exit_code == 2
+    assert runner().invoke(main, ["items", "remove", "essays"], input="").exit_code == 2
     assert len(stored("essays")) == 3
-    run = CliRunner().invoke(main, ["items", "remove", "essays"], input="y\n")
+    run = runner().invoke(main, ["items", "remove", "essays"], input="y\n")
     assert run.exit_code == 0
     assert json.loads(done("items", "list", "--json")) == []
     done("items", "add", "essays", "essays.csv")

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import click
 import pytest
-from cli_made import FAST, done, fault, make_fold
-from click.testing import CliRunner
+from cli_made import FAST, done, fault, make_fold, runner
 from docs_made import walk
 from fuzz_made import rounds
 
@@ -112,7 +111,7 @@ def test_four_hundred_nonsense_calls_end_with_a_line_and_no_traceback(made, home
         os.chdir(home)
         args = call_of(seed)
         told = f"SORTNET_FUZZ_SEED={seed}: sortnet {[arg[:80] for arg in args]}"
-        result = CliRunner().invoke(main, args)
+        result = runner().invoke(main, args)
         if not isinstance(result.exception, SystemExit | None):
             raise AssertionError(told) from result.exception
         ends = (0, 1, 2) if args[0] == "doctor" else (0, 2)  # 1: doctor found something broken

@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
-from cli_made import done, fault
-from click.testing import CliRunner, Result
+from cli_made import done, fault, runner
+from click.testing import Result
 from collections_made import made_items
 
 from cli.asking import ANSWERED
@@ -65,7 +65,7 @@ def program(code: str, name: str = "judge.py") -> str:
 
 
 def judge(command: str, *args: str) -> Result:
-    result = CliRunner().invoke(
+    result = runner().invoke(
         main, ["label", "c", "--as", "robot", "--json", "--judge", command, *args]
     )
     if result.exception is not None and not isinstance(result.exception, SystemExit):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from cli_made import runner
 from collections_made import made_items
 
 from cli.asking import Asking
@@ -132,7 +132,7 @@ def test_placing_by_the_command_line(tmp_path: Path, monkeypatch):
     with open_store("s.db") as store:
         store.add_items("c", made_items(2, d=0))
     command = ["label", "c", "--as", "ana", "--place", "i1", "--store", "s.db"]
-    result = CliRunner().invoke(main, command, input="left\n")
+    result = runner().invoke(main, command, input="left\n")
     assert result.exit_code == 0, result.stderr
     with open_store("s.db") as store:
         (stored,) = store.collection("c").judgements()

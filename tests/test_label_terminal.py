@@ -15,8 +15,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_made import fault
-from click.testing import CliRunner, Result
+from cli_made import fault, runner
+from click.testing import Result
 from collections_made import made_items
 from rich.console import Console
 from terminal_made import Terminal
@@ -91,7 +91,7 @@ def at_a_screen(collection) -> Iterator[tuple]:
 
 
 def invoke_with(lines: str, *args: str) -> Result:
-    result = CliRunner().invoke(main, ["label", "words", *args], input=lines)
+    result = runner().invoke(main, ["label", "words", *args], input=lines)
     assert result.exit_code == 0, result.stderr
     return result
 

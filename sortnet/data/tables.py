@@ -255,6 +255,9 @@ def _chunks(path: Path, separator: str, table: _Table) -> Generator[pd.DataFrame
 
     names = [c for c in (table.qid, table.docid) if c in table.columns]
     numbers = [c for c in table.columns if c not in names]
+    if int(pd.__version__.partition(".")[0]) < 3:
+        # Older ones cut rows that are too long in silence, but for those of the first chunk.
+        _refuse_ragged(path, separator)
     whole = False
     with open_bytes(path) as file, warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)
