@@ -16,8 +16,8 @@ import numpy as np
 
 from sortnet.config import Config
 from sortnet.data import Fold, read_fold
-from sortnet.learn import learn
-from sortnet.quality import evaluate
+from sortnet.metrics import evaluate
+from sortnet.rankers.learn import learn
 from sortnet.types import I64, Queries
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "mq2008"

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from sortnet.config import Config
-from sortnet.learn import learn
-from sortnet.loop import Iteration
-from sortnet.quality import evaluate
+from sortnet.learning.loop import Iteration
+from sortnet.metrics import evaluate
+from sortnet.rankers.learn import learn
 from sortnet.types import F32, Queries
 
 SIZE, FEATURES = 120, 136

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cli.votes import read_votes
+from cli.terminal.votes import read_votes
+from sortnet.experiments.recorded_votes import left_out
+from sortnet.experiments.simulated_annotators import Result, simulate
 from sortnet.items import describe, read_items
 from sortnet.preference import Judgement
-from sortnet.preference.oracle import left_out
 from sortnet.preference.session import Session
-from sortnet.preference.simulate import Result, simulate
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "ukpconvarg1"
 BUDGETS = {20: (95, 190, 570), 100: (262, 525, 1050, 1840, 2700)}
@@ -138,7 +138,7 @@ def arguments_rows(quick: bool) -> list[dict[str, Any]]:
 
 def left_length(features: np.ndarray, known: Any) -> float:
     """What the first feature, the length of the text, says of the pairs."""
-    from sortnet.preference.oracle import accuracy
+    from sortnet.experiments.recorded_votes import accuracy
 
     return accuracy(features[:, 0], known)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from bench_mq2008 import measured
 
-from sortnet.tuning import tune
+from sortnet.experiments.tuning import tune
 
 
 def run(quick: bool) -> list[dict[str, Any]]:

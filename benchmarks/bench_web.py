@@ -25,7 +25,7 @@ from sqlalchemy import select
 from sortnet.items import Items
 from sortnet.preference import Judgement
 from store import open_store
-from store.models import JudgementRow, LeaseRow
+from store.database.tables import JudgementRow, LeaseRow
 
 NAME = "load"
 BAR_MS = 100.0

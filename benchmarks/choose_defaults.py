@@ -16,9 +16,9 @@ from bench_mq2008 import DATA
 
 from sortnet.config import Config
 from sortnet.data import read_fold
-from sortnet.learn import learn
-from sortnet.loop import Iteration, State
-from sortnet.tuning import with_settings
+from sortnet.experiments.tuning import with_settings
+from sortnet.learning.loop import Iteration, State
+from sortnet.rankers.learn import learn
 
 RESULTS = Path(__file__).with_name("choose_defaults.json")
 VARIANTS: tuple[dict[str, Any], ...] = (

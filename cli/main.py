@@ -12,24 +12,24 @@ from typing import Any
 
 import click
 
-from cli.compare import compare
-from cli.completion import completion
-from cli.demo import demo
-from cli.doctor import doctor
-from cli.evaluate import evaluate
-from cli.explain import explain, importance
-from cli.items import items
-from cli.judgements import judgements
-from cli.label import label
+from cli.commands.compare import compare
+from cli.commands.completion import completion
+from cli.commands.demo import demo
+from cli.commands.doctor import doctor
+from cli.commands.evaluate import evaluate
+from cli.commands.explain import explain, importance
+from cli.commands.items import items
+from cli.commands.judgements import judgements
+from cli.commands.label import label
+from cli.commands.rank import rank
+from cli.commands.ranking import ranking
+from cli.commands.report import report
+from cli.commands.runs import pairs, runs, show
+from cli.commands.serve import serve
+from cli.commands.simulate import simulate
+from cli.commands.train import train
+from cli.commands.watch import watch
 from cli.output import printable
-from cli.rank import rank
-from cli.ranking import ranking
-from cli.report import report
-from cli.runs import pairs, runs, show
-from cli.serve_people import serve
-from cli.simulate import simulate
-from cli.train import train
-from cli.watch import watch
 from sortnet import __version__
 from sortnet.errors import SortNetError
 
@@ -48,7 +48,7 @@ First steps:
 """
 
 
-class _Door(click.Group):
+class _MainGroup(click.Group):
     """A group that ends with 0, 2 or (a bug, a closed pipe) 1, and says a fault in one line."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -60,11 +60,11 @@ class _Door(click.Group):
         _fill_closed_streams()
         args = tuple(sys.argv[1:] if args is None else args)
         options = {**extra, "standalone_mode": False, "obj": args}
-        sys.exit(_ended(lambda: super(_Door, self).main(list(args), "sortnet", **options)))
+        sys.exit(_ended(lambda: super(_MainGroup, self).main(list(args), "sortnet", **options)))
 
 
 @click.group(
-    cls=_Door,
+    cls=_MainGroup,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )

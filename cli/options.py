@@ -190,7 +190,7 @@ def typed_settings(ctx: click.Context) -> dict[str, Any]:
 
 def command_line(ctx: click.Context) -> str:
     """What was typed, without a password."""
-    from store.engine import without_passwords
+    from store.database.engine import without_passwords
 
     return shlex.join(["sortnet", *map(without_passwords, ctx.find_root().obj or ())])
 

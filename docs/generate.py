@@ -14,13 +14,28 @@ import click
 ROOT = Path(__file__).resolve().parent.parent
 # Modules that serve the others and promise nothing to a reader.
 INNER = (
-    *("sortnet._version", "sortnet.files", "sortnet.data.files", "sortnet.data.letor_faults"),
+    *("sortnet.files", "sortnet.files", "sortnet.data.letor_faults"),
     *("sortnet.data.letor_kernel", "sortnet.sorting.kernel", "sortnet.sorting.levels"),
     *("sortnet.items.columns", "sortnet.items.rows", "sortnet.items.media"),
     *("sortnet.preference.fits", "sortnet.preference.history"),
-    *("store.drawing", "store.migrations", "store.models", "store.schema", "store.engine"),
-    *("store.pair_rows", "store.item_rows", "store.collection_rows", "store.judgement_rows"),
-    *("store.judgement_lines", "store.names", "store.serving"),
+    *(
+        "store.plots.drawing",
+        "store.database.migrations",
+        "store.database.tables",
+        "store.database.schema",
+        "store.database.engine",
+    ),
+    *(
+        "store.runs.pair_rows",
+        "store.collections.item_rows",
+        "store.collections.collection_rows",
+        "store.collections.judgement_rows",
+    ),
+    *(
+        "store.collections.judgement_lines",
+        "store.collections.names",
+        "store.collections.server_claim",
+    ),
 )
 
 

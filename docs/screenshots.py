@@ -25,13 +25,13 @@ from selenium.webdriver.support.ui import WebDriverWait
 from cli.web.app import make_app, make_server
 from cli.web.background import kept_up
 from cli.web.guard import Names
+from cli.web.page_service import PageService
 from cli.web.people import People
-from cli.web.room import Room
 from sortnet.items import Items
 from sortnet.items.features import describe
-from sortnet.items.read import read_items
+from sortnet.items.read_items import read_items
 from store import Collection, open_store
-from store.desk import Desk
+from store.service.labelling import LabellingService
 
 REQUESTS = Path(__file__).with_name("requests.csv")
 WORTH = "worth"
@@ -45,7 +45,7 @@ def main(folder: str = "docs") -> None:
     to = Path(folder)
     with tempfile.TemporaryDirectory() as made, open_store(Path(made) / "s.db") as store:
         collection = store.add_items("requests", describe(read_items(REQUESTS, ignore=[WORTH])))
-        answer(Desk(collection), worth(read_items(REQUESTS)))
+        answer(LabellingService(collection), worth(read_items(REQUESTS)))
         with serving(collection) as (url, people), browser() as driver:
             driver.get(f"{url}/a/{people.tokens['ana']}")
             wait(driver, "#left .item > *")
@@ -66,7 +66,7 @@ def worth(items: Items) -> list[float]:
     return [float(score) for score in (scores - scores.mean()) / scores.std()]
 
 
-def answer(desk: Desk, scores: list[float]) -> None:
+def answer(desk: LabellingService, scores: list[float]) -> None:
     rng = random.Random(1)
     for k in range(ANSWERS):
         lease = desk.next(PEOPLE[k % 3])[0]
@@ -77,7 +77,7 @@ def answer(desk: Desk, scores: list[float]) -> None:
 
 @contextmanager
 def serving(collection: Collection) -> Iterator[tuple[str, People]]:
-    room = Room(collection, Desk(collection), lease_seconds=600)
+    room = PageService(collection, LabellingService(collection), lease_seconds=600)
     people = People(collection)
     room.refit()
     with socket.create_server(("127.0.0.1", 0)) as listening, kept_up(room, people):

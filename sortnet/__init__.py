@@ -10,15 +10,15 @@ Pairs(...)
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from sortnet._version import __version__
-
 if TYPE_CHECKING:
     from sortnet.comparators import CmpNN, Committee, DirectRanker
     from sortnet.data import from_frame, read_fold, read_letor, read_queries, write_letor
     from sortnet.errors import SortNetError
     from sortnet.estimator import SortNetRanker
-    from sortnet.model import Model
+    from sortnet.rankers.model import Model
     from sortnet.types import Pairs, Queries
+
+__version__ = "0.1.0"
 
 __all__ = [
     "CmpNN",
@@ -42,7 +42,7 @@ _NAMES_OF_MODULE = {
     "sortnet.data": ("from_frame", "read_fold", "read_letor", "read_queries", "write_letor"),
     "sortnet.errors": ("SortNetError",),
     "sortnet.estimator": ("SortNetRanker",),
-    "sortnet.model": ("Model",),
+    "sortnet.rankers.model": ("Model",),
     "sortnet.types": ("Pairs", "Queries"),
 }
 _MODULE_OF_NAME = {name: module for module, names in _NAMES_OF_MODULE.items() for name in names}

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 import numpy as np
 
-from sortnet.documents import check_fields
+from sortnet.data.documents import check_fields
 from sortnet.errors import ComparatorError, DataError, ModelError
-from sortnet.quality import Empty, Gain, Metric, check_can_choose, default_quality, parse_metric
+from sortnet.metrics import Empty, Gain, Metric, check_can_choose, default_quality, parse_metric
 
 # Torch is imported in functions only: the command line shows the defaults without it.
 if TYPE_CHECKING:
     import torch
 
     from sortnet.comparators import NeuralComparator
-    from sortnet.loop import Learner
+    from sortnet.learning.loop import Learner
     from sortnet.types import Queries
 
 OPTIMIZERS = ("adam", "sgd")
@@ -43,7 +43,7 @@ class Training:
         lr_decay_epochs: epochs between two steps of the staircase.
         optimizer: `adam`, or `sgd` with `momentum`.
         weight_decay: L2 penalty, added to the gradient; None: chosen on the
-            validation part, see `sortnet.decay`.
+            validation part, see `sortnet.learning.weight_decay`.
         patience: stop after so many epochs without a better loss on the validation pairs.
     """
 

@@ -17,10 +17,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from sortnet.comparators import Committee, NeuralComparator
 from sortnet.config import Config, Training, resolve_device, settle_quality
 from sortnet.errors import DataError, ModelError
-from sortnet.learn import learn
-from sortnet.loop import Callback, Iteration, Learner, State
-from sortnet.model import Make, Model, load_with
-from sortnet.quality import Empty, Gain, Metric, can_choose, evaluate
+from sortnet.learning.loop import Callback, Iteration, Learner, State
+from sortnet.metrics import Empty, Gain, Metric, can_choose, evaluate
+from sortnet.rankers.learn import learn
+from sortnet.rankers.model import Make, Model, load_with
 from sortnet.types import F32, I64, Queries
 
 MakeComparator: TypeAlias = Callable[[int, int], NeuralComparator]
@@ -52,7 +52,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         random_state: of everything random; None for another one each time.
         single_query: rows without queries are meant as one query: no warning, no refusal.
         tune: choose settings by RankQuality on the validation part first: those of a grid
-            {parameter: values to try}, or True for `sortnet.tuning.grids_for`.
+            {parameter: values to try}, or True for `sortnet.experiments.tuning.grids_for`.
         hidden, units, tau, dropout, committee, scaling: as in `sortnet.config.Config`, with its
             defaults.
         quality: RankQuality; None: map where there are two grades, else ndcg@10.
@@ -154,7 +154,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         eval_group: Any = None,
         callbacks: Sequence[Callback] | None = None,
     ) -> Self:
-        """Learn to sort the queries of X; see `sortnet.learn.learn`.
+        """Learn to sort the queries of X; see `sortnet.rankers.learn.learn`.
 
         Args:
             X: (n_docs, n_features).
@@ -378,7 +378,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             return config
         if callable(self.comparator):
             raise DataError("tune chooses among the comparators of SortNet, not your own")
-        from sortnet.tuning import tune
+        from sortnet.experiments.tuning import tune
 
         tuned = tune(train, vali, config, grid=None if self.tune is True else self.tune)
         self.tuned_ = tuned.trials
@@ -404,7 +404,7 @@ def _as_frame(X: Any) -> Any:
     """A data frame as one of pandas; an array or a list as it is."""
     if not hasattr(X, "columns"):
         return X
-    from sortnet.data.tables import as_pandas
+    from sortnet.data.tabular import as_pandas
 
     return as_pandas(X)
 
@@ -414,7 +414,7 @@ def _with_numbers(X: Any, source: str) -> Any:
     dates = getattr(getattr(X, "dtype", None), "kind", None) in ("m", "M")
     if not dates and not hasattr(X, "columns"):
         return X
-    from sortnet.data.tables import with_numbers
+    from sortnet.data.tabular import with_numbers
 
     return with_numbers(_numbered(X) if dates else X, source)
 

@@ -159,7 +159,7 @@ def conventions(config: Mapping[str, Any], metrics: Sequence[str]) -> str | None
     >>> conventions({"gain": "linear", "relevant_from": 1, "empty": "skip"}, ["ndcg@5"])
     'gain r, discount log2(1+rank); queries without a relevant document left out'
     """
-    from sortnet import quality
+    from sortnet import metrics as quality
 
     if not metrics or not {"gain", "relevant_from", "empty"} <= set(config):
         return None
@@ -218,7 +218,7 @@ def _code_type(n: int) -> type[np.signedinteger[Any]]:
 
 def margins_frame(rows: Sequence[Any]) -> pd.DataFrame:
     """One row an iteration, split, outcome and bin of |margin|: low, high, pairs."""
-    from sortnet.observe import MARGIN_EDGES
+    from sortnet.sorting.observe import MARGIN_EDGES
 
     edges = np.array([0.0, *MARGIN_EDGES, np.inf])
     bins = len(edges) - 1
@@ -240,7 +240,7 @@ def margins_frame(rows: Sequence[Any]) -> pd.DataFrame:
 
 def mistakes_frame(rows: Sequence[Any]) -> pd.DataFrame:
     """One row an iteration, split and two bins of ranks, upper before lower: compared, wrong."""
-    from sortnet.observe import RANK_BINS
+    from sortnet.sorting.observe import RANK_BINS
 
     n = len(RANK_BINS)
     upper, lower = np.triu_indices(n)

@@ -14,15 +14,16 @@ from sqlalchemy import URL, Connection, func, insert, select
 from sortnet.errors import StoreError
 from sortnet.items import Items
 from sortnet.types import Queries, Split
-from store import frames, schema
-from store.collection_rows import collections_query, make_collection
-from store.collections import Collection
-from store.engine import Database, plain
-from store.item_rows import write_items
-from store.models import CollectionRow, IterationRow, QueryRow, RunRow
-from store.names import checked_name
-from store.process import status_of, this_process
-from store.run import Run, utc_now
+from store import frames
+from store.collections.collection import Collection
+from store.collections.collection_rows import collections_query, make_collection
+from store.collections.item_rows import write_items
+from store.collections.names import checked_name
+from store.database import schema
+from store.database.engine import Database, plain
+from store.database.tables import CollectionRow, IterationRow, QueryRow, RunRow
+from store.runs.process import status_of, this_process
+from store.runs.run import Run, utc_now
 
 if TYPE_CHECKING:
     import pandas as pd

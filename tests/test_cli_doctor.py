@@ -15,7 +15,7 @@ import pytest
 import torch
 from cli_made import FAST, done, fault, invoke, letor, make_fold
 
-import cli.doctor
+import cli.commands.doctor
 from sortnet import __version__
 from store import open_store
 
@@ -133,7 +133,7 @@ def test_a_store_of_an_older_schema_is_usable_and_not_upgraded(home):
     from alembic.script import ScriptDirectory
     from sqlalchemy import create_engine
 
-    from store import schema
+    from store.database import schema
 
     first = ScriptDirectory(str(schema.MIGRATIONS)).get_base()
     engine = create_engine("sqlite:///old.db")
@@ -186,14 +186,14 @@ def test_a_folder_that_may_not_be_written_is_broken(home):
 
 
 def test_a_package_that_cannot_be_imported_is_broken_with_the_pip_line(monkeypatch):
-    real = cli.doctor.import_module
+    real = cli.commands.doctor.import_module
 
     def broken(name):
         if name == "numba":
             raise OSError("libLLVM.so:\n  cannot open shared object file")
         return real(name)
 
-    monkeypatch.setattr("cli.doctor.import_module", broken)
+    monkeypatch.setattr("cli.commands.doctor.import_module", broken)
     (fault_,) = told()["faults"]
     assert fault_.startswith("numba cannot be imported (OSError: libLLVM.so: cannot open")
     assert "pip install --upgrade 'numba>=" in fault_
@@ -208,7 +208,7 @@ def test_a_package_that_is_missing_or_too_old_is_broken(monkeypatch):
             raise metadata.PackageNotFoundError(name)
         return found.get(name) or real(name)
 
-    monkeypatch.setattr("cli.doctor.metadata.version", version)
+    monkeypatch.setattr("cli.commands.doctor.metadata.version", version)
     faults = told()["faults"]
     assert any(f.startswith("safetensors is not installed: pip install") for f in faults)
     assert any(f.startswith("rich is 1.0, SortNet needs rich>=") for f in faults)
@@ -223,7 +223,7 @@ def test_an_extra_that_is_missing_is_no_fault_but_has_its_pip_line(monkeypatch):
             raise metadata.PackageNotFoundError(name)
         return real(name)
 
-    monkeypatch.setattr("cli.doctor.metadata.version", version)
+    monkeypatch.setattr("cli.commands.doctor.metadata.version", version)
     found = told()
     assert found["ok"]
     extras = {row["name"]: row for row in found["extras"]}
@@ -343,7 +343,7 @@ def test_a_run_that_was_interrupted_says_how_to_go_on(home, monkeypatch):
 
     Path("t.txt").write_text(letor(9, 0))
     Path("v.txt").write_text(letor(9, 1))
-    monkeypatch.setattr("cli.session.learn", interrupted)
+    monkeypatch.setattr("cli.training.training_run.learn", interrupted)
     assert invoke("train", "t.txt", "v.txt", "--store", "s.db", *FAST).exit_code == 2
     result = invoke("show", "last", "--store", "s.db")
     assert result.exit_code == 0

@@ -14,9 +14,9 @@ import pytest
 from cli_made import FAST, done, fault, make_fold
 
 from sortnet.data import read_queries
-from sortnet.explain import explain_pair
-from sortnet.importance import permutation_importance
-from sortnet.model import Model
+from sortnet.explain.attribution import explain_pair
+from sortnet.explain.permutation import permutation_importance
+from sortnet.rankers.model import Model
 
 TEST = "fold/test.txt"
 

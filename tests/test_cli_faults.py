@@ -366,7 +366,7 @@ def test_ctrl_c_before_anything_is_learned_is_one_line_and_leaves_nothing(home, 
     def interrupted(*args, **options):
         raise KeyboardInterrupt
 
-    for place in ("sortnet.data.read.read_queries", "sortnet.judges.can_be_learned"):
+    for place in ("sortnet.data.read.read_queries", "sortnet.learning.judges.can_be_learned"):
         with monkeypatch.context() as patch, nothing_left(home):
             patch.setattr(place, interrupted)
             result = invoke("train", "fold", "--out", "new", *FAST)
@@ -391,7 +391,7 @@ def test_a_message_of_several_lines_is_put_on_one(home, monkeypatch):
     def broken(*args, **options):
         raise SortNetError("first\n  second")
 
-    monkeypatch.setattr("sortnet.model.Model.load", broken)
+    monkeypatch.setattr("sortnet.rankers.model.Model.load", broken)
     assert fault("rank", "m", "fold/test.txt") == "sortnet: first second\n"
 
 
@@ -399,7 +399,7 @@ def test_a_fault_of_the_program_itself_is_not_hidden(home, monkeypatch):
     def broken(*args, **options):
         raise ZeroDivisionError
 
-    monkeypatch.setattr("sortnet.model.Model.load", broken)
+    monkeypatch.setattr("sortnet.rankers.model.Model.load", broken)
     with pytest.raises(ZeroDivisionError):
         invoke("rank", "m", "fold/test.txt")
 

@@ -13,7 +13,7 @@ from collections_made import made_items
 
 from sortnet.preference import Judgement
 from store import open_store
-from store.desk import Desk
+from store.service.labelling import LabellingService
 
 COLUMNS = ["rank", "id", "score", "low", "high", "judgements"]
 EVIL = "\x1b[2Jevil\u202e"
@@ -38,7 +38,7 @@ def folder(tmp_path, monkeypatch) -> Path:
 def expected() -> pd.DataFrame:
     """What the session itself says, item by item."""
     with open_store("s.db") as store:
-        ranking = Desk(store.collection("c")).session.ranking()
+        ranking = LabellingService(store.collection("c")).session.ranking()
     facts = [
         (int(ranking.rank[k]), f"i{k}", float(ranking.score[k]), int(ranking.low[k]),
          int(ranking.high[k]), int(ranking.judgements[k]))

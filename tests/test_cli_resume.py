@@ -20,9 +20,9 @@ from cli_made import done, invoke, make_fold, weights_of
 from click.testing import Result
 from pandas.testing import assert_frame_equal
 
-import cli.session
-import sortnet.model
-from cli.session import Origin
+import cli.training.training_run
+import sortnet.rankers.model
+from cli.training.training_run import Origin
 from store import Run, open_store
 
 SETTINGS = (
@@ -91,16 +91,16 @@ def killed_at(monkeypatch, owner, name: str, call: int, *, after: bool) -> None:
 
 
 PLACES = {
-    "before the folder knows of the run": (cli.session.Folder, "write_run", 1, False),
+    "before the folder knows of the run": (cli.training.training_run.Folder, "write_run", 1, False),
     "before the first sort's pairs are kept": (Run, "add", 1, False),
     "between the training and the validation pairs": (Run, "add", 5, True),
     "after the pairs": (Run, "add", 6, True),
-    "before the model's weights": (sortnet.model.Model, "save", 2, False),
-    "after the model": (sortnet.model.Model, "save", 2, True),
+    "before the model's weights": (sortnet.rankers.model.Model, "save", 2, False),
+    "after the model": (sortnet.rankers.model.Model, "save", 2, True),
     "after the iteration's row": (Run, "record", 3, True),
-    "before the state": (cli.session, "save_state", 1, False),
-    "after the state": (cli.session, "save_state", 3, True),
-    "after the first state": (cli.session, "save_state", 1, True),
+    "before the state": (cli.training.training_run, "save_state", 1, False),
+    "after the state": (cli.training.training_run, "save_state", 3, True),
+    "after the first state": (cli.training.training_run, "save_state", 1, True),
 }
 
 
@@ -117,7 +117,7 @@ def test_a_run_that_ends_anywhere_goes_on_to_the_same_end(place, unkilled, monke
 
 def test_a_run_that_is_killed_after_its_last_state_is_only_finished(unkilled, monkeypatch):
     with monkeypatch.context() as patch:
-        killed_at(patch, cli.session, "save_state", len(unkilled[1]), after=True)
+        killed_at(patch, cli.training.training_run, "save_state", len(unkilled[1]), after=True)
         with pytest.raises(Killed):
             invoke(*train("killed"))
     result = invoke(*train("killed", "--resume"))
@@ -160,7 +160,7 @@ KILLER = """
 import json, os, random, signal, sys, time
 from pathlib import Path
 args, kills = json.loads(sys.argv[1]), int(sys.argv[2])
-import cli.main, cli.session, sortnet.data, sortnet.learn
+import cli.main, cli.training.training_run as training_run, sortnet.data, sortnet.rankers.learn
 import pandas, store, torch._dynamo
 # Nothing that starts threads: those of numba's parallel kernels would not live in a fork.
 sortnet.data.read_fold("fold")
@@ -178,8 +178,8 @@ def train(name, steps):
     heard, told = os.pipe()
     child = os.fork()
     if child == 0:
-        learn, tell = cli.session.learn, telling(told, None)
-        cli.session.learn = lambda *args, **named: learn(*args, **{**named, "progress": tell})
+        learn, tell = training_run.learn, telling(told, None)
+        training_run.learn = lambda *args, **named: learn(*args, **{**named, "progress": tell})
         os.fsync, os.replace = telling(told, os.fsync), telling(told, os.replace)
         sys.stdout = sys.stderr = open(os.devnull, "w")
         cli.main.main([word.replace("NAME", name) for word in args])

@@ -11,9 +11,9 @@ import pytest
 from cli_made import done, fault
 from PIL import Image
 
-from cli.votes import read_votes
+from cli.terminal.votes import read_votes
 from sortnet.errors import DataError
-from sortnet.preference.simulate import simulate, summary
+from sortnet.experiments.simulated_annotators import simulate, summary
 
 ITEMS = "id,text,price\n" + "".join(
     f"i{k},{'good ' * k}argument number {k}.,{9 - k}\n" for k in range(8)

@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 from cli_made import FAST, done, fault, invoke, letor, make_fold, weights_of
 
-from cli.folder import Folder
-from cli.task import differences
+from cli.training.job import differences
+from cli.training.model_folder import Folder
 from sortnet.config import Config, Training
 from sortnet.data import fingerprint, read_queries
-from sortnet.learn import learn
-from sortnet.model import Model
-from sortnet.quality import evaluate
+from sortnet.metrics import evaluate
+from sortnet.rankers.learn import learn
+from sortnet.rankers.model import Model
 from store import open_store
 
 MQ2008 = Path(__file__).resolve().parents[2] / "shared/data/mq2008/Fold1"

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from cli_made import done, fault, invoke, make_fold
 
-import sortnet.tuning
+import sortnet.experiments.tuning
 from sortnet.config import Config, Training
 from sortnet.data import read_queries
-from sortnet.model import Model
-from sortnet.tuning import tune
+from sortnet.experiments.tuning import tune
+from sortnet.rankers.model import Model
 from store import open_store
 
 FAST = ("--epochs", "2", "--max-iter", "3", "--committee", "1", "--threads", "1")
@@ -57,7 +57,7 @@ def test_the_trials_are_kept_in_the_folder_and_in_the_run(expected):
 
 def count_runs(patch, *, stop_at=None):
     """Counts the runs of the tuning; Ctrl-C comes in place of one of them."""
-    learn, runs = sortnet.tuning.learn, []
+    learn, runs = sortnet.experiments.tuning.learn, []
 
     def counted(*args, **options):
         if len(runs) == stop_at:
@@ -65,7 +65,7 @@ def count_runs(patch, *, stop_at=None):
         runs.append(1)
         return learn(*args, **options)
 
-    patch.setattr(sortnet.tuning, "learn", counted)
+    patch.setattr(sortnet.experiments.tuning, "learn", counted)
     return runs
 
 
@@ -94,7 +94,7 @@ def test_trials_with_other_settings_are_run_again(expected, monkeypatch):
 
 def test_a_tuned_run_is_resumed_without_tuning_again(monkeypatch):
     done(*TRAIN)
-    monkeypatch.setattr(sortnet.tuning, "learn", None)
+    monkeypatch.setattr(sortnet.experiments.tuning, "learn", None)
     result = invoke("train", "--out", "m", "--resume")
     assert result.exit_code == 0, result.output
     assert "finished already" in result.stderr

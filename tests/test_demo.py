@@ -11,8 +11,8 @@ from cli_made import fault, invoke
 from matplotlib.image import imread
 from scipy.stats import rankdata
 
-from cli.demo import spearman
-from cli.picture import Panel, draw, misplaced
+from cli.commands.demo import spearman
+from cli.training.picture import Panel, draw, misplaced
 from sortnet import Model, Queries, read_queries
 from store import open_store
 

@@ -16,10 +16,10 @@ from sortnet.comparators import CmpNN, Committee, DirectRanker, NeuralComparator
 from sortnet.config import Config
 from sortnet.data.scaling import fit_scaler
 from sortnet.errors import ComparatorError, DataError, ModelError, SortNetError
-from sortnet.explain import TOLERANCE, explain_pair, margin_of
-from sortnet.importance import permutation_importance
-from sortnet.model import Model
-from sortnet.quality import evaluate
+from sortnet.explain.attribution import TOLERANCE, explain_pair, margin_of
+from sortnet.explain.permutation import permutation_importance
+from sortnet.metrics import evaluate
+from sortnet.rankers.model import Model
 from sortnet.types import Queries
 
 W = np.array([2.0, -1.0, 0.5, 0.0], np.float32)

@@ -13,8 +13,8 @@ from pandas.testing import assert_frame_equal
 
 from sortnet.config import Config
 from sortnet.errors import DataError, StoreError
-from sortnet.learn import learn
-from sortnet.observe import MARGIN_EDGES, RANK_BINS
+from sortnet.rankers.learn import learn
+from sortnet.sorting.observe import MARGIN_EDGES, RANK_BINS
 from sortnet.types import SPLITS, Pairs, Queries
 from store import Run, Store, open_store
 from store.frames import order_frame
@@ -210,6 +210,6 @@ def test_pairs_that_others_add_or_take_while_they_are_read_do_no_harm(
     run = start(store)
     fill(run)
     whole = run.pairs_frame()
-    monkeypatch.setattr("store.run.READ_AT_ONCE", 7)
-    monkeypatch.setattr("store.run.count_pairs", lambda *given: counted)
+    monkeypatch.setattr("store.runs.run.READ_AT_ONCE", 7)
+    monkeypatch.setattr("store.runs.run.count_pairs", lambda *given: counted)
     assert_frame_equal(run.pairs_frame(), whole)

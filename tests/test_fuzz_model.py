@@ -15,13 +15,13 @@ import torch
 from cli_made import invoke, letor, weights_of
 from fuzz_made import rounds
 
-from cli.folder import Folder
+from cli.training.model_folder import Folder
 from sortnet.config import Config, Training, make_comparator
 from sortnet.errors import SortNetError
 from sortnet.estimator import SortNetRanker
-from sortnet.learn import learn
-from sortnet.loop import State
-from sortnet.model import Model, load_state, save_state
+from sortnet.learning.loop import State
+from sortnet.rankers.learn import learn
+from sortnet.rankers.model import Model, load_state, save_state
 from sortnet.types import Queries
 
 FEATURES = 4

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from sortnet.errors import DataError, SortNetError
 from sortnet.preference import Judgement
 from store import Collection, Store, open_store
-from store.judgement_files import Imported, export_judgements, import_judgements
+from store.collections.judgement_files import Imported, export_judgements, import_judgements
 
 ODD_IDS = ("plain", "a,b", 'say "x"', "line\nbreak", "tab\there", "ünï ☃", "\u2028", " pad ")
 
@@ -310,7 +310,7 @@ def test_a_file_cut_anywhere_is_refused_or_is_the_lines_before_the_cut(
 )
 @given(raw=st.binary(max_size=60), name=st.sampled_from(["f.csv", "f.jsonl", "f.tsv"]))
 def test_rubbish_is_refused_in_one_line(tmp_path: Path, raw: bytes, name: str) -> None:
-    from store.judgement_lines import read_lines
+    from store.collections.judgement_lines import read_lines
 
     path = write(tmp_path, name, raw)
     try:

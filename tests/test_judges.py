@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sortnet.judges import can_be_learned, judge_by_grades
+from sortnet.learning.judges import can_be_learned, judge_by_grades
 from sortnet.types import Queries, Sorting
 
 

@@ -21,14 +21,14 @@ from cli_made import done, fault, runner
 from click.testing import Result
 from collections_made import made_items
 
-from cli.asking import ANSWERED
-from cli.judge import answer_in, command_of
 from cli.main import main
-from cli.program import Fault, Program
+from cli.terminal.asking import ANSWERED
+from cli.terminal.program import Fault, Program
+from cli.terminal.program_judge import answer_in, command_of
 from sortnet.errors import SortNetError
 from sortnet.preference.session import Session
 from store import Collection, open_store
-from store.desk import Desk
+from store.service.labelling import LabellingService
 
 N = 4
 PAIRS = N * (N - 1) // 2
@@ -268,7 +268,7 @@ def test_a_fast_program_waits_for_the_model_and_the_end_counts_every_answer():
     typed = ("label", "many", "--as", "bot", "--number", "60", "--json")
     facts = json.loads(done(*typed, "--judge", program(GOOD)))
     with open_store("s.db") as store:
-        desk = Desk(store.collection("many"))
+        desk = LabellingService(store.collection("many"))
     assert facts["questions_left"] == desk.session.remaining().questions
     models = [judgement.model for judgement in desk.session.judgements()]
     behind = [k - model for k, model in enumerate(models)]
@@ -330,6 +330,6 @@ def test_a_goal_that_is_reached_ends_it_before_all_is_asked(monkeypatch):
 
 
 def test_a_windows_machine_is_told_so(monkeypatch):
-    monkeypatch.setattr("cli.judge.os.name", "nt")
+    monkeypatch.setattr("cli.terminal.program_judge.os.name", "nt")
     with pytest.raises(SortNetError, match="needs Linux or macOS"):
         command_of("judge")

@@ -12,14 +12,14 @@ import pytest
 from cli_made import runner
 from collections_made import made_items
 
-from cli.asking import Asking
 from cli.main import main
-from cli.placing import STRATEGY, place_item
-from cli.refitting import Refitting
+from cli.terminal.asking import Asking
+from cli.terminal.placing import STRATEGY, place_item
+from cli.terminal.refitting import Refitting
 from sortnet.errors import SortNetError
 from sortnet.preference import Judgement, Question
 from store import open_store
-from store.desk import Desk
+from store.service.labelling import LabellingService
 
 N = 12
 WORTH = np.random.default_rng(5).permutation(N).tolist()
@@ -45,16 +45,16 @@ def better(left: int, right: int, _: int = 0) -> str:
 
 
 @pytest.fixture
-def desk(tmp_path) -> Iterator[Desk]:
+def desk(tmp_path) -> Iterator[LabellingService]:
     """Twelve items whose order everybody agrees on, but for number 4, which nobody has seen."""
     with open_store(f"{tmp_path}/s.db") as store:
         collection = store.add_items("c", made_items(N, d=0))
         known = [k for k in sorted(range(N), key=WORTH.__getitem__) if k != 4]
         collection.append([Judgement("bo", b, a, "left") for a, b in pairwise(known)] * 5)
-        yield Desk(collection)
+        yield LabellingService(collection)
 
 
-def place(desk: Desk, person: Person, item: int = 4, number: int | None = None):
+def place(desk: LabellingService, person: Person, item: int = 4, number: int | None = None):
     asking = Asking(desk, "ana", Refitting(desk))
     return place_item(asking, person, f"i{item}", number)
 

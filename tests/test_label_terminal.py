@@ -21,15 +21,15 @@ from collections_made import made_items
 from rich.console import Console
 from terminal_made import Terminal
 
-from cli.asking import ANSWERED, ELSEWHERE, LATE, TOO_LATE, Asking
-from cli.keys import Keys, key_names
 from cli.main import main
-from cli.pair_view import LONGEST, facts_of, wrapped
-from cli.refitting import Refitting
-from cli.screen import Screen
+from cli.terminal.asking import ANSWERED, ELSEWHERE, LATE, TOO_LATE, Asking
+from cli.terminal.keys import Keys, key_names
+from cli.terminal.pair_view import LONGEST, facts_of, wrapped
+from cli.terminal.refitting import Refitting
+from cli.terminal.screen import Screen
 from sortnet.preference import Judgement
 from store import open_store
-from store.desk import Desk
+from store.service.labelling import LabellingService
 
 WHICH = "Which is better?"
 BIG = 151  # items, of which a fit is felt
@@ -67,9 +67,9 @@ def pair_of(screen: str) -> list[str]:
 
 
 @pytest.fixture
-def desk() -> Iterator[Desk]:
+def desk() -> Iterator[LabellingService]:
     with open_store("s.db") as store:
-        yield Desk(store.collection("words"))
+        yield LabellingService(store.collection("words"))
 
 
 @contextmanager
@@ -78,7 +78,7 @@ def at_a_screen(collection) -> Iterator[tuple]:
     theirs, ours = os.pipe()
     console = Console(file=io.StringIO(), force_terminal=True, width=80, height=24)
     console.set_alt_screen(True)
-    desk = Desk(collection)
+    desk = LabellingService(collection)
     try:
         yield (
             Screen(console, Keys(theirs), desk, Refitting(desk)),
@@ -311,7 +311,7 @@ def test_an_answer_that_comes_too_late_does_not_count_and_says_so(desk):
 def test_a_big_problem_is_fitted_while_the_answers_go_on(monkeypatch):
     many = made_items(BIG, d=0)
     with open_store("s.db") as store:
-        desk = Desk(store.add_items("many", many))
+        desk = LabellingService(store.add_items("many", many))
         fitting, may = Refitting(desk), threading.Event()
         fit = desk.session.refit
         monkeypatch.setattr(desk.session, "refit", lambda: (may.wait(60), fit()))
@@ -329,7 +329,7 @@ def test_a_big_problem_is_fitted_while_the_answers_go_on(monkeypatch):
 
 def test_nobody_waits_for_the_first_fit_of_a_big_problem(monkeypatch):
     with open_store("s.db") as store:
-        desk = Desk(store.add_items("many", made_items(BIG, d=0)))
+        desk = LabellingService(store.add_items("many", made_items(BIG, d=0)))
         desk.collection.append([Judgement("bo", 0, 1, "left")])
         desk.sync()
         may, fit = threading.Event(), desk.session.refit
@@ -343,7 +343,7 @@ def test_nobody_waits_for_the_first_fit_of_a_big_problem(monkeypatch):
 
 def test_a_fault_of_the_fitting_is_told_and_nothing_is_lost(monkeypatch):
     with open_store("s.db") as store:
-        desk = Desk(store.add_items("many", made_items(BIG, d=0)))
+        desk = LabellingService(store.add_items("many", made_items(BIG, d=0)))
         fitting = Refitting(desk)
         front = Front(lambda lease, still: "left")
         asking = Asking(desk, "ana", fitting)

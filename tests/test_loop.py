@@ -9,11 +9,11 @@ import torch
 from sortnet.comparators import CmpNN, Committee
 from sortnet.config import Training
 from sortnet.errors import DataError
-from sortnet.loop import learn_to_sort
-from sortnet.memory import MemoryPairs
-from sortnet.quality import evaluate, parse_metric
+from sortnet.learning.loop import learn_to_sort
+from sortnet.learning.memory_pairs import MemoryPairs
+from sortnet.learning.training import train_on_pairs
+from sortnet.metrics import evaluate, parse_metric
 from sortnet.sorting import sort
-from sortnet.training import train_on_pairs
 from sortnet.types import Pairs, Queries, Sorting
 
 MAP, NDCG = parse_metric("map"), parse_metric("ndcg@5")
@@ -117,7 +117,7 @@ def test_of_equal_rank_quality_is_kept_what_got_more_pairs_right(monkeypatch):
         i, j = np.triu_indices(5, 1)
         return Sorting(order, order[i], order[j], np.ones(10, np.float32))
 
-    monkeypatch.setattr("sortnet.loop.sort", sorts_as_told)
+    monkeypatch.setattr("sortnet.learning.loop.sort", sorts_as_told)
     records, states = [], []
     learn_to_sort(
         V, V, lambda seed: CmpNN(1, hidden=2, seed=seed), quality=parse_metric("p@1"),

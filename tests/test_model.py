@@ -15,13 +15,13 @@ from cli_made import weights_of
 from safetensors import safe_open
 from safetensors.torch import load_file, save
 
-import sortnet.model
+import sortnet.rankers.model
 from sortnet.comparators import CmpNN, DirectRanker
 from sortnet.config import Config, Training, make_comparator
 from sortnet.errors import DataError, ModelError, SortNetError
-from sortnet.learn import learn
-from sortnet.loop import State
-from sortnet.model import Model, load_state, save_state
+from sortnet.learning.loop import State
+from sortnet.rankers.learn import learn
+from sortnet.rankers.model import Model, load_state, save_state
 from sortnet.types import Queries
 
 
@@ -210,7 +210,7 @@ def test_settings_of_a_monster_take_no_memory(folder, monkeypatch):
     def never(*args):
         raise AssertionError("made before its size was known to be right")
 
-    monkeypatch.setattr("sortnet.model.make_comparator", never)
+    monkeypatch.setattr("sortnet.rankers.model.make_comparator", never)
     with pytest.raises(ModelError, match="and it has 1,000,300,000 or more"):
         Model.load(folder)
 
@@ -237,14 +237,14 @@ def test_a_folder_of_the_version_before_is_read_and_replaced(tmp_path):
 def test_a_save_between_the_two_reads_of_a_load_is_no_fault(tmp_path, monkeypatch):
     first, second = learned(), learned(seed=1)
     first.save(tmp_path)
-    read, saves = sortnet.model._read_weights, [second, first, second]
+    read, saves = sortnet.rankers.model._read_weights, [second, first, second]
 
     def beside_a_writer(path, digest):
         if saves:
             saves.pop(0).save(tmp_path)
         return read(path, digest)
 
-    monkeypatch.setattr(sortnet.model, "_read_weights", beside_a_writer)
+    monkeypatch.setattr(sortnet.rankers.model, "_read_weights", beside_a_writer)
     test = made(3)
     np.testing.assert_array_equal(Model.load(tmp_path).scores(test), second.scores(test))
 

@@ -16,7 +16,7 @@ import pytest
 
 from sortnet.config import Config, make_comparator
 from sortnet.data.scaling import Scaler
-from sortnet.model import Model
+from sortnet.rankers.model import Model
 
 pytestmark = [
     pytest.mark.slow,
@@ -59,7 +59,7 @@ KILLER = """
 import os, random, signal, sys
 from pathlib import Path
 from test_model_processes import SEEDS, check, model_of
-from sortnet.model import Model
+from sortnet.rankers.model import Model
 folder, kills = Path(sys.argv[1]), int(sys.argv[2])
 models = [model_of(seed) for seed in SEEDS]
 models[0].save(folder)

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sortnet.comparators import CmpNN
-from sortnet.judges import judge_by_grades
-from sortnet.observe import MARGIN_EDGES, RANK_BINS, observe
+from sortnet.learning.judges import judge_by_grades
 from sortnet.sorting import sort
+from sortnet.sorting.observe import MARGIN_EDGES, RANK_BINS, observe
 from sortnet.types import Pairs, Queries, Sorting
 
 

@@ -12,7 +12,7 @@ from cli_made import FAST, done, fault, invoke, make_fold
 from sqlalchemy import create_engine, make_url, text
 
 from sortnet.errors import StoreError
-from store.engine import parse_url, without_passwords
+from store.database.engine import parse_url, without_passwords
 
 pytestmark = pytest.mark.postgresql
 

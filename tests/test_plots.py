@@ -13,11 +13,11 @@ import pytest
 from matplotlib.figure import Figure
 
 from sortnet.errors import SortNetError
-from sortnet.observe import MARGIN_EDGES, RANK_BINS
+from sortnet.sorting.observe import MARGIN_EDGES, RANK_BINS
 from sortnet.types import SPLITS
-from store import plots
-from store.drawing import kept_iteration, some_of
 from store.frames import OUTCOMES, cycles_frame, iterations_frame, margins_frame, mistakes_frame
+from store.plots import figures as plots
+from store.plots.drawing import kept_iteration, some_of
 
 RNG = np.random.default_rng(5)
 

@@ -9,9 +9,9 @@ from scipy.optimize import approx_fprime
 from scipy.special import ndtr
 from scipy.stats import norm, spearmanr
 
-from sortnet.preference import fit as fitting
+from sortnet.preference import laplace as fitting
 from sortnet.preference.design import design
-from sortnet.preference.fit import Prior, Scales, choose_scales, fit
+from sortnet.preference.laplace import Prior, Scales, choose_scales, fit
 from sortnet.preference.learned import learned_features
 from sortnet.preference.posterior import Votes, information
 

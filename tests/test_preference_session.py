@@ -13,7 +13,7 @@ from scipy.stats import spearmanr
 from sortnet.errors import DataError, JudgementError
 from sortnet.preference import Judgement
 from sortnet.preference.history import History
-from sortnet.preference.merge import MergePass
+from sortnet.preference.merge_sort import MergePass
 from sortnet.preference.session import Session
 
 
@@ -427,7 +427,7 @@ def test_what_cannot_be_is_refused_in_words(call, error, says):
 
 
 def test_ten_thousand_items_are_asked_about_without_looking_at_every_pair(monkeypatch):
-    import sortnet.preference.choose as choose
+    import sortnet.preference.strategies as choose
 
     session = Session(None, 10_000, seed=0)
     looked = []

@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 from cli_made import FAST, done, fault, letor, make_fold
 
-from cli.page import PLOTS, render
+from cli.report.page import PLOTS, render
 from sortnet import Queries
-from sortnet.model import Model
+from sortnet.rankers.model import Model
 from sortnet.types import Pairs
 from store import Run, open_store
 
@@ -245,7 +245,7 @@ def test_ids_and_paths_are_text_whatever_they_hold(tmp_path):
         made = made_run(store, qid=NASTY, docid=NASTY, command=f"sortnet {NASTY}")
         record(made)
         made.finish("done")
-        from cli.hardest import Sources, hardest
+        from cli.report.hardest import Sources, hardest
 
         text = render(made, hardest(made.pairs_frame(), Sources(), top=3), [NASTY], [NASTY])
     page = Page(text)
@@ -309,7 +309,7 @@ def test_a_model_or_data_that_went_elsewhere_are_told_and_can_be_named(made, tmp
     with open_store(store) as opened:
         from sqlalchemy import update
 
-        from store.models import RunRow
+        from store.database.tables import RunRow
 
         data = opened.run("last").data
         gone = {s: {**facts, "path": f"gone/{s}.txt"} for s, facts in data.items()}

@@ -12,9 +12,14 @@ from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
 from sortnet.errors import JudgementError
-from sortnet.preference.oracle import Known, accuracy, left_out, majority, simulate_votes
-from sortnet.preference.session import Session
-from sortnet.preference.simulate import (
+from sortnet.experiments.recorded_votes import (
+    Known,
+    accuracy,
+    left_out,
+    majority,
+    simulate_votes,
+)
+from sortnet.experiments.simulated_annotators import (
     features_truth,
     ids_truth,
     merge_sorts,
@@ -24,7 +29,8 @@ from sortnet.preference.simulate import (
     spearman,
     summary,
 )
-from sortnet.preference.types import Judgement
+from sortnet.preference.base import Judgement
+from sortnet.preference.session import Session
 
 
 def mean_of(results, strategy, questions, value="spearman"):

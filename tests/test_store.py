@@ -16,7 +16,7 @@ import pytest
 from sqlalchemy import Engine, event, text
 
 from sortnet.errors import StoreError
-from sortnet.loop import Iteration
+from sortnet.learning.loop import Iteration
 from sortnet.types import Pairs, Queries
 from store import Run, Store, open_store
 
@@ -341,7 +341,7 @@ def test_importing_the_store_imports_neither_torch_nor_pandas() -> None:
 def test_a_store_is_opened_and_read_while_another_process_writes(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("store.engine.BUSY_SECONDS", 0)
+    monkeypatch.setattr("store.database.engine.BUSY_SECONDS", 0)
     with open_store(url) as writer:
         run = start(writer)
         run.add("train", 0, pairs((0, 1)))
@@ -354,7 +354,7 @@ def test_a_store_is_opened_and_read_while_another_process_writes(
 def test_waiting_too_long_for_another_writer_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("store.engine.BUSY_SECONDS", 0)
+    monkeypatch.setattr("store.database.engine.BUSY_SECONDS", 0)
     with open_store(tmp_path / "s.db") as one, open_store(tmp_path / "s.db") as other:
         run = start(one)
         with (

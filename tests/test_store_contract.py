@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sortnet.errors import SortNetError
-from sortnet.memory import MemoryPairs
+from sortnet.learning.memory_pairs import MemoryPairs
 from sortnet.types import SPLITS, Pairs, Queries, Split
 from store import Run, Store, open_store
 
@@ -154,8 +154,8 @@ def test_what_is_no_pair_is_refused_and_nothing_of_its_call_stored(
 def test_many_chunks_of_pairs_come_back_in_order(
     new_sink: New, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("store.pair_rows.ROWS_A_CHUNK", 997)
-    monkeypatch.setattr("store.pair_rows.DOCS_A_CHUNK", 97)
+    monkeypatch.setattr("store.runs.pair_rows.ROWS_A_CHUNK", 997)
+    monkeypatch.setattr("store.runs.pair_rows.DOCS_A_CHUNK", 97)
     sink = new_sink(queries((700,)))
     rng = np.random.default_rng(0)
     winner = rng.integers(0, 700, 30_000)

@@ -14,10 +14,10 @@ import pytest
 from cli_made import FAST, done, make_fold
 from sqlalchemy import Engine, event, text
 
-import store.engine
+import store.database.engine
 from sortnet.errors import StoreError
 from store import open_store
-from store.engine import Database
+from store.database.engine import Database
 
 if TYPE_CHECKING:
     from conftest import Server

@@ -15,9 +15,10 @@ from collections_made import made_items, question
 from sqlalchemy import Connection, inspect, text
 
 from sortnet.errors import StoreError
-from store import open_store, schema
-from store.engine import Database
-from store.models import Base
+from store import open_store
+from store.database import schema
+from store.database.engine import Database
+from store.database.tables import Base
 
 REVISIONS = [script.revision for script in ScriptDirectory(str(schema.MIGRATIONS)).walk_revisions()]
 
@@ -224,7 +225,7 @@ def test_a_file_that_cannot_be_copied_is_not_upgraded(
     def full(*args: object) -> int:
         raise OSError("No space left on device")
 
-    monkeypatch.setattr("store.schema.os.open", full)
+    monkeypatch.setattr("store.database.schema.os.open", full)
     with pytest.raises(StoreError, match=r"cannot copy it to .*No space left"):
         open_store(path)
     monkeypatch.undo()

@@ -16,8 +16,8 @@ from cli_made import FAST, done, fault, make_fold
 from extras_made import needs
 
 from sortnet.errors import SortNetError
-from sortnet.loop import Iteration, State
-from sortnet.trackers import figures, mlflow_callback, tensorboard_callback
+from sortnet.experiments.trackers import figures, mlflow_callback, tensorboard_callback
+from sortnet.learning.loop import Iteration, State
 from store import open_store
 
 # Of the trackers' own code, which is not ours to mend.
@@ -195,5 +195,5 @@ def test_a_misspelt_log_is_one_line_that_says_what_there_is(value):
 
 
 def test_a_log_that_is_not_installed_is_refused_before_anything_is_read(monkeypatch):
-    monkeypatch.setattr("cli.logs.find_spec", lambda name: None)
+    monkeypatch.setattr("cli.training.logs.find_spec", lambda name: None)
     assert "pip install 'sortnet[mlflow]'" in fault("train", "no-such-folder", "--log", "mlflow")

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from sortnet.comparators import CmpNN, Committee, DirectRanker
 from sortnet.config import Training
 from sortnet.errors import ComparatorError, DivergedError
-from sortnet.memory import pair_keys, pairs_of_keys
-from sortnet.training import _Grouped, train_on_pairs
+from sortnet.learning.memory_pairs import pair_keys, pairs_of_keys
+from sortnet.learning.training import _Grouped, train_on_pairs
 from sortnet.types import Pairs, Queries
 
 

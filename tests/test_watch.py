@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from cli_made import done, fault
 
-from cli.watch import sparkline
+from cli.commands.watch import sparkline
 from sortnet import Queries
 from sortnet.types import Pairs
 from store import Run, Store, open_store
@@ -198,13 +198,13 @@ def test_without_colour_a_terminal_gets_none(run):
 
 
 def test_a_run_without_news_for_long_may_have_been_killed(run, monkeypatch):
-    import cli.watch
+    import cli.commands.watch
 
     rows = [{"seconds_sort": 1.0, "seconds_train": 99.0}]
-    assert cli.watch._hint(run, rows, 499.0) is None
-    told = cli.watch._hint(run, rows, 501.0)
+    assert cli.commands.watch._hint(run, rows, 499.0) is None
+    told = cli.commands.watch._hint(run, rows, 501.0)
     assert told.startswith("nothing new for 501 s") and "sortnet train --resume --out m" in told
-    assert cli.watch._hint(run, [], 119.0) is None
+    assert cli.commands.watch._hint(run, [], 119.0) is None
 
 
 def test_a_sparkline_is_as_high_as_its_value():

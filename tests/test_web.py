@@ -25,12 +25,12 @@ from PIL import Image
 from sqlalchemy import update
 from web_made import WAIT, Client, listening, served
 
-from cli.web import room as rooms
+from cli.web import page_service as rooms
 from cli.web.guard import HEADERS, LONGEST_PATH, MOST_BYTES, Names, Rate
 from cli.web.people import People
 from store import open_store
-from store.desk import Desk
-from store.models import LeaseRow, ServerRow
+from store.database.tables import LeaseRow, ServerRow
+from store.service.labelling import LabellingService
 
 SCRIPT = "<script>document.title = 'taken'</script>"
 
@@ -561,7 +561,7 @@ def test_the_ranking_and_the_answers_are_downloaded(site, collection):
 
 def test_answers_of_other_processes_are_seen_and_the_ranking_follows(store, collection):
     with served(store.collection("essays"), background=True) as site:
-        desk = Desk(collection)
+        desk = LabellingService(collection)
         for _ in range(4):
             desk.answer(desk.next("terminal")[0].id, "terminal", "left")
         for _ in range(200):

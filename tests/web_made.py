@@ -14,10 +14,10 @@ from typing import Any
 from cli.web.app import make_app, make_server
 from cli.web.background import kept_up
 from cli.web.guard import PATIENCE, Names
+from cli.web.page_service import PageService
 from cli.web.people import People
-from cli.web.room import Room
 from store import Collection
-from store.desk import Desk
+from store.service.labelling import LabellingService
 
 WAIT = 30
 
@@ -61,7 +61,7 @@ class Served:
     """A server in a thread of this process."""
 
     client: Client
-    room: Room
+    room: PageService
     people: People
 
     @property
@@ -95,7 +95,9 @@ def served(
     patience: float = PATIENCE,
 ) -> Iterator[Served]:
     """The pages of a collection; `background`: with retraining, as the command does it."""
-    room = Room(collection, Desk(collection, lease_seconds=lease), lease_seconds=lease)
+    room = PageService(
+        collection, LabellingService(collection, lease_seconds=lease), lease_seconds=lease
+    )
     people = People(collection)
     with listening(port) as made:
         port = made.getsockname()[1]

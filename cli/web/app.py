@@ -24,13 +24,13 @@ from starlette.responses import (
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from cli.web import media
+from cli.web import media_files as media
+from cli.web.admin_state import AdminState
 from cli.web.exports import EXPORTS
 from cli.web.guard import PATIENCE, Guard, Names, Rate
+from cli.web.page_service import PageService
 from cli.web.patience import Impatient
 from cli.web.people import People
-from cli.web.room import Room
-from cli.web.watched import Watched
 from sortnet.errors import JudgementError, LeaseError, SortNetError, StoreError
 from sortnet.preference import ANSWERS, Answer
 
@@ -41,7 +41,7 @@ Work: TypeAlias = Callable[[str, Request, dict[str, Any]], Response]  # of whose
 
 
 def make_app(
-    room: Room,
+    room: PageService,
     people: People,
     names: Names,
     origins: tuple[str, ...] = (),
@@ -104,7 +104,7 @@ def _behind_token(who: Callable[[str], str | None]) -> Callable[[Work], Answerin
     return behind
 
 
-def _annotator_routes(room: Room, people: People) -> list[Route]:
+def _annotator_routes(room: PageService, people: People) -> list[Route]:
     behind_token = _behind_token(people.name_of)
 
     def page(name: str, request: Request, body: dict[str, Any]) -> Response:
@@ -144,8 +144,8 @@ def _annotator_routes(room: Room, people: People) -> list[Route]:
     ]
 
 
-def _admin_routes(room: Room, people: People) -> list[Route]:
-    watched = Watched(room, people)
+def _admin_routes(room: PageService, people: People) -> list[Route]:
+    watched = AdminState(room, people)
     behind_token = _behind_token(lambda token: "admin" if people.is_admin(token) else None)
 
     def page(_: str, request: Request, body: dict[str, Any]) -> Response:
@@ -177,7 +177,7 @@ def _admin_routes(room: Room, people: People) -> list[Route]:
     ]
 
 
-def _media(room: Room, _: str, request: Request, body: dict[str, Any]) -> Response:
+def _media(room: PageService, _: str, request: Request, body: dict[str, Any]) -> Response:
     kind, number = request.path_params["kind"], request.path_params["number"]
     found = media.find_file(room.items, kind, number)
     if found is None:

@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from cli.refitting import short_turns
+from cli.terminal.refitting import short_turns
+from cli.web.page_service import PageService
 from cli.web.people import People
-from cli.web.room import Room
 
 LOOK = 1.0  # seconds between two looks at the store
 REST = 1.0  # seconds between two trainings, at least
@@ -19,7 +19,7 @@ REST_SHARE = 2.0  # ... and in shares of what the last one took: people come fir
 
 @contextmanager
 def kept_up(
-    room: Room, people: People, *, also: Callable[[], None] = lambda: None
+    room: PageService, people: People, *, also: Callable[[], None] = lambda: None
 ) -> Iterator[None]:
     """Retrain whenever answers came, and take in others' answers, in threads of their own.
 

@@ -6,15 +6,15 @@ import io
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from cli.ranking import COLUMNS, ranking_frame, ranking_json
-from cli.web.room import Room
-from store.judgement_files import ExportForm, export_judgements
+from cli.commands.ranking import COLUMNS, ranking_frame, ranking_json
+from cli.web.page_service import PageService
+from store.collections.judgement_files import ExportForm, export_judgements
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-def _ranked(room: Room) -> pd.DataFrame:
+def _ranked(room: PageService) -> pd.DataFrame:
     """The ranking as it stands; no row before the first one is made."""
     import pandas as pd
 
@@ -23,16 +23,16 @@ def _ranked(room: Room) -> pd.DataFrame:
     return ranking_frame(room.ranking, room.items.ids)
 
 
-def _ranking_csv(room: Room) -> str:
+def _ranking_csv(room: PageService) -> str:
     return str(_ranked(room).to_csv(index=False, lineterminator="\n"))
 
 
-def _ranking_json(room: Room) -> str:
+def _ranking_json(room: PageService) -> str:
     return ranking_json(_ranked(room))
 
 
-def _judged(form: ExportForm) -> Callable[[Room], str]:
-    def write(room: Room) -> str:
+def _judged(form: ExportForm) -> Callable[[PageService], str]:
+    def write(room: PageService) -> str:
         text = io.StringIO(newline="")
         export_judgements(room.collection, text, form)
         return text.getvalue()
@@ -41,7 +41,7 @@ def _judged(form: ExportForm) -> Callable[[Room], str]:
 
 
 # {file: (content type, what it says)}
-EXPORTS: dict[str, tuple[str, Callable[[Room], str]]] = {
+EXPORTS: dict[str, tuple[str, Callable[[PageService], str]]] = {
     "ranking.csv": ("text/csv", _ranking_csv),
     "ranking.json": ("application/json", _ranking_json),
     "judgements.csv": ("text/csv", _judged("csv")),

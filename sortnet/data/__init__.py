@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sortnet.data.cache import default_cache_dir
-    from sortnet.data.files import fingerprint
     from sortnet.data.letor import read_letor
     from sortnet.data.letor_writer import write_letor
     from sortnet.data.read import Fold, read_fold, read_queries
-    from sortnet.data.tables import from_frame
+    from sortnet.data.tabular import from_frame
+    from sortnet.files import fingerprint
 
 __all__ = [
     "Fold",
@@ -28,8 +28,8 @@ __all__ = [
 _MODULE_OF_NAME = {
     "Fold": "sortnet.data.read",
     "default_cache_dir": "sortnet.data.cache",
-    "fingerprint": "sortnet.data.files",
-    "from_frame": "sortnet.data.tables",
+    "fingerprint": "sortnet.files",
+    "from_frame": "sortnet.data.tabular",
     "read_fold": "sortnet.data.read",
     "read_letor": "sortnet.data.letor",
     "read_queries": "sortnet.data.read",

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from sortnet.data.files import reading, sample_hash
+from sortnet.files import reading, sample_hash
 from sortnet.types import Queries
 
 FORMAT = 1

@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sortnet.data import letor_kernel as kernel
-from sortnet.data.files import open_bytes, reading
 from sortnet.data.free import free_memory, refuse_too_large, texts
 from sortnet.data.letor_faults import (
     MAX_FEATURES,
@@ -30,6 +29,7 @@ from sortnet.data.letor_faults import (
     read_value,
 )
 from sortnet.errors import DataError
+from sortnet.files import open_bytes, reading
 from sortnet.types import F32, I32, I64, Queries, Str
 
 BLOCK_BYTES = 1 << 20

@@ -53,11 +53,11 @@ def read_queries(
 def _parse(path: Path, n_features: int | None, labelled: bool) -> Queries:
     name = path.name.lower().removesuffix(".gz")
     if name.endswith((".csv", ".tsv")):
-        from sortnet.data.tables import read_csv
+        from sortnet.data.tabular import read_csv
 
         queries = read_csv(path, labelled=labelled)
     elif name.endswith(".parquet"):
-        from sortnet.data.tables import read_parquet
+        from sortnet.data.tabular import read_parquet
 
         queries = read_parquet(path, labelled=labelled)
     else:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
+from sortnet.items.base import Items
 from sortnet.items.images import IMAGE_FEATURES, image_features
-from sortnet.items.items import Items
 from sortnet.items.texts import SURFACE, surface_features, topic_features
 from sortnet.types import F32, Progress
 

@@ -1,5 +1,5 @@
 """Judging by people: ask, tell, undo; choosing pairs, a ranking with intervals. No I/O."""
 
-from sortnet.preference.types import ANSWERS, Answer, Judgement, Question
+from sortnet.preference.base import ANSWERS, Answer, Judgement, Question
 
 __all__ = ["ANSWERS", "Answer", "Judgement", "Question"]

@@ -9,7 +9,7 @@ from statistics import median
 
 import numpy as np
 
-from sortnet.preference.types import TARGETS, Judgement, Pair
+from sortnet.preference.base import TARGETS, Judgement, Pair
 
 TOO_FAST_MS = 700  # half of a person's answers given sooner: they can hardly have read
 _FEW = 5  # answers that a share of one person takes

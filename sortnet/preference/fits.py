@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sortnet.preference.fit import Fitted, Scales, choose_scales, fit
+from sortnet.preference.laplace import Fitted, Scales, choose_scales, fit
 from sortnet.preference.learned import learned_features
 from sortnet.preference.posterior import Votes
 from sortnet.types import F64

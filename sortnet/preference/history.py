@@ -13,8 +13,8 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from sortnet.errors import JudgementError
+from sortnet.preference.base import HOLDOUT, TARGETS, Judgement, Pair
 from sortnet.preference.posterior import Votes
-from sortnet.preference.types import HOLDOUT, TARGETS, Judgement, Pair
 from sortnet.types import I64, Bool
 
 Rows: TypeAlias = NDArray[np.void]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import log_ndtr
 
-from sortnet.preference.fit import fit
+from sortnet.preference.laplace import fit
 from sortnet.preference.posterior import Votes
 from sortnet.types import F64, Bool, Pairs, Queries
 
@@ -74,7 +74,7 @@ def _hidden_units(features: F64, train: Votes, vali: Votes, seed: int) -> F64:
 
     from sortnet.comparators import DirectRanker
     from sortnet.config import Training
-    from sortnet.training import train_on_pairs
+    from sortnet.learning.training import train_on_pairs
 
     items = Queries.from_arrays(features.astype(np.float32))
     net = DirectRanker(features.shape[1], hidden=_HIDDEN, seed=seed)

@@ -11,13 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sortnet.errors import JudgementError
-from sortnet.preference.choose import STRATEGIES, Free, Strategy, View, bald, random_pair
+from sortnet.preference.base import HOLDOUT, Judgement, Pair, Question
 from sortnet.preference.design import design
 from sortnet.preference.fits import Fits, choose_basis, fit_both, milestone
 from sortnet.preference.history import History
-from sortnet.preference.learned import ENOUGH
-from sortnet.preference.merge import MergePass
-from sortnet.preference.ranking import (
+from sortnet.preference.intervals import (
     GOAL,
     Ranking,
     Remaining,
@@ -29,7 +27,9 @@ from sortnet.preference.ranking import (
     verdict,
     wrong_share,
 )
-from sortnet.preference.types import HOLDOUT, Judgement, Pair, Question
+from sortnet.preference.learned import ENOUGH
+from sortnet.preference.merge_sort import MergePass
+from sortnet.preference.strategies import STRATEGIES, Free, Strategy, View, bald, random_pair
 from sortnet.types import I64
 
 _SMALL = 150  # unknowns up to which a session refits itself when it is asked
@@ -48,7 +48,7 @@ class Session:
         features: (n, d) numbers; NaN is missing. None for items known by name only.
         n_items: n, where there are no features.
         seed: of every choice.
-        strategy: a name of `sortnet.preference.choose.STRATEGIES`.
+        strategy: a name of `sortnet.preference.strategies.STRATEGIES`.
         holdout: share of questions about random pairs, whose answers are never used to choose;
             the ranking uses them.
         repeats: share of questions a person has answered before, sides swapped.

@@ -2,7 +2,7 @@
 
 from sortnet.sorting.diagnostics import cyclic_triples, rank_changes
 from sortnet.sorting.live import LiveRanking, pairwise
-from sortnet.sorting.second import quicksort
+from sortnet.sorting.quicksort import quicksort
 from sortnet.sorting.sort import sort
 
 __all__ = ["LiveRanking", "cyclic_triples", "pairwise", "quicksort", "rank_changes", "sort"]

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from sortnet.sorting.second import quicksort
+from sortnet.sorting.quicksort import quicksort
 from sortnet.sorting.sort import arrangement, refuse_nan
 from sortnet.sorting.sort import sort as merge_sort
 from sortnet.types import I64, Comparator, Queries, Sorting

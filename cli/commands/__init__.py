@@ -1,0 +1,1 @@
+"""The commands of `sortnet`, one file each."""

@@ -1,0 +1,109 @@
+"""`sortnet completion`: what the shell needs to complete commands, options, files and runs."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing, suppress
+from pathlib import Path
+
+import click
+from click.shell_completion import (
+    BashComplete,
+    CompletionItem,
+    FishComplete,
+    ShellComplete,
+    ZshComplete,
+)
+
+from cli.output import put, say, write_output
+from sortnet.errors import SortNetError
+
+SHELLS: dict[str, type[ShellComplete]] = {
+    "bash": BashComplete,
+    "zsh": ZshComplete,
+    "fish": FishComplete,
+}
+_NEWEST = 30  # runs that are offered
+
+
+@click.command(short_help="Let the shell complete commands, files and runs.")
+@click.argument("shell", type=click.Choice(list(SHELLS)), required=False)
+@click.option("--install", is_flag=True, help="Write it where the shell looks for it.")
+@click.pass_context
+def completion(ctx: click.Context, shell: str | None, install: bool) -> None:
+    """Print (or install) the completion of commands, options, files and runs for a shell.
+
+    Without an argument, for the shell of $SHELL. To try it in this shell only:
+    eval "$(sortnet completion bash)", and for fish: sortnet completion fish | source
+
+    \b
+    Examples:
+      sortnet completion --install
+      sortnet completion zsh > ~/.zfunc/_sortnet
+    """
+    shell = shell or _shell_of_user()
+    script = _script(shell, ctx.find_root().command)
+    if not install:
+        put(script)
+        return
+    path = _place(shell)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_output(str(path), lambda file: file.write(script + "\n"))
+    say(f"wrote {path}")
+    say(_next_step(shell, path))
+
+
+def run_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Completes `last` and the newest runs of a store that is a file; silent on any fault."""
+    items = [CompletionItem("last", help="the newest run")]
+    with suppress(SortNetError, sqlite3.Error, OSError):
+        items += _runs(ctx.params.get("store"))
+    return [item for item in items if item.value.startswith(incomplete)]
+
+
+def _runs(store: str | None) -> list[CompletionItem]:
+    from store.database.engine import parse_url, reading_uri
+
+    url = parse_url(store)
+    if url.drivername != "sqlite":  # a server may be far away
+        return []
+    file = reading_uri(Path(url.database or ""))
+    with closing(sqlite3.connect(file, uri=True, timeout=0.2)) as connection:
+        newest = "SELECT id, status, created FROM runs ORDER BY number DESC LIMIT ?"
+        rows = connection.execute(newest, (_NEWEST,)).fetchall()
+    return [CompletionItem(id_, help=f"{status}, {created[:16]}") for id_, status, created in rows]
+
+
+def _shell_of_user() -> str:
+    name = Path(os.environ.get("SHELL", "")).name
+    if name not in SHELLS:
+        known = ", ".join(SHELLS)
+        raise click.UsageError(f"$SHELL is {name!r}: name one of {known}")
+    return name
+
+
+def _script(shell: str, command: click.Command) -> str:
+    asked = SHELLS[shell](command, {}, "sortnet", "_SORTNET_COMPLETE")
+    # Not source(): for bash that starts a bash, to warn of those before 4.4.
+    return (asked.source_template % asked.source_vars()).strip()
+
+
+def _place(shell: str) -> Path:
+    """Where the shell, or its completion package, looks for a user's completions."""
+    data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
+    config = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    return {
+        "bash": data / "bash-completion" / "completions" / "sortnet",
+        "zsh": data / "zsh" / "site-functions" / "_sortnet",
+        "fish": config / "fish" / "completions" / "sortnet.fish",
+    }[shell]
+
+
+def _next_step(shell: str, path: Path) -> str:
+    return {
+        "bash": "next: open a new shell (needs the package bash-completion, which most systems "
+        'have;\nwithout it, add to ~/.bashrc: eval "$(sortnet completion bash)")',
+        "zsh": f"next: put into ~/.zshrc, before compinit is called: fpath=({path.parent} $fpath)",
+        "fish": "next: open a new shell",
+    }[shell]

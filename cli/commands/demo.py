@@ -1,0 +1,247 @@
+"""`sortnet demo`: learn to sort handwritten digits by the number written."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cli.options import SEED, Whole, command_line, json_option
+from cli.output import print_json, progress, put, refuse_folder
+from cli.terminal.signals import signals_as_ctrl_c
+from cli.training import iterations
+from sortnet.errors import SortNetError
+from sortnet.files import write_atomically
+
+if TYPE_CHECKING:
+    from cli.training.model_folder import Folder
+    from cli.training.training_run import TrainingRun
+    from sortnet.config import Config
+    from sortnet.data import Fold
+    from sortnet.rankers.model import Model
+    from sortnet.types import F32, F64, Progress, Queries
+    from store import Store
+
+PICTURE, TEST = "sorted.png", "test.txt"
+TIMES = 3  # queries that each image is in
+
+# Chosen on the validation parts of the seeds 0 to 3.
+LEARNING: dict[str, Any] = {
+    "hidden": (100,),
+    "committee": 3,
+    "scaling": "none",
+    "quality": "ndcg",
+    "gain": "linear",
+}
+TRAINING: dict[str, Any] = {"epochs": 8, "batch_size": 256, "weight_decay": 1e-4}
+
+
+@click.command()
+@click.option("--out", "-o", default="demo", show_default=True, metavar="DIR", help="Made anew.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Of everything.")
+@click.option(
+    "--max-iter", type=Whole(1), default=10, show_default=True, help="Iterations, at most."
+)
+@click.option(
+    "--store",
+    metavar="URL",
+    envvar="SORTNET_STORE",
+    show_envvar=True,
+    help="Where the pairs go: a file or postgresql://...; by default sortnet.db in the "
+    "user's data folder.",
+)
+@json_option
+@click.pass_context
+@signals_as_ctrl_c()
+def demo(
+    ctx: click.Context, /, out: str, seed: int, max_iter: int, store: str | None, as_json: bool
+) -> None:  # fmt: skip
+    """Learn to sort handwritten digits, in well under a minute.
+
+    The images are those that scikit-learn ships, in queries of 36; the comparator sees pixels,
+    and which of two images it put in the wrong order. It is judged on images it has never seen.
+    Writes a model, a picture of a query before and after, and every pair it got wrong.
+
+    \b
+    Examples:
+      sortnet demo
+      sortnet demo --seed 7 --out demo7 --json
+    """
+    from cli.training.model_folder import Folder
+
+    refuse_folder(out)
+    folder = Folder(out)
+    _refuse_anothers(folder)
+    with progress() as tell:
+        tell("starting")
+        from cli.commands.runs import open_to_write
+        from cli.training.training_run import store_url
+        from store.database.engine import without_passwords
+
+        url, shown = store_url(store, None)
+        with open_to_write(url) as opened, folder.held():
+            command = command_line(ctx)
+            found = _run(folder, opened, shown, command, seed, max_iter, as_json, tell)
+    if as_json:
+        print_json(found)
+    else:
+        typed = ctx.get_parameter_source("store") is click.core.ParameterSource.COMMANDLINE
+        _conclude(found, without_passwords(store) if typed and store else None)
+
+
+def _run(
+    folder: Folder,
+    opened: Store,
+    shown: str,
+    command: str,
+    seed: int,
+    max_iter: int,
+    as_json: bool,
+    tell: Progress,
+) -> dict[str, Any]:
+    """Learn, judge, draw; what is to be told of it."""
+    from sortnet.data import write_letor
+    from sortnet.data.digits import digits_fold
+
+    fold = digits_fold(seed, times=TIMES)
+    test = fold.test if fold.test is not None else fold.vali
+    session = _session(fold, _config(seed, max_iter), folder, opened, command, shown)
+    if not as_json:
+        _introduce(fold, test)
+    model = session.learn(iterations.shower(session.config.rank_quality.name, err=as_json), tell)
+    tell("drawing")
+    before, after = _Judged.of(_untrained(model), test), _Judged.of(model, test)
+    learned = len(session.run.pairs("train"))
+    _draw(folder.path, test, before, after, learned)
+    write_letor(test, folder.path / TEST)
+    return {
+        "run": session.run.id,
+        "store": shown,
+        "model": str(folder),
+        "picture": str(folder.path / PICTURE),
+        "test": str(folder.path / TEST),
+        "seed": seed,
+        "iterations": model.info["iterations"],
+        "best_iteration": model.info["iteration"],
+        "pairs_train": learned,
+        "pairs_vali": len(session.run.pairs("vali")),
+        "test_queries": len(test),
+        "spearman": {"before": before.mean, "after": after.mean},
+    }
+
+
+def _refuse_anothers(folder: Folder) -> None:
+    """A demo replaces a demo, nothing else."""
+    known = folder.run()
+    ours = known is not None and known["data"].get("train", {}).get("path") == "digits/train"
+    if folder.has_model and not ours:
+        raise SortNetError(f"{folder} has a model that is not the demo's: give another --out")
+
+
+def _config(seed: int, max_iter: int) -> Config:
+    from sortnet.config import Config, Training
+
+    return Config(**LEARNING, training=Training(**TRAINING), seed=seed, max_iter=max_iter)
+
+
+def _session(
+    fold: Fold, config: Config, folder: Folder, opened: Store, command: str, store: str
+) -> TrainingRun:
+    from cli.training.job import TrainingJob
+    from cli.training.training_run import Origin, begin
+
+    made = f"scikit-learn's digits, seed {config.seed}"
+    splits = {"train": fold.train, "vali": fold.vali}
+    data = {s: {"path": q.source, "fingerprint": made} for s, q in splits.items()}
+    task = TrainingJob(config, fold.train, fold.vali, data)
+    session = begin(task, folder, opened, None, Origin(command, store, False), lambda text: None)
+    return replace(session, again=command)  # a demo begins anew
+
+
+def _introduce(fold: Fold, test: Queries) -> None:
+    put(
+        f"Queries of {fold.train.sizes[0]} handwritten digits, to be sorted by the number written: "
+        f"{len(fold.train)} to learn from,\n{len(fold.vali)} to choose the best iteration by, "
+        f"{len(test)} to judge it by at the end.\n"
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Judged:
+    """What a comparator does with the queries that were kept from it."""
+
+    scores: F32  # (n_docs,)
+    spearman: F64  # (n_queries,)
+
+    @classmethod
+    def of(cls, model: Model, test: Queries) -> _Judged:
+        scores = model.scores(test)
+        return cls(scores, spearman(test, scores))
+
+    @property
+    def mean(self) -> float:
+        return float(self.spearman.mean())
+
+
+def spearman(queries: Queries, scores: F32) -> F64:
+    """(n_queries,) Spearman's rank correlation of scores and grades in each query."""
+    import numpy as np
+    from scipy.stats import spearmanr
+
+    bounds = zip(queries.offsets[:-1], queries.offsets[1:], strict=True)
+    return np.array([spearmanr(scores[a:b], queries.grades[a:b]).statistic for a, b in bounds])
+
+
+def _untrained(model: Model) -> Model:
+    """C0, the comparator that the first iteration sorted with."""
+    from sortnet.config import make_comparator
+
+    make = make_comparator(model.config, model.n_features)
+    return replace(model, comparator=make(model.config.seed))
+
+
+def _draw(folder: Path, test: Queries, before: _Judged, after: _Judged, wrong: int) -> None:
+    """The picture of a query that was sorted as well as the median one."""
+    import numpy as np
+
+    from cli.training.picture import Panel, draw
+    from sortnet.data.digits import SIDE
+
+    query = int(np.argsort(after.spearman, kind="stable")[len(test) // 2])
+    own = slice(*test.offsets[query : query + 2])
+    captions = ("Before training", f"After learning from {wrong:,} pairs it got wrong")
+    panels = [
+        Panel(caption, f"Spearman {judged.spearman[query]:.2f}", np.argsort(-judged.scores[own]))
+        for caption, judged in zip(captions, (before, after), strict=True)
+    ]
+    images, numbers = test.features[own].reshape(-1, SIDE, SIDE), test.grades[own]
+    title = f"{len(numbers)} handwritten digits that SortNet has never seen, sorted by SortNet"
+    write_atomically(
+        folder / PICTURE, lambda path: draw(path, images, numbers, panels, title=title)
+    )
+
+
+def _conclude(found: dict[str, Any], store: str | None) -> None:
+    said = found["spearman"]
+    put(
+        f"\nSpearman correlation with the true order, mean over {found['test_queries']} queries of "
+        f"images never seen:\n  before training {said['before']:.3f}\n"
+        f"  after training  {said['after']:.3f}   (iteration {found['best_iteration']}, "
+        f"{found['pairs_train']:,} pairs learned)\n"
+    )
+    for name in ("picture", "model", "test"):
+        put(f"{name:8} {found[name]}")
+    put(f"{'store':8} {found['store']}, run {found['run']}\n\nnext")
+    in_store = "" if store is None else f" --store {shlex.quote(store)}"
+    model, test = shlex.quote(found["model"]), shlex.quote(found["test"])
+    commands = {
+        f"sortnet show last{in_store}": "the run's settings and iterations",
+        f"sortnet pairs last{in_store}": "every pair it got wrong",
+        f"sortnet evaluate {model} {test} --metric ndcg": "on the images never seen",
+    }
+    width = max(map(len, commands))
+    for typed, what in commands.items():
+        put(f"  {typed:<{width}}   {what}")

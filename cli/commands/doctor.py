@@ -1,0 +1,336 @@
+"""`sortnet doctor`: what SortNet finds on this machine, and what to do about what is broken."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sqlite3
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from importlib import import_module, metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cli.options import cores, json_option, store_option
+from cli.output import print_json, progress, put
+from sortnet import __version__
+from sortnet.errors import SortNetError
+
+if TYPE_CHECKING:
+    from sqlalchemy import URL
+
+MODULES = {
+    "scikit-learn": "sklearn",
+    "pillow": "PIL",
+}  # where a distribution's module is called otherwise
+OLDEST_SQLITE = (3, 24)  # the first that knows ON CONFLICT
+_LABEL, _WIDTH = 9, 80
+
+
+@dataclass
+class Found:
+    """What was found: facts for JSON, lines for people, and what is broken."""
+
+    facts: dict[str, Any] = field(default_factory=dict)
+    lines: list[tuple[str, str]] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+
+    def add(self, name: str, text: str, fact: Any) -> None:
+        self.facts[name] = fact
+        self.lines.append((name, text))
+
+
+@click.command(short_help="Check this installation; say what to do if it is broken.")
+@store_option
+@json_option
+@click.pass_context
+def doctor(ctx: click.Context, store: str | None, as_json: bool) -> None:
+    """Check this installation: versions, devices, threads, store, caches, optional extras.
+
+    Looking changes nothing and makes no store. The exit code is 1 if something that SortNet
+    needs is broken, and there is a line for each with the next step.
+
+    \b
+    Examples:
+      sortnet doctor
+      sortnet doctor --store postgresql://me@db/sortnet --json
+    """
+    found = Found()
+    with progress() as tell:
+        for name, look in _LOOKS:
+            tell(f"looking at {name}")
+            look(found)
+        tell("looking at the store")
+        _look_at_store(found, store)
+    if as_json:
+        print_json({"ok": not found.faults, **found.facts, "faults": found.faults})
+    else:
+        _print(found)
+    ctx.exit(1 if found.faults else 0)
+
+
+def _print(found: Found) -> None:
+    for name, text in found.lines:
+        for k, part in enumerate(text.split("\n")):
+            label = name if k == 0 else ""
+            indent = " " * (_LABEL + 1)
+            first = f"{label:{_LABEL}} "
+            # A path is never broken: it could not be copied.
+            for line in textwrap.wrap(
+                part,
+                _WIDTH,
+                initial_indent=first,
+                subsequent_indent=indent,
+                break_long_words=False,
+                break_on_hyphens=False,
+            ):
+                put(line)
+    put()
+    if not found.faults:
+        put("everything that SortNet needs works")
+        return
+    many = "one thing is" if len(found.faults) == 1 else f"{len(found.faults)} things are"
+    put(f"{many} broken:", bold=True)
+    for fault in found.faults:
+        put(f"- {fault}")
+
+
+def _look_at_versions(found: Found) -> None:
+    found.add("sortnet", __version__, __version__)
+    system = f"{platform.system()} {platform.machine()}"
+    version = platform.python_version()
+    facts = {"version": version, "executable": sys.executable, "system": system}
+    found.add("python", f"{version} on {system}\n{sys.executable}", facts)
+
+
+def _look_at_needed(found: Found) -> None:
+    """Import all that is needed: an installed package may still be broken."""
+    rows = []
+    for name, wanted in _requirements(found, None):
+        version = _version(name)
+        problem = _import_problem(name) if version else "is not installed"
+        if version and not problem and not wanted.contains(version, prereleases=True):
+            problem = f"is {version}, SortNet needs {name}{wanted}"
+        rows.append({"name": name, "version": version, "wants": str(wanted), "problem": problem})
+        if problem:
+            found.faults.append(f"{name} {problem}: pip install --upgrade '{name}{wanted}'")
+    text = ", ".join(f"{row['name']} {row['version'] or 'missing'}" for row in rows)
+    found.add("packages", text, rows)
+
+
+def _requirements(found: Found, extra: str | None) -> Iterator[tuple[str, Any]]:
+    """(distribution, versions) of what SortNet itself, or an extra of it, asks for."""
+    from packaging.requirements import Requirement
+
+    for requirement in map(Requirement, _asked_for(found)):
+        plain = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+        named = requirement.marker is not None and requirement.marker.evaluate(
+            {"extra": extra or ""}
+        )
+        wanted = plain if extra is None else named and not plain
+        if wanted and requirement.name != "sortnet":
+            yield requirement.name, requirement.specifier
+
+
+def _asked_for(found: Found) -> list[str]:
+    try:
+        return metadata.requires("sortnet") or []
+    except metadata.PackageNotFoundError:
+        fault = "sortnet is not installed in this Python: pip install . in its folder"
+        if fault not in found.faults:
+            found.faults.append(fault)
+        return []
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _import_problem(distribution: str) -> str | None:
+    try:
+        import_module(MODULES.get(distribution, distribution.replace("-", "_")))
+    except Exception as error:  # whatever a broken package raises
+        reason = " ".join(str(error).split())[:200]
+        return f"cannot be imported ({type(error).__name__}: {reason})"
+    return None
+
+
+def _look_at_sqlite(found: Found) -> None:
+    version = sqlite3.sqlite_version
+    found.add("sqlite", version, version)
+    if sqlite3.sqlite_version_info[:2] < OLDEST_SQLITE:
+        oldest = ".".join(map(str, OLDEST_SQLITE))
+        found.faults.append(
+            f"the SQLite library is {version}, the store needs {oldest}: use a newer Python, or "
+            "a PostgreSQL store"
+        )
+
+
+def _look_at_devices(found: Found) -> None:
+    try:
+        import torch
+    except Exception:  # said already
+        return found.add("devices", "unknown without torch", [])
+    devices = ["cpu"]
+    try:
+        for k in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):
+            torch.zeros(1, device=f"cuda:{k}").add_(1)
+            memory = torch.cuda.get_device_properties(k).total_memory / 2**30
+            devices.append(f"cuda:{k} {torch.cuda.get_device_name(k)}, {memory:.0f} GiB")
+    except (RuntimeError, AssertionError) as error:  # torch raises either
+        reason = " ".join(str(error).split())[:200]
+        found.faults.append(
+            f"the GPU cannot be used ({reason}): check its driver, or train with --device cpu"
+        )
+    used = "cuda" if len(devices) > 1 else "cpu"
+    found.add("devices", f"{'; '.join(devices)}\n--device auto takes {used}", devices)
+
+
+def _look_at_threads(found: Found) -> None:
+    facts: dict[str, Any] = {"cores": cores()}
+    try:
+        import torch
+        from numba import config
+
+        facts |= {
+            "torch": torch.get_num_threads(),
+            "numba": config.NUMBA_NUM_THREADS,  # type: ignore[attr-defined]
+        }
+    except Exception:  # said already
+        pass
+    used = ", ".join(f"{name} {n}" for name, n in facts.items() if name != "cores")
+    found.add("threads", f"{used or 'unknown'} of {cores()} cores", facts)
+
+
+def _look_at_cache(found: Found) -> None:
+    from sortnet.data.cache import default_cache_dir
+
+    path = default_cache_dir()
+    files = [p for p in path.rglob("*") if p.is_file()] if path.is_dir() else []
+    size = sum(p.stat().st_size for p in files)
+    text = f"{path}\n{_bytes(size)}" if files else f"{path}\nempty (--cache fills it)"
+    found.add("cache", text, {"path": str(path), "bytes": size})
+
+
+def _look_at_extras(found: Found) -> None:
+    rows: list[dict[str, Any]] = []
+    for extra in _extras():
+        wanted = list(_requirements(found, extra))
+        versions = {name: _version(name) for name, _ in wanted}
+        present = all(
+            version is not None and versions_wanted.contains(version, prereleases=True)
+            for (_, versions_wanted), version in zip(wanted, versions.values(), strict=True)
+        )
+        install = f"pip install 'sortnet[{extra}]'"
+        rows.append({"name": extra, "present": present, "packages": versions, "install": install})
+    width = max((len(row["name"]) for row in rows), default=0)
+    text = "\n".join(
+        f"{row['name']:{width}}  {_having(row['packages']) if row['present'] else row['install']}"
+        for row in rows
+    )
+    found.add("extras", text or "none", rows)
+
+
+def _extras() -> list[str]:
+    """The extras a user may want: not those that SortNet is developed with."""
+    try:
+        known = metadata.metadata("sortnet").get_all("Provides-Extra") or []
+    except metadata.PackageNotFoundError:
+        return []
+    return [extra for extra in known if extra not in ("dev", "docs")]
+
+
+def _having(versions: dict[str, str | None]) -> str:
+    return "has " + ", ".join(f"{name} {version}" for name, version in versions.items())
+
+
+_LOOKS: tuple[tuple[str, Callable[[Found], None]], ...] = (
+    ("versions", _look_at_versions),
+    ("packages", _look_at_needed),
+    ("SQLite", _look_at_sqlite),
+    ("devices", _look_at_devices),
+    ("threads", _look_at_threads),
+    ("extras", _look_at_extras),
+    ("the cache", _look_at_cache),
+)
+
+
+def _look_at_store(found: Found, typed: str | None) -> None:
+    facts: dict[str, Any] = {"url": None, "exists": None, "schema": None, "runs": None}
+    facts |= {"collections": None, "bytes": None, "problem": None}
+    try:
+        from store.database.engine import parse_url, stored_url
+
+        url = parse_url(typed)
+        facts["url"] = stored_url(url)
+        text = _file_store(url, facts) if url.drivername == "sqlite" else _schema(url, facts)
+    except (SortNetError, ImportError) as error:
+        facts["problem"] = str(error)
+        text = "cannot be used"
+        found.faults.append(f"{error}; --store or SORTNET_STORE names another")
+    shown = facts["url"] or "unknown"
+    shown = shown.removeprefix("sqlite:///")
+    found.add("store", f"{shown}\n{text}", facts)
+
+
+def _file_store(url: URL, facts: dict[str, Any]) -> str:
+    path = Path(url.database or "")
+    facts["exists"] = path.exists()
+    home = next(p for p in (path.absolute(), *path.absolute().parents) if p.exists())
+    if not os.access(home, os.W_OK):
+        raise SortNetError(f"store {path}: {home} may not be written")
+    if not facts["exists"]:
+        return "not there yet: sortnet train makes it"
+    sizes = [p.stat().st_size for p in (path, Path(f"{path}-wal")) if p.exists()]
+    facts["bytes"] = sum(sizes)
+    return _schema(url, facts)
+
+
+def _schema(url: URL, facts: dict[str, Any]) -> str:
+    """What the store holds, in words; refuses what `open_store` would."""
+    from sqlalchemy import func, inspect, select
+
+    from store.database import schema
+    from store.database.engine import Database
+    from store.database.tables import CollectionRow, RunRow
+
+    database = Database(url, write=False)
+    with closing(database), database.transaction() as connection:
+        facts["exists"] = True
+        if database.dialect == "postgresql":
+            size = select(func.pg_database_size(func.current_database()))
+            facts["bytes"] = connection.execute(size).scalar_one()
+        facts["schema"] = found = schema.look(connection, name=database.name)
+        if found is None:
+            return "has no tables yet: sortnet train makes them"
+        tables = {"runs": RunRow.__table__}
+        if inspect(connection).has_table(CollectionRow.__tablename__):  # an old store has none
+            tables["collections"] = CollectionRow.__table__
+        for what, table in tables.items():
+            facts[what] = connection.execute(select(func.count()).select_from(table)).scalar_one()
+    many = ", ".join(
+        f"1 {what.removesuffix('s')}" if facts[what] == 1 else f"{facts[what]} {what}"
+        for what in tables
+    )
+    new = schema.newest()
+    older = "" if found == new else f" (old: the next command that writes makes it {new})"
+    return f"{many}, {_bytes(facts['bytes'])}, schema {found}{older}"
+
+
+def _bytes(n: int) -> str:
+    """
+    >>> _bytes(999), _bytes(1_234_567)
+    ('999 bytes', '1.2 MB')
+    """
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if n >= size:
+            return f"{n / size:.1f} {unit}"
+    return f"{n} bytes"

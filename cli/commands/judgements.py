@@ -1,0 +1,178 @@
+"""`sortnet judgements`: what people said, listed, to files and back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cli.commands.items import MAKER
+from cli.commands.runs import open_existing
+from cli.options import Whole, files, json_option, output_option, store_option
+from cli.output import print_json, print_table, printable, put, say, write_output
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_SHOWN = 20  # judgements that `list` shows
+_ROOM = 24  # characters of an item's id
+
+
+@click.group("judgements", short_help="List, export and import what people said.")
+def judgements() -> None:
+    """What people said about the items of a collection.
+
+    \b
+    Examples:
+      sortnet judgements list essays
+      sortnet judgements export essays --output judgements.jsonl
+    """
+
+
+@judgements.command("list")
+@click.argument("name")
+@click.option(
+    "--limit",
+    type=Whole(1),
+    default=_SHOWN,
+    show_default=True,
+    help="The newest, at most.",
+)
+@store_option
+@json_option
+def list_(name: str, limit: int, store: str | None, as_json: bool) -> None:
+    """List the newest judgements of the collection NAME, the oldest of them first.
+
+    What was undone since is marked; the undo is a judgement of its own.
+
+    \b
+    Examples:
+      sortnet judgements list essays
+      sortnet judgements list essays --limit 100 --json
+    """
+    with open_existing(store, MAKER) as opened:
+        frame = opened.collection(name).judgements_frame()
+        rows = [_facts(row) for row in frame.tail(limit).to_dict("records")]
+        if as_json:
+            print_json(rows)
+            return
+        if not rows:
+            say(f"nobody has said anything yet: sortnet label {name}")
+            return
+        print_table(_HEADER, [_line(row) for row in rows], left=5)
+        say(_summed(frame, limit))
+
+
+_HEADER = ["judgement", "annotator", "left", "right", "answer", "seconds", "at (UTC)"]
+
+
+def _facts(row: dict[Any, Any]) -> dict[str, Any]:
+    """A row as JSON can hold it."""
+    import pandas as pd
+
+    facts = {str(key): None if value is pd.NA else value for key, value in row.items()}
+    at = facts["at"]
+    return facts | {"at": None if pd.isna(at) else at.isoformat()}
+
+
+def _line(row: dict[str, Any]) -> list[str]:
+    seconds = row["milliseconds"]
+    return [
+        str(row["number"]),
+        printable(row["annotator"]),
+        _short(row["left"]),
+        _short(row["right"]),
+        _answer(row),
+        "-" if seconds is None else f"{seconds / 1000:.1f}",
+        "-" if row["at"] is None else row["at"][:16].replace("T", " "),
+    ]
+
+
+def _answer(row: dict[str, Any]) -> str:
+    if row["answer"] == "undo":
+        return f"undo of {row['undoes']}"
+    return f"{row['answer']}{' (undone)' if row['undone'] else ''}"
+
+
+def _short(id: str) -> str:
+    text = printable(id)
+    return text if len(text) <= _ROOM else f"{text[: _ROOM - 3]}..."
+
+
+def _summed(frame: pd.DataFrame, limit: int) -> str:
+    """How many there are besides, and by how many people."""
+    answers = frame[(frame["answer"] != "undo") & ~frame["undone"]]
+    people = frame["annotator"].nunique()
+    more = f", {len(frame) - limit} older ones not shown (--limit)" if len(frame) > limit else ""
+    return f"{len(answers)} answers by {people} annotators stand{more}"
+
+
+@judgements.command()
+@click.argument("name")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["jsonl", "csv", "chosen"]),
+    default="jsonl",
+    show_default=True,
+)
+@output_option("--output", "-o", default="-", show_default=True, help="-: stdout.")
+@click.option("--prompt", default="", metavar="TEXT", help="Of every line of `chosen`.")
+@store_option
+def export(name: str, form: Any, output: str, prompt: str, store: str | None) -> None:
+    """Write the judgements of the collection NAME to a file.
+
+    jsonl and csv have everything, undoes too, and can be imported. chosen has a line for each
+    pair of texts, {"prompt", "chosen", "rejected"}, by the majority of those who decided, as
+    tools for preference tuning read it.
+
+    \b
+    Examples:
+      sortnet judgements export essays --output judgements.jsonl
+      sortnet judgements export essays --format csv | head -3
+      sortnet judgements export essays --format chosen --output preferences.jsonl
+    """
+    from store.collections.judgement_files import export_judgements
+
+    written: list[int] = []
+    with open_existing(store, MAKER) as opened:
+        collection = opened.collection(name)
+        write_output(
+            output,
+            lambda file: written.append(export_judgements(collection, file, form, prompt=prompt)),
+        )
+    if output != "-":
+        say(f"{output}: {written[0]} {'pairs' if form == 'chosen' else 'judgements'} of {name}")
+
+
+@judgements.command("import")
+@click.argument("name")
+@click.argument("file", shell_complete=files)
+@click.option(
+    "--format", "form", type=click.Choice(["jsonl", "csv"]), help="Left out: by FILE's suffix."
+)
+@click.option("--as", "annotator", metavar="ANA", help="Whose, where FILE does not say who.")
+@store_option
+@json_option
+def import_(
+    name: str, file: str, form: Any, annotator: str | None, store: str | None, as_json: bool
+) -> None:
+    """Add the judgements of FILE to the collection NAME, all or none.
+
+    A line needs left, right and answer (left, right, tie, skip or cant-say), or winner and loser,
+    and annotator or --as; items go by their ids. Importing a file again adds nothing twice.
+
+    \b
+    Examples:
+      sortnet judgements import essays judgements.jsonl
+      sortnet judgements import essays votes.csv --as crowd
+    """
+    from store.collections.judgement_files import import_judgements
+
+    with open_existing(store, MAKER, write=True) as opened:
+        done = import_judgements(opened.collection(name), file, form=form, annotator=annotator)
+    if as_json:
+        print_json({"collection": name, "added": done.added, "known": done.known})
+        return
+    known = f", {done.known} were there already" if done.known else ""
+    put(f"{name}: {done.added} judgements added{known}")

@@ -1,0 +1,191 @@
+"""`sortnet label`: answer "which is better?" in a terminal, or let a program answer."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cli.options import Real, Whole, json_option, lease_option, store_option
+from cli.output import print_json, progress, put
+from cli.terminal.asking import Asking, Front
+from cli.terminal.refitting import Refitting, desk_of
+from cli.terminal.signals import ended_by_signals
+from sortnet.errors import SortNetError
+
+if TYPE_CHECKING:
+    from store.service.labelling import LabellingService
+
+
+@click.command(short_help='Answer "which is better?", with one key each, or by a program.')
+@click.argument("name")
+@click.option("--as", "annotator", metavar="ANA", help="Who answers; by default your login name.")
+@click.option("--number", type=Whole(1), metavar="N", help="Stop after N answers.")
+@click.option(
+    "--until",
+    type=Real(0, 0.5, min_open=True, max_open=True),
+    metavar="SHARE",
+    help="Goal: no more than this share of all pairs in the wrong order.  [default: 0.1]",
+)
+@click.option("--place", metavar="ID", help="Find the place of this item among the others.")
+@click.option("--judge", metavar="COMMAND", help="A program that answers; see above.")
+@click.option(
+    "--timeout",
+    type=Real(0, 86400, min_open=True),
+    default=60.0,
+    show_default=True,
+    help="Seconds that the program has for an answer.",
+)
+@click.option(
+    "--workers",
+    type=Whole(1, 64),
+    default=1,
+    show_default=True,
+    help="How many of the program run at a time.",
+)
+@lease_option
+@store_option
+@json_option
+def label(
+    name: str,
+    annotator: str | None,
+    number: int | None,
+    until: float | None,
+    place: str | None,
+    judge: str | None,
+    timeout: float,
+    workers: int,
+    lease: float,
+    store: str | None,
+    as_json: bool,
+) -> None:
+    """Answer "which is better?" about the items of the collection NAME, with one key each.
+
+    Keys: 1 or left, 2 or right, 0 or down for a tie, space to skip, ? for can't say, z to undo,
+    r for the ranking, h for help, q to quit. Every answer is stored before the next pair is
+    shown: quit when you like, and go on later. Where stdin is no terminal, each line of it is an
+    answer: left, right, tie, skip, cant-say, undo or quit. Images and sounds are shown as the
+    paths of their files; sortnet serve shows and plays them.
+
+    The program of --judge gets a line of JSON for each pair, {"id", "left", "right"}, the sides
+    with "id", "text", "image", "audio" and "features", and answers each with a line such as
+    {"answer": "left"}. It is started once, without a shell; when it fails three times in a row,
+    it is not started again.
+
+    \b
+    Examples:
+      sortnet label essays --as ana
+      sortnet label essays --place essay-61
+      sortnet label essays --judge 'python judge.py' --as model-7 --number 200
+    """
+    if judge is not None and place is not None:
+        raise click.UsageError("--judge and --place do not go together")
+    who = annotator or _login()
+    seconds = max(lease, 4 * timeout if judge else 0)
+    with desk_of(store, name, lease_seconds=seconds, write=True) as desk:
+        desk.collection.annotator(who)  # before anything is shown: is that a name?
+        if judge is not None:
+            said = _by_program(desk, who, judge, number, until, timeout, workers)
+        else:
+            said = _by_hand(desk, who, number, until, place)
+    summary = {"collection": name, "annotator": who, **said}
+    if as_json:
+        print_json(summary)
+    else:
+        put(_in_words(summary))
+    if said.get("fault"):
+        raise SortNetError(f"--judge: {said['fault']}")
+
+
+def _by_hand(
+    desk: LabellingService, who: str, number: int | None, until: float | None, place: str | None
+) -> dict[str, Any]:
+    asking = _asking(desk, who, until, wait=place is not None or not _has_screen())
+    why = "interrupted"
+    extra: dict[str, Any] = {}
+    try:
+        with ended_by_signals(), _front(asking) as front:
+            if place is None:
+                why = asking.go_on(front, number)
+            else:
+                from cli.terminal.placing import place_item  # with torch, which takes a second
+
+                why, extra = place_item(asking, front, place, number)
+    finally:
+        desk.release(who)
+    return _summary(asking, why) | extra
+
+
+def _asking(desk: LabellingService, who: str, until: float | None, *, wait: bool) -> Asking:
+    with progress() as told:
+        told("learning from what was answered so far")
+        return Asking(desk, who, Refitting(desk, goal=until, wait=wait))
+
+
+def _by_program(
+    desk: LabellingService,
+    who: str,
+    command: str,
+    number: int | None,
+    until: float | None,
+    timeout: float,
+    workers: int,
+) -> dict[str, Any]:
+    from cli.terminal.program_judge import command_of, judge_by
+
+    words = command_of(command)
+    asking = _asking(desk, who, until, wait=True)
+    with ended_by_signals():
+        outcome = judge_by(
+            desk, who, words, asking.fitting, number=number, seconds=timeout, n_workers=workers
+        )
+    asking.answered += outcome.answered
+    facts = {"failed": outcome.failed, "fault": outcome.fault}
+    return _summary(asking, outcome.why) | facts
+
+
+def _summary(asking: Asking, why: str) -> dict[str, Any]:
+    remaining = asking.fitting.remaining
+    return {
+        "answered": asking.answered - asking.began,
+        "in_all": asking.desk.session.answered(asking.annotator),
+        "questions_left": remaining.questions,
+        "enough": remaining.stop,
+        "why": why,
+    }
+
+
+def _in_words(summary: dict[str, Any]) -> str:
+    done = f"{summary['annotator']}: {summary['answered']} answered, {summary['in_all']} in all"
+    failed = f", {summary['failed']} failed" if "failed" in summary else ""
+    return f"{done}{failed}; {summary['why']}"
+
+
+@contextmanager
+def _front(asking: Asking) -> Iterator[Front]:
+    """A screen where there is a terminal, else lines."""
+    if _has_screen():
+        from cli.terminal.screen import screen_of
+
+        with screen_of(asking.desk, asking.fitting, sys.stdin.fileno()) as screen:
+            yield screen
+    else:
+        from cli.terminal.lines import Lines
+
+        yield Lines(asking.desk)
+
+
+def _has_screen() -> bool:
+    return sys.stdin.isatty() and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def _login() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        raise SortNetError("who answers? --as NAME says it") from None

@@ -1,0 +1,119 @@
+"""`sortnet rank`: put the documents of every query in order."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Iterator
+from typing import IO, TYPE_CHECKING, NamedTuple
+
+import click
+
+from cli.options import (
+    data_option,
+    files,
+    folders,
+    output_option,
+    read_data,
+    set_threads,
+    threads_option,
+)
+from cli.output import progress, write_output
+from sortnet.errors import DataError
+
+if TYPE_CHECKING:
+    from sortnet.rankers.model import Model
+    from sortnet.types import Queries
+
+
+class Ranked(NamedTuple):
+    """A document in its place."""
+
+    qid: str
+    docid: str | None
+    row: int  # of the data, from 0
+    rank: int  # from 1
+    score: float
+
+
+@click.command(short_help="Put the documents of every query in order.")
+@click.argument("model", shell_complete=folders)
+@click.argument("data", shell_complete=files)
+@output_option(
+    "--output", "-o", inputs=["model", "data"], default="-", show_default=True, help="-: stdout."
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["trec", "csv", "jsonl"]),
+    default="trec",
+    show_default=True,
+    help="trec: qid Q0 docid rank score tag.",
+)
+@click.option("--tag", default="sortnet", show_default=True, help="The last column of trec.")
+@data_option
+@threads_option
+def rank(
+    model: str, data: str, output: str, form: str, tag: str, cache: bool, threads: int | None
+) -> None:
+    """Rank the documents of every query in DATA with the model in the folder MODEL.
+
+    Tables need no labels. The score is the number of documents of the query that rank below; where
+    a document has no id, its row (from 0) stands for it in trec.
+
+    \b
+    Examples:
+      sortnet rank model new.txt --output run.trec
+      sortnet rank model new.csv --format jsonl | head
+    """
+    from sortnet.rankers.model import Model
+
+    if tag.split() != [tag]:
+        raise click.UsageError(f"--tag {tag!r}: trec takes one word")
+    with progress() as tell:
+        tell(f"loading {model}")
+        set_threads(threads)
+        loaded = Model.load(model)
+        tell(f"reading {data}")
+        queries = read_data(data, loaded.n_features, cache=cache, labelled=False)
+        tell("ranking")
+        ranked = ranking(loaded, queries)
+        writers: dict[str, Callable[[IO[str]], None]] = {
+            "trec": lambda file: _write_trec(file, ranked, tag, queries.source),
+            "csv": lambda file: _write_csv(file, ranked),
+            "jsonl": lambda file: _write_jsonl(file, ranked),
+        }
+        write_output(output, writers[form])
+
+
+def ranking(model: Model, queries: Queries) -> Iterator[Ranked]:
+    """Every document in its place: query by query, the best first."""
+    order = model.sort(queries).order
+    rows, docids = queries.rows[order].tolist(), None
+    if queries.docids is not None:
+        docids = queries.docids[order].tolist()
+    for k, qid in enumerate(queries.qids.tolist()):
+        begin, end = int(queries.offsets[k]), int(queries.offsets[k + 1])
+        for at in range(begin, end):
+            docid = (docids[at] or None) if docids else None
+            yield Ranked(qid, docid, rows[at], at - begin + 1, float(end - 1 - at))
+
+
+def _write_trec(file: IO[str], ranked: Iterator[Ranked], tag: str, source: str) -> None:
+    for r in ranked:
+        docid = str(r.row) if r.docid is None else r.docid
+        if r.qid.split() != [r.qid] or docid.split() != [docid]:
+            name = r.qid if r.qid.split() != [r.qid] else docid
+            raise DataError(f"{source}: trec takes no id with a space, as {name!r}; use csv")
+        file.write(f"{r.qid} Q0 {docid} {r.rank} {r.score:g} {tag}\n")
+
+
+def _write_csv(file: IO[str], ranked: Iterator[Ranked]) -> None:
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(Ranked._fields)
+    writer.writerows(ranked)
+
+
+def _write_jsonl(file: IO[str], ranked: Iterator[Ranked]) -> None:
+    for r in ranked:
+        file.write(json.dumps(r._asdict(), ensure_ascii=False) + "\n")

@@ -1,0 +1,110 @@
+"""`sortnet report`: a run as one HTML file to send to a colleague."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from cli.commands.completion import run_ids
+from cli.commands.runs import find_run, open_existing
+from cli.options import (
+    Whole,
+    cache_folder,
+    data_option,
+    files,
+    folders,
+    output_option,
+    set_threads,
+    store_option,
+    threads_option,
+)
+from cli.output import progress, put, refuse_output, write_output
+
+if TYPE_CHECKING:
+    from cli.report.hardest import Sources
+    from store import Run
+
+
+@click.command()
+@click.argument("run", shell_complete=run_ids)
+@output_option(
+    "--output",
+    "-o",
+    inputs=["model", "data"],
+    help="Replaced if there; -: stdout; left out: report-RUN.html in this folder.",
+)
+@click.option(
+    "--model",
+    metavar="DIR",
+    shell_complete=folders,
+    help="The run's model, where it is no longer where the run put it.",
+)
+@click.option(
+    "--data",
+    metavar="FILE",
+    multiple=True,
+    shell_complete=files,
+    help="The run's training or validation data, where it is elsewhere now; may be repeated.",
+)
+@click.option(
+    "--queries",
+    type=Whole(0),
+    default=3,
+    show_default=True,
+    help="Hardest queries to show of each part.",
+)
+@data_option
+@threads_option
+@store_option
+def report(
+    run: str,
+    output: str | None,
+    model: str | None,
+    data: tuple[str, ...],
+    queries: int,
+    cache: bool,
+    threads: int | None,
+    store: str | None,
+) -> None:
+    """Write a RUN as one HTML file: pictures, the hardest queries, how to reproduce it.
+
+    RUN is its id, the beginning of one, or `last`. The file needs no network and holds no script.
+    Documents of the hardest queries are shown where the run's model and data are still there.
+
+    \b
+    Examples:
+      sortnet report last
+      sortnet report 3f2a --output report.html --queries 5
+    """
+    from cli.report.hardest import find_sources, hardest
+    from cli.report.page import refuse_without_iterations, render
+
+    with progress() as tell, open_existing(store) as opened:
+        set_threads(threads)
+        found = find_run(opened, run)
+        refuse_without_iterations(found)
+        to = f"report-{found.id}.html" if output is None else output
+        refuse_output(to, *(str(facts.get("path") or "") for facts in found.data.values()))
+        sources = find_sources(found, model, data, cache=cache_folder(cache), progress=tell)
+        tell("drawing")
+        hard = hardest(found.pairs_frame(), sources, top=queries) if queries else []
+        text = render(found, hard, sources.notes, _conventions(found, sources))
+    write_output(to, lambda file: file.write(text))
+    if to != "-":
+        put(to)
+
+
+def _conventions(run: Run, sources: Sources) -> list[str]:
+    """What the measures mean, and how many queries have no relevant document, part by part."""
+    from cli.report.hardest import PARTS
+    from cli.training.conventions import conventions_of
+    from sortnet.config import MEASURED, Config
+
+    known = Config.from_json({k: v for k, v in run.config.items() if k != "tuning"})
+    metrics = list(dict.fromkeys((known.rank_quality, *map(known.metric, MEASURED))))
+    return [
+        f"{PARTS[split]}: {line}"
+        for split, queries in sources.data.items()
+        for line in conventions_of(queries, metrics, known.empty)
+    ]

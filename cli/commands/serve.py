@@ -1,0 +1,220 @@
+"""`sortnet serve`: the page on which people answer, in a browser."""
+
+from __future__ import annotations
+
+import errno
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import click
+
+from cli.options import Whole, lease_option, store_option
+from cli.output import printable, put, say
+from cli.terminal.signals import ended_by_signals
+from sortnet.errors import SortNetError
+
+if TYPE_CHECKING:
+    from cli.web.guard import Names
+    from store.collections.server_claim import ServerClaim
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+def _origin(ctx: click.Context, param: click.Parameter, url: str | None) -> str | None:
+    """The address as browsers name where a page comes from."""
+    if url is None:
+        return None
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # brackets that hold no address
+        parts = urlsplit("")
+    if parts.scheme not in ("http", "https") or not parts.netloc or parts.path.strip("/"):
+        raise click.BadParameter(f"{url!r} is no address such as https://label.example.org")
+    return f"{parts.scheme}://{parts.netloc}".lower()
+
+
+@click.command()
+@click.argument("name")
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Address to listen on; 0.0.0.0: all of this machine's.",
+)
+@click.option(
+    "--port",
+    type=Whole(0, 65535),
+    default=8000,
+    show_default=True,
+    help="0: any that is free.",
+)
+@click.option(
+    "--annotator",
+    "annotators",
+    multiple=True,
+    metavar="ANA",
+    help="Who is to get a link; may be repeated.",
+)
+@lease_option
+@click.option(
+    "--url",
+    callback=_origin,
+    help="Address of a proxy in front, as people type it: https://label.example.org",
+)
+@click.option(
+    "--open", "browser", is_flag=True, help="Open the first link in this machine's browser."
+)
+@store_option
+def serve(
+    name: str,
+    host: str,
+    port: int,
+    annotators: Sequence[str],
+    lease: float,
+    url: str | None,
+    browser: bool,
+    store: str | None,
+) -> None:
+    """Serve collection NAME to people, who answer "which is better?" in a browser.
+
+    Prints a secret link for everybody, and one for who watches: the ranking as it stands, the
+    pace, how people agree, new links. Links stay the same from one start to the next. Ctrl-C
+    ends it; what a page could not send yet waits there until the next start.
+
+    \b
+    Examples:
+      sortnet serve essays --annotator ana --annotator ben
+      sortnet serve essays --port 0 --open
+      sortnet serve essays --host 0.0.0.0 --url https://label.example.org
+    """
+    _needs_extra()
+    from cli.commands.items import MAKER
+    from cli.commands.runs import open_existing
+
+    with open_existing(store, MAKER, write=True) as opened, _listening(host, port) as listening:
+        collection = opened.collection(name)
+        if len(collection.items()) < 2:
+            raise SortNetError(f"collection {name!r} has fewer than two items: nothing to ask")
+        with ended_by_signals(), collection.serving() as claim:
+            _serve(collection, claim, listening, host, url, annotators, lease, browser)
+    say(f"no longer serving {name!r}; the links will work again at the next start")
+
+
+def _serve(
+    collection: Any,
+    claim: ServerClaim,
+    listening: socket.socket,
+    host: str,
+    url: str | None,
+    annotators: Sequence[str],
+    lease: float,
+    browser: bool,
+) -> None:
+    from cli.web.app import make_app, make_server
+    from cli.web.background import kept_up
+    from cli.web.page_service import PageService
+    from cli.web.people import People
+    from store.service.labelling import LabellingService
+
+    room = PageService(
+        collection, LabellingService(collection, lease_seconds=lease), lease_seconds=lease
+    )
+    people = People(collection)
+    for who in annotators:
+        people.add(who)
+    port = listening.getsockname()[1]
+    base = url or f"http://{_in_url(_reachable(host))}:{port}"
+    app = make_app(room, people, _names(host, port, url), (url,) if url else ())
+    _say_links(base, people.tokens, people.admin, others=host not in LOOPBACK or url is not None)
+    if browser:
+        click.launch(f"{base}/a/{next(iter(people.tokens.values()), '')}")
+    server = make_server(app)
+
+    def end_if_lost() -> None:
+        server.should_exit |= claim.lost.is_set()
+
+    with kept_up(room, people, also=end_if_lost):
+        server.run(sockets=[listening])
+    if claim.lost.is_set():
+        raise SortNetError(
+            f"collection {collection.name!r} was removed, or another process serves it now"
+        )
+
+
+def _say_links(base: str, tokens: dict[str, str], admin: str, *, others: bool) -> None:
+    for who, token in tokens.items():
+        put(f"{printable(who)}: {base}/a/{token}")
+    put(f"admin: {base}/admin/{admin}")
+    if not tokens:
+        say("nobody has a link yet: make one on the admin page, or with --annotator NAME")
+    if others:
+        say("WARNING: others can reach this server. The links are its only protection: whoever")
+        say("has one can answer, and with the admin link see and add everything.")
+    if others and base.startswith("http:"):
+        say("WARNING: over plain http the links can be read on the way. Put a proxy with https in")
+        say("front (--url), or use a network that you trust.")
+    say("Ctrl-C ends it")
+
+
+def _needs_extra() -> None:
+    try:
+        import starlette
+        import uvicorn
+    except ImportError as error:
+        raise SortNetError(f"the page needs {error.name}: pip install 'sortnet[web]'") from None
+    del starlette, uvicorn
+
+
+@contextmanager
+def _listening(host: str, port: int) -> Iterator[socket.socket]:
+    """A socket that listens.
+
+    Raises:
+        SortNetError: if the address or the port cannot be had.
+    """
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+    except (OSError, UnicodeError):
+        raise SortNetError(f"--host {host!r} is no address of this machine") from None
+    with socket.socket(family, kind) as made:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            made.bind(address)
+            made.listen(1024)
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                fault = f"port {port} is in use: name another with --port, or 0 for any"
+            elif error.errno == errno.EADDRNOTAVAIL:
+                fault = f"--host {host!r} is no address of this machine"
+            else:
+                fault = f"cannot listen on port {port}: {error.strerror or error}"
+            raise SortNetError(fault) from None
+        yield made
+
+
+def _names(host: str, port: int, url: str | None) -> Names:
+    """What requests may call this server."""
+    from cli.web.guard import Names
+
+    everywhere = host in ("0.0.0.0", "::")
+    hosts = {*LOOPBACK, "[::1]"} if everywhere or host in LOOPBACK else {host}
+    if everywhere:
+        hosts |= {socket.gethostname().lower(), socket.getfqdn().lower()}
+    named = {f"{_in_url(each)}:{port}" for each in hosts} | (hosts if port == 80 else set())
+    if url:
+        named.add(urlsplit(url).netloc)
+    return Names(frozenset(named), any_address=everywhere)
+
+
+def _reachable(host: str) -> str:
+    """What others call an address that stands for all of this machine's."""
+    return socket.gethostname() if host in ("0.0.0.0", "::") else host
+
+
+def _in_url(host: str) -> str:
+    return f"[{host}]" if ":" in host and not host.startswith("[") else host

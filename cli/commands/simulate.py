@@ -1,0 +1,242 @@
+"""`sortnet simulate`: how many questions a good ranking takes, on made people and on real votes."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cli.options import SEED, Real, Whole, files, json_option, output_option
+from cli.output import print_json, print_table, progress, say, write_file
+from sortnet.errors import DataError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+    from sortnet.types import Progress
+
+# Of ASAP's paper: half a trial, one, three; of the feature protocol, and of a file's votes.
+_PAPER = (0.5, 1, 3)
+_FEATURES = (25, 50, 100, 200, 400)
+_VOTES = (25, 50, 100, 200, 400, 800, 1600, 3200)
+_USUAL = {
+    "ids": ("default", "random", "quicksort", "merge-sort"),
+    "features": ("default", "random", "merge-sort"),
+    "votes": ("default", "random"),
+}
+
+
+@click.command("simulate", short_help="Try out how many questions a good ranking takes.")
+@click.option(
+    "--protocol", type=click.Choice(list(_USUAL)), default="ids", show_default=True,
+    help="Items known by name only, items with features, or the votes of a file.",
+)  # fmt: skip
+@click.option(
+    "--items", "n", type=Whole(2, 10_000), default=20, show_default=True, metavar="N",
+    help="How many items.",
+)  # fmt: skip
+@click.option(
+    "--features", "d", type=Whole(1, 1000), default=5, show_default=True, metavar="D",
+    help="How many features.",
+)  # fmt: skip
+@click.option(
+    "--outside", type=Real(0, 1, max_open=True), default=0.0, show_default=True,
+    metavar="SHARE", help="Of the scores' variance, what is not in the features.",
+)  # fmt: skip
+@click.option(
+    "--budget", "budgets", type=Whole(1), multiple=True, metavar="M",
+    help="Look at the ranking after M questions; may be given several times.",
+)  # fmt: skip
+@click.option(
+    "--strategy", "strategies", multiple=True, metavar="NAME",
+    help="default, features, merge, bald, committee, closest, random, merge-sort or quicksort; "
+    "may be given several times.",
+)  # fmt: skip
+@click.option("--seeds", type=Whole(1), default=30, show_default=True,
+              help="How many times, each with another truth.")  # fmt: skip
+@click.option("--seed", type=SEED, default=0, show_default=True,
+              help="Of everything random.")  # fmt: skip
+@click.option("--jobs", type=Whole(1), default=1, show_default=True, help="Processes.")
+@click.option("--votes", "votes_file", metavar="FILE", shell_complete=files,
+              help="Table of two items and an answer a row, for the protocol votes.")  # fmt: skip
+@click.option("--items-file", metavar="FILE", shell_complete=files,
+              help="The items of those votes.")  # fmt: skip
+@click.option("--by", metavar="COLUMN", help="A column of the votes: each of its values is a pile "
+              "of its own, and the seeds take one after another.")  # fmt: skip
+@output_option("--plot", inputs=["votes_file", "items_file"], help="Write a plot: .png, .svg.")
+@json_option
+def simulate(
+    protocol: str, n: int, d: int, outside: float, budgets: tuple[int, ...],
+    strategies: tuple[str, ...], seeds: int, seed: int, jobs: int, votes_file: str | None,
+    items_file: str | None, by: str | None, plot: str | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Simulate people, and show how good the ranking is after so many questions.
+
+    Every strategy meets the same truths, and one model judges all rankings by all votes.
+    `default` is a session as `sortnet label` has it, with its random questions and its repeats.
+    `merge-sort` and `quicksort` sort again and again. Shown are means over the seeds and their
+    standard errors.
+
+    ids: true scores between 0 and 5, an answer has noise of 1.4865 (the protocol of the ASAP
+    paper). features: scores that are linear in normal features. votes: pairs of a file are asked
+    about and get votes that were given; how many of the pairs that were kept apart, a fifth, are
+    in the order of most votes. Text features are made as `sortnet items add` makes them, columns
+    of numbers in the items' file are left out. An answer of --votes is left, a1 or 1; right, a2
+    or 2; tie or 0; an item's id; or skip.
+
+    \b
+    Examples:
+      sortnet simulate --seeds 100 --plot simulated.png
+      sortnet simulate --protocol features --items 100 --outside 0.2
+      sortnet simulate --protocol votes --votes votes.tsv --items-file items.tsv
+    """
+    if plot:
+        _check_kind(Path(plot))
+    common: dict[str, Any] = {"seeds": seeds, "seed": seed, "jobs": jobs}
+    names = strategies or _USUAL[protocol]
+    with progress() as told:
+        if protocol == "votes":
+            frame = _from_votes(votes_file, items_file, by, names, budgets, common, told)
+        else:
+            made: dict[str, Any] = {"n": n}
+            if protocol == "features":
+                made |= {"d": d, "outside": outside}
+            frame = _made_up(names, budgets or _usual_budgets(protocol, n), made, common, told)
+    _show(frame, as_json)
+    if plot:
+        title = _title(protocol, n, d, outside, seeds)
+        write_file(plot, partial(_save, drawn(frame, title), Path(plot)))
+        say(f"{plot}: the plot")
+
+
+def _usual_budgets(protocol: str, n: int) -> tuple[int, ...]:
+    trial, most = n * (n - 1) / 2, 2 * n * (n - 1)
+    if protocol == "ids":
+        return tuple(max(1, round(share * trial)) for share in _PAPER)
+    return tuple(m for m in _FEATURES if m <= most) or (most,)
+
+
+def _made_up(
+    names: tuple[str, ...], budgets: tuple[int, ...], made: dict[str, Any],
+    common: dict[str, Any], told: Progress,
+) -> pd.DataFrame:  # fmt: skip
+    from sortnet.experiments.simulated_annotators import simulate as run
+    from sortnet.experiments.simulated_annotators import summary
+
+    results = run(names, budgets, **made, **common, progress=told)
+    return summary(results, ("spearman", "rmse", "ms"), ("strategy", "questions"))
+
+
+def _from_votes(
+    votes_file: str | None, items_file: str | None, by: str | None, names: tuple[str, ...],
+    budgets: tuple[int, ...], common: dict[str, Any], told: Progress,
+) -> pd.DataFrame:  # fmt: skip
+    import numpy as np
+
+    from cli.terminal.votes import read_votes
+    from sortnet.experiments.recorded_votes import simulate_votes
+    from sortnet.experiments.simulated_annotators import summary
+    from sortnet.items import describe, read_items
+
+    if votes_file is None or items_file is None:
+        raise click.UsageError("the protocol votes needs --votes FILE and --items-file FILE")
+    items = read_items(items_file, features=())
+    numbers = {name: k for k, name in enumerate(items.ids)}
+    known, group = read_votes(Path(votes_file), numbers, by)
+    features = describe(items, progress=told).features.astype("float64")
+    some = len(known) // 2 if group is None else int(np.bincount(group).min()) // 2
+    usual = budgets or tuple(m for m in _VOTES if m <= some) or (max(1, some),)
+    results = simulate_votes(features, known, names, usual, group=group, **common, progress=told)
+    return summary(results, ("accuracy",), ("strategy", "questions"))
+
+
+def _show(frame: pd.DataFrame, as_json: bool) -> None:
+    if as_json:
+        rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
+        print_json(rows)
+        return
+    values = [v for v in ("spearman", "rmse", "accuracy") if v in frame]
+    header = ["strategy", "questions", *values, *(["ms"] if "ms" in frame else [])]
+    cells = [
+        [
+            str(row["strategy"]),
+            str(row["questions"]),
+            *(_with_error(row[v], row[f"{v}_se"]) for v in values),
+            *([f"{row['ms']:.1f}"] if "ms" in frame else []),
+        ]
+        for row in frame.to_dict("records")
+    ]
+    print_table(header, cells)
+
+
+def _with_error(mean: float, error: float) -> str:
+    return f"{mean:.3f}" if error != error else f"{mean:.3f} ± {error:.3f}"
+
+
+def _title(protocol: str, n: int, d: int, outside: float, seeds: int) -> str:
+    times = f"{seeds} seeds" if seeds > 1 else "one seed"
+    if protocol == "ids":
+        return f"{n} items known by name only, {times}"
+    if protocol == "votes":
+        return f"Pairs foretold from real votes, {times}"
+    share = f", {outside:.0%} of the variance outside them" if outside else ""
+    return f"{n} items with {d} features{share}, {times}"
+
+
+def drawn(frame: pd.DataFrame, title: str) -> Figure:
+    """A panel a measure: its mean over the questions with a 95 % interval, a line a strategy."""
+    from store.plots.drawing import legend, new_figure
+
+    values = [v for v in ("spearman", "rmse", "accuracy") if v in frame]
+    figure, panels = new_figure(3.4 * len(values) + 1, 3.7, 1, len(values), title)
+    for axes, value in zip(panels, values, strict=True):
+        for number, (name, rows) in enumerate(frame.groupby("strategy", sort=False)):
+            style = _STYLES[number % len(_STYLES)]
+            x = rows["questions"]
+            axes.plot(x, rows[value], label=name, markersize=4, linewidth=1.4, **style)
+            axes.fill_between(
+                *(x, rows[f"{value}_low"], rows[f"{value}_high"]),
+                color=style["color"], alpha=0.15, linewidth=0,
+            )  # fmt: skip
+        axes.set_xscale("log")
+        _ticks(axes, sorted(frame["questions"].unique()))
+        axes.set(xlabel="questions", ylabel=_LABELS[value])
+    legend(figure, panels[0])
+    return figure
+
+
+_KINDS = (".png", ".svg", ".pdf")
+_LABELS = {
+    "spearman": "Spearman, to the truth",
+    "rmse": "RMSE of z-scores",
+    "accuracy": "share of pairs kept apart foretold",
+}
+# Of Okabe and Ito; marks and dashes tell the same in grey print.
+_STYLES: tuple[dict[str, Any], ...] = tuple(
+    {"color": color, "marker": marker, "linestyle": dash}
+    for color, marker, dash in (
+        ("#0072B2", "o", "-"), ("#D55E00", "s", "--"), ("#009E73", "^", "-."),
+        ("#CC79A7", "D", ":"), ("#222222", "v", "-"), ("#E69F00", "P", "--"),
+        ("#56B4E9", "X", "-."), ("#767676", "*", ":"), ("#8C510A", "<", "-"),
+    )
+)  # fmt: skip
+
+
+def _ticks(axes: Any, questions: list[int]) -> None:
+    from matplotlib.ticker import FixedLocator, NullLocator, StrMethodFormatter
+
+    axes.xaxis.set_major_locator(FixedLocator(questions))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+
+
+def _check_kind(path: Path) -> None:
+    if path.suffix.lower() not in _KINDS:
+        raise DataError(f"{path}: plots are written as {', '.join(_KINDS)}")
+
+
+def _save(figure: Figure, named: Path, path: Path) -> None:
+    figure.savefig(path, format=named.suffix.lower().removeprefix("."))

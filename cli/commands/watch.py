@@ -1,0 +1,209 @@
+"""`sortnet watch`: the figures of a run while it goes on, in the terminal or on a page."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from cli.commands.completion import run_ids
+from cli.commands.runs import find_run, open_existing
+from cli.options import Real, Whole, store_option
+from cli.output import put, say
+from cli.training import iterations
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from store import Run
+
+BLOCKS, PLAIN = "▁▂▃▄▅▆▇█", "_.-=+*#@"
+QUIET = 120.0  # seconds without an iteration that are nothing to speak of, whatever the run's pace
+
+
+class Look(NamedTuple):
+    """A run as it stands: its status, also in words, its iterations, a hint for who waits."""
+
+    status: str
+    standing: str
+    rows: list[dict[str, Any]]
+    hint: str | None
+
+
+@click.command()
+@click.argument("run", shell_complete=run_ids)
+@click.option("--web", is_flag=True, help="Serve a page that renews itself, for this machine only.")
+@click.option(
+    "--port",
+    type=Whole(0, 65535),
+    default=0,
+    show_default=True,
+    help="Of --web; 0: any that is free.",
+)
+@click.option(
+    "--interval",
+    type=Real(0.1, 3600),
+    default=2.0,
+    show_default=True,
+    help="Seconds between two looks.",
+)
+@store_option
+def watch(run: str, web: bool, port: int, interval: float, store: str | None) -> None:
+    """Watch a RUN while it goes on; ends when the run ends. Ctrl-C leaves the run alone.
+
+    RUN is its id, the beginning of one, or `last`. Where stdout is no terminal, every iteration
+    is a line as it comes. The page of --web is the report; it stays until Ctrl-C.
+
+    \b
+    Examples:
+      sortnet watch last
+      sortnet watch 3f2a --interval 10 | tee progress.txt
+      sortnet watch last --web --port 8080
+    """
+    with open_existing(store) as opened:
+        found = find_run(opened, run)
+        try:
+            if web:
+                from cli.report.live_page import serve
+
+                serve(found, port, interval)
+            elif sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
+                _live(found, interval)
+            else:
+                _lines(found, interval)
+        except KeyboardInterrupt:
+            say(f"no longer watching run {found.id}")
+
+
+def _looks(run: Run, interval: float) -> Iterator[Look]:
+    """The run as it stands, again and again, the last time when it has ended."""
+    since, known = time.monotonic(), -1
+    while True:
+        status = run.status  # before the rows: an ended run has all of them
+        rows = iterations.rows_of(run.iterations_frame())
+        if len(rows) != known:
+            since, known = time.monotonic(), len(rows)
+        yield Look(status, run.standing, rows, _hint(run, rows, time.monotonic() - since))
+        if status != "running":
+            return
+        time.sleep(interval)
+
+
+def _hint(run: Run, rows: Sequence[dict[str, Any]], quiet: float) -> str | None:
+    """A run that was killed on another host cannot say so: tell who waits long what to do."""
+    slowest = max((_seconds(row) for row in rows), default=0.0)
+    if quiet < max(QUIET, 5 * slowest):
+        return None
+    from cli.report.page import again
+
+    where = run.standing.removeprefix("running")
+    step = again(run) or run.command
+    return f"nothing new for {quiet:.0f} s; if it was killed{where}, go on with: {step}"
+
+
+def _lines(run: Run, interval: float) -> None:
+    """Every iteration as a line as it comes."""
+    from cli.report.page import quality_of
+
+    quality, shown, hinted = quality_of(run.config), 0, False
+    for look in _looks(run, interval):
+        if not shown and look.rows:
+            for text in iterations.header(quality):
+                put(text, bold=True)
+        for row in look.rows[shown:]:
+            put(iterations.line(row, quality))
+        shown = len(look.rows)
+        if look.hint and not hinted:
+            say(look.hint)
+        hinted = look.hint is not None
+    say(_ending(run, look))
+
+
+def _live(run: Run, interval: float) -> None:
+    """The table and the sparklines in a terminal, renewed in place."""
+    from rich.console import Console
+    from rich.live import Live
+
+    console = Console()
+    with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
+        for look in _looks(run, interval):
+            room = console.height if look.status == "running" else len(look.rows) + 20
+            live.update(_screen(run, look, room, console), refresh=True)
+    say(_ending(run, look))
+
+
+def _screen(run: Run, look: Look, height: int, console: Any) -> RenderableType:
+    """The newest rows that fit, and a sparkline for what there is to follow."""
+    from rich.text import Text
+
+    from cli.report.page import quality_of
+
+    quality = quality_of(run.config)
+    marks = PLAIN if console.options.ascii_only else BLOCKS
+    sparks = [_spark_line(name, label, look.rows, marks) for name, label in _followed(quality)]
+    below = [text for text in sparks if text] + ([look.hint] if look.hint else [])
+    text = Text(no_wrap=True, overflow="ellipsis")
+    text.append(f"run {run.id}  {look.standing}  {_count(len(look.rows))}\n", style="bold")
+    if not look.rows:
+        text.append(f"{look.hint or 'waiting for the first iteration'}")
+        return text
+    room = max(height - len(below) - 6, 1)
+    lines = [*iterations.header(quality), *(iterations.line(r, quality) for r in look.rows[-room:])]
+    text.append("\n".join([*lines, "", *below]))
+    return text
+
+
+def _followed(quality: str) -> tuple[tuple[str, str], ...]:
+    return (
+        (f"train_{quality}", f"{quality} train"),
+        (f"vali_{quality}", f"{quality} vali"),
+        ("tp", "TP"),
+        ("vp", "VP"),
+        ("new_train", "new train"),
+        ("new_vali", "new vali"),
+    )
+
+
+def _spark_line(name: str, label: str, rows: Sequence[dict[str, Any]], marks: str) -> str | None:
+    values = [row.get(name) for row in rows]
+    known = [float(value) for value in values if value is not None]
+    if not known:
+        return None
+    digits = 0 if name in ("tp", "vp", "new_train", "new_vali") else 4
+    bounds = f"{min(known):,.{digits}f} to {max(known):,.{digits}f}"
+    return f"{label:>14} {sparkline(known[-40:], marks)} {bounds}"
+
+
+def sparkline(values: Sequence[float], marks: str = BLOCKS) -> str:
+    """A character a value, the lowest of them the first of the marks.
+
+    >>> sparkline([0, 1, 2, 7])
+    '▁▂▃█'
+    >>> sparkline([3, 3])
+    '▁▁'
+    """
+    low, span = min(values), max(values) - min(values)
+    places = (math.floor((v - low) / span * (len(marks) - 1) + 0.5) if span else 0 for v in values)
+    return "".join(marks[place] for place in places)
+
+
+def _ending(run: Run, look: Look) -> str:
+    """What became of the run, and what to do next."""
+    from cli.report.page import again
+
+    step = f"go on with: {again(run)}" if again(run) else f"next: sortnet report {run.id}"
+    ended = "was killed" if look.status == "killed" else f"is {look.status}"
+    return f"run {run.id} {ended}, {_count(len(look.rows))}; {step}"
+
+
+def _count(n: int) -> str:
+    return f"{n} iteration{'' if n == 1 else 's'}"
+
+
+def _seconds(row: dict[str, Any]) -> float:
+    return float((row["seconds_sort"] or 0) + (row["seconds_train"] or 0))

@@ -1,0 +1,278 @@
+"""A run as one HTML page that needs nothing else: figures, tables and text, all inside it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from cli.commands.runs import resume
+from cli.training import iterations
+from sortnet.errors import DataError, SortNetError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+    from cli.report.hardest import HardQuery
+    from store import Run
+
+_DRAWING = threading.Lock()  # matplotlib draws one figure at a time
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure as the page has it: `source` is a data URL."""
+
+    title: str
+    alt: str
+    about: str
+    source: str
+
+
+@dataclass(frozen=True)
+class _Plot:
+    draw: str  # the function of store.plots
+    frame: str  # the method of Run that makes its frame
+    title: str
+    about: str
+
+
+PLOTS = (
+    _Plot("pair_growth", "iterations_frame", "Pairs it got wrong",
+          "TP and VP are all training and validation pairs mis-compared so far; learning ends "
+          "when an iteration finds no new one, or several are no better."),
+    _Plot("measures", "iterations_frame", "Measures",
+          "Of the rankings of training and validation queries, in every iteration; the kept one "
+          "is the model."),
+    _Plot("margins", "margins_frame", "Margins, right and wrong",
+          "How sure the comparator was. Wrong pairs of a large margin are those it would not "
+          "give up: look at their labels."),
+    _Plot("mistakes_by_rank", "mistakes_frame", "Where in the ranking the mistakes are",
+          "Mistakes in the upper left cost the most: they are at the head of the ranking."),
+    _Plot("hard_queries", "pairs_frame", "Hard queries",
+          "Queries whose pairs were mis-compared most often, over all iterations."),
+    _Plot("recurring_pairs", "pairs_frame", "Pairs that keep coming back",
+          "Mis-compared however often they are learned: candidates for label noise."),
+    _Plot("cycles", "cycles_frame", "Cycles",
+          "A comparator need not be transitive: the share of triples that go round."),
+    _Plot("seconds", "iterations_frame", "Seconds", "Wall-clock, of sorting and of training."),
+)  # fmt: skip
+
+
+def render(
+    run: Run,
+    hard: Sequence[HardQuery] = (),
+    notes: Sequence[str] = (),
+    conventions: Sequence[str] = (),
+    refresh: int | None = None,
+) -> str:
+    """The page of a run.
+
+    Args:
+        run: which.
+        hard: the hardest queries, with what is known of their documents.
+        notes: what could not be shown, and why.
+        conventions: of the measures; those of the run's settings where there are none.
+        refresh: seconds after which a browser asks again; None: never.
+
+    Raises:
+        StoreError: for whatever the database says.
+
+    Cost: some 3 seconds to draw the figures, and the reading of the run's pairs.
+    """
+    from jinja2 import Environment, StrictUndefined
+
+    frame = run.iterations_frame()
+    pictures, missing = _pictures(run)
+    folder = files("cli.report") / "templates"
+    style = (folder / "report.css").read_text(encoding="utf-8")
+    template = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    ).from_string((folder / "report.html").read_text(encoding="utf-8"))
+    return template.render(
+        run=run,
+        status=run.status,
+        style=style,
+        policy=content_policy(style),
+        refresh=refresh,
+        written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        summary=summary(run, frame),
+        status_line=status_line(run, len(frame)),
+        conventions=conventions or [str(frame.attrs.get("conventions") or "not recorded")],
+        table=iteration_table(run, frame),
+        pictures=pictures,
+        notes=[*notes, *missing],
+        hard=hard,
+        settings=list(_settings(run.config)),
+        again=again(run),
+    )
+
+
+def content_policy(style: str) -> str:
+    """What the page may load: nothing but its own style and pictures, and no script at all."""
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    return (
+        f"default-src 'none'; img-src data:; style-src 'sha256-{digest}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def picture(title: str, about: str, alt: str, draw: Callable[[], Figure]) -> Picture:
+    """A figure as SVG inside the page.
+
+    Raises:
+        DataError: if there is nothing to draw.
+    """
+    with _DRAWING:
+        file = io.BytesIO()
+        draw().savefig(file, format="svg", metadata={"Date": None})
+    source = "data:image/svg+xml;base64," + base64.b64encode(file.getvalue()).decode()
+    return Picture(title, alt, about, source)
+
+
+def _pictures(run: Run) -> tuple[list[Picture], list[str]]:
+    """All plots that the run has data for, and a line for each of the others."""
+    from store.plots import figures as plots
+
+    made, missing = [], []
+    frames: dict[str, pd.DataFrame] = {}
+    for plot in PLOTS:
+        if plot.frame not in frames:
+            frames[plot.frame] = getattr(run, plot.frame)()
+        frame = frames[plot.frame]
+        try:
+            draw = getattr(plots, plot.draw)
+            alt = f"{plot.title}. {_in_words(plot.draw, frame)}"
+            made.append(picture(plot.title, plot.about, alt, lambda d=draw, f=frame: d(f)))  # type: ignore[misc]
+        except DataError as error:
+            missing.append(f"{plot.title}: {error}")
+    return made, missing
+
+
+def _in_words(name: str, frame: pd.DataFrame) -> str:
+    """What a picture shows, for who does not see it; the tables below have all the figures."""
+    if frame.empty:
+        return ""
+    first, last = (frame.iloc[k].to_dict() for k in (0, -1))
+    kept = frame.attrs.get("kept")
+    if name == "pair_growth":
+        return f"TP: {first['tp']} to {last['tp']} pairs. VP: {first['vp']} to {last['vp']} pairs."
+    if name == "measures":
+        return f"Lines over {len(frame)} iterations; iteration {kept} was kept."
+    if name in ("hard_queries", "recurring_pairs"):
+        worst = frame.nlargest(1, "times").iloc[0].to_dict()
+        return f"Bars. A pair of query {worst['qid']} was wrong most often, {worst['times']} times."
+    if name == "seconds":
+        total = float(frame[["seconds_sort", "seconds_train"]].sum().sum())
+        return f"Bars over {len(frame)} iterations, {total:.1f} seconds in all."
+    if name == "cycles":
+        return f"Lines; {last['share']:.2%} of the validation triples in the last iteration."
+    kinds = {"margins": "Histograms, an iteration each", "mistakes_by_rank": "Heat map"}
+    return f"{kinds[name]}, of validation pairs; iteration {kept} was kept."
+
+
+def summary(run: Run, frame: pd.DataFrame) -> list[tuple[str, str]]:
+    """Names and values that say what the run did."""
+    rows = iterations.rows_of(frame)
+    quality = quality_of(run.config)
+    facts = [("Run", run.id), ("Status", run.standing)]
+    facts.append(("Started", run.created.strftime("%Y-%m-%d %H:%M UTC")))
+    best = [row for row in rows if row["best"]]
+    if best:
+        first, kept = rows[0], best[-1]
+        said = f"{_share(kept['quality'])} on validation, iteration {kept['iteration']}"
+        facts.append((f"{quality} of the kept model", said))
+        facts.append(("Before learning", f"{_share(first['quality'])} (random weights)"))
+    facts.append(("Iterations", str(len(rows))))
+    if rows:
+        last = rows[-1]
+        facts.append(
+            ("Pairs kept", f"{_count(last['tp'])} training, {_count(last['vp'])} validation")
+        )
+        seconds = sum((row["seconds_sort"] or 0) + (row["seconds_train"] or 0) for row in rows)
+        facts.append(("Time", f"{seconds:,.1f} seconds of sorting and training"))
+    return facts
+
+
+def quality_of(config: Mapping[str, Any]) -> str:
+    """The RankQuality as figures are called by it."""
+    from sortnet.metrics import parse_metric
+
+    return parse_metric(config.get("quality", "map")).name
+
+
+def status_line(run: Run, n: int) -> str | None:
+    """What to know of a run that is not done; None of one that is."""
+    status = run.status
+    after = f"after {n} iteration{'' if n == 1 else 's'}"
+    if status == "running":
+        where = run.standing.removeprefix("running")
+        return f"The run was going on{where} when this was written, or was killed, {after}."
+    if status == "done":
+        return None
+    how = "failed" if status == "failed" else f"was {status}"
+    return f"The run is unfinished: it {how} {after}."
+
+
+def again(run: Run) -> str | None:
+    """The command that goes on with an unfinished run; None of one that is done."""
+    return None if run.status == "done" or run.out is None else resume(run.out)
+
+
+def refuse_without_iterations(run: Run) -> None:
+    """Refuse a run of which there is nothing to show, and say what to do next."""
+    if len(run.iterations_frame()):
+        return
+    if run.status == "running":
+        step = f"watch it: sortnet watch {run.id}"
+    else:
+        step = f"go on with it: {again(run) or run.command}"
+    raise SortNetError(f"run {run.id} ({run.status}) has no iteration yet; {step}")
+
+
+def iteration_table(run: Run, frame: pd.DataFrame) -> dict[str, list[Any]]:
+    """The measures and the rows of the table of iterations; a row is its cells and its mark."""
+    from store.frames import measure_names
+
+    names = measure_names(frame)
+    kept = frame.attrs.get("kept")
+    rows = []
+    for row in iterations.rows_of(frame):
+        cells = [
+            str(row["iteration"]),
+            _count(row["comparisons_train"], row["comparisons_vali"]),
+            *(_count(row[name]) for name in ("miscompared_train", "miscompared_vali")),
+            _count(row["new_train"], row["new_vali"]),
+            *(_count(row[name]) for name in ("tp", "vp")),
+            *(_share(row.get(f"{part}_{n}")) for n in names for part in ("train", "vali")),
+            f"{(row['seconds_sort'] or 0) + (row['seconds_train'] or 0):.1f}",
+        ]
+        rows.append({"cells": cells, "kept": row["iteration"] == kept})
+    return {"measures": names, "rows": rows}
+
+
+def _settings(values: Mapping[str, Any], under: str = "") -> Iterator[tuple[str, str]]:
+    """The settings as names and values, those within others after a dot."""
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _settings(value, f"{under}{name}.")
+        elif name == "tuning":
+            yield f"{under}{name}", f"{len(value)} settings tried"
+        else:
+            yield f"{under}{name}", "not set" if value is None else str(value)
+
+
+def _count(*numbers: int | None) -> str:
+    known = [n for n in numbers if n is not None]
+    return f"{sum(known):,}" if known else "-"
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}"

@@ -1,0 +1,1 @@
+"""Labelling in a terminal or by a program."""

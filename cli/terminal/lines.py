@@ -1,0 +1,54 @@
+"""Answers as lines, for scripts and where there is no terminal."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from cli.output import printable, say
+from cli.terminal.asking import QUIT, REPLIES, UNDO
+from cli.terminal.pair_view import facts_of
+
+if TYPE_CHECKING:
+    from store import Lease
+    from store.service.labelling import LabellingService
+
+_LONGEST = 10_000  # bytes of a line
+_KNOWN = (*REPLIES, UNDO, QUIT)
+
+
+class Lines:
+    """Questions on stderr, answers from stdin."""
+
+    def __init__(self, desk: LabellingService) -> None:
+        self._desk = desk
+
+    def ask(self, lease: Lease, standing: str, still: Callable[[], bool]) -> tuple[str, int]:
+        """See `cli.terminal.asking.Front`."""
+        say(standing)
+        for side, k in (("left", lease.left), ("right", lease.right)):
+            say(f"-- {side}")
+            for line in facts_of(self._desk.items, k):
+                say(line)
+        begun = time.monotonic()
+        while True:
+            read = sys.stdin.buffer.readline(_LONGEST)
+            reply = read.decode("utf-8", "replace").strip()
+            if not read:
+                return QUIT, 0
+            if reply in _KNOWN:
+                return reply, round(1000 * (time.monotonic() - begun))
+            say(f"unknown answer {printable(reply[:40])!r}; known are {', '.join(_KNOWN)}")
+
+    def tell(self, text: str) -> None:
+        say(text)
+
+    def enough(self, why: str) -> bool:
+        say(f"enough: {why}")
+        return False
+
+    def over(self, why: str) -> bool:
+        say(f"{why}; undo takes the last answer back, anything else ends")
+        return sys.stdin.buffer.readline(_LONGEST).strip() == UNDO.encode()

@@ -1,0 +1,111 @@
+"""Placing one item among the others: binary search, with a person as the comparator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cli.terminal.asking import NOT_STORED, QUIT, UNDO, Asking, Front
+from sortnet.errors import SortNetError
+from sortnet.preference import Judgement, Question
+from sortnet.preference.base import TARGETS
+from sortnet.sorting.live import LiveRanking
+
+STRATEGY = "place"
+
+
+class _Stopped(Exception):
+    """The person quit, or has answered enough for now."""
+
+
+class _Again(Exception):
+    """Something was taken back: the search begins anew, and asks nothing twice."""
+
+
+def place_item(
+    asking: Asking, front: Front, id: str, number: int | None
+) -> tuple[str, dict[str, Any]]:
+    """Ask the at most ceil(log2 n) questions that place an item; why it ended, and its rank.
+
+    The others stand in the order that the model has now. Answers that the person has given about
+    these pairs before count. What they skip or cannot say, the model decides.
+
+    Raises:
+        SortNetError: if there is no such item, or somebody else has a pair that is needed.
+    """
+    items = asking.desk.items
+    if id not in items.ids:
+        raise SortNetError(f"collection {asking.desk.collection.name!r} has no item {id!r}")
+    asking.desk.collection.release(asking.annotator)  # a killed session may hold a pair
+    search = _Search(asking, front, items.ids.index(id), number)
+    try:
+        rank = search.rank()
+    except _Stopped:
+        return f"{id} has no place yet: go on with the same command", {"placed": id, "rank": None}
+    return f"{id} is number {rank} of {len(items)}", {"placed": id, "rank": rank}
+
+
+class _Search:
+    def __init__(self, asking: Asking, front: Front, item: int, number: int | None) -> None:
+        self._asking, self._front, self._item, self._number = asking, front, item, number
+        self._begun = asking.desk.session.events
+        ranking = asking.fitting.ranking
+        self._score = ranking.score.tolist()
+        self._others = [k for k in ranking.order.tolist() if k != item]
+
+    def rank(self) -> int:
+        while True:
+            live = LiveRanking(self._prefer, [(k, k) for k in self._others])
+            try:
+                return live.insert(self._item, self._item)
+            except _Again:
+                continue
+
+    def _prefer(self, item: int, other: int) -> float:
+        """1 where the item is better, -1 where the other is, 0 for a tie."""
+        while (said := self._said(other)) is None:
+            self._ask(other)
+        if said.answer not in TARGETS:
+            return float(self._score[item] - self._score[other])
+        target = TARGETS[said.answer]
+        return 2 * (target if said.left == item else 1 - target) - 1
+
+    def _said(self, other: int) -> Judgement | None:
+        """What the person has said last about the item and another."""
+        pair = min(self._item, other), max(self._item, other)
+        standing: dict[int, Judgement] = {}
+        for event in self._asking.desk.session.judgements():
+            if event.annotator != self._asking.annotator or event.pair != pair:
+                continue
+            if event.undoes is not None:
+                standing.pop(event.undoes, None)
+            elif event.answer in TARGETS or event.number > self._begun:
+                standing[event.number] = event
+        return next(reversed(standing.values()), None)
+
+    def _ask(self, other: int) -> None:
+        asking = self._asking
+        if self._number is not None and asking.answered - asking.began >= self._number:
+            raise _Stopped
+        session = asking.desk.session
+        # Sides by turns: who likes the left one must not like the item.
+        left, right = (self._item, other)[:: 1 if other % 2 else -1]
+        question = Question(left, right, STRATEGY, 1.0, session.events)
+        leases = asking.desk.lease(asking.annotator, [question])
+        if not leases:
+            raise SortNetError(
+                f"somebody else is being asked about {asking.desk.items.ids[self._item]} and "
+                f"{asking.desk.items.ids[other]} just now: try again in a while"
+            )
+        reply = asking.put(self._front, leases[0], self._may_undo)
+        if reply == QUIT:
+            raise _Stopped
+        if reply == UNDO:
+            asking.desk.release(asking.annotator)
+            raise _Again
+        if reply not in NOT_STORED:
+            asking.fitting.update()
+
+    def _may_undo(self) -> bool:
+        """Whether the last answer is of this search."""
+        last = self._asking.desk.session.last(self._asking.annotator)
+        return last is not None and last.number > self._begun

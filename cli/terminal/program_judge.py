@@ -1,0 +1,249 @@
+"""Programs as judges: a line of JSON for each pair, a line of JSON for each answer."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cli.output import printable, say
+from cli.terminal.asking import ANSWERED, REPLIES, nothing_left
+from cli.terminal.program import GRACE, Fault, Program
+from cli.terminal.refitting import Refitting
+from sortnet.errors import LeaseError, SortNetError
+from sortnet.preference import Answer
+from store.database.engine import plain
+
+if TYPE_CHECKING:
+    from sortnet.items import Items
+    from store import Lease
+    from store.service.labelling import LabellingService
+
+PATIENCE = 3  # failures in a row of each worker
+
+
+def command_of(typed: str) -> list[str]:
+    """The words of a command, as a shell would split it.
+
+    Raises:
+        SortNetError: if there are none, or a quote is not closed.
+    """
+    if os.name != "posix":
+        raise SortNetError("--judge needs Linux or macOS")
+    try:
+        words = shlex.split(typed)
+    except ValueError as error:
+        raise SortNetError(f"--judge {typed!r}: {error}") from None
+    if not words:
+        raise SortNetError("--judge: no command")
+    return words
+
+
+def question_line(items: Items, lease: Lease) -> bytes:
+    """A pair as the program gets it."""
+    sides = {"left": _side(items, lease.left), "right": _side(items, lease.right)}
+    return json.dumps({"id": lease.id, **sides}).encode() + b"\n"
+
+
+def _side(items: Items, k: int) -> dict[str, Any]:
+    def path(file: str | None) -> str | None:
+        return None if file is None else str(items.root / file if items.root else file)
+
+    return {
+        "id": items.ids[k],
+        "text": items.texts[k],
+        "image": path(items.images[k]),
+        "audio": path(items.audio[k]),
+        "features": plain(dict(zip(items.feature_names, items.features[k], strict=True))),
+    }
+
+
+def answer_in(line: bytes, lease: str) -> Answer:
+    """The answer that a line of the program is.
+
+    Raises:
+        Fault: if it is none, or one to another question.
+    """
+    try:
+        said = json.loads(line)
+    except (ValueError, RecursionError):
+        said = None
+    if not isinstance(said, dict):
+        raise Fault(f'not a line of JSON such as {{"answer": "left"}}: {_quoted(line)}')
+    if said.get("id", lease) != lease:
+        raise Fault(f"an answer to another pair: {_quoted(line)}")
+    answer: Any = said.get("answer")
+    if not isinstance(answer, str) or answer not in REPLIES:
+        raise Fault(f"its answer is none of {', '.join(REPLIES)}: {_quoted(line)}")
+    return answer
+
+
+def _quoted(line: bytes) -> str:
+    text = printable(line.decode("utf-8", "replace"))
+    return text if len(text) <= 80 else f"{text[:80]}..."
+
+
+class _Worker:
+    """One of the programs, started when it is needed; ended from whatever thread."""
+
+    def __init__(self, command: Sequence[str], seconds: float) -> None:
+        self._command, self._seconds = command, seconds
+        self._program: Program | None = None
+        self._lock, self._over = threading.Lock(), False
+
+    def ask(self, line: bytes, lease: str) -> tuple[Answer, int]:
+        """The answer, and after how many milliseconds; a program that fails is ended."""
+        with self._lock:
+            if self._over:
+                raise Fault("interrupted")
+            self._program = program = self._program or Program(self._command)
+        begun = time.monotonic()
+        try:
+            answer = answer_in(program.ask(line, self._seconds), lease)
+        except BaseException:
+            with self._lock:
+                self._program = None
+                program.end()
+            raise
+        return answer, round(1000 * (time.monotonic() - begun))
+
+    def stop(self) -> None:
+        """Let what it is asked now end with a fault, and ask nothing more."""
+        with self._lock:
+            self._over = True
+            if self._program is not None:
+                self._program.kill()
+
+    def end(self) -> None:
+        """End the program, which is asked nothing now."""
+        if self._program is not None:
+            self._program.end(GRACE)
+
+
+@dataclass
+class Outcome:
+    """What came of it.
+
+    Attributes:
+        answered: how many pairs.
+        failed: how many pairs the program failed at.
+        why: it ended.
+        fault: what it ended with, if it had to be given up.
+    """
+
+    answered: int = 0
+    failed: int = 0
+    why: str = ""
+    fault: str = ""
+
+
+class _Judging:
+    """Pairs to workers, answers to the desk; all of the desk's business in one thread."""
+
+    def __init__(
+        self, desk: LabellingService, who: str, fitting: Refitting, number: int | None
+    ) -> None:
+        self.desk, self.who, self.fitting, self.number = desk, who, fitting, number
+        self.outcome = Outcome()
+        self._asked: dict[Future[tuple[Answer, int]], tuple[_Worker, Lease]] = {}
+        self._failed_at: set[str] = set()
+        self._in_a_row = 0
+
+    def run(self, workers: Sequence[_Worker]) -> None:
+        """Until the goal is reached, enough are answered, nothing is left, or it fails."""
+        idle, outcome = list(workers), self.outcome
+        with ThreadPoolExecutor(len(workers)) as threads:
+            try:
+                while True:
+                    for lease in self._leases(len(idle)):
+                        line = question_line(self.desk.items, lease)
+                        worker = idle.pop()
+                        self._asked[threads.submit(worker.ask, line, lease.id)] = worker, lease
+                    if not self._asked:
+                        break
+                    for future in wait(self._asked, return_when=FIRST_COMPLETED).done:
+                        worker, lease = self._asked.pop(future)
+                        idle.append(worker)
+                        self._take(future, lease, PATIENCE * len(workers))
+                    self.fitting.keep_up()
+            except BaseException:
+                for worker in workers:
+                    worker.stop()
+                raise
+        if not outcome.fault:
+            self.fitting.settle()
+        outcome.why = outcome.fault or self._why()
+
+    def _leases(self, most: int) -> list[Lease]:
+        """Pairs for idle workers; what is on loan and was given up is not put again."""
+        if self.outcome.fault or self.fitting.remaining.stop:
+            return []
+        if self.number is not None:
+            most = min(most, self.number - self.outcome.answered - len(self._asked))
+        if most <= 0:
+            return []
+        not_these = self._failed_at | {lease.id for _, lease in self._asked.values()}
+        leases = self.desk.next(self.who, most + len(not_these))
+        return [lease for lease in leases if lease.id not in not_these][:most]
+
+    def _take(self, future: Future[tuple[Answer, int]], lease: Lease, patience: int) -> None:
+        try:
+            answer, milliseconds = future.result()
+            new = self.desk.settle(lease.id, self.who, answer, milliseconds)[1]
+        except (Fault, LeaseError) as error:
+            self._failed_at.add(lease.id)
+            self.outcome.failed += 1
+            self._in_a_row += 1
+            say(f"--judge: {error}")
+            if self._in_a_row >= patience:
+                self.outcome.fault = f"failed {self._in_a_row} times in a row; the last: {error}"
+        else:
+            self.outcome.answered += new
+            self._in_a_row = 0
+            if not new:
+                say(ANSWERED)
+
+    def _why(self) -> str:
+        remaining = self.fitting.remaining
+        if remaining.stop or self.outcome.answered == self.number:
+            return remaining.why
+        self.desk.release(self.who)
+        left = nothing_left(self.desk)
+        return f"{left}, but for {self.outcome.failed} that failed" if self.outcome.failed else left
+
+
+def judge_by(
+    desk: LabellingService,
+    who: str,
+    command: Sequence[str],
+    fitting: Refitting,
+    *,
+    number: int | None = None,
+    seconds: float = 60.0,
+    n_workers: int = 1,
+) -> Outcome:
+    """Let a program answer until the goal is reached, `number` are answered, or it fails.
+
+    A pair that it fails at is given back, and the program started anew; after three failures in
+    a row it is given up. What was answered is stored, whatever happens.
+
+    Raises:
+        SortNetError: if the program cannot be started.
+    """
+    judging = _Judging(desk, who, fitting, number)
+    workers = [_Worker(command, seconds) for _ in range(n_workers)]
+    try:
+        judging.run(workers)
+    except KeyboardInterrupt:
+        judging.outcome.why = judging.outcome.fault = "interrupted"
+    finally:
+        for worker in workers:
+            worker.end()
+        desk.release(who)
+    return judging.outcome

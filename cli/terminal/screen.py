@@ -1,0 +1,178 @@
+"""The screen on which a person answers by single keys."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeAlias
+
+from cli.commands.ranking import ranking_frame, ranking_lines
+from cli.terminal.asking import LATE, QUIT, UNDO
+from cli.terminal.keys import END, Keys, keys_of
+from cli.terminal.pair_view import both_whole, draw_pair, facts_of
+from cli.terminal.refitting import Refitting
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.text import Text
+
+    from store import Lease
+    from store.service.labelling import LabellingService
+
+Sides: TypeAlias = tuple[Sequence[str], Sequence[str]]
+
+TICK = 0.5  # seconds between two looks at the terminal's size
+_BELOW = 3  # lines below the items
+_REPLIES = {
+    **dict.fromkeys(("1", "left"), "left"),
+    **dict.fromkeys(("2", "right"), "right"),
+    **dict.fromkeys(("0", "down"), "tie"),
+    **{"space": "skip", "?": "cant-say"},
+    **dict.fromkeys(("z", "backspace"), UNDO),
+    **dict.fromkeys(("q", END), QUIT),
+}
+_HELP = """\
+Which of the two is better? One key answers; it is stored before the next pair is shown.
+
+  1 or left arrow     the left one (narrow terminals: the upper one)
+  2 or right arrow    the right one (the lower one)
+  0 or down arrow     a tie: they are equally good
+  space               skip: ask me later
+  ?                   I can't say
+  z or Backspace      take the last answer back; again: the one before
+  f                   all of both texts, where they are cut
+  r                   the ranking as it stands
+  q or Ctrl-C         quit; the next time it goes on from here"""
+
+
+class Screen:
+    """A whole terminal: two items, what the keys do, and a line of how it stands."""
+
+    def __init__(
+        self, console: Console, keys: Keys, desk: LabellingService, fitting: Refitting
+    ) -> None:
+        self._console, self._keys, self._desk, self._fitting = console, keys, desk, fitting
+        self._note = ""
+
+    def ask(self, lease: Lease, standing: str, still: Callable[[], bool]) -> tuple[str, int]:
+        """See `cli.terminal.asking.Front`."""
+        items = self._desk.items
+        sides = facts_of(items, lease.left), facts_of(items, lease.right)
+        self._keys.drop()
+        size = self._show_pair(sides, standing)
+        begun = renewed = time.monotonic()
+        while True:
+            key = self._keys.read(TICK)
+            if key in _REPLIES:
+                self._note = ""
+                return _REPLIES[key], round(1000 * (time.monotonic() - begun))
+            if key in ("f", "r", "h"):
+                looked = self._look(key, sides)
+                begun += looked if key != "f" else 0.0  # to read on is part of judging
+            if time.monotonic() - renewed > self._desk.lease_seconds / 3:
+                renewed = time.monotonic()
+                if not still():
+                    return LATE, 0
+            if key is not None or size != self._console.size:
+                size = self._show_pair(sides, standing)
+
+    def tell(self, text: str) -> None:
+        self._note = text
+
+    def enough(self, why: str) -> bool:
+        from rich.text import Text
+
+        text = Text(f"Enough: {why}.\n\nEnter: go on all the same   q: quit")
+        self._draw(text)
+        while True:
+            key = self._keys.read(TICK)
+            if key == "enter":
+                return True
+            if key in ("q", END):
+                return False
+            self._draw(text)
+
+    def over(self, why: str) -> bool:
+        from rich.text import Text
+
+        text = Text(f"That was all: {why}.\n\nz: take the last answer back   any other key: end")
+        self._keys.drop()
+        self._draw(text)
+        while (key := self._keys.read(TICK)) is None:
+            self._draw(text)
+        return _REPLIES.get(key) == UNDO
+
+    def _show_pair(self, sides: Sides, standing: str) -> tuple[int, int]:
+        from rich.console import Group
+        from rich.text import Text
+
+        size = self._console.size
+        drawn, cut = draw_pair(self._console, *sides, max(size.height - 1 - _BELOW, 3))
+        plain = self._console.options.ascii_only
+        marks = ("<-", "->", "v") if plain else ("←", "→", "↓")
+        keys = "1 {} left   2 {} right   0 {} tie   space skip   ? can't say".format(*marks)
+        more = f"z undo   r ranking   {'f all of it   ' if cut else ''}h help   q quit"
+        self._draw(
+            Group(
+                Text(standing, style="bold", no_wrap=True, overflow="ellipsis"),
+                drawn,
+                Text(f"Which is better?   {self._note}", no_wrap=True, overflow="ellipsis"),
+                Text(keys, no_wrap=True, overflow="ellipsis"),
+                Text(more, no_wrap=True, overflow="ellipsis"),
+            )
+        )
+        return size
+
+    def _draw(self, what: RenderableType) -> None:
+        self._console.update_screen(what)
+
+    def _look(self, key: str, sides: Sides) -> float:
+        """Show the whole texts, the ranking or the help; for how many seconds."""
+        begun = time.monotonic()
+        self._page(lambda: self._rows(key, sides))
+        return time.monotonic() - begun
+
+    def _rows(self, key: str, sides: Sides) -> list[Text]:
+        from rich.text import Text
+
+        if key == "f":
+            return both_whole(self._console, *sides)
+        if key == "h":
+            return [Text(line) for line in _HELP.splitlines()]
+        items = self._desk.items
+        frame = ranking_frame(self._fitting.ranking, items.ids)
+        lines = ranking_lines(frame, items, self._console.width)
+        return [Text(line, no_wrap=True, overflow="crop") for line in lines]
+
+    def _page(self, make: Callable[[], list[Text]]) -> None:
+        """Rows to scroll through; any key that does not scroll ends it."""
+        at, rows, size = 0, make(), self._console.size
+        while True:
+            room = self._console.height - 1
+            last = max(len(rows) - room, 0)
+            at = min(max(at, 0), last)
+            self._draw_page(rows[at : at + room], last > 0)
+            key = self._keys.read(TICK)
+            moves = {"down": 1, "up": -1, "space": room, "page down": room, "page up": -room}
+            if key is not None and (key not in moves or not last):
+                return
+            at += moves.get(key or "", 0)
+            if size != self._console.size:
+                rows, size = make(), self._console.size
+
+    def _draw_page(self, rows: Sequence[Text], scrolls: bool) -> None:
+        from rich.text import Text
+
+        keys = "space, arrows: scroll   any other key: back" if scrolls else "any key: back"
+        self._draw(Text("\n").join([*rows, Text(keys, style="bold")]))
+
+
+@contextmanager
+def screen_of(desk: LabellingService, fitting: Refitting, fd: int) -> Iterator[Screen]:
+    """The terminal on stderr as a screen of its own, and afterwards as it was."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    with keys_of(fd) as keys, console.screen():
+        yield Screen(console, keys, desk, fitting)

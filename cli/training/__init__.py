@@ -1,0 +1,1 @@
+"""A training run from the command line: job, folder, run, progress."""

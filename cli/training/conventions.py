@@ -1,0 +1,30 @@
+"""Measures in print: never a figure without its conventions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from cli.output import table
+
+if TYPE_CHECKING:
+    from sortnet.metrics import Empty, Metric
+    from sortnet.types import Queries
+
+
+def conventions_of(queries: Queries, metrics: Sequence[Metric], empty: Empty) -> list[str]:
+    """What the measures mean on these queries, a line for all that find the same ones empty."""
+    from sortnet.metrics import conventions, count_empty, per_query
+
+    by_count: dict[int, list[Metric]] = {}
+    for metric in metrics:
+        values = per_query(metric, queries.grades, queries.offsets)
+        by_count.setdefault(count_empty(values), []).append(metric)
+    return [conventions(some, empty, n, len(queries)) for n, some in by_count.items()]
+
+
+def measures(figures: dict[str, dict[str, float]]) -> list[str]:
+    """{part: {metric: value}} as lines, a part each."""
+    header = ["", *next(iter(figures.values()))]
+    rows = [[part, *(f"{v:.4f}" for v in values.values())] for part, values in figures.items()]
+    return table(header, rows)

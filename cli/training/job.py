@@ -1,0 +1,95 @@
+"""What a run is to learn: settings and data, read and checked before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sortnet.config import MEASURED, Config
+from sortnet.errors import DataError, SortNetError
+from sortnet.metrics import Metric
+from sortnet.types import Progress, Queries
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingJob:
+    """Settings and data of a run.
+
+    Attributes:
+        config: the settings, as asked for; with a RankQuality.
+        train, vali: the data.
+        data: {split: {"path", "fingerprint"}}.
+        test: the fold's test file, if there is one.
+    """
+
+    config: Config
+    train: Queries
+    vali: Queries
+    data: dict[str, dict[str, str]]
+    test: str | None = None
+
+    @property
+    def metrics(self) -> list[Metric]:
+        """All that is measured, the RankQuality first."""
+        config = self.config
+        return list(dict.fromkeys((config.rank_quality, *map(config.metric, MEASURED))))
+
+
+def read_task(
+    paths: Sequence[str], config: Config, *, cache: Path | None, progress: Progress
+) -> TrainingJob:
+    """Read TRAIN and VALI, or a folder of them, and check all that could fail later.
+
+    Raises:
+        SortNetError: for data or settings that cannot be learned from.
+    """
+    from sortnet.data import fingerprint, read_fold, read_queries
+
+    test = None
+    if len(paths) == 1:
+        progress(f"reading {paths[0]}")
+        fold = read_fold(paths[0], cache=cache)
+        train, vali = fold.train, fold.vali
+        test = fold.test.source if fold.test is not None else None
+    elif len(paths) == 2:
+        progress(f"reading {paths[0]}")
+        train = read_queries(paths[0], cache=cache)
+        progress(f"reading {paths[1]}")
+        vali = read_queries(paths[1], n_features=train.n_features, cache=cache)
+    else:
+        raise SortNetError(f"give TRAIN and VALI, or one folder that has both; got {len(paths)}")
+    progress("checking the data")
+    config = _checked(train, vali, config)
+    splits = {"train": train, "vali": vali}
+    data = {s: {"path": q.source, "fingerprint": fingerprint(q.source)} for s, q in splits.items()}
+    return TrainingJob(config, train, vali, data, test)
+
+
+def _checked(train: Queries, vali: Queries, config: Config) -> Config:
+    import numpy as np
+
+    from sortnet.config import make_comparator, settle_quality
+    from sortnet.learning.judges import can_be_learned
+    from sortnet.metrics import evaluate
+    from sortnet.rankers.learn import check_same_features
+
+    check_same_features(train, vali)
+    if not can_be_learned(train):
+        raise DataError(
+            f"{train.source}: no query has documents of two different grades: nothing to learn"
+        )
+    config = settle_quality(train, vali, config)
+    metrics = [config.rank_quality, *map(config.metric, MEASURED)]
+    for queries in (train, vali):
+        evaluate(queries, np.arange(queries.n_docs), metrics, empty=config.empty)
+    make_comparator(config, train.n_features)(config.seed)
+    return config
+
+
+def differences(asked: Mapping[str, Any], recorded: Mapping[str, Any]) -> list[str]:
+    """What two sets of settings disagree on: `lr 0.01, not 0.005`."""
+    flat, known = ({**s, **s.get("training", {})} for s in (asked, recorded))
+    names = [name for name in flat if name != "training" and flat[name] != known.get(name)]
+    return [f"{name} {flat[name]}, not {known.get(name)}" for name in names]

@@ -1,0 +1,137 @@
+"""The folder a run lives in: its model, and what it needs to be resumed.
+
+model.json, weights-*.safetensors   the best model so far
+state.safetensors                   the state after the last iteration
+run.json                            the run's id, store, settings and data
+tuning.json                         what `--tune` tried and chose
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from sortnet.data.documents import check_fields, parse_document
+from sortnet.errors import ModelError, SortNetError
+from sortnet.files import make_folder, write_atomically
+from sortnet.types import SPLITS
+
+FORMAT_VERSION = 1
+_RUN, _TUNING = "sortnet-run", "sortnet-tuning"
+_RUN_FIELDS: dict[str, Any] = {
+    "run": str,
+    "store": str,
+    "command": str,
+    "threads": int,
+    "tuned": bool,
+    "asked": dict,
+    "config": dict,
+    "data": dict,
+}
+
+
+class Folder:
+    """A folder that `sortnet train --out` names."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.state = self.path / "state.safetensors"
+        self._run = self.path / "run.json"
+        self._tuning = self.path / "tuning.json"
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    @property
+    def has_model(self) -> bool:
+        return (self.path / "model.json").exists() or self.state.exists()
+
+    def refuse_if_taken(self) -> None:
+        """Refuse a folder whose model a new run would replace."""
+        if self.has_model:
+            raise SortNetError(
+                f"{self} has a model already: --resume goes on with it, --overwrite replaces it, "
+                "--out names another folder"
+            )
+
+    def clear(self) -> None:
+        """Forget the last run; its model stays until a better one replaces it."""
+        for path in (self.state, self._run, self._tuning):
+            path.unlink(missing_ok=True)
+
+    def run(self) -> dict[str, Any] | None:
+        """What is known of the run; None where there is none."""
+        about = _read(self._run, _RUN, _RUN_FIELDS)
+        if about is not None:
+            check_fields(about["data"], dict.fromkeys(SPLITS, dict), self._run)
+            for facts in about["data"].values():
+                check_fields(facts, {"path": str, "fingerprint": str}, self._run)
+            if about["threads"] < 1:
+                raise ModelError(f"{self._run}: threads cannot be {about['threads']}")
+        return about
+
+    def write_run(self, about: Mapping[str, Any]) -> None:
+        _write(self._run, _RUN, about)
+
+    def tuning(self) -> dict[str, Any] | None:
+        """What `--tune` chose; None where it has not."""
+        about = _read(self._tuning, _TUNING, {"trials": list[dict]})  # type: ignore[type-arg]
+        for trial in about["trials"] if about else ():
+            check_fields(trial, {"quality": float, "iteration": int}, self._tuning)
+        return about
+
+    def write_tuning(self, about: Mapping[str, Any]) -> None:
+        _write(self._tuning, _TUNING, about)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Make the folder and let no other run into it; taken away again if it stays empty."""
+        made = not self.path.exists()
+        make_folder(self.path)
+        try:
+            with _locked(self.path):
+                yield
+        finally:
+            if made:
+                with suppress(OSError):
+                    self.path.rmdir()
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold the folder as long as this process lives; where the system can, that is."""
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # a file system without locks
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                fault = f"{folder}: another sortnet train is at work in this folder"
+                raise SortNetError(fault) from None
+        yield
+    finally:
+        os.close(handle)
+
+
+def _read(path: Path, kind: str, fields: Mapping[str, Any]) -> dict[str, Any] | None:
+    try:
+        raw = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be read: {error.strerror or error}") from None
+    return parse_document(raw, path, kind, (FORMAT_VERSION,), fields)
+
+
+def _write(path: Path, kind: str, about: Mapping[str, Any]) -> None:
+    text = json.dumps({"format": kind, "format_version": FORMAT_VERSION, **about}, indent=2) + "\n"
+    write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))

@@ -1,0 +1,91 @@
+"""`--tune`: settings chosen on the validation part, before the run that learns with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from cli.training.job import TrainingJob
+from cli.training.model_folder import Folder
+from sortnet.config import Config
+from sortnet.data.documents import check_fields
+from sortnet.experiments.tuning import grids_for, tune
+from sortnet.types import Progress
+
+Trial: TypeAlias = dict[str, Any]
+
+
+def tuned(
+    task: TrainingJob, folder: Folder, show: Callable[[Trial], None], progress: Progress
+) -> tuple[Config, list[Trial]]:
+    """The settings chosen and all that was tried; what the folder remembers is not tried again."""
+    prints = {split: facts["fingerprint"] for split, facts in task.data.items()}
+    grids = grids_for(task.train)
+    plain = [{name: [*map(_plain, values)] for name, values in g.items()} for g in grids]
+    question = {"asked": task.config.to_json(), "data": prints, "grid": plain}
+    trials = _remembered(folder, question)
+    for trial in trials:
+        show(trial)
+
+    def keep(trial: Trial) -> None:
+        trials.append(trial)
+        folder.write_tuning({**question, "trials": trials})
+        show(trial)
+
+    progress("tuning")
+    found = tune(
+        task.train,
+        task.vali,
+        task.config,
+        grid=grids,
+        progress=progress,
+        on_trial=keep,
+        trials=list(trials),
+    )
+    folder.write_tuning({**question, "trials": found.trials, "chosen": found.config.to_json()})
+    return found.config, found.trials
+
+
+def trial_shower(quality: str, line: Callable[[str], None]) -> Callable[[Trial], None]:
+    """Gives a trial as a line of settings and RankQuality, the first below a header."""
+    headed = False
+
+    def show(trial: Trial) -> None:
+        nonlocal headed
+        names = _settings_of(trial)
+        width = max(map(len, (*names, quality))) + 2
+        if not headed:
+            line("".join(f"{name:>{width}}" for name in (*names, quality)))
+            headed = True
+        cells = [_typed(trial[name]) for name in names]
+        line("".join(f"{cell:>{width}}" for cell in (*cells, f"{trial['quality']:.4f}")))
+
+    return show
+
+
+def chosen(config: Config, trials: list[Trial]) -> str:
+    """The settings that tuning chose, as they are typed."""
+    values: Mapping[str, Any] = {**config.to_json(), **config.to_json()["training"]}
+    return ", ".join(f"{name} {_typed(values[name])}" for name in _settings_of(trials[0]))
+
+
+def _settings_of(trial: Trial) -> list[str]:
+    return [name for name in trial if name not in ("quality", "iteration")]
+
+
+def _remembered(folder: Folder, question: Mapping[str, Any]) -> list[Trial]:
+    kept = folder.tuning() or {}
+    if any(kept.get(name) != value for name, value in question.items()):
+        return []
+    names = {name for grid in question["grid"] for name in grid}
+    for trial in kept["trials"]:
+        check_fields(trial, dict.fromkeys(names, object), folder)
+    return list(kept["trials"])
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _typed(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

@@ -1,0 +1,103 @@
+"""What who watches sees: the ranking, the pace, and how people agree."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from textwrap import shorten
+from typing import Any
+
+import numpy as np
+
+from cli.web.page_service import PageService
+from cli.web.people import People
+from sortnet.preference import Judgement
+from sortnet.preference.agreement import agreement
+from store.database.engine import plain
+
+SHOWN = 100  # of the ranking
+SNIPPET = 100  # characters of a text
+HOUR = 3600.0
+PACE_AGE = 30.0  # seconds
+
+
+class AdminState:
+    """How it stands, for who watches; what takes long is counted anew now and then only."""
+
+    def __init__(self, room: PageService, people: People) -> None:
+        self._room, self._people = room, people
+        self._lock = threading.Lock()
+        self._counted: tuple[int, dict[str, Any]] = (-1, {})
+        self._again = 0.0
+
+    def state(self, find: str = "") -> dict[str, Any]:
+        """All that the page draws; of the ranking the head, or the head of what `find` finds."""
+        room, session = self._room, self._room.desk.session
+        rows, found = _rows(room, find.strip().casefold())
+        counted, tokens = self._counts(), self._people.tokens
+        persons = {person["name"]: person for person in counted["agreement"]["people"]}
+        return {
+            "items": len(room.items),
+            "answers": sum(session.answered(name) for name in tokens),
+            "ranking": rows,
+            "found": found,
+            "per_hour": counted["per_hour"],
+            "agreement": counted["agreement"],
+            "remaining": None if room.remaining is None else plain(asdict(room.remaining)),
+            "people": [
+                {"name": name, "path": f"/a/{token}", "standing": session.answered(name)}
+                | {"figures": persons.get(name)}
+                for name, token in tokens.items()
+            ],
+        }
+
+    def _counts(self) -> dict[str, Any]:
+        """Agreement and pace; seconds old where there is much to count."""
+        with self._lock:
+            session = self._room.desk.session
+            start, upto = time.monotonic(), session.events
+            known, counted = self._counted
+            # The pace falls also while nobody answers.
+            if not counted or start >= self._again + (0 if upto != known else PACE_AGE):
+                events = session.judgements()
+                counted = {
+                    "agreement": plain(asdict(agreement(events))),
+                    "per_hour": _per_hour(events, time.time()),
+                }
+                self._counted = upto, counted
+                self._again = time.monotonic() + 10 * (time.monotonic() - start)
+            return counted
+
+
+def _rows(room: PageService, find: str) -> tuple[list[dict[str, Any]], int]:
+    """Rows of the ranking, best first, and how many were found in all."""
+    ranking, items = room.ranking, room.items
+    if ranking is None:
+        return [], 0
+    order = [int(n) for n in ranking.order if n < len(items)]
+    if find:
+        order = [n for n in order if _has(items.ids[n], find) or _has(items.texts[n], find)]
+    columns = ("rank", "low", "high", "score", "judgements")
+    return [
+        {"item": n, "id": items.ids[n], "text": _snippet(items.texts[n])}
+        | {"image": None if items.images[n] is None else f"/image/{n}"}
+        | {name: plain(getattr(ranking, name)[n]) for name in columns}
+        for n in order[:SHOWN]
+    ], len(order)
+
+
+def _has(text: str | None, find: str) -> bool:
+    return text is not None and find in text.casefold()
+
+
+def _snippet(text: str | None) -> str | None:
+    return None if text is None else shorten(text[: 2 * SNIPPET], SNIPPET, placeholder=" …")
+
+
+def _per_hour(events: Sequence[Judgement], now: float) -> dict[str, int]:
+    """Answers of the last hour, and at the pace of the last ten minutes."""
+    at = np.array([e.at for e in events if e.at is not None and e.answer != "undo"], np.float64)
+    recent = int((at > now - HOUR / 6).sum())
+    return {"last_hour": int((at > now - HOUR).sum()), "pace": 6 * recent}

@@ -1,0 +1,347 @@
+"""Tables -> Queries: pandas data frames, CSV (and TSV) and Parquet."""
+
+from __future__ import annotations
+
+import csv
+import io
+import warnings
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sortnet.data.free import refuse_too_large, texts
+from sortnet.data.letor_faults import MAX_FEATURES
+from sortnet.data.parquet import from_parquet
+from sortnet.errors import DataError
+from sortnet.files import open_bytes, reading
+from sortnet.types import F32, I64, Queries, grade_fault
+from sortnet.types.precision import Differences, neighbours
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_ROWS_AT_ONCE, _VALUES_AT_ONCE = 1 << 16, 1 << 24
+_LONGEST_LINE = 64 << 20
+_LONGEST_NAME = 1024
+_MISSING = ["", "NULL", "null", "NaN", "nan", "NA", "N/A", "None", "<NA>"]
+
+Place = Callable[[int], str]
+
+
+def from_frame(
+    frame: pd.DataFrame,
+    *,
+    qid: str = "qid",
+    label: str = "label",
+    docid: str = "docid",
+    labelled: bool = True,
+    source: str = "frame",
+) -> Queries:
+    """Make Queries of a pandas (or polars) data frame with one row a document.
+
+    Every column but the three named ones is a feature and must be numeric; missing values become
+    NaN. `docid` may be absent.
+
+    Args:
+        frame: the table.
+        qid: the column that says which query a row belongs to; rows in any order.
+        label: the column of whole grades from 0.
+        docid: the column of the documents' names.
+        labelled: whether `label` must be there; without it all grades are 0.
+        source: what error messages call the table.
+
+    Raises:
+        DataError: for missing columns, a column that is not numeric, infinite values, bad grades;
+            with grades, for a feature whose differences in the queries float32 loses.
+
+    >>> import pandas as pd
+    >>> q = from_frame(pd.DataFrame({"qid": [1, 1], "label": [0, 2], "age": [3, None]}))
+    >>> q.feature_names, q.features.tolist(), q.grades.tolist()
+    (('age',), [[3.0], [nan]], [0, 2])
+    """
+    frame = as_pandas(frame)
+    table = _Table([str(c) for c in frame.columns], (qid, label, docid), labelled, source)
+    frame = frame.set_axis(table.columns, axis=1)
+    return table.queries([frame], lambda row: f"{source}, row {row}")
+
+
+def read_csv(
+    path: Path, *, qid: str = "qid", label: str = "label", docid: str = "docid", labelled: bool
+) -> Queries:
+    """Read a CSV file with a header, or TSV by name; see `from_frame`."""
+    separator = "\t" if ".tsv" in path.suffixes[-2:] else ","
+    with reading(path):
+        columns = _header(path, separator)
+        table = _Table(columns, (qid, label, docid), labelled, str(path))
+        with closing(_chunks(path, separator, table)) as chunks:
+            return table.queries(chunks, lambda row: _place(path, separator, row))
+
+
+def read_parquet(
+    path: Path, *, qid: str = "qid", label: str = "label", docid: str = "docid", labelled: bool
+) -> Queries:
+    """Read a Parquet file; see `from_frame`."""
+    frame = from_parquet(path, lambda table: table.to_pandas())
+    return from_frame(frame, qid=qid, label=label, docid=docid, labelled=labelled, source=str(path))
+
+
+class _Table:
+    """Which columns of a table are what, and what each is worth."""
+
+    def __init__(
+        self, columns: list[str], named: tuple[str, str, str], labelled: bool, source: str
+    ) -> None:
+        self.columns, self.source, self.labelled = columns, source, labelled
+        self.qid, self.label, self.docid = named
+        self.features = [c for c in columns if c not in named]
+        if len(set(columns)) < len(columns):
+            twice = next(c for k, c in enumerate(columns) if c in columns[:k])
+            raise DataError(f"{source}: there are two columns {twice!r}")
+        for needed in (self.qid, self.label) if labelled else (self.qid,):
+            if needed not in columns:
+                raise DataError(f"{source}: there is no column {needed!r} in {_some(columns)}")
+        if len(columns) > MAX_FEATURES:
+            raise DataError(f"{source}: has {len(columns)} columns; the limit is {MAX_FEATURES}")
+        if not self.features:
+            raise DataError(f"{source}: there is no feature column in {_some(columns)}")
+
+    def queries(self, chunks: Iterable[pd.DataFrame], place: Place) -> Queries:
+        """Put the chunks of a table together; place says where a row is, for messages."""
+        import pandas as pd
+
+        X, y, qids = [], [], []
+        docids: list[str] = []
+        seen, start = Differences(len(self.features)), 0
+        for chunk in chunks:
+            # What this chunk becomes, and one copy of all when the chunks are joined.
+            rows, d = start + len(chunk), len(self.features)
+            what = f"{self.source}: the first {rows} rows of {d} features"
+            refuse_too_large(4 * d * (rows + len(chunk)), what)
+            try:
+                qids.append(self._qids(chunk))
+                near = neighbours(pd.factorize(qids[-1])[0])
+                X.append(self._features(chunk, seen, *near))
+                y.append(self._grades(chunk))
+                if self.docid in self.columns:
+                    docids += _names(chunk[self.docid], self.docid)
+            except _Fault as fault:
+                raise DataError(f"{place(start + fault.row)}: {fault.what}") from None
+            start += len(chunk)
+        if start == 0:
+            raise DataError(f"{self.source}: there are no documents")
+        if self.labelled:
+            seen.refuse(self.features, self.source)
+        longest = max(part.dtype.itemsize for part in qids)
+        refuse_too_large(longest * start, f"{self.source}: {start} query ids")
+        return Queries.from_arrays(
+            np.concatenate(X),
+            np.concatenate(y),
+            qid=np.concatenate(qids),
+            docids=texts(docids, f"{self.source}: document ids").tolist() if docids else None,
+            feature_names=self.features,
+            source=self.source,
+        )
+
+    def _features(self, chunk: pd.DataFrame, seen: Differences, i: I64, j: I64) -> F32:
+        features = np.empty((len(chunk), len(self.features)), np.float32)
+        for k, name in enumerate(self.features):
+            values = _floats(chunk[name], f"column {name!r}")
+            with np.errstate(over="ignore"):
+                features[:, k] = values
+            infinite = np.isinf(features[:, k])
+            if infinite.any():
+                row = int(infinite.argmax())
+                raise _Fault(row, f"column {name!r}: {values[row]} is infinite in float32")
+            if self.labelled:
+                seen.add(values[:, None], i, j, first=k)
+        return features
+
+    def _grades(self, chunk: pd.DataFrame) -> NDArray[np.float64]:
+        if self.label not in self.columns:
+            return np.zeros(len(chunk))
+        grades = _floats(chunk[self.label], f"the grade in column {self.label!r}")
+        most = np.iinfo(np.int32).max
+        bad = ~((grades >= 0) & (grades <= most) & (grades == np.floor(grades)))
+        if bad.any():
+            row = int(bad.argmax())
+            raise _Fault(row, grade_fault(f"{grades[row]:g}"))
+        return grades
+
+    def _qids(self, chunk: pd.DataFrame) -> NDArray[Any]:
+        qids = chunk[self.qid]
+        names = _names(qids, self.qid)
+        if "" in names:
+            raise _Fault(names.index(""), f"there is no {self.qid!r}")
+        if qids.dtype.kind in "iuf":
+            return qids.to_numpy()
+        return texts(names, f"{self.source}: query ids")
+
+
+def as_pandas(frame: Any) -> pd.DataFrame:
+    """A data frame of another library, such as polars, as one of pandas."""
+    if hasattr(frame, "iloc"):
+        return frame  # type: ignore[no-any-return]
+    import pandas as pd
+
+    return pd.DataFrame({str(name): np.asarray(frame[name]) for name in frame.columns})
+
+
+def with_numbers(frame: pd.DataFrame, source: str) -> pd.DataFrame:
+    """The frame with numbers for its columns of objects.
+
+    Raises:
+        DataError: naming a column of texts, dates or other objects, and the first of them.
+    """
+    frame = frame.copy(deep=False)
+    for k, dtype in enumerate(frame.dtypes):
+        if getattr(dtype, "kind", "O") not in "biuf":
+            try:
+                frame.isetitem(k, _floats(frame.iloc[:, k], f"column {str(frame.columns[k])!r}"))
+            except _Fault as fault:
+                raise DataError(f"{source}, row {fault.row}: {fault.what}") from None
+    return frame
+
+
+class _Fault(Exception):
+    """What is wrong with a row of a chunk."""
+
+    def __init__(self, row: int, what: str) -> None:
+        self.row, self.what = row, what
+
+
+def _names(column: pd.Series[Any], name: str) -> list[str]:
+    """A column of names, '' where one is missing."""
+    if column.dtype.kind == "O":
+        for row, value in enumerate(column):
+            if isinstance(value, bytes | list | tuple | dict | set | np.ndarray):
+                raise _Fault(row, f"column {name!r}: {str(value)[:60]!r} is no name")
+    names: list[str] = column.astype("string").fillna("").tolist()
+    for row, text in enumerate(names):
+        if len(text) > _LONGEST_NAME:
+            raise _Fault(row, f"column {name!r}: a name of {len(text)} characters is too long")
+    return names
+
+
+def _floats(column: pd.Series[Any], name: str) -> NDArray[np.float64]:
+    """A column as float64, NaN where a value is missing."""
+    import pandas as pd
+
+    kind = column.dtype.kind
+    if kind != "c" and pd.api.types.is_numeric_dtype(column):
+        return np.asarray(column.to_numpy(np.float64, na_value=np.nan), np.float64)
+    # To pandas a date is a number of nanoseconds.
+    words = column.astype(str if kind in "cmM" else object)
+    if pd.api.types.infer_dtype(words) in ("bytes", "complex", "mixed"):
+        words = words.map(str)
+    try:
+        numbers = pd.to_numeric(words, errors="coerce").astype(np.float64)
+    except OverflowError:  # a whole number beyond float64
+        numbers = pd.to_numeric(words.map(str), errors="coerce").astype(np.float64)
+    bad = (numbers.isna() & column.notna()).to_numpy(bool)
+    if bad.any():
+        row = int(bad.argmax())
+        shown = repr(str(column.iloc[row])[:60])
+        raise _Fault(row, f"{name}: {shown} is not a number (leave text columns out)")
+    return np.asarray(numbers, np.float64)
+
+
+def _chunks(path: Path, separator: str, table: _Table) -> Generator[pd.DataFrame]:
+    """The rows of a CSV file, some at a time; refuses rows of another length than the header."""
+    import pandas as pd
+
+    names = [c for c in (table.qid, table.docid) if c in table.columns]
+    numbers = [c for c in table.columns if c not in names]
+    if int(pd.__version__.partition(".")[0]) < 3:
+        # Older ones cut rows that are too long in silence, but for those of the first chunk.
+        _refuse_ragged(path, separator)
+    whole = False
+    with open_bytes(path) as file, warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)
+        try:
+            with pd.read_csv(
+                file,
+                sep=separator,
+                names=table.columns,
+                header=0,
+                index_col=False,
+                dtype=dict.fromkeys(names, "str"),
+                keep_default_na=False,
+                na_values=dict.fromkeys(numbers, _MISSING),
+                encoding="utf-8-sig",
+                chunksize=max(1, min(_ROWS_AT_ONCE, _VALUES_AT_ONCE // len(table.columns))),
+                low_memory=False,
+            ) as chunks:
+                for chunk in chunks:
+                    last = chunk.iloc[:, -1]
+                    if not whole and (last.isna() | (last == "")).any():
+                        _refuse_ragged(path, separator)  # pandas fills short rows up in silence
+                        whole = True
+                    yield chunk
+        except (pd.errors.ParserError, pd.errors.ParserWarning, UnicodeError) as error:
+            _refuse_ragged(path, separator)
+            raise DataError(f"{path}: {_one_line(error)}") from None
+
+
+def _records(path: Path, separator: str) -> Generator[tuple[int, list[str]]]:
+    """Each record of a CSV file that is not blank, and its line number."""
+    line = 0
+    with (
+        open_bytes(path) as file,
+        io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as text,
+    ):
+        try:
+            reader = csv.reader(_lines(path, text), delimiter=separator)
+            for record in reader:
+                line = reader.line_num
+                if record:
+                    yield line, record
+        except (csv.Error, UnicodeError) as error:
+            raise DataError(f"{path}, after line {line}: {_one_line(error)}") from None
+
+
+def _lines(path: Path, text: io.TextIOWrapper) -> Iterator[str]:
+    while line := text.readline(_LONGEST_LINE):
+        if len(line) == _LONGEST_LINE and not line.endswith("\n"):
+            raise DataError(f"{path}: has a line longer than {_LONGEST_LINE >> 20} MB")
+        yield line
+
+
+def _header(path: Path, separator: str) -> list[str]:
+    with closing(_records(path, separator)) as records:
+        for _, record in records:
+            return record
+    raise DataError(f"{path}: the file is empty: it has no documents")
+
+
+def _refuse_ragged(path: Path, separator: str) -> None:
+    """Name the first row that is longer or shorter than the header."""
+    columns = 0
+    with closing(_records(path, separator)) as records:
+        for line, record in records:
+            columns = columns or len(record)
+            if len(record) != columns:
+                shown = repr(separator.join(record)[:60])
+                fault = f"{len(record)} fields where the header has {columns}: {shown}"
+                raise DataError(f"{path}, line {line}: {fault}")
+
+
+def _place(path: Path, separator: str, row: int) -> str:
+    """Where a data row of a CSV file is: records may span lines and lines may be blank."""
+    with closing(_records(path, separator)) as records:
+        for number, (line, _) in enumerate(records, start=-1):
+            if number == row:
+                return f"{path}, line {line}"
+    return f"{path}, row {row}"
+
+
+def _some(columns: list[str]) -> str:
+    names = " ".join(", ".join(name[:60] for name in columns[:20]).split())
+    return names + (", ..." if len(columns) > 20 else "")
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:200]

@@ -1,0 +1,1 @@
+"""Tuning, simulated annotators, recorded votes, trackers."""

@@ -1,0 +1,282 @@
+"""Simulated people: how good a ranking becomes with how many questions, for every strategy."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+import numpy as np
+from scipy.special import ndtr
+
+from sortnet.errors import JudgementError
+from sortnet.preference.base import Pair
+from sortnet.preference.design import design
+from sortnet.preference.laplace import fit
+from sortnet.preference.merge_sort import MergePass
+from sortnet.preference.posterior import Votes
+from sortnet.preference.session import Session
+from sortnet.preference.strategies import STRATEGIES
+from sortnet.types import F64, Progress
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+NOISE = 1.4865  # standard deviation of an answer's noise in the ASAP paper, Φ(1 / 1.4865) = ¾
+PEOPLE = 4
+# What asks: a session with one of its strategies, or a sort that starts again when it is done.
+# `default` is a session as it comes, with its random arm and its repeats; the others have none.
+SORTS = ("merge-sort", "quicksort")
+SAMPLERS = (*STRATEGIES, *SORTS)
+
+Asking: TypeAlias = Generator[Pair, bool, None]  # gives pairs (i, j), is sent whether i won
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False)
+class Truth:
+    """Items whose order is known. `features` is None for items known by name only."""
+
+    features: F64 | None  # (n, d)
+    scores: F64  # (n,)
+
+
+@dataclass(frozen=True)
+class Result:
+    """How good the ranking was after so many questions."""
+
+    strategy: str
+    seed: int
+    questions: int
+    spearman: float
+    rmse: float
+    ms: float  # a question, of choosing it and taking its answer in; refits are in it
+
+
+def ids_truth(n: int, rng: np.random.Generator) -> Truth:
+    """Scores from U[0, 5], shifted to minimum 0: the ASAP paper's protocol.
+
+    Mikhailiuk and others, *Active Sampling for Pairwise Comparisons via Approximate Message
+    Passing and Information Gain Maximization* (2020).
+    """
+    scores = rng.uniform(0, 5, n)
+    return Truth(None, scores - scores.min())
+
+
+def features_truth(n: int, d: int, outside: float, rng: np.random.Generator) -> Truth:
+    """Scores Xw with X and w from N(0, 1), and so large a share of their variance outside X."""
+    X, w = rng.standard_normal((n, d)), rng.standard_normal(d)
+    linear = X @ w
+    more = np.sqrt(outside / (1 - outside)) * linear.std() * rng.standard_normal(n)
+    return Truth(X, linear + more)
+
+
+def simulate(
+    strategies: Sequence[str],
+    budgets: Sequence[int],
+    *,
+    n: int = 20,
+    d: int = 0,
+    outside: float = 0.0,
+    seeds: int = 30,
+    seed: int = 0,
+    jobs: int = 1,
+    progress: Progress | None = None,
+) -> list[Result]:
+    """Ask simulated people about n items of a known order, fresh for every seed.
+
+    "i before j" is answered with the probability Φ((q_i - q_j) / 1.4865). Every strategy meets
+    the same truths, and one scorer judges them all: `fit` on all votes, those of the random arm
+    too, as one person's, the features beside them where there are any.
+
+    Args:
+        strategies: of `SAMPLERS`.
+        budgets: after how many questions the ranking is judged.
+        n: how many items.
+        d: how many features; 0 is the protocol `ids`, else `features`.
+        outside: share of the scores' variance that is not in the features.
+        seeds: how many truths.
+        seed: of all of them.
+        jobs: processes.
+
+    Raises:
+        JudgementError: on an unknown strategy, or more questions than can be asked.
+
+    Cost: a session's questions, 1 ms each at 100 items, times strategies and seeds.
+
+    >>> few = simulate(["merge", "random"], [10, 40], n=6, seeds=2)
+    >>> [(r.strategy, r.questions) for r in few[:3]]
+    [('merge', 10), ('merge', 40), ('merge', 10)]
+    """
+    _check(strategies, budgets, n, outside, seeds)
+    one = partial(_one, budgets=tuple(sorted(set(budgets))), n=n, d=d, outside=outside, seed=seed)
+    tasks = [partial(one, name, k) for name in strategies for k in range(seeds)]
+    return [row for rows in in_parallel(tasks, jobs, progress) for row in rows]
+
+
+def summary(results: Sequence[Any], values: Sequence[str], by: Sequence[str]) -> pd.DataFrame:
+    """Means over the seeds, with their standard errors and 95 % intervals.
+
+    Args:
+        results: as `simulate` gives them, any dataclass with a `seed`.
+        values: the fields to be averaged; each gives `v`, `v_se`, `v_low` and `v_high`.
+        by: the fields that tell the rows apart.
+
+    Returns:
+        One row a group, in the order they came; NaN for the error of one seed alone.
+    """
+    import pandas as pd
+
+    frame = pd.DataFrame([vars(result) for result in results])
+    groups = frame.groupby(list(by), sort=False)
+    columns: dict[str, Any] = {"seeds": groups.size()}
+    for value in values:
+        mean, error = groups[value].mean(), groups[value].sem()
+        columns |= {value: mean, f"{value}_se": error}
+        columns |= {f"{value}_low": mean - 1.96 * error, f"{value}_high": mean + 1.96 * error}
+    return pd.DataFrame(columns).reset_index()
+
+
+def spearman(x: F64, y: F64) -> float:
+    """Rank correlation; 0 where one of both says nothing."""
+    from scipy.stats import spearmanr
+
+    return 0.0 if np.ptp(x) == 0 or np.ptp(y) == 0 else float(spearmanr(x, y).statistic)
+
+
+def rmse(x: F64, y: F64) -> float:
+    """Root of the mean squared difference of two score vectors, each z-scored."""
+    return float(np.sqrt(np.mean((_z(x) - _z(y)) ** 2)))
+
+
+def in_parallel(tasks: Sequence[Callable[[], T]], jobs: int, progress: Progress | None) -> list[T]:
+    """The results of tasks, in their order; each process has one thread for linear algebra."""
+    told = progress or (lambda text: None)
+    done = []
+    for result in _results(tasks, jobs):
+        done.append(result)
+        told(f"simulated {len(done)} of {len(tasks)} sessions")
+    return done
+
+
+def _results(tasks: Sequence[Callable[[], T]], jobs: int) -> Iterator[T]:
+    if jobs == 1:
+        yield from (task() for task in tasks)
+        return
+    from joblib import Parallel, delayed
+
+    yield from Parallel(jobs, return_as="generator")(delayed(task)() for task in tasks)
+
+
+def _check(
+    strategies: Sequence[str], budgets: Sequence[int], n: int, outside: float, seeds: int
+) -> None:
+    for name in strategies:
+        if name not in SAMPLERS:
+            raise JudgementError(f"unknown strategy {name!r}; known are {', '.join(SAMPLERS)}")
+    if not strategies or not budgets or min(budgets) < 1 or seeds < 1 or n < 2:
+        raise JudgementError("a simulation takes two items, a strategy, a question and a seed")
+    if not 0 <= outside < 1:
+        raise JudgementError(f"the share outside the features is below 1, not {outside:g}")
+    most = PEOPLE * n * (n - 1) // 2
+    if max(budgets) > most:
+        raise JudgementError(
+            f"{max(budgets)} questions about {n} items: {PEOPLE} people can be asked {most}"
+        )
+
+
+def _one(
+    strategy: str, k: int, *, budgets: tuple[int, ...], n: int, d: int, outside: float, seed: int
+) -> list[Result]:
+    """One strategy on one truth."""
+    rng = np.random.default_rng([seed, k])
+    truth = features_truth(n, d, outside, rng) if d else ids_truth(n, rng)
+    features = np.empty((n, 0)) if d == 0 else design(truth.features)
+    asking = _asking(strategy, truth, k, rng)
+    pairs: list[Pair] = []
+    won: list[bool] = []
+    results: list[Result] = []
+    spent = 0.0
+    start = time.perf_counter()
+    pair: Pair | None = next(asking)
+    while pair is not None and len(won) < budgets[-1]:
+        i, j = pair
+        win = bool(rng.random() < ndtr((truth.scores[i] - truth.scores[j]) / NOISE))
+        pairs.append(pair)
+        won.append(win)
+        pair = _next(asking, win)
+        spent += time.perf_counter() - start
+        if len(won) in budgets:
+            found = _scored(features, pairs, won)
+            quality = spearman(found, truth.scores), rmse(found, truth.scores)
+            results.append(Result(strategy, k, len(won), *quality, 1000 * spent / len(won)))
+        start = time.perf_counter()
+    return results
+
+
+def _next(asking: Asking, won: bool) -> Pair | None:
+    """The next pair, or None where there is none."""
+    try:
+        return asking.send(won)
+    except StopIteration:
+        return None
+
+
+def _asking(strategy: str, truth: Truth, k: int, rng: np.random.Generator) -> Asking:
+    n = len(truth.scores)
+    if strategy == "merge-sort":
+        return merge_sorts(n, rng)
+    if strategy == "quicksort":
+        return quicksorts(n, rng)
+    if strategy == "default":
+        return asked_by(Session(truth.features, n, seed=k))
+    return asked_by(Session(truth.features, n, seed=k, strategy=strategy, holdout=0.0, repeats=0.0))
+
+
+def asked_by(session: Session) -> Asking:
+    """A session's questions, put to each of four people in turn, until it has no more."""
+    names = [f"person-{k}" for k in range(PEOPLE)]
+    turn = 0
+    while questions := session.ask(names[turn % PEOPLE]):
+        q = questions[0]
+        won = yield q.left, q.right
+        session.tell(q.answered(names[turn % PEOPLE], "left" if won else "right"))
+        turn += 1
+
+
+def merge_sorts(n: int, rng: np.random.Generator) -> Asking:
+    """The comparisons of one merge sort after another, each of a fresh shuffle."""
+    while True:
+        sort = MergePass(rng.permutation(n).tolist())
+        while not sort.ranking:
+            i, j = next(sort.wanted())
+            won = yield i, j
+            sort.answer(i, j, i if won else j)
+
+
+def quicksorts(n: int, rng: np.random.Generator) -> Asking:
+    """The comparisons of one quicksort after another, each with pivots of its own."""
+    while True:
+        parts = [rng.permutation(n).tolist()]
+        while parts:
+            pivot, *others = parts.pop()
+            sides: dict[bool, list[int]] = {True: [], False: []}
+            for item in others:
+                won = yield item, pivot
+                sides[won].append(item)
+            parts += [side for side in sides.values() if len(side) > 1]
+
+
+def _scored(features: F64, pairs: Sequence[Pair], won: Sequence[bool]) -> F64:
+    """What one model makes of the votes, whoever has chosen the pairs."""
+    left, right = np.array(pairs, np.int64).T
+    votes = Votes(left, right, np.array(won, np.float64), np.zeros(len(left), np.int64))
+    return fit(features, votes, 1).posterior.scores
+
+
+def _z(x: F64) -> F64:
+    deviation: F64 = x - x.mean()
+    spread = deviation.std()
+    return deviation / spread if spread else deviation

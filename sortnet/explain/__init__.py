@@ -1,0 +1,1 @@
+"""Why one document goes before another, and which features matter."""

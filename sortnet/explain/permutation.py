@@ -1,0 +1,145 @@
+"""Permutation importance: what a measure loses when a feature's values change their documents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from sortnet.errors import SortNetError
+from sortnet.explain.attribution import feature_names
+from sortnet.metrics import Empty, Metric, as_metrics, average, per_query
+from sortnet.rankers.model import Model
+from sortnet.sorting.sort import arrangement, sort
+from sortnet.types import F64, I64, Comparator, Progress, Queries
+
+
+@dataclass(frozen=True, eq=False)
+class Importance:
+    """What a measure loses without each feature.
+
+    Attributes:
+        metric: the measure and its conventions.
+        quality: its mean over the queries, nothing shuffled.
+        drops: (n_features, repeats) quality less the shuffled data's quality.
+        names: (n_features,) the features' names, or their numbers from 1.
+    """
+
+    metric: Metric
+    quality: float
+    drops: F64
+    names: tuple[str, ...]
+
+    @property
+    def mean(self) -> F64:
+        """(n_features,) mean drop over the repeats."""
+        mean: F64 = self.drops.mean(axis=1)
+        return mean
+
+    @property
+    def std(self) -> F64:
+        """(n_features,) standard deviation over the repeats (divided by their number)."""
+        std: F64 = self.drops.std(axis=1)
+        return std
+
+    def largest(self, n: int | None = None) -> list[int]:
+        """The numbers (from 0) of the n features with the largest mean drops."""
+        order: list[int] = np.argsort(-self.mean, kind="stable")[:n].tolist()
+        return order
+
+
+def permutation_importance(
+    model: Model,
+    queries: Queries,
+    metric: Metric | str | None = None,
+    *,
+    repeats: int = 5,
+    seed: int = 0,
+    empty: Empty | None = None,
+    progress: Progress = lambda text: None,
+) -> Importance:
+    """What the measure drops by when a feature is shuffled (Breiman 2001, section 10).
+
+    A feature is shuffled among the documents of each query, not across queries: a ranking is of
+    one query's documents, values of another query would make documents that do not exist, and
+    every scaling commutes with it. A feature that is the same all over each query therefore has
+    importance 0, even where it changes how others count. In a repeat all features are shuffled
+    by the same permutation, so that their differences are not those of luck.
+
+    Args:
+        model: any model.
+        queries: labelled, unscaled documents; better none the model was trained on.
+        metric: the measure; left out, the model's RankQuality with its conventions.
+        repeats: how often each feature is shuffled.
+        seed: of the permutations.
+        empty: what a query without a relevant document counts for; left out, as in training.
+        progress: told which feature it is at.
+
+    Raises:
+        ModelError: if the features are not those the model was trained on.
+        MetricError: on an unknown measure, or as `average`.
+        SortNetError: if `repeats` is less than 1.
+
+    >>> from sortnet.rankers.learn import learn
+    >>> X = np.arange(12, dtype=np.float32)[:, None] * [1, 0]
+    >>> q = Queries.from_arrays(X, X[:, 0] % 6, group=[6, 6])
+    >>> found = permutation_importance(learn(q, q), q, "ndcg")
+    >>> bool(found.mean[0] > 0), float(found.mean[1])
+    (True, 0.0)
+
+    Cost: a sort for every feature and repeat, none for a feature that does not vary; one scaled
+    copy of the features.
+    """
+    if repeats < 1:
+        raise SortNetError(f"repeats must be 1 or more, got {repeats}")
+    model.check_features(queries)
+    config = model.config
+    (measure,) = as_metrics(config.rank_quality if metric is None else metric)
+    ranker = _Measured(model.comparator, model.scaler(queries), measure, empty or config.empty)
+    quality = ranker.quality()
+    names = feature_names(model, queries)
+    drops = np.zeros((model.n_features, repeats))
+    for r, order in enumerate(_shuffles(queries, repeats, seed)):
+        for k, name in enumerate(names):
+            progress(f"shuffle {r + 1} of {repeats}: feature {name}")
+            drops[k, r] = quality - ranker.quality_shuffled(k, order, quality)
+    return Importance(measure, quality, drops, names)
+
+
+def _shuffles(queries: Queries, repeats: int, seed: int) -> Iterator[I64]:
+    """(n_docs,) document numbers, each query's in random order."""
+    rng = np.random.default_rng(seed)
+    query = queries.query_of_docs()
+    for _ in range(repeats):
+        yield np.lexsort((rng.random(queries.n_docs), query)).astype(np.int64, copy=False)
+
+
+class _Measured:
+    """Documents whose columns are shuffled in place, and the quality of their ranking."""
+
+    def __init__(
+        self, comparator: Comparator, scaled: Queries, metric: Metric, empty: Empty
+    ) -> None:
+        self._comparator, self._queries = comparator, scaled
+        self._metric, self._empty = metric, empty
+        # One arrangement for all: where the comparator is not transitive or ties, another one
+        # could change the ranking even though a feature that it does not use was shuffled.
+        self._start = arrangement(scaled)
+
+    def quality(self) -> float:
+        order = sort(self._comparator, self._queries, start=self._start).order
+        ranked = self._queries.grades[order]
+        return average(per_query(self._metric, ranked, self._queries.offsets), self._empty)
+
+    def quality_shuffled(self, feature: int, order: I64, unchanged: float) -> float:
+        """The quality with one column in another order; `unchanged` if that changes nothing."""
+        column = self._queries.features[:, feature]
+        kept = column.copy()
+        if np.array_equal(kept[order], kept):
+            return unchanged
+        column[:] = kept[order]
+        try:
+            return self.quality()
+        finally:
+            column[:] = kept

@@ -1,0 +1,185 @@
+"""Which pair to ask about next: every strategy is a plain function of what is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TypeAlias
+
+import numpy as np
+
+from sortnet.preference.base import Pair
+from sortnet.preference.merge_sort import MergePass
+from sortnet.preference.posterior import Posterior, information
+from sortnet.types import F64, I64
+
+Free: TypeAlias = Callable[[int, int], bool]
+
+_ALL = 200  # items up to which every pair is looked at
+_SOME = 4_000  # pairs looked at among more items
+_NEAR = 10  # ranks between two neighbours
+_TRIES = 100
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """What a strategy sees.
+
+    Attributes:
+        posterior: of the scores, from all answers but those of the hold-out arm.
+        order: (n,) the items, best first.
+        seen: (n,) answers an item has had, or is about to have.
+        component: (n,) the number of the part of the graph of answers that an item is in.
+        merge: gives the merge sort that is going on; made when first asked for.
+        free: whether a pair may be asked of this annotator.
+        among: (m,), (m,) the only pairs that may be asked at all; None for all pairs.
+    """
+
+    posterior: Posterior
+    order: I64
+    seen: I64
+    component: I64
+    merge: Callable[[], MergePass]
+    free: Free
+    among: tuple[I64, I64] | None = None
+
+
+Strategy: TypeAlias = Callable[[View, np.random.Generator], Pair | None]
+
+
+def random_pair(view: View, rng: np.random.Generator) -> Pair | None:
+    """Any free pair, each with the same probability.
+
+    Cost: a few draws; where hardly a pair is free, all pairs of up to 200 items.
+    """
+    n = len(view.seen)
+    for _ in range(_TRIES):
+        i, j = _draw(view, rng)
+        if i != j and view.free(i, j):
+            return i, j
+    if n > _ALL and view.among is None:
+        return None
+    every = view.among or _all_pairs(n)
+    free = [pair for pair in zip(*map(np.ndarray.tolist, every), strict=True) if view.free(*pair)]
+    return free[rng.integers(len(free))] if free else None
+
+
+def _draw(view: View, rng: np.random.Generator) -> Pair:
+    if view.among is None:
+        i, j = rng.integers(len(view.seen), size=2).tolist()
+    else:
+        k = rng.integers(len(view.among[0]))
+        i, j = int(view.among[0][k]), int(view.among[1][k])
+    return i, j
+
+
+def merge_pass(view: View, rng: np.random.Generator) -> Pair | None:
+    """The comparison that a merge sort has waited for the longest: connects all items."""
+    del rng
+    return next((pair for pair in view.merge().wanted() if view.free(*pair)), None)
+
+
+def connect(view: View, rng: np.random.Generator) -> Pair | None:
+    """The most informative pair that joins two parts of the graph: an active spanning tree.
+
+    While it lasts, n - 1 answers in all, every question sees to an item or a group of items that
+    nothing is known of in comparison with the others.
+    """
+    i, j = _candidates(view, rng)
+    apart = view.component[i] != view.component[j]
+    return _most(view, i[apart], j[apart], rng, _bits(view, i[apart], j[apart]))
+
+
+def bald(view: View, rng: np.random.Generator) -> Pair | None:
+    """The pair whose answer tells the most of the scores; see `information`.
+
+    Cost: all pairs of up to 200 items, else 4,000 pairs, half of them neighbours in the ranking.
+    """
+    i, j = _candidates(view, rng)
+    return _most(view, i, j, rng, _bits(view, i, j))
+
+
+def committee(view: View, rng: np.random.Generator) -> Pair | None:
+    """The pair that a committee of score vectors from the posterior is most divided about.
+
+    The share p of its members that prefer i, by p (1 - p).
+    """
+    i, j = _candidates(view, rng)
+    scores = view.posterior.draws
+    p = np.mean(scores[:, i] > scores[:, j], axis=0)
+    return _most(view, i, j, rng, p * (1 - p))
+
+
+def closest(view: View, rng: np.random.Generator) -> Pair | None:
+    """The pair whose scores are nearest; known to stall, here to be compared with."""
+    i, j = _candidates(view, rng)
+    return _most(view, i, j, rng, -np.abs(view.posterior.difference(i, j)[0]))
+
+
+# Of each, the first that has a pair gives it. `default` is `features`, without features too: a
+# spanning tree of informative pairs is then as good a start as a merge sort at 20 items and a
+# better one at 100, where its Spearman is .911 after 525 answers and that of `merge` .900.
+STRATEGIES: dict[str, tuple[Strategy, ...]] = {
+    "default": (connect, bald),
+    "features": (connect, bald),
+    "merge": (merge_pass, bald),
+    "bald": (bald,),
+    "committee": (connect, committee),
+    "closest": (closest,),
+    "random": (random_pair,),
+}
+
+
+def _bits(view: View, i: I64, j: I64) -> F64:
+    return information(*view.posterior.difference(i, j))
+
+
+def _candidates(view: View, rng: np.random.Generator) -> tuple[I64, I64]:
+    n = len(view.seen)
+    if view.among is not None:
+        return _some(view.among, rng)
+    if n <= _ALL:
+        return _all_pairs(n)
+    # Those of little answers first, so that no item is forgotten.
+    rare = np.argpartition(view.seen + rng.random(n), min(_SOME // 8, n - 1))[: _SOME // 8]
+    i = np.concatenate((rng.integers(n, size=3 * _SOME // 8), rare))
+    j = (i + rng.integers(1, n, size=len(i))) % n
+    at = rng.integers(n - 1, size=_SOME // 2)
+    other = np.minimum(at + rng.integers(1, _NEAR + 1, size=len(at)), n - 1)
+    return np.concatenate((i, view.order[at])), np.concatenate((j, view.order[other]))
+
+
+def _some(among: tuple[I64, I64], rng: np.random.Generator) -> tuple[I64, I64]:
+    i, j = among
+    if len(i) > _ALL * _ALL // 2:
+        at = rng.integers(len(i), size=_SOME)
+        return i[at], j[at]
+    return i, j
+
+
+@lru_cache(maxsize=4)
+def _all_pairs(n: int) -> tuple[I64, I64]:
+    i, j = np.triu_indices(n, 1)
+    i.setflags(write=False)
+    j.setflags(write=False)
+    return i, j
+
+
+def _most(view: View, i: I64, j: I64, rng: np.random.Generator, worth: F64) -> Pair | None:
+    """The free pair that is worth most; equals in random order."""
+    worth = worth + 1e-9 * rng.random(len(i))
+    for k in _descending(worth):
+        if i[k] != j[k] and view.free(int(i[k]), int(j[k])):
+            return int(i[k]), int(j[k])
+    return None
+
+
+def _descending(worth: F64) -> Iterator[int]:
+    """Indexes, the greatest first; a full sort only for who goes on that far."""
+    top = min(32, len(worth))
+    if not top:
+        return
+    part = np.argpartition(-worth, top - 1)[:top]
+    yield from part[np.argsort(-worth[part])]
+    yield from np.argsort(-worth)[top:]

@@ -1,0 +1,1 @@
+"""Rankers: whatever is fitted on labelled queries and orders others."""

@@ -1,0 +1,348 @@
+"""The nouns of the project: Queries, Pairs, Sorting, and the protocols that join its parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sortnet.errors import DataError
+from sortnet.types.precision import refuse_lost
+
+F32: TypeAlias = NDArray[np.float32]
+F64: TypeAlias = NDArray[np.float64]
+I32: TypeAlias = NDArray[np.int32]
+I64: TypeAlias = NDArray[np.int64]
+Bool: TypeAlias = NDArray[np.bool_]
+Str: TypeAlias = NDArray[np.str_]
+
+Split: TypeAlias = Literal["train", "vali"]
+Progress: TypeAlias = Callable[[str], None]  # told what is going on, as text
+SPLITS: tuple[Split, ...] = ("train", "vali")
+
+
+@dataclass(frozen=True, eq=False)
+class Queries:
+    """The documents of many queries, those of one query side by side.
+
+    Query `k` owns the documents `offsets[k]:offsets[k + 1]`; a *document number* is an index into
+    these arrays and is what `Pairs` and `Sorting` speak of.
+
+    Attributes:
+        features: (n_docs, n_features) float32; NaN where a value is missing.
+        grades: (n_docs,) int32, 0 or more; higher is more relevant.
+        offsets: (n_queries + 1,) int64, from 0 to n_docs.
+        qids: (n_queries,) the queries' names, each once.
+        rows: (n_docs,) int64, the caller's row (or the file's data line, from 0) of each document.
+        docids: (n_docs,) the documents' names, where the source has them.
+        feature_names: the columns' names, where the source has them.
+        source: where the data came from, for messages.
+
+    >>> q = Queries.from_arrays([[1.0], [2.0], [3.0]], [0, 1, 1], qid=["b", "a", "b"])
+    >>> q.qids.tolist(), q.offsets.tolist(), q.rows.tolist()
+    (['b', 'a'], [0, 2, 3], [0, 2, 1])
+    """
+
+    features: F32
+    grades: I32
+    offsets: I64
+    qids: Str
+    rows: I64
+    docids: Str | None = None
+    feature_names: tuple[str, ...] | None = None
+    source: str = "data"
+
+    @classmethod
+    def from_arrays(
+        cls,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
+        *,
+        qid: ArrayLike | None = None,
+        group: ArrayLike | None = None,
+        docids: Sequence[str] | None = None,
+        feature_names: Sequence[str] | None = None,
+        source: str = "data",
+    ) -> Queries:
+        """Group rows into queries; the order of queries is that of their first row.
+
+        Args:
+            X: (n_docs, n_features) numbers; NaN is a missing value, infinity is refused.
+            y: (n_docs,) whole grades from 0; None for documents that are only to be ranked.
+            qid: (n_docs,) the query of each row, in any order.
+            group: (n_queries,) sizes of consecutive queries, in place of `qid`.
+                With neither, all rows are one query.
+            docids: (n_docs,) names.
+            feature_names: (n_features,) names.
+            source: what error messages call the data.
+
+        Raises:
+            DataError: on shapes that disagree, infinite features, negative or fractional grades;
+                with grades, on a feature whose differences in the queries float32 loses.
+
+        Cost: one stable sort of the query ids; X is copied only where the rows must move.
+        """
+        table, features = _features(X, source)
+        n = len(features)
+        grades = np.zeros(n, np.int32) if y is None else whole_grades(y, source)
+        if len(grades) != n:
+            raise DataError(f"{source}: {n} rows of features but {len(grades)} grades")
+        if qid is not None and group is not None:
+            raise DataError(f"{source}: give qid or group, not both")
+        if group is not None:
+            names, codes = _codes_of_groups(group, n, source)
+        else:
+            names, codes = _codes_of_qids(qid, n, source)
+        if docids is not None and len(docids) != n:
+            raise DataError(f"{source}: {n} rows of features but {len(docids)} document ids")
+        if feature_names is not None and len(feature_names) != features.shape[1]:
+            raise DataError(
+                f"{source}: {features.shape[1]} features but {len(feature_names)} feature names"
+            )
+        if y is not None:  # whatever the values, documents that are only ranked get a ranking
+            refuse_lost(table, codes, feature_names, source)
+        return cls.from_codes(
+            features,
+            grades,
+            codes,
+            names,
+            docids=None if docids is None else np.asarray(docids, dtype=np.str_),
+            feature_names=None if feature_names is None else tuple(map(str, feature_names)),
+            source=source,
+        )
+
+    @classmethod
+    def from_codes(
+        cls,
+        features: F32,
+        grades: I32,
+        codes: NDArray[np.integer[Any]],
+        qids: Str,
+        *,
+        docids: Str | None = None,
+        feature_names: tuple[str, ...] | None = None,
+        source: str = "data",
+    ) -> Queries:
+        """Group checked rows by their query's number in `qids`; moves rows only if it must."""
+        offsets = np.zeros(len(qids) + 1, np.int64)
+        np.cumsum(np.bincount(codes, minlength=len(qids)), out=offsets[1:])
+        rows = np.arange(len(codes), dtype=np.int64)
+        if len(codes) and np.any(np.diff(codes) < 0):
+            rows = np.argsort(codes, kind="stable").astype(np.int64, copy=False)
+            features, grades = features[rows], grades[rows]
+            docids = None if docids is None else docids[rows]
+        return cls(features, grades, offsets, qids, rows, docids, feature_names, source)
+
+    def __len__(self) -> int:
+        """The number of queries."""
+        return len(self.qids)
+
+    def __repr__(self) -> str:
+        return (
+            f"Queries({self.source!r}: {len(self)} queries, {self.n_docs} documents, "
+            f"{self.n_features} features)"
+        )
+
+    @property
+    def n_docs(self) -> int:
+        return len(self.features)
+
+    @property
+    def n_features(self) -> int:
+        return int(self.features.shape[1])
+
+    @property
+    def sizes(self) -> I64:
+        """(n_queries,) documents of each query."""
+        return np.diff(self.offsets)
+
+    def query_of_docs(self) -> I32:
+        """(n_docs,) the query's number of each document."""
+        return np.repeat(np.arange(len(self), dtype=np.int32), self.sizes)
+
+    def with_features(self, features: F32) -> Queries:
+        """The same documents with other features (scaled ones, say)."""
+        return replace(self, features=features)
+
+    def take(self, queries: ArrayLike) -> Queries:
+        """Some of the queries, in the order given; `rows` still speak of the source."""
+        which = np.asarray(queries, dtype=np.int64)
+        sizes = self.sizes[which]
+        offsets = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+        docs = np.arange(offsets[-1]) + np.repeat(self.offsets[which] - offsets[:-1], sizes)
+        return replace(
+            self,
+            features=self.features[docs],
+            grades=self.grades[docs],
+            offsets=offsets,
+            qids=self.qids[which],
+            rows=self.rows[docs],
+            docids=None if self.docids is None else self.docids[docs],
+        )
+
+    def in_row_order(self, per_doc: NDArray[Any]) -> NDArray[Any]:
+        """Put one value a document into the caller's row order (of all rows, none taken away)."""
+        out = np.empty_like(per_doc)
+        out[self.rows] = per_doc
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Pairs of documents of one query whose right order is known.
+
+    Attributes:
+        winner: (m,) int64 document numbers, those that belong first.
+        loser: (m,) int64 document numbers.
+    """
+
+    winner: I64
+    loser: I64
+
+    @classmethod
+    def empty(cls) -> Pairs:
+        return cls(np.empty(0, np.int64), np.empty(0, np.int64))
+
+    def __len__(self) -> int:
+        return len(self.winner)
+
+
+@dataclass(frozen=True, eq=False)
+class Sorting:
+    """What a sort returns: the ranking of every query, and the comparisons it made.
+
+    Attributes:
+        order: (n_docs,) int64 document numbers, query by query, best first.
+        i: (m,) int32 the first document of every comparison made.
+        j: (m,) int32 the second document.
+        margin: (m,) float32 the comparator's margin of i over j; i went first where it is > 0.
+    """
+
+    order: I64
+    i: I32
+    j: I32
+    margin: F32
+
+
+@runtime_checkable
+class Comparator(Protocol):
+    """Two functions: prepare a document once, compare prepared documents often."""
+
+    def prepare(self, X: F32) -> Any:
+        """(n, n_features) scaled features -> whatever `prefer` needs of them, n rows long."""
+        ...
+
+    def prefer(
+        self, prepared: Any, i: NDArray[np.integer[Any]], j: NDArray[np.integer[Any]]
+    ) -> F32:
+        """(m,) margins of document i over document j: the sign says who goes first."""
+        ...
+
+
+class Judge(Protocol):
+    """Who knows the right answer: picks the comparisons that the comparator got wrong."""
+
+    def __call__(self, queries: Queries, sorting: Sorting) -> Pairs: ...
+
+
+class PairSink(Protocol):
+    """Where mis-compared pairs go; adding the same iteration again changes nothing."""
+
+    def add(self, split: Split, iteration: int, pairs: Pairs) -> int:
+        """Add an iteration's mis-compared pairs (each once); returns how many were new.
+
+        A pair that is there already has its count of mis-comparisons raised by one.
+        """
+        ...
+
+    def pairs(self, split: Split, before: int | None = None) -> Pairs:
+        """All pairs first seen before that iteration, ordered by (winner, loser)."""
+        ...
+
+
+def whole_grades(y: ArrayLike, source: str = "data") -> I32:
+    """Check grades: whole numbers from 0 (every measure of RankQuality takes just those)."""
+    try:
+        values = np.asarray(y, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{source}: grades must be numbers: {error}") from None
+    if values.ndim != 1:
+        raise DataError(f"{source}: grades must be one number a row, got shape {values.shape}")
+    bad = ~((values >= 0) & (values == np.floor(values)) & (values <= np.iinfo(np.int32).max))
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise DataError(f"{source}, row {row}: {grade_fault(f'{values[row]:g}')}")
+    return values.astype(np.int32)
+
+
+def grade_fault(text: str) -> str:
+    """What to say of a grade that no measure takes."""
+    return (
+        f"grade {text[:60]!r} is not a whole number from 0; "
+        "MAP, P@n, MRR and NDCG@n (gain 2^grade - 1) take just those"
+    )
+
+
+def _features(X: ArrayLike, source: str) -> tuple[NDArray[Any], F32]:
+    """X as it is and as float32, checked."""
+    try:
+        table = np.asarray(X)
+        with np.errstate(over="ignore"):  # what overflows a float32 is refused below
+            features = np.ascontiguousarray(table, dtype=np.float32)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{source}: features must be numbers: {error}") from None
+    if features.ndim != 2:
+        raise DataError(f"{source}: features must be a table, got shape {features.shape}")
+    infinite = np.isinf(features)
+    if infinite.any():
+        row, column = np.argwhere(infinite)[0]
+        value = table[row, column]
+        raise DataError(f"{source}, row {row}, feature {column + 1}: {value} is not finite")
+    return table, features
+
+
+def _codes_of_qids(qid: ArrayLike | None, n: int, source: str) -> tuple[Str, I64]:
+    if qid is None:
+        return np.array(["0"][: min(n, 1)], dtype=np.str_), np.zeros(n, np.int64)
+    values = np.asarray(qid)
+    if values.shape != (n,):
+        raise DataError(f"{source}: {n} rows of features but qid has shape {values.shape}")
+    missing = _missing(values if values.dtype.kind != "U" else qid)
+    if missing.any():
+        raise DataError(f"{source}, row {int(np.argmax(missing))}: there is no qid")
+    if values.dtype.kind == "f":
+        infinite = np.isinf(values)
+        if infinite.any():
+            row = int(infinite.argmax())
+            raise DataError(f"{source}, row {row}: the qid is {values[row]}")
+        if np.all((values == np.floor(values)) & (np.abs(values) < 2**53)):
+            values = values.astype(np.int64)  # a column with 7.0 means query 7
+    if values.dtype.kind not in "iuU":
+        values = values.astype(np.str_)
+    unique, first, inverse = np.unique(values, return_index=True, return_inverse=True)
+    by_appearance = np.argsort(first, kind="stable")
+    number = np.empty(len(unique), np.int64)
+    number[by_appearance] = np.arange(len(unique))
+    return unique[by_appearance].astype(np.str_), number[inverse]
+
+
+def _missing(qid: ArrayLike) -> Bool:
+    """(n_docs,) whether there is no query: NaN, None, NaT, pandas' NA."""
+    values = np.asarray(qid, dtype=None if hasattr(qid, "dtype") else object)
+    if values.dtype.kind not in "OfM":
+        return np.zeros(len(values), np.bool_)
+    import pandas as pd
+
+    missing: Bool = pd.isna(values)
+    return missing
+
+
+def _codes_of_groups(group: ArrayLike, n: int, source: str) -> tuple[Str, I64]:
+    sizes = np.asarray(group)
+    if sizes.ndim != 1 or sizes.dtype.kind not in "iu" or (sizes < 0).any() or sizes.sum() != n:
+        raise DataError(f"{source}: group must be sizes of queries that add up to {n} rows")
+    names = np.arange(len(sizes)).astype(np.str_)
+    return names, np.repeat(np.arange(len(sizes)), sizes)

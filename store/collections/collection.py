@@ -1,0 +1,368 @@
+"""A collection in the store: its items, who judges them, their judgements, questions on loan."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Connection, delete, select, update
+
+from sortnet.errors import JudgementError, StoreError
+from sortnet.items import Items
+from sortnet.preference import ANSWERS, Answer, Judgement, Question
+from store.collections import leases as lease_rows
+from store.collections.collection_rows import (
+    Annotator,
+    find_collection,
+    make_annotator,
+    read_annotators,
+)
+from store.collections.item_rows import (
+    count_items,
+    item_numbers,
+    next_item,
+    read_items,
+    write_items,
+)
+from store.collections.judgement_rows import (
+    insert_judgements,
+    read_ids,
+    read_judgements,
+    undone,
+)
+from store.collections.leases import Lease
+from store.collections.names import checked_name, is_name
+from store.collections.server_claim import BEAT, ServerClaim, is_served
+from store.database.engine import Database
+from store.database.tables import (
+    AnnotatorRow,
+    CollectionRow,
+    ItemRow,
+    JudgementRow,
+    LeaseRow,
+    ServerRow,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Collection:
+    """A collection as `Store.collection` gives it.
+
+    Attributes:
+        name: what people call it.
+        number: its key in the tables.
+        seed: of its sessions.
+        settings: of its sessions, such as `strategy`, `holdout` and `repeats`.
+        created: when, in UTC.
+    """
+
+    def __init__(
+        self, database: Database, name: str, *, clock: Callable[[], float] = time.time
+    ) -> None:
+        self.database, self.clock = database, clock
+        with database.transaction() as connection:
+            row = find_collection(connection, database.name, name)
+        self.name: str = row.name
+        self.number: int = row.number
+        self.seed: int = row.seed
+        self.settings: dict[str, Any] = row.settings
+        self.created: datetime = row.created.replace(tzinfo=UTC)
+        self._annotators: dict[str, int] = {}
+
+    def __repr__(self) -> str:
+        return f"Collection({self.name}, {self.database.name})"
+
+    def items(self) -> Items:
+        """All items, in the order of their numbers."""
+        with self.database.transaction() as connection:
+            return read_items(connection, self.number)
+
+    def n_items(self) -> int:
+        """How many items there are; a look at the end of an index."""
+        with self.database.transaction() as connection:
+            return next_item(connection, self.number)
+
+    def add(self, items: Items, *, update: bool = False) -> tuple[int, int]:
+        """Add items behind those that are there; how many were added, and how many replaced.
+
+        Args:
+            update: whether items of an id that is there replace it, or are refused.
+
+        Raises:
+            StoreError: on an id that is there twice or already, or other features than before.
+        """
+        with self._locked() as connection:
+            return write_items(connection, self.number, self.name, items, replace=update)
+
+    def remove(self) -> None:
+        """Remove the collection with all that belongs to it."""
+        with self._locked() as connection:
+            for row in (ServerRow, LeaseRow, JudgementRow, AnnotatorRow, ItemRow):
+                connection.execute(delete(row).where(row.collection == self.number))
+            connection.execute(delete(CollectionRow).where(CollectionRow.number == self.number))
+
+    def annotator(self, name: str, *, create: bool = True) -> Annotator:
+        """The annotator of that name, who is made where there is none and `create` says so.
+
+        Raises:
+            StoreError: on an unknown name without `create`, or one that is no name.
+        """
+        checked_name("annotator", name)
+        if found := self._annotators_of(AnnotatorRow.name == name):
+            return found[0]
+        if not create:
+            known = ", ".join(a.name for a in self.annotators()[:10]) or "none yet"
+            raise StoreError(f"collection {self.name!r} has no annotator {name!r}; known: {known}")
+        with self._locked() as connection:
+            self._numbers_of(connection, [name])
+        return self._annotators_of(AnnotatorRow.name == name)[0]
+
+    def annotator_of(self, token: str) -> Annotator:
+        """The annotator whose secret that is.
+
+        Raises:
+            StoreError: if it is nobody's.
+        """
+        plausible = lease_rows.plausible(token)
+        found = self._annotators_of(AnnotatorRow.token == token) if plausible else []
+        if not found:
+            raise StoreError(
+                f"that link is nobody's in collection {self.name!r}; ask for a new one"
+            )
+        return found[0]
+
+    def annotators(self) -> list[Annotator]:
+        """All annotators, in the order they came."""
+        return self._annotators_of()
+
+    def judgements(self, after: int = 0) -> list[Judgement]:
+        """All judgements of a higher number, in their order; undoes are among them."""
+        with self.database.transaction() as connection:
+            return read_judgements(connection, self.number, JudgementRow.number > after)
+
+    def judgement_ids(self) -> list[str]:
+        """What an import recognises judgements by, in the order of their numbers."""
+        with self.database.transaction() as connection:
+            return read_ids(connection, self.number)
+
+    def judgements_frame(self) -> pd.DataFrame:
+        """One row a judgement: who, which two, the answer, and whether it was undone since.
+
+        Undoes are rows too, of the two items whose judgement they take back.
+        """
+        from store.frames import judgements_frame
+
+        with self.database.transaction() as connection:
+            judgements = read_judgements(connection, self.number)
+            names = {number: id for id, number in item_numbers(connection, self.number).items()}
+            taken = undone(connection, self.number)
+        return judgements_frame(judgements, names, taken)
+
+    def lease(self, annotator: str, questions: Sequence[Question], seconds: float) -> list[Lease]:
+        """Lease to an annotator those questions whose pair is under no live lease of anybody."""
+        # Leases that a power cut takes are taken anew: no need to wait for the disk.
+        with self._locked(durable=False) as connection:
+            now = self.clock()
+            number = self._numbers_of(connection, [annotator])[annotator]
+            return lease_rows.take(
+                connection, self.number, number, questions, now=now, expires=now + seconds
+            )
+
+    def leases(self, annotator: str) -> list[Lease]:
+        """An annotator's live leases, in the order they were given."""
+        with self.database.transaction() as connection:
+            number = self._known(connection, annotator)
+            if number is None:
+                return []
+            return lease_rows.read_leases(connection, self.number, self.clock(), number)
+
+    def live_pairs(self) -> set[tuple[int, int]]:
+        """All pairs (low, high) that are under a live lease."""
+        with self.database.transaction() as connection:
+            return lease_rows.live_pairs(connection, self.number, self.clock())
+
+    def renew(self, annotator: str, leases: Sequence[str], seconds: float) -> int:
+        """Let live leases of that annotator live for so long from now; how many there were."""
+        with self._locked(durable=False) as connection:
+            now = self.clock()
+            number = self._known(connection, annotator)
+            if number is None:
+                return 0
+            return lease_rows.renew(
+                connection, self.number, number, leases, now=now, expires=now + seconds
+            )
+
+    def release(self, annotator: str, leases: Sequence[str] | None = None) -> None:
+        """Take back the questions that an annotator has on loan: all, or those of `leases`."""
+        with self._locked() as connection:
+            number = self._known(connection, annotator)
+            if number is not None:
+                these = [LeaseRow.annotator == number]
+                if leases is not None:
+                    these.append(LeaseRow.id.in_(leases))
+                lease_rows.close(connection, self.number, *these)
+
+    def answer(
+        self, lease: str, annotator: str, answer: Answer, milliseconds: int | None = None
+    ) -> Judgement:
+        """Store an answer to a question on loan; answered again, the first answer is given back.
+
+        Raises:
+            LeaseError: on a lease that is unknown, expired, taken back or another's.
+            JudgementError: on an unknown answer, or a time that cannot be.
+        """
+        return self.settle(lease, annotator, answer, milliseconds)[0]
+
+    def settle(
+        self, lease: str, annotator: str, answer: Answer, milliseconds: int | None = None
+    ) -> tuple[Judgement, bool]:
+        """As `answer`, and whether it was stored now: False where it had been answered before."""
+        if answer == "undo" or answer not in ANSWERS:
+            known = ", ".join(a for a in ANSWERS if a != "undo")
+            raise JudgementError(f"unknown answer {answer!r}; known are {known}")
+        if milliseconds is not None and not 0 <= milliseconds < 2**53:
+            raise JudgementError(f"an answer after {milliseconds} milliseconds cannot be")
+        with self._locked() as connection:
+            now = self.clock()
+            if stored := self._answered(connection, lease, annotator):
+                return stored, False
+            q = lease_rows.find(connection, self.number, lease, annotator, now)
+            judgement = Judgement(
+                annotator, q.left, q.right, answer, milliseconds, q.strategy, q.probability,
+                q.model, at=now,
+            )  # fmt: skip
+            who = self._numbers_of(connection, [annotator])
+            lease_rows.close(connection, self.number, LeaseRow.id == lease)
+            new = insert_judgements(connection, self.number, [judgement], who, lease=lease)
+            return new[0], True
+
+    def undo(self, annotator: str, number: int) -> Judgement:
+        """Take back a judgement of that annotator; the undo, which is a judgement too.
+
+        Raises:
+            JudgementError: if it is not there, another's, an undo, or undone already.
+        """
+        with self._locked() as connection:
+            found = read_judgements(connection, self.number, JudgementRow.number == number)
+            if not found:
+                raise JudgementError(f"an undo of judgement {number}, which is not there")
+            undo = replace(
+                found[0], annotator=annotator, answer="undo", undoes=number, milliseconds=None,
+                number=0, at=self.clock(),
+            )  # fmt: skip
+            who = self._numbers_of(connection, [annotator])
+            return insert_judgements(connection, self.number, [undo], who)[0]
+
+    def append(
+        self, judgements: Sequence[Judgement], *, ids: Sequence[str] | None = None
+    ) -> list[Judgement]:
+        """Add judgements behind those that are there, all or none; they get new numbers.
+
+        Args:
+            judgements: an undo among them names the number that the one it takes back has among
+                them, else a number that is there.
+            ids: what a later import shall recognise them by; those that are there are left out.
+
+        Raises:
+            JudgementError: on an unknown item, or an undo of what is not there.
+        """
+        with self._locked() as connection:
+            moved: dict[int, int] = {}
+            if ids is not None:
+                judgements, ids, moved = self._not_yet(connection, judgements, ids)
+            n_items = count_items(connection, self.number)
+            for judgement in judgements:
+                if not 0 <= judgement.pair[0] < judgement.pair[1] < n_items:
+                    raise JudgementError(
+                        f"collection {self.name!r} has no item {judgement.pair[1]}: "
+                        f"there are {n_items}, numbered from 0"
+                    )
+            who = self._numbers_of(connection, (j.annotator for j in judgements))
+            return insert_judgements(connection, self.number, judgements, who, ids=ids, moved=moved)
+
+    def setting(self, name: str, default: Any) -> Any:
+        """A setting, which is `default` from now on where it was never set.
+
+        Whoever asks first sets it: all processes get the same.
+        """
+        with self._locked() as connection:
+            row = find_collection(connection, self.database.name, self.name)
+            self.settings = {name: default, **row.settings}
+            if name not in row.settings:
+                this = CollectionRow.number == self.number
+                connection.execute(update(CollectionRow).where(this).values(settings=self.settings))
+        return self.settings[name]
+
+    def serving(self, *, beat: float | None = BEAT) -> ServerClaim:
+        """Claim to serve the collection as the only process, until the claim is left.
+
+        Raises:
+            StoreError: if another live process serves it.
+        """
+        return ServerClaim(self.database, self.number, self.name, clock=self.clock, beat=beat)
+
+    def is_served(self) -> bool:
+        """Whether a live process serves it."""
+        return is_served(self.database, self.number, self.clock())
+
+    @contextmanager
+    def _locked(self, *, durable: bool = True) -> Iterator[Connection]:
+        """A transaction that no other writer of this collection runs beside.
+
+        So numbers are given in the order of commits, and a lease is given and closed once. The
+        clock is to be read within: who waited for the lock would come with an old time.
+        """
+        with self.database.transaction(write=True, durable=durable) as connection:
+            this = select(CollectionRow.number).where(CollectionRow.number == self.number)
+            if connection.execute(this.with_for_update()).first() is None:
+                raise StoreError(f"{self.database.name}: collection {self.name!r} was removed")
+            yield connection
+
+    def _answered(self, connection: Connection, lease: str, annotator: str) -> Judgement | None:
+        """What was answered under that lease, if it was this annotator who did."""
+        if not lease_rows.plausible(lease) or not is_name(annotator):
+            return None
+        these = (JudgementRow.lease == lease, AnnotatorRow.name == annotator)
+        found = read_judgements(connection, self.number, *these)
+        return found[0] if found else None
+
+    def _known(self, connection: Connection, annotator: str) -> int | None:
+        """The key of an annotator, remembered: annotators stay as long as their collection."""
+        if annotator not in self._annotators:
+            checked_name("annotator", annotator)
+            these = (AnnotatorRow.collection == self.number, AnnotatorRow.name == annotator)
+            found = connection.execute(select(AnnotatorRow.number).where(*these)).scalar()
+            if found is None:
+                return None
+            self._annotators[annotator] = found
+        return self._annotators[annotator]
+
+    def _numbers_of(self, connection: Connection, annotators: Iterable[str]) -> dict[str, int]:
+        """The keys of annotators, who are made where they are not there."""
+        numbers: dict[str, int] = {}
+        for name in dict.fromkeys(annotators):
+            # Who is made is not remembered: the transaction may yet fail.
+            numbers[name] = self._known(connection, name) or make_annotator(
+                connection, self.number, name
+            )
+        return numbers
+
+    def _annotators_of(self, *only: Any) -> list[Annotator]:
+        with self.database.transaction() as connection:
+            return read_annotators(connection, self.number, *only)
+
+    def _not_yet(
+        self, connection: Connection, judgements: Sequence[Judgement], ids: Sequence[str]
+    ) -> tuple[list[Judgement], list[str], dict[int, int]]:
+        """What is new of the judgements, and where the others stand: {number given: here}."""
+        known = {id: at for at, id in enumerate(read_ids(connection, self.number), start=1)}
+        both = list(zip(judgements, ids, strict=True))
+        moved = {j.number: known[id] for j, id in both if id in known and j.number}
+        new = [(judgement, id) for judgement, id in both if id not in known]
+        return [judgement for judgement, _ in new], [id for _, id in new], moved

@@ -1,0 +1,89 @@
+"""Collections and their annotators in the database: found, made, counted."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Connection, func, insert, select
+
+from sortnet.errors import StoreError
+from store.collections.names import checked_name, is_name
+from store.database.tables import AnnotatorRow, CollectionRow, ItemRow, JudgementRow
+from store.runs.run import utc_now
+
+
+@dataclass(frozen=True)
+class Annotator:
+    """Somebody who judges; the token is the secret of their link."""
+
+    name: str
+    token: str
+    created: datetime
+
+
+def make_collection(
+    connection: Connection, name: str, *, seed: int = 0, settings: dict[str, Any] | None = None
+) -> int:
+    """A new and empty collection; its number."""
+    values = {
+        "name": checked_name("collection", name),
+        "created": utc_now(),
+        "root": None,
+        "source": "items",
+        "feature_names": [],
+        "settings": settings or {},
+        "seed": seed,
+    }
+    made = insert(CollectionRow).returning(CollectionRow.number)
+    return int(connection.execute(made, values).scalar_one())
+
+
+def collections_query() -> Any:
+    """Every collection with its numbers of items, features, annotators and judgements."""
+
+    def count(row: Any) -> Any:
+        of_it = select(func.count()).where(row.collection == CollectionRow.number)
+        return of_it.scalar_subquery().label(row.__tablename__)
+
+    counts = map(count, (ItemRow, AnnotatorRow, JudgementRow))
+    return select(CollectionRow.__table__, *counts).order_by(CollectionRow.number)
+
+
+def find_collection(connection: Connection, store: str, name: str) -> Any:
+    """The row of that collection.
+
+    Raises:
+        StoreError: if there is none; the message names the store and those that are.
+    """
+    row = None
+    if is_name(name):
+        these = select(CollectionRow.__table__).where(CollectionRow.name == name)
+        row = connection.execute(these).first()
+    if row is None:
+        names = connection.execute(select(CollectionRow.name).order_by(CollectionRow.name))
+        known = ", ".join(names.scalars().fetchmany(10)) or "none yet"
+        raise StoreError(f"{store}: no collection {name!r}; collections: {known}")
+    return row
+
+
+def read_annotators(connection: Connection, collection: int, *only: Any) -> list[Annotator]:
+    """Annotators in the order they came; `only` are further conditions."""
+    columns = select(AnnotatorRow.name, AnnotatorRow.token, AnnotatorRow.created)
+    these = columns.where(AnnotatorRow.collection == collection, *only)
+    rows = connection.execute(these.order_by(AnnotatorRow.number))
+    return [Annotator(row.name, row.token, row.created.replace(tzinfo=UTC)) for row in rows]
+
+
+def make_annotator(connection: Connection, collection: int, name: str) -> int:
+    """A new annotator with a secret of their own; their key."""
+    values = {
+        "collection": collection,
+        "name": checked_name("annotator", name),
+        "token": secrets.token_urlsafe(16),
+        "created": utc_now(),
+    }
+    made = insert(AnnotatorRow).returning(AnnotatorRow.number)
+    return int(connection.execute(made, values).scalar_one())

@@ -1,0 +1,155 @@
+"""The schema's version: a new or older database is upgraded, a newer one refused."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Connection, cast, column, false, inspect, null, select, table, text, true
+
+from sortnet.errors import StoreError
+from store.database.engine import reading_uri
+from store.database.tables import Base
+
+if TYPE_CHECKING:
+    from alembic.config import Config
+    from alembic.script import ScriptDirectory
+
+# Our own name: a team's database may hold another program's `alembic_version`.
+VERSION_TABLE = "sortnet_schema"
+APPLICATION_ID = 0x536F7274  # "Sort": what SQLite keeps of whose a file is
+MIGRATIONS = Path(__file__).parent / "migrations"
+LOCK = 0x536F72744E6574  # "SortNet": PostgreSQL's advisory locks go by number
+
+
+def upgrade(connection: Connection, *, name: str, to: str = "head") -> Path | None:
+    """Bring the database to the newest schema within the transaction that is open.
+
+    Returns:
+        Where the SQLite file was copied to before; None where nothing was there to copy.
+
+    Raises:
+        StoreError: if the database is of a newer schema, or another program's.
+    """
+    from alembic import command
+
+    sqlite = connection.dialect.name == "sqlite"
+    if not sqlite:
+        connection.execute(text(f"SELECT pg_advisory_xact_lock({LOCK})"))
+    found, copy = look(connection, name=name), None
+    if found == newest():
+        return None
+    if found is not None and sqlite:
+        copy = _copied(Path(connection.engine.url.database or ""), found)
+    command.upgrade(_config(connection), to)
+    if sqlite:
+        connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
+    return copy
+
+
+def look(connection: Connection, *, name: str) -> str | None:
+    """The schema's revision, or None for an empty database; nothing is changed.
+
+    Raises:
+        StoreError: if the database is of a newer schema, or another program's.
+    """
+    if connection.dialect.name == "sqlite":
+        owner = connection.exec_driver_sql("PRAGMA application_id").scalar_one()
+        if owner not in (0, APPLICATION_ID):
+            raise StoreError(f"{name} is another program's (application_id {owner}); give another")
+    found = revision(connection)
+    if found is None:
+        _refuse_foreign(connection, name)
+    elif found not in {script.revision for script in _scripts().walk_revisions()}:
+        raise StoreError(
+            f"{name} is of a newer schema ({found}) than this SortNet knows "
+            f"({newest()}); upgrade SortNet"
+        )
+    return found
+
+
+def newest() -> str | None:
+    """The revision that this SortNet writes."""
+    return _scripts().get_current_head()
+
+
+def as_newest(connection: Connection) -> Iterator[str]:
+    """Statements after which a connection reads an old schema as the newest.
+
+    A view of the connection's own stands before each table that lacks columns, or is not there.
+    """
+    known = inspect(connection)
+    for new in Base.metadata.sorted_tables:
+        there = known.has_table(new.name)
+        names = {c["name"] for c in known.get_columns(new.name)} if there else set()
+        if names >= set(new.columns.keys()):
+            continue
+        old = table(new.name, *map(column, names), schema=known.default_schema_name)
+        columns = [
+            old.c[c.name] if c.name in names else cast(null(), c.type).label(c.name)
+            for c in new.columns
+        ]
+        rows = select(*columns).where(true() if there else false())
+        query = rows.compile(connection, compile_kwargs={"literal_binds": True})
+        yield f"CREATE TEMPORARY VIEW {new.name} AS {query}"
+
+
+def revision(connection: Connection) -> str | None:
+    """The schema's revision, or None for a database that has none of ours."""
+    if not inspect(connection).has_table(VERSION_TABLE):
+        return None
+    return connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()
+
+
+def _scripts() -> ScriptDirectory:
+    from alembic.script import ScriptDirectory
+
+    return ScriptDirectory(str(MIGRATIONS))
+
+
+def _copied(file: Path, found: str) -> Path:
+    """Copy a SQLite file beside itself, under a name that is free."""
+    places = (file.with_name(f"{file.name}.{found}{f'-{k}' if k else ''}") for k in count())
+    to = next(place for place in places if not place.exists())
+    try:
+        os.close(os.open(to, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        with (
+            closing(sqlite3.connect(reading_uri(file), uri=True)) as source,
+            closing(sqlite3.connect(to)) as copy,
+        ):
+            source.backup(copy)
+    except (OSError, sqlite3.Error) as error:
+        to.unlink(missing_ok=True)
+        raise StoreError(f"store {file}: cannot copy it to {to} to upgrade it: {error}") from error
+    return to
+
+
+def _config(connection: Connection) -> Config:
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    config.attributes["options"] = migration_options(connection)
+    return config
+
+
+def migration_options(connection: Connection) -> dict[str, Any]:
+    """How Alembic is to look at the database; the tests compare the models with it so too."""
+    return {
+        "connection": connection,
+        "target_metadata": Base.metadata,
+        "version_table": VERSION_TABLE,
+        "compare_type": True,
+        "compare_server_default": True,
+    }
+
+
+def _refuse_foreign(connection: Connection, name: str) -> None:
+    known = inspect(connection)
+    if taken := sorted(known.get_table_names()) or sorted(known.get_view_names()):
+        raise StoreError(f"{name} has a table {taken[0]!r} that is not SortNet's; give another")

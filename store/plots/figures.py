@@ -1,0 +1,354 @@
+"""What a run's frames look like: every function takes a frame and returns a matplotlib Figure.
+
+Colours are told apart by colour-blind eyes; markers, dashes and hatches tell the same in grey
+print. Nothing is global: no pyplot, no settings changed. `figure.savefig(path)` writes a file.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sortnet.errors import DataError
+from sortnet.types import SPLITS
+from store.frames import measure_names
+from store.plots.drawing import (
+    BARS,
+    BLUE,
+    INK,
+    LEADER,
+    ORANGE,
+    PARTS,
+    bars,
+    by_iteration,
+    check,
+    grade_styles,
+    legend,
+    line,
+    literal,
+    new_figure,
+    of_split,
+    percent,
+    power_of_two,
+    remove_unused,
+    short,
+    some_of,
+    whole_numbers,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+TRAIN_FIRST = "let a run make an iteration first: sortnet train DATA --out MODEL"
+OBSERVE_FIRST = (
+    "runs of older versions did not record this; make a new one: sortnet train DATA --out MODEL"
+)
+
+
+def pair_growth(iterations: pd.DataFrame) -> Figure:
+    """The sizes of TP and VP after every iteration, and the pairs new in it.
+
+    Args:
+        iterations: of `Run.iterations_frame`.
+
+    Raises:
+        DataError: without an iteration to draw.
+    """
+    check(iterations, ("iteration", "tp", "vp", "new_train", "new_vali"), TRAIN_FIRST)
+    figure, (sizes, new) = new_figure(8, 3.9, 1, 2, "Pairs the comparator got wrong")
+    for split, size in (("train", "tp"), ("vali", "vp")):
+        line(sizes, iterations, size, split, f"{PARTS[split]} ({size.upper()})")
+        line(new, iterations, f"new_{split}", split, None)
+    sizes.set_title("kept so far", fontsize=9)
+    sizes.set_ylabel("pairs")
+    new.set_title("new in the iteration", fontsize=9)
+    new.set_ylabel("pairs an iteration")
+    for axes in (sizes, new):
+        axes.set_ylim(bottom=0)
+        by_iteration(axes, iterations)
+    legend(figure, sizes)
+    return figure
+
+
+def measures(iterations: pd.DataFrame, *, conventions: str | None = None) -> Figure:
+    """Every measure on training and validation queries, a panel a measure.
+
+    Args:
+        iterations: of `Run.iterations_frame`, with columns `train_<metric>`, `vali_<metric>`.
+        conventions: what the title says of the measures; None: as the frame's run computed them.
+
+    Raises:
+        DataError: without an iteration or a measure to draw.
+    """
+    check(iterations, ("iteration",), TRAIN_FIRST)
+    names = measure_names(iterations)
+    if not names:
+        raise DataError(f"no measures to draw: {TRAIN_FIRST}")
+    conventions = conventions or iterations.attrs.get("conventions") or "conventions not given"
+    columns = min(len(names), 2 if len(names) in (2, 4) else 3)
+    rows = math.ceil(len(names) / columns)
+    figure, panels = new_figure(
+        max(2.9 * columns, 5), 1.4 + 2.3 * rows, rows, columns, "Measures of the ranking",
+        conventions,
+    )  # fmt: skip
+    for axes, name in zip(panels, names, strict=False):
+        for split in SPLITS:
+            if f"{split}_{name}" in iterations:
+                line(axes, iterations, f"{split}_{name}", split, PARTS[split])
+        axes.set_title(name, fontsize=9)
+        axes.margins(y=0.12)
+        by_iteration(axes, iterations)
+    remove_unused(panels, len(names), columns)
+    legend(figure, panels[0])
+    return figure
+
+
+def margins(margins: pd.DataFrame, *, split: str = "vali", most: int = 6) -> Figure:
+    """How sure the comparator was of the pairs it got right and of those it got wrong.
+
+    A panel an iteration: the first, the kept one, the last, and others evenly between.
+
+    Args:
+        margins: of `Run.margins_frame`.
+        split: `train` or `vali`.
+        most: panels at most.
+
+    Raises:
+        DataError: without a margin to draw.
+    """
+    check(margins, ("iteration", "split", "outcome", "low", "high", "pairs"), OBSERVE_FIRST)
+    frame = of_split(margins, split)
+    chosen = some_of(frame["iteration"].unique().tolist(), margins.attrs.get("kept"), most)
+    columns = min(len(chosen), 3)
+    rows = math.ceil(len(chosen) / columns)
+    figure, panels = new_figure(
+        max(2.9 * columns, 5), 1.5 + 2.1 * rows, rows, columns,
+        f"Margins of compared {PARTS[split]} pairs of different grades", share=True,
+    )  # fmt: skip
+    for axes, iteration in zip(panels, chosen, strict=False):
+        one = frame[frame["iteration"] == iteration]
+        _margins_panel(axes, one)
+        kept = " (kept)" if iteration == margins.attrs.get("kept") else ""
+        axes.set_title(f"iteration {iteration}{kept}", fontsize=9)
+    remove_unused(panels, len(chosen), columns)
+    for axes in panels[: len(chosen)]:
+        axes.set_xlabel("|margin|")
+    for axes in panels[::columns]:
+        axes.set_ylabel("pairs")
+    legend(figure, panels[0])
+    return figure
+
+
+def mistakes_by_rank(
+    mistakes: pd.DataFrame, *, iteration: int | None = None, split: str = "vali"
+) -> Figure:
+    """Where in the ranking the mistakes are: of the pairs compared at two ranks, the share wrong.
+
+    Args:
+        mistakes: of `Run.mistakes_frame`.
+        iteration: which; None: the kept one, the last where none is known.
+        split: `train` or `vali`.
+
+    Raises:
+        DataError: without a mistake's rank to draw, or an iteration that is not there.
+    """
+    check(mistakes, ("iteration", "split", "upper", "lower", "compared", "wrong"), OBSERVE_FIRST)
+    frame = of_split(mistakes, split)
+    known = frame["iteration"].unique().tolist()
+    if iteration is None:
+        kept = mistakes.attrs.get("kept")
+        iteration = kept if kept in known else known[-1]
+    if iteration not in known:
+        raise DataError(f"no iteration {iteration} to draw; there are {known[0]} to {known[-1]}")
+    one = frame[frame["iteration"] == iteration]
+    wrong, compared = (
+        one.pivot(index="upper", columns="lower", values=name).fillna(0)
+        for name in ("wrong", "compared")
+    )
+    title = f"Mistakes by rank, {PARTS[split]}, iteration {iteration}"
+    remark = "colour: share of the pairs compared that were wrong; figures: how many were"
+    figure, (axes,) = new_figure(6.4, 5.4, 1, 1, title, remark)
+    made, missed = compared.to_numpy(), wrong.to_numpy()
+    share = missed / np.where(made > 0, made, np.nan)
+    image = axes.imshow(share, cmap="Blues", vmin=0)
+    figure.colorbar(image, ax=axes, format=percent(), shrink=0.8)
+    for row, column in np.argwhere(made > 0):
+        dark = share[row, column] > 0.55 * np.nanmax(share)
+        axes.text(
+            column, row, short(int(missed[row, column])), ha="center", va="center",
+            fontsize=7.5, color="white" if dark else INK,
+        )  # fmt: skip
+    axes.set_xticks(range(len(wrong.columns)), list(wrong.columns), fontsize=8)
+    axes.set_yticks(range(len(wrong.index)), list(wrong.index), fontsize=8)
+    axes.set(xlabel="rank of the lower document", ylabel="rank of the upper document")
+    axes.grid(visible=False)
+    return figure
+
+
+def hard_queries(pairs: pd.DataFrame, *, top: int = 20) -> Figure:
+    """The queries whose pairs were got wrong most often, over all iterations.
+
+    Args:
+        pairs: of `Run.pairs_frame`.
+        top: how many queries.
+
+    Raises:
+        DataError: without a pair to draw.
+    """
+    check(pairs, ("split", "qid", "times"), TRAIN_FIRST)
+    grouped = pairs.groupby(["split", "qid"], observed=True)["times"].agg(["sum", "size"])
+    worst = grouped.sort_values("sum", ascending=False, kind="stable").head(top).reset_index()
+    labels = [f"{n:,} pairs" for n in worst["size"]]
+    return bars(
+        worst["qid"].astype(str).tolist(), worst["sum"], worst["split"].tolist(), labels,
+        title=f"The {len(worst)} hardest queries",
+        xlabel="mis-comparisons, summed over pairs and iterations",
+        ylabel="query",
+    )  # fmt: skip
+
+
+def recurring_pairs(pairs: pd.DataFrame, *, top: int = 20) -> Figure:
+    """Pairs that come back however often they are learned: candidates for label noise.
+
+    Documents are named by their place in the query's data, from 0, the one that belongs first
+    first; after each bar the iterations between which the pair was mis-compared.
+
+    Args:
+        pairs: of `Run.pairs_frame`.
+        top: how many pairs.
+
+    Raises:
+        DataError: without a pair to draw.
+    """
+    needed = ("split", "qid", "winner_place", "loser_place", "first_iteration", "last_iteration")
+    check(pairs, (*needed, "times"), TRAIN_FIRST)
+    worst = most_recurring(pairs, top)
+    as_often = int((pairs["times"] >= worst["times"].min()).sum())
+    rows = worst.itertuples()
+    names = [f"{r.qid}: {r.winner_place} before {r.loser_place}" for r in rows]
+    labels = [f"iter. {r.first_iteration}-{r.last_iteration}" for r in worst.itertuples()]
+    return bars(
+        names, worst["times"], worst["split"].tolist(), labels,
+        title=f"Pairs that kept coming back: {len(worst)} of {as_often:,} as frequent",
+        xlabel="iterations in which it was mis-compared", ylabel="query: place of winner, loser",
+    )  # fmt: skip
+
+
+def most_recurring(pairs: pd.DataFrame, top: int) -> pd.DataFrame:
+    """The rows of the pairs mis-compared most often; of equals the earlier row.
+
+    >>> import pandas as pd
+    >>> pairs = pd.DataFrame({"winner": [1, 2, 3], "times": [2, 5, 5]})
+    >>> most_recurring(pairs, 2)["winner"].tolist()
+    [2, 3]
+    """
+    return pairs.nlargest(top, "times", keep="first")
+
+
+def cycles(cycles: pd.DataFrame) -> Figure:
+    """The share of sampled triples that the comparator puts in a circle.
+
+    Args:
+        cycles: of `Run.cycles_frame`.
+
+    Raises:
+        DataError: without a share to draw.
+    """
+    check(cycles, ("iteration", "split", "share", "sampled"), OBSERVE_FIRST)
+    sampled = int(cycles["sampled"].max())
+    remark = f"share of {sampled:,} sampled triples; tossing coins: 25 %"
+    figure, (axes,) = new_figure(5.6, 3.7, 1, 1, "Circles a before b before c before a", remark)
+    for split in SPLITS:
+        part = cycles[cycles["split"] == split]
+        if len(part):
+            line(axes, part, "share", split, PARTS[split])
+    axes.set_ylim(0, max(0.01, 1.15 * float(cycles["share"].max())))
+    axes.set_ylabel("cyclic triples")
+    axes.yaxis.set_major_formatter(percent())
+    by_iteration(axes, cycles)
+    legend(figure, axes)
+    return figure
+
+
+def before_after(
+    order: pd.DataFrame, *, top: int = 30, names: tuple[str, str] = ("before", "after")
+) -> Figure:
+    """A query's documents in two rankings, with their grades; lines that cross changed places.
+
+    Args:
+        order: of `store.frames.order_frame`: document, grade, before and after, ranks from 1.
+        top: how many documents of the ranking after.
+        names: what the two rankings are called.
+
+    Raises:
+        DataError: without a document to draw.
+    """
+    check(order, ("document", "grade", "before", "after"), "give the rankings of a query")
+    shown = order.sort_values("after").head(top)
+    title = f"{names[0]} and {names[1]}".capitalize() + (
+        f", query {literal(str(order.attrs['qid']))}" if "qid" in order.attrs else ""
+    )
+    more = f"the first {len(shown)} of {len(order)} documents" if len(shown) < len(order) else None
+    lowest = int(shown[["before", "after"]].to_numpy().max())
+    height = 1.5 + 0.2 * max(min(lowest, 2 * top), 4)
+    figure, (axes,) = new_figure(5.6, height, 1, 1, title, more)
+    styles = grade_styles(order["grade"].unique().tolist())
+    at, per_rank = 0.0, 72 * (height - 1.5) / lowest  # points
+    columns = (shown[name].tolist() for name in ("document", "grade", "before", "after"))
+    for document, grade, before, after in zip(*columns, strict=True):
+        axes.plot([0, 1], [before, after], gid=str(document), **styles[grade])
+        at = max(after, at + 9.5 / per_rank)  # below the label above
+        aside, leader = (8, None) if at == after else (18, LEADER)
+        axes.annotate(f"{after}. {literal(str(document))}", (1, after), textcoords="offset points",
+                      xytext=(aside, (after - at) * per_rank), fontsize=7.5, va="center",
+                      color=INK, arrowprops=leader)  # fmt: skip
+    axes.set_xticks([0, 1], names)
+    axes.set(ylabel="rank", xlim=(-0.08, 1.08))
+    axes.set_ylim(lowest + 0.7, 0.3)
+    axes.yaxis.set_major_locator(whole_numbers())
+    axes.grid(visible=False)
+    for grade, style in styles.items():
+        axes.plot([], [], label=f"grade {grade}", **style)
+    legend(figure, axes)
+    return figure
+
+
+def seconds(iterations: pd.DataFrame) -> Figure:
+    """Wall-clock seconds of every iteration, for sorting and for training.
+
+    Args:
+        iterations: of `Run.iterations_frame`.
+
+    Raises:
+        DataError: without an iteration to draw.
+    """
+    check(iterations, ("iteration", "seconds_sort", "seconds_train"), TRAIN_FIRST)
+    total = float(iterations[["seconds_sort", "seconds_train"]].sum().sum())
+    remark = f"{total:,.1f} seconds in all"
+    figure, (axes,) = new_figure(5.6, 3.7, 1, 1, "Time of an iteration", remark)
+    number = iterations["iteration"].to_numpy()
+    sort = iterations["seconds_sort"].fillna(0).to_numpy()
+    train = iterations["seconds_train"].fillna(0).to_numpy()
+    axes.bar(number, train, 0.7, label="training", **BARS["train"])
+    axes.bar(number, sort, 0.7, bottom=train, label="sorting", **BARS["vali"])
+    axes.set_ylabel("seconds")
+    by_iteration(axes, iterations)
+    legend(figure, axes)
+    return figure
+
+
+def _margins_panel(axes: Axes, one: pd.DataFrame) -> None:
+    styles = {
+        "right": {"color": BLUE, "fill": True, "alpha": 0.35},
+        "wrong": {"color": ORANGE, "fill": False, "linewidth": 1.8},
+    }
+    for outcome, style in styles.items():
+        part = one[one["outcome"] == outcome]
+        axes.stairs(part["pairs"], np.arange(len(part) + 1), label=outcome, gid=outcome, **style)  # type: ignore[arg-type]
+    low = part["low"].to_numpy()
+    ticks = np.arange(1, len(low), 4)
+    axes.set_xticks(ticks, [power_of_two(low[tick]) for tick in ticks])

@@ -1,0 +1,303 @@
+"""One run in the store: its pairs (a `PairSink`), its iterations, how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import ColumnElement, Connection, false, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from sortnet.errors import StoreError
+from sortnet.learning.memory_pairs import pair_keys, pairs_of_keys
+from sortnet.types import I64, SPLITS, Pairs, Split
+from store import frames
+from store.database.engine import Database, plain
+from store.database.tables import IterationRow, PairRow, QueryRow, RunRow
+from store.runs.pair_rows import add_pairs, count_pairs, read_pairs, read_table
+from store.runs.process import in_words, status_of, this_process
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+STATUSES = ("running", "done", "interrupted", "failed")  # `killed` is seen, never written
+READ_AT_ONCE = 200_000  # pairs, for which a text of some 5 MB is read
+MEASURED = [c.name for c in IterationRow.__table__.columns if c.name not in ("run", "created")]
+
+
+class Run:
+    """A run as `Store.start_run` or `Store.run` gives it; a server may be started again meanwhile.
+
+    Attributes:
+        id: twelve hexadecimal digits.
+        number: the run's key in the tables.
+        command, config, seed, versions, data, out, created: what the run was started with.
+    """
+
+    def __init__(self, database: Database, number: int) -> None:
+        self._database = database
+        self.number = number
+        with database.transaction() as connection:
+            row = connection.execute(_run_row(number)).one()
+            self._queries = {split: _QueryTable(connection, number, split) for split in SPLITS}
+        self.id: str = row.id
+        self.command: str = row.command
+        self.config: dict[str, Any] = row.config
+        self.seed: int = row.seed
+        self.versions: dict[str, Any] = row.versions
+        self.data: dict[str, Any] = row.data
+        self.out: str | None = row.out
+        self.created: datetime = row.created.replace(tzinfo=UTC)
+
+    def __repr__(self) -> str:
+        return f"Run({self.id}, {self._database.name})"
+
+    @property
+    def status(self) -> str:
+        """`running`, `done`, `interrupted`, `failed`, or `killed`: its process is gone.
+
+        What runs on another host says `running` also when it was killed.
+        """
+        return status_of(self._row())
+
+    @property
+    def standing(self) -> str:
+        """The status, with the host where the run goes on elsewhere: `running on db2`."""
+        row = self._row()
+        return in_words(status_of(row), row.host)
+
+    def add(self, split: Split, iteration: int, pairs: Pairs) -> int:
+        """Add an iteration's mis-compared pairs, all or none; how many this iteration saw first.
+
+        A pair that is there already has its count raised, once an iteration: adding the same
+        iteration again (a resumed run does) changes nothing and returns the same.
+
+        Raises:
+            StoreError: on a pair that is not two documents of one query, or a database's fault.
+            DataError: on a document paired with itself.
+
+        Cost: one transaction; in SQLite some 1 us for a new pair, 2 us for a known one.
+        """
+        keys = pair_keys(pairs)
+        query = self._queries[split].of_pairs(pairs_of_keys(keys))
+        row = (self.number, split, iteration, keys, query)
+        return self._database.lasting(lambda db: add_pairs(db, *row), write=True)
+
+    def pairs(self, split: Split, before: int | None = None) -> Pairs:
+        """All pairs first seen before that iteration, ordered by (winner, loser)."""
+        only = [] if before is None else [PairRow.first_iteration < before]
+        return self._database.lasting(lambda db: read_pairs(db, self.number, split, *only))
+
+    def record(self, iteration: Mapping[str, object]) -> None:
+        """Keep an iteration's figures; recording it again replaces those given.
+
+        Args:
+            iteration: `iteration` and any of the other columns of `IterationRow`, as
+                `vars` of the loop's `Iteration` gives them; NaN is kept as missing.
+
+        Raises:
+            StoreError: on a name that is no column, or a database's fault.
+        """
+        unknown = sorted(set(iteration) - set(MEASURED))
+        if unknown or "iteration" not in iteration:
+            fault = f"no column {unknown[0]!r}" if unknown else "'iteration' is missing"
+            raise StoreError(f"record of an iteration: {fault}; columns: {', '.join(MEASURED)}")
+        dialect = sqlite if self._database.dialect == "sqlite" else postgresql
+        given = plain(iteration)
+        insert = dialect.insert(IterationRow).values(run=self.number, created=utc_now(), **given)
+        upsert = insert.on_conflict_do_update(index_elements=["run", "iteration"], set_=given)
+        self._database.lasting(lambda db: db.execute(upsert), write=True)
+
+    def finish(self, status: str) -> None:
+        """Say how the run ended; `running` takes that back: this process goes on with it.
+
+        Raises:
+            StoreError: on another status, or a database's fault.
+        """
+        if status not in STATUSES:
+            raise StoreError(f"status {status!r} is none of {', '.join(STATUSES)}")
+        resumed = this_process() if status == "running" else {}
+        values = {"status": status, "finished": None if resumed else utc_now(), **resumed}
+        change = update(RunRow).where(RunRow.number == self.number).values(values)
+        self._database.lasting(lambda db: db.execute(change), write=True)
+
+    def iterations_frame(self) -> pd.DataFrame:
+        """One row an iteration, with a column `<split>_<metric>` for every measure.
+
+        `comparisons_*`, `miscompared_*`, `new_*`, `tp` and `vp` count pairs, `seconds_*` are
+        wall-clock, measures are means over queries. `attrs` has the run's `id`, the iteration
+        that is `kept` (None before the first) and the measures' `conventions`.
+        """
+        columns = [c for c in IterationRow.__table__.columns if c.name not in ("run", "observed")]
+        frame = frames.iterations_frame(self._iterations(*columns))
+        measured = frames.measure_names(frame)
+        frame.attrs["conventions"] = frames.conventions(self.config, measured)
+        return self._with_facts(frame)
+
+    def margins_frame(self) -> pd.DataFrame:
+        """One row an iteration, split, outcome and bin of |margin|, of all that were compared.
+
+        Pairs that were `right` or `wrong`, and their number in the bin from `low` to below `high`
+        (0 and infinity at the ends). Iterations of older versions have none.
+        """
+        return self._observed(frames.margins_frame)
+
+    def mistakes_frame(self) -> pd.DataFrame:
+        """One row an iteration, split and two bins of ranks: pairs compared there, and wrong.
+
+        `upper` is the rank of the document that was ranked above the other, `lower` of that one;
+        only pairs of different grades count.
+        """
+        return self._observed(frames.mistakes_frame)
+
+    def cycles_frame(self) -> pd.DataFrame:
+        """One row an iteration and split: the share of cyclic triples, 0 to 1, of the sampled."""
+        return self._observed(frames.cycles_frame)
+
+    def pairs_frame(
+        self,
+        split: Split | None = None,
+        *,
+        qid: str | None = None,
+        iteration: int | None = None,
+        min_times: int = 1,
+    ) -> pd.DataFrame:
+        """One row a pair: split, qid, winner, loser, first and last iteration, times.
+
+        `winner_place` and `loser_place` count the documents within their query, from 0; `times`
+        are the iterations that mis-compared it.
+
+        Args:
+            split: only that part's.
+            qid: only that query's.
+            iteration: only those which that iteration saw first.
+            min_times: only those mis-compared so often at least.
+
+        Raises:
+            StoreError: if no part has a query of that name.
+
+        Cost: in SQLite some 1 us and 40 bytes a pair; `iter_pairs` gives them in parts.
+        """
+        names = self._query_names()
+        only = self._only(split, qid, iteration, min_times)
+        nothing = frames.pair_columns(np.empty((0, 5), np.int64), "train", names)
+        parts = chain([nothing], self._pair_columns(names, READ_AT_ONCE, only))
+        with self._database.transaction() as connection:
+            room = sum(count_pairs(connection, self.number, part, *only[part]) for part in only)
+        return self._with_facts(frames.pairs_frame(parts, names.names, room=room))
+
+    def iter_pairs(
+        self,
+        chunk: int = 100_000,
+        *,
+        split: Split | None = None,
+        qid: str | None = None,
+        iteration: int | None = None,
+        min_times: int = 1,
+    ) -> Iterator[pd.DataFrame]:
+        """The rows of `pairs_frame` in parts of at most `chunk`, read as they are asked for."""
+        names = self._query_names()
+        only = self._only(split, qid, iteration, min_times)
+        for columns in self._pair_columns(names, chunk, only):
+            yield frames.pairs_frame([columns], names.names)
+
+    def _only(
+        self, split: Split | None, qid: str | None, iteration: int | None, min_times: int
+    ) -> dict[Split, list[ColumnElement[bool]]]:
+        """The conditions on the pairs of each part that is asked for."""
+        if qid is not None and all(qid not in table.qids for table in self._queries.values()):
+            raise StoreError(f"run {self.id} has no query {qid!r}")
+        only = [] if iteration is None else [PairRow.first_iteration == iteration]
+        only += [] if min_times <= 1 else [PairRow.times >= min_times]
+        return {
+            part: only + ([] if qid is None else self._queries[part].only(qid))
+            for part in ([split] if split else SPLITS)
+        }
+
+    def _pair_columns(
+        self, names: frames.QueryNames, chunk: int, only: Mapping[Split, list[ColumnElement[bool]]]
+    ) -> Iterator[dict[str, NDArray[Any]]]:
+        for part, conditions in only.items():
+            with self._database.transaction() as connection:
+                for table in read_table(connection, self.number, part, chunk, *conditions):
+                    yield frames.pair_columns(table, part, names)
+
+    def _row(self) -> Any:
+        return self._database.lasting(lambda db: db.execute(_run_row(self.number)).one())
+
+    def _iterations(self, *columns: Any) -> Sequence[Any]:
+        query = select(*columns).where(IterationRow.run == self.number)
+        query = query.order_by(IterationRow.iteration)
+        return self._database.lasting(lambda db: db.execute(query).all())
+
+    def _observed(self, frame_of: Callable[[Sequence[Any]], pd.DataFrame]) -> pd.DataFrame:
+        rows = self._iterations(IterationRow.iteration, IterationRow.observed)
+        return self._with_facts(frame_of(rows))
+
+    def _with_facts(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """The frame, with what a picture of it must say in its `attrs`."""
+        best = [
+            row.iteration
+            for row in self._iterations(IterationRow.iteration, IterationRow.best)
+            if row.best
+        ]
+        frame.attrs |= {"run": self.id, "kept": best[-1] if best else None}
+        return frame
+
+    def _query_names(self) -> frames.QueryNames:
+        names = list(dict.fromkeys(q for table in self._queries.values() for q in table.qids))
+        number = {name: k for k, name in enumerate(names)}
+        codes = {
+            split: np.array([number[qid] for qid in table.qids], np.int64)
+            for split, table in self._queries.items()
+        }
+        first = {split: table.first for split, table in self._queries.items()}
+        return frames.QueryNames(names, codes, first)
+
+
+class _QueryTable:
+    """A split's queries: which document numbers belong to which."""
+
+    def __init__(self, connection: Connection, run: int, split: Split) -> None:
+        columns = select(QueryRow.qid, QueryRow.first, QueryRow.size)
+        query = columns.where(QueryRow.run == run, QueryRow.split == split)
+        rows = connection.execute(query.order_by(QueryRow.query)).all()
+        self.split = split
+        self.qids = [row.qid for row in rows]
+        self.first = np.array([row.first for row in rows], np.int64)
+        self.sizes = np.array([row.size for row in rows], np.int64)
+        self.n_docs = int(rows[-1].first + rows[-1].size) if rows else 0
+
+    def of_pairs(self, pairs: Pairs) -> I64:
+        """(m,) the query's number of each pair."""
+        winner = np.searchsorted(self.first, pairs.winner, side="right") - 1
+        loser = np.searchsorted(self.first, pairs.loser, side="right") - 1
+        bad = (winner != loser) | (np.maximum(pairs.winner, pairs.loser) >= self.n_docs)
+        if bad.any():
+            at = int(np.argmax(bad))
+            raise StoreError(
+                f"{self.split} pair of documents {pairs.winner[at]} and {pairs.loser[at]}: "
+                f"not two documents of one query (there are {self.n_docs} documents)"
+            )
+        return winner.astype(np.int64, copy=False)
+
+    def only(self, qid: str) -> list[ColumnElement[bool]]:
+        """The condition that a pair is of that query: its documents are the key's own order."""
+        if qid not in self.qids:
+            return [false()]
+        query = self.qids.index(qid)
+        first = int(self.first[query])
+        return [PairRow.winner >= first, PairRow.winner < first + int(self.sizes[query])]
+
+
+def _run_row(number: int) -> Any:
+    return select(RunRow.__table__).where(RunRow.number == number)
+
+
+def utc_now() -> datetime:
+    """UTC without a zone, as the tables keep it."""
+    return datetime.now(UTC).replace(tzinfo=None)

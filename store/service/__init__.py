@@ -1,0 +1,1 @@
+"""The labelling service, which joins a collection with a session."""

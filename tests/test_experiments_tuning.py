@@ -1,0 +1,64 @@
+"""Tuning: every combination is tried, the validation part decides, nothing is run twice."""
+
+import numpy as np
+import pytest
+
+from sortnet.config import Config, Training
+from sortnet.errors import DataError
+from sortnet.experiments.tuning import tune, with_settings
+from sortnet.rankers.learn import learn
+from sortnet.types import Queries
+
+FAST = Config(committee=1, max_iter=2, training=Training(epochs=2, weight_decay=0.01))
+
+
+def made(seed: int) -> Queries:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(0, 1, (60, 3)).astype(np.float32)
+    return Queries.from_arrays(X, (X[:, 0] > 0.5).astype(int), group=[10] * 6)
+
+
+def test_the_best_on_validation_wins_and_every_trial_is_recorded():
+    train, vali = made(1), made(2)
+    grid = {"hidden": [(1,), (6,)], "lr": [1e-5, 0.05], "warm_start": [True, False]}
+    seen = []
+    tuned = tune(train, vali, FAST, grid=grid, on_trial=seen.append)
+    assert seen == tuned.trials
+    assert len(seen) == 8
+    best = max(seen, key=lambda trial: trial["quality"])
+    assert list(tuned.config.hidden) == best["hidden"]
+    assert tuned.config.training.lr == best["lr"]
+    assert tuned.config.warm_start == best["warm_start"]
+    for trial in (seen[0], seen[-1]):
+        settings = {name: trial[name] for name in grid}
+        again = learn(train, vali, with_settings(FAST, settings))
+        assert again.info["quality"] == trial["quality"]
+
+
+def test_trials_that_are_known_are_not_run_again():
+    grid = {"hidden": [(1,), (2,)]}
+    known = [{"hidden": [1], "quality": 2.0, "iteration": 0}]  # no true quality is 2
+    ran = []
+    tuned = tune(made(1), made(2), FAST, grid=grid, trials=known, on_trial=ran.append)
+    assert [trial["hidden"] for trial in ran] == [[2]]
+    assert tuned.config.hidden == (1,)
+    assert tuned.trials == [*known, *ran]
+
+
+def test_a_grid_of_unknown_settings_is_refused():
+    with pytest.raises(DataError, match="'hiden'"):
+        tune(made(1), made(2), FAST, grid={"hiden": [1]})
+
+
+def test_a_later_grid_starts_from_what_the_one_before_it_chose():
+    train, vali = made(1), made(2)
+    grids = [{"hidden": [(1,), (6,)]}, {"warm_start": [True, False]}]
+    ran = []
+    tuned = tune(train, vali, FAST, grid=grids, on_trial=ran.append)
+    first = tune(train, vali, FAST, grid=grids[0])
+    second = tune(train, vali, first.config, grid=grids[1])
+    assert tuned.config == second.config
+    hidden = list(first.config.hidden)
+    tried = [(trial["hidden"], trial["warm_start"]) for trial in ran]
+    assert tried == [([1], True), ([6], True), (hidden, False)]  # nothing is run twice
+    assert tuned.trials == ran

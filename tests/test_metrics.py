@@ -1,0 +1,305 @@
+from __future__ import annotations
+
+import dataclasses
+import re
+from fractions import Fraction
+from itertools import permutations
+from math import log2
+from pathlib import Path
+
+import ir_measures
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ir_measures import AP, RR, P, nDCG
+from sklearn.metrics import ndcg_score
+
+from sortnet.errors import DataError, MetricError
+from sortnet.metrics import (
+    Metric,
+    as_metrics,
+    average,
+    can_choose,
+    check_can_choose,
+    conventions,
+    count_empty,
+    evaluate,
+    parse_metric,
+    per_query,
+)
+from sortnet.types import Queries
+
+MQ2008 = Path(__file__).parents[2] / "shared/data/mq2008/Fold1/test.txt"
+
+rankings = st.lists(st.lists(st.integers(0, 4), max_size=15), min_size=1, max_size=8)
+
+
+def flat(ranked: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
+    offsets = np.cumsum([0, *map(len, ranked)])
+    return np.array([g for query in ranked for g in query], dtype=np.int32), offsets
+
+
+def by_ir_measures(measure, ranked: list[list[int]], labels=int) -> np.ndarray:
+    """The measure of each query by ir-measures; queries it does not report stay NaN."""
+    qrels = [
+        ir_measures.Qrel(str(q), f"d{d}", labels(grade))
+        for q, grades in enumerate(ranked)
+        for d, grade in enumerate(grades)
+    ]
+    run = [
+        ir_measures.ScoredDoc(str(q), f"d{d}", -float(d))
+        for q, grades in enumerate(ranked)
+        for d in range(len(grades))
+    ]
+    values = np.full(len(ranked), np.nan)
+    for found in ir_measures.iter_calc([measure], qrels, run):
+        values[int(found.query_id)] = found.value
+    return values
+
+
+def assert_equal_where_relevant(ours: np.ndarray, theirs: np.ndarray, ranked, lowest: int) -> None:
+    has_relevant = np.array([any(g >= lowest for g in grades) for grades in ranked])
+    np.testing.assert_array_equal(np.isnan(ours), ~has_relevant)
+    np.testing.assert_allclose(ours[has_relevant], theirs[has_relevant], rtol=0, atol=1e-9)
+
+
+def assert_equal_to_ir_measures(ranked, cutoff: int, lowest: int) -> None:
+    grades, offsets = flat(ranked)
+    for metric, peer in [
+        (Metric("map", None, relevant_from=lowest), AP(rel=lowest)),
+        (Metric("map", cutoff, relevant_from=lowest), AP(rel=lowest) @ cutoff),
+        (Metric("p", cutoff, relevant_from=lowest), P(rel=lowest) @ cutoff),
+        (Metric("mrr", None, relevant_from=lowest), RR(rel=lowest)),
+        (Metric("mrr", cutoff, relevant_from=lowest), RR(rel=lowest) @ cutoff),
+    ]:
+        ours = per_query(metric, grades, offsets)
+        assert_equal_where_relevant(ours, by_ir_measures(peer, ranked), ranked, lowest)
+    for gain, labels in [("linear", int), ("exp", lambda grade: 2 ** int(grade) - 1)]:
+        for n, peer in [(cutoff, nDCG @ cutoff), (None, nDCG)]:
+            ours = per_query(Metric("ndcg", n, gain), grades, offsets)
+            assert_equal_where_relevant(ours, by_ir_measures(peer, ranked, labels), ranked, 1)
+
+
+@settings(max_examples=40, deadline=None)
+@given(rankings, st.integers(1, 12), st.integers(1, 3))
+def test_every_measure_equals_ir_measures_on_random_rankings(ranked, cutoff, lowest):
+    assert_equal_to_ir_measures(ranked, cutoff, lowest)
+
+
+@pytest.mark.skipif(not MQ2008.exists(), reason="MQ2008 is not there")
+def test_every_measure_equals_ir_measures_on_mq2008_ranked_by_one_feature():
+    scored: dict[str, list[tuple[float, int]]] = {}
+    for line in MQ2008.read_text().splitlines():
+        grade, qid, *features = line.split("#")[0].split()
+        bm25 = float(features[24].partition(":")[2])
+        scored.setdefault(qid, []).append((-bm25, int(grade)))
+    ranked = [[g for _, g in sorted(docs, key=lambda d: d[0])] for docs in scored.values()]
+    assert len(ranked) == 156
+    assert_equal_to_ir_measures(ranked, 10, 1)
+    assert_equal_to_ir_measures(ranked, 5, 2)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.integers(0, 6), min_size=2, max_size=20).filter(any), st.integers(1, 25))
+def test_ndcg_equals_scikit_learn(grades, cutoff):
+    scores = -np.arange(len(grades), dtype=float)
+    theirs = ndcg_score([2.0 ** np.array(grades) - 1], [scores], k=cutoff)
+    ours = per_query(Metric("ndcg", cutoff), grades, [0, len(grades)])
+    np.testing.assert_allclose(ours, [theirs], rtol=0, atol=1e-9)
+
+
+def test_ndcg_has_exponential_gain_and_logarithmic_discount():
+    dcg = 1 / log2(2) + 7 / log2(3) + 0 / log2(4) + 3 / log2(5)
+    ideal = 7 / log2(2) + 3 / log2(3) + 1 / log2(4)
+    assert per_query(Metric("ndcg"), [1, 3, 0, 2], [0, 4])[0] == pytest.approx(dcg / ideal)
+    at_two = (1 / log2(2) + 7 / log2(3)) / (7 / log2(2) + 3 / log2(3))
+    assert per_query(Metric("ndcg", 2), [1, 3, 0, 2], [0, 4])[0] == pytest.approx(at_two)
+
+
+def test_a_query_shorter_than_the_cutoff_keeps_its_ndcg_but_p_divides_by_the_cutoff():
+    assert per_query(Metric("ndcg", 10), [2, 1], [0, 2]).tolist() == [1.0]
+    assert per_query(Metric("p", 10), [2, 1], [0, 2]).tolist() == [0.2]
+
+
+@given(st.lists(st.integers(0, 3000), min_size=1, max_size=8).filter(any), st.integers(1, 9))
+def test_huge_grades_keep_their_exact_exponential_gains(grades, cutoff):
+    def dcg(ranked):
+        top = ranked[:cutoff]
+        return sum(Fraction(2**g - 1) / Fraction(log2(1 + r)) for r, g in enumerate(top, 1))
+
+    expected = float(dcg(grades) / dcg(sorted(grades, reverse=True)))
+    ours = per_query(Metric("ndcg", cutoff), grades, [0, len(grades)])
+    assert ours[0] == pytest.approx(expected, abs=1e-12)
+
+
+def test_empty_queries_first_between_and_last_have_no_value_for_any_measure():
+    grades, offsets = flat([[], [0, 0], [0, 1], [], [1], [0], []])
+    for name in ("map", "ndcg", "ndcg@3", "p@3", "mrr", "mrr@1"):
+        values = per_query(parse_metric(name), grades, offsets)
+        assert np.isnan(values).tolist() == [True, True, False, True, False, True, True]
+    assert per_query(Metric("mrr"), grades, offsets)[[2, 4]].tolist() == [0.5, 1.0]
+    nothing = per_query(Metric("ndcg", 10), np.zeros(3, np.int32), [0, 3])
+    assert np.isnan(nothing).tolist() == [True]
+    assert per_query(Metric("map"), [], [0]).shape == (0,)
+
+
+def test_relevant_from_moves_the_binary_measures_and_not_ndcg():
+    grades, offsets = flat([[1, 2], [1, 0]])
+    assert per_query(Metric("mrr", relevant_from=2), grades, offsets)[0] == 0.5
+    assert count_empty(per_query(Metric("mrr", relevant_from=2), grades, offsets)) == 1
+    assert count_empty(per_query(Metric("ndcg", relevant_from=2), grades, offsets)) == 0
+
+
+def test_offsets_that_do_not_span_the_grades_are_refused():
+    with pytest.raises(MetricError, match="3 grades"):
+        per_query(Metric("map"), [1, 0, 1], [0, 2])
+
+
+def test_empty_queries_count_zero_one_nothing_or_an_error():
+    values = np.array([0.5, np.nan, 1.0, np.nan])
+    assert average(values) == average(values, "zero") == 1.5 / 4
+    assert average(values, "one") == 3.5 / 4
+    assert average(values, "skip") == 1.5 / 2
+    with pytest.raises(MetricError, match="2 of 4 queries have no relevant"):
+        average(values, "error")
+    assert average(values[[0, 2]], "error") == 0.75
+    with pytest.raises(MetricError, match="'ignore'"):
+        average(values, "ignore")
+
+
+def test_an_average_of_nothing_is_refused():
+    with pytest.raises(MetricError, match="nothing to average: 0 queries"):
+        average(np.array([]))
+    with pytest.raises(MetricError, match="2 of them empty"):
+        average(np.array([np.nan, np.nan]), "skip")
+    assert average(np.array([np.nan, np.nan])) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("canonical", "spellings"),
+    [
+        ("map", ["map", "MAP", "AP", " ap "]),
+        ("map@10", ["map@10", "AP@10", "map_cut_10", "map_cut.10"]),
+        ("ndcg", ["ndcg", " ndcg "]),
+        ("ndcg@10", ["ndcg@10", "ndcg_10", "ndcg.10"]),
+        ("nDCG", ["nDCG", "NDCG"]),
+        ("nDCG@10", ["nDCG@10", "NDCG@10", "ndcg_cut_10", "ndcg_cut.10"]),
+        ("p@10", ["p@10", "P@10", "P_10", "P.10"]),
+        ("mrr", ["mrr", "RR", "recip_rank", "MRR"]),
+        ("mrr@10", ["mrr@10", "RR@10"]),
+    ],
+)
+def test_aliases_of_trec_eval_and_ir_measures_are_understood(canonical, spellings):
+    assert {parse_metric(text).name for text in spellings} == {canonical}
+
+
+TREC_EVAL = ("map", "map_cut_5", "map_cut.5", "ndcg_cut_5", "ndcg_cut.5", "P_5", "P.5",
+             "recip_rank")  # fmt: skip
+IR_MEASURES = ("AP", "MAP", "AP@5", "nDCG", "NDCG", "nDCG@5", "NDCG@5", "P@5", "RR", "MRR", "RR@5")
+
+
+@pytest.mark.parametrize("name", [*TREC_EVAL, *IR_MEASURES])
+@pytest.mark.parametrize("gain", ["exp", "linear"])
+def test_a_name_of_another_tool_means_what_it_means_there(name, gain):
+    rng = np.random.default_rng(3)
+    ranked = [rng.integers(0, 5, n).tolist() for n in (3, 5, 8, 30)]
+    if name in TREC_EVAL:
+        (peer,) = ir_measures.parse_trec_measure(name)
+    else:
+        peer = ir_measures.parse_measure(name)
+    ours = per_query(parse_metric(name, gain=gain), *flat(ranked))
+    assert_equal_where_relevant(ours, by_ir_measures(peer, ranked), ranked, 1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "err@20", "p", "P", "ndcg@", "ndcg@0", "p@-1", "map@x", "ndcg_cut", "map_cut", "ndcg@١٠",
+     "nDCG(gains={1:1})@10", "p@10 map", "p@99999999999999999999", "p@1.5", "bpref"],
+)  # fmt: skip
+def test_other_names_are_refused(text):
+    with pytest.raises(MetricError):
+        parse_metric(text)
+
+
+def test_an_unknown_metric_is_named_with_those_known():
+    with pytest.raises(MetricError, match=r"'err@20'; known are map, ndcg, mrr .* and p@n$"):
+        parse_metric("err@20")
+
+
+def test_impossible_conventions_are_refused():
+    for wrong in ({"kind": "f1"}, {"cutoff": 0}, {"gain": "log"}, {"relevant_from": 0}):
+        with pytest.raises(MetricError):
+            dataclasses.replace(Metric("ndcg", 10), **wrong)
+
+
+def test_evaluate_speaks_of_document_numbers_of_several_queries():
+    q = Queries.from_arrays(np.zeros((5, 1)), [0, 1, 0, 0, 2], group=[3, 2])
+    found = evaluate(q, np.array([2, 1, 0, 4, 3]), ["MRR", Metric("p", 1), "mrr"])
+    assert found == {"mrr": (1 / 2 + 1) / 2, "p@1": 1 / 2}
+    with pytest.raises(MetricError, match="4 documents, not of 5"):
+        evaluate(q, np.arange(4), "map")
+
+
+def test_two_conventions_under_one_name_are_refused():
+    with pytest.raises(MetricError, match="'ndcg@10'"):
+        as_metrics([Metric("ndcg", 10), Metric("ndcg", 10, "linear")])
+
+
+def test_the_conventions_say_what_the_figures_mean():
+    text = conventions(["ndcg@10", "p@5", "map"], "skip", 12, 157)
+    assert text == (
+        "gain 2^r-1, discount log2(1+rank); P@5 divides by 5; relevant from grade 1; "
+        "queries without a relevant document left out: 12 of 157"
+    )
+    assert "gain r," in conventions(Metric("ndcg", gain="linear"), "zero", 0, 1)
+    both = conventions(["ndcg@10", "ndcg_cut_10"], "zero", 0, 1)
+    assert both.startswith(
+        "gain 2^r-1, discount log2(1+rank); "
+        "gain r in nDCG as in ir-measures and trec_eval, discount log2(1+rank); "
+    )
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 3), max_size=4), min_size=1, max_size=4),
+    st.sampled_from(["map", "map@1", "ndcg", "ndcg@1", "p@1", "p@2", "p@5", "mrr", "mrr@2"]),
+    st.integers(1, 3),
+)
+def test_a_query_can_choose_where_two_of_its_rankings_differ(ranked, name, lowest):
+    metric = parse_metric(name, relevant_from=lowest)
+    queries = queries_of(ranked)
+    expected = [
+        len({repr(per_query(metric, list(p), [0, len(p)])[0]) for p in permutations(grades)}) > 1
+        for grades in ranked
+    ]
+    assert can_choose(metric, queries).tolist() == expected
+    if any(expected):
+        check_can_choose(metric, queries)
+        return
+    with pytest.raises(DataError, match="scores every ranking alike") as refused:
+        check_can_choose(metric, queries)
+    level = re.search(r"--relevant-from (\d)", str(refused.value))
+    possible = [
+        int(can_choose(dataclasses.replace(metric, relevant_from=n), queries).sum())
+        for n in (1, 2, 3)
+    ]
+    assert (level is None) == (metric.kind == "ndcg" or max(possible) == 0)
+    if level is not None:
+        assert possible[int(level[1]) - 1] == max(possible)
+    remedy = "--quality ndcg@10" in str(refused.value)
+    assert remedy == can_choose(Metric("ndcg", 10), queries).any()
+
+
+def queries_of(ranked: list[list[int]]) -> Queries:
+    grades, offsets = flat(ranked)
+    return Queries.from_arrays(np.zeros((len(grades), 1)), grades, group=np.diff(offsets))
+
+
+@given(rankings)
+def test_the_best_ranking_scores_one_and_no_ranking_more(ranked):
+    best = [sorted(grades, reverse=True) for grades in ranked]
+    for metric in (Metric("map"), Metric("ndcg", 3), Metric("ndcg"), Metric("mrr")):
+        ideal = per_query(metric, *flat(best))
+        given_order = per_query(metric, *flat(ranked))
+        np.testing.assert_allclose(ideal[~np.isnan(ideal)], 1.0, atol=1e-12)
+        assert np.all(given_order[~np.isnan(given_order)] <= 1 + 1e-12)

@@ -1,0 +1,252 @@
+from __future__ import annotations
+
+import gzip
+import sys
+from datetime import datetime
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sortnet.data import from_frame, read_queries
+from sortnet.data import tabular as tables
+from sortnet.errors import DataError
+from sortnet.types import Queries
+
+TMDB = Path(__file__).parent.parent.parent / "shared" / "data" / "tmdb_title"
+
+FRAME = pd.DataFrame(
+    {
+        "label": [2, 0, 1],
+        "qid": ["b", "a", "b"],
+        "length": [1.5, 2.5, None],
+        "docid": ["x", "y", "z"],
+        "votes": [7, 8, 9],
+    }
+)
+
+
+def written(folder: Path, text: str | bytes, name: str = "data.csv") -> Path:
+    path = folder / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def fault(path: Path, **options: bool) -> str:
+    """The message a file is refused with, which must be one line that begins with the file."""
+    with pytest.raises(DataError) as raised:
+        read_queries(path, **options)
+    message = str(raised.value)
+    assert message.startswith(str(path)) and "\n" not in message
+    return message.removeprefix(str(path))
+
+
+def assert_is_the_frame(q):
+    assert q.feature_names == ("length", "votes")
+    assert q.features.dtype == np.float32
+    np.testing.assert_array_equal(q.features, [[1.5, 7], [np.nan, 9], [2.5, 8]])
+    assert q.grades.tolist() == [2, 1, 0]
+    assert (q.qids.tolist(), q.offsets.tolist()) == (["b", "a"], [0, 2, 3])
+    assert q.rows.tolist() == [0, 2, 1]
+    assert q.docids.tolist() == ["x", "z", "y"]
+
+
+def test_a_frame_is_read_whatever_its_index_and_its_numeric_types():
+    assert_is_the_frame(from_frame(FRAME))
+    assert_is_the_frame(from_frame(FRAME.set_axis([5, 5, 5])))
+    assert_is_the_frame(from_frame(FRAME.convert_dtypes()))
+    assert_is_the_frame(from_frame(FRAME.astype({"length": object, "votes": object})))
+    assert_is_the_frame(from_frame(FRAME.astype({"votes": "category", "qid": "category"})))
+
+
+def test_csv_tsv_their_gz_and_parquet_hold_the_same(tmp_path):
+    text = FRAME.to_csv(index=False)
+    assert_is_the_frame(read_queries(written(tmp_path, text)))
+    assert_is_the_frame(read_queries(written(tmp_path, "\ufeff" + text)))
+    assert_is_the_frame(read_queries(written(tmp_path, text.replace("\n", "\r\n\r\n"))))
+    assert_is_the_frame(read_queries(written(tmp_path, text.replace(",,", ",NULL,"))))
+    assert_is_the_frame(read_queries(written(tmp_path, text.rstrip("\n"))))
+    assert_is_the_frame(read_queries(written(tmp_path, gzip.compress(text.encode()), "x.csv.gz")))
+    assert_is_the_frame(read_queries(written(tmp_path, text.replace(",", "\t"), "x.tsv")))
+    FRAME.to_parquet(tmp_path / "x.parquet")
+    assert_is_the_frame(read_queries(tmp_path / "x.parquet"))
+
+
+def test_a_csv_read_in_pieces_is_the_csv_read_whole(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(200, 3)).round(6), columns=["a", "b", "c"])
+    frame["qid"], frame["label"] = rng.integers(9, size=200), rng.integers(4, size=200)
+    path = written(tmp_path, frame.to_csv(index=False))
+    monkeypatch.setattr(tables, "_ROWS_AT_ONCE", 7)
+    q = read_queries(path)
+    expected = frame[["a", "b", "c"]].to_numpy(np.float32)
+    np.testing.assert_array_equal(q.features, expected[q.rows])
+    np.testing.assert_array_equal(q.grades, frame["label"].to_numpy()[q.rows])
+    np.testing.assert_array_equal(
+        q.qids[q.query_of_docs()], frame["qid"].to_numpy()[q.rows].astype(str)
+    )
+
+
+def test_names_of_queries_and_documents_stay_as_they_are_written(tmp_path):
+    text = "qid,docid,label,x\n007,NA,1,2\n7.0,1e3,0,3\nnull,,0,4\n"
+    q = read_queries(written(tmp_path, text))
+    assert q.qids.tolist() == ["007", "7.0", "null"]
+    assert q.docids.tolist() == ["NA", "1e3", ""]
+
+
+def late(values, **columns):
+    """Two queries whose `time` has such values."""
+    return pd.DataFrame({"qid": [1, 2] * 3, "label": [0, 1, 2] * 2, "x": 1.0, "time": values})
+
+
+TIMES = np.array([0.0, 3600.0, 1.0, 3605.0, 3.0, 3607.0])
+
+
+@pytest.mark.parametrize("start", [1.7e9, -1.7e9, 1_700_000_000])
+def test_a_column_whose_differences_in_a_query_float32_loses_is_refused(
+    tmp_path, monkeypatch, start
+):
+    monkeypatch.setattr(tables, "_ROWS_AT_ONCE", 4)
+    frame = late(TIMES.astype(type(start)) + start)
+    lost = "column 'time': float32 loses the differences of values as large as 1.7e+09: subtract"
+    with pytest.raises(DataError) as raised:
+        from_frame(frame)
+    assert str(raised.value).startswith(f"frame: {lost}")
+    assert fault(written(tmp_path, frame.to_csv(index=False))).startswith(f": {lost}")
+    frame.to_parquet(tmp_path / "x.parquet")
+    assert fault(tmp_path / "x.parquet").startswith(f": {lost}")
+    with pytest.raises(DataError, match="feature 1: float32 loses the differences"):
+        Queries.from_arrays(frame[["time"]], frame["label"], qid=frame["qid"])
+    assert from_frame(frame, labelled=False).n_docs == 6  # to be ranked, whatever they are
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        TIMES,
+        TIMES / 3,
+        TIMES * 1e12,
+        [0.1 + 0.2, 0.3] * 3,  # a constant, but for float64's own rounding
+        [16_777_216, 16_777_218] * 3,  # large, and exact
+        (TIMES / 3 + 1e9).astype(np.float32),
+        [1 / 3, None, 1 / 7, 2.0, None, 5.0],
+        [1e9 + 1 / 3, 0, 1e9 + 1 / 7, 3e3, 1e9, 4e3],  # lost where next to nothing is to lose
+        [1e-30, 2e30, 3e-30, 4e-30, 0, 1],
+        [7.0] * 6,
+    ],
+)
+def test_a_column_that_float32_holds_well_enough_is_taken(values):
+    frame = late(values)
+    expected = np.asarray(frame["time"], np.float32)
+    q = from_frame(frame)
+    np.testing.assert_array_equal(q.features[:, 1], expected[q.rows])
+
+
+def test_a_frame_of_another_library_is_a_frame():
+    class Other:
+        columns = tuple(FRAME)
+
+        def __getitem__(self, name):
+            return FRAME[name].to_numpy()
+
+    assert_is_the_frame(from_frame(Other()))
+
+
+def test_without_labels_grades_are_zero_if_one_may_be_without(tmp_path):
+    path = written(tmp_path, "qid,x\n1,2\n1,3\n")
+    assert read_queries(path, labelled=False).grades.tolist() == [0, 0]
+    assert fault(path) == ": there is no column 'label' in qid, x"
+    assert from_frame(pd.DataFrame({"qid": [1], "x": [1.0]}), labelled=False).n_docs == 1
+
+
+def test_other_names_for_the_columns_can_be_given():
+    if not TMDB.exists():
+        pytest.skip("the film titles are not here")
+    frame = pd.read_csv(TMDB / "title_features.csv").drop(columns=["uid", "keywords"])
+    q = from_frame(frame, label="grade", docid="docId")
+    assert q.feature_names == ("features0", "features1", "features2")
+    assert (len(q), q.n_docs, int(q.grades.max())) == (40, len(frame), 4)
+    np.testing.assert_array_equal(q.features, frame.iloc[q.rows, :3].to_numpy(np.float32))
+
+
+@pytest.mark.parametrize(
+    ("row", "offending"),
+    [
+        ("1,0,abc,2", "column 'a': 'abc' is not a number"),
+        ("1,0,1_0,2", "column 'a': '1_0' is not a number"),
+        ('1,0,"0,5",2', "column 'a': '0,5' is not a number"),
+        ("1,0,1,inf", "column 'b': inf is infinite in float32"),
+        ("1,0,-1e39,2", "column 'a': -1e+39 is infinite in float32"),
+        ("1,-1,1,2", "grade '-1' is not a whole number from 0"),
+        ("1,0.5,1,2", "grade '0.5' is not a whole number from 0"),
+        ("1,,1,2", "grade 'nan' is not a whole number from 0"),
+        ("1,good,1,2", "the grade in column 'label': 'good' is not a number"),
+        (",0,1,2", "there is no 'qid'"),
+        ("1,0,1", "3 fields where the header has 4: '1,0,1'"),
+        ("1", "1 fields where the header has 4: '1'"),
+        ("1,0,1,2,3", "5 fields where the header has 4: '1,0,1,2,3'"),
+    ],
+)
+@pytest.mark.parametrize("rows_at_once", [2, 1000])
+def test_a_bad_row_is_refused_with_its_line_and_text(
+    tmp_path, monkeypatch, row, offending, rows_at_once
+):
+    monkeypatch.setattr(tables, "_ROWS_AT_ONCE", rows_at_once)
+    good = "1,0,1.5,2\n"
+    path = written(tmp_path, f"qid,label,a,b\n{good}\n{good}{row}\n{good}")
+    assert fault(path).startswith(f", line 5: {offending}")
+    path = written(tmp_path, f"qid,label,a,b\n{row}\n{good}")
+    assert fault(path).startswith(f", line 2: {offending}")
+    path = written(tmp_path, f"qid,label,a,b\n{good}{row}")
+    assert fault(path).startswith(f", line 3: {offending}")
+
+
+def test_a_row_is_found_behind_fields_of_several_lines(tmp_path):
+    text = 'docid,qid,label,x\n"two\nlines",1,0,1\nd,1,0,abc\n'
+    assert fault(written(tmp_path, text)).startswith(", line 4: column 'x': 'abc'")
+
+
+def test_columns_that_are_missing_twice_or_not_numeric_are_refused(tmp_path):
+    assert "there are two columns 'x'" in fault(written(tmp_path, "qid,label,x,x\n1,0,1,2\n"))
+    assert "there is no column 'qid'" in fault(written(tmp_path, "label,x\n1,0\n"))
+    assert "there is no feature column" in fault(written(tmp_path, "qid,label\n1,0\n"))
+    for values in (["a"], [datetime(2020, 1, 1)], [1j], [[1, 2]], [b"x"]):
+        with pytest.raises(DataError, match=r"frame, row 0: column 'x': .* is not a number"):
+            from_frame(pd.DataFrame({"qid": [1], "label": [0], "x": values}))
+    with pytest.raises(DataError, match="there are two columns 'x'"):
+        from_frame(pd.DataFrame([[1, 0, 1, 2]], columns=["qid", "label", "x", "x"]))
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "qid,label,x\n"])
+def test_a_table_without_documents_is_refused(tmp_path, text):
+    assert "no documents" in fault(written(tmp_path, text))
+
+
+def test_damaged_files_are_refused(tmp_path):
+    text = FRAME.to_csv(index=False)
+    assert "cut or damaged" in fault(
+        written(tmp_path, gzip.compress(text.encode())[:-9], "x.csv.gz")
+    )
+    assert ": " in fault(written(tmp_path, b"qid,label,x\n1,0,\xff\xfe\n"))
+    assert ": " in fault(written(tmp_path, b"qid,label,\xff\n1,0,1\n"))
+    assert ": " in fault(written(tmp_path, b'qid,label,x\n1,0,"1\n'))
+    FRAME.to_parquet(tmp_path / "x.parquet")
+    whole = (tmp_path / "x.parquet").read_bytes()
+    for cut in (0, 10, len(whole) // 2, len(whole) - 1):
+        path = written(tmp_path, whole[:cut], "x.parquet")
+        assert fault(path).startswith(": is damaged or no Parquet file: ")
+    for name in ("none.csv", "none.parquet"):
+        assert fault(tmp_path / name) == ": no such file"
+
+
+def test_a_table_of_another_number_of_features_is_refused(tmp_path):
+    path = written(tmp_path, "qid,label,x\n1,0,1\n")
+    assert read_queries(path, n_features=1).n_features == 1
+    with pytest.raises(DataError, match="has 1 features, 2 are expected"):
+        read_queries(path, n_features=2)
+
+
+def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert fault(tmp_path / "x.parquet").endswith("pip install 'sortnet[parquet]'")
