@@ -32,7 +32,6 @@ INNER = (
         "store.collections.judgement_rows",
     ),
     *(
-        "store.collections.judgement_lines",
         "store.collections.names",
         "store.collections.server_claim",
     ),

@@ -66,23 +66,25 @@ def worth(items: Items) -> list[float]:
     return [float(score) for score in (scores - scores.mean()) / scores.std()]
 
 
-def answer(desk: LabellingService, scores: list[float]) -> None:
+def answer(service: LabellingService, scores: list[float]) -> None:
     rng = random.Random(1)
     for k in range(ANSWERS):
-        lease = desk.next(PEOPLE[k % 3])[0]
-        margin = scores[lease.left] - scores[lease.right] + rng.gauss(0, 0.4)
+        lease = service.next(PEOPLE[k % 3])[0]
+        margin = scores[lease.question.left] - scores[lease.question.right] + rng.gauss(0, 0.4)
         said = "tie" if abs(margin) < 0.1 else "left" if margin > 0 else "right"
-        desk.answer(lease.id, PEOPLE[k % 3], said, rng.randrange(1500, 9000))
+        milliseconds = rng.randrange(1500, 9000)
+        judgement = lease.question.answered(PEOPLE[k % 3], said, milliseconds=milliseconds)
+        service.answer(lease.id, judgement)
 
 
 @contextmanager
 def serving(collection: Collection) -> Iterator[tuple[str, People]]:
-    room = PageService(collection, LabellingService(collection), lease_seconds=600)
+    pages = PageService(LabellingService(collection))
     people = People(collection)
-    room.refit()
-    with socket.create_server(("127.0.0.1", 0)) as listening, kept_up(room, people):
+    pages.service.settle()
+    with socket.create_server(("127.0.0.1", 0)) as listening, kept_up(pages, people):
         port = listening.getsockname()[1]
-        server = make_server(make_app(room, people, Names(frozenset({f"127.0.0.1:{port}"}))))
+        server = make_server(make_app(pages, people, Names(frozenset({f"127.0.0.1:{port}"}))))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
         try:

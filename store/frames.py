@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -59,18 +59,14 @@ COLLECTION_COLUMNS = {
     "seed": "int64",
     "settings": "object",
 }
+_KINDS = {"int": "int64", "int | None": "Int64", "float": "float64", "float | None": "float64"}
+# A column for each field of a judgement, the items by their ids, and whether it was undone since.
 JUDGEMENT_COLUMNS = {
     "number": "int64",
-    "annotator": "str",
-    "left": "str",
-    "right": "str",
-    "answer": "str",
-    "milliseconds": "Int64",
-    "strategy": "str",
-    "probability": "float64",
-    "model": "int64",
+    **{field.name: _KINDS.get(str(field.type), "str") for field in fields(Judgement)},
+    **dict.fromkeys(["left", "right"], "str"),
+    "at": "datetime64[us, UTC]",
     "undone": "bool",
-    "undoes": "Int64",
 }
 PAIR_NUMBERS = ("first_iteration", "last_iteration", "times")
 OUTCOMES = ("right", "wrong")
@@ -111,18 +107,16 @@ def judgements_frame(
 
     values: dict[str, list[Any]] = {
         name: [getattr(judgement, name) for judgement in judgements]
-        for name in (*JUDGEMENT_COLUMNS, "at")
+        for name in JUDGEMENT_COLUMNS
         if name != "undone"
     }
     for side in ("left", "right"):
         values[side] = [names[item] for item in values[side]]
     values["undone"] = [number in undone for number in values["number"]]
-    frame = pd.DataFrame(
-        {name: typed_column(values[name], kind) for name, kind in JUDGEMENT_COLUMNS.items()}
-    )
-    at = pd.Series(values["at"], dtype="float64")
-    frame["at"] = pd.to_datetime(at, unit="s", utc=True).astype("datetime64[us, UTC]")
-    return frame
+    at = pd.Series(values.pop("at"), dtype="float64")
+    columns = {name: typed_column(values[name], JUDGEMENT_COLUMNS[name]) for name in values}
+    columns["at"] = pd.to_datetime(at, unit="s", utc=True).astype("datetime64[us, UTC]")
+    return pd.DataFrame(columns, columns=list(JUDGEMENT_COLUMNS))
 
 
 def iterations_frame(rows: Sequence[Any]) -> pd.DataFrame:

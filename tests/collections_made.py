@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from sortnet.items import Items
-from sortnet.preference import Question
+from sortnet.preference import Answer, Judgement, Question
 from sortnet.types import F32
+from store import Collection, Lease
+from store.service.labelling import LabellingService
 
 
 class Clock:
@@ -41,6 +43,18 @@ def made_items(n: int, *, d: int = 2, first: int = 0, **changes: Any) -> Items:
 
 def question(left: int, right: int, **changes: Any) -> Question:
     return Question(left, right, **{"strategy": "bald", "probability": 0.25, "model": 7, **changes})
+
+
+def answer_lease(
+    to: Collection | LabellingService,
+    lease: Lease | str,
+    who: str,
+    answer: Answer = "left",
+    milliseconds: int | None = None,
+) -> Judgement:
+    """Answer the question under a lease; the judgement that was stored."""
+    asked, id = (question(0, 1), lease) if isinstance(lease, str) else (lease.question, lease.id)
+    return to.answer(id, asked.answered(who, answer, milliseconds=milliseconds)).judgement
 
 
 def sqlite_url(folder: Path) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from cli_made import done, fault, invoke
-from collections_made import made_items, question
+from collections_made import answer_lease, made_items, question
 
 from sortnet.preference import Judgement
 from store import open_store
@@ -24,7 +24,7 @@ def folder(tmp_path, monkeypatch) -> Path:
         store.add_items("copy", made_items(5))
         args = store.add_items("args", made_items(5))
         (lease,) = args.lease("ana", [question(3, 1)], 60)
-        args.answer(lease.id, "ana", "left", 1250)
+        answer_lease(args, lease, "ana", "left", 1250)
         args.append([Judgement("bo", 0, 2, "tie")])
         args.undo("ana", 1)
     return tmp_path
@@ -101,7 +101,9 @@ def test_chosen_and_rejected_texts_for_preference_tuning():
 def test_a_file_of_another_name_is_read_as_it_is_said():
     Path("votes").write_text("left,right,answer\ni0,i1,left\n")
     assert "say which format" in fault("judgements", "import", "copy", "votes")
-    assert "says not who" in fault("judgements", "import", "copy", "votes", "--format", "csv")
+    assert "no annotator: add the column" in fault(
+        "judgements", "import", "copy", "votes", "--format", "csv"
+    )
     done("judgements", "import", "copy", "votes", "--format", "csv", "--as", "ana")
     (row,) = csv.DictReader(io.StringIO(done("judgements", "export", "copy", "--format", "csv")))
     assert (row["annotator"], row["left"], row["answer"]) == ("ana", "i0", "left")

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -91,6 +92,12 @@ def test_the_project_installs_its_three_packages_and_no_others():
     setuptools = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
     finder = setuptools["packages"]["find"]
     assert finder == {"include": [f"{name}*" for name in PACKAGES], "namespaces": False}
+
+
+def test_a_file_name_occurs_once_in_the_product():
+    names = Counter(path.name for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+    twice = {name for name, count in names.items() if count > 1}
+    assert twice <= {"__init__.py", "base.py"}
 
 
 def test_no_file_holds_a_path_of_somebodys_machine():

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from collections_made import Clock, made_items, question
+from collections_made import Clock, answer_lease, made_items, question
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -37,7 +37,7 @@ def judged(collection: Collection) -> Collection:
     for k in range(7):
         who = ("ana", "bo, jr.")[k % 2]
         (lease,) = collection.lease(who, [question(k, (k + 1) % 7, probability=1 / (k + 3))], 60)
-        number = collection.answer(lease.id, who, "tie" if k == 3 else "left", 100 * k).number
+        number = answer_lease(collection, lease, who, "tie" if k == 3 else "left", 100 * k).number
         if k in (2, 5):
             collection.undo(who, number)
     collection.append([Judgement("cy", 0, 7, "cant-say"), Judgement("cy", 7, 1, "skip", at=0.1)])
@@ -205,7 +205,7 @@ GOOD = '{"annotator": "ana", "left": "a", "right": "b", "answer": "left"'
         ("f.csv", f"{HEAD}\nana,a,b\n", 2, "3 fields where the header has 4"),
         ("f.csv", f'{HEAD}\nana,a,b,left\nana,"a,b', 3, "is no CSV: unexpected end of data"),
         ("f.csv", "left,right\na,b\n", 2, "needs left, right and answer, or winner and loser"),
-        ("f.csv", "left,right,answer\na,b,left\n", 2, "says not who judged"),
+        ("f.csv", "left,right,answer\na,b,left\n", 2, "no annotator: add the column"),
         ("f.csv", f"{HEAD}\n a,a,b,left\n", 2, "annotator ' a': a name has 1 to 200"),
         ("f.csv", f"{HEAD},milliseconds\nana,a,b,left,-5\n", 2, "milliseconds '-5' is no whole"),
         ("f.csv", f"{HEAD},milliseconds\nana,a,b,left,1.5\n", 2, "milliseconds '1.5' is no whole"),
@@ -260,8 +260,14 @@ def numbered(number: int, who: str = "ana", undoes: int | None = None) -> str:
         (numbered(1) + numbered(2, undoes=3) + numbered(3), ":2: an undo of judgement 3, which"),
         (numbered(1) + numbered(2, undoes=2), ":2: an undo of judgement 2, which no line before"),
         (numbered(1) + numbered(2, "bo", undoes=1), "is not 'bo''s to undo"),
-        (numbered(1) + numbered(2, undoes=1) + numbered(3, undoes=2), ":3: judgement 2"),
-        (numbered(1) + numbered(2, undoes=1) + numbered(3, undoes=1), ":3: judgement 1"),
+        (
+            numbered(1) + numbered(2, undoes=1) + numbered(3, undoes=2),
+            ":3: judgement 2 is an undo",
+        ),
+        (
+            numbered(1) + numbered(2, undoes=1) + numbered(3, undoes=1),
+            "judgement 1 is undone al",
+        ),
     ],
 )
 def test_an_undo_of_what_cannot_be_undone_is_told_with_its_line(
@@ -310,7 +316,7 @@ def test_a_file_cut_anywhere_is_refused_or_is_the_lines_before_the_cut(
 )
 @given(raw=st.binary(max_size=60), name=st.sampled_from(["f.csv", "f.jsonl", "f.tsv"]))
 def test_rubbish_is_refused_in_one_line(tmp_path: Path, raw: bytes, name: str) -> None:
-    from store.collections.judgement_lines import read_lines
+    from store.collections.judgement_files import read_lines
 
     path = write(tmp_path, name, raw)
     try:

@@ -268,9 +268,9 @@ def test_a_fast_program_waits_for_the_model_and_the_end_counts_every_answer():
     typed = ("label", "many", "--as", "bot", "--number", "60", "--json")
     facts = json.loads(done(*typed, "--judge", program(GOOD)))
     with open_store("s.db") as store:
-        desk = LabellingService(store.collection("many"))
-    assert facts["questions_left"] == desk.session.remaining().questions
-    models = [judgement.model for judgement in desk.session.judgements()]
+        service = LabellingService(store.collection("many"))
+    assert facts["questions_left"] == service.session.remaining().questions
+    models = [judgement.model for judgement in service.session.judgements()]
     behind = [k - model for k, model in enumerate(models)]
     assert max(behind) <= 25  # 20, and those that were on their way
 
@@ -297,14 +297,14 @@ def test_two_at_once_under_one_name_count_every_answer_once():
 
 
 def test_an_answer_given_elsewhere_is_said_and_not_counted(monkeypatch):
-    settle = Collection.settle
+    answer = Collection.answer
 
-    def late(self, lease, who, answer, milliseconds=None):
+    def late(self, lease, judgement, **options):
         if not self.judgements():
-            settle(self, lease, who, "tie", 1)
-        return settle(self, lease, who, answer, milliseconds)
+            answer(self, lease, replace(judgement, answer="tie"))
+        return answer(self, lease, judgement, **options)
 
-    monkeypatch.setattr(Collection, "settle", late)
+    monkeypatch.setattr(Collection, "answer", late)
     result = judge(program(GOOD), "--number", "2")
     facts = summary(result)
     assert (facts["answered"], facts["in_all"], facts["failed"]) == (2, 3, 0)

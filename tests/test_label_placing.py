@@ -15,7 +15,6 @@ from collections_made import made_items
 from cli.main import main
 from cli.terminal.asking import Asking
 from cli.terminal.placing import STRATEGY, place_item
-from cli.terminal.refitting import Refitting
 from sortnet.errors import SortNetError
 from sortnet.preference import Judgement, Question
 from store import open_store
@@ -33,8 +32,9 @@ class Person:
 
     def ask(self, lease, standing, still):
         assert still()
-        self.asked.append(lease.pair)
-        return self.reply(lease.left, lease.right, len(self.asked)), 100
+        asked = lease.question
+        self.asked.append(asked.pair)
+        return self.reply(asked.left, asked.right, len(self.asked)), 100
 
     def tell(self, text: str) -> None:
         self.told.append(text)
@@ -45,7 +45,7 @@ def better(left: int, right: int, _: int = 0) -> str:
 
 
 @pytest.fixture
-def desk(tmp_path) -> Iterator[LabellingService]:
+def service(tmp_path) -> Iterator[LabellingService]:
     """Twelve items whose order everybody agrees on, but for number 4, which nobody has seen."""
     with open_store(f"{tmp_path}/s.db") as store:
         collection = store.add_items("c", made_items(N, d=0))
@@ -54,77 +54,78 @@ def desk(tmp_path) -> Iterator[LabellingService]:
         yield LabellingService(collection)
 
 
-def place(desk: LabellingService, person: Person, item: int = 4, number: int | None = None):
-    asking = Asking(desk, "ana", Refitting(desk))
-    return place_item(asking, person, f"i{item}", number)
+def place(service: LabellingService, person: Person, item: int = 4, number: int | None = None):
+    service.settle()
+    return place_item(Asking(service, "ana"), person, f"i{item}", number)
 
 
 @pytest.mark.parametrize("worth", [-1, 2.5, 5.5, 8.5, N])
-def test_a_new_item_gets_its_place_with_few_questions(desk, worth):
+def test_a_new_item_gets_its_place_with_few_questions(service, worth):
     person = Person(lambda left, right, _: "left" if at(left) > at(right) else "right")
 
     def at(item: int) -> float:
         return worth if item == 4 else WORTH[item]
 
     rank = 1 + sum(WORTH[k] > worth for k in range(N) if k != 4)
-    why, facts = place(desk, person)
+    why, facts = place(service, person)
     assert facts == {"placed": "i4", "rank": rank} and why == f"i4 is number {rank} of 12"
     assert len(person.asked) <= math.ceil(math.log2(N)) == 4
-    stored = [j for j in desk.collection.judgements() if j.annotator == "ana"]
+    stored = [j for j in service.collection.judgements() if j.annotator == "ana"]
     assert [j.pair for j in stored] == person.asked and all(4 in pair for pair in person.asked)
     assert {j.strategy for j in stored} == {STRATEGY}
 
 
-def test_who_has_answered_before_is_not_asked_again(desk):
+def test_who_has_answered_before_is_not_asked_again(service):
     first = Person(better)
-    _, facts = place(desk, first)
-    desk.collection.append([Judgement("bo", 4, 5, "skip")])
-    desk.sync()
+    _, facts = place(service, first)
+    service.collection.append([Judgement("bo", 4, 5, "skip")])
+    service.sync()
     second = Person(better)
-    assert place(desk, second)[1] == facts
+    assert place(service, second)[1] == facts
     assert not set(first.asked) & set(second.asked)
 
 
-def test_after_an_undo_the_same_question_comes_again_and_only_that_one(desk):
+def test_after_an_undo_the_same_question_comes_again_and_only_that_one(service):
     replies = iter(["right", "undo", "undo"])
     person = Person(lambda left, right, _: next(replies, None) or better(left, right))
-    _, facts = place(desk, person)
-    assert facts == place(desk, Person(better))[1]
+    _, facts = place(service, person)
+    assert facts == place(service, Person(better))[1]
     assert person.told[1:3] == ["taken back", "there is nothing to take back"]
     assert person.asked[0] == person.asked[2] == person.asked[3]
     assert len(set(person.asked[2:])) <= 4
 
 
-def test_what_is_skipped_is_decided_by_the_model_and_a_tie_goes_behind(desk):
+def test_what_is_skipped_is_decided_by_the_model_and_a_tie_goes_behind(service):
     skipped = Person(lambda left, right, _: "skip")
-    ranking = Refitting(desk).ranking
+    service.settle()
+    ranking = service.ranking
     others = [k for k in ranking.order.tolist() if k != 4]
     place_of_model = 1 + sum(ranking.score[k] >= ranking.score[4] for k in others)
-    assert place(desk, skipped)[1]["rank"] == place_of_model
+    assert place(service, skipped)[1]["rank"] == place_of_model
     assert len(skipped.asked) == len(set(skipped.asked)) <= 4
     # What was skipped is asked again the next time.
     tied = Person(lambda left, right, _: "tie")
-    assert place(desk, tied)[1]["rank"] == N
+    assert place(service, tied)[1]["rank"] == N
     assert tied.asked[0] == skipped.asked[0]
 
 
-def test_who_quits_goes_on_later(desk):
+def test_who_quits_goes_on_later(service):
     quitter = Person(lambda left, right, n: better(left, right) if n < 3 else "quit")
-    why, facts = place(desk, quitter)
+    why, facts = place(service, quitter)
     assert facts["rank"] is None and "go on with the same command" in why
-    assert place(desk, Person(better), number=1)[1]["rank"] is None
+    assert place(service, Person(better), number=1)[1]["rank"] is None
     rest = Person(better)
-    assert place(desk, rest)[1]["rank"] == 1 + sum(w > WORTH[4] for w in WORTH)
+    assert place(service, rest)[1]["rank"] == 1 + sum(w > WORTH[4] for w in WORTH)
     assert not set(rest.asked) & set(quitter.asked[:2])
 
 
-def test_a_pair_that_somebody_else_has_is_not_put_to_two_people(desk):
+def test_a_pair_that_somebody_else_has_is_not_put_to_two_people(service):
     first = Person(lambda left, right, _: "quit")
-    place(desk, first)
-    desk.collection.release("ana")
-    desk.collection.lease("bo", [Question(*first.asked[0], "random", 1.0)], 60)
+    place(service, first)
+    service.collection.release("ana")
+    service.collection.lease("bo", [Question(*first.asked[0], "random", 1.0)], 60)
     with pytest.raises(SortNetError, match="somebody else is being asked"):
-        place(desk, Person(better))
+        place(service, Person(better))
 
 
 def test_placing_by_the_command_line(tmp_path: Path, monkeypatch):

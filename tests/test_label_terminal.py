@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from cli_made import fault, runner
 from click.testing import Result
-from collections_made import made_items
+from collections_made import answer_lease, made_items
 from rich.console import Console
 from terminal_made import Terminal
 
@@ -25,7 +25,6 @@ from cli.main import main
 from cli.terminal.asking import ANSWERED, ELSEWHERE, LATE, TOO_LATE, Asking
 from cli.terminal.keys import Keys, key_names
 from cli.terminal.pair_view import LONGEST, facts_of, wrapped
-from cli.terminal.refitting import Refitting
 from cli.terminal.screen import Screen
 from sortnet.preference import Judgement
 from store import open_store
@@ -67,23 +66,24 @@ def pair_of(screen: str) -> list[str]:
 
 
 @pytest.fixture
-def desk() -> Iterator[LabellingService]:
+def service() -> Iterator[LabellingService]:
     with open_store("s.db") as store:
         yield LabellingService(store.collection("words"))
 
 
 @contextmanager
 def at_a_screen(collection) -> Iterator[tuple]:
-    """A screen that is a string, a function that presses its keys, and the desk."""
+    """A screen that is a string, a function that presses its keys, and the service."""
     theirs, ours = os.pipe()
     console = Console(file=io.StringIO(), force_terminal=True, width=80, height=24)
     console.set_alt_screen(True)
-    desk = LabellingService(collection)
+    service = LabellingService(collection)
+    service.settle()
     try:
         yield (
-            Screen(console, Keys(theirs), desk, Refitting(desk)),
+            Screen(console, Keys(theirs), service),
             lambda keys: os.write(ours, keys.encode()),
-            desk,
+            service,
         )
     finally:
         os.close(theirs)
@@ -269,41 +269,45 @@ def test_it_says_that_it_is_enough_and_goes_on_if_one_likes(monkeypatch):
 
 
 def test_a_question_that_is_no_longer_theirs_is_replaced():
-    with open_store("s.db") as store, at_a_screen(store.collection("words")) as (screen, _, desk):
-        desk.lease_seconds = 0.0  # so that it looks at once
-        lease = desk.collection.lease("ana", desk.session.ask("ana"), 60)[0]
+    with (
+        open_store("s.db") as store,
+        at_a_screen(store.collection("words")) as (screen, _, service),
+    ):
+        service.lease_seconds = 0.0  # so that it looks at once
+        lease = service.collection.lease("ana", service.session.ask("ana"), 60)[0]
         assert screen.ask(lease, "", lambda: False) == (LATE, 0)
 
 
-def test_who_wants_to_go_on_behind_the_goal_is_told_once(desk):
+def test_who_wants_to_go_on_behind_the_goal_is_told_once(service):
     asked, told = [], []
 
     def ask(lease, still):
         asked.append(lease.id)
         return "left"
 
-    front, fitting = Front(ask), Refitting(desk)
+    front = Front(ask)
+    service.settle()
     front.enough = lambda why: told.append(why) or len(told) < 9
-    fitting.update = lambda: setattr(fitting, "remaining", replace(fitting.remaining, stop=True))
-    Asking(desk, "ana", fitting).go_on(front, 3)
+    service.update = lambda: setattr(service, "remaining", replace(service.remaining, stop=True))
+    Asking(service, "ana").go_on(front, 3)
     assert (len(asked), len(told)) == (3, 1)
     front.enough = lambda why: False
-    fitting.remaining = replace(fitting.remaining, stop=False)
-    Asking(desk, "ana", fitting).go_on(front, 3)
+    service.remaining = replace(service.remaining, stop=False)
+    Asking(service, "ana").go_on(front, 3)
     assert len(asked) == 4
 
 
-def test_an_answer_that_comes_too_late_does_not_count_and_says_so(desk):
+def test_an_answer_that_comes_too_late_does_not_count_and_says_so(service):
     def ask(lease, still):
         assert still()
-        desk.collection.release("ana")
+        service.collection.release("ana")
         assert not still()
-        desk.collection.release("ana")
+        service.collection.release("ana")
         return "left"
 
     front = Front(ask)
-    asking = Asking(desk, "ana", Refitting(desk))
-    assert asking.put(front, desk.next("ana")[0]) == LATE
+    asking = Asking(service, "ana")
+    assert asking.put(front, service.next("ana")[0]) == LATE
     assert front.told == [TOO_LATE] and asking.answered == 0
     assert said() == []
 
@@ -311,46 +315,46 @@ def test_an_answer_that_comes_too_late_does_not_count_and_says_so(desk):
 def test_a_big_problem_is_fitted_while_the_answers_go_on(monkeypatch):
     many = made_items(BIG, d=0)
     with open_store("s.db") as store:
-        desk = LabellingService(store.add_items("many", many))
-        fitting, may = Refitting(desk), threading.Event()
-        fit = desk.session.refit
-        monkeypatch.setattr(desk.session, "refit", lambda: (may.wait(60), fit()))
+        service = LabellingService(store.add_items("many", many))
+        service.settle()
+        may, fit = threading.Event(), service.session.refit
+        monkeypatch.setattr(service.session, "refit", lambda: (may.wait(60), fit()))
         for _ in range(3):
-            lease = desk.next("ana")[0]
-            desk.answer(lease.id, "ana", "left")
-            fitting.update()
-        assert fitting.ranking.judgements.sum() == 0
+            answer_lease(service, service.next("ana")[0], "ana")
+            service.update()
+        assert service.ranking.judgements.sum() == 0
         may.set()
-        fitting._thread.join()
-        fitting.update()
-        fitting._thread.join()
-        assert fitting.ranking.judgements.sum() == 6 and fitting.fault == ""
+        service._fitting.join()
+        assert service.ranking.judgements.sum() > 0
+        service.settle()
+        assert service.ranking.judgements.sum() == 6 and service.fault == ""
 
 
 def test_nobody_waits_for_the_first_fit_of_a_big_problem(monkeypatch):
     with open_store("s.db") as store:
-        desk = LabellingService(store.add_items("many", made_items(BIG, d=0)))
-        desk.collection.append([Judgement("bo", 0, 1, "left")])
-        desk.sync()
-        may, fit = threading.Event(), desk.session.refit
-        monkeypatch.setattr(desk.session, "refit", lambda: (may.wait(60), fit()))
-        asking = Asking(desk, "ana", Refitting(desk, wait=False))
+        service = LabellingService(store.add_items("many", made_items(BIG, d=0)))
+        service.collection.append([Judgement("bo", 0, 1, "left")])
+        service.sync()
+        may, fit = threading.Event(), service.session.refit
+        monkeypatch.setattr(service.session, "refit", lambda: (may.wait(60), fit()))
+        service.update()
+        asking = Asking(service, "ana")
         assert asking._standing() == "many   ana   0 answered   learning from what was answered"
         may.set()
-        asking.fitting._thread.join()
+        service._fitting.join()
         assert "learning" not in asking._standing() and "about" in asking._standing()
 
 
 def test_a_fault_of_the_fitting_is_told_and_nothing_is_lost(monkeypatch):
     with open_store("s.db") as store:
-        desk = LabellingService(store.add_items("many", made_items(BIG, d=0)))
-        fitting = Refitting(desk)
+        service = LabellingService(store.add_items("many", made_items(BIG, d=0)))
+        service.settle()
         front = Front(lambda lease, still: "left")
-        asking = Asking(desk, "ana", fitting)
-        monkeypatch.setattr(desk.session, "refit", lambda: 1 / 0)
-        asking.put(front, desk.next("ana")[0])
-        fitting.update()
-        fitting._thread.join()
+        asking = Asking(service, "ana")
+        monkeypatch.setattr(service.session, "refit", lambda: 1 / 0)
+        asking.put(front, service.next("ana")[0])
+        service.update()
+        service._fitting.join()
         assert "ZeroDivisionError" in asking._standing()
     assert said("many") == ["left"]
 
@@ -425,14 +429,14 @@ def test_on_a_screen_one_key_takes_the_last_answer_back():
     assert said("two") == ["left", "undo", "right"]
 
 
-def test_an_answer_that_was_given_elsewhere_is_said_and_not_counted(desk):
+def test_an_answer_that_was_given_elsewhere_is_said_and_not_counted(service):
     def ask(lease, still):
-        desk.collection.answer(lease.id, "ana", "left")
+        answer_lease(service.collection, lease, "ana")
         return "left"
 
     front = Front(ask)
-    asking = Asking(desk, "ana", Refitting(desk))
-    assert asking.put(front, desk.next("ana")[0]) == ELSEWHERE
+    asking = Asking(service, "ana")
+    assert asking.put(front, service.next("ana")[0]) == ELSEWHERE
     assert front.told == [ANSWERED] and asking.answered == 0
     assert said() == ["left"]
 

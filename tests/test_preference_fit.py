@@ -11,8 +11,8 @@ from scipy.stats import norm, spearmanr
 
 from sortnet.preference import laplace as fitting
 from sortnet.preference.design import design
+from sortnet.preference.fits import learned_features
 from sortnet.preference.laplace import Prior, Scales, choose_scales, fit
-from sortnet.preference.learned import learned_features
 from sortnet.preference.posterior import Votes, information
 
 

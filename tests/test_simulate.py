@@ -13,7 +13,6 @@ from scipy.stats import spearmanr
 
 from sortnet.errors import JudgementError
 from sortnet.experiments.recorded_votes import (
-    Known,
     accuracy,
     left_out,
     majority,
@@ -30,6 +29,7 @@ from sortnet.experiments.simulated_annotators import (
     summary,
 )
 from sortnet.preference.base import Judgement
+from sortnet.preference.posterior import Votes
 from sortnet.preference.session import Session
 
 
@@ -43,7 +43,7 @@ def mean_of(results, strategy, questions, value="spearman"):
 def votes_of(scores, pairs, each):
     """Every pair so many times, the better item winning."""
     left, right = np.array(pairs * each).T
-    return Known(left, right, (scores[left] > scores[right]).astype(float))
+    return Votes.of_one(left, right, (scores[left] > scores[right]).astype(float))
 
 
 def test_scores_of_ids_are_uniform_from_zero_up_to_five():
@@ -195,7 +195,7 @@ def test_a_session_cannot_be_held_to_what_is_no_pair(pair):
 
 
 def test_the_majority_decides_a_pair_whichever_side_an_item_stood_on():
-    known = Known(
+    known = Votes.of_one(
         np.array([0, 1, 0, 1, 2, 3]), np.array([1, 0, 1, 2, 1, 2]),
         np.array([1.0, 0.0, 0.5, 1.0, 1.0, 0.0]),
     )  # fmt: skip
@@ -206,7 +206,9 @@ def test_the_majority_decides_a_pair_whichever_side_an_item_stood_on():
 
 
 def test_an_accuracy_counts_equal_scores_half_and_ties_not_at_all():
-    known = Known(np.array([0, 1, 0, 2]), np.array([1, 2, 3, 3]), np.array([1.0, 1.0, 1.0, 0.5]))
+    known = Votes.of_one(
+        np.array([0, 1, 0, 2]), np.array([1, 2, 3, 3]), np.array([1.0, 1.0, 1.0, 0.5])
+    )
     assert accuracy(np.array([3.0, 1.0, 1.0, 9.0]), known) == pytest.approx((1 + 0.5 + 0) / 3)
 
 
@@ -231,7 +233,9 @@ def test_groups_of_votes_are_piles_of_their_own_that_the_seeds_take_in_turn():
     pairs = [*combinations(range(10), 2), *combinations(range(10, 20), 2)]
     known = votes_of(scores, pairs, 2)
     of = (known.left >= 10).astype(int)
-    upside_down = Known(known.left, known.right, np.where(of == 1, 1 - known.target, known.target))
+    upside_down = Votes.of_one(
+        known.left, known.right, np.where(of == 1, 1 - known.target, known.target)
+    )
     results = simulate_votes(X, upside_down, ["random"], [60], group=of, seeds=3)
     alone = [
         simulate_votes(X[:10], known.where(of == 0), ["random"], [60], seeds=3)[k].accuracy

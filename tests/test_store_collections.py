@@ -73,7 +73,7 @@ def test_an_update_replaces_items_where_they_stand_and_adds_the_others(
     collection: Collection,
 ) -> None:
     before, change = collection.items(), made_items(3, first=5)
-    with pytest.raises(StoreError, match=r"made\.csv: collection 'args' has an item 'i5' already"):
+    with pytest.raises(StoreError, match=r"'args': made\.csv: an item 'i5' is there already"):
         collection.add(change)
     assert collection.items().ids == before.ids
     assert collection.add(change, update=True) == (2, 1)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from collections_made import Clock, made_items, question, sqlite_url
+from collections_made import Clock, answer_lease, made_items, question, sqlite_url
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import event, text
@@ -42,8 +42,17 @@ def rows(store: Store, statement: str) -> list[Any]:
 
 def test_a_lease_carries_the_question_and_a_secret(collection: Collection) -> None:
     (lease,) = collection.lease("ana", [question(4, 1)], 60)
-    assert (lease.left, lease.right, lease.pair, lease.expires) == (4, 1, (1, 4), 1060.0)
-    assert (lease.strategy, lease.probability, lease.model) == ("bald", 0.25, 7)
+    assert (lease.question.left, lease.question.right, lease.question.pair, lease.expires) == (
+        4,
+        1,
+        (1, 4),
+        1060.0,
+    )
+    assert (lease.question.strategy, lease.question.probability, lease.question.model) == (
+        "bald",
+        0.25,
+        7,
+    )
     assert len(lease.id) >= 20 and lease.id.isascii()
     assert collection.leases("ana") == [lease]
     assert collection.leases("bo") == []
@@ -52,14 +61,14 @@ def test_a_lease_carries_the_question_and_a_secret(collection: Collection) -> No
 def test_a_pair_under_a_live_lease_is_given_to_nobody_else(collection: Collection) -> None:
     collection.lease("ana", [question(0, 1)], 60)
     asked = [question(1, 0), question(2, 3), question(3, 2), question(4, 5)]
-    assert [lease.pair for lease in collection.lease("bo", asked, 60)] == [(2, 3), (4, 5)]
+    assert [lease.question.pair for lease in collection.lease("bo", asked, 60)] == [(2, 3), (4, 5)]
     assert collection.lease("ana", [question(0, 1)], 60) == []
     assert collection.live_pairs() == {(0, 1), (2, 3), (4, 5)}
 
 
 def test_leases_are_shown_in_the_order_they_were_given(collection: Collection) -> None:
     given_leases = collection.lease("ana", [question(k + 1, k) for k in range(7)], 60)
-    assert [lease.left for lease in given_leases] == list(range(1, 8))
+    assert [lease.question.left for lease in given_leases] == list(range(1, 8))
     assert collection.leases("ana") == given_leases
 
 
@@ -68,7 +77,7 @@ def test_an_answer_becomes_a_judgement_and_frees_the_pair(
 ) -> None:
     (lease,) = collection.lease("ana", [question(4, 1)], 60)
     clock.now = 1009.5
-    judgement = collection.answer(lease.id, "ana", "right", 850)
+    judgement = answer_lease(collection, lease, "ana", "right", 850)
     assert vars(judgement) == {
         "annotator": "ana", "left": 4, "right": 1, "answer": "right", "milliseconds": 850,
         "strategy": "bald", "probability": 0.25, "model": 7, "number": 1, "undoes": None,
@@ -79,13 +88,32 @@ def test_an_answer_becomes_a_judgement_and_frees_the_pair(
     assert len(collection.lease("bo", [question(4, 1)], 60)) == 1
 
 
+def test_what_was_asked_is_as_the_lease_says_whatever_the_answer_names(
+    collection: Collection,
+) -> None:
+    (lease,) = collection.lease("ana", [question(4, 1)], 60)
+    stored, new, _ = collection.answer(lease.id, Judgement("ana", 2, 3, "tie", strategy="random"))
+    assert new and stored.question == question(4, 1)
+    assert collection.question(lease.id) == question(4, 1)
+    with pytest.raises(JudgementError, match="an undo is no answer"):
+        collection.answer(lease.id, stored.undo())
+
+
+def test_an_answer_brings_what_came_before_it_elsewhere(collection: Collection) -> None:
+    one, other = collection.lease("ana", [question(0, 1), question(2, 3)], 60)
+    answer_lease(collection, one, "ana")
+    collection.append([Judgement("bo", 0, 1, "left")])
+    stored = collection.answer(other.id, other.question.answered("ana", "left"), after=1)
+    assert [(j.number, j.annotator) for j in stored.since] == [(2, "bo"), (3, "ana")]
+
+
 def test_an_answer_sent_again_is_the_first_one_also_after_the_lease_would_have_ended(
     collection: Collection, clock: Clock
 ) -> None:
     (lease,) = collection.lease("ana", [question(0, 1)], 60)
-    first = collection.answer(lease.id, "ana", "left", 10)
+    first = answer_lease(collection, lease, "ana", "left", 10)
     clock.now += 1000
-    assert collection.answer(lease.id, "ana", "right", 99) == first
+    assert answer_lease(collection, lease, "ana", "right", 99) == first
     assert collection.judgements() == [first]
 
 
@@ -97,7 +125,7 @@ def test_an_answer_to_an_expired_lease_is_refused(
     clock.now += late
     assert collection.leases("ana") == [] and collection.live_pairs() == set()
     with pytest.raises(LeaseError, match=f"'ana' expired {late - 60} s ago"):
-        collection.answer(lease.id, "ana", "left")
+        answer_lease(collection, lease, "ana", "left")
     assert collection.judgements() == []
 
 
@@ -108,14 +136,14 @@ def test_an_expired_pair_goes_to_the_next_and_stays_lost_to_the_first(
     clock.now += 60
     (other,) = collection.lease("bo", [question(0, 1)], 60)
     with pytest.raises(LeaseError, match="expired"):
-        collection.answer(lease.id, "ana", "left")
-    assert collection.answer(other.id, "bo", "tie").number == 1
+        answer_lease(collection, lease, "ana", "left")
+    assert answer_lease(collection, other, "bo", "tie").number == 1
 
 
 def test_an_answer_just_before_the_end_is_taken(collection: Collection, clock: Clock) -> None:
     (lease,) = collection.lease("ana", [question(0, 1)], 60)
     clock.now += 59.999
-    assert collection.answer(lease.id, "ana", "left").number == 1
+    assert answer_lease(collection, lease, "ana", "left").number == 1
 
 
 def test_a_renewed_lease_lives_longer_but_an_expired_one_does_not_rise(
@@ -131,8 +159,8 @@ def test_a_renewed_lease_lives_longer_but_an_expired_one_does_not_rise(
     assert collection.renew("ana", [early.id, late.id], 60) == 1
     assert [lease.expires for lease in collection.leases("ana")] == [1120.0]
     with pytest.raises(LeaseError, match="expired 0 s ago"):
-        collection.answer(late.id, "ana", "left")
-    assert collection.answer(early.id, "ana", "left").number == 1
+        answer_lease(collection, late, "ana", "left")
+    assert answer_lease(collection, early, "ana", "left").number == 1
 
 
 def test_another_annotators_lease_is_refused_before_and_after_its_answer(
@@ -141,8 +169,8 @@ def test_another_annotators_lease_is_refused_before_and_after_its_answer(
     (lease,) = collection.lease("ana", [question(0, 1)], 60)
     for _ in range(2):
         with pytest.raises(LeaseError, match="was not put to 'bo'"):
-            collection.answer(lease.id, "bo", "left")
-        collection.answer(lease.id, "ana", "left")
+            answer_lease(collection, lease, "bo", "left")
+        answer_lease(collection, lease, "ana", "left")
     assert len(collection.judgements()) == 1
 
 
@@ -150,23 +178,23 @@ def test_a_lease_of_another_collection_is_unknown(store: Store, collection: Coll
     other = store.add_items("other", made_items(4))
     (lease,) = other.lease("ana", [question(0, 1)], 60)
     with pytest.raises(LeaseError, match="no question was put under lease"):
-        collection.answer(lease.id, "ana", "left")
+        answer_lease(collection, lease, "ana", "left")
 
 
 @pytest.mark.parametrize("lease", ["", "nothing", "x" * 10_000, "a\x00b", "\ud800", "é", "\n"])
 def test_an_unknown_lease_is_refused_in_one_short_line(collection: Collection, lease: str) -> None:
     with pytest.raises(LeaseError, match="no question was put under lease") as caught:
-        collection.answer(lease, "ana", "left")
+        answer_lease(collection, lease, "ana", "left")
     assert len(str(caught.value)) < 200 and "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("answer", ["undo", "Left", "", "better"])
+@pytest.mark.parametrize("answer", ["Left", "", "better"])
 def test_an_unknown_answer_is_refused_and_the_question_stays(
     collection: Collection, answer: Any
 ) -> None:
     (lease,) = collection.lease("ana", [question(0, 1)], 60)
     with pytest.raises(JudgementError, match=f"unknown answer '{answer}'"):
-        collection.answer(lease.id, "ana", answer)
+        answer_lease(collection, lease, "ana", answer)
     assert collection.leases("ana") == [lease]
 
 
@@ -174,7 +202,7 @@ def test_an_unknown_answer_is_refused_and_the_question_stays(
 def test_a_time_that_cannot_be_is_refused(collection: Collection, milliseconds: int) -> None:
     (lease,) = collection.lease("ana", [question(0, 1)], 60)
     with pytest.raises(JudgementError, match=f"after {milliseconds} milliseconds"):
-        collection.answer(lease.id, "ana", "left", milliseconds)
+        answer_lease(collection, lease, "ana", "left", milliseconds)
 
 
 def test_released_questions_are_free_and_their_answers_refused(collection: Collection) -> None:
@@ -182,7 +210,7 @@ def test_released_questions_are_free_and_their_answers_refused(collection: Colle
     (other,) = collection.lease("bo", [question(2, 3)], 60)
     collection.release("ana")
     with pytest.raises(LeaseError, match="to 'ana' was taken back"):
-        collection.answer(lease.id, "ana", "left")
+        answer_lease(collection, lease, "ana", "left")
     assert collection.live_pairs() == {(2, 3)} and collection.leases("bo") == [other]
     collection.release("nobody")
 
@@ -218,7 +246,7 @@ def test_live_leases_are_found_by_their_index(tmp_path: Path) -> None:
         (lease,) = collection.lease("ana", [question(0, 1)], 60)
         collection.leases("ana")
         collection.live_pairs()
-        collection.answer(lease.id, "ana", "left")
+        answer_lease(collection, lease, "ana", "left")
         collection.judgements(after=1)
         event.remove(store.database.engine, "before_cursor_execute", look)
         with store.database.transaction() as connection:
@@ -247,7 +275,7 @@ def test_an_answer_waits_for_the_disk_and_a_lease_does_not(
     event.listen(store.database.engine, "before_cursor_execute", look)
     for low in range(0, 2 * round_, 2):
         (lease,) = collection.lease("ana", [question(low, low + 1)], 60)
-        collection.answer(lease.id, "ana", "left")
+        answer_lease(collection, lease, "ana", "left")
     event.remove(store.database.engine, "before_cursor_execute", look)
     levels = ["leases 1", "judgements 2"] if sqlite else ["leases off", "judgements on"]
     assert seen == levels * round_
@@ -314,9 +342,15 @@ def apply(action: tuple, collection: Collection, clock: Clock, model: Model) -> 
         who, asked, seconds = arguments
         free = model.free(asked, clock.now)
         leases = collection.lease(who, [question(*sides) for sides in asked], seconds)
-        assert [(lease.left, lease.right) for lease in leases] == free
+        assert [(lease.question.left, lease.question.right) for lease in leases] == free
         for lease in leases:
-            model.leases[lease.id] = [who, (lease.left, lease.right), lease.expires, True, False]
+            model.leases[lease.id] = [
+                who,
+                (lease.question.left, lease.question.right),
+                lease.expires,
+                True,
+                False,
+            ]
     elif kind == "release":
         collection.release(arguments[0])
         for f in model.leases.values():
@@ -329,11 +363,11 @@ def apply(action: tuple, collection: Collection, clock: Clock, model: Model) -> 
             assert collection.renew(who, [id], 20) == can
             f[2] = clock.now + 20 if can else f[2]
         elif f[0] == who and (f[4] or id in model.live(clock.now)):
-            assert collection.answer(id, who, "left").pair == tuple(sorted(f[1]))
+            assert answer_lease(collection, id, who, "left").pair == tuple(sorted(f[1]))
             f[3], f[4] = False, True
         else:
             with pytest.raises(LeaseError):
-                collection.answer(id, who, "left")
+                answer_lease(collection, id, who, "left")
 
 
 # A client that answers, twice or late or not at all, until it has answered so often.
@@ -358,7 +392,8 @@ with open_store(url) as store:
                 continue
             for _ in range(rng.choice([1, 1, 2])):
                 try:
-                    number = collection.answer(lease.id, who, "left", 5).number
+                    left = lease.question.answered(who, "left", milliseconds=5)
+                    number = collection.answer(lease.id, left).judgement.number
                 except LeaseError:
                     continue
                 print(lease.id, number, flush=True)
@@ -404,7 +439,9 @@ def test_threads_with_double_presses_lose_and_double_nothing(
                 asked = [question(k % 7, 7), question((k + shift) % 7, 7)]
                 for lease in collection.lease(who, asked, 60):
                     for _ in range(2):
-                        acknowledged.add((lease.id, collection.answer(lease.id, who, "tie").number))
+                        acknowledged.add(
+                            (lease.id, answer_lease(collection, lease, who, "tie").number)
+                        )
         except SortNetError as error:
             faults.append(error)
 

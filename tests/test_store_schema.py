@@ -11,7 +11,7 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from collections_made import made_items, question
+from collections_made import answer_lease, made_items, question
 from sqlalchemy import Connection, inspect, text
 
 from sortnet.errors import StoreError
@@ -80,7 +80,7 @@ def test_a_store_of_before_collections_takes_them_and_keeps_its_run(url: str) ->
         store.add_items("args", made_items(3))
         collection = store.collection("args")
         (lease,) = collection.lease("ana", [question(0, 2)], 60)
-        collection.answer(lease.id, "ana", "left")
+        answer_lease(collection, lease, "ana", "left")
     with open_store(url) as store:
         (judgement,) = store.collection("args").judgements()
         assert (judgement.annotator, judgement.pair, judgement.number) == ("ana", (0, 2), 1)

@@ -20,12 +20,12 @@ from urllib.parse import urlsplit
 import psutil
 import pytest
 from cli_made import fault
-from collections_made import Clock, made_items, question
+from collections_made import Clock, answer_lease, made_items, question
 from PIL import Image
-from sqlalchemy import update
+from sqlalchemy import event, update
 from web_made import WAIT, Client, listening, served
 
-from cli.web import page_service as rooms
+from cli.web import page_service
 from cli.web.guard import HEADERS, LONGEST_PATH, MOST_BYTES, Names, Rate
 from cli.web.people import People
 from store import open_store
@@ -199,7 +199,7 @@ def test_rubbish_is_refused_in_one_line(standing, body, status):
     reply = standing.client.send("POST", path, body, Content_Type="application/json")
     assert reply.status == status
     assert "\n" not in reply.json()["error"]
-    assert standing.room.collection.judgements() == []
+    assert standing.pages.collection.judgements() == []
 
 
 def test_a_reply_has_three_pairs_that_stay_until_they_are_answered(site, collection):
@@ -215,7 +215,7 @@ def test_a_reply_has_three_pairs_that_stay_until_they_are_answered(site, collect
     assert after.json()["answered"] == 1
     (judgement,) = collection.judgements()
     shown = first.json()["pairs"][0]
-    texts = site.room.items.texts
+    texts = site.pages.items.texts
     assert shown["left"]["text"] == texts[judgement.left]
     assert shown["right"]["text"] == texts[judgement.right]
     assert (judgement.answer, judgement.milliseconds) == ("left", 1234)
@@ -322,7 +322,7 @@ def test_the_page_says_when_there_is_nothing_left(store):
         ana, ben = site.link("ana"), site.link("ben")
         lease = pairs(site.client.post(f"{ana}/next"))[0]
         waiting = site.client.post(f"{ben}/next").json()
-        assert (waiting["pairs"], waiting["why"]) == ([], rooms.NOTHING)
+        assert (waiting["pairs"], waiting["why"]) == ([], page_service.NOTHING)
         done = site.client.post(f"{ana}/answer", {"lease": lease, "answer": "left"}).json()
         while done["pairs"]:  # the same pair again, to see whether ana agrees with herself
             body = {"lease": done["pairs"][0]["lease"], "answer": "left"}
@@ -330,11 +330,58 @@ def test_the_page_says_when_there_is_nothing_left(store):
         assert done["why"]
 
 
+@contextlib.contextmanager
+def statements(store):
+    """What the database is sent meanwhile; each transaction begins with a BEGIN."""
+    sent: list[str] = []
+
+    def note(_c, _k, statement, *_):
+        sent.append(statement)
+
+    event.listen(store.database.engine, "before_cursor_execute", note)
+    try:
+        yield sent
+    finally:
+        event.remove(store.database.engine, "before_cursor_execute", note)
+
+
+@pytest.mark.parametrize("between", ["nothing", "another process answers", "leases run low"])
+def test_an_answer_costs_three_transactions_at_most(store, collection, site, clock, between):
+    ana = site.link("ana")
+    (lease, *rest) = pairs(site.client.post(f"{ana}/next"))
+    if between == "another process answers":
+        elsewhere = LabellingService(store.collection("essays", clock=clock))
+        answer_lease(elsewhere, elsewhere.next("ben")[0], "ben", "tie")
+    elif between == "leases run low":
+        clock.now += 400
+    with statements(store) as sent:
+        body = {"lease": lease, "answer": "left", "milliseconds": 900}
+        after = site.client.post(f"{ana}/answer", body)
+    assert pairs(after)[:2] == rest and len(pairs(after)) == 3
+    assert sum(statement.startswith("BEGIN") for statement in sent) <= 3
+    assert len(sent) <= 21, "two of them settings of SQLite"
+    if between == "leases run low":
+        assert [held.expires for held in collection.leases("ana")] == [clock.now + 600] * 3
+
+
+def test_a_page_of_before_a_restart_answers_its_question(store, collection, clock):
+    with served(collection) as site:
+        ana = site.link("ana")
+        lease, *rest = pairs(site.client.post(f"{ana}/next"))
+    with served(store.collection("essays", clock=clock)) as site:
+        for _ in range(2):  # the reply to the first was lost
+            after = site.client.post(f"{ana}/answer", {"lease": lease, "answer": "right"})
+            assert after.status == 200 and pairs(after)[:2] == rest
+    assert judged(collection) == [("ana", "right")]
+
+
 def test_what_stops_a_session_is_told(site):
-    site.room.refit()
+    site.pages.service.settle()
     reply = site.client.post(f"{site.link('ana')}/next").json()
-    assert reply["stop"] is site.room.remaining.stop is False
-    site.room.remaining = type(site.room.remaining)(0, 0.0, 0.0, 9, 1.0, 1.0, True, "it is sorted")
+    assert reply["stop"] is site.pages.service.remaining.stop is False
+    site.pages.service.remaining = type(site.pages.service.remaining)(
+        0, 0.0, 0.0, 9, 1.0, 1.0, True, "it is sorted"
+    )
     reply = site.client.post(f"{site.link('ana')}/next").json()
     assert (reply["stop"], reply["why"], reply["left"]) == (True, "it is sorted.", 0)
 
@@ -360,12 +407,12 @@ def test_names_and_texts_are_data_wherever_they_stand(store):
 
 
 def test_a_long_text_is_cut_and_all_of_it_is_behind_a_link(store):
-    long = "é" * (rooms.MOST_CHARACTERS + 1)
+    long = "é" * (page_service.MOST_CHARACTERS + 1)
     with served(store.add_items("long", made_items(2, d=1, texts=(long, SCRIPT)))) as site:
         ana = site.link("ana")
         pair = site.client.post(f"{ana}/next").json()["pairs"][0]
         shown = max((pair["left"], pair["right"]), key=lambda item: len(item["text"]))
-        assert shown["text"] == "é" * rooms.MOST_CHARACTERS + " …"
+        assert shown["text"] == "é" * page_service.MOST_CHARACTERS + " …"
         assert shown["more"] == "/text/0"
         assert site.client.get(f"{ana}/text/0").body.decode() == long
         short = site.client.get(f"{ana}/text/1")
@@ -463,7 +510,7 @@ def test_a_store_that_is_away_is_said_and_the_server_lives(site, monkeypatch):
         raise StoreError("store x:\n it is locked")
 
     with monkeypatch.context() as patch:
-        patch.setattr(site.room.desk, "next", away)
+        patch.setattr(site.pages.service, "next", away)
         reply = site.client.post(f"{ana}/next")
         assert (reply.status, reply.json()) == (503, {"error": "Store x: it is locked."})
     assert site.client.post(f"{ana}/next").status == 200
@@ -504,12 +551,12 @@ def answered(site, name: str, answers: int) -> None:
 def test_who_watches_sees_the_ranking_the_pace_and_the_people(site):
     answered(site, "ana", 20)
     answered(site, "ben", 5)
-    site.room.refit()
+    site.pages.service.settle()
     state = site.client.get(f"{site.admin}/state").json()
     assert (state["items"], state["answers"], state["found"]) == (12, 25, 12)
     assert [row["rank"] for row in state["ranking"]] == list(range(1, 13))
     assert all(row["low"] <= row["rank"] <= row["high"] for row in state["ranking"])
-    assert {row["id"] for row in state["ranking"]} == set(site.room.items.ids)
+    assert {row["id"] for row in state["ranking"]} == set(site.pages.items.ids)
     assert sum(row["judgements"] for row in state["ranking"]) == 2 * 25
     assert state["per_hour"] == {"last_hour": 25, "pace": 150}
     people = {who["name"]: who for who in state["people"]}
@@ -520,7 +567,7 @@ def test_who_watches_sees_the_ranking_the_pace_and_the_people(site):
 
 
 def test_the_ranking_is_searched_by_id_and_text(site):
-    site.room.refit()
+    site.pages.service.settle()
     for find, expected in (("I3", {"i3"}), ("TEXT 1", {"i1", "i10", "i11"}), ("nothing", set())):
         path = f"{site.admin}/state?find={find.replace(' ', '%20')}"
         state = site.client.get(path).json()
@@ -530,7 +577,7 @@ def test_the_ranking_is_searched_by_id_and_text(site):
 
 def test_of_a_large_ranking_the_head_is_shown(store):
     with served(store.add_items("many", made_items(250))) as site:
-        site.room.refit()
+        site.pages.service.settle()
         state = site.client.get(f"{site.admin}/state").json()
         assert len(state["ranking"]) == 100
         assert state["found"] == 250
@@ -540,7 +587,7 @@ def test_the_ranking_and_the_answers_are_downloaded(site, collection):
     answered(site, "ana", 3)
     last = collection.judgements()[-1].number
     site.client.post(f"{site.link('ana')}/undo", {"last": last})
-    site.room.refit()
+    site.pages.service.settle()
     found = {}
     for name in ("ranking.csv", "ranking.json", "judgements.csv", "judgements.jsonl"):
         reply = site.client.get(f"{site.admin}/{name}")
@@ -553,7 +600,7 @@ def test_the_ranking_and_the_answers_are_downloaded(site, collection):
     lines = [json.loads(line) for line in found["judgements.jsonl"].splitlines()]
     assert [line["answer"] for line in lines[:3]] == [j.answer for j in collection.judgements()[:3]]
     assert (lines[3]["answer"], lines[3]["undoes"]) == ("undo", last)
-    assert lines[0]["left"] == site.room.items.ids[collection.judgements()[0].left]
+    assert lines[0]["left"] == site.pages.items.ids[collection.judgements()[0].left]
     rows = list(csv.DictReader(io.StringIO(found["judgements.csv"])))
     assert [row["answer"] for row in rows] == [line["answer"] for line in lines]
     assert site.client.get(f"{site.admin}/passwords.csv").status == 404
@@ -561,9 +608,9 @@ def test_the_ranking_and_the_answers_are_downloaded(site, collection):
 
 def test_answers_of_other_processes_are_seen_and_the_ranking_follows(store, collection):
     with served(store.collection("essays"), background=True) as site:
-        desk = LabellingService(collection)
+        service = LabellingService(collection)
         for _ in range(4):
-            desk.answer(desk.next("terminal")[0].id, "terminal", "left")
+            answer_lease(service, service.next("terminal")[0], "terminal", "left")
         for _ in range(200):
             state = site.client.get(f"{site.admin}/state").json()
             if sum(row["judgements"] for row in state["ranking"]) == 8:
@@ -813,11 +860,11 @@ def test_the_load_test_sees_answers_lost_added_changed_and_pairs_shared(tmp_path
         collection = store.collection(bench.NAME, clock=clock)
         kept = collection.lease("ana", [question(0, 1)], 10)[0]
         clock.now += 5
-        collection.answer(kept.id, "ana", "left")
+        answer_lease(collection, kept, "ana", "left")
         collection.lease("ben", [question(0, 1)], 10)  # free again
         clock.now += 11
         extra = collection.lease("ana", [question(1, 0)], 10)[0]
-        collection.answer(extra.id, "ana", "tie")
+        answer_lease(collection, extra, "ana", "tie")
     acknowledged = {kept.id: "left", extra.id: "tie"}
     found = bench.Findings(dict(acknowledged))
     bench.check(tmp_path / "s.db", found, 2)

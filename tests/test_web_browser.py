@@ -123,8 +123,8 @@ def page(driver, site) -> Page:
 
 def stored(site) -> list[tuple[str, ...]]:
     """(left text, right text, answer) of all judgements."""
-    texts = site.room.items.texts
-    return [(texts[j.left], texts[j.right], j.answer) for j in site.room.collection.judgements()]
+    texts = site.pages.items.texts
+    return [(texts[j.left], texts[j.right], j.answer) for j in site.pages.collection.judgements()]
 
 
 def test_a_whole_session_by_keys(site, page):
@@ -135,7 +135,7 @@ def test_a_whole_session_by_keys(site, page):
     expected = [(*page.answer(key), answer) for key, answer in keys.items()]
     assert stored(site) == expected
     assert page.text("#said") == "Cannot be said."
-    milliseconds = [j.milliseconds for j in site.room.collection.judgements()]
+    milliseconds = [j.milliseconds for j in site.pages.collection.judgements()]
     assert all(150 <= ms < 60_000 for ms in milliseconds)
     while page.find("#pair").is_displayed():
         page.answer("1")
@@ -220,7 +220,7 @@ def test_two_people_at_once_never_see_the_same_pair(driver, site, page):
         driver.switch_to.window(second)
         driver.close()
         driver.switch_to.window(first)
-    who = [j.annotator for j in site.room.collection.judgements()]
+    who = [j.annotator for j in site.pages.collection.judgements()]
     assert who == ["ben", "ana"] * 3
 
 
@@ -491,7 +491,7 @@ def test_all_text_stands_out_from_its_ground(driver, site, page, scheme):
         time.sleep(SOON)  # colours change slowly
         found = driver.execute_script(CONTRAST)
         driver.get(site.base + site.admin)
-        site.room.refit()
+        site.pages.service.settle()
         page.until(lambda: driver.find_elements(By.CSS_SELECTOR, "#ranking tbody tr"))
         found += driver.execute_script(CONTRAST)
     finally:
@@ -501,7 +501,7 @@ def test_all_text_stands_out_from_its_ground(driver, site, page, scheme):
 
 
 def test_who_watches_sees_the_ranking_drawn_and_makes_a_link(driver, site):
-    site.room.refit()
+    site.pages.service.settle()
     page = Page.__new__(Page)
     page.driver = driver
     driver.get_log("browser")

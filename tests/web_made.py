@@ -61,7 +61,7 @@ class Served:
     """A server in a thread of this process."""
 
     client: Client
-    room: PageService
+    pages: PageService
     people: People
 
     @property
@@ -95,22 +95,20 @@ def served(
     patience: float = PATIENCE,
 ) -> Iterator[Served]:
     """The pages of a collection; `background`: with retraining, as the command does it."""
-    room = PageService(
-        collection, LabellingService(collection, lease_seconds=lease), lease_seconds=lease
-    )
+    pages = PageService(LabellingService(collection, lease_seconds=lease))
     people = People(collection)
     with listening(port) as made:
         port = made.getsockname()[1]
         names = Names(frozenset({f"127.0.0.1:{port}", f"localhost:{port}"}))
-        server = make_server(make_app(room, people, names, patience=patience))
+        server = make_server(make_app(pages, people, names, patience=patience))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [made]})
         thread.start()
         try:
             if background:
-                with kept_up(room, people):
-                    yield Served(Client(port), room, people)
+                with kept_up(pages, people):
+                    yield Served(Client(port), pages, people)
             else:
-                yield Served(Client(port), room, people)
+                yield Served(Client(port), pages, people)
         finally:
             server.should_exit = True
             thread.join(WAIT)

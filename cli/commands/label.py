@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cli.commands.items import MAKER
+from cli.commands.runs import open_existing
 from cli.options import Real, Whole, json_option, lease_option, store_option
 from cli.output import print_json, progress, put
 from cli.terminal.asking import Asking, Front
-from cli.terminal.refitting import Refitting, desk_of
 from cli.terminal.signals import ended_by_signals
 from sortnet.errors import SortNetError
 
@@ -86,13 +87,17 @@ def label(
     if judge is not None and place is not None:
         raise click.UsageError("--judge and --place do not go together")
     who = annotator or _login()
-    seconds = max(lease, 4 * timeout if judge else 0)
-    with desk_of(store, name, lease_seconds=seconds, write=True) as desk:
-        desk.collection.annotator(who)  # before anything is shown: is that a name?
+    from store.service.labelling import LabellingService
+
+    with open_existing(store, MAKER, write=True) as opened:
+        collection = opened.collection(name)
+        seconds = max(lease, 4 * timeout if judge else 0)
+        service = LabellingService(collection, lease_seconds=seconds, goal=until)
+        collection.annotator(who)  # before anything is shown: is that a name?
         if judge is not None:
-            said = _by_program(desk, who, judge, number, until, timeout, workers)
+            said = _by_program(service, who, judge, number, timeout, workers)
         else:
-            said = _by_hand(desk, who, number, until, place)
+            said = _by_hand(service, who, number, place)
     summary = {"collection": name, "annotator": who, **said}
     if as_json:
         print_json(summary)
@@ -103,9 +108,9 @@ def label(
 
 
 def _by_hand(
-    desk: LabellingService, who: str, number: int | None, until: float | None, place: str | None
+    service: LabellingService, who: str, number: int | None, place: str | None
 ) -> dict[str, Any]:
-    asking = _asking(desk, who, until, wait=place is not None or not _has_screen())
+    asking = _asking(service, who, wait=place is not None or not _has_screen())
     why = "interrupted"
     extra: dict[str, Any] = {}
     try:
@@ -117,43 +122,41 @@ def _by_hand(
 
                 why, extra = place_item(asking, front, place, number)
     finally:
-        desk.release(who)
+        service.release(who)
     return _summary(asking, why) | extra
 
 
-def _asking(desk: LabellingService, who: str, until: float | None, *, wait: bool) -> Asking:
+def _asking(service: LabellingService, who: str, *, wait: bool) -> Asking:
     with progress() as told:
         told("learning from what was answered so far")
-        return Asking(desk, who, Refitting(desk, goal=until, wait=wait))
+        (service.settle if wait else service.update)()
+    return Asking(service, who)
 
 
 def _by_program(
-    desk: LabellingService,
+    service: LabellingService,
     who: str,
     command: str,
     number: int | None,
-    until: float | None,
     timeout: float,
     workers: int,
 ) -> dict[str, Any]:
     from cli.terminal.program_judge import command_of, judge_by
 
     words = command_of(command)
-    asking = _asking(desk, who, until, wait=True)
+    asking = _asking(service, who, wait=True)
     with ended_by_signals():
-        outcome = judge_by(
-            desk, who, words, asking.fitting, number=number, seconds=timeout, n_workers=workers
-        )
+        outcome = judge_by(service, who, words, number=number, seconds=timeout, n_workers=workers)
     asking.answered += outcome.answered
     facts = {"failed": outcome.failed, "fault": outcome.fault}
     return _summary(asking, outcome.why) | facts
 
 
 def _summary(asking: Asking, why: str) -> dict[str, Any]:
-    remaining = asking.fitting.remaining
+    remaining = asking.service.remaining
     return {
         "answered": asking.answered - asking.began,
-        "in_all": asking.desk.session.answered(asking.annotator),
+        "in_all": asking.service.session.answered(asking.annotator),
         "questions_left": remaining.questions,
         "enough": remaining.stop,
         "why": why,
@@ -172,12 +175,12 @@ def _front(asking: Asking) -> Iterator[Front]:
     if _has_screen():
         from cli.terminal.screen import screen_of
 
-        with screen_of(asking.desk, asking.fitting, sys.stdin.fileno()) as screen:
+        with screen_of(asking.service, sys.stdin.fileno()) as screen:
             yield screen
     else:
         from cli.terminal.lines import Lines
 
-        yield Lines(asking.desk)
+        yield Lines(asking.service.items)
 
 
 def _has_screen() -> bool:

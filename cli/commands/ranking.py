@@ -11,9 +11,10 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
+from cli.commands.items import MAKER
+from cli.commands.runs import open_existing
 from cli.options import Whole, json_option, output_option, store_option
 from cli.output import printable, put, say, table, width, write_output
-from cli.terminal.refitting import desk_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,9 +55,13 @@ def ranking(
       sortnet ranking essays --top 20
       sortnet ranking essays --format csv --output ranking.csv
     """
-    with desk_of(store, name) as desk:
-        ranked, remaining = desk.session.ranking(), desk.session.remaining()
-        items, heard, goal = desk.items, _heard(desk.session.judgements()), desk.session.goal
+    from store.service.labelling import LabellingService
+
+    with open_existing(store, MAKER) as opened:
+        service = LabellingService(opened.collection(name))
+        service.settle()
+        ranked, remaining, items = service.ranking, service.remaining, service.items
+        heard, goal = _heard(service.session.judgements()), service.session.goal
         frame = ranking_frame(ranked, items.ids).head(top or len(items))
         form = "json" if as_json else form
         write_output(output, partial(_WRITERS[form], frame, items))

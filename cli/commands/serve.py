@@ -119,15 +119,13 @@ def _serve(
     from cli.web.people import People
     from store.service.labelling import LabellingService
 
-    room = PageService(
-        collection, LabellingService(collection, lease_seconds=lease), lease_seconds=lease
-    )
+    pages = PageService(LabellingService(collection, lease_seconds=lease))
     people = People(collection)
     for who in annotators:
         people.add(who)
     port = listening.getsockname()[1]
     base = url or f"http://{_in_url(_reachable(host))}:{port}"
-    app = make_app(room, people, _names(host, port, url), (url,) if url else ())
+    app = make_app(pages, people, _names(host, port, url), (url,) if url else ())
     _say_links(base, people.tokens, people.admin, others=host not in LOOPBACK or url is not None)
     if browser:
         click.launch(f"{base}/a/{next(iter(people.tokens.values()), '')}")
@@ -136,7 +134,7 @@ def _serve(
     def end_if_lost() -> None:
         server.should_exit |= claim.lost.is_set()
 
-    with kept_up(room, people, also=end_if_lost):
+    with kept_up(pages, people, also=end_if_lost):
         server.run(sockets=[listening])
     if claim.lost.is_set():
         raise SortNetError(

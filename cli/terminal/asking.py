@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, cast
 
-from cli.terminal.refitting import Refitting
 from sortnet.errors import LeaseError
 from sortnet.preference import ANSWERS, Answer
 
@@ -42,42 +41,42 @@ class Front(Protocol):
 
 
 class Asking:
-    """One person at a desk.
+    """One annotator of a labelling service.
 
     Attributes:
         answered: how many of their answers stand, skips too.
         began: how many of them stood before.
     """
 
-    def __init__(self, desk: LabellingService, annotator: str, fitting: Refitting) -> None:
-        self.desk, self.annotator, self.fitting = desk, annotator, fitting
-        self.answered = self.began = desk.session.answered(annotator)
+    def __init__(self, service: LabellingService, annotator: str) -> None:
+        self.service, self.annotator = service, annotator
+        self.answered = self.began = service.session.answered(annotator)
         self._since = time.monotonic()
 
     def go_on(self, front: Front, number: int | None = None) -> str:
         """Ask until they quit, `number` answers are in, or nothing is left; why it ended."""
         told = self._is_enough()  # who comes back behind the goal knows
         while number is None or self.answered - self.began < number:
-            leases = self.desk.next(self.annotator, 1)
+            leases = self.service.next(self.annotator, 1)
             if not leases:
-                why = nothing_left(self.desk)
+                why = nothing_left(self.service)
                 if self.answered > self.began and front.over(why) and self._take_back():
                     continue
                 return why
             if self.put(front, leases[0]) == QUIT:
-                return self.fitting.remaining.why
-            self.fitting.update()
+                return self.service.remaining.why
+            self.service.update()
             if self._is_enough() and not told:
                 told = True
-                if not front.enough(self.fitting.remaining.why):
-                    return self.fitting.remaining.why
-        return self.fitting.remaining.why
+                if not front.enough(self.service.remaining.why):
+                    return self.service.remaining.why
+        return self.service.remaining.why
 
     def put(self, front: Front, lease: Lease, may_undo: Callable[[], bool] = lambda: True) -> str:
         """Put one question, and store what comes of it; what was replied."""
 
         def still() -> bool:
-            collection, seconds = self.desk.collection, self.desk.lease_seconds
+            collection, seconds = self.service.collection, self.service.lease_seconds
             return collection.renew(self.annotator, [lease.id], seconds) == 1
 
         reply, milliseconds = front.ask(lease, self._standing(), still)
@@ -92,40 +91,45 @@ class Asking:
         return reply
 
     def _is_enough(self) -> bool:
-        return self.fitting.known and self.fitting.remaining.stop
+        return self.service.known and self.service.remaining.stop
 
     def _store(self, lease: Lease, reply: str, milliseconds: int) -> str:
         try:
-            new = self.desk.settle(lease.id, self.annotator, cast(Answer, reply), milliseconds)[1]
+            stored = self.service.answer(
+                lease.id,
+                lease.question.answered(
+                    self.annotator, cast(Answer, reply), milliseconds=milliseconds
+                ),
+            )
         except LeaseError:
             return LATE
-        if not new:
+        if not stored.new:
             return ELSEWHERE
         self.answered += 1
         return reply
 
     def _take_back(self) -> bool:
-        taken = self.desk.undo(self.annotator) is not None
+        taken = self.service.undo(self.annotator) is not None
         self.answered -= taken
         return taken
 
     def _standing(self) -> str:
-        remaining = self.fitting.remaining
-        parts = [self.desk.collection.name, self.annotator, f"{self.answered} answered"]
-        if not self.fitting.known:
+        remaining = self.service.remaining
+        parts = [self.service.collection.name, self.annotator, f"{self.answered} answered"]
+        if not self.service.known:
             parts.append("learning from what was answered")
         elif remaining.questions is not None:
             parts.append(f"about {remaining.questions} left")
         now, minutes = self.answered - self.began, (time.monotonic() - self._since) / 60
         if now >= 3:
             parts.append(f"{now / minutes:.0f} a minute")
-        if self.fitting.fault:
-            parts.append(self.fitting.fault)
+        if self.service.fault:
+            parts.append(self.service.fault)
         return "   ".join(parts)
 
 
-def nothing_left(desk: LabellingService) -> str:
+def nothing_left(service: LabellingService) -> str:
     """Why there is no question."""
-    if desk.collection.live_pairs():
+    if service.collection.live_pairs():
         return "nothing to ask just now: the pairs that are left are with somebody else"
     return "every pair was asked"

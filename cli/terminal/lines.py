@@ -12,8 +12,8 @@ from cli.terminal.asking import QUIT, REPLIES, UNDO
 from cli.terminal.pair_view import facts_of
 
 if TYPE_CHECKING:
+    from sortnet.items import Items
     from store import Lease
-    from store.service.labelling import LabellingService
 
 _LONGEST = 10_000  # bytes of a line
 _KNOWN = (*REPLIES, UNDO, QUIT)
@@ -22,15 +22,15 @@ _KNOWN = (*REPLIES, UNDO, QUIT)
 class Lines:
     """Questions on stderr, answers from stdin."""
 
-    def __init__(self, desk: LabellingService) -> None:
-        self._desk = desk
+    def __init__(self, items: Items) -> None:
+        self._items = items
 
     def ask(self, lease: Lease, standing: str, still: Callable[[], bool]) -> tuple[str, int]:
         """See `cli.terminal.asking.Front`."""
         say(standing)
-        for side, k in (("left", lease.left), ("right", lease.right)):
+        for side, k in (("left", lease.question.left), ("right", lease.question.right)):
             say(f"-- {side}")
-            for line in facts_of(self._desk.items, k):
+            for line in facts_of(self._items, k):
                 say(line)
         begun = time.monotonic()
         while True:

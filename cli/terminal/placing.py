@@ -18,7 +18,7 @@ class _Stopped(Exception):
 
 
 class _Again(Exception):
-    """Something was taken back: the search begins anew, and asks nothing twice."""
+    """Something was taken back: the search starts again, and asks nothing twice."""
 
 
 def place_item(
@@ -32,10 +32,10 @@ def place_item(
     Raises:
         SortNetError: if there is no such item, or somebody else has a pair that is needed.
     """
-    items = asking.desk.items
+    items = asking.service.items
     if id not in items.ids:
-        raise SortNetError(f"collection {asking.desk.collection.name!r} has no item {id!r}")
-    asking.desk.collection.release(asking.annotator)  # a killed session may hold a pair
+        raise SortNetError(f"collection {asking.service.collection.name!r} has no item {id!r}")
+    asking.service.collection.release(asking.annotator)  # a killed session may hold a pair
     search = _Search(asking, front, items.ids.index(id), number)
     try:
         rank = search.rank()
@@ -47,8 +47,8 @@ def place_item(
 class _Search:
     def __init__(self, asking: Asking, front: Front, item: int, number: int | None) -> None:
         self._asking, self._front, self._item, self._number = asking, front, item, number
-        self._begun = asking.desk.session.events
-        ranking = asking.fitting.ranking
+        self._begun = asking.service.session.events
+        ranking = asking.service.ranking
         self._score = ranking.score.tolist()
         self._others = [k for k in ranking.order.tolist() if k != item]
 
@@ -73,7 +73,7 @@ class _Search:
         """What the person has said last about the item and another."""
         pair = min(self._item, other), max(self._item, other)
         standing: dict[int, Judgement] = {}
-        for event in self._asking.desk.session.judgements():
+        for event in self._asking.service.session.judgements():
             if event.annotator != self._asking.annotator or event.pair != pair:
                 continue
             if event.undoes is not None:
@@ -86,26 +86,26 @@ class _Search:
         asking = self._asking
         if self._number is not None and asking.answered - asking.began >= self._number:
             raise _Stopped
-        session = asking.desk.session
+        session = asking.service.session
         # Sides by turns: who likes the left one must not like the item.
         left, right = (self._item, other)[:: 1 if other % 2 else -1]
         question = Question(left, right, STRATEGY, 1.0, session.events)
-        leases = asking.desk.lease(asking.annotator, [question])
+        leases = asking.service.lease(asking.annotator, [question])
         if not leases:
             raise SortNetError(
-                f"somebody else is being asked about {asking.desk.items.ids[self._item]} and "
-                f"{asking.desk.items.ids[other]} just now: try again in a while"
+                f"somebody else is being asked about {asking.service.items.ids[self._item]} and "
+                f"{asking.service.items.ids[other]} just now: try again in a while"
             )
         reply = asking.put(self._front, leases[0], self._may_undo)
         if reply == QUIT:
             raise _Stopped
         if reply == UNDO:
-            asking.desk.release(asking.annotator)
+            asking.service.release(asking.annotator)
             raise _Again
         if reply not in NOT_STORED:
-            asking.fitting.update()
+            asking.service.update()
 
     def _may_undo(self) -> bool:
         """Whether the last answer is of this search."""
-        last = self._asking.desk.session.last(self._asking.annotator)
+        last = self._asking.service.session.last(self._asking.annotator)
         return last is not None and last.number > self._begun

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from cli.output import printable, say
 from cli.terminal.asking import ANSWERED, REPLIES, nothing_left
 from cli.terminal.program import GRACE, Fault, Program
-from cli.terminal.refitting import Refitting
 from sortnet.errors import LeaseError, SortNetError
 from sortnet.preference import Answer
 from store.database.engine import plain
@@ -47,7 +46,7 @@ def command_of(typed: str) -> list[str]:
 
 def question_line(items: Items, lease: Lease) -> bytes:
     """A pair as the program gets it."""
-    sides = {"left": _side(items, lease.left), "right": _side(items, lease.right)}
+    sides = {"left": _side(items, lease.question.left), "right": _side(items, lease.question.right)}
     return json.dumps({"id": lease.id, **sides}).encode() + b"\n"
 
 
@@ -114,7 +113,7 @@ class _Worker:
         return answer, round(1000 * (time.monotonic() - begun))
 
     def stop(self) -> None:
-        """Let what it is asked now end with a fault, and ask nothing more."""
+        """Cancel the pending request and stop the worker."""
         with self._lock:
             self._over = True
             if self._program is not None:
@@ -144,12 +143,10 @@ class Outcome:
 
 
 class _Judging:
-    """Pairs to workers, answers to the desk; all of the desk's business in one thread."""
+    """Pairs to workers, answers to the service; all calls of the service in one thread."""
 
-    def __init__(
-        self, desk: LabellingService, who: str, fitting: Refitting, number: int | None
-    ) -> None:
-        self.desk, self.who, self.fitting, self.number = desk, who, fitting, number
+    def __init__(self, service: LabellingService, who: str, number: int | None) -> None:
+        self.service, self.who, self.number = service, who, number
         self.outcome = Outcome()
         self._asked: dict[Future[tuple[Answer, int]], tuple[_Worker, Lease]] = {}
         self._failed_at: set[str] = set()
@@ -162,7 +159,7 @@ class _Judging:
             try:
                 while True:
                     for lease in self._leases(len(idle)):
-                        line = question_line(self.desk.items, lease)
+                        line = question_line(self.service.items, lease)
                         worker = idle.pop()
                         self._asked[threads.submit(worker.ask, line, lease.id)] = worker, lease
                     if not self._asked:
@@ -171,31 +168,32 @@ class _Judging:
                         worker, lease = self._asked.pop(future)
                         idle.append(worker)
                         self._take(future, lease, PATIENCE * len(workers))
-                    self.fitting.keep_up()
+                    self.service.keep_up()
             except BaseException:
                 for worker in workers:
                     worker.stop()
                 raise
         if not outcome.fault:
-            self.fitting.settle()
+            self.service.settle()
         outcome.why = outcome.fault or self._why()
 
     def _leases(self, most: int) -> list[Lease]:
         """Pairs for idle workers; what is on loan and was given up is not put again."""
-        if self.outcome.fault or self.fitting.remaining.stop:
+        if self.outcome.fault or self.service.remaining.stop:
             return []
         if self.number is not None:
             most = min(most, self.number - self.outcome.answered - len(self._asked))
         if most <= 0:
             return []
         not_these = self._failed_at | {lease.id for _, lease in self._asked.values()}
-        leases = self.desk.next(self.who, most + len(not_these))
+        leases = self.service.next(self.who, most + len(not_these))
         return [lease for lease in leases if lease.id not in not_these][:most]
 
     def _take(self, future: Future[tuple[Answer, int]], lease: Lease, patience: int) -> None:
         try:
             answer, milliseconds = future.result()
-            new = self.desk.settle(lease.id, self.who, answer, milliseconds)[1]
+            judgement = lease.question.answered(self.who, answer, milliseconds=milliseconds)
+            new = self.service.answer(lease.id, judgement).new
         except (Fault, LeaseError) as error:
             self._failed_at.add(lease.id)
             self.outcome.failed += 1
@@ -210,19 +208,18 @@ class _Judging:
                 say(ANSWERED)
 
     def _why(self) -> str:
-        remaining = self.fitting.remaining
+        remaining = self.service.remaining
         if remaining.stop or self.outcome.answered == self.number:
             return remaining.why
-        self.desk.release(self.who)
-        left = nothing_left(self.desk)
+        self.service.release(self.who)
+        left = nothing_left(self.service)
         return f"{left}, but for {self.outcome.failed} that failed" if self.outcome.failed else left
 
 
 def judge_by(
-    desk: LabellingService,
+    service: LabellingService,
     who: str,
     command: Sequence[str],
-    fitting: Refitting,
     *,
     number: int | None = None,
     seconds: float = 60.0,
@@ -230,13 +227,13 @@ def judge_by(
 ) -> Outcome:
     """Let a program answer until the goal is reached, `number` are answered, or it fails.
 
-    A pair that it fails at is given back, and the program started anew; after three failures in
+    A pair that it fails at is given back, and the program started again; after three failures in
     a row it is given up. What was answered is stored, whatever happens.
 
     Raises:
         SortNetError: if the program cannot be started.
     """
-    judging = _Judging(desk, who, fitting, number)
+    judging = _Judging(service, who, number)
     workers = [_Worker(command, seconds) for _ in range(n_workers)]
     try:
         judging.run(workers)
@@ -245,5 +242,5 @@ def judge_by(
     finally:
         for worker in workers:
             worker.end()
-        desk.release(who)
+        service.release(who)
     return judging.outcome

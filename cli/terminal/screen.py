@@ -11,7 +11,6 @@ from cli.commands.ranking import ranking_frame, ranking_lines
 from cli.terminal.asking import LATE, QUIT, UNDO
 from cli.terminal.keys import END, Keys, keys_of
 from cli.terminal.pair_view import both_whole, draw_pair, facts_of
-from cli.terminal.refitting import Refitting
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -49,16 +48,14 @@ Which of the two is better? One key answers; it is stored before the next pair i
 class Screen:
     """A whole terminal: two items, what the keys do, and a line of how it stands."""
 
-    def __init__(
-        self, console: Console, keys: Keys, desk: LabellingService, fitting: Refitting
-    ) -> None:
-        self._console, self._keys, self._desk, self._fitting = console, keys, desk, fitting
+    def __init__(self, console: Console, keys: Keys, service: LabellingService) -> None:
+        self._console, self._keys, self._service = console, keys, service
         self._note = ""
 
     def ask(self, lease: Lease, standing: str, still: Callable[[], bool]) -> tuple[str, int]:
         """See `cli.terminal.asking.Front`."""
-        items = self._desk.items
-        sides = facts_of(items, lease.left), facts_of(items, lease.right)
+        items = self._service.items
+        sides = facts_of(items, lease.question.left), facts_of(items, lease.question.right)
         self._keys.drop()
         size = self._show_pair(sides, standing)
         begun = renewed = time.monotonic()
@@ -70,7 +67,7 @@ class Screen:
             if key in ("f", "r", "h"):
                 looked = self._look(key, sides)
                 begun += looked if key != "f" else 0.0  # to read on is part of judging
-            if time.monotonic() - renewed > self._desk.lease_seconds / 3:
+            if time.monotonic() - renewed > self._service.lease_seconds / 3:
                 renewed = time.monotonic()
                 if not still():
                     return LATE, 0
@@ -140,8 +137,8 @@ class Screen:
             return both_whole(self._console, *sides)
         if key == "h":
             return [Text(line) for line in _HELP.splitlines()]
-        items = self._desk.items
-        frame = ranking_frame(self._fitting.ranking, items.ids)
+        items = self._service.items
+        frame = ranking_frame(self._service.ranking, items.ids)
         lines = ranking_lines(frame, items, self._console.width)
         return [Text(line, no_wrap=True, overflow="crop") for line in lines]
 
@@ -169,10 +166,10 @@ class Screen:
 
 
 @contextmanager
-def screen_of(desk: LabellingService, fitting: Refitting, fd: int) -> Iterator[Screen]:
+def screen_of(service: LabellingService, fd: int) -> Iterator[Screen]:
     """The terminal on stderr as a screen of its own, and afterwards as it was."""
     from rich.console import Console
 
     console = Console(stderr=True)
     with keys_of(fd) as keys, console.screen():
-        yield Screen(console, keys, desk, fitting)
+        yield Screen(console, keys, service)

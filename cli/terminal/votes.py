@@ -13,8 +13,8 @@ from sortnet.errors import DataError
 from sortnet.items.rows import read_rows, shown
 
 if TYPE_CHECKING:
-    from sortnet.experiments.recorded_votes import Known
     from sortnet.items.rows import Rows
+    from sortnet.preference.posterior import Votes
 
 _LEFT = ("left", "arg1", "item1", "item_1", "first", "a1", "a")
 _RIGHT = ("right", "arg2", "item2", "item_2", "second", "a2", "b")
@@ -29,7 +29,7 @@ _NOTHING = ("skip", "cant-say", "")
 
 def read_votes(
     path: Path, items: Mapping[str, int], by: str | None = None
-) -> tuple[Known, NDArray[np.int64] | None]:
+) -> tuple[Votes, NDArray[np.int64] | None]:
     """Votes of a CSV, TSV, JSONL or Parquet file.
 
     Columns are told by their names: left and right, or arg1 and arg2, ...; answer, value, vote,
@@ -45,7 +45,7 @@ def read_votes(
     Raises:
         DataError: on a column that is missing, an unknown item or answer, with its line.
     """
-    from sortnet.experiments.recorded_votes import Known
+    from sortnet.preference.posterior import Votes
 
     rows = read_rows(path)
     left, right = (_items(rows, _column(rows, names), items) for names in (_LEFT, _RIGHT))
@@ -62,7 +62,7 @@ def read_votes(
     said = ~np.isnan(targets)
     if not said.any():
         raise DataError(f"{path}: has no votes")
-    known = Known(left, right, targets).where(said)
+    known = Votes.of_one(left, right, targets).where(said)
     if by is None:
         return known, None
     names = [str(name) for name in rows.columns[_column(rows, (by,))]]

@@ -1,4 +1,4 @@
-"""What who watches sees: the ranking, the pace, and how people agree."""
+"""State of the admin page: ranking, answer rate, agreement."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from cli.web.people import People
 from sortnet.preference import Judgement
 from sortnet.preference.agreement import agreement
 from store.database.engine import plain
+from store.service.labelling import LabellingService
 
 SHOWN = 100  # of the ranking
 SNIPPET = 100  # characters of a text
@@ -24,28 +25,28 @@ PACE_AGE = 30.0  # seconds
 
 
 class AdminState:
-    """How it stands, for who watches; what takes long is counted anew now and then only."""
+    """How it stands, for the admin; what takes long is counted again now and then only."""
 
-    def __init__(self, room: PageService, people: People) -> None:
-        self._room, self._people = room, people
+    def __init__(self, pages: PageService, people: People) -> None:
+        self._service, self._people = pages.service, people
         self._lock = threading.Lock()
         self._counted: tuple[int, dict[str, Any]] = (-1, {})
         self._again = 0.0
 
     def state(self, find: str = "") -> dict[str, Any]:
         """All that the page draws; of the ranking the head, or the head of what `find` finds."""
-        room, session = self._room, self._room.desk.session
-        rows, found = _rows(room, find.strip().casefold())
+        service, session = self._service, self._service.session
+        rows, found = _rows(service, find.strip().casefold())
         counted, tokens = self._counts(), self._people.tokens
         persons = {person["name"]: person for person in counted["agreement"]["people"]}
         return {
-            "items": len(room.items),
+            "items": len(service.items),
             "answers": sum(session.answered(name) for name in tokens),
             "ranking": rows,
             "found": found,
             "per_hour": counted["per_hour"],
             "agreement": counted["agreement"],
-            "remaining": None if room.remaining is None else plain(asdict(room.remaining)),
+            "remaining": plain(asdict(service.remaining)) if service.known else None,
             "people": [
                 {"name": name, "path": f"/a/{token}", "standing": session.answered(name)}
                 | {"figures": persons.get(name)}
@@ -56,7 +57,7 @@ class AdminState:
     def _counts(self) -> dict[str, Any]:
         """Agreement and pace; seconds old where there is much to count."""
         with self._lock:
-            session = self._room.desk.session
+            session = self._service.session
             start, upto = time.monotonic(), session.events
             known, counted = self._counted
             # The pace falls also while nobody answers.
@@ -71,10 +72,10 @@ class AdminState:
             return counted
 
 
-def _rows(room: PageService, find: str) -> tuple[list[dict[str, Any]], int]:
+def _rows(service: LabellingService, find: str) -> tuple[list[dict[str, Any]], int]:
     """Rows of the ranking, best first, and how many were found in all."""
-    ranking, items = room.ranking, room.items
-    if ranking is None:
+    ranking, items = service.ranking, service.items
+    if not service.known:
         return [], 0
     order = [int(n) for n in ranking.order if n < len(items)]
     if find:

@@ -41,17 +41,21 @@ Work: TypeAlias = Callable[[str, Request, dict[str, Any]], Response]  # of whose
 
 
 def make_app(
-    room: PageService,
+    pages: PageService,
     people: People,
     names: Names,
     origins: tuple[str, ...] = (),
     *,
     patience: float = PATIENCE,
 ) -> Guard:
-    """The pages of a room, for a server that is known by these names; `patience` in seconds."""
+    """The application of these pages, for a server that is known by these names.
+
+    Args:
+        patience: seconds after which half a request is cut off.
+    """
     routes = [
-        *_annotator_routes(room, people),
-        *_admin_routes(room, people),
+        *_annotator_routes(pages, people),
+        *_admin_routes(pages, people),
         Mount("/static", StaticFiles(packages=[("cli.web", "static")])),
     ]
     handlers: dict[Any, Any] = {HTTPException: _refused, Exception: _broken}
@@ -104,31 +108,33 @@ def _behind_token(who: Callable[[str], str | None]) -> Callable[[Work], Answerin
     return behind
 
 
-def _annotator_routes(room: PageService, people: People) -> list[Route]:
+def _annotator_routes(pages: PageService, people: People) -> list[Route]:
     behind_token = _behind_token(people.name_of)
 
     def page(name: str, request: Request, body: dict[str, Any]) -> Response:
-        return _page("page.html", collection=room.collection.name, annotator=name)
+        return _page("page.html", collection=pages.collection.name, annotator=name)
 
     def next_pairs(name: str, request: Request, body: dict[str, Any]) -> Response:
-        return JSONResponse(room.next(name))
+        return JSONResponse(pages.next(name))
 
     def answer(name: str, request: Request, body: dict[str, Any]) -> Response:
         lease, given = _text(body, "lease", 100), _given(body)
         try:
-            return JSONResponse(room.answer(name, lease, given, _milliseconds(body)))
+            question = pages.service.question(name, lease)
+            judgement = question.answered(name, given, milliseconds=_milliseconds(body))
+            return JSONResponse(pages.answer(lease, judgement))
         except LeaseError as error:
-            return JSONResponse({"error": _sentence(error), **room.next(name)}, 410)
+            return JSONResponse({"error": _sentence(error), **pages.next(name)}, 410)
 
     def undo(name: str, request: Request, body: dict[str, Any]) -> Response:
         last = body.get("last")
         if last is not None and (not isinstance(last, int) or isinstance(last, bool)):
             raise HTTPException(422, "'last' is no number of a judgement")
-        return JSONResponse(room.undo(name, last or 0))
+        return JSONResponse(pages.undo(name, last or 0))
 
     def text(name: str, request: Request, body: dict[str, Any]) -> Response:
         number = request.path_params["number"]
-        found = room.items.texts[number] if number < len(room.items) else None
+        found = pages.items.texts[number] if number < len(pages.items) else None
         if found is None:
             raise HTTPException(404, "there is no such text")
         return PlainTextResponse(found, headers=media.HEADERS)
@@ -140,20 +146,20 @@ def _annotator_routes(room: PageService, people: People) -> list[Route]:
         Route(f"{base}/answer", behind_token(answer), methods=["POST"]),
         Route(f"{base}/undo", behind_token(undo), methods=["POST"]),
         Route(f"{base}/text/{{number:int}}", behind_token(text)),
-        Route(f"{base}/{{kind:str}}/{{number:int}}", behind_token(partial(_media, room))),
+        Route(f"{base}/{{kind:str}}/{{number:int}}", behind_token(partial(_media, pages))),
     ]
 
 
-def _admin_routes(room: PageService, people: People) -> list[Route]:
-    watched = AdminState(room, people)
+def _admin_routes(pages: PageService, people: People) -> list[Route]:
+    admin = AdminState(pages, people)
     behind_token = _behind_token(lambda token: "admin" if people.is_admin(token) else None)
 
     def page(_: str, request: Request, body: dict[str, Any]) -> Response:
-        return _page("admin.html", collection=room.collection.name, base=request.url.path)
+        return _page("admin.html", collection=pages.collection.name, base=request.url.path)
 
     def state(_: str, request: Request, body: dict[str, Any]) -> Response:
         find = request.query_params.get("find", "")[:200]
-        return JSONResponse(watched.state(find))
+        return JSONResponse(admin.state(find))
 
     def add(_: str, request: Request, body: dict[str, Any]) -> Response:
         name = _text(body, "name", 100)
@@ -165,21 +171,21 @@ def _admin_routes(room: PageService, people: People) -> list[Route]:
             raise HTTPException(404, f"there is no {name}; there are {', '.join(EXPORTS)}")
         kind, write = EXPORTS[name]
         saved = f'attachment; filename="{name}"'
-        return Response(write(room), media_type=kind, headers={"Content-Disposition": saved})
+        return Response(write(pages), media_type=kind, headers={"Content-Disposition": saved})
 
     base = "/admin/{token:str}"
     return [
         Route(base, behind_token(page)),
         Route(f"{base}/state", behind_token(state)),
         Route(f"{base}/annotators", behind_token(add), methods=["POST"]),
-        Route(f"{base}/{{kind:str}}/{{number:int}}", behind_token(partial(_media, room))),
+        Route(f"{base}/{{kind:str}}/{{number:int}}", behind_token(partial(_media, pages))),
         Route(f"{base}/{{file:str}}", behind_token(export)),
     ]
 
 
-def _media(room: PageService, _: str, request: Request, body: dict[str, Any]) -> Response:
+def _media(pages: PageService, _: str, request: Request, body: dict[str, Any]) -> Response:
     kind, number = request.path_params["kind"], request.path_params["number"]
-    found = media.find_file(room.items, kind, number)
+    found = media.find_file(pages.items, kind, number)
     if found is None:
         raise HTTPException(404, "there is no such file")
     path, content_type = found

@@ -1,67 +1,52 @@
-"""What goes on beside the answers: retraining, and a look at what other processes wrote."""
+"""What goes on beside the answers: fits, and a look at what other processes wrote."""
 
 from __future__ import annotations
 
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from cli.terminal.refitting import short_turns
 from cli.web.page_service import PageService
 from cli.web.people import People
 
 LOOK = 1.0  # seconds between two looks at the store
-REST = 1.0  # seconds between two trainings, at least
-REST_SHARE = 2.0  # ... and in shares of what the last one took: people come first
 
 
 @contextmanager
 def kept_up(
-    room: PageService, people: People, *, also: Callable[[], None] = lambda: None
+    pages: PageService, people: People, *, also: Callable[[], None] = lambda: None
 ) -> Iterator[None]:
-    """Retrain whenever answers came, and take in others' answers, in threads of their own.
+    """Take in others' answers and keep the model fitted, in threads of their own.
 
     Args:
         also: called before each look at the store.
     """
     over = threading.Event()
-
-    def look() -> float:
-        also()
-        room.catch_up()
-        people.read()
-        return LOOK
-
-    def train() -> float:
-        if not room.stale:
-            return REST / 4
-        start = time.monotonic()
-        room.refit()
-        return max(REST, REST_SHARE * (time.monotonic() - start))
-
-    threads = [
-        threading.Thread(target=_again, args=(work, over), daemon=True) for work in (look, train)
-    ]
-    for thread in threads:
-        thread.start()
+    thread = threading.Thread(target=_look_again, args=(pages, people, also, over), daemon=True)
+    thread.start()
     try:
-        with short_turns():
-            yield
+        yield
     finally:
         over.set()
-        threads[0].join(1)  # the training is not waited for: it leaves nothing behind
+        thread.join(1)  # a fit is not waited for: it leaves nothing behind
 
 
-def _again(work: Callable[[], float], over: threading.Event) -> None:
-    """Do it again and again; a fault is said, once, and tried again later."""
-    wait, told = 0.0, ""
+def _look_again(
+    pages: PageService, people: People, also: Callable[[], None], over: threading.Event
+) -> None:
+    """Look until it is over; a fault is printed once, and what failed is tried again later."""
+    wait, printed = 0.0, ""
     while not over.wait(wait):
+        wait = LOOK
         try:
-            wait, told = work(), ""
+            also()
+            pages.service.sync()
+            people.read()
+            pages.service.update()
+            fault = pages.service.fault
         except Exception as error:  # whatever it is: the answers must go on coming in
-            wait, fault = 5.0, f"{type(error).__name__}: {error}"
-            if fault != told:
-                print(f"sortnet: {' '.join(fault.split())}", file=sys.stderr)
-            told = fault
+            wait, fault = 5 * LOOK, f"{type(error).__name__}: {error}"
+        if fault and fault != printed:
+            print(f"sortnet: {' '.join(fault.split())}", file=sys.stderr)
+        printed = fault

@@ -14,27 +14,27 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def _ranked(room: PageService) -> pd.DataFrame:
+def _ranked(pages: PageService) -> pd.DataFrame:
     """The ranking as it stands; no row before the first one is made."""
     import pandas as pd
 
-    if room.ranking is None:
+    if not pages.service.known:
         return pd.DataFrame(columns=list(COLUMNS))
-    return ranking_frame(room.ranking, room.items.ids)
+    return ranking_frame(pages.service.ranking, pages.items.ids)
 
 
-def _ranking_csv(room: PageService) -> str:
-    return str(_ranked(room).to_csv(index=False, lineterminator="\n"))
+def _ranking_csv(pages: PageService) -> str:
+    return str(_ranked(pages).to_csv(index=False, lineterminator="\n"))
 
 
-def _ranking_json(room: PageService) -> str:
-    return ranking_json(_ranked(room))
+def _ranking_json(pages: PageService) -> str:
+    return ranking_json(_ranked(pages))
 
 
 def _judged(form: ExportForm) -> Callable[[PageService], str]:
-    def write(room: PageService) -> str:
+    def write(pages: PageService) -> str:
         text = io.StringIO(newline="")
-        export_judgements(room.collection, text, form)
+        export_judgements(pages.collection, text, form)
         return text.getvalue()
 
     return write

@@ -1,4 +1,4 @@
-"""What the pages are made of: the desk, who may come in, and how far it is."""
+"""Thread-safe operations behind the pages: next, answer, undo, item."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from sortnet.items import Items
-from sortnet.preference import Answer
+from sortnet.preference import Judgement
 from store.database.engine import plain
 
 if TYPE_CHECKING:
-    from sortnet.preference.intervals import Ranking, Remaining
-    from sortnet.preference.session import Session
-    from store import Collection, Lease
+    from store import Lease
     from store.service.labelling import LabellingService
 
 AT_HAND = 3  # pairs on loan to a page: the one shown and the next two
@@ -25,86 +23,60 @@ NOTHING = (
 
 
 class PageService:
-    """A desk and its people. Every method may be called from several threads at once."""
+    """The pages of a labelling service; any number of threads may call."""
 
-    def __init__(
-        self, collection: Collection, desk: LabellingService, *, lease_seconds: float
-    ) -> None:
-        self.collection, self.desk, self.lease_seconds = collection, desk, lease_seconds
-        self.ranking: Ranking | None = None
-        self.remaining: Remaining | None = None
-        self._ranked: tuple[Session, int] | None = None
+    def __init__(self, service: LabellingService) -> None:
+        self.service, self.collection = service, service.collection
         self._undoing = threading.Lock()
-        self.catch_up()
 
     @property
     def items(self) -> Items:
-        return self.desk.items
-
-    def catch_up(self) -> None:
-        """Take in what other processes wrote."""
-        self.desk.sync()
-
-    def refit(self) -> None:
-        """Retrain, and draw up the ranking anew; answers go on meanwhile."""
-        session = self.desk.session
-        events = session.events
-        session.refit()
-        self.ranking, self.remaining = session.ranking(fresh=False), session.remaining(fresh=False)
-        self._ranked = session, events
-
-    @property
-    def stale(self) -> bool:
-        """Whether the ranking is older than the answers."""
-        session = self.desk.session
-        return self._ranked != (session, session.events)
+        return self.service.items
 
     def next(self, annotator: str) -> dict[str, Any]:
-        """How it stands for a person, and their next pairs, whose leases begin anew."""
-        leases = self.desk.next(annotator, AT_HAND)
+        """How it stands for an annotator, and their next pairs, whose leases begin anew."""
+        leases = self.service.next(annotator, AT_HAND)
         return self._state(annotator, leases)
 
-    def answer(
-        self, annotator: str, lease: str, answer: Answer, milliseconds: int | None
-    ) -> dict[str, Any]:
+    def answer(self, lease: str, judgement: Judgement) -> dict[str, Any]:
         """Take an answer; how it stands then.
 
         Raises:
             LeaseError: if the question is not theirs to answer, or no longer.
         """
-        self.desk.answer(lease, annotator, answer, milliseconds)
-        return self.next(annotator)
+        self.service.answer(lease, judgement)
+        return self.next(judgement.annotator)
 
     def undo(self, annotator: str, last: int) -> dict[str, Any]:
         """Take back judgement number `last`, if that is what their last one is.
 
-        Who repeats a request because the reply was lost takes back one answer, not two.
+        A request repeated because its reply was lost takes back one answer, not two.
         """
         with self._undoing:
-            before = self.desk.session.last(annotator)
+            before = self.service.session.last(annotator)
             undone = None
             if before is not None and before.number == last:
-                undone = self.desk.undo(annotator)
+                undone = self.service.undo(annotator)
         if undone is None:
             return self.next(annotator) | {"undone": False}
         return self.next(annotator) | {"undone": True}
 
     def _state(self, annotator: str, leases: Sequence[Lease]) -> dict[str, Any]:
-        remaining, last = self.remaining, self.desk.session.last(annotator)
-        stop = remaining is not None and remaining.stop
-        why = f"{remaining.why}." if remaining is not None and stop else NOTHING
+        session, remaining = self.service.session, self.service.remaining
+        known, last = self.service.known, session.last(annotator)
+        stop = known and remaining.stop
         return {
             "pairs": [self._pair(lease) for lease in leases],
-            "answered": self.desk.session.answered(annotator),
-            "left": plain(remaining.questions) if remaining is not None else None,
+            "answered": session.answered(annotator),
+            "left": plain(remaining.questions) if known else None,
             "stop": stop,
-            "why": why,
+            "why": f"{remaining.why}." if stop else NOTHING,
             "last": last.number if last is not None else None,
-            "lease_seconds": self.lease_seconds,
+            "lease_seconds": self.service.lease_seconds,
         }
 
     def _pair(self, lease: Lease) -> dict[str, Any]:
-        sides = {"left": lease.left, "right": lease.right}
+        sides = {"left": lease.question.left, "right": lease.question.right}
         return {"lease": lease.id} | {side: self.item(n) for side, n in sides.items()}
 
     def item(self, number: int) -> dict[str, Any]:

@@ -11,34 +11,14 @@ import numpy as np
 from sortnet.errors import JudgementError
 from sortnet.experiments.simulated_annotators import PEOPLE, in_parallel
 from sortnet.preference.base import Answer, Judgement
+from sortnet.preference.posterior import Votes
 from sortnet.preference.session import Session
 from sortnet.preference.strategies import STRATEGIES
-from sortnet.types import F64, I64, Bool, Progress
+from sortnet.types import F64, I64, Progress
 
 APART = 0.2  # share of the pairs whose order is to be foretold
 _MANY = 150  # items from which a session is asked in batches,
 _MORE = 0.1  # of so many more votes than it has had
-
-
-@dataclass(frozen=True, eq=False)
-class Known:
-    """Votes that were given, a row a vote.
-
-    Attributes:
-        left, right: (m,) items.
-        target: (m,) 1 where left is better, 0 where right is, ½ for a tie.
-    """
-
-    left: I64
-    right: I64
-    target: F64
-
-    def __len__(self) -> int:
-        return len(self.left)
-
-    def where(self, mask: Bool) -> Known:
-        """Some of the votes."""
-        return Known(self.left[mask], self.right[mask], self.target[mask])
 
 
 @dataclass(frozen=True)
@@ -53,7 +33,7 @@ class Foretold:
 
 def simulate_votes(
     features: F64,
-    known: Known,
+    known: Votes,
     strategies: Sequence[str],
     budgets: Sequence[int],
     *,
@@ -103,7 +83,7 @@ def simulate_votes(
     return [row for rows in in_parallel(tasks, jobs, progress) for row in rows]
 
 
-def _piles(features: F64, known: Known, group: I64 | None) -> list[tuple[F64, Known]]:
+def _piles(features: F64, known: Votes, group: I64 | None) -> list[tuple[F64, Votes]]:
     """The features and votes of each group, its items numbered from 0."""
     if group is None:
         return [(features, known)]
@@ -112,17 +92,17 @@ def _piles(features: F64, known: Known, group: I64 | None) -> list[tuple[F64, Kn
         votes = known.where(group == this)
         there, ends = np.unique(np.stack((votes.left, votes.right)), return_inverse=True)
         left, right = ends.reshape(2, -1)
-        piles.append((features[there], Known(left, right, votes.target)))
+        piles.append((features[there], Votes.of_one(left, right, votes.target)))
     return piles
 
 
-def _usable(known: Known) -> int:
+def _usable(known: Votes) -> int:
     """Votes that four people could be asked for, about, less those kept apart."""
     each = np.bincount(_pairs(known)[2])
     return int((1 - APART) * np.minimum(each, PEOPLE).sum())
 
 
-def left_out(features: F64, known: Known, group: I64, *, seed: int = 0) -> dict[int, float]:
+def left_out(features: F64, known: Votes, group: I64, *, seed: int = 0) -> dict[int, float]:
     """Of each group of votes the share foretold by a session that was told all the others.
 
     Items of the group that no other group has are known by their features alone. A tie of the
@@ -143,28 +123,28 @@ def left_out(features: F64, known: Known, group: I64, *, seed: int = 0) -> dict[
     return shares
 
 
-def tell(session: Session, known: Known, annotator: str = "file") -> None:
+def tell(session: Session, known: Votes, annotator: str = "file") -> None:
     """Tell votes to a session, as those of one person."""
-    for left, right, target in zip(known.left, known.right, known.target, strict=True):
-        session.tell(Judgement(annotator, int(left), int(right), _answer(target)))
+    for left, right, target, _ in known.rows():
+        session.tell(Judgement(annotator, left, right, _answer(target)))
 
 
-def accuracy(scores: F64, known: Known) -> float:
+def accuracy(scores: F64, known: Votes) -> float:
     """Share of the votes for a side that scores order as they do; equal scores count half."""
     known = known.where(known.target != 0.5)
     difference = scores[known.left] - scores[known.right]
     return float(np.mean((1 + np.sign(difference) * np.sign(known.target - 0.5)) / 2))
 
 
-def majority(known: Known) -> Known:
+def majority(known: Votes) -> Votes:
     """Of each pair one vote: the side that more are for; pairs without one are left out."""
     low, high, pair = _pairs(known)
     up = np.where(known.left < known.right, known.target, 1 - known.target)
     share = np.bincount(pair, up) / np.bincount(pair)
-    return Known(low, high, (np.sign(share - 0.5) + 1) / 2).where(share != 0.5)
+    return Votes.of_one(low, high, (np.sign(share - 0.5) + 1) / 2).where(share != 0.5)
 
 
-def _pairs(known: Known) -> tuple[I64, I64, I64]:
+def _pairs(known: Votes) -> tuple[I64, I64, I64]:
     """The pairs, the lower number first, and the number of each vote's pair."""
     ends = np.sort(np.stack((known.left, known.right), axis=1), axis=1)
     pairs, of = np.unique(ends, axis=0, return_inverse=True)
@@ -172,7 +152,7 @@ def _pairs(known: Known) -> tuple[I64, I64, I64]:
 
 
 def _one(
-    features: F64, known: Known, strategy: str, k: int, *, budgets: Sequence[int], seed: int
+    features: F64, known: Votes, strategy: str, k: int, *, budgets: Sequence[int], seed: int
 ) -> list[Foretold]:
     rng = np.random.default_rng([seed, k])
     low, high, pair = _pairs(known)
@@ -197,7 +177,7 @@ def _one(
 class _Urn:
     """The votes of every pair, to be drawn one by one."""
 
-    def __init__(self, known: Known, rng: np.random.Generator) -> None:
+    def __init__(self, known: Votes, rng: np.random.Generator) -> None:
         self.drawn = self.turn = 0
         self._of: dict[tuple[int, int], list[tuple[int, float]]] = {}
         for k in rng.permutation(len(known)).tolist():

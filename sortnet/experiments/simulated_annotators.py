@@ -15,10 +15,9 @@ from sortnet.errors import JudgementError
 from sortnet.preference.base import Pair
 from sortnet.preference.design import design
 from sortnet.preference.laplace import fit
-from sortnet.preference.merge_sort import MergePass
 from sortnet.preference.posterior import Votes
 from sortnet.preference.session import Session
-from sortnet.preference.strategies import STRATEGIES
+from sortnet.preference.strategies import STRATEGIES, MergePass
 from sortnet.types import F64, Progress
 
 if TYPE_CHECKING:
@@ -272,8 +271,7 @@ def quicksorts(n: int, rng: np.random.Generator) -> Asking:
 def _scored(features: F64, pairs: Sequence[Pair], won: Sequence[bool]) -> F64:
     """What one model makes of the votes, whoever has chosen the pairs."""
     left, right = np.array(pairs, np.int64).T
-    votes = Votes(left, right, np.array(won, np.float64), np.zeros(len(left), np.int64))
-    return fit(features, votes, 1).posterior.scores
+    return fit(features, Votes.of_one(left, right, np.array(won, np.float64)), 1).posterior.scores
 
 
 def _z(x: F64) -> F64:

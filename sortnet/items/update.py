@@ -1,7 +1,8 @@
-"""More items for a pile that is there."""
+"""More items for a collection that is there."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,15 +34,7 @@ def merge(old: Items, new: Items, *, update: bool = False) -> Items:
     ('a', 'b', 'c')
     """
     old, new = given_only(old), given_only(new)
-    places = {name: k for k, name in enumerate(old.ids)}
-    if not update:
-        for name in new.ids:
-            if name in places:
-                raise DataError(
-                    f"{new.source}: an item {shown(name)} is there already (an update replaces it)"
-                )
-    for name in new.ids:
-        places.setdefault(name, len(places))
+    places = places_of(old.ids, new, update=update)
     to = [places[name] for name in new.ids]
     features = np.empty((len(places), len(old.feature_names)), np.float32)
     features[: len(old)] = old.features
@@ -56,6 +49,25 @@ def merge(old: Items, new: Items, *, update: bool = False) -> Items:
         root=_root(old, new),
         source=new.source,
     )
+
+
+def places_of(old: Sequence[str], new: Items, *, update: bool = False) -> dict[str, int]:
+    """The place of each id, new ones behind those that are there.
+
+    Raises:
+        DataError: on a new id that occurs twice, or is there already without `update`.
+    """
+    places = {id: place for place, id in enumerate(old)}
+    seen: set[str] = set()
+    for id in new.ids:
+        if id in seen:
+            raise DataError(f"{new.source}: two items are named {shown(id)}")
+        seen.add(id)
+        if places.setdefault(id, len(places)) < len(old) and not update:
+            raise DataError(
+                f"{new.source}: an item {shown(id)} is there already (an update replaces it)"
+            )
+    return places
 
 
 def _placed(

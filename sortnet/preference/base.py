@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 from sortnet.errors import JudgementError
 
@@ -12,7 +12,7 @@ Pair: TypeAlias = tuple[int, int]  # two items, the lower number first where it 
 ANSWERS: tuple[Answer, ...] = get_args(Answer)
 # What says something of the order; a skip and a "can't say" do not.
 TARGETS: dict[str, float] = {"left": 1.0, "tie": 0.5, "right": 0.0}
-HOLDOUT = "random"  # the arm whose answers are never used to choose
+HOLDOUT = "random"  # the strategy of the hold-out, whose answers are never used to choose
 
 
 @dataclass(frozen=True)
@@ -39,18 +39,13 @@ class Question:
         """The two items, the lower number first."""
         return min(self.left, self.right), max(self.left, self.right)
 
-    def answered(self, annotator: str, answer: Answer) -> Judgement:
-        """The judgement that an answer to it is.
+    def answered(self, annotator: str, answer: Answer, **facts: Any) -> Judgement:
+        """The judgement that an answer to it is; `facts` are further fields, such as milliseconds.
 
         >>> Question(3, 1, "bald", 1.0).answered("ana", "left").strategy
         'bald'
         """
-        return Judgement(
-            *(annotator, self.left, self.right, answer),
-            strategy=self.strategy,
-            probability=self.probability,
-            model=self.model,
-        )
+        return Judgement(annotator, answer=answer, **vars(self), **facts)
 
 
 @dataclass(frozen=True)
@@ -90,12 +85,45 @@ class Judgement:
     def __post_init__(self) -> None:
         if self.answer not in ANSWERS:
             raise JudgementError(f"unknown answer {self.answer!r}; known are {', '.join(ANSWERS)}")
+        if self.milliseconds is not None and not 0 <= self.milliseconds < 2**53:
+            raise JudgementError(f"an answer after {self.milliseconds} milliseconds cannot be")
         if self.left == self.right:
             raise JudgementError(f"item {self.left} cannot be compared with itself")
         if (self.answer == "undo") != (self.undoes is not None):
             raise JudgementError("an undo, and nothing else, names the judgement it takes back")
 
     @property
+    def question(self) -> Question:
+        """What was asked."""
+        return Question(self.left, self.right, self.strategy, self.probability, self.model)
+
+    def undo(self) -> Judgement:
+        """The event that takes it back."""
+        return self.question.answered(self.annotator, "undo", undoes=self.number)
+
+    @property
     def pair(self) -> Pair:
         """The two items, the lower number first."""
         return min(self.left, self.right), max(self.left, self.right)
+
+
+def check_undo(undo: Judgement, earlier: Judgement | None, *, undone: bool = False) -> None:
+    """Refuse an undo that takes nothing back.
+
+    Args:
+        undo: the event.
+        earlier: the judgement before it that it names, if there is one.
+        undone: whether that was undone already.
+
+    Raises:
+        JudgementError: where there is no such judgement, it is another's, an undo or undone.
+    """
+    number = undo.undoes
+    if earlier is None:
+        raise JudgementError(f"an undo of judgement {number}, which is not there")
+    if earlier.annotator != undo.annotator:
+        raise JudgementError(f"judgement {number} is not {undo.annotator!r}'s to undo")
+    if earlier.answer == "undo":
+        raise JudgementError(f"judgement {number} is an undo, which cannot be undone")
+    if undone:
+        raise JudgementError(f"judgement {number} is undone already")

@@ -1,4 +1,4 @@
-"""What was said, in its order, and all that follows from it without a model."""
+"""The event log of a session and the counts derived from it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from sortnet.errors import JudgementError
-from sortnet.preference.base import HOLDOUT, TARGETS, Judgement, Pair
+from sortnet.preference.base import HOLDOUT, TARGETS, Judgement, Pair, check_undo
 from sortnet.preference.posterior import Votes
 from sortnet.types import I64, Bool
 
@@ -37,7 +37,7 @@ class History:
         events: all of them, undos too.
         people: annotators, numbered as they came.
         seen: (n,) answers each item has had that were not undone.
-        seen_usable: (n,) the same without the hold-out arm.
+        seen_usable: (n,) the same without the hold-out.
         n_votes: how many answers stand.
     """
 
@@ -53,8 +53,8 @@ class History:
         self._row_of: dict[int, int] = {}  # by the number of the judgement
         self._live: dict[int, Judgement] = {}  # not undone, by number
         self._of: dict[str, _Person] = {}
-        self._holdout: dict[Pair, int] = {}  # how many answers the arm's pairs have
-        self._part: I64 | None = np.arange(n_items)  # None after an undo: to be found anew
+        self._holdout: dict[Pair, int] = {}  # how many answers the hold-out's pairs have
+        self._part: I64 | None = np.arange(n_items)  # None after an undo: to be found again
 
     def tell(self, event: Judgement) -> None:
         """Take an event in.
@@ -90,7 +90,7 @@ class History:
     ) -> tuple[Judgement, int] | None:
         """One of the answers they gave once, all but the last ones alike; of how many.
 
-        Those of the hold-out arm are left out: a repeat is used to choose.
+        Those of the hold-out are left out: a repeat is used to choose.
         """
         once = self._person(annotator).once
         many = len(once) - but_last
@@ -116,7 +116,7 @@ class History:
         return sum(len(person.pairs) for person in self._of.values())
 
     def holdout_pairs(self, annotator: str) -> list[Pair]:
-        """Pairs of the hold-out arm that they were not asked about, at most a hundred."""
+        """Pairs of the hold-out that they were not asked about, at most a hundred."""
         pairs = self._person(annotator).pairs
         return list(islice((pair for pair in self._holdout if pair not in pairs), 100))
 
@@ -131,7 +131,7 @@ class History:
         return _as_votes(votes[_standing(votes, len(self.events), holdout)])
 
     def votes(self, upto: int, *, holdout: bool = True) -> Votes:
-        """The votes that stood after the first `upto` events, with the hold-out arm or without.
+        """The votes that stood after the first `upto` events, with the hold-out or without.
 
         Cost: a copy of them.
         """
@@ -140,13 +140,13 @@ class History:
         return _as_votes(votes[_standing(votes, upto, holdout)])
 
     def holdout_votes(self) -> Votes:
-        """What the hold-out arm says now, ties left out."""
+        """The hold-out's votes that stand, ties left out."""
         votes = self._votes[: self._rows]
-        arm = votes["holdout"] & (votes["target"] != 0.5)
-        return _as_votes(votes[arm & _standing(votes, len(self.events), holdout=True)])
+        decided = votes["holdout"] & (votes["target"] != 0.5)
+        return _as_votes(votes[decided & _standing(votes, len(self.events), holdout=True)])
 
     def components(self) -> I64:
-        """(n,) the part of the graph of answers, hold-out arm left out, that an item is in."""
+        """(n,) the part of the graph of answers, hold-out left out, that an item is in."""
         if self._part is None:
             votes = self.votes(len(self.events), holdout=False)
             edges = np.ones(len(votes)), (votes.left, votes.right)
@@ -158,15 +158,8 @@ class History:
         for item in event.pair:
             if not 0 <= item < self.n_items:
                 raise JudgementError(f"there is no item {item} among {self.n_items}")
-        if event.answer != "undo":
-            return
-        judgement = self._live.get(event.undoes or 0)
-        if judgement is None:
-            raise JudgementError(f"there is no judgement {event.undoes} to be undone")
-        if judgement.annotator != event.annotator:
-            raise JudgementError(
-                f"judgement {event.undoes} is {judgement.annotator}'s, not {event.annotator}'s"
-            )
+        if event.answer == "undo":
+            check_undo(event, self._live.get(event.undoes or 0))
 
     def _next_number(self) -> int:
         return self.events[-1].number + 1 if self.events else 1

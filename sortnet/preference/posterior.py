@@ -62,7 +62,7 @@ class Posterior:
         p: F64 = ndtr(mean / np.sqrt(1 + variance))
         return p
 
-    def foretold(self, votes: Votes) -> F64:
+    def predicted(self, votes: Votes) -> F64:
         """(m,) probabilities of "left", by what is believed of who is asked."""
         mean, variance = self.difference(votes.left, votes.right)
         known = votes.person < len(self.reliability)  # who came after the fit is like anybody
@@ -180,6 +180,11 @@ class Votes:
 
     def __len__(self) -> int:
         return len(self.left)
+
+    @classmethod
+    def of_one(cls, left: I64, right: I64, target: F64) -> Votes:
+        """The votes of one person, or of people that nobody tells apart."""
+        return cls(left, right, target, np.zeros(len(left), np.int64))
 
     def rows(self) -> Iterator[tuple[int, int, float, int]]:
         """One by one."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection
-from dataclasses import replace
 from zlib import crc32
 
 import numpy as np
@@ -13,7 +12,7 @@ from numpy.typing import ArrayLike
 from sortnet.errors import JudgementError
 from sortnet.preference.base import HOLDOUT, Judgement, Pair, Question
 from sortnet.preference.design import design
-from sortnet.preference.fits import Fits, choose_basis, fit_both, milestone
+from sortnet.preference.fits import ENOUGH, Fits, choose_basis, fit_both, milestone
 from sortnet.preference.history import History
 from sortnet.preference.intervals import (
     GOAL,
@@ -27,9 +26,15 @@ from sortnet.preference.intervals import (
     verdict,
     wrong_share,
 )
-from sortnet.preference.learned import ENOUGH
-from sortnet.preference.merge_sort import MergePass
-from sortnet.preference.strategies import STRATEGIES, Free, Strategy, View, bald, random_pair
+from sortnet.preference.strategies import (
+    STRATEGIES,
+    Free,
+    MergePass,
+    Strategy,
+    View,
+    bald,
+    random_pair,
+)
 from sortnet.types import I64
 
 _SMALL = 150  # unknowns up to which a session refits itself when it is asked
@@ -42,7 +47,7 @@ class Session:
     """Questions to people about n items, and what their answers say of the order.
 
     Everything is a function of the events told, in their order: a session that is told the
-    stored events anew is the same session. It may be used by several threads.
+    stored events again is the same session. It may be used by several threads.
 
     Args:
         features: (n, d) numbers; NaN is missing. None for items known by name only.
@@ -132,10 +137,7 @@ class Session:
             last = self.last(annotator)
             if last is None:
                 return None
-            event = replace(
-                last, answer="undo", undoes=last.number, number=0, milliseconds=None, at=None
-            )
-            self.tell(event)
+            self.tell(last.undo())
             return self._history.events[-1]
 
     def last(self, annotator: str) -> Judgement | None:
@@ -174,7 +176,7 @@ class Session:
         """Learn from everything told so far; others may ask and tell in the meantime.
 
         Cost: see `fit`; about a second at 10,000 items and 100,000 answers, some fifteen where the
-        scales are chosen anew, which happens each time there are a quarter more answers.
+        scales are chosen again, which happens each time there are a quarter more answers.
         """
         with self._fitting:
             if self.stale:
@@ -192,7 +194,7 @@ class Session:
         """How far it is from its goal; `fresh=False` is as of the last fit.
 
         It is over when no more than `goal` of the pairs are expected in the wrong order, and the
-        hold-out arm does not say that the model is surer than it should be.
+        hold-out does not say that the model is surer than it should be.
         """
         if fresh:
             self.refit()
@@ -261,24 +263,22 @@ class Session:
     def _question(self, annotator: str, taken: set[Pair]) -> Question | None:
         again = self._history.undone(annotator)
         if again is not None and again.pair not in taken:
-            return Question(again.left, again.right, again.strategy, again.probability, again.model)
+            return again.question
         self._asked += 1
         rng = np.random.default_rng(
             [self.seed, crc32(annotator.encode()), self.events, self._asked]
         )
         return (
-            self._from_an_arm(annotator, taken, rng)
+            self._drawn(annotator, taken, rng)
             or self._random(annotator, taken, rng)
             or self._put_off(annotator, taken)
         )
 
-    def _from_an_arm(
-        self, annotator: str, taken: set[Pair], rng: np.random.Generator
-    ) -> Question | None:
-        arm = rng.random()
-        if arm < self.holdout:
+    def _drawn(self, annotator: str, taken: set[Pair], rng: np.random.Generator) -> Question | None:
+        drawn = rng.random()
+        if drawn < self.holdout:
             return self._random(annotator, taken, rng)
-        if arm < self.holdout + self.repeats:
+        if drawn < self.holdout + self.repeats:
             return self._repeat(annotator, taken, rng) or self._chosen(annotator, taken, rng)
         return self._chosen(annotator, taken, rng)
 
@@ -291,14 +291,14 @@ class Session:
             if pair is not None:
                 name = strategy.__name__.removesuffix("_pass").removesuffix("_pair")
                 if strategy is random_pair:
-                    name = "uniform"  # chosen at random, but no part of the hold-out arm
+                    name = "uniform"  # chosen at random, but no part of the hold-out
                 return self._put(annotator, pair, name, 1 / n_pairs if name == "uniform" else 1.0)
         return None
 
     def _random(
         self, annotator: str, taken: set[Pair], rng: np.random.Generator
     ) -> Question | None:
-        """A question of the hold-out arm; half of them somebody else has answered already."""
+        """A question of the hold-out; half of them somebody else has answered already."""
         free = self._free(annotator, taken)
         shared = [pair for pair in self._history.holdout_pairs(annotator) if free(*pair)]
         share = _SHARED if shared else 0.0
@@ -361,7 +361,7 @@ class Session:
         )
 
     def _merge_pass(self) -> MergePass:
-        """The merge sort that is going on, made anew from the answers after an undo."""
+        """The merge sort that is going on, made again from the answers after an undo."""
         if self._merge is None:
             order = np.random.default_rng(self.seed).permutation(self.n_items)
             self._merge = MergePass(order.tolist())
@@ -371,7 +371,7 @@ class Session:
 
     def _check_holdout(self) -> tuple[int, float, float, bool]:
         votes = self._history.holdout_votes()
-        p = self._fits.choosing.posterior.foretold(votes)
+        p = self._fits.choosing.posterior.predicted(votes)
         right = (p > 0.5) == (votes.target > 0.5)
         return holdout_check(np.maximum(p, 1 - p), right)
 

@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import Connection, delete, select, update
 
 from sortnet.errors import JudgementError, StoreError
 from sortnet.items import Items
-from sortnet.preference import ANSWERS, Answer, Judgement, Question
+from sortnet.preference import Judgement, Question
+from sortnet.preference.base import Pair
 from store.collections import leases as lease_rows
 from store.collections.collection_rows import (
     Annotator,
@@ -30,6 +31,7 @@ from store.collections.item_rows import (
 )
 from store.collections.judgement_rows import (
     insert_judgements,
+    judgement_to_undo,
     read_ids,
     read_judgements,
     undone,
@@ -49,6 +51,28 @@ from store.database.tables import (
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+class News(NamedTuple):
+    """What a collection has: judgements that came since, how many items, all live leases."""
+
+    judgements: list[Judgement]
+    n_items: int
+    leases: list[Lease]
+
+
+class Stored(NamedTuple):
+    """An answer as it was stored.
+
+    Attributes:
+        judgement: the answer, with its number.
+        new: whether it was stored now; False where the question had been answered before.
+        since: all judgements after the number that the caller knew.
+    """
+
+    judgement: Judgement
+    new: bool
+    since: list[Judgement]
 
 
 class Collection:
@@ -146,6 +170,15 @@ class Collection:
         with self.database.transaction() as connection:
             return read_judgements(connection, self.number, JudgementRow.number > after)
 
+    def news(self, after: int) -> News:
+        """Judgements of a higher number, the number of items and the leases, of one moment."""
+        with self.database.transaction() as connection:
+            return News(
+                read_judgements(connection, self.number, JudgementRow.number > after),
+                next_item(connection, self.number),
+                lease_rows.read_leases(connection, self.number, self.clock()),
+            )
+
     def judgement_ids(self) -> list[str]:
         """What an import recognises judgements by, in the order of their numbers."""
         with self.database.transaction() as connection:
@@ -164,28 +197,52 @@ class Collection:
             taken = undone(connection, self.number)
         return judgements_frame(judgements, names, taken)
 
-    def lease(self, annotator: str, questions: Sequence[Question], seconds: float) -> list[Lease]:
-        """Lease to an annotator those questions whose pair is under no live lease of anybody."""
-        # Leases that a power cut takes are taken anew: no need to wait for the disk.
+    def lease(
+        self,
+        annotator: str,
+        questions: Sequence[Question],
+        seconds: float,
+        *,
+        renew: Sequence[str] = (),
+    ) -> list[Lease]:
+        """Lease to an annotator those questions whose pair is under no live lease of anybody.
+
+        Args:
+            seconds: for how long from now.
+            renew: ids of live leases of theirs that begin again; they come first.
+        """
+        # Leases that a power cut takes are taken again: no need to wait for the disk.
         with self._locked(durable=False) as connection:
             now = self.clock()
-            number = self._numbers_of(connection, [annotator])[annotator]
-            return lease_rows.take(
-                connection, self.number, number, questions, now=now, expires=now + seconds
+            key = self._numbers_of(connection, [annotator])[annotator]
+            life = {"now": now, "expires": now + seconds}
+            held = []
+            if renew:
+                lease_rows.renew(connection, self.number, key, renew, **life)
+                live = lease_rows.read_leases(connection, self.number, now)
+                held = [lease for lease in live if lease.id in renew]
+            return held + lease_rows.take(
+                connection, self.number, annotator, key, questions, **life
             )
 
-    def leases(self, annotator: str) -> list[Lease]:
-        """An annotator's live leases, in the order they were given."""
+    def leases(self, annotator: str | None = None) -> list[Lease]:
+        """Live leases of an annotator or of all, in the order they were given."""
         with self.database.transaction() as connection:
-            number = self._known(connection, annotator)
-            if number is None:
-                return []
-            return lease_rows.read_leases(connection, self.number, self.clock(), number)
+            live = lease_rows.read_leases(connection, self.number, self.clock())
+        return [lease for lease in live if annotator in (None, lease.annotator)]
 
-    def live_pairs(self) -> set[tuple[int, int]]:
+    def live_pairs(self) -> set[Pair]:
         """All pairs (low, high) that are under a live lease."""
+        return {lease.question.pair for lease in self.leases()}
+
+    def question(self, lease: str) -> Question:
+        """What was asked under a lease, live or not.
+
+        Raises:
+            LeaseError: if there is no such lease.
+        """
         with self.database.transaction() as connection:
-            return lease_rows.live_pairs(connection, self.number, self.clock())
+            return lease_rows.find(connection, self.number, lease)[0].question
 
     def renew(self, annotator: str, leases: Sequence[str], seconds: float) -> int:
         """Let live leases of that annotator live for so long from now; how many there were."""
@@ -208,39 +265,34 @@ class Collection:
                     these.append(LeaseRow.id.in_(leases))
                 lease_rows.close(connection, self.number, *these)
 
-    def answer(
-        self, lease: str, annotator: str, answer: Answer, milliseconds: int | None = None
-    ) -> Judgement:
+    def answer(self, lease: str, judgement: Judgement, *, after: int | None = None) -> Stored:
         """Store an answer to a question on loan; answered again, the first answer is given back.
+
+        Args:
+            judgement: who says what; what was asked is as the lease says.
+            after: the number of the last judgement that the caller knows, to be told what is new.
 
         Raises:
             LeaseError: on a lease that is unknown, expired, taken back or another's.
-            JudgementError: on an unknown answer, or a time that cannot be.
+            JudgementError: on an undo.
         """
-        return self.settle(lease, annotator, answer, milliseconds)[0]
-
-    def settle(
-        self, lease: str, annotator: str, answer: Answer, milliseconds: int | None = None
-    ) -> tuple[Judgement, bool]:
-        """As `answer`, and whether it was stored now: False where it had been answered before."""
-        if answer == "undo" or answer not in ANSWERS:
-            known = ", ".join(a for a in ANSWERS if a != "undo")
-            raise JudgementError(f"unknown answer {answer!r}; known are {known}")
-        if milliseconds is not None and not 0 <= milliseconds < 2**53:
-            raise JudgementError(f"an answer after {milliseconds} milliseconds cannot be")
+        if judgement.undoes is not None:
+            raise JudgementError("an undo is no answer to a question")
+        who = judgement.annotator
         with self._locked() as connection:
             now = self.clock()
-            if stored := self._answered(connection, lease, annotator):
-                return stored, False
-            q = lease_rows.find(connection, self.number, lease, annotator, now)
-            judgement = Judgement(
-                annotator, q.left, q.right, answer, milliseconds, q.strategy, q.probability,
-                q.model, at=now,
-            )  # fmt: skip
-            who = self._numbers_of(connection, [annotator])
-            lease_rows.close(connection, self.number, LeaseRow.id == lease)
-            new = insert_judgements(connection, self.number, [judgement], who, lease=lease)
-            return new[0], True
+            stored = self._answered(connection, lease, who)
+            new = stored is None
+            if stored is None:
+                asked = lease_rows.find_live(connection, self.number, lease, who, now).question
+                answer = replace(judgement, **vars(asked), at=now)
+                key = self._numbers_of(connection, [who])
+                lease_rows.close(connection, self.number, LeaseRow.id == lease)
+                (stored,) = insert_judgements(connection, self.number, [answer], key, lease=lease)
+            if after is None or stored.number == after + 1:
+                return Stored(stored, new, [stored])
+            later = JudgementRow.number > after
+            return Stored(stored, new, read_judgements(connection, self.number, later))
 
     def undo(self, annotator: str, number: int) -> Judgement:
         """Take back a judgement of that annotator; the undo, which is a judgement too.
@@ -249,13 +301,8 @@ class Collection:
             JudgementError: if it is not there, another's, an undo, or undone already.
         """
         with self._locked() as connection:
-            found = read_judgements(connection, self.number, JudgementRow.number == number)
-            if not found:
-                raise JudgementError(f"an undo of judgement {number}, which is not there")
-            undo = replace(
-                found[0], annotator=annotator, answer="undo", undoes=number, milliseconds=None,
-                number=0, at=self.clock(),
-            )  # fmt: skip
+            said = judgement_to_undo(connection, self.number, number)
+            undo = replace(said.undo(), annotator=annotator, at=self.clock())
             who = self._numbers_of(connection, [annotator])
             return insert_judgements(connection, self.number, [undo], who)[0]
 
@@ -287,9 +334,9 @@ class Collection:
             return insert_judgements(connection, self.number, judgements, who, ids=ids, moved=moved)
 
     def setting(self, name: str, default: Any) -> Any:
-        """A setting, which is `default` from now on where it was never set.
+        """Get a setting, storing `default` if it is unset.
 
-        Whoever asks first sets it: all processes get the same.
+        The first process to ask sets it: all others get the same.
         """
         with self._locked() as connection:
             row = find_collection(connection, self.database.name, self.name)

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Connection, bindparam, func, insert, select, update
 
-from sortnet.errors import StoreError
+from sortnet.errors import DataError, StoreError
 from sortnet.items import Items
+from sortnet.items.update import places_of
 from store.database.tables import CollectionRow, ItemRow
 
 FEATURE = np.dtype("<f4")  # as the database keeps it, whatever the machine's own order
@@ -36,11 +37,9 @@ def read_items(connection: Connection, collection: int) -> Items:
 
 
 def item_numbers(connection: Connection, collection: int) -> dict[str, int]:
-    """{id: number} of all items of a collection."""
-    rows = connection.execute(
-        select(ItemRow.id, ItemRow.number).where(ItemRow.collection == collection)
-    )
-    return {row.id: row.number for row in rows}
+    """{id: number} of all items of a collection, in the order of their numbers."""
+    these = select(ItemRow.id, ItemRow.number).where(ItemRow.collection == collection)
+    return {row.id: row.number for row in connection.execute(these.order_by(ItemRow.number))}
 
 
 def count_items(connection: Connection, collection: int) -> int:
@@ -63,15 +62,13 @@ def write_items(
     Raises:
         StoreError: on an id twice, one that is there already, or other features than before.
     """
-    _refuse_twice(items)
     known = item_numbers(connection, collection)
-    rows = _rows(collection, items, known)
+    try:
+        numbers = places_of(list(known), items, update=replace)
+    except DataError as error:
+        raise StoreError(f"collection {name!r}: {error}") from None
+    rows = _rows(collection, items, numbers)
     old = [row for row in rows if row["id"] in known]
-    if old and not replace:
-        raise StoreError(
-            f"{items.source}: collection {name!r} has an item {old[0]['id']!r} already; "
-            "an update replaces it"
-        )
     _set_facts(connection, collection, name, items, untouched=len(known) - len(old))
     if new := [row for row in rows if row["id"] not in known]:
         connection.execute(insert(ItemRow), new)
@@ -90,12 +87,9 @@ _REPLACE = (
 )
 
 
-def _rows(collection: int, items: Items, known: dict[str, int]) -> list[dict[str, Any]]:
-    """Rows of the items: known ones keep their number, others go to the end."""
+def _rows(collection: int, items: Items, numbers: dict[str, int]) -> list[dict[str, Any]]:
+    """Rows of the items, by the number of each id."""
     features = np.ascontiguousarray(items.features, FEATURE)
-    numbers = dict(known)
-    for id in items.ids:
-        numbers.setdefault(id, len(numbers))
     columns = zip(items.ids, items.texts, items.images, items.audio, features, strict=True)
     return [
         {
@@ -109,14 +103,6 @@ def _rows(collection: int, items: Items, known: dict[str, int]) -> list[dict[str
         }
         for id, text, image, audio, values in columns
     ]
-
-
-def _refuse_twice(items: Items) -> None:
-    seen: set[str] = set()
-    for id in items.ids:
-        if id in seen:
-            raise StoreError(f"{items.source}: two items are named {id!r}")
-        seen.add(id)
 
 
 def _set_facts(

@@ -3,27 +3,41 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
+import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import partial
+from hashlib import blake2b
 from pathlib import Path
-from typing import IO, Any, Literal, TypeAlias
+from typing import IO, Any, Literal, NoReturn, TypeAlias
 
-from sortnet.errors import DataError, JudgementError
+from sortnet.errors import DataError, JudgementError, StoreError
 from sortnet.files import write_atomically
 from sortnet.items import Items
-from sortnet.preference import Judgement
+from sortnet.preference import ANSWERS, Judgement
+from sortnet.preference.base import check_undo
 from store.collections.collection import Collection
-from store.collections.judgement_lines import FIELDS, Form, read_lines
+from store.collections.names import checked_name
 
+Form: TypeAlias = Literal["jsonl", "csv"]
+SUFFIXES: dict[str, Form] = {
+    ".jsonl": "jsonl", ".json": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "csv",
+}  # fmt: skip
+FIELDS = ("id", "number", *(f.name for f in fields(Judgement) if f.name != "number"))
+_NEEDED = (("left", "right", "answer"), ("winner", "loser"))
+_LARGEST = 2**31 - 1  # of whole numbers in the tables
+_LATEST = 2.0**33  # seconds; no clock of today is past it: the year 2242
+_LONGEST = 64  # characters of an id or a strategy
 ExportForm: TypeAlias = Literal["jsonl", "csv", "chosen"]
 EXPORT_FORMS: tuple[ExportForm, ...] = ("jsonl", "csv", "chosen")
 
 
 @dataclass(frozen=True)
 class Imported:
-    """What became of a file's judgements: so many were added, so many known already."""
+    """How many of a file's judgements were added, and how many were known already."""
 
     added: int
     known: int
@@ -74,7 +88,7 @@ def import_judgements(
     """Add a file's judgements to a collection of the same items, all or none.
 
     Each line needs left, right and answer, or winner and loser, and an annotator; the items by
-    their ids. Numbers are given anew behind those that are there, undoes follow. A judgement is
+    their ids. They get new numbers behind those that are there, undoes follow. A judgement is
     recognised by its `id`, or without one by all that its line says and how often the file has
     said so before: importing a file again adds nothing, importing it with more lines adds those.
 
@@ -113,7 +127,7 @@ def _chosen(judgements: Sequence[Judgement], items: Items, prompt: str) -> Itera
             people = votes.setdefault(judgement.pair, Counter())
             people[judgement.annotator] += 1 if winner == low else -1
     for (low, high), people in votes.items():
-        # Who answered a pair twice has one voice all the same.
+        # An annotator who answered a pair twice has one vote all the same.
         surplus = sum((n > 0) - (n < 0) for n in people.values())
         if surplus:
             better, worse = (low, high) if surplus > 0 else (high, low)
@@ -144,3 +158,246 @@ def _write(file: IO[str], lines: Sequence[dict[str, Any]], form: ExportForm) -> 
         return
     for line in lines:
         file.write(json.dumps(line, ensure_ascii=False) + "\n")
+
+
+@dataclass(frozen=True)
+class Line:
+    """A judgement as it stands in a file: where, what it is recognised by, and what it says."""
+
+    where: str
+    id: str
+    judgement: Judgement
+
+
+def read_lines(
+    path: Path, items: Mapping[str, int], *, form: Form | None = None, annotator: str | None = None
+) -> list[Line]:
+    """All judgements of a file, checked.
+
+    Args:
+        items: {id: number} of the collection.
+        form: of the file; None goes by its suffix.
+        annotator: whose judgements those are which name nobody.
+
+    Raises:
+        DataError: on the first fault, with file and line.
+    """
+    form = form or SUFFIXES.get(path.suffix.lower())
+    if form is None:
+        known = ", ".join(SUFFIXES)
+        raise DataError(f"{path}: judgements are read from {known}; say which format it has")
+    text = _read_text(path)
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+    records = _json_records(path, text) if form == "jsonl" else _csv_records(path, text, delimiter)
+    lines: list[Line] = []
+    before = _Before()
+    for where, record in records:
+        line = _line(where, record, items, annotator, before)
+        before.check(line)
+        lines.append(line)
+    return lines
+
+
+class _Before:
+    """The earlier lines: their ids and numbers, and what they undo."""
+
+    def __init__(self) -> None:
+        self.ids: dict[str, str] = {}
+        self.contents: dict[str, int] = {}
+        self.numbers: dict[int, Line] = {}
+        self.undone: set[int] = set()
+
+    def id_of(self, content: str) -> str:
+        """For what has no id: the same content has the same in every file, equal lines differ."""
+        times = self.contents[content] = self.contents.get(content, 0) + 1
+        return blake2b(f"{times} {content}".encode(), digest_size=12).hexdigest()
+
+    def check(self, line: Line) -> None:
+        """Reject duplicate ids and undos of unknown judgements."""
+        if line.id in self.ids:
+            _refuse(line.where, f"id {line.id!r} stands in {self.ids[line.id]} already")
+        number, undoes = line.judgement.number, line.judgement.undoes
+        if number in self.numbers:
+            where = self.numbers[number].where
+            _refuse(line.where, f"number {number} stands in {where} already")
+        if undoes is not None:
+            self._check_undo(line, undoes)
+        self.ids[line.id] = line.where
+        if number:
+            self.numbers[number] = line
+
+    def _check_undo(self, line: Line, number: int) -> None:
+        found = self.numbers.get(number)
+        if found is None:
+            _refuse(line.where, f"an undo of judgement {number}, which no line before has")
+        try:
+            check_undo(line.judgement, found.judgement, undone=number in self.undone)
+        except JudgementError as error:
+            _refuse(line.where, f"{error} (line {found.where.rpartition(':')[2]})")
+        self.undone.add(number)
+
+
+def _line(
+    where: str,
+    record: Mapping[str, Any],
+    items: Mapping[str, int],
+    annotator: str | None,
+    before: _Before,
+) -> Line:
+    given = {key: value for key, value in record.items() if value not in (None, "")}
+    if not any(all(key in given for key in keys) for keys in _NEEDED):
+        found = ", ".join(str(key) for key in record) or "nothing"
+        _refuse(where, f"needs left, right and answer, or winner and loser; there is {found}")
+    if annotator is not None:
+        given.setdefault("annotator", annotator)  # part of what the line is recognised by
+    content = json.dumps([[key, str(given[key])] for key in sorted(given)])
+    id = _id(where, given["id"]) if "id" in given else before.id_of(content)
+    answer: Any = given.get("answer")
+    if "answer" in given and {"winner", "loser"} <= given.keys():
+        _refuse(where, "winner and loser say what answer would: leave out one or the other")
+    if answer is None:
+        # A side must be dealt out: always the left one would look like a habit.
+        sides = ("winner", "loser") if int(id[-1:], 36) % 2 else ("loser", "winner")
+        answer = "left" if sides[0] == "winner" else "right"
+    else:
+        sides = ("left", "right")
+    if answer not in ANSWERS:
+        _refuse(where, f"unknown answer {_shown(answer)}; known are {', '.join(ANSWERS)}")
+    left, right = (_item(where, given[side], items) for side in sides)
+    if left == right:
+        _refuse(where, f"item {_shown(given[sides[0]])} cannot be compared with itself")
+    if (answer == "undo") != ("undoes" in given):
+        _refuse(where, "an undo, and nothing else, has in undoes the number that it takes back")
+    facts = {key: read(where, key, given[key]) for key, read in _FACTS.items() if key in given}
+    who = _annotator(where, given.get("annotator"))
+    judgement = Judgement(who, left, right, answer, **facts)
+    return Line(where, id, judgement)
+
+
+def _item(where: str, value: Any, items: Mapping[str, int]) -> int:
+    name = str(value) if isinstance(value, int) else value
+    if not isinstance(name, str) or name not in items:
+        _refuse(where, f"the collection has no item {_shown(value)}")
+    return items[name]
+
+
+def _annotator(where: str, value: Any) -> str:
+    if value is None:
+        _refuse(where, "no annotator: add the column or give --as NAME")
+    try:
+        return checked_name("annotator", str(value))
+    except StoreError as error:
+        raise DataError(f"{where}: {error}") from None
+
+
+def _text_of(where: str, key: str, value: Any, *, longest: int = _LONGEST) -> str:
+    if not isinstance(value, str) or len(value) > longest or not value.isprintable():
+        _refuse(where, f"{key} {_shown(value)} is no text of at most {longest} characters")
+    return value
+
+
+def _id(where: str, value: Any) -> str:
+    id = _text_of(where, "id", value)
+    if not (id.isalnum() and id.isascii()):
+        _refuse(where, f"id {_shown(value)} is not of letters and digits alone")
+    return id
+
+
+def _whole(where: str, key: str, value: Any, *, least: int = 0, most: int = _LARGEST) -> int:
+    number = _number(value)  # 900.0 too: spreadsheets and pandas write it so
+    if not least <= number <= most or not number.is_integer():
+        _refuse(where, f"{key} {_shown(value)} is no whole number from {least} on")
+    return int(number)
+
+
+def _real(where: str, key: str, value: Any, *, most: float) -> float:
+    number = _number(value)
+    if not 0 <= number <= most:
+        _refuse(where, f"{key} {_shown(value)} is no number from 0 to {most:.0f}")
+    return number
+
+
+# How the fields that a line may leave out are read.
+_FACTS: dict[str, Callable[[str, str, Any], Any]] = {
+    "milliseconds": partial(_whole, most=2**53 - 1),
+    "strategy": _text_of,
+    "probability": partial(_real, most=1.0),
+    "model": _whole,
+    "number": partial(_whole, least=1),
+    "undoes": partial(_whole, least=1),
+    "at": partial(_real, most=_LATEST),
+}
+
+
+def _number(value: Any) -> float:
+    """The number that a value is or spells, else NaN."""
+    try:
+        return math.nan if isinstance(value, bool) else float(value)
+    except (ValueError, TypeError, OverflowError):
+        return math.nan
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def _refuse(where: str, fault: str) -> NoReturn:
+    raise DataError(f"{where}: {fault}")
+
+
+def _read_text(path: Path) -> str:
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise DataError(f"{path}: {error.strerror or error}") from None
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise DataError(f"{path}:{line}: is not UTF-8 ({error.reason})") from None
+
+
+def _json_records(path: Path, text: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    lines = text.split("\n")
+    for number, line in enumerate(lines, start=1):
+        where = f"{path}:{number}"
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            cut = number == len(lines)
+            fault = "half a line, the file was cut" if cut else f"is no JSON: {error}"
+            raise DataError(f"{where}: {fault} ({_shown(line[-30:])})") from None
+        if not isinstance(record, dict):
+            _refuse(where, f"is no JSON object: {_shown(record)}")
+        yield where, record
+
+
+def _csv_records(path: Path, text: str, delimiter: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    header: list[str] = []
+    while True:
+        where = f"{path}:{reader.line_num + 1}"
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            raise DataError(f"{where}: is no CSV: {error}") from None
+        if not header:
+            header = [name.strip() for name in row]
+            continue
+        if not row:
+            continue
+        if len(row) != len(header):
+            _refuse(where, f"{len(row)} fields where the header has {len(header)}")
+        if set(FIELDS) <= set(header) and not text.endswith("\n") and _is_last(reader, text):
+            _refuse(where, "half a line, the file was cut")
+        yield where, dict(zip(header, row, strict=True))
+
+
+def _is_last(reader: Any, text: str) -> bool:
+    """Whether the line just read is the one at the end, which has no newline."""
+    return bool(reader.line_num > text.count("\n"))

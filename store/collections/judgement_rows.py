@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, replace
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, func, insert, select
 
 from sortnet.errors import JudgementError
 from sortnet.preference import Judgement
+from sortnet.preference.base import check_undo
 from store.database.tables import AnnotatorRow, JudgementRow
 
-_COLUMNS = (
-    JudgementRow.number, AnnotatorRow.name, JudgementRow.left_item, JudgementRow.right_item,
-    JudgementRow.answer, JudgementRow.milliseconds, JudgementRow.strategy,
-    JudgementRow.probability, JudgementRow.model, JudgementRow.undoes, JudgementRow.at,
-)  # fmt: skip
+_ITEMS = {"left": "left_item", "right": "right_item"}  # other columns are named as the fields
+_COLUMNS = [
+    AnnotatorRow.name
+    if field.name == "annotator"
+    else getattr(JudgementRow, _ITEMS.get(field.name, field.name))
+    for field in fields(Judgement)
+]
 _JUDGEMENTS = select(*_COLUMNS).join(AnnotatorRow, AnnotatorRow.number == JudgementRow.annotator)
 
 
@@ -25,14 +29,10 @@ def read_judgements(
 ) -> list[Judgement]:
     """Judgements in the order of their numbers; `only` are further conditions.
 
-    Cost: some 5 us each.
+    Cost: about 5 us each.
     """
     these = _JUDGEMENTS.where(JudgementRow.collection == collection, *only)
-    rows: Any = connection.execute(these.order_by(JudgementRow.number))
-    return [
-        Judgement(who, left, right, answer, ms, strategy, probability, model, number, undoes, at)
-        for number, who, left, right, answer, ms, strategy, probability, model, undoes, at in rows
-    ]
+    return [Judgement(*row) for row in connection.execute(these.order_by(JudgementRow.number))]
 
 
 def read_ids(connection: Connection, collection: int) -> list[str]:
@@ -101,9 +101,8 @@ def _renumbered(
 ) -> Iterator[Judgement]:
     """The judgements numbered from `first`; undoes of what has moved follow, others stay."""
     for number, judgement in enumerate(judgements, start=first):
-        facts = dict(vars(judgement))
-        undoes = facts.pop("undoes")
-        yield Judgement(**{**facts, "number": number}, undoes=undoes and moved.get(undoes, undoes))
+        undoes = judgement.undoes and moved.get(judgement.undoes, judgement.undoes)
+        yield replace(judgement, number=number, undoes=undoes)
         if judgement.number:
             moved[judgement.number] = number
 
@@ -118,21 +117,25 @@ def _check_undoes(
     taken: set[int] = set()
     for undo in undoes:
         number = undo.undoes or 0
-        found = new.get(number) if number >= first else _stored(connection, collection, number)
-        if found is None or number >= undo.number:
-            raise JudgementError(f"an undo of judgement {number}, which is not there")
-        if found.annotator != undo.annotator:
-            raise JudgementError(f"judgement {number} is not {undo.annotator!r}'s to undo")
-        if found.answer == "undo":
-            raise JudgementError(f"judgement {number} is an undo, which cannot be undone")
-        if number in taken or (number < first and _is_undone(connection, collection, number)):
-            raise JudgementError(f"judgement {number} is undone already")
+        if number >= first:
+            found, undone = new.get(number) if number < undo.number else None, number in taken
+        else:
+            found = judgement_to_undo(connection, collection, number)
+            undone = number in taken or _is_undone(connection, collection, number)
+        check_undo(undo, found, undone=undone)
         taken.add(number)
 
 
-def _stored(connection: Connection, collection: int, number: int) -> Judgement | None:
+def judgement_to_undo(connection: Connection, collection: int, number: int) -> Judgement:
+    """The judgement of that number.
+
+    Raises:
+        JudgementError: if there is none.
+    """
     found = read_judgements(connection, collection, JudgementRow.number == number)
-    return found[0] if found else None
+    if not found:
+        raise JudgementError(f"an undo of judgement {number}, which is not there")
+    return found[0]
 
 
 def _is_undone(connection: Connection, collection: int, number: int) -> bool:

@@ -1,4 +1,4 @@
-"""Leases: questions on loan, so that no two people are put the same pair at a time."""
+"""Leases: questions on loan, so that no two annotators get the same pair at a time."""
 
 from __future__ import annotations
 
@@ -22,83 +22,77 @@ class Lease:
 
     Attributes:
         id: a secret; who knows it may answer, once.
-        left, right, strategy, probability, model: as in `Question`.
+        question: what is asked.
+        annotator: whom.
         expires: from when on the pair may be put to others, in seconds since 1970.
     """
 
     id: str
-    left: int
-    right: int
-    strategy: str
-    probability: float
-    model: int
+    question: Question
+    annotator: str
     expires: float
 
-    @property
-    def pair(self) -> tuple[int, int]:
-        """The two items, the lower number first."""
-        return min(self.left, self.right), max(self.left, self.right)
+
+_LEASES = select(LeaseRow.__table__, AnnotatorRow.name).join(
+    AnnotatorRow, AnnotatorRow.number == LeaseRow.annotator
+)
 
 
-_COLUMNS = (
-    LeaseRow.id, LeaseRow.left_item, LeaseRow.right_item, LeaseRow.strategy,
-    LeaseRow.probability, LeaseRow.model, LeaseRow.expires,
-)  # fmt: skip
+def read_leases(connection: Connection, collection: int, now: float) -> list[Lease]:
+    """All live leases, in the order they were given."""
+    live = _LEASES.where(*_live(collection, now)).order_by(LeaseRow.number)
+    return [_lease(row) for row in connection.execute(live)]
 
 
-def read_leases(connection: Connection, collection: int, now: float, annotator: int) -> list[Lease]:
-    """An annotator's live leases, in the order they were given."""
-    live = (*_live(collection, now), LeaseRow.annotator == annotator)
-    rows = connection.execute(select(*_COLUMNS).where(*live).order_by(LeaseRow.number))
-    return [Lease(*row) for row in rows]
-
-
-def live_pairs(connection: Connection, collection: int, now: float) -> set[tuple[int, int]]:
-    """All pairs that are under a live lease."""
-    rows = connection.execute(select(LeaseRow.low, LeaseRow.high).where(*_live(collection, now)))
-    return {(row.low, row.high) for row in rows}
+def _lease(row: Any) -> Lease:
+    question = Question(row.left_item, row.right_item, row.strategy, row.probability, row.model)
+    return Lease(row.id, question, row.name, row.expires)
 
 
 def take(
     connection: Connection,
     collection: int,
-    annotator: int,
+    annotator: str,
+    key: int,
     questions: Iterable[Question],
     *,
     now: float,
     expires: float,
 ) -> list[Lease]:
-    """Lease the questions whose pair is free; leases that have expired are closed first."""
+    """Lease the questions whose pair is free; leases that have expired are closed first.
+
+    Args:
+        annotator, key: to whom, and their number in the tables.
+    """
     over = (LeaseRow.collection == collection, LeaseRow.open, LeaseRow.expires <= now)
     connection.execute(update(LeaseRow).where(*over).values(open=False))
-    taken = live_pairs(connection, collection, now)
+    live = select(LeaseRow.low, LeaseRow.high).where(*_live(collection, now))
+    taken = {(row.low, row.high) for row in connection.execute(live)}
     leases: list[Lease] = []
-    for q in questions:
-        if q.pair not in taken:
-            taken.add(q.pair)
-            id = secrets.token_urlsafe(16)
-            leases.append(
-                Lease(id, q.left, q.right, q.strategy, float(q.probability), q.model, expires)
-            )
+    for question in questions:
+        if question.pair not in taken:
+            taken.add(question.pair)
+            leases.append(Lease(secrets.token_urlsafe(16), question, annotator, expires))
     if leases:
-        rows = [
-            {
-                **{
-                    key: value for key, value in vars(lease).items() if key not in ("left", "right")
-                },
-                "left_item": lease.left,
-                "right_item": lease.right,
-                "low": lease.pair[0],
-                "high": lease.pair[1],
-                "collection": collection,
-                "annotator": annotator,
-                "created": now,
-                "open": True,
-            }
-            for lease in leases
-        ]
-        connection.execute(insert(LeaseRow), rows)
+        common = {"collection": collection, "annotator": key, "created": now, "open": True}
+        connection.execute(insert(LeaseRow), [_row(lease) | common for lease in leases])
     return leases
+
+
+def _row(lease: Lease) -> dict[str, Any]:
+    q = lease.question
+    low, high = q.pair
+    return {
+        "id": lease.id,
+        "expires": lease.expires,
+        "low": low,
+        "high": high,
+        "left_item": q.left,
+        "right_item": q.right,
+        "strategy": q.strategy,
+        "probability": float(q.probability),
+        "model": q.model,
+    }
 
 
 def close(connection: Connection, collection: int, *only: ColumnElement[bool]) -> None:
@@ -122,28 +116,37 @@ def renew(
     return done.rowcount
 
 
-def find(connection: Connection, collection: int, id: str, annotator: str, now: float) -> Lease:
+def find(connection: Connection, collection: int, id: str) -> tuple[Lease, bool]:
+    """The lease of that id, live or not, and whether it is open.
+
+    Raises:
+        LeaseError: if there is none.
+    """
+    row: Any = None
+    if plausible(id):
+        these = _LEASES.where(LeaseRow.collection == collection, LeaseRow.id == id)
+        row = connection.execute(these).first()
+    if row is None:
+        raise LeaseError(f"no question was put under lease {id[:LONGEST_ID]!r}")
+    return _lease(row), row.open
+
+
+def find_live(
+    connection: Connection, collection: int, id: str, annotator: str, now: float
+) -> Lease:
     """The live lease of that id.
 
     Raises:
         LeaseError: if there is none, or it is another annotator's, expired or closed.
     """
-    row: Any = None
-    if plausible(id):
-        columns = (*_COLUMNS, AnnotatorRow.name, LeaseRow.open)
-        found = select(*columns).join(AnnotatorRow, AnnotatorRow.number == LeaseRow.annotator)
-        these = (LeaseRow.collection == collection, LeaseRow.id == id)
-        row = connection.execute(found.where(*these)).first()
-    if row is None:
-        raise LeaseError(f"no question was put under lease {id[:LONGEST_ID]!r}")
-    lease = Lease(*row[: len(_COLUMNS)])
-    if row.name != annotator:
+    lease, is_open = find(connection, collection, id)
+    if lease.annotator != annotator:
         raise LeaseError(f"the question under lease {id!r} was not put to {annotator!r}")
     if lease.expires <= now:
         raise LeaseError(
             f"the question to {annotator!r} expired {now - lease.expires:.0f} s ago; take the next"
         )
-    if not row.open:
+    if not is_open:
         raise LeaseError(f"the question to {annotator!r} was taken back; take the next")
     return lease
 
