@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import numpy as np
 
 from sortnet.data.documents import check_fields
 from sortnet.errors import ComparatorError, DataError, ModelError
 from sortnet.metrics import Empty, Gain, Metric, check_can_choose, default_quality, parse_metric
-
-# Torch is imported in functions only: the command line shows the defaults without it.
-if TYPE_CHECKING:
-    import torch
-
-    from sortnet.comparators import NeuralComparator
-    from sortnet.learning.loop import Learner
-    from sortnet.types import Queries
+from sortnet.types import Queries
 
 OPTIMIZERS = ("adam", "sgd")
 COMPARATORS = ("cmpnn", "directranker")
@@ -123,7 +116,6 @@ class Config:
     device: str = "auto"
 
     def __post_init__(self) -> None:
-        from sortnet.comparators.base import hidden_sizes
         from sortnet.data.scaling import SCALINGS
 
         object.__setattr__(self, "hidden", hidden_sizes(self.hidden))
@@ -204,6 +196,14 @@ def _check_types(settings: type, values: Mapping[str, Any], **required: type) ->
     check_fields(values, known, "settings")
 
 
+def hidden_sizes(hidden: int | Sequence[int]) -> tuple[int, ...]:
+    """Check the sizes of hidden layers: 20 or (32, 20, 5)."""
+    sizes = (hidden,) if isinstance(hidden, (int, np.integer)) else tuple(hidden)
+    if not sizes or any(not isinstance(h, (int, np.integer)) or h < 1 for h in sizes):
+        raise ComparatorError(f"hidden must be whole numbers from 1, got {hidden!r}")
+    return tuple(int(h) for h in sizes)
+
+
 def config_fields() -> tuple[str, ...]:
     """The names of all settings, those of the training on pairs among them."""
     own = [f.name for f in fields(Config) if f.name != "training"]
@@ -214,35 +214,3 @@ def least_numbers(config: Config, n_features: int) -> int:
     """Weights that the comparator of these settings has at least: those between its layers."""
     layers = pairwise((n_features, *config.hidden))
     return config.committee * sum(before * after for before, after in layers)
-
-
-def make_comparator(config: Config, n_features: int) -> Callable[[int], Learner]:
-    """What makes the comparator that the settings ask for, with random weights from a seed."""
-    from sortnet.comparators import CmpNN, Committee, DirectRanker
-
-    device = resolve_device(config.device)
-
-    def one(seed: int) -> NeuralComparator:
-        shared = {"hidden": config.hidden, "units": config.units, "dropout": config.dropout}
-        if config.comparator == "cmpnn":
-            return CmpNN(n_features, **shared, seed=seed).to(device)  # type: ignore[arg-type]
-        return DirectRanker(n_features, **shared, tau=config.tau, seed=seed).to(device)  # type: ignore[arg-type]
-
-    def make(seed: int) -> Learner:
-        if config.committee == 1:
-            return one(seed)
-        seeds = np.random.SeedSequence(seed).generate_state(config.committee)
-        return Committee([one(int(s)) for s in seeds])
-
-    return make
-
-
-def resolve_device(name: str) -> torch.device:
-    """`auto` is the GPU where there is one."""
-    import torch
-
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    if name == "cuda" and not torch.cuda.is_available():
-        raise ComparatorError("device cuda was asked for, but torch sees no GPU here; use cpu")
-    return torch.device(name)

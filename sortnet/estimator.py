@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from pathlib import Path
-from typing import Any, Self, TypeAlias
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sortnet.comparators import Committee, NeuralComparator
-from sortnet.config import Config, Training, resolve_device, settle_quality
+from sortnet.comparators import Make, MakeOne, make_comparator
+from sortnet.config import Config, Training, settle_quality
 from sortnet.errors import DataError, ModelError
-from sortnet.learning.loop import Callback, Iteration, Learner, State
+from sortnet.learning.loop import Callback, Iteration, State
 from sortnet.metrics import Empty, Gain, Metric, can_choose, evaluate
 from sortnet.rankers.learn import learn
-from sortnet.rankers.model import Make, Model, load_with
+from sortnet.rankers.model import Model, load_with
 from sortnet.types import F32, I64, Queries
-
-MakeComparator: TypeAlias = Callable[[int, int], NeuralComparator]
 
 
 class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -83,7 +81,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
     def __init__(
         self,
         *,
-        comparator: str | MakeComparator = "cmpnn",
+        comparator: str | MakeOne = "cmpnn",
         hidden: int | Sequence[int] = (10,),
         units: str = "tanh",
         tau: str = "tanh",
@@ -267,7 +265,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         model.save(folder)
 
     @classmethod
-    def load(cls, folder: str | Path, *, comparator: MakeComparator | None = None) -> Self:
+    def load(cls, folder: str | Path, *, comparator: MakeOne | None = None) -> Self:
         """Read a model folder, of `save` or of `sortnet train`, as a fitted estimator.
 
         Args:
@@ -523,18 +521,7 @@ def _whole(a: NDArray[Any], b: NDArray[Any]) -> tuple[I64, I64]:
 
 def _custom(comparator: Any, config: Config, n_features: int) -> Make | None:
     """What makes the caller's own comparator from a seed; None if it is one of ours."""
-    if not callable(comparator):
-        return None
-    device = resolve_device(config.device)
-
-    def make(seed: int) -> Learner:
-        seeds = [seed]
-        if config.committee > 1:
-            seeds = np.random.SeedSequence(seed).generate_state(config.committee).tolist()
-        members = [comparator(n_features, s).to(device) for s in seeds]
-        return members[0] if config.committee == 1 else Committee(members)
-
-    return make
+    return make_comparator(config, n_features, comparator) if callable(comparator) else None
 
 
 def _seed(random_state: Any) -> int:

@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
-from sortnet.comparators import CmpNN, Committee, DirectRanker, as_one_cmpnn
+from sortnet.comparators import CmpNN, Committee, DirectRanker
 from sortnet.errors import ComparatorError
+from sortnet.sorting import sort
+from sortnet.types import Queries
 
 X = np.random.default_rng(0).normal(0, 1, (12, 3)).astype(np.float32)
 I, J = np.triu_indices(12, 1)  # noqa: E741
@@ -21,17 +23,37 @@ def test_the_margin_is_the_sum_of_the_members():
 
 
 @pytest.mark.parametrize("units", ["tanh", "sigmoid"])
-def test_one_wide_net_has_the_margin_of_the_committee(units):
+def test_the_layers_of_a_committee_side_by_side_have_its_margin(units):
     committee = Committee([CmpNN(3, hidden=h, units=units, seed=h) for h in (2, 5, 3)])
-    wide = as_one_cmpnn(committee)
-    assert wide is not None and wide.hidden == (10,)
-    np.testing.assert_allclose(margin(wide), margin(committee), atol=1e-6)
+    layer = committee.kernel()
+    assert layer is not None and layer.units == units
+    p, q = layer.embed(X).detach().numpy().reshape(len(X), 2, 10).swapaxes(0, 1)
+    s = {"tanh": np.tanh, "sigmoid": lambda z: 1 / (1 + np.exp(-z))}[units]
+    expected = (s(p[I] + q[J]) - s(p[J] + q[I])) @ layer.w.numpy()
+    np.testing.assert_allclose(expected, margin(committee), atol=1e-6)
 
 
-def test_deep_or_mixed_committees_are_not_one_wide_net():
-    assert as_one_cmpnn(CmpNN(3, hidden=(3, 2))) is None
-    assert as_one_cmpnn(Committee([CmpNN(3), DirectRanker(3)])) is None
-    assert as_one_cmpnn(Committee([CmpNN(3), CmpNN(3, units="sigmoid")])) is None
+class Opposite(CmpNN):
+    def margin(self, e_i, e_j):
+        return -super().margin(e_i, e_j)
+
+
+def test_what_the_compiled_sort_would_get_wrong_offers_no_kernel():
+    assert CmpNN(3).kernel() is not None
+    for own in (CmpNN(3, hidden=(3, 2)), DirectRanker(3), Opposite(3)):
+        assert own.kernel() is None
+        assert Committee([CmpNN(3), own]).kernel() is None
+    assert Committee([CmpNN(3), CmpNN(3, units="sigmoid")]).kernel() is None
+
+
+def test_a_subclass_sorts_by_its_own_margin():
+    queries = Queries.from_arrays(X)
+    own = sort(Opposite(3, seed=1), queries)
+    ours = sort(CmpNN(3, seed=1), queries)
+    prepared = CmpNN(3, seed=1).prepare(X)
+    expected = -CmpNN(3, seed=1).prefer(prepared, own.i, own.j)
+    np.testing.assert_allclose(own.margin, expected, atol=1e-6)
+    assert not np.array_equal(own.order, ours.order)
 
 
 def test_disagreement_is_the_members_spread():

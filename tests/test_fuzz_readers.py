@@ -20,7 +20,7 @@ from fuzz_made import damaged, rounds
 from sortnet.data import read_queries
 from sortnet.errors import SortNetError
 from sortnet.items import read_items
-from store.collections.judgement_lines import FIELDS, read_lines
+from store.collections.judgement_files import FIELDS, read_lines
 
 TESTS = Path(__file__).resolve().parent
 LETOR = (

@@ -88,7 +88,17 @@ def test_a_model_of_ones_own_network_is_loaded_with_what_makes_it(tmp_path):
     model.save(tmp_path)
     loaded = Model.load(tmp_path, make=make)
     np.testing.assert_array_equal(model.scores(made(3)), loaded.scores(made(3)))
-    with pytest.raises(ModelError, match="weights of"):
+    with pytest.raises(ModelError, match=r"somebody's own: give it as make="):
+        Model.load(tmp_path)
+
+
+def test_a_subclass_of_ours_is_not_loaded_as_ours(tmp_path):
+    class Opposite(CmpNN):
+        def margin(self, e_i, e_j):
+            return -super().margin(e_i, e_j)
+
+    learn(made(1), made(2), Config(max_iter=1), make=lambda seed: Opposite(3)).save(tmp_path)
+    with pytest.raises(ModelError, match=r"somebody's own: give it as make="):
         Model.load(tmp_path)
 
 

@@ -14,21 +14,18 @@ from hypothesis import strategies as st
 from sortnet.comparators import CmpNN, Committee, DirectRanker
 from sortnet.config import Training
 from sortnet.errors import ComparatorError, DivergedError
-from sortnet.learning.memory_pairs import pair_keys, pairs_of_keys
 from sortnet.learning.training import _Grouped, train_on_pairs
 from sortnet.types import Pairs, Queries
 
 
 def made(n_queries: int, size: int, seed: int) -> tuple[Queries, Pairs]:
-    """Queries ordered by their first feature, and some of their pairs, shuffled."""
+    """Queries ordered by their first feature, and some of their pairs."""
     rng = np.random.default_rng(seed)
     X = rng.normal(0, 1, (n_queries * size, 3)).astype(np.float32)
     queries = Queries.from_arrays(X, group=[size] * n_queries)
     i, j = rng.integers(0, size, (2, n_queries * 8)) + np.repeat(queries.offsets[:-1], 8)
     winner, loser = np.where(X[i, 0] > X[j, 0], i, j), np.where(X[i, 0] > X[j, 0], j, i)
-    pairs = pairs_of_keys(pair_keys(Pairs(winner[i != j], loser[i != j])))
-    order = rng.permutation(len(pairs))
-    return queries, Pairs(pairs.winner[order], pairs.loser[order])
+    return queries, Pairs(winner[i != j], loser[i != j])
 
 
 def mean_loss(net, queries: Queries, pairs: Pairs) -> float:
@@ -134,9 +131,8 @@ def test_patience_ends_training_that_no_longer_helps():
 def test_the_same_seed_trains_the_same_weights_whatever_the_order_of_the_pairs():
     queries, pairs = made(10, 6, 1)
     turned = Pairs(pairs.winner[::-1], pairs.loser[::-1])
-    by_key = [pairs_of_keys(pair_keys(p)) for p in (pairs, turned)]
     nets = [Committee([CmpNN(3, dropout=0.3, seed=s) for s in (1, 2)]) for _ in range(3)]
-    for net, seed, p in zip(nets, (5, 5, 6), (*by_key, by_key[0]), strict=True):
+    for net, seed, p in zip(nets, (5, 5, 6), (pairs, turned, pairs), strict=True):
         train_on_pairs(net, queries, p, queries, p, Training(epochs=2, batch_size=16), seed=seed)
     weights = [net.members[1].v_x for net in nets]
     assert torch.equal(weights[0], weights[1])

@@ -12,7 +12,6 @@ from cli.output import print_json, print_table, progress, put
 from sortnet.errors import DataError
 
 if TYPE_CHECKING:
-    from sortnet.comparators import NeuralComparator
     from sortnet.rankers.model import Model
     from sortnet.types import I64, Progress, Queries
 
@@ -169,26 +168,8 @@ def document(one: Queries, doc: int, rank: int) -> dict[str, Any]:
 
 def _votes(model: Model, one: Queries, i: int, j: int) -> list[dict[str, float]]:
     """What every comparator of the model says; CmpNN has two outputs besides its margin."""
-    from sortnet.comparators import Committee
-
-    comparator = model.comparator
-    members = comparator.members if isinstance(comparator, Committee) else (comparator,)
     X = model.scaler(one).features[[i, j]]
-    return [_vote(member, X) for member in members]
-
-
-def _vote(member: NeuralComparator, X: Any) -> dict[str, float]:
-    import torch
-
-    from sortnet.comparators import CmpNN
-
-    embedded = member.prepare(X)
-    vote = {"margin": float(member.prefer(embedded, [0], [1])[0])}  # type: ignore[arg-type]
-    if isinstance(member, CmpNN):
-        with torch.no_grad():
-            gt, lt = member.outputs(embedded[:1], embedded[1:])
-        vote |= {"N_>": float(gt), "N_<": float(lt)}
-    return vote
+    return [net.verdict(net.prepare(X), 0, 1) for net in model.comparator.members]
 
 
 def put_first(answer: dict[str, Any]) -> None:

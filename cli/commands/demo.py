@@ -197,7 +197,7 @@ def spearman(queries: Queries, scores: F32) -> F64:
 
 def _untrained(model: Model) -> Model:
     """C0, the comparator that the first iteration sorted with."""
-    from sortnet.config import make_comparator
+    from sortnet.comparators import make_comparator
 
     make = make_comparator(model.config, model.n_features)
     return replace(model, comparator=make(model.config.seed))

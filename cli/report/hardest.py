@@ -158,7 +158,7 @@ def _order(model: Model, one: Queries) -> pd.DataFrame:
     """The query's documents as the random comparator of iteration 0 ranks them, and the kept."""
     from dataclasses import replace
 
-    from sortnet.config import make_comparator
+    from sortnet.comparators import make_comparator
     from store.frames import order_frame
 
     config = model.config

@@ -70,7 +70,8 @@ def read_task(
 def _checked(train: Queries, vali: Queries, config: Config) -> Config:
     import numpy as np
 
-    from sortnet.config import make_comparator, settle_quality
+    from sortnet.comparators import make_comparator
+    from sortnet.config import settle_quality
     from sortnet.learning.judges import can_be_learned
     from sortnet.metrics import evaluate
     from sortnet.rankers.learn import check_same_features

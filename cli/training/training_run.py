@@ -18,7 +18,8 @@ from cli.training.job import TrainingJob, differences
 from cli.training.model_folder import Folder
 from cli.training.trials import Trial, tuned
 from sortnet import __version__
-from sortnet.config import Config, least_numbers, make_comparator
+from sortnet.comparators import make_comparator
+from sortnet.config import Config, least_numbers
 from sortnet.errors import SortNetError, StoreError
 from sortnet.learning.loop import Callback, Iteration, State
 from sortnet.learning.weight_decay import settle_weight_decay

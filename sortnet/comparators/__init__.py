@@ -1,8 +1,20 @@
 """Comparators: CmpNN, DirectRanker, and committees of them."""
 
-from sortnet.comparators.base import NeuralComparator
+from sortnet.comparators.base import DualUnits, NeuralComparator
 from sortnet.comparators.cmpnn import CmpNN
-from sortnet.comparators.committee import Committee, as_one_cmpnn
+from sortnet.comparators.committee import Committee
 from sortnet.comparators.directranker import DirectRanker
+from sortnet.comparators.make import Learner, Make, MakeOne, kind_of, make_comparator
 
-__all__ = ["CmpNN", "Committee", "DirectRanker", "NeuralComparator", "as_one_cmpnn"]
+__all__ = [
+    "CmpNN",
+    "Committee",
+    "DirectRanker",
+    "DualUnits",
+    "Learner",
+    "Make",
+    "MakeOne",
+    "NeuralComparator",
+    "kind_of",
+    "make_comparator",
+]

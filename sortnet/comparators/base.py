@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,39 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "sigmoid": torch.sigmoid,
     "relu": torch.relu,
 }
+
+
+@dataclass(frozen=True, eq=False)
+class DualUnits:
+    """One layer of dual units on the CPU: margin(i, j) = w (s(p_i + q_j) - s(p_j + q_i)).
+
+    Attributes:
+        v: (d, 2H) float32, with p | q = x v + (b, 0).
+        b: (H,) float32.
+        w: (H,) float32.
+        units: `tanh` or `sigmoid`, s.
+    """
+
+    v: Tensor
+    b: Tensor
+    w: Tensor
+    units: str
+
+    def embed(self, X: F32) -> Tensor:
+        """(n, d) -> (n, 2H): p and q side by side."""
+        check_features(X, len(self.v))
+        padded = nn.functional.pad(self.b, (0, len(self.b)))
+        return torch.from_numpy(np.ascontiguousarray(X)) @ self.v + padded
+
+    @classmethod
+    def joined(cls, parts: Sequence[DualUnits | None]) -> DualUnits | None:
+        """Layers side by side, whose margin is the sum of theirs; None if they cannot be."""
+        own = [part for part in parts if part is not None]
+        if len(own) < len(parts) or len({part.units for part in own}) > 1:
+            return None
+        p, q = zip(*(torch.split(part.v, len(part.b), dim=1) for part in own), strict=True)
+        b, w = (torch.cat([getattr(part, name) for part in own]) for name in "bw")
+        return cls(torch.cat((*p, *q), dim=1), b, w, own[0].units)
 
 
 class NeuralComparator(nn.Module, ABC):
@@ -51,13 +85,23 @@ class NeuralComparator(nn.Module, ABC):
     def device(self) -> torch.device:
         return next(self.parameters()).device
 
+    @property
+    def members(self) -> tuple[NeuralComparator, ...]:
+        """The nets that make up the comparator: itself; those of a committee."""
+        return (self,)
+
+    def kernel(self) -> DualUnits | None:
+        """The form that the compiled sort takes; None where it would not give these margins."""
+        return None
+
+    def verdict(self, prepared: Tensor, i: int, j: int) -> dict[str, float]:
+        """What the net says of one pair, by name."""
+        return {"margin": float(self.prefer(prepared, np.array([i]), np.array([j]))[0])}
+
     @torch.no_grad()
     def prepare(self, X: F32) -> Tensor:
         """(n, n_features) scaled features -> (n, width) embeddings on the module's device."""
-        if X.shape[1] != self.n_features:
-            raise ComparatorError(
-                f"the comparator takes {self.n_features} features, the data has {X.shape[1]}"
-            )
+        check_features(X, self.n_features)
         was_training = self.training
         self.eval()
         embedded = self.embed(torch.from_numpy(np.ascontiguousarray(X)).to(self.device))
@@ -78,12 +122,12 @@ class NeuralComparator(nn.Module, ABC):
         return out
 
 
-def hidden_sizes(hidden: int | Sequence[int]) -> tuple[int, ...]:
-    """Check the sizes of hidden layers: 20 or (32, 20, 5)."""
-    sizes = (hidden,) if isinstance(hidden, (int, np.integer)) else tuple(hidden)
-    if not sizes or any(not isinstance(h, (int, np.integer)) or h < 1 for h in sizes):
-        raise ComparatorError(f"hidden must be whole numbers from 1, got {hidden!r}")
-    return tuple(int(h) for h in sizes)
+def check_features(X: F32, n_features: int) -> None:
+    """Refuse documents with another number of features."""
+    if X.shape[1] != n_features:
+        raise ComparatorError(
+            f"the comparator takes {n_features} features, the data has {X.shape[1]}"
+        )
 
 
 def activation(name: str, known: Sequence[str] = tuple(ACTIVATIONS)) -> Callable[[Tensor], Tensor]:

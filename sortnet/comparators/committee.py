@@ -9,8 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from sortnet.comparators.base import NeuralComparator
-from sortnet.comparators.cmpnn import CmpNN
+from sortnet.comparators.base import DualUnits, NeuralComparator
 from sortnet.errors import ComparatorError
 from sortnet.types import F32
 
@@ -19,6 +18,7 @@ class Committee:
     """margin(i, j) = the sum of the members' margins; antisymmetric when they are.
 
     >>> import numpy as np
+    >>> from sortnet.comparators import CmpNN
     >>> pair = Committee([CmpNN(2, hidden=3, seed=s) for s in (0, 1)])
     >>> X = np.eye(2, dtype=np.float32)
     >>> total = sum(net.prefer(net.prepare(X), [0], [1]) for net in pair.members)
@@ -34,6 +34,12 @@ class Committee:
         if len({member.n_features for member in members}) > 1:
             raise ComparatorError("the comparators of a committee must take the same features")
         self.members = tuple(members)
+
+    def kernel(self) -> DualUnits | None:
+        """The members' layers side by side, where each has one."""
+        if type(self).prefer is not Committee.prefer or type(self).prepare is not Committee.prepare:
+            return None
+        return DualUnits.joined([member.kernel() for member in self.members])
 
     def prepare(self, X: F32) -> list[torch.Tensor]:
         return [member.prepare(X) for member in self.members]
@@ -58,25 +64,3 @@ class Committee:
         margins = [m.prefer(p, i, j) for m, p in zip(self.members, prepared, strict=True)]
         spread: F32 = np.std(margins, axis=0, dtype=np.float32)
         return spread
-
-
-def as_one_cmpnn(comparator: object) -> CmpNN | None:
-    """One-hidden-layer CmpNNs side by side are one wide CmpNN with the summed margin; else None.
-
-    The margin is linear in the output weights, so stacking the hidden units adds the margins.
-    """
-    if isinstance(comparator, CmpNN):
-        return comparator if len(comparator.hidden) == 1 else None
-    if not isinstance(comparator, Committee):
-        return None
-    members = [m for m in comparator.members if isinstance(m, CmpNN) and len(m.hidden) == 1]
-    if len(members) < len(comparator.members) or len({m.units for m in members}) > 1:
-        return None
-    wide = CmpNN(
-        members[0].n_features, hidden=sum(m.hidden[0] for m in members), units=members[0].units
-    )
-    with torch.no_grad():
-        for name in ("v_x", "v_y", "b", "w_gt", "w_lt"):
-            stacked = torch.cat([getattr(m, name).detach().cpu() for m in members], dim=-1)
-            getattr(wide, name).copy_(stacked)
-    return wide

@@ -13,9 +13,9 @@ from sortnet.comparators.base import (
     ACTIVATIONS,
     NeuralComparator,
     activation,
-    hidden_sizes,
     initial_weights,
 )
+from sortnet.config import hidden_sizes
 from sortnet.errors import ComparatorError
 
 

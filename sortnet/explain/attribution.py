@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from sortnet.comparators import Committee, NeuralComparator
+from sortnet.comparators import NeuralComparator
 from sortnet.errors import ComparatorError, DataError
 from sortnet.rankers.model import Model
 from sortnet.types import F32, F64, Queries
@@ -135,10 +135,7 @@ def margin_of(comparator: object) -> Margin:
     Raises:
         ComparatorError: if the comparator has no `embed` and `margin` of torch.
     """
-    members: Sequence[object] = (
-        comparator.members if isinstance(comparator, Committee) else (comparator,)
-    )
-    nets = [_copied(member) for member in members]
+    nets = [_copied(member) for member in getattr(comparator, "members", (comparator,))]
 
     def margin(x: Tensor, y: Tensor) -> Tensor:
         return torch.stack([net.margin(net.embed(x), net.embed(y)) for net in nets]).sum(0)
@@ -146,14 +143,15 @@ def margin_of(comparator: object) -> Margin:
     return margin
 
 
-def _copied(member: object) -> NeuralComparator:
-    if not isinstance(member, NeuralComparator):
+def _copied(member: Any) -> NeuralComparator:
+    if not (hasattr(member, "embed") and hasattr(member, "margin")):
         raise ComparatorError(
             f"{type(member).__name__} has no gradients: only a NeuralComparator or a Committee "
             "of them is explained"
         )
     # In float64 rounding stays far below the tolerance, and the caller's weights stay alone.
-    return copy.deepcopy(member).cpu().double().eval().requires_grad_(False)
+    net: NeuralComparator = copy.deepcopy(member).cpu().double().eval().requires_grad_(False)
+    return net
 
 
 def _query_of(queries: Queries, a: int, b: int) -> int:

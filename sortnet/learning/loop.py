@@ -22,18 +22,16 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from sortnet.comparators import Committee, NeuralComparator
+from sortnet.comparators import Learner, Make
 from sortnet.config import Training
 from sortnet.errors import DataError
 from sortnet.learning.judges import can_be_learned, judge_by_grades
-from sortnet.learning.memory_pairs import MemoryPairs, union
+from sortnet.learning.memory_pairs import MemoryPairs
 from sortnet.learning.training import Trained, train_on_pairs
 from sortnet.metrics import Empty, Metric, check_can_choose, evaluate
 from sortnet.sorting import sort
 from sortnet.sorting.observe import observe, share_right
 from sortnet.types import Judge, Pairs, PairSink, Progress, Queries, Sorting
-
-Learner: TypeAlias = NeuralComparator | Committee
 
 
 @dataclass(frozen=True)
@@ -106,7 +104,7 @@ Callback: TypeAlias = Callable[[Iteration, State], None]
 def learn_to_sort(
     train: Queries,
     vali: Queries,
-    make: Callable[[int], Learner],
+    make: Make,
     *,
     quality: Metric,
     metrics: Sequence[Metric] = (),
@@ -184,7 +182,7 @@ def learn_to_sort(
         is_best = (score, right) > (state.best_quality, state.best_right)
 
         new_T, new_V = sink.add("train", i, TP_i), sink.add("vali", i, VP_i)
-        TP, VP = union(TP, TP_i), union(VP, VP_i)
+        TP, VP = TP | TP_i, VP | VP_i
         # The comparator that the last iteration would train is never sorted with.
         stale = 0 if is_best else i - state.best_iteration
         finished = new_T == new_V == 0 or i == max_iter - 1 or stale == max_stale

@@ -7,51 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sortnet.errors import DataError
 from sortnet.types import I32, I64, SPLITS, Pairs, Split
 
 if TYPE_CHECKING:
     import pandas as pd
-
-_LOW = np.int64(2**32 - 1)
-
-
-def pair_keys(pairs: Pairs) -> I64:
-    """Pairs as sorted int64 keys, each once; their order is that of (winner, loser).
-
-    A key is `winner * 2^32 + loser`: document numbers fit 31 bits, as they do in `Sorting`.
-
-    Raises:
-        DataError: on a document number below 0 or from 2^31, or a document paired with itself.
-
-    >>> pairs_of_keys(pair_keys(Pairs(np.array([7, 2, 7]), np.array([1, 9, 1])))).winner
-    array([2, 7])
-
-    Cost: one sort.
-    """
-    winner = np.asarray(pairs.winner, np.int64)
-    loser = np.asarray(pairs.loser, np.int64)
-    if winner.shape != loser.shape or winner.ndim != 1:
-        raise DataError(f"pairs: {winner.shape} winners but {loser.shape} losers")
-    bad = (winner == loser) | ((winner | loser) >> 31 != 0)
-    if bad.any():
-        at = int(np.argmax(bad))
-        raise DataError(f"pair {at}: document {winner[at]} over {loser[at]} is no pair")
-    keys: I64 = np.sort((winner << 32) | loser)
-    # np.unique would hash first, which takes ten times as long as this sort.
-    once: I64 = keys[np.diff(keys, prepend=-1) != 0]
-    return once
-
-
-def pairs_of_keys(keys: I64) -> Pairs:
-    """The pairs that `pair_keys` made these keys of."""
-    return Pairs(keys >> 32, keys & _LOW)
-
-
-def union(some: Pairs, others: Pairs) -> Pairs:
-    """The pairs of both, each once, ordered by (winner, loser)."""
-    winner = np.concatenate([some.winner, others.winner])
-    return pairs_of_keys(pair_keys(Pairs(winner, np.concatenate([some.loser, others.loser]))))
 
 
 class MemoryPairs:
@@ -72,14 +31,14 @@ class MemoryPairs:
     def add(self, split: Split, iteration: int, pairs: Pairs) -> int:
         """Add an iteration's pairs; how many pairs were first seen in this iteration.
 
-        Cost: a sort of the pairs given and a copy of those kept.
+        Cost: a copy of the pairs kept.
         """
-        return self._tables[split].add(iteration, pair_keys(pairs))
+        return self._tables[split].add(iteration, pairs.key)
 
     def pairs(self, split: Split, before: int | None = None) -> Pairs:
         """All pairs first seen before that iteration, ordered by (winner, loser)."""
         table = self._tables[split]
-        return pairs_of_keys(table.key if before is None else table.key[table.first < before])
+        return Pairs.of_keys(table.key if before is None else table.key[table.first < before])
 
     def pairs_frame(self, split: Split | None = None) -> pd.DataFrame:
         """One row a pair: split, winner, loser, first and last iteration, times mis-compared."""
@@ -129,7 +88,7 @@ class _Table:
     def frame(self, split: Split) -> pd.DataFrame:
         import pandas as pd
 
-        pairs = pairs_of_keys(self.key)
+        pairs = Pairs.of_keys(self.key)
         return pd.DataFrame(
             {
                 "split": split,

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sortnet.comparators import Committee, NeuralComparator
+from sortnet.comparators import Learner, NeuralComparator
 from sortnet.config import Training
 from sortnet.errors import DivergedError
 from sortnet.types import F32, I64, Pairs, Progress, Queries
@@ -37,7 +37,7 @@ class Trained:
 
 
 def train_on_pairs(
-    comparator: NeuralComparator | Committee,
+    comparator: Learner,
     train: Queries,
     tp: Pairs,
     vali: Queries,
@@ -74,9 +74,9 @@ def train_on_pairs(
     batch_size = how.batch_size or int(np.clip(len(tp) // 64, 32, 8192))
     ours = _Grouped.of(train, tp, batch_size, seed)
     theirs = _Grouped.of(vali, vp, _EVALUATED, seed)
-    if not isinstance(comparator, Committee):
+    if len(comparator.members) == 1:
         with _one_thread_an_operation():
-            return _train(comparator, ours, theirs, how, seed, progress)
+            return _train(comparator.members[0], ours, theirs, how, seed, progress)
     seeds = np.random.SeedSequence(seed).generate_state(len(comparator.members))
     stop = threading.Event()
 

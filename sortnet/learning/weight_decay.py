@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from sortnet.config import Config, make_comparator, settle_quality
+from sortnet.comparators import Make, make_comparator
+from sortnet.config import Config, settle_quality
 from sortnet.data.scaling import fit_scaler
 from sortnet.learning.judges import can_be_learned
 from sortnet.learning.loop import learn_to_sort
 from sortnet.learning.training import strongest_decay
 from sortnet.metrics import average, can_choose, per_query
-from sortnet.rankers.model import Make
 from sortnet.sorting import sort
 from sortnet.types import F64, Progress, Queries
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,13 +19,13 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 
 from sortnet import __version__
-from sortnet.comparators import Committee, NeuralComparator
-from sortnet.config import Config, least_numbers, make_comparator
+from sortnet.comparators import Learner, Make, kind_of, make_comparator
+from sortnet.config import Config, least_numbers
 from sortnet.data.documents import check_fields, parse_document, parse_json, shown
 from sortnet.data.scaling import Scaler
 from sortnet.errors import ModelError, SortNetError
 from sortnet.files import make_folder, write_atomically
-from sortnet.learning.loop import Learner, State
+from sortnet.learning.loop import State
 from sortnet.sorting import sort
 from sortnet.types import F32, Comparator, Queries, Sorting
 
@@ -53,8 +53,7 @@ _LEFT = re.compile(
     r"weights-[0-9a-f]{16}\.safetensors"
     r"|\.((model|run|tuning)\.json|(state|weights(-[0-9a-f]{16})?)\.safetensors)\.[0-9]+"
 )
-
-Make: TypeAlias = Callable[[int], Learner]
+OWN = "own"  # a comparator that is neither of ours
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,6 +144,7 @@ class Model:
             "sortnet": __version__,
             "n_features": self.n_features,
             "feature_names": self.feature_names,
+            "comparator": kind_of(self.comparator) or OWN,
             # Of no concern to whoever loads it, perhaps on a machine without a GPU.
             "config": self.config.to_json() | {"device": "auto"},
             "info": dict(self.info),
@@ -208,6 +208,8 @@ def _model(raw: bytes, path: Path, make_for: Callable[[Config, int], Make | None
     scaler = _scaler(tensors, config.scaling, n_features, weights)
     make = make_for(config, n_features)
     if make is None:
+        if about.get("comparator") == OWN:
+            raise ModelError(f"{path}: its comparator is somebody's own: give it as make=")
         _refuse_few(tensors, least_numbers(config, n_features), weights)
         make = make_comparator(config, n_features)
     learner = make(config.seed)
@@ -292,21 +294,17 @@ def load_state(path: str | Path, make: Make, *, least: int = 0) -> State:
     )
 
 
-def _members(learner: Learner) -> tuple[NeuralComparator, ...]:
-    return learner.members if isinstance(learner, Committee) else (learner,)
-
-
 def _tensors(learner: Learner, prefix: str) -> dict[str, torch.Tensor]:
     return {
         f"{prefix}.{k}.{name}": value.detach().cpu().contiguous().clone()
-        for k, member in enumerate(_members(learner))
+        for k, member in enumerate(learner.members)
         for name, value in member.state_dict().items()
     }
 
 
 def _fill(learner: Learner, prefix: str, tensors: dict[str, torch.Tensor], path: Path) -> None:
     """Move the tensors of one comparator into it; all of them must be there and fit."""
-    for k, member in enumerate(_members(learner)):
+    for k, member in enumerate(learner.members):
         weights, parameters = member.state_dict(), dict(member.named_parameters())
         for name, own in weights.items():
             found = tensors.pop(f"{prefix}.{k}.{name}", None)

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from numba import njit, prange
 
-from sortnet.comparators.cmpnn import CmpNN
+from sortnet.comparators import DualUnits
 from sortnet.sorting.threads import in_threads
 from sortnet.types import F32, F64, I32, I64
 
@@ -15,7 +15,7 @@ _LARGEST = 175.0
 
 
 @torch.no_grad()
-def exponentials(comparator: CmpNN, X: F32) -> tuple[F64, F64] | None:
+def exponentials(layer: DualUnits, X: F32) -> tuple[F64, F64] | None:
     """Prepare documents for the kernel: exp(κp) | exp(κq), (n, 2H), and weights, (H,).
 
     None where these would leave the floating-point range, which unscaled features can do.
@@ -27,12 +27,12 @@ def exponentials(comparator: CmpNN, X: F32) -> tuple[F64, F64] | None:
 
     to the margin, times w_> - w_<: no transcendental function is left for the comparisons.
     """
-    kappa = 2.0 if comparator.units == "tanh" else 1.0
-    embedded = comparator.prepare(X).mul_(kappa)
+    kappa = 2.0 if layer.units == "tanh" else 1.0
+    embedded = layer.embed(X).mul_(kappa)
     if embedded.numel() and not (embedded.min() >= -_LARGEST and embedded.max() <= _LARGEST):
         return None
     e: F64 = embedded.double().exp_().numpy()
-    weights: F64 = (kappa * (comparator.w_gt - comparator.w_lt)).double().numpy()
+    weights: F64 = (kappa * layer.w).double().numpy()
     return e, weights
 
 

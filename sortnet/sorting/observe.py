@@ -57,12 +57,9 @@ def observe(
     ranks = np.zeros((2, len(RANK_BINS), len(RANK_BINS)), np.int64)
     bins = _rank_bins(queries, sorting.order)
     bits = np.ascontiguousarray(sorting.margin, np.float32).view(np.int32)
-    if not _tally(sorting.i, sorting.j, bits, queries.grades, bins,
-                  wrong.winner, wrong.loser, margins, ranks):  # fmt: skip
-        margins[:], ranks[:] = 0, 0
-        wrong = _as_compared(sorting, wrong)
-        _tally(sorting.i, sorting.j, bits, queries.grades, bins,
-               wrong.winner, wrong.loser, margins, ranks)  # fmt: skip
+    winner, loser = wrong.winner, wrong.loser
+    starts = np.searchsorted(winner, np.arange(queries.n_docs + 1))
+    _tally(sorting.i, sorting.j, bits, queries.grades, bins, starts, loser, margins, ranks)
     facts: dict[str, Any] = {
         "margins": {"right": margins[0].tolist(), "wrong": margins[1].tolist()},
         "ranks": {"compared": ranks.sum(axis=0).tolist(), "wrong": ranks[1].tolist()},
@@ -91,44 +88,34 @@ def _rank_bins(queries: Queries, order: I64) -> Any:
     return bins
 
 
-def _as_compared(sorting: Sorting, wrong: Pairs) -> Pairs:
-    """The wrong pairs that were compared, in the order of their comparisons."""
-    key = _unordered(sorting.i, sorting.j)
-    by_key = np.argsort(key, kind="stable")
-    looked_for = _unordered(wrong.winner, wrong.loser)
-    at = np.searchsorted(key, looked_for, sorter=by_key)
-    known = np.flatnonzero(at < len(key))
-    known = known[key[by_key[at[known]]] == looked_for[known]]
-    _, first = np.unique(by_key[at[known]], return_index=True)
-    return Pairs(wrong.winner[known[first]], wrong.loser[known[first]])
-
-
-def _unordered(one: I32 | I64, other: I32 | I64) -> I64:
-    low, high = np.minimum(one, other), np.maximum(one, other)
-    return (low.astype(np.int64) << 32) | high
+@njit(inline="always")
+def _is_pair(starts, losers, winner, loser):  # type: ignore[no-untyped-def]
+    """Whether a pair is among those whose losers each winner owns, ascending."""
+    low, high = starts[winner], starts[winner + 1]
+    while low < high:
+        middle = (low + high) // 2
+        if losers[middle] < loser:
+            low = middle + 1
+        else:
+            high = middle
+    return low < starts[winner + 1] and losers[low] == loser
 
 
 @njit(cache=True, nogil=True)
 def _tally(
-    i: I32, j: I32, bits: I32, grades: I32, bins: Any, winner: I64, loser: I64,
+    i: I32, j: I32, bits: I32, grades: I32, bins: Any, starts: I64, losers: I64,
     margins: I64, ranks: I64,
-) -> bool:  # fmt: skip
-    """Count all comparisons; False if the wrong pairs are not in the comparisons' order.
+) -> None:  # fmt: skip
+    """Count all comparisons.
 
-    `bits` are those of the margins as float32: the exponent is the bin.
+    `bits` are those of the margins as float32: the exponent is the bin. Document k is the winner
+    of the wrong pairs `starts[k]` to `starts[k + 1]`.
     """
-    at = 0
     for k in range(i.shape[0]):
         a, b = i[k], j[k]
-        wrong = 0
-        if at < winner.shape[0] and (
-            (winner[at] == a and loser[at] == b) or (winner[at] == b and loser[at] == a)
-        ):
-            wrong = 1
-            at += 1
-        elif grades[a] == grades[b]:
+        wrong = int(_is_pair(starts, losers, a, b) or _is_pair(starts, losers, b, a))
+        if not wrong and grades[a] == grades[b]:
             continue
         size = min(max(((bits[k] >> 23) & 255) - 127 + 13, 0), 19)
         margins[wrong, size] += 1
         ranks[wrong, min(bins[a], bins[b]), max(bins[a], bins[b])] += 1
-    return bool(at == winner.shape[0])

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from sortnet.comparators.cmpnn import CmpNN
-from sortnet.comparators.committee import as_one_cmpnn
+from sortnet.comparators import DualUnits
 from sortnet.errors import ComparatorError
 from sortnet.sorting.kernel import exponentials, merge_sort, pack, project
 from sortnet.sorting.levels import merge_sort_levels
@@ -22,9 +21,9 @@ _BATCHED_CHUNK = 1 << 17
 def sort(comparator: Comparator, queries: Queries, *, start: I64 | None = None) -> Sorting:
     """Sort every query by merge sort, at most n ceil(log2 n) comparisons for n documents.
 
-    One-hidden-layer CmpNNs on the CPU, and committees of them, are sorted by a compiled kernel,
-    one query a thread; anything else level by level, in batches over all queries. Both make the
-    same comparisons.
+    A comparator that offers a `kernel` (one-hidden-layer CmpNNs on the CPU, and committees of them)
+    is sorted by compiled code, one query a thread; any other level by level, in batches over all
+    queries. Both make the same comparisons.
 
     Args:
         comparator: anything with `prepare` and `prefer`; it need not be transitive.
@@ -51,10 +50,10 @@ def sort(comparator: Comparator, queries: Queries, *, start: I64 | None = None) 
     order = arrangement(queries) if start is None else np.array(start, dtype=np.int64)
     if len(order) != queries.n_docs:
         raise ComparatorError(f"start has {len(order)} documents, the data {queries.n_docs}")
-    wide = as_one_cmpnn(comparator) if _on_cpu(comparator) else None
-    docs = _BATCHED_CHUNK if wide is None else _COMPILED_CHUNK
+    layer = comparator.kernel() if hasattr(comparator, "kernel") else None
+    docs = _BATCHED_CHUNK if layer is None else _COMPILED_CHUNK
     parts = [
-        _sort_chunk(comparator, queries, order, first, last, wide)
+        _sort_chunk(comparator, queries, order, first, last, layer)
         for first, last in _chunks(queries.offsets, docs)
     ]
     if not parts:
@@ -80,11 +79,6 @@ def arrangement(queries: Queries) -> I64:
     return np.argsort((query << 32) + ordered)
 
 
-def _on_cpu(comparator: Comparator) -> bool:
-    members = getattr(comparator, "members", (comparator,))
-    return all(isinstance(m, CmpNN) and m.device.type == "cpu" for m in members)
-
-
 def _chunks(offsets: I64, docs: int) -> Iterator[tuple[int, int]]:
     """Runs of whole queries of about that many documents."""
     first = 0
@@ -95,13 +89,18 @@ def _chunks(offsets: I64, docs: int) -> Iterator[tuple[int, int]]:
 
 
 def _sort_chunk(
-    comparator: Comparator, queries: Queries, order: I64, first: int, last: int, wide: CmpNN | None
+    comparator: Comparator,
+    queries: Queries,
+    order: I64,
+    first: int,
+    last: int,
+    layer: DualUnits | None,
 ) -> tuple[I64, I32, I32, F32]:
     begin, end = queries.offsets[first], queries.offsets[last]
     offsets = queries.offsets[first : last + 1] - begin
     local = order[begin:end] - begin
     X = queries.features[begin:end]
-    ready = None if wide is None else exponentials(wide, X)
+    ready = None if layer is None else exponentials(layer, X)
     if ready is not None:
         i, j, margin = _sort_compiled(*ready, local, offsets, int(begin))
     else:

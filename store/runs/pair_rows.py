@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from sqlalchemy import ColumnElement, Connection, Text, cast, func, select, tuple_
 
-from sortnet.learning.memory_pairs import pairs_of_keys
 from sortnet.types import I64, Pairs, Split
 from store.database.tables import PairRow
 
@@ -30,14 +29,13 @@ UPSERT = (
 
 
 def add_pairs(
-    connection: Connection, run: int, split: Split, iteration: int, keys: I64, query: I64
+    connection: Connection, run: int, split: Split, iteration: int, pairs: Pairs, query: I64
 ) -> int:
-    """Add sorted keys and their queries' numbers; the pairs first seen in this iteration.
+    """Add pairs and their queries' numbers; the pairs first seen in this iteration.
 
     Cost: one statement for 2,000 pairs (SQLite) or 100,000 (PostgreSQL), then one look at each
     pair of the split to count: RETURNING, which would spare it, takes 0.5 us a row against 0.07.
     """
-    pairs = pairs_of_keys(keys)
     columns = np.stack([query, pairs.winner, pairs.loser])
     # The numbers that all rows share stand in the statement: they need no binding a row.
     shared = (int(run), str(split), int(iteration))
@@ -63,7 +61,7 @@ def read_pairs(connection: Connection, run: int, split: Split, *only: ColumnElem
     first, last = connection.execute(ends).one()
     if first is None:
         return Pairs.empty()
-    key = PairRow.winner * 2**32 + PairRow.loser  # as `pair_keys` makes it
+    key = PairRow.winner * 2**32 + PairRow.loser  # as `Pairs` has it
     joined = select(func.aggregate_strings(cast(key, Text), ",")).where(*of_split, *only)
     texts = (
         connection.execute(
@@ -73,7 +71,7 @@ def read_pairs(connection: Connection, run: int, split: Split, *only: ColumnElem
     )
     # Nothing says in which order a database joins; `sort` finds them sorted.
     chunks = [np.sort(np.fromstring(text, np.int64, sep=",")) for text in texts if text]
-    return pairs_of_keys(np.concatenate([np.empty(0, np.int64), *chunks]))
+    return Pairs.of_keys(np.concatenate([np.empty(0, np.int64), *chunks]))
 
 
 def read_table(

@@ -13,7 +13,6 @@ from sqlalchemy import ColumnElement, Connection, false, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from sortnet.errors import StoreError
-from sortnet.learning.memory_pairs import pair_keys, pairs_of_keys
 from sortnet.types import I64, SPLITS, Pairs, Split
 from store import frames
 from store.database.engine import Database, plain
@@ -82,9 +81,7 @@ class Run:
 
         Cost: one transaction; in SQLite some 1 us for a new pair, 2 us for a known one.
         """
-        keys = pair_keys(pairs)
-        query = self._queries[split].of_pairs(pairs_of_keys(keys))
-        row = (self.number, split, iteration, keys, query)
+        row = (self.number, split, iteration, pairs, self._queries[split].of_pairs(pairs))
         return self._database.lasting(lambda db: add_pairs(db, *row), write=True)
 
     def pairs(self, split: Split, before: int | None = None) -> Pairs:

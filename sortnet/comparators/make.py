@@ -1,0 +1,84 @@
+"""Make the comparators that the settings of a run ask for, and name their kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+import torch
+
+from sortnet.comparators.base import NeuralComparator
+from sortnet.comparators.cmpnn import CmpNN
+from sortnet.comparators.committee import Committee
+from sortnet.comparators.directranker import DirectRanker
+from sortnet.config import Config
+from sortnet.errors import ComparatorError
+
+Learner: TypeAlias = NeuralComparator | Committee
+Make: TypeAlias = Callable[[int], Learner]
+MakeOne: TypeAlias = Callable[[int, int], NeuralComparator]
+
+
+def make_comparator(config: Config, n_features: int, one: MakeOne | None = None) -> Make:
+    """What makes the comparator that the settings ask for, with random weights from a seed.
+
+    Args:
+        config: settings; a committee of more than one is made of members of different seeds.
+        n_features: d, of a document.
+        one: (n_features, seed) -> a comparator of the caller's own, in place of
+            `config.comparator`.
+
+    >>> make_comparator(Config(committee=2), 3)(0).members[1].n_features
+    3
+    """
+    device = resolve_device(config.device)
+    build = one or _builder(config)
+
+    def make(seed: int) -> Learner:
+        if config.committee == 1:
+            return build(n_features, seed).to(device)
+        seeds = np.random.SeedSequence(seed).generate_state(config.committee)
+        return Committee([build(n_features, int(s)).to(device) for s in seeds])
+
+    return make
+
+
+def _builder(config: Config) -> MakeOne:
+    def build(n_features: int, seed: int) -> NeuralComparator:
+        if config.comparator == "cmpnn":
+            return CmpNN(
+                n_features, hidden=config.hidden, units=config.units, dropout=config.dropout,
+                seed=seed,
+            )  # fmt: skip
+        return DirectRanker(
+            n_features, hidden=config.hidden, units=config.units, tau=config.tau,
+            dropout=config.dropout, seed=seed,
+        )  # fmt: skip
+
+    return build
+
+
+def kind_of(comparator: Learner) -> str | None:
+    """`cmpnn` or `directranker`; None for a comparator of somebody's own.
+
+    >>> kind_of(CmpNN(3)), kind_of(DirectRanker(3, feature_part=torch.nn.Linear(3, 2)))
+    ('cmpnn', None)
+    """
+    kinds = {_kind_of_net(net) for net in comparator.members}
+    return kinds.pop() if len(kinds) == 1 else None
+
+
+def _kind_of_net(net: NeuralComparator) -> str | None:
+    if net.config().get("custom_feature_part"):
+        return None
+    return {CmpNN: "cmpnn", DirectRanker: "directranker"}.get(type(net))  # a subclass is not ours
+
+
+def resolve_device(name: str) -> torch.device:
+    """`auto` is the GPU where there is one."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name == "cuda" and not torch.cuda.is_available():
+        raise ComparatorError("device cuda was asked for, but torch sees no GPU here; use cpu")
+    return torch.device(name)
