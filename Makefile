@@ -37,11 +37,10 @@ types: $(VENV)/.installed-dev
 imports: $(VENV)/.installed-dev
 	$(BIN)/lint-imports
 
-# What cog writes is taken from the code of this checkout. Material's notice about MkDocs 2 is no
-# warning about these pages. (--quiet would hide warnings from --strict.)
+# What cog writes is taken from the code of this checkout.
 docs: $(VENV)/.installed-dev  ## build the documentation into site/, warnings are errors
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/cog --check --diff -I docs README.md $(PAGES)
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/zensical build --clean --strict
 
 tests: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest $(if $(k),-k '$(k)',-n $(WORKERS)) $(ARGS)
@@ -70,7 +69,7 @@ bench: $(VENV)/.installed-dev  ## measure against peers (ARGS="--quick", ARGS="s
 
 clean:  ## remove caches and build folders
 	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
-	rm -rf .import_linter_cache site
+	rm -rf .import_linter_cache .cache site
 	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 
 clean-all: clean  ## ... and the virtual environment
