@@ -16,7 +16,8 @@ from cli_made import invoke, letor, weights_of
 from fuzz_made import rounds
 
 from cli.training.model_folder import Folder
-from sortnet.config import Config, Training, make_comparator
+from sortnet.comparators import make_comparator
+from sortnet.config import Config, Training
 from sortnet.errors import SortNetError
 from sortnet.estimator import SortNetRanker
 from sortnet.learning.loop import State

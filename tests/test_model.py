@@ -16,8 +16,8 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save
 
 import sortnet.rankers.model
-from sortnet.comparators import CmpNN, DirectRanker
-from sortnet.config import Config, Training, make_comparator
+from sortnet.comparators import CmpNN, DirectRanker, make_comparator
+from sortnet.config import Config, Training
 from sortnet.errors import DataError, ModelError, SortNetError
 from sortnet.learning.loop import State
 from sortnet.rankers.learn import learn

@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sortnet.config import Config, make_comparator
+from sortnet.comparators import make_comparator
+from sortnet.config import Config
 from sortnet.data.scaling import Scaler
 from sortnet.rankers.model import Model
 
