@@ -1,0 +1,139 @@
+"""What a run is made of: the sort of a part, the record of an iteration, the state between two."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from sortnet.comparators import Learner
+from sortnet.learning.training import Trained
+from sortnet.sorting.observe import share_right
+from sortnet.types import Pairs
+
+
+@dataclass(frozen=True)
+class Sorted:
+    """What sorting one part with C_i showed.
+
+    Attributes:
+        wrong: TP_i or VP_i, the pairs that the judge found mis-compared.
+        comparisons: how many were made.
+        measures: {metric name: mean over the queries}.
+        observed: what `observe` says of the sort.
+        seconds: of sorting and judging, by the clock.
+    """
+
+    wrong: Pairs
+    comparisons: int
+    measures: dict[str, float]
+    observed: dict[str, Any]
+    seconds: float
+
+    @property
+    def right(self) -> float:
+        """The share of the judged comparisons that were right, 0 to 1."""
+        return share_right(self.observed)
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """What one iteration did; the row of it that a store keeps.
+
+    Attributes:
+        iteration: i, from 0.
+        comparisons_train, comparisons_vali: made by sorting with C_i.
+        miscompared_train, miscompared_vali: those that were wrong, |TP_i| and |VP_i|.
+        new_train, new_vali: wrong pairs that were not in TP, in VP.
+        tp, vp: sizes of TP and VP with the new pairs.
+        quality: RankQuality of C_i on the validation part.
+        best: whether C_i is the best so far; of equal RankQuality is the one that got more pairs
+            of V right.
+        measures: {"train" | "vali": {metric name: mean over queries}} of C_i.
+        epochs, kept_epoch: of the training that made C_{i+1} (0 where there was none; means
+            over the members of a committee).
+        train_loss, vali_loss: of that training, at its last and at its kept epoch.
+        seconds_sort, seconds_train: wall-clock seconds.
+        observed: {"train" | "vali": what `observe` says of the sort}; empty in older histories.
+    """
+
+    iteration: int
+    comparisons_train: int
+    comparisons_vali: int
+    miscompared_train: int
+    miscompared_vali: int
+    new_train: int
+    new_vali: int
+    tp: int
+    vp: int
+    quality: float
+    best: bool
+    measures: dict[str, dict[str, float]]
+    epochs: float
+    kept_epoch: float
+    train_loss: float
+    vali_loss: float
+    seconds_sort: float
+    seconds_train: float
+    observed: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        state: State,
+        quality: str,
+        parts: tuple[Sorted, Sorted],
+        new: tuple[int, int],
+        kept: tuple[int, int],
+        trained: Trained,
+        seconds_train: float,
+    ) -> Iteration:
+        """The record of the iteration that `state` was scored in; pairs are of (T, V)."""
+        T, V = parts
+        return cls(
+            state.iteration, T.comparisons, V.comparisons, len(T.wrong), len(V.wrong), *new, *kept,
+            V.measures[quality], state.best_iteration == state.iteration,
+            {"train": T.measures, "vali": V.measures},
+            trained.epochs, trained.kept_epoch, trained.train_loss, trained.vali_loss,
+            T.seconds + V.seconds, seconds_train,
+            {"train": T.observed, "vali": V.observed},
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class State:
+    """All a run needs to go on, besides the pairs in its sink.
+
+    Attributes:
+        iteration: the iteration to do next.
+        comparator: C_i, to sort with in it.
+        best: C*, the best comparator so far; None before the first iteration.
+        best_iteration, best_quality: when it was found and its RankQuality.
+        best_right: the share of the comparisons it got right on V, 0 to 1.
+        finished: whether the loop has ended.
+    """
+
+    iteration: int
+    comparator: Learner
+    best: Learner | None = None
+    best_iteration: int = -1
+    best_quality: float = -np.inf
+    finished: bool = False
+    best_right: float = 0.0
+
+    def scored(self, quality: float, right: float) -> State:
+        """C_i has been scored on V: it is C* if that is the best so far."""
+        if not (quality, right) > (self.best_quality, self.best_right):  # NaN is never better
+            return self
+        return replace(
+            self,
+            best=self.comparator,
+            best_iteration=self.iteration,
+            best_quality=quality,
+            best_right=right,
+        )
+
+    def then(self, comparator: Learner, *, finished: bool) -> State:
+        """The iteration is over: C_{i+1} is next."""
+        return replace(self, iteration=self.iteration + 1, comparator=comparator, finished=finished)
