@@ -13,14 +13,15 @@ _EDGES = (0, 1, 0x0A, 0x22, 0x2C, 0x30, 0x39, 0x7F, 0x80, 0xFF)
 def rounds(default: int) -> Iterator[int]:
     """The seeds 0 .. default - 1; with SORTNET_FUZZ_MINUTES new ones until so long has passed.
 
-    What a seed makes is the same each time: with SORTNET_FUZZ_SEED there is that one alone.
+    What a seed makes is the same each time: with SORTNET_FUZZ_SEED there is that one alone, with
+    SORTNET_FUZZ_ROUNDS there are that many in place of the default.
     """
     if seed := os.environ.get("SORTNET_FUZZ_SEED"):
         yield int(seed)
         return
     minutes = float(os.environ.get("SORTNET_FUZZ_MINUTES") or 0)
     if not minutes:
-        yield from range(default)
+        yield from range(int(os.environ.get("SORTNET_FUZZ_ROUNDS") or default))
         return
     until, first = time.monotonic() + 60 * minutes, time.time_ns()
     while time.monotonic() < until:

@@ -240,7 +240,7 @@ def test_ctrl_c_in_a_terminal_ends_with_one_line_and_can_be_resumed():
             assert process.poll() is None
         time.sleep(0.05)
         process.send_signal(signal.SIGINT)
-        _, stderr = process.communicate(timeout=60)
+        _, stderr = process.communicate(timeout=600)
     assert process.returncode == 2
     assert "Traceback" not in stderr
     told, again = stderr.splitlines()[-1].split("; go on with: ")  # progress may stand before

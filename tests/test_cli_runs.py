@@ -175,7 +175,17 @@ def test_an_empty_store_says_how_runs_are_made(tmp_path):
 
 @pytest.mark.postgresql
 def test_a_run_in_postgresql_is_the_run_in_sqlite(postgresql_url, tmp_path, run):
-    done("train", "fold", "--out", tmp_path / "m", "--store", postgresql_url, *FAST)
+    done(
+        "train",
+        "fold",
+        "--out",
+        tmp_path / "m",
+        "--store",
+        postgresql_url,
+        "--quality",
+        "map",
+        *FAST,
+    )
     assert done("pairs", "last", "--store", postgresql_url) == done("pairs", run.id)
     told, ours = (
         json.loads(done("show", name, "--store", url, "--json"))["iterations"]

@@ -190,7 +190,7 @@ def test_the_table_of_iterations_is_the_store_s(text, run):
         assert cells[0] == f"{row['iteration']}{kept}"
         assert cells[1] == f"{row['comparisons_train'] + row['comparisons_vali']:,}"
         assert cells[5:7] == [f"{row['tp']:,}", f"{row['vp']:,}"]
-        assert cells[7:9] == [f"{row['train_map']:.4f}", f"{row['vali_map']:.4f}"]
+        assert cells[7:9] == [f"{row['train_ndcg@10']:.4f}", f"{row['vali_ndcg@10']:.4f}"]
 
 
 def test_the_hardest_queries_are_those_of_the_most_mistakes(text, run):

@@ -24,6 +24,7 @@ LINUX = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the ker
 
 STARTS = """
 import sys
+sys.path.insert(0, sys.argv[2])
 from test_run_processes import begin
 from store import open_store
 with open_store(sys.argv[1]) as store:
@@ -36,8 +37,8 @@ with open_store(sys.argv[1]) as store:
 def begin(store: Store) -> Run:
     part = Queries.from_arrays(np.eye(2), [1, 0])
     run = store.start_run(
-        command="sortnet train x --out m", config=Config().to_json(), seed=0, versions={},
-        train=part, vali=part, out="the model",
+        command="sortnet train x --out m", config=Config(quality="map").to_json(),
+        seed=0, versions={}, train=part, vali=part, out="the model",
     )  # fmt: skip
     counts = ("comparisons", "miscompared", "new")
     run.record(
@@ -92,7 +93,7 @@ def statuses(store: Store, run: Run) -> set[str]:
 
 def test_a_run_goes_on_while_its_process_lives_and_is_killed_when_it_is_gone(url: str) -> None:
     pipe = subprocess.PIPE
-    command = [sys.executable, "-c", STARTS, url]
+    command = [sys.executable, "-c", STARTS, url, str(Path(__file__).parent)]
     with (
         subprocess.Popen(command, text=True, stdin=pipe, stdout=pipe) as child,
         open_store(url) as store,

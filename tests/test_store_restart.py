@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from cli_made import FAST, done, make_fold
+from cli_made import FAST, done, make_fold, weights_of
 from sqlalchemy import Engine, event, text
 
 import store.database.engine
@@ -57,7 +57,7 @@ def test_a_run_outlives_restarts_of_its_server_and_ends_the_same(
     with restarted(own_server, 2, number) as stopped:
         done(*here, own_server.url, "--out", tmp_path / "n")
     assert sorted(stopped) == sorted(PLACES)
-    weights = [(tmp_path / name / "weights.safetensors").read_bytes() for name in "mn"]
+    weights = [weights_of(tmp_path / name).read_bytes() for name in "mn"]
     assert weights[0] == weights[1]
     names = ["iteration", "tp", "vp", "new_train", "new_vali", "quality", "best"]
     with open_store(tmp_path / "s.db") as whole, open_store(own_server.url) as torn:
