@@ -12,8 +12,9 @@ from datetime import UTC, datetime
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from cli.commands.runs import resume
-from cli.training import iterations
+from cli.inputs.named_runs import again
+from cli.printing import iterations
+from cli.printing.iterations import quality_of
 from sortnet.errors import DataError, SortNetError
 
 if TYPE_CHECKING:
@@ -201,13 +202,6 @@ def summary(run: Run, frame: pd.DataFrame) -> list[tuple[str, str]]:
     return facts
 
 
-def quality_of(config: Mapping[str, Any]) -> str:
-    """The RankQuality as figures are called by it."""
-    from sortnet.metrics import parse_metric
-
-    return parse_metric(config.get("quality", "map")).name
-
-
 def status_line(run: Run, n: int) -> str | None:
     """What to know of a run that is not done; None of one that is."""
     status = run.status
@@ -219,11 +213,6 @@ def status_line(run: Run, n: int) -> str | None:
         return None
     how = "failed" if status == "failed" else f"was {status}"
     return f"The run is unfinished: it {how} {after}."
-
-
-def again(run: Run) -> str | None:
-    """The command that goes on with an unfinished run; None of one that is done."""
-    return None if run.status == "done" or run.out is None else resume(run.out)
 
 
 def refuse_without_iterations(run: Run) -> None:
