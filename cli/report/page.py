@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import io
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.resources import files
@@ -15,26 +13,14 @@ from typing import TYPE_CHECKING, Any
 from cli.inputs.named_runs import again
 from cli.printing import iterations
 from cli.printing.iterations import quality_of
+from cli.report.svg import Picture, picture
 from sortnet.errors import DataError, SortNetError
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
 
     from cli.report.hardest import HardQuery
     from store import Run
-
-_DRAWING = threading.Lock()  # matplotlib draws one figure at a time
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A figure as the page has it: `source` is a data URL."""
-
-    title: str
-    alt: str
-    about: str
-    source: str
 
 
 @dataclass(frozen=True)
@@ -123,19 +109,6 @@ def content_policy(style: str) -> str:
         f"default-src 'none'; img-src data:; style-src 'sha256-{digest}'; "
         "base-uri 'none'; form-action 'none'"
     )
-
-
-def picture(title: str, about: str, alt: str, draw: Callable[[], Figure]) -> Picture:
-    """A figure as SVG inside the page.
-
-    Raises:
-        DataError: if there is nothing to draw.
-    """
-    with _DRAWING:
-        file = io.BytesIO()
-        draw().savefig(file, format="svg", metadata={"Date": None})
-    source = "data:image/svg+xml;base64," + base64.b64encode(file.getvalue()).decode()
-    return Picture(title, alt, about, source)
 
 
 def _pictures(run: Run) -> tuple[list[Picture], list[str]]:
