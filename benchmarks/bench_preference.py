@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cli.terminal.votes import read_votes
+from cli.inputs.votes import read_votes
 from sortnet.experiments.recorded_votes import left_out
 from sortnet.experiments.simulated_annotators import Result, simulate
 from sortnet.items import describe, read_items

@@ -17,15 +17,18 @@ from cli.commands.completion import completion
 from cli.commands.demo import demo
 from cli.commands.doctor import doctor
 from cli.commands.evaluate import evaluate
-from cli.commands.explain import explain, importance
+from cli.commands.explain import explain
+from cli.commands.importance import importance
 from cli.commands.items import items
 from cli.commands.judgements import judgements
 from cli.commands.label import label
+from cli.commands.pairs import pairs
 from cli.commands.rank import rank
 from cli.commands.ranking import ranking
 from cli.commands.report import report
-from cli.commands.runs import pairs, runs, show
+from cli.commands.runs import runs
 from cli.commands.serve import serve
+from cli.commands.show import show
 from cli.commands.simulate import simulate
 from cli.commands.train import train
 from cli.commands.watch import watch
@@ -77,23 +80,12 @@ def main(ctx: click.Context) -> None:
         click.echo(FIRST_STEPS, nl=False)
 
 
+# In the order of the help.
 for command in (
     *(demo, train, evaluate, rank, compare, explain, importance),
-    *(
-        runs,
-        show,
-        pairs,
-        report,
-        watch,
-        items,
-        label,
-        serve,
-        ranking,
-        judgements,
-        simulate,
-        doctor,
-        completion,
-    ),
+    *(runs, show, pairs, report, watch),
+    *(items, label, serve, ranking, judgements, simulate),
+    *(doctor, completion),
 ):
     main.add_command(command)
 

@@ -14,27 +14,30 @@ import click
 ROOT = Path(__file__).resolve().parent.parent
 # Modules that serve the others and promise nothing to a reader.
 INNER = (
-    *("sortnet.files", "sortnet.files", "sortnet.data.letor_faults"),
-    *("sortnet.data.letor_kernel", "sortnet.sorting.kernel", "sortnet.sorting.levels"),
-    *("sortnet.items.columns", "sortnet.items.rows", "sortnet.items.media"),
-    *("sortnet.preference.fits", "sortnet.preference.history"),
-    *(
-        "store.plots.drawing",
-        "store.database.migrations",
-        "store.database.tables",
-        "store.database.schema",
-        "store.database.engine",
-    ),
-    *(
-        "store.runs.pair_rows",
-        "store.collections.item_rows",
-        "store.collections.collection_rows",
-        "store.collections.judgement_rows",
-    ),
-    *(
-        "store.collections.names",
-        "store.collections.server_claim",
-    ),
+    "sortnet.files",
+    "sortnet.data.documents",
+    "sortnet.data.find_documents",
+    "sortnet.data.free",
+    "sortnet.data.letor_faults",
+    "sortnet.data.letor_kernel",
+    "sortnet.data.parquet",
+    "sortnet.sorting.kernel",
+    "sortnet.sorting.levels",
+    "sortnet.sorting.threads",
+    "sortnet.types.precision",
+    "sortnet.items.columns",
+    "sortnet.items.rows",
+    "sortnet.items.media",
+    "sortnet.preference.fits",
+    "sortnet.preference.history",
+    "store.plots.drawing",
+    "store.database",
+    "store.runs.pair_rows",
+    "store.collections.item_rows",
+    "store.collections.collection_rows",
+    "store.collections.judgement_rows",
+    "store.collections.names",
+    "store.collections.server_claim",
 )
 
 

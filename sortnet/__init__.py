@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sortnet.rankers.model import Model
     from sortnet.types import Pairs, Queries
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "CmpNN",

@@ -20,10 +20,10 @@ from store.collections.collection_rows import collections_query, make_collection
 from store.collections.item_rows import write_items
 from store.collections.names import checked_name
 from store.database import schema
-from store.database.engine import Database, plain
+from store.database.engine import Database, plain, utc_now
+from store.database.process import status_of, this_process
 from store.database.tables import CollectionRow, IterationRow, QueryRow, RunRow
-from store.runs.process import status_of, this_process
-from store.runs.run import Run, utc_now
+from store.runs.run import Run
 
 if TYPE_CHECKING:
     import pandas as pd

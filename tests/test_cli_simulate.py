@@ -11,7 +11,7 @@ import pytest
 from cli_made import done, fault
 from PIL import Image
 
-from cli.terminal.votes import read_votes
+from cli.inputs.votes import read_votes
 from sortnet.errors import DataError
 from sortnet.experiments.simulated_annotators import simulate, summary
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shutil
+import statistics
 import subprocess
 import sys
 import tomllib
@@ -15,6 +17,7 @@ import pytest
 from packaging.requirements import Requirement
 
 import sortnet
+from cli.main import main
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("sortnet", "store", "cli")
@@ -97,7 +100,69 @@ def test_the_project_installs_its_three_packages_and_no_others():
 def test_a_file_name_occurs_once_in_the_product():
     names = Counter(path.name for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
     twice = {name for name, count in names.items() if count > 1}
-    assert twice <= {"__init__.py", "base.py"}
+    assert twice <= {"__init__.py", "__main__.py", "base.py"}
+
+
+def test_the_roots_of_the_packages_are_short():
+    files = {name: len(list((ROOT / name).glob("*.py"))) for name in PACKAGES}
+    assert files["sortnet"] <= 8 and files["cli"] <= 5
+
+
+def test_a_command_is_one_file_of_its_name():
+    files = {path.stem for path in (ROOT / "cli/commands").glob("*.py")} - {"__init__"}
+    assert files == set(main.commands)
+    for name, command in main.commands.items():
+        assert command.callback.__module__ == f"cli.commands.{name}"
+
+
+def lengths_of_bodies() -> dict[str, int]:
+    """{file:function: lines of its body without the docstring}; released migrations left out."""
+    found = {}
+    for package in PACKAGES:
+        for path in (ROOT / package).rglob("*.py"):
+            if path.parent.name == "versions":
+                continue
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                    where = f"{path.relative_to(ROOT)}:{node.lineno}: {node.name}"
+                    body = node.body[1:] if ast.get_docstring(node) is not None else node.body
+                    found[where] = body[-1].end_lineno - body[0].lineno + 1 if body else 0
+    return found
+
+
+def test_functions_are_short():
+    lengths = lengths_of_bodies()
+    assert [where for where, lines in lengths.items() if lines > 45] == []
+    assert statistics.median(lengths.values()) <= 5
+    assert statistics.quantiles(lengths.values(), n=10)[-1] <= 16
+
+
+def tree_of_the_readme() -> dict[str, set[str]]:
+    """{package: what README's picture names in it}; a folder ends with a slash."""
+    below = (ROOT / "README.md").read_text().split("## Where things are\n", 1)[1]
+    tree: dict[str, set[str]] = {}
+    for line in re.findall(r"^    (.+)$", below, re.MULTILINE):
+        if found := re.match(r"(\w+)  ", line):
+            package = tree.setdefault(found[1], set())
+        elif found := re.match(r"   (\S.*?)  ", line):
+            package |= set(found[1].split(", "))
+    return tree
+
+
+def test_the_tree_in_the_readme_is_the_tree():
+    there = {
+        package: {f"{path.parent.name}/" for path in (ROOT / package).glob("*/__init__.py")}
+        | {path.stem for path in (ROOT / package).glob("*.py") if not path.stem.startswith("__")}
+        for package in PACKAGES
+    }
+    assert tree_of_the_readme() == there
+
+
+def test_contributing_names_files_that_are_there():
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    named = re.findall(r"`([a-z_]+/[\w./-]*)`", text)
+    gone = {path for path in named if not path.startswith("build/") and not (ROOT / path).exists()}
+    assert named and gone == set()
 
 
 def test_no_file_holds_a_path_of_somebodys_machine():

@@ -18,7 +18,7 @@ from sqlalchemy import text
 from sortnet.config import Config
 from sortnet.types import Queries
 from store import Run, Store, open_store
-from store.runs.process import is_process, process_start
+from store.database.process import is_process, process_start
 
 LINUX = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the kernel says no more")
 

@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import os
-import sqlite3
-from contextlib import closing, suppress
 from pathlib import Path
 
 import click
 from click.shell_completion import (
     BashComplete,
-    CompletionItem,
     FishComplete,
     ShellComplete,
     ZshComplete,
 )
 
 from cli.output import put, say, write_output
-from sortnet.errors import SortNetError
 
 SHELLS: dict[str, type[ShellComplete]] = {
     "bash": BashComplete,
     "zsh": ZshComplete,
     "fish": FishComplete,
 }
-_NEWEST = 30  # runs that are offered
 
 
 @click.command(short_help="Let the shell complete commands, files and runs.")
@@ -52,27 +47,6 @@ def completion(ctx: click.Context, shell: str | None, install: bool) -> None:
     write_output(str(path), lambda file: file.write(script + "\n"))
     say(f"wrote {path}")
     say(_next_step(shell, path))
-
-
-def run_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Completes `last` and the newest runs of a store that is a file; silent on any fault."""
-    items = [CompletionItem("last", help="the newest run")]
-    with suppress(SortNetError, sqlite3.Error, OSError):
-        items += _runs(ctx.params.get("store"))
-    return [item for item in items if item.value.startswith(incomplete)]
-
-
-def _runs(store: str | None) -> list[CompletionItem]:
-    from store.database.engine import parse_url, reading_uri
-
-    url = parse_url(store)
-    if url.drivername != "sqlite":  # a server may be far away
-        return []
-    file = reading_uri(Path(url.database or ""))
-    with closing(sqlite3.connect(file, uri=True, timeout=0.2)) as connection:
-        newest = "SELECT id, status, created FROM runs ORDER BY number DESC LIMIT ?"
-        rows = connection.execute(newest, (_NEWEST,)).fetchall()
-    return [CompletionItem(id_, help=f"{status}, {created[:16]}") for id_, status, created in rows]
 
 
 def _shell_of_user() -> str:

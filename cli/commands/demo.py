@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cli.inputs.opened_store import open_to_write
 from cli.options import SEED, Whole, command_line, json_option
 from cli.output import print_json, progress, put, refuse_folder
+from cli.printing import iterations
 from cli.terminal.signals import signals_as_ctrl_c
-from cli.training import iterations
 from sortnet.errors import SortNetError
 from sortnet.files import write_atomically
 
@@ -77,7 +78,6 @@ def demo(
     _refuse_anothers(folder)
     with progress() as tell:
         tell("starting")
-        from cli.commands.runs import open_to_write
         from cli.training.training_run import store_url
         from store.database.engine import without_passwords
 

@@ -23,7 +23,7 @@ from cli.options import (
     threads_option,
 )
 from cli.output import print_json, print_table, progress, put, write_output
-from cli.training.conventions import conventions_of
+from cli.printing.conventions import conventions_of
 from sortnet.config import MEASURED
 
 if TYPE_CHECKING:

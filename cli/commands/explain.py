@@ -1,35 +1,21 @@
-"""`sortnet explain` and `sortnet importance`: which features decide, on a pair and on the whole."""
+"""`sortnet explain`: which features decide on a pair."""
 
 from __future__ import annotations
 
-import csv
 import math
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from cli.commands.compare import both, load_pair, name_of, pair_arguments, put_first
-from cli.options import (
-    SEED,
-    Whole,
-    data_option,
-    files,
-    folders,
-    json_option,
-    output_option,
-    read_data,
-    set_threads,
-    threads_option,
-)
-from cli.output import print_json, print_table, progress, put, write_output
-from cli.training.conventions import conventions_of
+from cli.inputs.two_documents import load_pair, pair_arguments
+from cli.options import Whole, json_option
+from cli.output import print_json, print_table, progress, put
+from cli.printing.bars import BAR, bar, cut
+from cli.printing.places import both, name_of, put_first
 from sortnet.errors import DataError
 
 if TYPE_CHECKING:
     from sortnet.explain.attribution import Explanation
-    from sortnet.explain.permutation import Importance
-
-BAR, NAME = 20, 24  # characters
 
 
 @click.command(short_help="Why a model puts one document before another.")
@@ -100,10 +86,10 @@ def _print(told: Explanation, answer: dict[str, Any], top: int) -> None:
     most = max(abs(float(told.values[k])) for k in shown)
     rows = [
         [
-            _cut(told.names[k]),
+            cut(told.names[k]),
             *(f"{float(raw[k]):.4g}" for raw in (told.a, told.b)),
             f"{told.values[k]:+.4g}",
-            _bar(float(told.values[k]), most),
+            bar(float(told.values[k]), most),
         ]
         for k in shown
     ]
@@ -117,129 +103,3 @@ def _print(told: Explanation, answer: dict[str, Any], top: int) -> None:
     rows.append(["margin of A over B", "", "", f"{told.margin:+.4g}", " " * BAR])
     print_table(["feature", "in A", "in B", "value", "+ for A, - for B".ljust(BAR)], rows)
     put("values add up to the margin, from that of two documents at the query's mean")
-
-
-def _bar(value: float, most: float) -> str:
-    length = round(BAR * abs(value) / most) if most > 0 else 0
-    return (("+" if value > 0 else "-") * length).ljust(BAR)
-
-
-def _cut(name: str) -> str:
-    return name if len(name) <= NAME else f"{name[: NAME - 3]}..."
-
-
-@click.command(short_help="Which features a model ranks by.")
-@click.argument("model", shell_complete=folders)
-@click.argument("data", shell_complete=files)
-@click.option(
-    "--metric",
-    "-m",
-    "name",
-    metavar="NAME",
-    help="map, ndcg@10, p@10, mrr, ...; by default the RankQuality the model was chosen by.",
-)
-@click.option(
-    "--repeats",
-    type=Whole(1),
-    default=5,
-    show_default=True,
-    help="How often each feature is shuffled.",
-)
-@click.option("--seed", type=SEED, default=0, show_default=True, help="Of shuffling.")
-@click.option("--top", type=Whole(1), default=20, show_default=True, help="Features to show.")
-@output_option(
-    "--output",
-    "-o",
-    inputs=["model", "data"],
-    help="Write all features to a CSV file (-: stdout).",
-)
-@data_option
-@threads_option
-@json_option
-def importance(
-    model: str,
-    data: str,
-    name: str | None,
-    repeats: int,
-    seed: int,
-    top: int,
-    output: str | None,
-    cache: bool,
-    threads: int | None,
-    as_json: bool,
-) -> None:
-    """Which features does MODEL rank the labelled queries of DATA by?
-
-    A feature is shuffled among the documents of each query; its importance is what the measure
-    drops by. A feature that is the same all over each query, or that the model does not use, has
-    importance 0. Of two features that say the same, neither may look important.
-
-    \b
-    Examples:
-      sortnet importance model test.txt
-      sortnet importance model test.txt -m ndcg@10 --repeats 20 -o drops.csv
-    """
-    from sortnet.explain.permutation import permutation_importance
-    from sortnet.rankers.model import Model
-
-    if output == "-" and as_json:
-        raise click.UsageError("--json and --output - both write to stdout: give one of them")
-    with progress() as tell:
-        tell(f"loading {model}")
-        set_threads(threads)
-        loaded = Model.load(model)
-        config = loaded.config
-        metric = config.metric(name) if name else config.rank_quality
-        tell(f"reading {data}")
-        queries = read_data(data, loaded.n_features, cache=cache, labelled=True)
-        found = permutation_importance(
-            loaded, queries, metric, repeats=repeats, seed=seed, progress=tell
-        )
-        said = conventions_of(queries, [metric], config.empty)
-    if output is not None:
-        write_output(output, lambda file: _write_csv(file, found))
-    if as_json:
-        about = {"model": model, "data": queries.source, "metric": metric.name}
-        drawn = {"quality": found.quality, "repeats": repeats, "seed": seed}
-        print_json({**about, **drawn, "conventions": said, "features": _rows(found)})
-    elif output != "-":
-        _print_importance(found, queries.source, top, said)
-
-
-def _rows(found: Importance) -> list[dict[str, Any]]:
-    """A row a feature, the most important first."""
-    mean, std = found.mean.tolist(), found.std.tolist()
-    return [
-        {"feature": found.names[k], "number": k + 1, "mean": mean[k], "std": std[k]}
-        for k in found.largest()
-    ]
-
-
-def _write_csv(file: IO[str], found: Importance) -> None:
-    rows = _rows(found)
-    writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-
-
-def _print_importance(found: Importance, source: str, top: int, said: list[str]) -> None:
-    name, repeats = found.metric.name, found.drops.shape[1]
-    put(f"{name} {found.quality:.4f} on {source}")
-    shown = _rows(found)[:top]
-    most = max(abs(row["mean"]) for row in shown)
-    rows = [
-        [
-            _cut(row["feature"]),
-            f"{row['mean']:.4f}",
-            f"{row['std']:.4f}",
-            _bar(row["mean"], most),
-        ]
-        for row in shown
-    ]
-    print_table(["feature", "drop", "std", " " * BAR], rows)
-    if len(shown) < len(found.names):
-        put(f"{len(found.names) - len(shown)} more: --top {len(found.names)} shows all")
-    times = "once" if repeats == 1 else f"{repeats} times"
-    put(f"drop of {name} where a feature is shuffled within its queries, {times}")
-    for line in said:
-        put(line)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cli.commands.runs import open_existing, open_to_write
+from cli.inputs.opened_store import ITEMS_MAKER, open_existing, open_to_write
 from cli.options import Whole, files, json_option, store_option
 from cli.output import print_json, print_table, printable, progress, put, say, width
 from sortnet.errors import StoreError
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from sortnet.items import Items, Taken
     from store import Store
 
-MAKER = "sortnet items add"  # what makes a store with collections
 _SHOWN = 20  # items that `show` lists
 _COLUMNS = 80  # where nobody says how wide a line may be
 _MANY = 6  # columns that are named one by one
@@ -163,7 +162,7 @@ def list_(store: str | None, as_json: bool) -> None:
     Examples:
       sortnet items list --json
     """
-    with open_existing(store, MAKER) as opened:
+    with open_existing(store, ITEMS_MAKER) as opened:
         frame = opened.collections_frame()
         rows = [
             {"name": row["name"], "created": row["created"].isoformat()}
@@ -173,7 +172,7 @@ def list_(store: str | None, as_json: bool) -> None:
         if as_json:
             print_json(rows)
         elif not rows:
-            say(f"no collections yet: {MAKER} makes one")
+            say(f"no collections yet: {ITEMS_MAKER} makes one")
         else:
             lines = [
                 [row["name"], *(str(row[count]) for count in _COUNTS), row["created"][:16]]
@@ -200,7 +199,7 @@ def show_(name: str, id_: str | None, limit: int, store: str | None, as_json: bo
       sortnet items show essays
       sortnet items show essays essay-61
     """
-    with open_existing(store, MAKER) as opened:
+    with open_existing(store, ITEMS_MAKER) as opened:
         pile = opened.collection(name).items()
         if id_ is not None and id_ not in pile.ids:
             raise StoreError(f"collection {name!r} has no item {id_!r}")
@@ -267,7 +266,7 @@ def remove(name: str, yes: bool, store: str | None) -> None:
     Examples:
       sortnet items remove essays --yes
     """
-    with open_existing(store, MAKER, write=True) as opened:
+    with open_existing(store, ITEMS_MAKER, write=True) as opened:
         collection = opened.collection(name)
         n = len(collection.items())
         judgements = len(collection.judgements())

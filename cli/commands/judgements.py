@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cli.commands.items import MAKER
-from cli.commands.runs import open_existing
+from cli.inputs.opened_store import ITEMS_MAKER, open_existing
 from cli.options import Whole, files, json_option, output_option, store_option
 from cli.output import print_json, print_table, printable, put, say, write_output
 
@@ -50,7 +49,7 @@ def list_(name: str, limit: int, store: str | None, as_json: bool) -> None:
       sortnet judgements list essays
       sortnet judgements list essays --limit 100 --json
     """
-    with open_existing(store, MAKER) as opened:
+    with open_existing(store, ITEMS_MAKER) as opened:
         frame = opened.collection(name).judgements_frame()
         rows = [_facts(row) for row in frame.tail(limit).to_dict("records")]
         if as_json:
@@ -135,7 +134,7 @@ def export(name: str, form: Any, output: str, prompt: str, store: str | None) ->
     from store.collections.judgement_files import export_judgements
 
     written: list[int] = []
-    with open_existing(store, MAKER) as opened:
+    with open_existing(store, ITEMS_MAKER) as opened:
         collection = opened.collection(name)
         write_output(
             output,
@@ -169,7 +168,7 @@ def import_(
     """
     from store.collections.judgement_files import import_judgements
 
-    with open_existing(store, MAKER, write=True) as opened:
+    with open_existing(store, ITEMS_MAKER, write=True) as opened:
         done = import_judgements(opened.collection(name), file, form=form, annotator=annotator)
     if as_json:
         print_json({"collection": name, "added": done.added, "known": done.known})

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cli.commands.items import MAKER
-from cli.commands.runs import open_existing
+from cli.inputs.opened_store import ITEMS_MAKER, open_existing
 from cli.options import Real, Whole, json_option, lease_option, store_option
 from cli.output import print_json, progress, put
 from cli.terminal.asking import Asking, Front
@@ -89,7 +88,7 @@ def label(
     who = annotator or _login()
     from store.service.labelling import LabellingService
 
-    with open_existing(store, MAKER, write=True) as opened:
+    with open_existing(store, ITEMS_MAKER, write=True) as opened:
         collection = opened.collection(name)
         seconds = max(lease, 4 * timeout if judge else 0)
         service = LabellingService(collection, lease_seconds=seconds, goal=until)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from collections.abc import Sequence
@@ -11,21 +10,18 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from cli.commands.items import MAKER
-from cli.commands.runs import open_existing
+from cli.inputs.opened_store import ITEMS_MAKER, open_existing
 from cli.options import Whole, json_option, output_option, store_option
-from cli.output import printable, put, say, table, width, write_output
+from cli.output import printable, put, say, width, write_output
+from cli.printing.item_rankings import ranking_frame, ranking_json, ranking_lines
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from sortnet.items import Items
-    from sortnet.preference.intervals import Ranking, Remaining
+    from sortnet.preference.intervals import Remaining
 
-COLUMNS = ("rank", "id", "score", "low", "high", "judgements")
 _WIDE = 80  # columns, where nobody says how wide a line may be
-_ID = 24  # characters of an id in a table
-_LEAST = 12  # characters of a text that are worth showing
 
 
 @click.command("ranking", short_help="Rank the items of a collection by what people said.")
@@ -57,7 +53,7 @@ def ranking(
     """
     from store.service.labelling import LabellingService
 
-    with open_existing(store, MAKER) as opened:
+    with open_existing(store, ITEMS_MAKER) as opened:
         service = LabellingService(opened.collection(name))
         service.settle()
         ranked, remaining, items = service.ranking, service.remaining, service.items
@@ -69,51 +65,6 @@ def ranking(
             say(line)
         if output != "-":
             say(f"{output}: {len(frame)} items of {name}")
-
-
-def ranking_frame(ranked: Ranking, ids: Sequence[str]) -> pd.DataFrame:
-    """One row an item, the best first; indexed by the items' numbers."""
-    import pandas as pd
-
-    columns = {c: getattr(ranked, c)[ranked.order] for c in COLUMNS if c != "id"}
-    columns["id"] = [ids[k] for k in ranked.order]
-    return pd.DataFrame(columns, index=ranked.order, columns=list(COLUMNS))
-
-
-def ranking_json(frame: pd.DataFrame) -> str:
-    """One object an item, the best first."""
-    from store.database.engine import plain
-
-    rows = [
-        {column: plain(value) for column, value in row.items()} for row in frame.to_dict("records")
-    ]
-    return json.dumps(rows, indent=2, allow_nan=False) + "\n"
-
-
-def ranking_lines(frame: pd.DataFrame, items: Items, room: int) -> list[str]:
-    """A header and a line an item, no longer than `room`, with as much of its text as fits."""
-    rows = [
-        [str(rank), _cut(printable(str(id)), _ID), f"{score:.2f}", f"{low}-{high}", str(judged)]
-        for _, rank, id, score, low, high, judged in frame.itertuples()
-    ]
-    lines = table(["rank", "id", "score", "90 %", "judged"], rows, left=2)
-    over = room - max(map(len, lines)) - 2
-    what = [_words(items, k) for k in frame.index]
-    if over < _LEAST or not any(what):
-        return lines
-    wide = max(map(len, lines))
-    return [f"{line.ljust(wide)}  {_cut(text, over)}".rstrip()
-            for line, text in zip(lines, ["", *what], strict=True)]  # fmt: skip
-
-
-def _words(items: Items, k: int) -> str:
-    """The beginning of an item's text, or where its image or sound is."""
-    what = items.texts[k] or items.images[k] or items.audio[k] or ""
-    return printable(" ".join(what[:1000].split()))
-
-
-def _cut(text: str, room: int) -> str:
-    return text if len(text) <= room else f"{text[: room - 3]}..."
 
 
 def _write_table(frame: pd.DataFrame, items: Items, file: IO[str]) -> None:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cli.commands.completion import run_ids
-from cli.commands.runs import find_run, open_existing
+from cli.inputs.named_runs import find_run, run_ids
+from cli.inputs.opened_store import open_existing
 from cli.options import (
     Whole,
     cache_folder,
@@ -97,8 +97,8 @@ def report(
 
 def _conventions(run: Run, sources: Sources) -> list[str]:
     """What the measures mean, and how many queries have no relevant document, part by part."""
+    from cli.printing.conventions import conventions_of
     from cli.report.hardest import PARTS
-    from cli.training.conventions import conventions_of
     from sortnet.config import MEASURED, Config
 
     known = Config.from_json({k: v for k, v in run.config.items() if k != "tuning"})

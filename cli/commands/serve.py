@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 import click
 
+from cli.inputs.opened_store import ITEMS_MAKER, open_existing
 from cli.options import Whole, lease_option, store_option
 from cli.output import printable, put, say
 from cli.terminal.signals import ended_by_signals
@@ -91,10 +92,11 @@ def serve(
       sortnet serve essays --host 0.0.0.0 --url https://label.example.org
     """
     _needs_extra()
-    from cli.commands.items import MAKER
-    from cli.commands.runs import open_existing
 
-    with open_existing(store, MAKER, write=True) as opened, _listening(host, port) as listening:
+    with (
+        open_existing(store, ITEMS_MAKER, write=True) as opened,
+        _listening(host, port) as listening,
+    ):
         collection = opened.collection(name)
         if len(collection.items()) < 2:
             raise SortNetError(f"collection {name!r} has fewer than two items: nothing to ask")

@@ -136,7 +136,7 @@ def _from_votes(
 ) -> pd.DataFrame:  # fmt: skip
     import numpy as np
 
-    from cli.terminal.votes import read_votes
+    from cli.inputs.votes import read_votes
     from sortnet.experiments.recorded_votes import simulate_votes
     from sortnet.experiments.simulated_annotators import summary
     from sortnet.items import describe, read_items

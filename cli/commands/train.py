@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cli.inputs.opened_store import open_to_write
 from cli.options import (
     SectionedCommand,
     Whole,
@@ -22,9 +23,9 @@ from cli.options import (
     typed_settings,
 )
 from cli.output import print_json, progress, put, refuse_folder, say
+from cli.printing import iterations
+from cli.printing.conventions import conventions_of, measures
 from cli.terminal.signals import signals_as_ctrl_c
-from cli.training import iterations
-from cli.training.conventions import conventions_of, measures
 from cli.training.logs import Log, LogType, callbacks_of
 from sortnet.errors import SortNetError
 
@@ -156,7 +157,6 @@ def _run(
     as_json: bool,
     logs: Sequence[Log],
 ) -> None:
-    from cli.commands.runs import open_to_write
     from cli.training import training_run as sessions
     from cli.training.trials import chosen, trial_shower
 

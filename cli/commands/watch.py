@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from cli.commands.completion import run_ids
-from cli.commands.runs import find_run, open_existing
+from cli.inputs.named_runs import again, find_run, run_ids
+from cli.inputs.opened_store import open_existing
 from cli.options import Real, Whole, store_option
 from cli.output import put, say
-from cli.training import iterations
+from cli.printing import iterations
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -99,8 +99,6 @@ def _hint(run: Run, rows: Sequence[dict[str, Any]], quiet: float) -> str | None:
     slowest = max((_seconds(row) for row in rows), default=0.0)
     if quiet < max(QUIET, 5 * slowest):
         return None
-    from cli.report.page import again
-
     where = run.standing.removeprefix("running")
     step = again(run) or run.command
     return f"nothing new for {quiet:.0f} s; if it was killed{where}, go on with: {step}"
@@ -108,9 +106,7 @@ def _hint(run: Run, rows: Sequence[dict[str, Any]], quiet: float) -> str | None:
 
 def _lines(run: Run, interval: float) -> None:
     """Every iteration as a line as it comes."""
-    from cli.report.page import quality_of
-
-    quality, shown, hinted = quality_of(run.config), 0, False
+    quality, shown, hinted = iterations.quality_of(run.config), 0, False
     for look in _looks(run, interval):
         if not shown and look.rows:
             for text in iterations.header(quality):
@@ -141,9 +137,7 @@ def _screen(run: Run, look: Look, height: int, console: Any) -> RenderableType:
     """The newest rows that fit, and a sparkline for what there is to follow."""
     from rich.text import Text
 
-    from cli.report.page import quality_of
-
-    quality = quality_of(run.config)
+    quality = iterations.quality_of(run.config)
     marks = PLAIN if console.options.ascii_only else BLOCKS
     sparks = [_spark_line(name, label, look.rows, marks) for name, label in _followed(quality)]
     below = [text for text in sparks if text] + ([look.hint] if look.hint else [])
@@ -194,8 +188,6 @@ def sparkline(values: Sequence[float], marks: str = BLOCKS) -> str:
 
 def _ending(run: Run, look: Look) -> str:
     """What became of the run, and what to do next."""
-    from cli.report.page import again
-
     step = f"go on with: {again(run)}" if again(run) else f"next: sortnet report {run.id}"
     ended = "was killed" if look.status == "killed" else f"is {look.status}"
     return f"run {run.id} {ended}, {_count(len(look.rows))}; {step}"

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cli.report.page import Picture, picture
-from cli.training.iterations import rows_of
+from cli.printing.iterations import rows_of
+from cli.report.svg import Picture, picture
 from sortnet.errors import DataError, ModelError, SortNetError
 from sortnet.types import SPLITS, Progress, Queries, Split
 

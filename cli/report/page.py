@@ -4,36 +4,23 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import io
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from cli.commands.runs import resume
-from cli.training import iterations
+from cli.inputs.named_runs import again
+from cli.printing import iterations
+from cli.printing.iterations import quality_of
+from cli.report.svg import Picture, picture
 from sortnet.errors import DataError, SortNetError
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
 
     from cli.report.hardest import HardQuery
     from store import Run
-
-_DRAWING = threading.Lock()  # matplotlib draws one figure at a time
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A figure as the page has it: `source` is a data URL."""
-
-    title: str
-    alt: str
-    about: str
-    source: str
 
 
 @dataclass(frozen=True)
@@ -124,19 +111,6 @@ def content_policy(style: str) -> str:
     )
 
 
-def picture(title: str, about: str, alt: str, draw: Callable[[], Figure]) -> Picture:
-    """A figure as SVG inside the page.
-
-    Raises:
-        DataError: if there is nothing to draw.
-    """
-    with _DRAWING:
-        file = io.BytesIO()
-        draw().savefig(file, format="svg", metadata={"Date": None})
-    source = "data:image/svg+xml;base64," + base64.b64encode(file.getvalue()).decode()
-    return Picture(title, alt, about, source)
-
-
 def _pictures(run: Run) -> tuple[list[Picture], list[str]]:
     """All plots that the run has data for, and a line for each of the others."""
     from store.plots import figures as plots
@@ -201,13 +175,6 @@ def summary(run: Run, frame: pd.DataFrame) -> list[tuple[str, str]]:
     return facts
 
 
-def quality_of(config: Mapping[str, Any]) -> str:
-    """The RankQuality as figures are called by it."""
-    from sortnet.metrics import parse_metric
-
-    return parse_metric(config.get("quality", "map")).name
-
-
 def status_line(run: Run, n: int) -> str | None:
     """What to know of a run that is not done; None of one that is."""
     status = run.status
@@ -219,11 +186,6 @@ def status_line(run: Run, n: int) -> str | None:
         return None
     how = "failed" if status == "failed" else f"was {status}"
     return f"The run is unfinished: it {how} {after}."
-
-
-def again(run: Run) -> str | None:
-    """The command that goes on with an unfinished run; None of one that is done."""
-    return None if run.status == "done" or run.out is None else resume(run.out)
 
 
 def refuse_without_iterations(run: Run) -> None:

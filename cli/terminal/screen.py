@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
-from cli.commands.ranking import ranking_frame, ranking_lines
+from cli.printing.item_rankings import ranking_frame, ranking_lines
 from cli.terminal.asking import LATE, QUIT, UNDO
 from cli.terminal.keys import END, Keys, keys_of
 from cli.terminal.pair_view import both_whole, draw_pair, facts_of

@@ -6,7 +6,7 @@ import io
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from cli.commands.ranking import COLUMNS, ranking_frame, ranking_json
+from cli.printing.item_rankings import COLUMNS, ranking_frame, ranking_json
 from cli.web.page_service import PageService
 from store.collections.judgement_files import ExportForm, export_judgements
 

@@ -18,6 +18,11 @@ from sortnet.errors import ComparatorError
 Learner: TypeAlias = NeuralComparator | Committee
 Make: TypeAlias = Callable[[int], Learner]
 MakeOne: TypeAlias = Callable[[int, int], NeuralComparator]
+# {a name of config.COMPARATORS: (its class, the settings that it takes)}
+KINDS: dict[str, tuple[Callable[..., NeuralComparator], tuple[str, ...]]] = {
+    "cmpnn": (CmpNN, ("hidden", "units", "dropout")),
+    "directranker": (DirectRanker, ("hidden", "units", "tau", "dropout")),
+}
 
 
 def make_comparator(config: Config, n_features: int, one: MakeOne | None = None) -> Make:
@@ -45,22 +50,17 @@ def make_comparator(config: Config, n_features: int, one: MakeOne | None = None)
 
 
 def _builder(config: Config) -> MakeOne:
+    net, settings = KINDS[config.comparator]
+
     def build(n_features: int, seed: int) -> NeuralComparator:
-        if config.comparator == "cmpnn":
-            return CmpNN(
-                n_features, hidden=config.hidden, units=config.units, dropout=config.dropout,
-                seed=seed,
-            )  # fmt: skip
-        return DirectRanker(
-            n_features, hidden=config.hidden, units=config.units, tau=config.tau,
-            dropout=config.dropout, seed=seed,
-        )  # fmt: skip
+        given = {name: getattr(config, name) for name in settings}
+        return net(n_features, **given, seed=seed)
 
     return build
 
 
 def kind_of(comparator: Learner) -> str | None:
-    """`cmpnn` or `directranker`; None for a comparator of somebody's own.
+    """A name of `KINDS`; None for a comparator of somebody's own, a subclass of ours too.
 
     >>> kind_of(CmpNN(3)), kind_of(DirectRanker(3, feature_part=torch.nn.Linear(3, 2)))
     ('cmpnn', None)
@@ -72,7 +72,7 @@ def kind_of(comparator: Learner) -> str | None:
 def _kind_of_net(net: NeuralComparator) -> str | None:
     if net.config().get("custom_feature_part"):
         return None
-    return {CmpNN: "cmpnn", DirectRanker: "directranker"}.get(type(net))  # a subclass is not ours
+    return next((kind for kind, (ours, _) in KINDS.items() if ours is type(net)), None)
 
 
 def resolve_device(name: str) -> torch.device:

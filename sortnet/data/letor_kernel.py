@@ -83,6 +83,20 @@ def _scaled(mantissa, exponent):
 
 
 @_compiled
+def _power(buf, p):
+    """(value, start, end) of the digits of an exponent and its sign."""
+    down = buf[p] == 45
+    if down or buf[p] == 43:
+        p += 1
+    start, power = p, np.int64(0)
+    while 48 <= buf[p] <= 57:
+        if power < 10_000:
+            power = power * 10 + (np.int64(buf[p]) - 48)
+        p += 1
+    return (-power if down else power), start, p
+
+
+@_compiled
 def _number(buf, p):
     """(value, end, sure): sure if its float32 is that of the correctly rounded float64."""
     negative = buf[p] == 45
@@ -108,18 +122,10 @@ def _number(buf, p):
     if digits == 0:
         return 0.0, p, False
     if buf[p] == 101 or buf[p] == 69:
-        p += 1
-        down = buf[p] == 45
-        if down or buf[p] == 43:
-            p += 1
-        start, power = p, np.int64(0)
-        while 48 <= buf[p] <= 57:
-            if power < 10_000:
-                power = power * 10 + (np.int64(buf[p]) - 48)
-            p += 1
+        power, start, p = _power(buf, p + 1)
         if p == start:
             return 0.0, p, False
-        exponent += -power if down else power
+        exponent += power
     if not _ends_token(buf[p]):
         return 0.0, p, False
     if mantissa == 0:
@@ -152,6 +158,26 @@ def _same(buf, a, b, length):
         if buf[a + k] != buf[b + k]:
             return False
     return True
+
+
+@_compiled
+def _same_qid(buf, fields, line):
+    """Has the line the qid of the one before?"""
+    before, qid = fields[line - 1, QID], fields[line, QID]
+    length = fields[line, QID_END] - qid
+    return fields[line - 1, QID_END] - before == length and _same(buf, before, qid, length)
+
+
+@_compiled
+def _index_fault(index, limit, seen, line):
+    """The fault of a feature's index; 0 where it has none."""
+    if index < 0:
+        return NOT_A_PAIR
+    if index == 0:
+        return INDEX_ZERO
+    if index > limit:
+        return INDEX_BEYOND
+    return INDEX_TWICE if seen[index] == line + 1 else 0
 
 
 @_compiled
@@ -240,14 +266,8 @@ def parse_lines(
         qid = p + 4
         if end <= qid or (buf[p], buf[p + 1], buf[p + 2], buf[p + 3]) != (113, 105, 100, 58):
             return line, n_odd, widest, NO_QID, begin, end
-        length = end - qid
         fields[line, QID], fields[line, QID_END] = qid, end
-        before = fields[line - 1, QID] if line > first else 0
-        fields[line, NEW_QID] = (
-            line == first
-            or fields[line - 1, QID_END] - before != length
-            or not _same(buf, before, qid, length)
-        )
+        fields[line, NEW_QID] = line == first or not _same_qid(buf, fields, line)
 
         for column in range(width):  # quicker to compile than a slice
             table[line, column] = 0.0
@@ -255,15 +275,7 @@ def parse_lines(
         p = _skip_blanks(buf, end)
         while buf[p] != 10 and buf[p] != 35:
             index, colon = _index(buf, p)
-            fault = 0
-            if index < 0:
-                fault = NOT_A_PAIR
-            elif index == 0:
-                fault = INDEX_ZERO
-            elif index > limit:
-                fault = INDEX_BEYOND
-            elif seen[index] == line + 1:
-                fault = INDEX_TWICE
+            fault = _index_fault(index, limit, seen, line)
             if fault:
                 return line, n_odd, widest, fault, p, _token_end(buf, p)
             seen[index] = line + 1

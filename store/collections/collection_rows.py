@@ -11,8 +11,8 @@ from sqlalchemy import Connection, func, insert, select
 
 from sortnet.errors import StoreError
 from store.collections.names import checked_name, is_name
+from store.database.engine import utc_now
 from store.database.tables import AnnotatorRow, CollectionRow, ItemRow, JudgementRow
-from store.runs.run import utc_now
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from sqlalchemy import delete, insert, select, update
 
 from sortnet.errors import SortNetError, StoreError
 from store.database.engine import Database
+from store.database.process import is_process
 from store.database.tables import CollectionRow, ServerRow
-from store.runs.process import is_process
 
 SILENT = 30.0  # seconds without a heartbeat, after which a server counts as dead
 BEAT = 5.0

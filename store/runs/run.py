@@ -15,10 +15,10 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sortnet.errors import StoreError
 from sortnet.types import I64, SPLITS, Pairs, Split
 from store import frames
-from store.database.engine import Database, plain
+from store.database.engine import Database, plain, utc_now
+from store.database.process import in_words, status_of, this_process
 from store.database.tables import IterationRow, PairRow, QueryRow, RunRow
 from store.runs.pair_rows import add_pairs, count_pairs, read_pairs, read_table
-from store.runs.process import in_words, status_of, this_process
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -293,8 +293,3 @@ class _QueryTable:
 
 def _run_row(number: int) -> Any:
     return select(RunRow.__table__).where(RunRow.number == number)
-
-
-def utc_now() -> datetime:
-    """UTC without a zone, as the tables keep it."""
-    return datetime.now(UTC).replace(tzinfo=None)

@@ -79,6 +79,13 @@ def rows_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
     return rows
 
 
+def quality_of(config: Mapping[str, Any]) -> str:
+    """The RankQuality as figures are called by it."""
+    from sortnet.metrics import parse_metric
+
+    return parse_metric(config.get("quality", "map")).name
+
+
 def _missing(value: Any) -> bool:
     import pandas as pd
 

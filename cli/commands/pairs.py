@@ -1,0 +1,97 @@
+"""`sortnet pairs`: write the pairs that a run got wrong to a file."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+import click
+
+from cli.inputs.named_runs import find_run, run_ids
+from cli.inputs.opened_store import open_existing
+from cli.options import output_option, store_option
+from cli.output import write_file, write_output
+from sortnet.errors import SortNetError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from sortnet.types import Split
+    from store import Run
+
+
+@click.command()
+@click.argument("run", shell_complete=run_ids)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["csv", "jsonl", "parquet"]),
+    default="csv",
+    show_default=True,
+)
+@output_option("--output", "-o", default="-", show_default=True, help="-: stdout.")
+@click.option(
+    "--split", type=click.Choice(["train", "vali", "all"]), default="all", show_default=True
+)
+@store_option
+def pairs(run: str, form: str, output: str, split: str, store: str | None) -> None:
+    """Write every pair that a run's comparator ever got wrong.
+
+    A pair is a query's winner and loser: document numbers, and their places in the query, from 0;
+    with the first and the last iteration that got it wrong, and in how many it did.
+
+    \b
+    Examples:
+      sortnet pairs last | head
+      sortnet pairs 3f2a --format parquet --output pairs.parquet --split train
+    """
+    only: Split | None = None if split == "all" else split  # type: ignore[assignment]
+    with open_existing(store) as opened:
+        found = find_run(opened, run)
+        if form == "parquet":
+            _write_parquet(output, _parts(found, only))
+        else:
+            write = _write_csv if form == "csv" else _write_jsonl
+            write_output(output, lambda file: write(file, _parts(found, only)))
+
+
+def _parts(run: Run, split: Split | None) -> Iterator[pd.DataFrame]:
+    """A run's pairs as frames that fit into memory; one without rows where there are none."""
+    parts = run.iter_pairs(split=split)
+    first = next(parts, None)
+    return chain([run.pairs_frame(split) if first is None else first], parts)
+
+
+def _write_csv(file: IO[str], parts: Iterator[pd.DataFrame]) -> None:
+    for k, part in enumerate(parts):
+        part.to_csv(file, header=k == 0, index=False, lineterminator="\n")
+
+
+def _write_jsonl(file: IO[str], parts: Iterator[pd.DataFrame]) -> None:
+    for part in parts:
+        part.to_json(file, orient="records", lines=True)
+
+
+def _write_parquet(output: str, parts: Iterator[pd.DataFrame]) -> None:
+    try:
+        import pyarrow
+        from pyarrow.parquet import ParquetWriter
+    except ImportError:
+        raise SortNetError("parquet needs pyarrow: pip install 'sortnet[parquet]'") from None
+
+    def write(to: Path | IO[bytes]) -> None:
+        first = pyarrow.Table.from_pandas(next(parts), preserve_index=False)
+        with ParquetWriter(to, first.schema) as writer:
+            writer.write_table(first)
+            for part in parts:
+                writer.write_table(pyarrow.Table.from_pandas(part, schema=first.schema))
+
+    if output != "-":
+        write_file(output, write)
+    elif sys.stdout.isatty():
+        raise click.UsageError("parquet is not for a terminal: give --output FILE")
+    else:
+        write(sys.stdout.buffer)

@@ -1,0 +1,53 @@
+"""`sortnet show`: one run and its iterations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from cli.inputs.named_runs import find_run, resume, run_ids
+from cli.inputs.opened_store import open_existing
+from cli.options import json_option, store_option
+from cli.output import print_json, put, say
+from cli.printing import iterations
+
+
+@click.command()
+@click.argument("run", shell_complete=run_ids)
+@store_option
+@json_option
+def show(run: str, store: str | None, as_json: bool) -> None:
+    """Show a run and its iterations. RUN is its id, the beginning of one, or `last`.
+
+    \b
+    Examples:
+      sortnet show last
+      sortnet show 3f2a --json
+    """
+    with open_existing(store) as opened:
+        found = find_run(opened, run)
+        standing = found.standing
+        rows = iterations.rows_of(found.iterations_frame())
+        about: dict[str, Any] = {"id": found.id, "status": found.status} | {
+            name: getattr(found, name)
+            for name in ("command", "out", "seed", "config", "versions", "data")
+        }
+        if as_json:
+            print_json({**about, "created": found.created.isoformat(), "iterations": rows})
+            return
+        for name in ("id", "status", "command", "out"):
+            put(f"{name:8} {standing if name == 'status' else about[name]}")
+        for split, facts in about["data"].items():
+            put(
+                f"{split:8} {facts['path']}: {facts['n_queries']} queries, "
+                f"{facts['n_docs']} documents, {facts['n_features']} features"
+            )
+        quality = iterations.quality_of(about["config"])
+        put()
+        for text in (*iterations.header(quality), *(iterations.line(row, quality) for row in rows)):
+            put(text)
+        if not rows:
+            say("no iteration has ended yet")
+        if about["status"] in ("interrupted", "failed", "killed") and about["out"]:
+            say(f"next: {resume(about['out'])}")

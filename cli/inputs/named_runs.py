@@ -1,0 +1,57 @@
+"""Runs as users name them: find one, complete its id, say how to resume it."""
+
+from __future__ import annotations
+
+import shlex
+import sqlite3
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from click.shell_completion import CompletionItem
+
+from sortnet.errors import SortNetError, StoreError
+
+if TYPE_CHECKING:
+    from store import Run, Store
+
+_NEWEST = 30  # runs that are offered for completion
+
+
+def find_run(opened: Store, name: str) -> Run:
+    """The run of that id; what to do next where the store has none at all."""
+    if opened.runs_frame().empty:
+        raise StoreError(f"{opened.database.name} has no runs yet: sortnet train makes one")
+    return opened.run(name)
+
+
+def resume(out: str) -> str:
+    """The command that resumes the run whose model is in that folder."""
+    return shlex.join(["sortnet", "train", "--resume", "--out", out])
+
+
+def again(run: Run) -> str | None:
+    """The command that resumes an unfinished run; None of one that is done."""
+    return None if run.status == "done" or run.out is None else resume(run.out)
+
+
+def run_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Completes `last` and the newest runs of a store that is a file; silent on any fault."""
+    items = [CompletionItem("last", help="the newest run")]
+    with suppress(SortNetError, sqlite3.Error, OSError):
+        items += _runs(ctx.params.get("store"))
+    return [item for item in items if item.value.startswith(incomplete)]
+
+
+def _runs(store: str | None) -> list[CompletionItem]:
+    from store.database.engine import parse_url, reading_uri
+
+    url = parse_url(store)
+    if url.drivername != "sqlite":  # a server may be far away
+        return []
+    file = reading_uri(Path(url.database or ""))
+    with closing(sqlite3.connect(file, uri=True, timeout=0.2)) as connection:
+        newest = "SELECT id, status, created FROM runs ORDER BY number DESC LIMIT ?"
+        rows = connection.execute(newest, (_NEWEST,)).fetchall()
+    return [CompletionItem(id_, help=f"{status}, {created[:16]}") for id_, status, created in rows]

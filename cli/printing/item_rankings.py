@@ -1,0 +1,64 @@
+"""The ranking of a collection: as a frame, as JSON, as lines of a terminal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from cli.output import printable, table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from sortnet.items import Items
+    from sortnet.preference.intervals import Ranking
+
+COLUMNS = ("rank", "id", "score", "low", "high", "judgements")
+_ID = 24  # characters of an id in a table
+_LEAST = 12  # characters of a text that are worth showing
+
+
+def ranking_frame(ranked: Ranking, ids: Sequence[str]) -> pd.DataFrame:
+    """One row an item, the best first; indexed by the items' numbers."""
+    import pandas as pd
+
+    columns = {c: getattr(ranked, c)[ranked.order] for c in COLUMNS if c != "id"}
+    columns["id"] = [ids[k] for k in ranked.order]
+    return pd.DataFrame(columns, index=ranked.order, columns=list(COLUMNS))
+
+
+def ranking_json(frame: pd.DataFrame) -> str:
+    """One object an item, the best first."""
+    from store.database.engine import plain
+
+    rows = [
+        {column: plain(value) for column, value in row.items()} for row in frame.to_dict("records")
+    ]
+    return json.dumps(rows, indent=2, allow_nan=False) + "\n"
+
+
+def ranking_lines(frame: pd.DataFrame, items: Items, room: int) -> list[str]:
+    """A header and a line an item, no longer than `room`, with as much of its text as fits."""
+    rows = [
+        [str(rank), _cut(printable(str(id)), _ID), f"{score:.2f}", f"{low}-{high}", str(judged)]
+        for _, rank, id, score, low, high, judged in frame.itertuples()
+    ]
+    lines = table(["rank", "id", "score", "90 %", "judged"], rows, left=2)
+    over = room - max(map(len, lines)) - 2
+    what = [_words(items, k) for k in frame.index]
+    if over < _LEAST or not any(what):
+        return lines
+    wide = max(map(len, lines))
+    return [f"{line.ljust(wide)}  {_cut(text, over)}".rstrip()
+            for line, text in zip(lines, ["", *what], strict=True)]  # fmt: skip
+
+
+def _words(items: Items, k: int) -> str:
+    """The beginning of an item's text, or where its image or sound is."""
+    what = items.texts[k] or items.images[k] or items.audio[k] or ""
+    return printable(" ".join(what[:1000].split()))
+
+
+def _cut(text: str, room: int) -> str:
+    return text if len(text) <= room else f"{text[: room - 3]}..."

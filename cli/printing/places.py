@@ -1,0 +1,49 @@
+"""Two documents of a query: their places in the ranking, and which goes first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from cli.output import put
+
+if TYPE_CHECKING:
+    from sortnet.rankers.model import Model
+    from sortnet.types import Queries
+
+
+def both(model: Model, one: Queries, i: int, j: int, margin: float) -> dict[str, Any]:
+    """Two documents in their places, and which of them goes first."""
+    import numpy as np
+
+    rank = np.empty(one.n_docs, np.int64)
+    rank[model.sort(one).order] = np.arange(1, one.n_docs + 1)
+    return {
+        "qid": str(one.qids[0]),
+        "first": "a" if margin > 0 else "b" if margin < 0 else None,
+        "margin": margin,
+        **{key: document(one, doc, int(rank[doc])) for key, doc in (("a", i), ("b", j))},
+        "n_docs": one.n_docs,
+    }
+
+
+def document(one: Queries, doc: int, rank: int) -> dict[str, Any]:
+    """A document as JSON has it."""
+    docid = None if one.docids is None else str(one.docids[doc]) or None
+    return {"docid": docid, "row": int(one.rows[doc]), "rank": rank}
+
+
+def put_first(answer: dict[str, Any]) -> None:
+    """Say which document goes first, and where both are in the ranking."""
+    first, last = ("b", "a") if answer["first"] == "b" else ("a", "b")
+    names = {key: name_of(answer[key]) for key in "ab"}
+    if answer["first"] is None:
+        put(f"{names['a']} and {names['b']} are the same to the model (margin 0)")
+    else:
+        put(f"{names[first]} goes before {names[last]}, margin {abs(answer['margin']):.4g}")
+    places = f"{answer[first]['rank']} and {answer[last]['rank']} of {answer['n_docs']}"
+    put(f"ranked {places} in query {answer['qid']}")
+
+
+def name_of(document: dict[str, Any]) -> str:
+    """A document as text has it."""
+    return f"row {document['row']}" if document["docid"] is None else document["docid"]
