@@ -99,7 +99,8 @@ def _conventions(run: Run, sources: Sources) -> list[str]:
     """What the measures mean, and how many queries have no relevant document, part by part."""
     from cli.report.hardest import PARTS
     from cli.training.conventions import conventions_of
-    from sortnet.config import MEASURED, Config
+    from sortnet.config import Config
+    from sortnet.metrics import MEASURED
 
     known = Config.from_json({k: v for k, v in run.config.items() if k != "tuning"})
     metrics = list(dict.fromkeys((known.rank_quality, *map(known.metric, MEASURED))))
