@@ -6,8 +6,8 @@ import json
 import os
 import re
 import shutil
+import stat
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +18,6 @@ import click
 from sortnet.errors import SortNetError
 from sortnet.types import Progress
 
-SECONDS_BETWEEN_LINES = 5.0
 # Control characters, line and paragraph separators, bidirectional overrides, lone surrogates.
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -42,9 +41,9 @@ def print_json(value: Any) -> None:
 
 @contextmanager
 def progress() -> Iterator[Progress]:
-    """Tells what is going on: a moving line in a terminal, else now and then a line of its own."""
-    if not sys.stderr.isatty():
-        yield _now_and_then()
+    """Show what is going on as a moving line on a terminal, and nowhere else."""
+    if not sys.stderr.isatty() or _is_piped(sys.stdout):
+        yield lambda text: None
         return
     from rich.console import Console
     from rich.progress import Progress as Bar
@@ -57,16 +56,9 @@ def progress() -> Iterator[Progress]:
         yield lambda text: bar.update(task, description=text)
 
 
-def _now_and_then() -> Progress:
-    last = time.monotonic()
-
-    def tell(text: str) -> None:
-        nonlocal last
-        if time.monotonic() - last >= SECONDS_BETWEEN_LINES:
-            last = time.monotonic()
-            say(text)
-
-    return tell
+def _is_piped(stream: IO[str]) -> bool:
+    """Whether another program reads it, which may write to the terminal that we would move in."""
+    return stat.S_ISFIFO(os.fstat(stream.fileno()).st_mode)
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> list[str]:

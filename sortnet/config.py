@@ -19,7 +19,6 @@ OPTIMIZERS = ("adam", "sgd")
 COMPARATORS = ("cmpnn", "directranker")
 LARGEST_SEED = 2**63 - 1  # torch takes no larger one
 _MOST = 2**31 - 1
-MEASURED = ("map", "ndcg@10", "p@10", "mrr")  # taken in every iteration, besides the RankQuality
 
 
 @dataclass(frozen=True)

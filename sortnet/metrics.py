@@ -1,20 +1,24 @@
-"""RankQuality: MAP, P@n, NDCG@n and MRR of the rankings of many queries at once.
+"""RankQuality: MAP, NDCG@n, P@n, MRR and ERR@n of the rankings of many queries at once.
 
-    NDCG@n = DCG@n / DCG@n of the ideal ranking,   DCG@n = sum_{rank <= n} gain / log2(1 + rank)
     AP     = mean over the relevant documents of the precision at their rank;   MAP its mean
+    NDCG@n = DCG@n / DCG@n of the ideal ranking,   DCG@n = sum_{rank <= n} gain / log2(1 + rank)
     P@n    = relevant documents among the first n, divided by n
     RR     = 1 / rank of the first relevant document;   MRR its mean
+    ERR@n  = sum_{rank <= n} R / rank * product of the 1 - R above,   R = (2^grade - 1) / 2^4
 
 Gain is 2^grade - 1 (or the grade itself: `gain="linear"`, and always of `nDCG`, the measure of
-ir-measures and trec_eval). The other measures are binary: relevant
-is a grade of `relevant_from` or more. A query without a relevant document (NDCG: without a grade
-above 0) has no value; `average` is the one place that says what it counts for.
+ir-measures and trec_eval). ERR (Chapelle et al. 2009) is gdeval's: its highest grade is 4 whatever
+the data have, and a higher one is refused. The other measures are binary: relevant is a grade of
+`relevant_from` or more. A query without a relevant document (NDCG, ERR: without a grade above 0)
+has no value; `average` is the one place that says what it counts for.
+
+A measure is a row of `MEASURES`: all else here, and every command, reads it there.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -24,20 +28,10 @@ from numpy.typing import ArrayLike, NDArray
 from sortnet.errors import DataError, MetricError
 from sortnet.types import F64, I32, I64, Bool, Queries
 
-Kind: TypeAlias = Literal["map", "ndcg", "nDCG", "p", "mrr"]
 Gain: TypeAlias = Literal["exp", "linear"]
 Empty: TypeAlias = Literal["zero", "skip", "one", "error"]
 
-KNOWN = "map, ndcg, mrr (each also @n, as ndcg@10) and p@n"
-
-_ALIASES: dict[str, Kind] = {
-    "map": "map", "ap": "map", "map_cut": "map",
-    "ndcg": "ndcg", "ndcg_cut": "nDCG",
-    "p": "p",
-    "mrr": "mrr", "rr": "mrr", "recip_rank": "mrr",
-}  # fmt: skip
-_NEEDS_CUTOFF = ("p", "map_cut", "ndcg_cut")
-_NAME = re.compile(r"(?P<kind>[a-z]+(?:_[a-z]+)?)(?:[@_.](?P<cutoff>[0-9]{1,9}))?")
+_NAME = re.compile(r"(?P<kind>[A-Za-z]+(?:_[A-Za-z]+)?)(?:[@_.](?P<cutoff>[0-9]{1,9}))?")
 _GAIN_WORDS: dict[Gain, str] = {"exp": "2^r-1", "linear": "r"}
 _EMPTY_WORDS: dict[Empty, str] = {
     "zero": "counted zero",
@@ -45,6 +39,166 @@ _EMPTY_WORDS: dict[Empty, str] = {
     "one": "counted one",
     "error": "refused",
 }
+_ERR_HIGHEST = 4  # the grade that gdeval's ERR takes for the best there can be
+
+
+@dataclass(frozen=True, eq=False)
+class _Hits:
+    """The relevant documents alone: every measure needs no more than these."""
+
+    query: I64  # (n_hits,) ascending
+    rank: I64  # (n_hits,) from 1, ascending within a query
+    grade: NDArray[Any]  # (n_hits,)
+    counts: I64  # (n_queries,)
+    starts: I64  # (n_queries,) each query's first hit
+
+    def sum(self, weights: F64, counted: NDArray[np.bool_]) -> F64:
+        """(n_queries,) the sums of the counted hits' weights."""
+        sums = np.bincount(self.query[counted], weights[counted], minlength=len(self.counts))
+        return sums.astype(np.float64, copy=False)  # numpy's stubs take it for a count
+
+    def first(self, values: I64) -> I64:
+        """(n_queries,) of (n_hits,) values each query's first; of an empty query any, unused."""
+        return values[np.minimum(self.starts, len(values) - 1)]  # it may start behind the last
+
+
+def _hits(grades: NDArray[Any], offsets: I64, lowest: int) -> _Hits:
+    at = np.flatnonzero(grades >= lowest)
+    bounds = np.searchsorted(at, offsets)
+    counts, starts = np.diff(bounds), bounds[:-1]
+    query = np.repeat(np.arange(len(counts)), counts)
+    return _Hits(query, at - offsets[query] + 1, grades[at], counts, starts)
+
+
+def _within(metric: Metric, rank: I64) -> NDArray[np.bool_]:
+    return np.ones(len(rank), np.bool_) if metric.cutoff is None else rank <= metric.cutoff
+
+
+def _nth(hits: _Hits) -> I64:
+    """(n_hits,) 1 for a query's first hit, 2 for the next: its rank in the ideal ranking."""
+    return np.arange(1, len(hits.rank) + 1) - hits.starts[hits.query]
+
+
+def _map(metric: Metric, hits: _Hits) -> F64:
+    summed = hits.sum(_nth(hits) / hits.rank, _within(metric, hits.rank))
+    return summed / np.maximum(hits.counts, 1)
+
+
+def _p(metric: Metric, hits: _Hits) -> F64:
+    within = hits.query[_within(metric, hits.rank)]
+    found: F64 = np.bincount(within, minlength=len(hits.counts)) / float(metric.cutoff or 1)
+    return found
+
+
+def _mrr(metric: Metric, hits: _Hits) -> F64:
+    first = hits.first(hits.rank)
+    return np.where(_within(metric, first), 1.0 / first, 0.0)
+
+
+def _ndcg(metric: Metric, hits: _Hits) -> F64:
+    ideal = _best_first(hits)
+    best = hits.first(ideal)[hits.query]
+    got = _dcg(metric, hits, hits.grade, hits.rank, best)
+    most = _dcg(metric, hits, ideal, _nth(hits), best)
+    return got / np.where(hits.counts > 0, most, 1.0)
+
+
+def _best_first(hits: _Hits) -> I64:
+    """(n_hits,) each query's grades from the highest down."""
+    grades = hits.grade.astype(np.int64)
+    top = int(grades.max())
+    keys = hits.query * (top + 1) + (top - grades)  # one flat sort, below 2^62 for int32 grades
+    keys.sort()
+    return top - (keys - hits.query * (top + 1))
+
+
+def _dcg(metric: Metric, hits: _Hits, grade: I64, rank: I64, best: I64) -> F64:
+    if metric.gain == "linear":
+        gains = grade.astype(np.float64)
+    else:  # (2^grade - 1) / 2^best: a power of two less, so exact, and it cannot overflow
+        gains = np.ldexp(1.0, grade - best) - np.ldexp(1.0, -best)
+    return hits.sum(gains / np.log2(1.0 + rank), _within(metric, rank))
+
+
+def _err(metric: Metric, hits: _Hits) -> F64:
+    stops = _stops(hits.grade)
+    reached = np.ones(len(stops))
+    for grade in range(1, _ERR_HIGHEST + 1):
+        alike = hits.grade == grade
+        above = np.cumsum(alike) - alike  # whole numbers, which lose no digit over many queries
+        reached *= (1.0 - _stops(grade)) ** (above - hits.first(above)[hits.query])
+    return hits.sum(stops * reached / hits.rank, _within(metric, hits.rank))
+
+
+def _stops(grade: ArrayLike) -> F64:
+    """How probably a reader is content with a document of that grade, and reads no further."""
+    stops: F64 = (np.exp2(grade) - 1.0) / 2**_ERR_HIGHEST
+    return stops
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A row of `MEASURES`.
+
+    Attributes:
+        values: (metric, relevant documents) -> (n_queries,), where a query has a relevant one.
+        spellings: names in other tools, in any case; "@n": only with a cutoff. The row's own key
+            is taken as it is written, before any of these.
+        convention: what is said of it beside figures, of its {gain} and {cutoff}.
+        default: the name by which it is measured where nobody chose measures.
+        graded: it takes the grades, not only which documents are relevant.
+        needs_cutoff: it counts the first n documents in any order, so without n it says nothing.
+        gain: the one that it always has.
+        highest: the highest grade that it is defined for.
+    """
+
+    values: Callable[[Metric, _Hits], F64]
+    spellings: tuple[str, ...] = ()
+    convention: str = ""
+    default: str | None = None
+    graded: bool = False
+    needs_cutoff: bool = False
+    gain: Gain | None = None
+    highest: int | None = None
+
+
+MEASURES: dict[str, Measure] = {
+    "map": Measure(_map, ("map", "ap", "map_cut@n"), default="map"),
+    "ndcg": Measure(
+        _ndcg,
+        convention="gain {gain}, discount log2(1+rank)",
+        default="ndcg@10",
+        graded=True,
+    ),
+    "nDCG": Measure(
+        _ndcg,
+        ("ndcg", "ndcg_cut@n"),
+        "gain r in nDCG as in ir-measures and trec_eval, discount log2(1+rank)",
+        graded=True,
+        gain="linear",
+    ),
+    "p": Measure(_p, ("p",), "P@{cutoff} divides by {cutoff}", default="p@10", needs_cutoff=True),
+    "mrr": Measure(_mrr, ("mrr", "rr", "recip_rank"), default="mrr"),
+    "err": Measure(
+        _err,
+        ("err",),
+        "ERR stops at grade r with probability (2^r-1)/16 as in gdeval",
+        graded=True,
+        highest=_ERR_HIGHEST,
+    ),
+}
+MEASURED = tuple(row.default for row in MEASURES.values() if row.default)  # where nobody chose any
+_KIND_OF = {
+    spelling.removesuffix("@n"): kind
+    for kind, row in MEASURES.items()
+    for spelling in row.spellings
+}
+
+
+def _known() -> str:
+    free = ", ".join(kind for kind, row in MEASURES.items() if not row.needs_cutoff)
+    cut = ", ".join(f"{kind}@n" for kind, row in MEASURES.items() if row.needs_cutoff)
+    return f"known are {free} (each also @n, as ndcg@10) and {cut}"
 
 
 @dataclass(frozen=True)
@@ -52,7 +206,7 @@ class Metric:
     """A measure and its conventions.
 
     Attributes:
-        kind: map, ndcg, nDCG (ndcg with linear gain, whatever `gain` says), p or mrr.
+        kind: a key of `MEASURES`, such as map or ndcg.
         cutoff: the last rank that counts; None for all (p always has one).
         gain: of ndcg, 2^grade - 1 ("exp") or the grade ("linear").
         relevant_from: of the binary measures, the lowest grade that is relevant.
@@ -61,24 +215,29 @@ class Metric:
         MetricError: on values that no measure has.
     """
 
-    kind: Kind
+    kind: str
     cutoff: int | None = None
     gain: Gain = "exp"
     relevant_from: int = 1
 
     def __post_init__(self) -> None:
-        if self.kind not in get_args(Kind):
-            raise MetricError(f"unknown metric {self.kind!r}; known are {KNOWN}")
-        if self.cutoff is None and self.kind == "p":
-            raise MetricError("metric 'p' needs a cutoff, as in p@10")
+        if self.kind not in MEASURES:
+            raise MetricError(f"unknown metric {self.kind!r}; {_known()}")
+        if self.cutoff is None and self.row.needs_cutoff:
+            raise MetricError(f"metric {self.kind!r} needs a cutoff, as in {self.kind}@10")
         if self.cutoff is not None and self.cutoff < 1:
             raise MetricError(f"metric {self.name!r}: the cutoff must be 1 or more")
         if self.gain not in get_args(Gain):
             raise MetricError(f"unknown gain {self.gain!r}; known are exp and linear")
         if not 1 <= self.relevant_from < 2**31:
             raise MetricError(f"relevant-from must be from 1 to 2^31 - 1, got {self.relevant_from}")
-        if self.kind == "nDCG":
-            object.__setattr__(self, "gain", "linear")
+        if self.row.gain is not None:
+            object.__setattr__(self, "gain", self.row.gain)
+
+    @property
+    def row(self) -> Measure:
+        """What all measures of this kind have in common."""
+        return MEASURES[self.kind]
 
     @property
     def name(self) -> str:
@@ -86,22 +245,17 @@ class Metric:
         return self.kind if self.cutoff is None else f"{self.kind}@{self.cutoff}"
 
     @property
-    def is_graded(self) -> bool:
-        """Whether it takes the grades, not only which documents are relevant."""
-        return self.kind in ("ndcg", "nDCG")
-
-    @property
     def lowest_relevant(self) -> int:
         """The lowest grade that counts for this measure."""
-        return 1 if self.is_graded else self.relevant_from
+        return 1 if self.row.graded else self.relevant_from
 
 
 def parse_metric(name: str, *, gain: Gain = "exp", relevant_from: int = 1) -> Metric:
     """The measure of that name, as written here, by trec_eval or by ir-measures, in any case.
 
-    `map`, `ndcg@10`, `p@10`, `mrr`; also AP, P_10, RR, recip_rank, map_cut.10. The relevance
-    threshold is the one given here, and so is the gain of `ndcg` in lower case. A name of
-    ir-measures (`nDCG@10`, with capitals) or of trec_eval (`ndcg_cut_10`) has the linear gain
+    `map`, `ndcg@10`, `p@10`, `mrr`, `err@10`; also AP, P_10, RR, recip_rank, map_cut.10. The
+    relevance threshold is the one given here, and so is the gain of `ndcg` in lower case. A name
+    of ir-measures (`nDCG@10`, with capitals) or of trec_eval (`ndcg_cut_10`) has the linear gain
     that it has there, whatever `gain` says.
 
     Raises:
@@ -112,17 +266,16 @@ def parse_metric(name: str, *, gain: Gain = "exp", relevant_from: int = 1) -> Me
     >>> parse_metric("ndcg_cut_10").name, parse_metric("ndcg_cut_10").gain
     ('nDCG@10', 'linear')
     """
-    text = name.strip()
-    match = _NAME.fullmatch(text.lower())
-    kind = match and _ALIASES.get(match["kind"])
-    if kind == "ndcg" and not text.startswith("ndcg"):
-        kind = "nDCG"
+    match = _NAME.fullmatch(name.strip())
+    typed = match["kind"] if match else ""
+    spelling = typed.lower()
+    kind = typed if typed in MEASURES else _KIND_OF.get(spelling)
     if match is None or kind is None:
-        raise MetricError(f"unknown metric {name!r}; known are {KNOWN}")
-    if match["cutoff"] is None and match["kind"] in _NEEDS_CUTOFF:
-        raise MetricError(f"metric {name!r} needs a cutoff, as in {kind}@10; known are {KNOWN}")
-    cutoff = None if match["cutoff"] is None else int(match["cutoff"])
-    return Metric(kind, cutoff, gain, relevant_from)
+        raise MetricError(f"unknown metric {name!r}; {_known()}")
+    row, cutoff = MEASURES[kind], match["cutoff"]
+    if cutoff is None and (row.needs_cutoff or f"{spelling}@n" in row.spellings):
+        raise MetricError(f"metric {name!r} needs a cutoff, as in {kind}@10; {_known()}")
+    return Metric(kind, None if cutoff is None else int(cutoff), gain, relevant_from)
 
 
 def per_query(metric: Metric, ranked_grades: ArrayLike, offsets: ArrayLike) -> F64:
@@ -137,7 +290,7 @@ def per_query(metric: Metric, ranked_grades: ArrayLike, offsets: ArrayLike) -> F
     does). Exponential gains are taken relative to the query's best grade, so no grade overflows.
 
     Raises:
-        MetricError: when the offsets do not fit the grades.
+        MetricError: when the offsets do not fit the grades, or a grade is too high for the measure.
 
     >>> per_query(Metric("mrr"), [0, 1, 0, 0, 0], [0, 3, 5]).tolist()
     [0.5, nan]
@@ -150,11 +303,12 @@ def per_query(metric: Metric, ranked_grades: ArrayLike, offsets: ArrayLike) -> F
     grades, bounds = np.asarray(ranked_grades), np.asarray(offsets, dtype=np.int64)
     if len(bounds) == 0 or bounds[0] != 0 or bounds[-1] != len(grades):
         raise MetricError(f"offsets do not span the {len(grades)} grades")
+    _refuse_high(metric, grades)
     hits = _hits(grades, bounds, metric.lowest_relevant)
     values = np.full(len(bounds) - 1, np.nan)
     if len(hits.rank):
         answered = hits.counts > 0
-        values[answered] = _MEASURES[metric.kind](metric, hits)[answered]
+        values[answered] = metric.row.values(metric, hits)[answered]
     return values
 
 
@@ -253,13 +407,11 @@ def conventions(
     >>> conventions("ndcg@10", "zero", 12, 157)
     'gain 2^r-1, discount log2(1+rank); queries without a relevant document counted zero: 12 of 157'
     """
-    found = as_metrics(metrics)
-    gains = {_GAIN_WORDS[m.gain] for m in found if m.kind == "ndcg"}
-    gains |= {"r in nDCG as in ir-measures and trec_eval" for m in found if m.kind == "nDCG"}
-    levels = sorted({m.relevant_from for m in found if not m.is_graded})
-    cutoffs = sorted({m.cutoff for m in found if m.kind == "p" and m.cutoff})
-    parts = [f"gain {gain}, discount log2(1+rank)" for gain in sorted(gains)]
-    parts += [f"P@{n} divides by {n}" for n in cutoffs]
+    kinds = list(MEASURES)
+    found = sorted(as_metrics(metrics), key=lambda m: (kinds.index(m.kind), m.gain, m.cutoff or 0))
+    said = (m.row.convention.format(gain=_GAIN_WORDS[m.gain], cutoff=m.cutoff) for m in found)
+    parts = list(dict.fromkeys(filter(None, said)))
+    levels = sorted({m.relevant_from for m in found if not m.row.graded})
     parts += [f"relevant from grade {level}" for level in levels]
     rule = _EMPTY_WORDS[empty]
     parts.append(f"queries without a relevant document {rule}: {n_empty} of {n_queries}")
@@ -271,15 +423,19 @@ def can_choose(metric: Metric, queries: Queries) -> Bool:
 
     That takes documents of two different gains, and for P@n more documents than n.
 
+    Raises:
+        MetricError: on a grade that is too high for the measure.
+
     >>> q = Queries.from_arrays([[0.0]] * 4, [1, 2, 0, 1], qid=["a", "a", "b", "b"])
     >>> can_choose(Metric("map"), q).tolist(), can_choose(Metric("ndcg"), q).tolist()
     ([False, True], [True, True])
 
     Cost: linear in the documents.
     """
+    _refuse_high(metric, queries.grades)
     lowest, highest = _grade_ranges(queries)
     differ: Bool = lowest < highest
-    if not metric.is_graded:
+    if not metric.row.graded:
         differ = (lowest < metric.relevant_from) & (highest >= metric.relevant_from)
     return differ & (queries.sizes > _needed_docs(metric))
 
@@ -289,11 +445,12 @@ def check_can_choose(metric: Metric, queries: Queries) -> None:
 
     Raises:
         DataError: naming measures that tell rankings of these queries apart, if there are any.
+        MetricError: as `can_choose`.
     """
     if can_choose(metric, queries).any():
         return
     lacking = "documents of two different grades"
-    if not metric.is_graded:
+    if not metric.row.graded:
         n, level = _needed_docs(metric), metric.relevant_from
         more = f" and more than {n} documents" if n else ""
         lacking = f"documents both of grade {level} or more and below{more}"
@@ -320,7 +477,7 @@ def _remedies(metric: Metric, queries: Queries) -> str:
         return "give queries whose documents differ in grade"
     found = ["--quality ndcg@10"]
     long = queries.sizes > _needed_docs(metric)
-    if not metric.is_graded and (lowest < highest)[long].any():
+    if not metric.row.graded and (lowest < highest)[long].any():
         found.insert(0, f"--relevant-from {_best_threshold(lowest[long], highest[long])}")
     return f"try {' or '.join(found)}"
 
@@ -335,7 +492,16 @@ def _best_threshold(lowest: I32, highest: I32) -> int:
 
 def _needed_docs(metric: Metric) -> int:
     """How many documents a query must exceed: P@n counts all of n or fewer, however ranked."""
-    return (metric.cutoff or 0) if metric.kind == "p" else 0
+    return (metric.cutoff or 0) if metric.row.needs_cutoff else 0
+
+
+def _refuse_high(metric: Metric, grades: NDArray[Any]) -> None:
+    highest = metric.row.highest
+    if highest is not None and len(grades) and grades.max() > highest:
+        raise MetricError(
+            f"{metric.name} is defined for grades up to {highest}, and there is a grade "
+            f"{grades.max()}; take ndcg@10"
+        )
 
 
 def _grade_ranges(queries: Queries) -> tuple[I32, I32]:
@@ -347,81 +513,3 @@ def _grade_ranges(queries: Queries) -> tuple[I32, I32]:
         lowest[some] = np.minimum.reduceat(queries.grades, starts)
         highest[some] = np.maximum.reduceat(queries.grades, starts)
     return lowest, highest
-
-
-@dataclass(frozen=True, eq=False)
-class _Hits:
-    """The relevant documents alone: every measure needs no more than these."""
-
-    query: I64  # (n_hits,) ascending
-    rank: I64  # (n_hits,) from 1, ascending within a query
-    grade: NDArray[Any]  # (n_hits,)
-    counts: I64  # (n_queries,)
-    starts: I64  # (n_queries,) each query's first hit
-
-    def sum(self, weights: F64, counted: NDArray[np.bool_]) -> F64:
-        """(n_queries,) the sums of the counted hits' weights."""
-        sums = np.bincount(self.query[counted], weights[counted], minlength=len(self.counts))
-        return sums.astype(np.float64, copy=False)  # numpy's stubs take it for a count
-
-
-def _hits(grades: NDArray[Any], offsets: I64, lowest: int) -> _Hits:
-    at = np.flatnonzero(grades >= lowest)
-    bounds = np.searchsorted(at, offsets)
-    counts, starts = np.diff(bounds), bounds[:-1]
-    query = np.repeat(np.arange(len(counts)), counts)
-    return _Hits(query, at - offsets[query] + 1, grades[at], counts, starts)
-
-
-def _within(metric: Metric, rank: I64) -> NDArray[np.bool_]:
-    return np.ones(len(rank), np.bool_) if metric.cutoff is None else rank <= metric.cutoff
-
-
-def _nth(hits: _Hits) -> I64:
-    """(n_hits,) 1 for a query's first hit, 2 for the next: its rank in the ideal ranking."""
-    return np.arange(1, len(hits.rank) + 1) - hits.starts[hits.query]
-
-
-def _map(metric: Metric, hits: _Hits) -> F64:
-    summed = hits.sum(_nth(hits) / hits.rank, _within(metric, hits.rank))
-    return summed / np.maximum(hits.counts, 1)
-
-
-def _p(metric: Metric, hits: _Hits) -> F64:
-    within = hits.query[_within(metric, hits.rank)]
-    found: F64 = np.bincount(within, minlength=len(hits.counts)) / float(metric.cutoff or 1)
-    return found
-
-
-def _mrr(metric: Metric, hits: _Hits) -> F64:
-    # An empty query's start may lie behind the last hit; its value is not used.
-    first = hits.rank[np.minimum(hits.starts, len(hits.rank) - 1)]
-    return np.where(_within(metric, first), 1.0 / first, 0.0)
-
-
-def _ndcg(metric: Metric, hits: _Hits) -> F64:
-    ideal = _best_first(hits)
-    best = ideal[np.minimum(hits.starts, len(ideal) - 1)][hits.query]
-    got = _dcg(metric, hits, hits.grade, hits.rank, best)
-    most = _dcg(metric, hits, ideal, _nth(hits), best)
-    return got / np.where(hits.counts > 0, most, 1.0)
-
-
-def _best_first(hits: _Hits) -> I64:
-    """(n_hits,) each query's grades from the highest down."""
-    grades = hits.grade.astype(np.int64)
-    top = int(grades.max())
-    keys = hits.query * (top + 1) + (top - grades)  # one flat sort, below 2^62 for int32 grades
-    keys.sort()
-    return top - (keys - hits.query * (top + 1))
-
-
-def _dcg(metric: Metric, hits: _Hits, grade: I64, rank: I64, best: I64) -> F64:
-    if metric.gain == "linear":
-        gains = grade.astype(np.float64)
-    else:  # (2^grade - 1) / 2^best: a power of two less, so exact, and it cannot overflow
-        gains = np.ldexp(1.0, grade - best) - np.ldexp(1.0, -best)
-    return hits.sum(gains / np.log2(1.0 + rank), _within(metric, rank))
-
-
-_MEASURES = {"map": _map, "p": _p, "mrr": _mrr, "ndcg": _ndcg, "nDCG": _ndcg}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import subprocess
@@ -111,13 +112,23 @@ def test_without_a_terminal_everything_is_plain_lines():
     assert ran.stderr == "a message\n"
 
 
-def test_progress_in_lines_comes_now_and_then(monkeypatch, capsys):
-    clock = iter([0.0, 1.0, 6.0, 6.0, 7.0, 20.0, 20.0])
-    monkeypatch.setattr(cli.output.time, "monotonic", lambda: next(clock))
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a terminal")
+def test_a_table_in_a_pipe_has_no_progress_beside_it_on_the_terminal():
+    ours, theirs = os.pipe()
+    with os.fdopen(theirs, "w") as pipe:
+        raw = talk(stdout=pipe)
+    with os.fdopen(ours) as piped:
+        assert piped.read().splitlines() == RESULTS
+    assert raw == "a message\r\n"
+
+
+def test_progress_is_silent_without_a_terminal_however_long_it_takes(monkeypatch, capsys):
+    hours = itertools.count(step=3600)
+    monkeypatch.setattr("time.monotonic", lambda: next(hours))
     with cli.output.progress() as tell:
-        for text in ("at 1", "at 6", "at 7", "at 20"):
-            tell(text)
-    assert capsys.readouterr().err == "at 6\nat 20\n"
+        tell("sorting")
+        tell("training")
+    assert capsys.readouterr() == ("", "")
 
 
 cells = st.lists(st.lists(st.text("ab ", max_size=9), min_size=3, max_size=3), max_size=5)

@@ -146,6 +146,14 @@ def test_metrics_are_those_that_are_asked_for():
     assert [line.split()[0] for line in told.splitlines()[1:3]] == ["nDCG@5", "map"]
 
 
+def test_err_is_measured_and_chosen_by_like_any_other(tmp_path):
+    where = ("--out", tmp_path / "err", "--store", tmp_path / "err.db")
+    said = done("train", "fold", "--quality", "err@10", *where, *FAST)
+    assert said.startswith("err@10 chooses the iteration: ") and "err@10 on" in said
+    told = json.loads(done("evaluate", tmp_path / "err", "fold/test.txt", "-m", "ERR@10", "--json"))
+    assert list(told["measures"]) == ["err@10"] and "as in gdeval" in told["conventions"][0]
+
+
 def test_a_rule_for_empty_queries_changes_the_mean_and_is_said(tmp_path):
     # No document of the second query is relevant.
     (tmp_path / "e.txt").write_text(letor(1, 1) + letor(1, 2).replace("qid:q0", "qid:none"))

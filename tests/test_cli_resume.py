@@ -243,7 +243,7 @@ def test_ctrl_c_in_a_terminal_ends_with_one_line_and_can_be_resumed():
         _, stderr = process.communicate(timeout=600)
     assert process.returncode == 2
     assert "Traceback" not in stderr
-    told, again = stderr.splitlines()[-1].split("; go on with: ")  # progress may stand before
+    told, again = stderr.splitlines()[-1].split("; go on with: ")
     assert told == "sortnet: interrupted"
     assert again.startswith("sortnet train fold --out m ")
     with open_store("m.db") as store:

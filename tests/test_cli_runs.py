@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -11,9 +12,11 @@ import pandas as pd
 import pytest
 from cli_made import FAST, done, fault, invoke, make_fold
 from pandas.testing import assert_frame_equal
+from sqlalchemy import update
 
 from sortnet.data import read_queries
 from store import Run, open_store
+from store.database.tables import RunRow
 
 
 @pytest.fixture(scope="module")
@@ -106,10 +109,20 @@ def test_a_run_without_iterations_is_shown_as_well():
     assert len(pd.read_parquet("none.parquet")) == 0
 
 
+def with_ids(pairs: pd.DataFrame) -> pd.DataFrame:
+    docids = {split: read_queries(f"fold/{split}.txt").docids for split in ("train", "vali")}
+    return pairs.assign(
+        **{
+            f"{side}_id": [docids[s][d] for s, d in zip(pairs["split"], pairs[side], strict=True)]
+            for side in ("winner", "loser")
+        }
+    )
+
+
 @pytest.mark.parametrize("split", ["train", "vali", "all"])
 def test_pairs_in_every_format_are_those_of_the_run(run, tmp_path, split):
     expected = run.pairs_frame(None if split == "all" else split)
-    expected = expected.astype({"split": object, "qid": object})
+    expected = with_ids(expected.astype({"split": object, "qid": object}))
     assert len(expected)
     read = {"csv": pd.read_csv, "jsonl": lambda p: pd.read_json(p, lines=True),
             "parquet": pd.read_parquet}  # fmt: skip
@@ -127,7 +140,36 @@ def test_pairs_come_in_parts_that_join_without_a_seam(run, tmp_path, monkeypatch
     for form, text in whole.items():
         assert done("pairs", run.id, "--format", form) == text
     done("pairs", run.id, "--format", "parquet", "--output", tmp_path / "p")
-    assert_frame_equal(pd.read_parquet(tmp_path / "p"), run.pairs_frame())
+    assert_frame_equal(pd.read_parquet(tmp_path / "p"), with_ids(run.pairs_frame()))
+
+
+def test_pairs_without_ids_are_those_that_the_store_has(run):
+    frame = pd.read_csv(io.StringIO(done("pairs", run.id, "--no-ids")))
+    assert list(frame.columns) == list(run.pairs_frame().columns)
+
+
+def test_pairs_of_data_that_are_gone_or_changed_have_no_ids_and_say_why(made, tmp_path):
+    shutil.copy(made / "s.db", tmp_path / "s.db")
+    vali = Path("fold/vali.txt")
+    text = vali.read_text()
+    with open_store(tmp_path / "s.db") as store:
+        run = store.run(run_of("m1"))
+        gone = {**run.data, "train": {**run.data["train"], "path": "gone.txt"}}
+        with store.database.transaction(write=True) as connection:
+            connection.execute(update(RunRow).values(data=gone))
+    found = invoke("pairs", run.id, "--store", tmp_path / "s.db")
+    assert found.exit_code == 0 and found.stderr.startswith("no ids of training documents: gone.tx")
+    frame = pd.read_csv(io.StringIO(found.stdout))
+    of_train = frame["split"] == "train"
+    assert frame.loc[of_train, "winner_id"].isna().all() and of_train.any()
+    assert frame.loc[~of_train, "winner_id"].str.startswith("d").all()
+    try:
+        vali.write_text(text.replace("d0-0", "d9-9"))
+        found = invoke("pairs", run.id, "--store", tmp_path / "s.db")
+    finally:
+        vali.write_text(text)
+    assert found.stderr.count("\n") == 2 and "not what the run read" in found.stderr
+    assert found.stdout == done("pairs", run.id, "--no-ids")
 
 
 def test_a_pair_s_documents_are_where_it_says(run):
@@ -144,7 +186,8 @@ def test_a_pair_s_documents_are_where_it_says(run):
 def test_parquet_goes_down_a_pipe(run):
     result = invoke("pairs", run.id, "--format", "parquet")
     assert result.exit_code == 0
-    assert_frame_equal(pd.read_parquet(io.BytesIO(result.stdout_bytes)), run.pairs_frame())
+    found = pd.read_parquet(io.BytesIO(result.stdout_bytes))
+    assert_frame_equal(found, with_ids(run.pairs_frame()))
 
 
 def test_parquet_without_pyarrow_says_what_to_install(run, monkeypatch):

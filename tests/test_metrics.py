@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import shutil
 from fractions import Fraction
 from itertools import permutations
 from math import log2
@@ -12,11 +13,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ir_measures import AP, RR, P, nDCG
+from ir_measures import AP, ERR, RR, P, nDCG
 from sklearn.metrics import ndcg_score
 
 from sortnet.errors import DataError, MetricError
 from sortnet.metrics import (
+    MEASURED,
+    MEASURES,
     Metric,
     as_metrics,
     average,
@@ -58,10 +61,12 @@ def by_ir_measures(measure, ranked: list[list[int]], labels=int) -> np.ndarray:
     return values
 
 
-def assert_equal_where_relevant(ours: np.ndarray, theirs: np.ndarray, ranked, lowest: int) -> None:
+def assert_equal_where_relevant(
+    ours: np.ndarray, theirs: np.ndarray, ranked, lowest: int, *, atol: float = 1e-9
+) -> None:
     has_relevant = np.array([any(g >= lowest for g in grades) for grades in ranked])
     np.testing.assert_array_equal(np.isnan(ours), ~has_relevant)
-    np.testing.assert_allclose(ours[has_relevant], theirs[has_relevant], rtol=0, atol=1e-9)
+    np.testing.assert_allclose(ours[has_relevant], theirs[has_relevant], rtol=0, atol=atol)
 
 
 def assert_equal_to_ir_measures(ranked, cutoff: int, lowest: int) -> None:
@@ -109,6 +114,43 @@ def test_ndcg_equals_scikit_learn(grades, cutoff):
     np.testing.assert_allclose(ours, [theirs], rtol=0, atol=1e-9)
 
 
+@pytest.mark.skipif(not shutil.which("perl"), reason="gdeval needs perl")
+def test_err_equals_gdeval_to_its_five_places():
+    rng = np.random.default_rng(0)
+    ranked = [rng.integers(0, rng.integers(1, 6), rng.integers(1, 40)).tolist() for _ in range(200)]
+    for cutoff in (1, 5, 20, 1000):
+        ours = per_query(Metric("err", cutoff), *flat(ranked))
+        theirs = by_ir_measures(ERR @ cutoff, ranked)
+        assert_equal_where_relevant(ours, theirs, ranked, 1, atol=5.001e-6)
+    assert np.array_equal(per_query(Metric("err"), *flat(ranked)), ours, equal_nan=True)
+
+
+@given(rankings, st.one_of(st.none(), st.integers(1, 12)))
+def test_err_equals_algorithm_2_of_chapelle_and_others_2009(ranked, cutoff):
+    ours = per_query(Metric("err", cutoff), *flat(ranked))
+    for value, grades in zip(ours, ranked, strict=True):
+        p, err = Fraction(1), Fraction(0)
+        for r, grade in enumerate(grades[:cutoff], 1):
+            R = Fraction(2**grade - 1, 16)
+            err += p * R / r
+            p *= 1 - R
+        assert np.isnan(value) if not any(grades) else value == pytest.approx(float(err), abs=1e-14)
+
+
+def test_err_keeps_its_digits_in_the_last_of_many_queries():
+    one = [3, 0, 4, 1, 2]
+    values = per_query(Metric("err"), *flat([one] * 20_000))
+    assert values[0] == values[-1]
+
+
+def test_err_has_no_grade_above_that_of_gdeval():
+    high = Queries.from_arrays(np.zeros((3, 1)), [0, 5, 4])
+    for ask in (lambda: evaluate(high, np.arange(3), "err@10"),
+                lambda: check_can_choose(Metric("err", 10), high)):  # fmt: skip
+        with pytest.raises(MetricError, match=r"err@10 is .* up to 4, .* grade 5; take ndcg@10$"):
+            ask()
+
+
 def test_ndcg_has_exponential_gain_and_logarithmic_discount():
     dcg = 1 / log2(2) + 7 / log2(3) + 0 / log2(4) + 3 / log2(5)
     ideal = 7 / log2(2) + 3 / log2(3) + 1 / log2(4)
@@ -135,7 +177,7 @@ def test_huge_grades_keep_their_exact_exponential_gains(grades, cutoff):
 
 def test_empty_queries_first_between_and_last_have_no_value_for_any_measure():
     grades, offsets = flat([[], [0, 0], [0, 1], [], [1], [0], []])
-    for name in ("map", "ndcg", "ndcg@3", "p@3", "mrr", "mrr@1"):
+    for name in ("map", "ndcg", "ndcg@3", "p@3", "mrr", "mrr@1", "err", "err@2"):
         values = per_query(parse_metric(name), grades, offsets)
         assert np.isnan(values).tolist() == [True, True, False, True, False, True, True]
     assert per_query(Metric("mrr"), grades, offsets)[[2, 4]].tolist() == [0.5, 1.0]
@@ -188,6 +230,8 @@ def test_an_average_of_nothing_is_refused():
         ("p@10", ["p@10", "P@10", "P_10", "P.10"]),
         ("mrr", ["mrr", "RR", "recip_rank", "MRR"]),
         ("mrr@10", ["mrr@10", "RR@10"]),
+        ("err", ["err", "ERR"]),
+        ("err@10", ["err@10", "ERR@10", "err_10"]),
     ],
 )
 def test_aliases_of_trec_eval_and_ir_measures_are_understood(canonical, spellings):
@@ -214,7 +258,7 @@ def test_a_name_of_another_tool_means_what_it_means_there(name, gain):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "err@20", "p", "P", "ndcg@", "ndcg@0", "p@-1", "map@x", "ndcg_cut", "map_cut", "ndcg@١٠",
+    ["", "p", "P", "ndcg@", "ndcg@0", "p@-1", "map@x", "ndcg_cut", "map_cut", "ndcg@١٠",
      "nDCG(gains={1:1})@10", "p@10 map", "p@99999999999999999999", "p@1.5", "bpref"],
 )  # fmt: skip
 def test_other_names_are_refused(text):
@@ -223,8 +267,27 @@ def test_other_names_are_refused(text):
 
 
 def test_an_unknown_metric_is_named_with_those_known():
-    with pytest.raises(MetricError, match=r"'err@20'; known are map, ndcg, mrr .* and p@n$"):
-        parse_metric("err@20")
+    known = r"known are map, ndcg, nDCG, mrr, err .* and p@n$"
+    with pytest.raises(MetricError, match=f"'bpref@20'; {known}"):
+        parse_metric("bpref@20")
+    with pytest.raises(MetricError, match=f"'ndcg_cut' needs a cutoff, as in nDCG@10; {known}"):
+        parse_metric("ndcg_cut")
+
+
+def test_a_measure_is_a_row_of_the_table_and_nothing_else(monkeypatch):
+    last = dataclasses.replace(MEASURES["mrr"], spellings=(), convention="the {cutoff} first")
+    monkeypatch.setitem(MEASURES, "last", last)
+    metric = parse_metric("last@3", relevant_from=2)
+    assert metric.name == "last@3" and metric.lowest_relevant == 2
+    assert per_query(metric, [1, 2], [0, 2]).tolist() == [0.5]
+    assert conventions(metric, "zero", 0, 1).startswith("the 3 first; relevant from grade 2; ")
+    with pytest.raises(MetricError, match="mrr, err, last "):
+        parse_metric("first")
+
+
+def test_what_is_measured_by_default_is_read_in_the_table():
+    assert MEASURED == ("map", "ndcg@10", "p@10", "mrr")
+    assert [parse_metric(name).name for name in MEASURED] == list(MEASURED)
 
 
 def test_impossible_conventions_are_refused():
@@ -253,6 +316,10 @@ def test_the_conventions_say_what_the_figures_mean():
         "queries without a relevant document left out: 12 of 157"
     )
     assert "gain r," in conventions(Metric("ndcg", gain="linear"), "zero", 0, 1)
+    assert conventions(["err@5", "p@10", "p@5"], "zero", 0, 1).startswith(
+        "P@5 divides by 5; P@10 divides by 10; "
+        "ERR stops at grade r with probability (2^r-1)/16 as in gdeval; relevant from grade 1; "
+    )
     both = conventions(["ndcg@10", "ndcg_cut_10"], "zero", 0, 1)
     assert both.startswith(
         "gain 2^r-1, discount log2(1+rank); "
@@ -262,7 +329,22 @@ def test_the_conventions_say_what_the_figures_mean():
 
 @given(
     st.lists(st.lists(st.integers(0, 3), max_size=4), min_size=1, max_size=4),
-    st.sampled_from(["map", "map@1", "ndcg", "ndcg@1", "p@1", "p@2", "p@5", "mrr", "mrr@2"]),
+    st.sampled_from(
+        [
+            "map",
+            "map@1",
+            "ndcg",
+            "ndcg@1",
+            "p@1",
+            "p@2",
+            "p@5",
+            "mrr",
+            "mrr@2",
+            "err",
+            "err@1",
+            "err@2",
+        ]
+    ),
     st.integers(1, 3),
 )
 def test_a_query_can_choose_where_two_of_its_rankings_differ(ranked, name, lowest):
@@ -283,7 +365,7 @@ def test_a_query_can_choose_where_two_of_its_rankings_differ(ranked, name, lowes
         int(can_choose(dataclasses.replace(metric, relevant_from=n), queries).sum())
         for n in (1, 2, 3)
     ]
-    assert (level is None) == (metric.kind == "ndcg" or max(possible) == 0)
+    assert (level is None) == (metric.row.graded or max(possible) == 0)
     if level is not None:
         assert possible[int(level[1]) - 1] == max(possible)
     remedy = "--quality ndcg@10" in str(refused.value)

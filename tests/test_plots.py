@@ -206,16 +206,7 @@ def test_hard_queries_sums_the_mistakes_of_each_query():
         assert length in [summed.get((split, name)) for split in SPLITS]
     worst = max(summed, key=summed.__getitem__)
     of_worst = (frame["split"] == worst[0]) & (frame["qid"] == worst[1])
-    assert texts(figure)[0] == f"{of_worst.sum()} pairs"
-
-
-def test_recurring_pairs_draws_the_pairs_missed_most_often():
-    frame = pairs()
-    drawn = bars_of(plots.recurring_pairs(frame, top=7))
-    expected = sorted(frame.itertuples(), key=lambda r: (-r.times, r.Index))[:7]
-    assert drawn == [
-        (f"{r.qid}: {r.winner_place} before {r.loser_place}", r.times) for r in expected
-    ]
+    assert texts(figure)[0] == f"{summed[worst]} times, {of_worst.sum()} pairs"
 
 
 def test_cycles_draws_the_share_of_both_parts():
@@ -250,7 +241,6 @@ DRAWN = {
     plots.margins: lambda: margins_frame(rows()),
     plots.mistakes_by_rank: lambda: mistakes_frame(rows()),
     plots.hard_queries: pairs,
-    plots.recurring_pairs: pairs,
     plots.cycles: lambda: cycles_frame(rows()),
     plots.before_after: order,
     plots.seconds: lambda: iterations_frame(rows()),

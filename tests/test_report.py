@@ -17,10 +17,12 @@ import pytest
 from cli_made import FAST, done, fault, letor, make_fold
 
 from cli.report.page import PLOTS, render
+from cli.report.sources import Sources
 from sortnet import Queries
 from sortnet.rankers.model import Model
 from sortnet.types import Pairs
 from store import Run, open_store
+from store.frames import measure_names
 
 MQ2008 = Path(__file__).resolve().parents[2] / "shared/data/mq2008/Fold1"
 VOID = {"meta", "img", "br", "link", "hr", "input"}
@@ -184,13 +186,14 @@ def test_the_table_of_iterations_is_the_store_s(text, run):
     body = text.split('<section id="iterations"')[1].split("<tbody>")[1].split("</tbody>")[0]
     rows = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in body.split("</tr>")[:-1]]
     frame = run.iterations_frame()
+    first = measure_names(frame)[0]
     assert len(rows) == len(frame)
     for cells, row in zip(rows, frame.to_dict("records"), strict=True):
         kept = " (kept)" if row["iteration"] == frame.attrs["kept"] else ""
         assert cells[0] == f"{row['iteration']}{kept}"
         assert cells[1] == f"{row['comparisons_train'] + row['comparisons_vali']:,}"
         assert cells[5:7] == [f"{row['tp']:,}", f"{row['vp']:,}"]
-        assert cells[7:9] == [f"{row['train_ndcg@10']:.4f}", f"{row['vali_ndcg@10']:.4f}"]
+        assert cells[7:9] == [f"{row[f'{split}_{first}']:.4f}" for split in ("train", "vali")]
 
 
 def test_the_hardest_queries_are_those_of_the_most_mistakes(text, run):
@@ -206,6 +209,41 @@ def test_the_hardest_queries_are_those_of_the_most_mistakes(text, run):
         for (qid, p), (size, times) in zip(shown, told, strict=True):
             if p == part:
                 assert (int(size), int(times)) == tuple(totals.loc[qid])
+
+
+def table_of(text: str, section: str) -> tuple[str, list[list[str]]]:
+    """The caption and the cells of a section's first table."""
+    body = text.split(f'<section id="{section}"')[1].split("</table>")[0]
+    caption = re.search(r"<caption>(.*?)</caption>", body)[1]
+    rows = body.split("<tbody>")[1].split("</tr>")[:-1]
+    return caption, [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in rows]
+
+
+def test_pairs_that_keep_coming_back_are_named_by_their_documents(text, made, run):
+    from sortnet.data import read_queries
+
+    caption, rows = table_of(text, "recurring")
+    pairs = run.pairs_frame()
+    expected = sorted(pairs.itertuples(), key=lambda r: (-r.times, r.Index))[:20]
+    as_often = (pairs["times"] >= expected[-1].times).sum()
+    assert f": 20 of {as_often} that" in caption and "place" not in caption
+    data = {s: read_queries(made / f"fold/{s}.txt") for s in ("train", "vali")}
+    part = {"train": "training", "vali": "validation"}
+    for cells, r in zip(rows, expected, strict=True):
+        queries = data[r.split]
+        grades = " &gt; ".join(str(queries.grades[d]) for d in (r.winner, r.loser))
+        docids = [queries.docids[d] for d in (r.winner, r.loser)]
+        assert cells[:6] == [r.qid, part[r.split], *docids, grades, str(r.times)]
+
+
+def test_pairs_of_data_that_are_gone_are_named_by_their_places(tmp_path):
+    with open_store(tmp_path / "old.db") as store:
+        made = made_run(store)
+        record(made)
+        text = render(made)
+        caption, rows = table_of(text, "recurring")
+    assert "named by their place" in caption
+    assert rows[0] == ["q", "training", "place 0", "place 1", "-", "1", "0"]
 
 
 def test_documents_stand_in_the_model_s_order_with_their_grades(text, made):
@@ -245,9 +283,7 @@ def test_ids_and_paths_are_text_whatever_they_hold(tmp_path):
         made = made_run(store, qid=NASTY, docid=NASTY, command=f"sortnet {NASTY}")
         record(made)
         made.finish("done")
-        from cli.report.hardest import Sources, hardest
-
-        text = render(made, hardest(made.pairs_frame(), Sources(), top=3), [NASTY], [NASTY])
+        text = render(made, Sources(notes=[NASTY]), [NASTY])
     page = Page(text)
     assert page.of("script") == []
     assert page.words.count("<script>alert('$x_{$')</script>&\"q") >= 5

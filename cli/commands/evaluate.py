@@ -24,7 +24,7 @@ from cli.options import (
 )
 from cli.output import print_json, print_table, progress, put, write_output
 from cli.printing.conventions import conventions_of
-from sortnet.config import MEASURED
+from sortnet.metrics import MEASURED
 
 if TYPE_CHECKING:
     from sortnet.metrics import Empty, Gain, Metric

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -13,13 +13,13 @@ import click
 from cli.inputs.named_runs import find_run, run_ids
 from cli.inputs.opened_store import open_existing
 from cli.options import output_option, store_option
-from cli.output import write_file, write_output
+from cli.output import progress, say, write_file, write_output
 from sortnet.errors import SortNetError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from sortnet.types import Split
+    from sortnet.types import Split, Str
     from store import Run
 
 
@@ -36,12 +36,19 @@ if TYPE_CHECKING:
 @click.option(
     "--split", type=click.Choice(["train", "vali", "all"]), default="all", show_default=True
 )
+@click.option(
+    "--ids/--no-ids",
+    default=True,
+    show_default=True,
+    help="Read the documents' ids in the run's data, where they are still there.",
+)
 @store_option
-def pairs(run: str, form: str, output: str, split: str, store: str | None) -> None:
+def pairs(run: str, form: str, output: str, split: str, ids: bool, store: str | None) -> None:
     """Write every pair that a run's comparator ever got wrong.
 
     A pair is a query's winner and loser: document numbers, and their places in the query, from 0;
-    with the first and the last iteration that got it wrong, and in how many it did.
+    with the first and the last iteration that got it wrong, and in how many it did. Where the
+    run's data have ids of documents, the columns winner_id and loser_id have them.
 
     \b
     Examples:
@@ -51,11 +58,13 @@ def pairs(run: str, form: str, output: str, split: str, store: str | None) -> No
     only: Split | None = None if split == "all" else split  # type: ignore[assignment]
     with open_existing(store) as opened:
         found = find_run(opened, run)
+        docids = _docids(found, only) if ids else {}
+        parts = (_with_ids(part, docids) for part in _parts(found, only))
         if form == "parquet":
-            _write_parquet(output, _parts(found, only))
+            _write_parquet(output, parts)
         else:
             write = _write_csv if form == "csv" else _write_jsonl
-            write_output(output, lambda file: write(file, _parts(found, only)))
+            write_output(output, lambda file: write(file, parts))
 
 
 def _parts(run: Run, split: Split | None) -> Iterator[pd.DataFrame]:
@@ -63,6 +72,39 @@ def _parts(run: Run, split: Split | None) -> Iterator[pd.DataFrame]:
     parts = run.iter_pairs(split=split)
     first = next(parts, None)
     return chain([run.pairs_frame(split) if first is None else first], parts)
+
+
+def _docids(run: Run, only: Split | None) -> dict[Split, Str]:
+    """The ids of a run's documents, of the parts whose data are still there and have any."""
+    from cli.report.sources import PARTS, read_part
+    from sortnet.types import SPLITS
+
+    found: dict[Split, Str] = {}
+    for split in [only] if only else SPLITS:
+        try:
+            with progress() as tell:
+                tell(f"reading the {PARTS[split]} data")
+                docids = read_part(run, split).docids
+        except SortNetError as error:
+            say(f"no ids of {PARTS[split]} documents: {error}")
+        else:
+            if docids is not None:
+                found[split] = docids
+    return found
+
+
+def _with_ids(pairs: pd.DataFrame, docids: Mapping[Split, Str]) -> pd.DataFrame:
+    """Pairs of one part, with the ids of their documents; a part without ids has empty ones."""
+    import pandas as pd
+
+    if not docids:
+        return pairs
+    own = docids.get(pairs["split"].iloc[0]) if len(pairs) else None
+    ids = {
+        f"{side}_id": pd.Series("" if own is None else own[pairs[side]], pairs.index, dtype="str")
+        for side in ("winner", "loser")
+    }
+    return pairs.assign(**ids)
 
 
 def _write_csv(file: IO[str], parts: Iterator[pd.DataFrame]) -> None:

@@ -22,7 +22,7 @@ from cli.options import (
 from cli.output import progress, put, refuse_output, write_output
 
 if TYPE_CHECKING:
-    from cli.report.hardest import Sources
+    from cli.report.sources import Sources
     from store import Run
 
 
@@ -77,8 +77,8 @@ def report(
       sortnet report last
       sortnet report 3f2a --output report.html --queries 5
     """
-    from cli.report.hardest import find_sources, hardest
     from cli.report.page import refuse_without_iterations, render
+    from cli.report.sources import find_sources
 
     with progress() as tell, open_existing(store) as opened:
         set_threads(threads)
@@ -88,8 +88,7 @@ def report(
         refuse_output(to, *(str(facts.get("path") or "") for facts in found.data.values()))
         sources = find_sources(found, model, data, cache=cache_folder(cache), progress=tell)
         tell("drawing")
-        hard = hardest(found.pairs_frame(), sources, top=queries) if queries else []
-        text = render(found, hard, sources.notes, _conventions(found, sources))
+        text = render(found, sources, _conventions(found, sources), top=queries)
     write_output(to, lambda file: file.write(text))
     if to != "-":
         put(to)
@@ -98,8 +97,9 @@ def report(
 def _conventions(run: Run, sources: Sources) -> list[str]:
     """What the measures mean, and how many queries have no relevant document, part by part."""
     from cli.printing.conventions import conventions_of
-    from cli.report.hardest import PARTS
-    from sortnet.config import MEASURED, Config
+    from cli.report.sources import PARTS
+    from sortnet.config import Config
+    from sortnet.metrics import MEASURED
 
     known = Config.from_json({k: v for k, v in run.config.items() if k != "tuning"})
     metrics = list(dict.fromkeys((known.rank_quality, *map(known.metric, MEASURED))))

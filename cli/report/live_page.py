@@ -33,16 +33,14 @@ class _Page:
         self._drawn: tuple[object, str] | None = None
 
     def text(self) -> str:
-        from cli.report.hardest import Sources, hardest
         from cli.report.page import render
 
         with self._lock:
             status = self._run.status
             state = (status, len(self._run.iterations_frame()))
             if self._drawn is None or self._drawn[0] != state:
-                hard = hardest(self._run.pairs_frame(), Sources(), top=3)
                 again = self._refresh if status == "running" else None
-                self._drawn = state, render(self._run, hard, refresh=again)
+                self._drawn = state, render(self._run, refresh=again)
             return self._drawn[1]
 
 

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 from cli.inputs.named_runs import again
 from cli.printing import iterations
 from cli.printing.iterations import quality_of
+from cli.report.hardest import hardest, recurring
+from cli.report.sources import Sources
 from cli.report.svg import Picture, picture
 from sortnet.errors import DataError, SortNetError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from cli.report.hardest import HardQuery
     from store import Run
 
 
@@ -44,9 +45,7 @@ PLOTS = (
     _Plot("mistakes_by_rank", "mistakes_frame", "Where in the ranking the mistakes are",
           "Mistakes in the upper left cost the most: they are at the head of the ranking."),
     _Plot("hard_queries", "pairs_frame", "Hard queries",
-          "Queries whose pairs were mis-compared most often, over all iterations."),
-    _Plot("recurring_pairs", "pairs_frame", "Pairs that keep coming back",
-          "Mis-compared however often they are learned: candidates for label noise."),
+          "A bar counts how often a pair of the query was wrong, over all pairs and iterations."),
     _Plot("cycles", "cycles_frame", "Cycles",
           "A comparator need not be transitive: the share of triples that go round."),
     _Plot("seconds", "iterations_frame", "Seconds", "Wall-clock, of sorting and of training."),
@@ -55,18 +54,19 @@ PLOTS = (
 
 def render(
     run: Run,
-    hard: Sequence[HardQuery] = (),
-    notes: Sequence[str] = (),
+    sources: Sources | None = None,
     conventions: Sequence[str] = (),
+    *,
+    top: int = 3,
     refresh: int | None = None,
 ) -> str:
     """The page of a run.
 
     Args:
         run: which.
-        hard: the hardest queries, with what is known of their documents.
-        notes: what could not be shown, and why.
+        sources: where documents are looked up; its notes are shown. None: nowhere.
         conventions: of the measures; those of the run's settings where there are none.
+        top: how many of the hardest queries are shown of each part.
         refresh: seconds after which a browser asks again; None: never.
 
     Raises:
@@ -76,8 +76,10 @@ def render(
     """
     from jinja2 import Environment, StrictUndefined
 
-    frame = run.iterations_frame()
-    pictures, missing = _pictures(run)
+    sources = sources or Sources()
+    frame, pairs = run.iterations_frame(), run.pairs_frame()
+    pictures, missing = _pictures(run, pairs)
+    returning, as_often = recurring(pairs, sources)
     folder = files("cli.report") / "templates"
     style = (folder / "report.css").read_text(encoding="utf-8")
     template = Environment(
@@ -95,8 +97,10 @@ def render(
         conventions=conventions or [str(frame.attrs.get("conventions") or "not recorded")],
         table=iteration_table(run, frame),
         pictures=pictures,
-        notes=[*notes, *missing],
-        hard=hard,
+        notes=[*sources.notes, *missing],
+        recurring=returning,
+        as_often=as_often,
+        hard=hardest(pairs, sources, top=top),
         settings=list(_settings(run.config)),
         again=again(run),
     )
@@ -111,12 +115,12 @@ def content_policy(style: str) -> str:
     )
 
 
-def _pictures(run: Run) -> tuple[list[Picture], list[str]]:
+def _pictures(run: Run, pairs: pd.DataFrame) -> tuple[list[Picture], list[str]]:
     """All plots that the run has data for, and a line for each of the others."""
     from store.plots import figures as plots
 
     made, missing = [], []
-    frames: dict[str, pd.DataFrame] = {}
+    frames = {"pairs_frame": pairs}
     for plot in PLOTS:
         if plot.frame not in frames:
             frames[plot.frame] = getattr(run, plot.frame)()
@@ -140,9 +144,10 @@ def _in_words(name: str, frame: pd.DataFrame) -> str:
         return f"TP: {first['tp']} to {last['tp']} pairs. VP: {first['vp']} to {last['vp']} pairs."
     if name == "measures":
         return f"Lines over {len(frame)} iterations; iteration {kept} was kept."
-    if name in ("hard_queries", "recurring_pairs"):
-        worst = frame.nlargest(1, "times").iloc[0].to_dict()
-        return f"Bars. A pair of query {worst['qid']} was wrong most often, {worst['times']} times."
+    if name == "hard_queries":
+        times = frame.groupby(["split", "qid"], observed=True)["times"].sum().reset_index()
+        worst = times.nlargest(1, "times").iloc[0].to_dict()
+        return f"Bars. The pairs of query {worst['qid']} were wrong {worst['times']} times in all."
     if name == "seconds":
         total = float(frame[["seconds_sort", "seconds_train"]].sum().sum())
         return f"Bars over {len(frame)} iterations, {total:.1f} seconds in all."

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sortnet.config import MEASURED, Config
+from sortnet.config import Config
 from sortnet.errors import DataError, SortNetError
-from sortnet.metrics import Metric
+from sortnet.metrics import MEASURED, Metric
 from sortnet.types import Progress, Queries
 
 

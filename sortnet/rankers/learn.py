@@ -7,11 +7,12 @@ from typing import Any
 
 from sortnet import __version__
 from sortnet.comparators import Make, make_comparator
-from sortnet.config import MEASURED, Config, settle_quality
+from sortnet.config import Config, settle_quality
 from sortnet.data.scaling import Scaler, fit_scaler
 from sortnet.errors import DataError
 from sortnet.learning.loop import Callback, Iteration, State, learn_to_sort
 from sortnet.learning.weight_decay import settle_weight_decay
+from sortnet.metrics import MEASURED
 from sortnet.rankers.model import Model
 from sortnet.types import PairSink, Progress, Queries
 

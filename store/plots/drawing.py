@@ -154,7 +154,7 @@ def bars(
         axes.annotate(label, (value, at), (4, 0), textcoords="offset points", fontsize=7,
                       va="center", color=INK)  # fmt: skip
     axes.set_yticks(place, [literal(name) for name in names], fontsize=7.5)
-    axes.set(xlabel=xlabel, ylabel=ylabel, xlim=(0, float(values.max()) * 1.18))
+    axes.set(xlabel=xlabel, ylabel=ylabel, xlim=(0, float(values.max()) * 1.25))
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.xaxis.set_major_locator(whole_numbers())
     axes.grid(visible=False, axis="y")

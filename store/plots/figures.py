@@ -202,51 +202,13 @@ def hard_queries(pairs: pd.DataFrame, *, top: int = 20) -> Figure:
     check(pairs, ("split", "qid", "times"), TRAIN_FIRST)
     grouped = pairs.groupby(["split", "qid"], observed=True)["times"].agg(["sum", "size"])
     worst = grouped.sort_values("sum", ascending=False, kind="stable").head(top).reset_index()
-    labels = [f"{n:,} pairs" for n in worst["size"]]
+    labels = [f"{k:,} times, {n:,} pairs" for k, n in zip(worst["sum"], worst["size"], strict=True)]
     return bars(
         worst["qid"].astype(str).tolist(), worst["sum"], worst["split"].tolist(), labels,
         title=f"The {len(worst)} hardest queries",
-        xlabel="mis-comparisons, summed over pairs and iterations",
+        xlabel="times wrong, summed over the query's pairs and all iterations",
         ylabel="query",
     )  # fmt: skip
-
-
-def recurring_pairs(pairs: pd.DataFrame, *, top: int = 20) -> Figure:
-    """Pairs that come back however often they are learned: candidates for label noise.
-
-    Documents are named by their place in the query's data, from 0, the one that belongs first
-    first; after each bar the iterations between which the pair was mis-compared.
-
-    Args:
-        pairs: of `Run.pairs_frame`.
-        top: how many pairs.
-
-    Raises:
-        DataError: without a pair to draw.
-    """
-    needed = ("split", "qid", "winner_place", "loser_place", "first_iteration", "last_iteration")
-    check(pairs, (*needed, "times"), TRAIN_FIRST)
-    worst = most_recurring(pairs, top)
-    as_often = int((pairs["times"] >= worst["times"].min()).sum())
-    rows = worst.itertuples()
-    names = [f"{r.qid}: {r.winner_place} before {r.loser_place}" for r in rows]
-    labels = [f"iter. {r.first_iteration}-{r.last_iteration}" for r in worst.itertuples()]
-    return bars(
-        names, worst["times"], worst["split"].tolist(), labels,
-        title=f"Pairs that kept coming back: {len(worst)} of {as_often:,} as frequent",
-        xlabel="iterations in which it was mis-compared", ylabel="query: place of winner, loser",
-    )  # fmt: skip
-
-
-def most_recurring(pairs: pd.DataFrame, top: int) -> pd.DataFrame:
-    """The rows of the pairs mis-compared most often; of equals the earlier row.
-
-    >>> import pandas as pd
-    >>> pairs = pd.DataFrame({"winner": [1, 2, 3], "times": [2, 5, 5]})
-    >>> most_recurring(pairs, 2)["winner"].tolist()
-    [2, 3]
-    """
-    return pairs.nlargest(top, "times", keep="first")
 
 
 def cycles(cycles: pd.DataFrame) -> Figure:

@@ -1,0 +1,105 @@
+"""What a run was made of, found again: its model and its data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sortnet.errors import DataError, ModelError, SortNetError
+from sortnet.types import SPLITS, Progress, Queries, Split
+
+if TYPE_CHECKING:
+    from sortnet.rankers.model import Model
+    from store import Run
+
+PARTS: Mapping[Split, str] = {"train": "training", "vali": "validation"}
+
+
+@dataclass(frozen=True, eq=False)
+class Sources:
+    """What a run was made of, as far as it can be found again.
+
+    Attributes:
+        model: the run's model; None where it is not to be found.
+        data: its queries.
+        notes: what was not found, a line each.
+    """
+
+    model: Model | None = None
+    data: Mapping[Split, Queries] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+
+
+def find_sources(
+    run: Run, model: str | None, data: Sequence[str], *, cache: Path | None, progress: Progress
+) -> Sources:
+    """The run's model and data: where the user says they are, else where the run had them.
+
+    Raises:
+        SortNetError: if what the user named is not the run's.
+    """
+    notes: list[str] = []
+    loaded = None
+    try:
+        progress("loading the model")
+        loaded = _model(run, model or run.out)
+    except SortNetError as error:
+        if model is not None:
+            raise
+        notes.append(f"The documents' order: {error}. --model says where the model is")
+    named = {_split_of(run, path): path for path in data}
+    queries: dict[Split, Queries] = {}
+    for split in SPLITS:
+        progress(f"reading the {PARTS[split]} data")
+        try:
+            queries[split] = read_part(run, split, named.get(split), cache=cache)
+        except DataError as error:
+            notes.append(
+                f"Documents of {PARTS[split]} queries: {error}. --data says where they are"
+            )
+    return Sources(loaded, queries, notes)
+
+
+def _model(run: Run, folder: str | None) -> Model:
+    from sortnet.rankers.model import Model
+
+    if folder is None:
+        raise ModelError(f"run {run.id} kept no model")
+    model = Model.load(folder)
+    if model.info.get("run") != run.id:
+        found = model.info.get("run")
+        raise ModelError(f"{folder}: the model of {f'run {found}' if found else 'no run'}, "
+                         f"not of run {run.id}")  # fmt: skip
+    return model
+
+
+def _split_of(run: Run, path: str) -> Split:
+    from sortnet.data import fingerprint
+
+    found = fingerprint(path)
+    for split in SPLITS:
+        if run.data[split].get("fingerprint") == found:
+            return split
+    raise DataError(
+        f"{path}: neither the training nor the validation data of run {run.id} (other content)"
+    )
+
+
+def read_part(
+    run: Run, split: Split, path: str | None = None, *, cache: Path | None = None
+) -> Queries:
+    """A part of the run's data: the named file, else the one that the run read, if it is the same.
+
+    Raises:
+        DataError: if it is not there any more, or has changed.
+    """
+    from sortnet.data import fingerprint, read_queries
+
+    facts = run.data[split]
+    if path is None:
+        path = str(facts.get("path"))
+        if facts.get("fingerprint") != fingerprint(path):
+            raise DataError(f"{path}: its content is not what the run read")
+    return read_queries(path, n_features=facts["n_features"], cache=cache)
