@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cli.inputs.opened_store import open_to_write
-from cli.options import SEED, Whole, command_line, json_option
+from cli.options import SEED, Whole, command_line, json_option, store_option
 from cli.output import print_json, progress, put, refuse_folder
 from cli.printing import iterations
 from cli.terminal.signals import signals_as_ctrl_c
@@ -46,14 +46,7 @@ TRAINING: dict[str, Any] = {"epochs": 8, "batch_size": 256, "weight_decay": 1e-4
 @click.option(
     "--max-iter", type=Whole(1), default=10, show_default=True, help="Iterations, at most."
 )
-@click.option(
-    "--store",
-    metavar="URL",
-    envvar="SORTNET_STORE",
-    show_envvar=True,
-    help="Where the pairs go: a file or postgresql://...; by default sortnet.db in the "
-    "user's data folder.",
-)
+@store_option
 @json_option
 @click.pass_context
 @signals_as_ctrl_c()

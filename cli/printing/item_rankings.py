@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from cli.output import printable, table
+from cli.printing.iterations import rows_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,12 +31,7 @@ def ranking_frame(ranked: Ranking, ids: Sequence[str]) -> pd.DataFrame:
 
 def ranking_json(frame: pd.DataFrame) -> str:
     """One object an item, the best first."""
-    from store.database.engine import plain
-
-    rows = [
-        {column: plain(value) for column, value in row.items()} for row in frame.to_dict("records")
-    ]
-    return json.dumps(rows, indent=2, allow_nan=False) + "\n"
+    return json.dumps(rows_of(frame), indent=2, allow_nan=False) + "\n"
 
 
 def ranking_lines(frame: pd.DataFrame, items: Items, room: int) -> list[str]:
