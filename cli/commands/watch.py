@@ -88,7 +88,7 @@ def _looks(run: Run, interval: float) -> Iterator[Look]:
         rows = iterations.rows_of(run.iterations_frame())
         if len(rows) != known:
             since, known = time.monotonic(), len(rows)
-        yield Look(status, run.standing, rows, _hint(run, rows, time.monotonic() - since))
+        yield Look(status, run.status_text, rows, _hint(run, rows, time.monotonic() - since))
         if status != "running":
             return
         time.sleep(interval)
@@ -101,7 +101,7 @@ def _hint(run: Run, rows: Sequence[dict[str, Any]], quiet: float) -> str | None:
         return None
     from cli.report.page import again
 
-    where = run.standing.removeprefix("running")
+    where = run.status_text.removeprefix("running")
     step = again(run) or run.command
     return f"nothing new for {quiet:.0f} s; if it was killed{where}, go on with: {step}"
 
