@@ -43,8 +43,8 @@ def settle_weight_decay(
     One comparator is trained for a few iterations with each of three weight decays, on at most
     20,000 documents of each part. The strongest is chosen whose RankQuality on `vali` is within one
     standard error (of the mean difference, query by query) of the best: the rule of Breiman et al.,
-    Classification and Regression Trees (1984), section 3.4.3. Noisy grades need a strong weight
-    decay, clean ones suffer from it, and the number of documents does not show which they are.
+    Classification and Regression Trees (1984), section 3.4.3. Noisy grades need a strong one, clean
+    grades suffer from it, and the number of documents does not show which they are.
 
     Args:
         train: labelled queries, not scaled.
