@@ -167,7 +167,7 @@ def test_means_errors_and_intervals_are_those_of_the_seeds():
 def test_what_cannot_be_simulated_is_refused():
     for options, words in (
         ({"strategies": ["guess"]}, "unknown strategy 'guess'"),
-        ({"budgets": [100]}, "100 questions about 5 items: 4 people can be asked 40"),
+        ({"budgets": [100]}, "100 questions about 5 items: 4 annotators can be asked 40"),
         ({"outside": 1.0}, "below 1"),
         ({"budgets": []}, "takes two items"),
     ):

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from sortnet.errors import JudgementError
-from sortnet.experiments.simulated_annotators import PEOPLE, in_parallel
+from sortnet.experiments.simulated_annotators import N_ANNOTATORS, in_parallel
 from sortnet.preference.base import Answer, Judgement
 from sortnet.preference.posterior import Votes
 from sortnet.preference.session import Session
@@ -99,7 +99,7 @@ def _groups(features: F64, known: Votes, group: I64 | None) -> list[tuple[F64, V
 def _usable(known: Votes) -> int:
     """About how many votes four annotators could be asked for, without the held-out pairs."""
     each = np.bincount(_pairs(known)[2])
-    return int((1 - HELD_OUT) * np.minimum(each, PEOPLE).sum())
+    return int((1 - HELD_OUT) * np.minimum(each, N_ANNOTATORS).sum())
 
 
 def leave_one_group_out(
@@ -200,8 +200,8 @@ class _Urn:
 def _ask_until(session: Session, urn: _Urn, budget: int) -> None:
     """Ask four annotators in turn, until `budget` votes are drawn or no question is left."""
     passed = 0
-    while urn.drawn < budget and passed < PEOPLE:
-        annotator = f"person-{urn.turn % PEOPLE}"
+    while urn.drawn < budget and passed < N_ANNOTATORS:
+        annotator = f"person-{urn.turn % N_ANNOTATORS}"
         urn.turn += 1
         at_once = 1
         if session.n_items > _MANY:  # it is refitted after each batch of answers

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 NOISE = 1.4865  # standard deviation of an answer's noise in the ASAP paper, Φ(1 / 1.4865) = ¾
-PEOPLE = 4
+N_ANNOTATORS = 4
 # Samplers: a session with one of its strategies, or a sort that restarts when it is done.
 # `default` is a session with its hold-out and repeats; the others have neither.
 SORTS = ("merge-sort", "quicksort")
@@ -178,10 +178,11 @@ def _check(
         raise JudgementError("a simulation takes two items, a strategy, a question and a seed")
     if not 0 <= outside < 1:
         raise JudgementError(f"the share outside the features is below 1, not {outside:g}")
-    most = PEOPLE * n * (n - 1) // 2
+    most = N_ANNOTATORS * n * (n - 1) // 2
     if max(budgets) > most:
         raise JudgementError(
-            f"{max(budgets)} questions about {n} items: {PEOPLE} people can be asked {most}"
+            f"{max(budgets)} questions about {n} items: "
+            f"{N_ANNOTATORS} annotators can be asked {most}"
         )
 
 
@@ -235,12 +236,12 @@ def _asking(strategy: str, truth: Truth, k: int, rng: np.random.Generator) -> As
 
 def asked_by(session: Session) -> Asking:
     """A session's questions to each of four annotators in turn, until it has no more."""
-    names = [f"person-{k}" for k in range(PEOPLE)]
+    names = [f"person-{k}" for k in range(N_ANNOTATORS)]
     turn = 0
-    while questions := session.ask(names[turn % PEOPLE]):
+    while questions := session.ask(names[turn % N_ANNOTATORS]):
         q = questions[0]
         won = yield q.left, q.right
-        session.tell(q.answered(names[turn % PEOPLE], "left" if won else "right"))
+        session.tell(q.answered(names[turn % N_ANNOTATORS], "left" if won else "right"))
         turn += 1
 
 

@@ -178,8 +178,8 @@ class History:
         if target is None:
             return
         holdout = event.strategy == HOLDOUT
-        who = self.annotators[event.annotator]
-        row = event.left, event.right, target, who, holdout, len(self.events), _NEVER
+        annotator = self.annotators[event.annotator]
+        row = event.left, event.right, target, annotator, holdout, len(self.events), _NEVER
         self._row_of[event.number] = self._add_row(row)
         self._count(event, 1)
         if holdout:

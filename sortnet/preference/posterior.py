@@ -66,9 +66,9 @@ class Posterior:
         """(m,) probabilities of "left", given the annotators' reliability and bias."""
         mean, variance = self.difference(votes.left, votes.right)
         known = votes.annotator < len(self.reliability)  # new annotators are average
-        who = np.where(known, votes.annotator, 0)
-        c = np.where(known, self.reliability[who], 1.0) if len(self.reliability) else 1.0
-        b = np.where(known, self.mean[self.n_items + who], 0.0) if len(self.reliability) else 0.0
+        number = np.where(known, votes.annotator, 0)
+        c = np.where(known, self.reliability[number], 1.0) if len(self.reliability) else 1.0
+        b = np.where(known, self.mean[self.n_items + number], 0.0) if len(self.reliability) else 0.0
         p: F64 = ndtr((c * mean + b) / np.sqrt(1 + c**2 * variance))
         return p
 

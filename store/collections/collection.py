@@ -278,15 +278,15 @@ class Collection:
         """
         if judgement.undoes is not None:
             raise JudgementError("an undo is no answer to a question")
-        who = judgement.annotator
+        annotator = judgement.annotator
         with self._locked() as connection:
             now = self.clock()
-            stored = self._answered(connection, lease, who)
+            stored = self._answered(connection, lease, annotator)
             new = stored is None
             if stored is None:
-                asked = lease_rows.find_live(connection, self.number, lease, who, now).question
-                answer = replace(judgement, **vars(asked), at=now)
-                key = self._numbers_of(connection, [who])
+                leased = lease_rows.find_live(connection, self.number, lease, annotator, now)
+                answer = replace(judgement, **vars(leased.question), at=now)
+                key = self._numbers_of(connection, [annotator])
                 lease_rows.close(connection, self.number, LeaseRow.id == lease)
                 (stored,) = insert_judgements(connection, self.number, [answer], key, lease=lease)
             if after is None or stored.number == after + 1:
@@ -303,8 +303,8 @@ class Collection:
         with self._locked() as connection:
             judgement = judgement_to_undo(connection, self.number, number)
             undo = replace(judgement.undo(), annotator=annotator, at=self.clock())
-            who = self._numbers_of(connection, [annotator])
-            return insert_judgements(connection, self.number, [undo], who)[0]
+            key = self._numbers_of(connection, [annotator])
+            return insert_judgements(connection, self.number, [undo], key)[0]
 
     def append(
         self, judgements: Sequence[Judgement], *, ids: Sequence[str] | None = None
@@ -330,8 +330,8 @@ class Collection:
                         f"collection {self.name!r} has no item {judgement.pair[1]}: "
                         f"there are {n_items}, numbered from 0"
                     )
-            who = self._numbers_of(connection, (j.annotator for j in judgements))
-            return insert_judgements(connection, self.number, judgements, who, ids=ids, moved=moved)
+            key = self._numbers_of(connection, (j.annotator for j in judgements))
+            return insert_judgements(connection, self.number, judgements, key, ids=ids, moved=moved)
 
     def setting(self, name: str, default: Any) -> Any:
         """Get a setting, storing `default` if it is unset.

@@ -124,11 +124,11 @@ def _chosen(judgements: Sequence[Judgement], items: Items, prompt: str) -> Itera
         if judgement.answer in ("left", "right") and judgement.number not in undone:
             low, _ = judgement.pair
             winner = judgement.left if judgement.answer == "left" else judgement.right
-            people = votes.setdefault(judgement.pair, Counter())
-            people[judgement.annotator] += 1 if winner == low else -1
-    for (low, high), people in votes.items():
+            balance = votes.setdefault(judgement.pair, Counter())
+            balance[judgement.annotator] += 1 if winner == low else -1
+    for (low, high), balance in votes.items():
         # An annotator who answered a pair several times has one vote.
-        surplus = sum((n > 0) - (n < 0) for n in people.values())
+        surplus = sum((n > 0) - (n < 0) for n in balance.values())
         if surplus:
             better, worse = (low, high) if surplus > 0 else (high, low)
             yield {
@@ -269,8 +269,8 @@ def _line(
     if (answer == "undo") != ("undoes" in given):
         _refuse(where, '`undoes` must be set if and only if answer is "undo"')
     facts = {key: read(where, key, given[key]) for key, read in _FACTS.items() if key in given}
-    who = _annotator(where, given.get("annotator"))
-    judgement = Judgement(who, left, right, answer, **facts)
+    name = _annotator(where, given.get("annotator"))
+    judgement = Judgement(name, left, right, answer, **facts)
     return Line(where, id, judgement)
 
 
