@@ -227,7 +227,7 @@ GOOD = '{"annotator": "ana", "left": "a", "right": "b", "answer": "left"'
         ("f.jsonl", f'{GOOD}, "number": 4}}\n' * 2, 2, "number 4 is already in "),
         ("f.jsonl", f'{GOOD}, "undoes": 4}}\n', 1, "`undoes` must be set if and only if"),
         ("f.jsonl", GOOD.replace('"left"', '"undo"').replace('"undo":', '"left":') + "}\n",
-         1, "an undo, and nothing else"),
+         1, "`undoes` must be set if and only if"),
     ],
 )  # fmt: skip
 def test_an_error_names_its_line_and_nothing_is_imported(
