@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from cli.inputs.votes import read_votes
-from sortnet.experiments.recorded_votes import left_out
+from sortnet.experiments.recorded_votes import leave_one_group_out
 from sortnet.experiments.simulated_annotators import Result, simulate
 from sortnet.items import describe, read_items
 from sortnet.preference import Judgement
@@ -120,7 +120,7 @@ def arguments_rows(quick: bool) -> list[dict[str, Any]]:
     if quick:
         some = group < 3
         known, group = known.where(some), group[some]
-    shares = left_out(features, known, group)
+    shares = leave_one_group_out(features, known, group)
     share = sum(shares[g] for g in group.tolist()) / len(group)
     length = left_length(features, known)
     return [

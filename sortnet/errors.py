@@ -20,11 +20,11 @@ class ModelError(SortNetError, ValueError):
 
 
 class ComparatorError(SortNetError, ValueError):
-    """A comparator that cannot be built as asked, or whose margins are not numbers."""
+    """A comparator that cannot be built with these settings, or whose margins are not numbers."""
 
 
 class StoreError(SortNetError):
-    """A pair store that cannot be reached, is of a newer schema, or lacks what was asked for."""
+    """A pair store that cannot be reached, is of a newer schema, or lacks a run or collection."""
 
 
 class DivergedError(SortNetError, ArithmeticError):
@@ -32,8 +32,8 @@ class DivergedError(SortNetError, ArithmeticError):
 
 
 class JudgementError(SortNetError, ValueError):
-    """A judgement that cannot be taken: an unknown item or answer, an undo of nothing."""
+    """An invalid judgement: an unknown item or answer, an undo of an unknown judgement."""
 
 
 class LeaseError(SortNetError):
-    """An answer to a question that has expired, was taken back, or was put to somebody else."""
+    """An answer to a question whose lease has expired, was released, or is another annotator's."""

@@ -1,4 +1,4 @@
-"""Files: open them with one kind of error, tell whether they changed, write them in one step."""
+"""Files: open them with one kind of error, fingerprint them, write them atomically."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PIECES = 16
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Turn every way in which a file cannot be read into a DataError of one line."""
+    """Turn every error of reading a file into a DataError of one line."""
     try:
         yield
     except FileNotFoundError:
@@ -35,7 +35,7 @@ def reading(path: Path) -> Iterator[None]:
 
 
 def open_bytes(path: Path) -> BinaryIO:
-    """Open a file, decompressed where its first bytes or its name say gzip."""
+    """Open a file, decompressed if its first bytes or its name say gzip."""
     file = path.open("rb")
     magic = file.read(2)
     file.seek(0)
@@ -49,7 +49,7 @@ def fingerprint(path: str | os.PathLike[str]) -> str:
     """The SHA-256 of a file's bytes, as `sha256sum` prints it, for the record of a run.
 
     Raises:
-        DataError: where the file cannot be read.
+        DataError: if the file cannot be read.
 
     Cost: about a second for 1 GB.
 
@@ -64,7 +64,7 @@ def fingerprint(path: str | os.PathLike[str]) -> str:
 
 
 def sample_hash(path: Path) -> str:
-    """A hash of pieces spread over a file, its ends among them; at most 1 MB is read."""
+    """A hash of samples spread over a file, including both ends; reads at most 1 MB."""
     size = path.stat().st_size
     digest = hashlib.blake2b(str(size).encode(), digest_size=16)
     step = max(_PIECE, (size - _PIECE) // (_PIECES - 1))
@@ -76,7 +76,7 @@ def sample_hash(path: Path) -> str:
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
-    """Let `write` fill a temporary file beside `path`, then put it in its place.
+    """Let `write` fill a temporary file beside `path`, then rename it to `path`.
 
     Raises:
         SortNetError: if the disk is full or the folder cannot be written; nothing is left behind.
@@ -95,7 +95,7 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder where there is none yet; what it stands in must be there.
+    """Make a folder if there is none yet; its parent folder must exist.
 
     Raises:
         SortNetError: if it cannot be made.

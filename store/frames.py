@@ -1,4 +1,4 @@
-"""What the store holds as pandas frames with typed columns; pandas is imported when asked."""
+"""The store's contents as pandas frames with typed columns; imports pandas when used."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ COLLECTION_COLUMNS = {
     "settings": "object",
 }
 _KINDS = {"int": "int64", "int | None": "Int64", "float": "float64", "float | None": "float64"}
-# A column for each field of a judgement, the items by their ids, and whether it was undone since.
+# A column per field of a judgement, with the items' ids, and whether it was undone later.
 JUDGEMENT_COLUMNS = {
     "number": "int64",
     **{field.name: _KINDS.get(str(field.type), "str") for field in fields(Judgement)},
@@ -74,7 +74,7 @@ OUTCOMES = ("right", "wrong")
 
 @dataclass(frozen=True, eq=False)
 class QueryNames:
-    """A run's query names, each once; a split's queries as codes of them, and first documents."""
+    """A run's query names, unique; per split the queries' codes and first documents."""
 
     names: list[str]
     codes: Mapping[Split, I64]
@@ -82,7 +82,7 @@ class QueryNames:
 
 
 def typed(rows: Sequence[Any], columns: dict[str, str]) -> pd.DataFrame:
-    """A frame of these columns and types, also where there are no rows."""
+    """A frame of these columns and types, even without rows."""
     import pandas as pd
 
     values = {name: [getattr(row, name) for row in rows] for name in columns}
@@ -102,7 +102,7 @@ def typed_column(values: list[Any], kind: str) -> pd.Series[Any]:
 def judgements_frame(
     judgements: Sequence[Judgement], names: Mapping[int, str], undone: Set[int]
 ) -> pd.DataFrame:
-    """One row a judgement; `names` are the items' ids, `undone` the numbers taken back."""
+    """One row per judgement; `names` are the items' ids, `undone` the undone numbers."""
     import pandas as pd
 
     values: dict[str, list[Any]] = {
@@ -120,7 +120,7 @@ def judgements_frame(
 
 
 def iterations_frame(rows: Sequence[Any]) -> pd.DataFrame:
-    """One row an iteration; `measures` becomes a column `<split>_<metric>` each."""
+    """One row per iteration; each of `measures` becomes a column `<split>_<metric>`."""
     import pandas as pd
 
     frame = typed(rows, ITERATION_COLUMNS)
@@ -136,7 +136,7 @@ def iterations_frame(rows: Sequence[Any]) -> pd.DataFrame:
 
 
 def measure_names(iterations: pd.DataFrame) -> list[str]:
-    """The metrics that a frame of iterations has columns of, in their order.
+    """The metrics that a frame of iterations has columns for, in their order.
 
     >>> import pandas as pd
     >>> measure_names(pd.DataFrame({"train_loss": [0.1], "train_map": [0.5], "vali_map": [0.4]}))
@@ -147,24 +147,24 @@ def measure_names(iterations: pd.DataFrame) -> list[str]:
     return list(dict.fromkeys(name for split, _, name in parts if split in SPLITS))
 
 
-def conventions(config: Mapping[str, Any], metrics: Sequence[str]) -> str | None:
-    """What a run's measures mean by its settings; None for settings that say nothing of it.
+def conventions(config: Mapping[str, Any], names: Sequence[str]) -> str | None:
+    """The conventions of a run's measures by its settings; None if these do not define them.
 
     >>> conventions({"gain": "linear", "relevant_from": 1, "empty": "skip"}, ["ndcg@5"])
     'gain r, discount log2(1+rank); queries without a relevant document left out'
     """
-    from sortnet import metrics as quality
+    from sortnet import metrics
 
-    if not metrics or not {"gain", "relevant_from", "empty"} <= set(config):
+    if not names or not {"gain", "relevant_from", "empty"} <= set(config):
         return None
     given = {name: config[name] for name in ("gain", "relevant_from")}
-    found = [quality.parse_metric(name, **given) for name in metrics]
-    # How many queries were empty is not kept: that part of the line is cut off.
-    return quality.conventions(found, config["empty"], 0, 0).rpartition(":")[0]
+    found = [metrics.parse_metric(name, **given) for name in names]
+    # The number of empty queries is not stored: that part of the line is cut off.
+    return metrics.conventions(found, config["empty"], 0, 0).rpartition(":")[0]
 
 
 def pair_columns(table: I64, split: Split, queries: QueryNames) -> dict[str, NDArray[Any]]:
-    """What `read_table` gives as the columns of a frame; split and query as codes."""
+    """The result of `read_table` as columns of a frame; split and query as codes."""
     winner, loser = table[:, 0], table[:, 1]
     query = np.searchsorted(queries.first[split], winner, side="right") - 1
     first = queries.first[split][query]
@@ -184,7 +184,7 @@ def pair_columns(table: I64, split: Split, queries: QueryNames) -> dict[str, NDA
 def pairs_frame(
     parts: Iterable[dict[str, NDArray[Any]]], names: Sequence[str], *, room: int = 0
 ) -> pd.DataFrame:
-    """Parts that `pair_columns` made as one frame; held once where `room` is the rows of all."""
+    """Join the parts of `pair_columns` to one frame; without copies if `room` is the row count."""
     import pandas as pd
 
     columns: dict[str, Any] = {}
@@ -211,7 +211,7 @@ def _code_type(n: int) -> type[np.signedinteger[Any]]:
 
 
 def margins_frame(rows: Sequence[Any]) -> pd.DataFrame:
-    """One row an iteration, split, outcome and bin of |margin|: low, high, pairs."""
+    """One row per iteration, split, outcome and bin of |margin|: low, high, pairs."""
     from sortnet.sorting.observe import MARGIN_EDGES
 
     edges = np.array([0.0, *MARGIN_EDGES, np.inf])
@@ -233,7 +233,7 @@ def margins_frame(rows: Sequence[Any]) -> pd.DataFrame:
 
 
 def mistakes_frame(rows: Sequence[Any]) -> pd.DataFrame:
-    """One row an iteration, split and two bins of ranks, upper before lower: compared, wrong."""
+    """One row per iteration, split and two bins of ranks, upper before lower: compared, wrong."""
     from sortnet.sorting.observe import RANK_BINS
 
     n = len(RANK_BINS)
@@ -254,7 +254,7 @@ def mistakes_frame(rows: Sequence[Any]) -> pd.DataFrame:
 
 
 def cycles_frame(rows: Sequence[Any]) -> pd.DataFrame:
-    """One row an iteration and split: the share of cyclic triples among those sampled."""
+    """One row per iteration and split: the share of cyclic triples among those sampled."""
     found = [f for f in _observed(rows) if "cycles" in f[2]]
     cycles = [f[2]["cycles"] for f in found]
     return _long(
@@ -266,10 +266,10 @@ def cycles_frame(rows: Sequence[Any]) -> pd.DataFrame:
 
 
 def order_frame(query: Queries, before: I64, after: I64) -> pd.DataFrame:
-    """One row a document of one query: its name, grade, and ranks in two orders, from 1.
+    """One row per document of a query: its name, grade, and ranks in two orders, from 1.
 
     Args:
-        query: one query, as `Queries.take([k])` gives it.
+        query: one query, as `Queries.take([k])` returns it.
         before, after: (n_docs,) document numbers, best first, as `Sorting.order`.
 
     Raises:
@@ -299,7 +299,7 @@ def order_frame(query: Queries, before: I64, after: I64) -> pd.DataFrame:
 
 
 def _observed(rows: Sequence[Any]) -> Iterator[tuple[int, Split, dict[str, Any]]]:
-    """(iteration, split, facts) of all rows that have any."""
+    """(iteration, split, diagnostics) of all rows that have any."""
     for row in rows:
         for split in SPLITS:
             if facts := (row.observed or {}).get(split):
@@ -307,7 +307,7 @@ def _observed(rows: Sequence[Any]) -> Iterator[tuple[int, Split, dict[str, Any]]
 
 
 def _long(found: Sequence[Any], repeat: int, **columns: Any) -> pd.DataFrame:
-    """A frame whose first columns are the iteration and the split of `found`, each repeated."""
+    """A frame that starts with the iteration and the split of `found`, each repeated."""
     import pandas as pd
 
     iteration = np.repeat(np.array([f[0] for f in found], np.int64), repeat)

@@ -1,4 +1,4 @@
-"""The store: opens a database and gives its runs and collections."""
+"""The store: opens a database, with its runs and collections."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 
 
 def open_store(url: str | Path | URL | None = None, *, write: bool = True) -> Store:
-    """Open a store to write, making or upgrading its tables, or to read, changing nothing.
+    """Open a store to write, creating or upgrading its tables, or to read, changing nothing.
 
     Args:
-        url: a file, `sqlite:///FILE` or `postgresql://...`; None for the environment's
+        url: a file, `sqlite:///FILE` or `postgresql://...`; None: the environment's
             SORTNET_STORE, else `sortnet/sortnet.db` in the user's data folder.
-        write: False: whatever writes fails, and an old schema is read as if it were new.
+        write: if False, writing fails, and an old schema is read as if it were new.
 
     Raises:
-        StoreError: if it cannot be reached, or written to write, is another program's database
-            or of a newer schema, or is empty and to be read.
+        StoreError: if it cannot be reached or written, is another program's database or of a newer
+            schema, or is empty and opened to read.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder, open_store(f"{folder}/runs.db") as store:
@@ -53,7 +53,7 @@ class Store:
     """Runs and collections in a database; `with` closes it.
 
     Attributes:
-        copy: where the SQLite file was copied to before its schema was upgraded, if it was.
+        copy: path of the copy of the SQLite file made before its schema was upgraded, or None.
     """
 
     def __init__(self, url: str | Path | URL | None = None, *, write: bool = True) -> None:
@@ -71,10 +71,10 @@ class Store:
             raise
 
     def _look(self, *, write: bool) -> bool:
-        """Whether the schema is the newest; what is not ours is refused before it is touched."""
+        """Whether the schema is the newest; refuses other programs' databases before any change."""
         if write and not self.database.exists:
             return False
-        # To write would be to wait for whoever is writing.
+        # Opening to write would wait for other writers.
         with self.database.transaction() as connection:
             found = schema.look(connection, name=self.database.name)
             if found is None and not write:
@@ -102,7 +102,7 @@ class Store:
         return f"Store({self.database.name})"
 
     def close(self) -> None:
-        """Let go of the database's connections."""
+        """Close the connections to the database."""
         self.database.close()
 
     def start_run(
@@ -120,15 +120,15 @@ class Store:
         """Start a run on these queries.
 
         Args:
-            command: what the user typed, or the function that was called.
-            config: every setting, as JSON can hold it.
+            command: the command line, or the function that was called.
+            config: every setting, as JSON values.
             versions: of SortNet, Python, torch and so on.
-            data: {split: facts}, such as path and fingerprint; the numbers of queries,
+            data: {split: values}, such as path and fingerprint; the numbers of queries,
                 documents and features are added.
             out: the folder of the run's model.
 
         Raises:
-            StoreError: for whatever the database says.
+            StoreError: on any error of the database.
         """
         splits: dict[Split, Queries] = {"train": train, "vali": vali}
         facts = {
@@ -153,10 +153,10 @@ class Store:
         return Run(self.database, number)
 
     def run(self, id_or_prefix: str) -> Run:
-        """A run by its id or the beginning of one; `last` is the one started last.
+        """A run by its id or a prefix of it; `last` is the one started last.
 
         Raises:
-            StoreError: if there is no such run, or more than one; the message names the runs.
+            StoreError: if there is no such run, or more than one; the message lists the runs.
         """
         with self.database.transaction() as connection:
             newest_first = select(RunRow.number, RunRow.id).order_by(RunRow.number.desc())
@@ -169,7 +169,7 @@ class Store:
         raise StoreError(f"{self.database.name}: {fault} {id_or_prefix!r}; runs: {known}")
 
     def runs_frame(self) -> pd.DataFrame:
-        """One row a run, the newest first, with its number of iterations and its best."""
+        """One row per run, the newest first, with its number of iterations and its best."""
         with self.database.transaction() as connection:
             rows = connection.execute(_runs()).all()
         frame = frames.typed(rows, frames.RUN_COLUMNS)
@@ -177,10 +177,10 @@ class Store:
         return frame
 
     def collection(self, name: str, *, clock: Callable[[], float] = time.time) -> Collection:
-        """The collection of that name; `clock` gives the seconds since 1970.
+        """The collection of that name; `clock` returns the seconds since 1970.
 
         Raises:
-            StoreError: if there is none; the message names those that are.
+            StoreError: if there is none; the message lists the existing ones.
         """
         return Collection(self.database, name, clock=clock)
 
@@ -193,14 +193,14 @@ class Store:
         seed: int = 0,
         settings: Mapping[str, Any] | None = None,
     ) -> Collection:
-        """Add items to a collection, which is made where there is none of that name.
+        """Add items to a collection, which is created if there is none of that name.
 
         Args:
-            update: whether items of an id that is there replace it, or are refused.
-            seed, settings: of a new collection's sessions; one that is there keeps its own.
+            update: whether items with a known id are replaced, or refused.
+            seed, settings: of a new collection's sessions; an existing one keeps its own.
 
         Raises:
-            StoreError: on an id that is there twice or already, or other features than before.
+            StoreError: on an id that occurs twice or is known, or on different features.
         """
         checked_name("collection", name)
         with self.database.transaction(write=True) as connection:
@@ -214,7 +214,7 @@ class Store:
         return self.collection(name)
 
     def collections_frame(self) -> pd.DataFrame:
-        """One row a collection, in the order they were made, with what is in it."""
+        """One row per collection, in the order of creation, with its counts."""
         with self.database.transaction() as connection:
             rows = connection.execute(collections_query()).all()
         frame = frames.typed(rows, frames.COLLECTION_COLUMNS)

@@ -242,3 +242,70 @@ def test_all_modules_of_the_wheel_import_without_extras(wheel, tmp_path):
         "import sortnet; print(sortnet.__file__)"
     )
     assert run_python(code, cwd=tmp_path).strip() == str(tmp_path / "sortnet/__init__.py")
+
+
+# The pattern of each word that is not ours, and the field's term. "Weight decay" and "learning-rate
+# decay" are the field's; a `room` of memory is no `Room`.
+DIALECT = {
+    r"piles?": "collection",
+    r"(?:random )?arms?": "hold-out",
+    r"fore(?:tells?|told|telling)": "predict",
+    r"who watches": "admin",
+    r"whoever": "anyone who, or the role's name",
+    r"voices?": "annotator, vote",
+    r"some (?:\d[\d,.]*|five|ten|twenty|thirty|fifteen)": "about",
+    r"so many": "that many, the number of",
+    r"anew": "again, from scratch",
+    r"desks?": "labelling service",
+    r"(?-i:Room)": "PageService",
+    r"(?<!weight[ _-])(?<!lr-)(?<!rate )decays?": "weight decay",
+    r"sortnet[./]quality": "metrics",
+    r"trust(?:s|ed)?": "reliability",
+    r"told|was said": "received, answer, judgement",
+    r"(?:go|goes|gone|going|went) on with": "resume, continue",
+    r"begun": "started",
+    r"mend(?:s|ed)?": "fix",
+    r"of one(?:'s|s)? own": "custom",
+}
+SPEAKING = (".py", ".md", ".js", ".html", ".ipynb")
+SPOKEN = (
+    "sortnet/",
+    "store/",
+    "docs/explanation/",
+    "docs/how-to/",
+)  # to add: cli, README, tests...
+BEING_REWRITTEN = (
+    *("sortnet/rankers/", "sortnet/config.py", "sortnet/estimator.py", "sortnet/metrics.py"),
+    "sortnet/learning/loop.py",
+)
+
+
+def dialect(text: str) -> list[str]:
+    """`line: word, say term` of each word in a text, but for what cog copied from elsewhere."""
+    copied = re.compile(r"<!-- \[\[\[cog.*?\[\[\[end\]\]\] -->", re.DOTALL)
+    text = copied.sub(lambda block: "\n" * block[0].count("\n"), text)
+    words = (rf"(?<!\w)(?:{word})(?!\w)" for word in DIALECT)
+    return [
+        f"{text.count(chr(10), 0, found.start()) + 1}: {found[0]!r}, say {say!r}"
+        for word, say in zip(words, DIALECT.values(), strict=True)
+        for found in re.finditer(word, text, re.IGNORECASE)
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a pile", "the random arm", "some 40 ms", "a strong decay", "Foretold", "def told(text):"],
+)
+def test_dialect_is_recognised(text):
+    assert dialect(f"fine\n{text}")[0].startswith("2: ")
+
+
+def test_the_fields_own_words_are_no_dialect():
+    assert dialect("weight decay, weight_decay, --lr-decay, lr_decay, room, some items, army") == []
+
+
+def test_code_and_pages_speak_the_fields_english():
+    names = [name for name in files_of_the_tree() if name.endswith(SPEAKING)]
+    spoken = [n for n in names if n.startswith(SPOKEN) and not n.startswith(BEING_REWRITTEN)]
+    found = [f"{n}:{fault}" for n in spoken for fault in dialect((ROOT / n).read_text())]
+    assert spoken and not found, "\n".join(found)

@@ -174,7 +174,7 @@ def test_a_winner_is_put_on_either_side_and_wins(store: Store, tmp_path: Path) -
         assert j.pair == (k, k + 1)
 
 
-def test_equal_lines_of_two_people_count_for_both(store: Store, tmp_path: Path) -> None:
+def test_equal_lines_of_two_annotators_count_for_both(store: Store, tmp_path: Path) -> None:
     collection = pile(store, "args", ("a", "b"))
     path = write(tmp_path, "a.csv", "left,right,answer\na,b,left\n")
     for who in ("ana", "ben"):
@@ -203,34 +203,34 @@ GOOD = '{"annotator": "ana", "left": "a", "right": "b", "answer": "left"'
         ("f.csv", f"{HEAD}\nana,a,b,better\n", 2, "unknown answer 'better'; known are left, "),
         ("f.csv", f"{HEAD}\nana,a,a,left\n", 2, "item 'a' cannot be compared with itself"),
         ("f.csv", f"{HEAD}\nana,a,b\n", 2, "3 fields where the header has 4"),
-        ("f.csv", f'{HEAD}\nana,a,b,left\nana,"a,b', 3, "is no CSV: unexpected end of data"),
+        ("f.csv", f'{HEAD}\nana,a,b,left\nana,"a,b', 3, "is not CSV: unexpected end of data"),
         ("f.csv", "left,right\na,b\n", 2, "needs left, right and answer, or winner and loser"),
         ("f.csv", "left,right,answer\na,b,left\n", 2, "no annotator: add the column"),
         ("f.csv", f"{HEAD}\n a,a,b,left\n", 2, "annotator ' a': a name has 1 to 200"),
-        ("f.csv", f"{HEAD},milliseconds\nana,a,b,left,-5\n", 2, "milliseconds '-5' is no whole"),
-        ("f.csv", f"{HEAD},milliseconds\nana,a,b,left,1.5\n", 2, "milliseconds '1.5' is no whole"),
-        ("f.csv", f"{HEAD},at\nana,a,b,left,yesterday\n", 2, "at 'yesterday' is no number from 0"),
+        ("f.csv", f"{HEAD},milliseconds\nana,a,b,left,-5\n", 2, "milliseconds '-5' is not a whole"),
+        ("f.csv", f"{HEAD},milliseconds\nana,a,b,left,1.5\n", 2, "milliseconds '1.5' is not a"),
+        ("f.csv", f"{HEAD},at\nana,a,b,left,yesterday\n", 2, "at 'yesterday' is not a number"),
         ("f.csv", f'{HEAD}\nana,"a\n\n",b,left\n', 2, "no item 'a\\n\\n'"),
         ("f.csv", f"{HEAD}\n".encode() + b"ana,a,b\xff,left\n", 2, "is not UTF-8"),
         ("f.jsonl", f'{GOOD}}}\n{GOOD}, "ri', 2, "half a line, the file was cut"),
-        ("f.jsonl", f"{GOOD}}}\nnonsense\n{GOOD}}}\n", 2, "is no JSON"),
-        ("f.jsonl", "[1]\n", 1, "is no JSON object: [1]"),
-        ("f.jsonl", "[" * 100_000 + "\n", 1, "is no JSON"),
-        ("f.jsonl", f'{GOOD}, "probability": NaN}}\n', 1, "probability nan is no number"),
-        ("f.jsonl", f'{GOOD}, "probability": 1.01}}\n', 1, "probability 1.01 is no number"),
-        ("f.jsonl", f'{GOOD}, "model": true}}\n', 1, "model True is no whole number"),
-        ("f.jsonl", f'{GOOD}, "number": 1e400}}\n', 1, "number inf is no whole number"),
-        ("f.jsonl", f'{GOOD}, "strategy": ["x"]}}\n', 1, "strategy ['x'] is no text"),
-        ("f.jsonl", f'{GOOD}, "id": "a\\u0000"}}\n', 1, "id 'a\\x00' is no text"),
-        ("f.jsonl", f'{GOOD}, "id": "a b"}}\n', 1, "id 'a b' is not of letters and digits"),
-        ("f.jsonl", f'{GOOD}, "id": "x"}}\n' * 2, 2, "id 'x' stands in "),
-        ("f.jsonl", f'{GOOD}, "number": 4}}\n' * 2, 2, "number 4 stands in "),
-        ("f.jsonl", f'{GOOD}, "undoes": 4}}\n', 1, "an undo, and nothing else, has in undoes"),
+        ("f.jsonl", f"{GOOD}}}\nnonsense\n{GOOD}}}\n", 2, "is not JSON"),
+        ("f.jsonl", "[1]\n", 1, "is not a JSON object: [1]"),
+        ("f.jsonl", "[" * 100_000 + "\n", 1, "is not JSON"),
+        ("f.jsonl", f'{GOOD}, "probability": NaN}}\n', 1, "probability nan is not a number"),
+        ("f.jsonl", f'{GOOD}, "probability": 1.01}}\n', 1, "probability 1.01 is not a number"),
+        ("f.jsonl", f'{GOOD}, "model": true}}\n', 1, "model True is not a whole number"),
+        ("f.jsonl", f'{GOOD}, "number": 1e400}}\n', 1, "number inf is not a whole number"),
+        ("f.jsonl", f'{GOOD}, "strategy": ["x"]}}\n', 1, "strategy ['x'] is not a text"),
+        ("f.jsonl", f'{GOOD}, "id": "a\\u0000"}}\n', 1, "id 'a\\x00' is not a text"),
+        ("f.jsonl", f'{GOOD}, "id": "a b"}}\n', 1, "id 'a b' must have letters and digits"),
+        ("f.jsonl", f'{GOOD}, "id": "x"}}\n' * 2, 2, "id 'x' is already in "),
+        ("f.jsonl", f'{GOOD}, "number": 4}}\n' * 2, 2, "number 4 is already in "),
+        ("f.jsonl", f'{GOOD}, "undoes": 4}}\n', 1, "`undoes` must be set if and only if"),
         ("f.jsonl", GOOD.replace('"left"', '"undo"').replace('"undo":', '"left":') + "}\n",
-         1, "an undo, and nothing else"),
+         1, "`undoes` must be set if and only if"),
     ],
 )  # fmt: skip
-def test_a_fault_is_told_with_its_line_and_nothing_is_imported(
+def test_an_error_names_its_line_and_nothing_is_imported(
     store: Store, tmp_path: Path, name: str, text: str | bytes, line: int, fault: str
 ) -> None:
     collection = pile(store, "args", ("a", "b"))
@@ -258,7 +258,7 @@ def numbered(number: int, who: str = "ana", undoes: int | None = None) -> str:
     ("text", "fault"),
     [
         (numbered(1) + numbered(2, undoes=3) + numbered(3), ":2: an undo of judgement 3, which"),
-        (numbered(1) + numbered(2, undoes=2), ":2: an undo of judgement 2, which no line before"),
+        (numbered(1) + numbered(2, undoes=2), ":2: an undo of judgement 2, which no earlier line"),
         (numbered(1) + numbered(2, "bo", undoes=1), "is not 'bo''s to undo"),
         (
             numbered(1) + numbered(2, undoes=1) + numbered(3, undoes=2),
@@ -270,7 +270,7 @@ def numbered(number: int, who: str = "ana", undoes: int | None = None) -> str:
         ),
     ],
 )
-def test_an_undo_of_what_cannot_be_undone_is_told_with_its_line(
+def test_an_invalid_undo_is_refused_with_its_line(
     store: Store, tmp_path: Path, text: str, fault: str
 ) -> None:
     collection = pile(store, "args", ("a", "b"))
@@ -356,7 +356,7 @@ def test_chosen_is_what_most_people_chose_of_what_was_not_undone(store: Store) -
     ]
 
 
-def test_who_answers_a_pair_again_has_one_voice(store: Store) -> None:
+def test_an_annotator_who_answers_a_pair_again_has_one_vote(store: Store) -> None:
     collection = pile(store, "args", ("a", "b", "c"))
     collection.append([
         Judgement("ana", 0, 1, "left"), Judgement("ana", 1, 0, "right"),
@@ -380,7 +380,7 @@ def test_items_without_text_cannot_be_chosen(store: Store, tmp_path: Path) -> No
     assert list(tmp_path.glob("*.jsonl")) == []
 
 
-def test_a_place_that_cannot_be_written_is_told(store: Store, tmp_path: Path) -> None:
+def test_a_path_that_cannot_be_written_is_refused(store: Store, tmp_path: Path) -> None:
     collection = pile(store, "args")
     (tmp_path / "file").write_text("")
     with pytest.raises(SortNetError, match="cannot write"):

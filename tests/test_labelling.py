@@ -71,12 +71,12 @@ def test_a_question_is_leased_and_shown_again_until_it_is_answered(
     assert after[0] == first[1] and after[1] not in first
 
 
-def test_two_people_have_no_question_in_common(service: LabellingService) -> None:
+def test_two_annotators_have_no_question_in_common(service: LabellingService) -> None:
     ana, bo = service.next("ana", 5), service.next("bo", 5)
     assert len(pairs((*ana, *bo))) == 10
 
 
-def test_an_answer_is_told_to_the_session_once_however_often_it_comes(
+def test_a_repeated_answer_is_added_to_the_session_once(
     service: LabellingService,
 ) -> None:
     (lease,) = service.next("ana")
@@ -102,7 +102,9 @@ def test_refused_answers_leave_the_session_alone(service: LabellingService, cloc
     assert service.session.events == 0
 
 
-def test_whoever_asks_again_gets_time_to_answer(service: LabellingService, clock: Clock) -> None:
+def test_an_annotator_who_asks_again_gets_time_to_answer(
+    service: LabellingService, clock: Clock
+) -> None:
     (lease,) = service.next("ana")
     clock.now += 20
     assert service.next("ana")[0].expires == lease.expires, "there is time enough"
@@ -193,7 +195,7 @@ def test_two_services_on_one_database_see_each_other(store: Store, collection: C
     assert one.session.judgements() == other.session.judgements() == collection.judgements()
 
 
-def test_judgements_that_came_in_between_are_told_in_their_order(
+def test_judgements_of_other_processes_are_added_in_order(
     store: Store, collection: Collection
 ) -> None:
     one, other = (
@@ -260,8 +262,8 @@ def test_leases_on_items_that_are_not_known_yet_are_left_alone(
     store.add_items("args", made_items(2, first=N))
     collection.lease("ana", [question(N, 0)], 60)
     collection.lease("bo", [question(N, N + 1)], 60)
-    news = collection.news(0)._replace(n_items=N)  # the items came after it
-    monkeypatch.setattr(collection, "news", lambda after: news)
+    changes = collection.changes(0)._replace(n_items=N)  # the items came after it
+    monkeypatch.setattr(collection, "changes", lambda after: changes)
     assert max(n for lease in service.next("ana", 3) for n in lease.question.pair) < N
 
 
@@ -302,7 +304,7 @@ def test_a_service_takes_back_only_what_it_handed_out(store: Store, collection: 
     assert mine in collection.leases("bot") and theirs not in collection.leases("bot")
 
 
-def test_an_answer_that_was_there_is_told_from_one_that_is_new(service: LabellingService) -> None:
+def test_a_repeated_answer_is_distinguished_from_a_new_one(service: LabellingService) -> None:
     (lease,) = service.next("ana")
     left = lease.question.answered("ana", "left")
     stored, new, since = service.answer(lease.id, left)
@@ -348,7 +350,7 @@ def test_threads_at_two_services_leave_both_with_the_stored_events(
         assert service.session.judgements() == stored
 
 
-def test_a_session_told_the_stored_events_is_the_services(
+def test_a_replay_of_the_stored_events_gives_the_services_session(
     collection: Collection, service: LabellingService
 ) -> None:
     answer(service, "ana", 15)
@@ -373,7 +375,7 @@ while True:
 
 
 @pytest.mark.slow
-def test_a_kill_in_the_middle_loses_no_answer_and_a_new_service_goes_on(
+def test_a_kill_in_the_middle_loses_no_answer_and_a_new_service_continues(
     store: Store, tmp_path: Path
 ) -> None:
     collection = store.add_items("many", made_items(60))

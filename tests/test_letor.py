@@ -299,7 +299,7 @@ def test_a_bad_line_is_refused_with_its_number_and_text(tmp_path, monkeypatch, l
     assert message.startswith(", line 201: ") and offending in message
 
 
-def test_the_first_of_many_faults_is_told_whatever_the_thread(tmp_path):
+def test_the_first_of_many_faults_is_reported_whatever_the_thread(tmp_path):
     lines = [GOOD] * 5000
     for bad in range(700, 5000, 100):
         lines[bad] = "1 qid:1 1:x\n" if bad % 200 else "1 qid:1 0:1\n"

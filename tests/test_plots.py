@@ -281,7 +281,7 @@ def test_no_label_is_cut_and_the_legend_covers_no_panel(plot):
             assert not legend.get_window_extent(renderer).overlaps(box)
 
 
-def test_parts_are_told_apart_without_colour(iterations):
+def test_splits_are_distinct_without_colour(iterations):
     sizes = plots.pair_growth(iterations).axes[0]
     train, vali = (line for line in sizes.lines if line.get_gid() in ("tp", "vp"))
     assert train.get_marker() != vali.get_marker()

@@ -36,7 +36,7 @@ def test_alpha_is_that_of_its_definition(units):
     assert krippendorff_alpha(units) == pytest.approx(by_definition(units))
 
 
-def test_alpha_knows_nothing_of_single_voices_or_of_one_answer_only():
+def test_alpha_ignores_single_answers_and_is_none_if_all_are_the_same():
     assert krippendorff_alpha([[1.0], [0.0]]) is None
     assert krippendorff_alpha([[1.0, 1.0], [1.0, 1.0]]) is None
 
@@ -64,7 +64,7 @@ def test_own_consistency_is_over_repeats_with_sides_swapped():
     assert agreement(said).shared_pairs == 0  # nobody else said anything
 
 
-def test_one_person_is_one_voice_however_often_they_answer():
+def test_an_annotator_has_one_vote_per_pair():
     said = [Judgement("ana", 0, 1, a, number=k) for k, a in enumerate(("left", "right"), start=1)]
     assert agreement(said).shared_pairs == 0
     assert agreement(said).krippendorff_alpha is None

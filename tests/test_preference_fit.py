@@ -36,7 +36,7 @@ def scales_of(people: int) -> Scales:
 def test_the_slope_and_the_curvature_are_those_of_the_loss():
     X, _, votes = made_votes(6, 2, 25)
     scales = scales_of(2)
-    problem = fitting._Problem(X, votes, 2, scales.trust)
+    problem = fitting._Problem(X, votes, 2, scales.reliability)
     precision = scales.prior.precision(2, 6, 2)
     theta = np.random.default_rng(1).standard_normal(10)
 
@@ -59,7 +59,7 @@ def test_the_mode_has_no_slope_wherever_newton_starts():
         fit(X, votes, 2, scales=scales, start=start)
         for start in (None, np.random.default_rng(2).standard_normal(17) * 3)
     ]
-    problem = fitting._Problem(X, votes, 2, scales.trust)
+    problem = fitting._Problem(X, votes, 2, scales.reliability)
     for fitted in fits:
         gradient = problem.slope(fitted.theta) - scales.prior.precision(3, 12, 2) * fitted.theta
         assert np.abs(gradient).max() < 1e-3
@@ -127,18 +127,20 @@ def test_draws_follow_the_answers_taken_in():
     assert np.allclose(np.cov(posterior.draws.T), posterior.covariance, atol=0.03)
 
 
-def test_a_person_who_answers_at_random_is_trusted_less():
+def test_an_annotator_who_answers_at_random_is_less_reliable():
     X, _, votes = made_votes(30, 2, 900, people=3)
     target = votes.target.copy()
-    careless = votes.person == 2
+    careless = votes.annotator == 2
     target[careless] = np.random.default_rng(5).integers(2, size=careless.sum())
-    trust = choose_scales(X, Votes(votes.left, votes.right, target, votes.person), 3).trust
-    assert trust[2] < 0.5 * trust[:2].min()
+    reliability = choose_scales(
+        X, Votes(votes.left, votes.right, target, votes.annotator), 3
+    ).reliability
+    assert reliability[2] < 0.5 * reliability[:2].min()
 
 
-def test_equal_people_are_trusted_alike():
+def test_equal_annotators_are_equally_reliable():
     X, _, votes = made_votes(30, 2, 300, people=3)
-    assert choose_scales(X, votes, 3).trust == pytest.approx(np.ones(3))
+    assert choose_scales(X, votes, 3).reliability == pytest.approx(np.ones(3))
 
 
 def test_who_always_answers_left_has_a_bias_and_moves_no_item():

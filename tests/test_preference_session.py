@@ -65,7 +65,7 @@ def test_a_merge_pass_sorts_with_the_comparisons_of_a_textbook_whatever_the_orde
     assert count <= 9 * 4  # n ceil(log2 n)
 
 
-def test_a_merge_pass_lets_people_answer_side_by_side():
+def test_a_merge_pass_lets_annotators_answer_in_parallel():
     assert len(list(MergePass(list(range(16))).wanted())) == 8
 
 
@@ -163,7 +163,7 @@ def test_nobody_is_asked_about_a_pair_twice_but_for_repeats_with_sides_swapped()
         assert (again.left, again.right) == (first.right, first.left)
 
 
-def test_every_pair_is_asked_of_one_person_and_then_none_is():
+def test_every_pair_is_asked_of_one_annotator_and_then_none_is():
     session = Session(None, 6, seed=0, repeats=0)
     asked = [question.pair for question in asked_all(session, range(6), 40, people=("ana",))]
     assert sorted(asked) == sorted(combinations(range(6), 2))
@@ -189,7 +189,7 @@ def test_sides_are_dealt_out_evenly_and_the_same_again():
     assert abs(low_is_left - 0.5) < 4 * 0.5 / np.sqrt(300)
 
 
-def test_answers_of_the_random_arm_never_count_in_the_choice():
+def test_hold_out_answers_are_never_used_to_choose():
     """Two truths that differ in the hold-out answers only lead to the same questions."""
     X = np.random.default_rng(0).standard_normal((25, 2))
     truthful, contrary = Session(X, seed=4), Session(X, seed=4)
@@ -207,7 +207,7 @@ def test_answers_of_the_random_arm_never_count_in_the_choice():
     assert truthful.remaining().holdout_right > contrary.remaining().holdout_right
 
 
-def test_about_a_tenth_of_the_questions_are_the_random_arms():
+def test_about_a_tenth_of_the_questions_are_the_hold_outs():
     session = Session(None, 60, seed=0)
     arms = [question.strategy for question in asked_all(session, range(60), 400)]
     share = np.mean([arm == "random" for arm in arms])
@@ -307,7 +307,7 @@ def test_nobody_is_promised_more_questions_than_there_are():
     remaining = session.remaining()
     assert remaining.questions == 0
     assert not remaining.stop
-    assert "more people are needed" in remaining.why
+    assert "more annotators are needed" in remaining.why
 
 
 def test_who_asks_never_waits_for_a_net_to_be_trained(monkeypatch):
@@ -331,13 +331,13 @@ def test_who_asks_never_waits_for_a_net_to_be_trained(monkeypatch):
 def test_an_undo_leaves_the_parts_that_the_answers_that_stand_connect():
     history = History(6)
     for number, pair in enumerate([(0, 1), (1, 2), (3, 4), (2, 3)], start=1):
-        history.tell(Judgement("ana", *pair, "left", number=number))
-    history.tell(Judgement("ana", 1, 2, "undo", undoes=2, number=5))
+        history.add(Judgement("ana", *pair, "left", number=number))
+    history.add(Judgement("ana", 1, 2, "undo", undoes=2, number=5))
     part = history.components()
     assert part[0] == part[1]
     assert part[2] == part[3] == part[4]
     assert len(set(part.tolist())) == 3
-    history.tell(Judgement("ana", 5, 0, "left", number=6))
+    history.add(Judgement("ana", 5, 0, "left", number=6))
     assert history.components()[5] == history.components()[0]
 
 
@@ -354,7 +354,7 @@ def test_a_strategy_says_with_what_probability_it_chose():
     assert (chosen.strategy, chosen.probability) == ("connect", 1.0)
 
 
-def test_it_does_not_stop_on_the_word_of_a_model_that_the_random_arm_contradicts():
+def test_it_does_not_stop_if_the_hold_out_contradicts_the_model():
     X = np.arange(40.0)[:, None]
     session = Session(X, seed=0)
     rng = np.random.default_rng(0)
@@ -368,10 +368,10 @@ def test_it_does_not_stop_on_the_word_of_a_model_that_the_random_arm_contradicts
     assert left.holdout_n >= 8
     assert left.wrong_pairs <= session.goal
     assert not left.stop
-    assert "random arm" in left.why
+    assert "hold-out" in left.why
 
 
-def test_a_person_is_shown_some_pairs_of_the_random_arm_that_another_has_answered():
+def test_an_annotator_gets_some_hold_out_pairs_that_another_has_answered():
     session = Session(None, 40, seed=0, holdout=0.5)
     arms: dict[str, set] = {"ana": set(), "ben": set()}
     for k in range(100):

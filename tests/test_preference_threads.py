@@ -12,7 +12,7 @@ from sortnet.preference.session import Session
 ANSWERS = 200
 
 
-def test_a_small_session_that_is_fitted_elsewhere_all_the_time_goes_on_answering():
+def test_a_small_session_that_is_always_being_fitted_still_answers():
     session, over = Session(np.random.default_rng(0).normal(size=(30, 2))), threading.Event()
     told = []
 

@@ -88,7 +88,7 @@ def written(store: Store) -> str:
 
 
 def statuses(store: Store, run: Run) -> set[str]:
-    return {run.status, run.standing, *store.runs_frame()["status"]}
+    return {run.status, run.status_text, *store.runs_frame()["status"]}
 
 
 def test_a_run_goes_on_while_its_process_lives_and_is_killed_when_it_is_gone(url: str) -> None:
@@ -122,9 +122,9 @@ def test_a_run_of_another_host_is_believed_and_the_host_is_named(killed: Store) 
     change(killed, "host = 'db2.example'")
     run = killed.run("last")
     assert run.status == "running"
-    assert run.standing == "running on db2.example"
+    assert run.status_text == "running on db2.example"
     change(killed, "status = 'done'")
-    assert run.standing == "done"
+    assert run.status_text == "done"
 
 
 def test_a_run_of_before_processes_were_written_down_is_believed(killed: Store) -> None:

@@ -14,7 +14,7 @@ from scipy.stats import spearmanr
 from sortnet.errors import JudgementError
 from sortnet.experiments.recorded_votes import (
     accuracy,
-    left_out,
+    leave_one_group_out,
     majority,
     simulate_votes,
 )
@@ -167,7 +167,7 @@ def test_means_errors_and_intervals_are_those_of_the_seeds():
 def test_what_cannot_be_simulated_is_refused():
     for options, words in (
         ({"strategies": ["guess"]}, "unknown strategy 'guess'"),
-        ({"budgets": [100]}, "100 questions about 5 items: 4 people can be asked 40"),
+        ({"budgets": [100]}, "100 questions about 5 items: 4 annotators can be asked 40"),
         ({"outside": 1.0}, "below 1"),
         ({"budgets": []}, "takes two items"),
     ):
@@ -212,7 +212,7 @@ def test_an_accuracy_counts_equal_scores_half_and_ties_not_at_all():
     assert accuracy(np.array([3.0, 1.0, 1.0, 9.0]), known) == pytest.approx((1 + 0.5 + 0) / 3)
 
 
-def test_votes_on_file_teach_a_session_the_pairs_that_were_kept_apart():
+def test_recorded_votes_teach_a_session_the_held_out_pairs():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((16, 2))
     scores = X @ [3.0, -2.0]
@@ -228,7 +228,7 @@ def test_votes_on_file_teach_a_session_the_pairs_that_were_kept_apart():
     assert again == [r for r in results if r.strategy == "features"]
 
 
-def test_groups_of_votes_are_piles_of_their_own_that_the_seeds_take_in_turn():
+def test_groups_of_votes_are_collections_that_the_seeds_take_in_turn():
     scores, X = np.arange(20.0), np.empty((20, 0))
     pairs = [*combinations(range(10), 2), *combinations(range(10, 20), 2)]
     known = votes_of(scores, pairs, 2)
@@ -253,15 +253,15 @@ def test_no_more_votes_are_used_than_there_are():
         simulate_votes(np.empty((4, 0)), known, ["quicksort"], [2])
 
 
-def test_a_group_left_out_is_foretold_by_features_alone():
+def test_a_group_left_out_is_predicted_by_features_alone():
     rng = np.random.default_rng(2)
     X = rng.standard_normal((30, 2))
     scores = X @ [2.0, 1.0]
     groups = [list(range(k, k + 10)) for k in (0, 10, 20)]
     pairs = [pair for group in groups for pair in combinations(group, 2)]
     of = np.array([pair[0] // 10 for pair in pairs])
-    shares = left_out(X, votes_of(scores, pairs, 1), of)
+    shares = leave_one_group_out(X, votes_of(scores, pairs, 1), of)
     assert sorted(shares) == [0, 1, 2] and min(shares.values()) > 0.9
     # Without features nothing is known of them: every pair counts half.
-    none = left_out(np.empty((30, 0)), votes_of(scores, pairs, 1), of)
+    none = leave_one_group_out(np.empty((30, 0)), votes_of(scores, pairs, 1), of)
     assert none == pytest.approx({0: 0.5, 1: 0.5, 2: 0.5})

@@ -236,7 +236,7 @@ def test_ids_that_are_there_are_not_appended_again(collection: Collection) -> No
     assert collection.judgement_ids() == ["a", "b", "c"]
 
 
-def test_the_frame_names_items_and_tells_what_was_undone(collection: Collection) -> None:
+def test_the_frame_names_items_and_marks_undone_judgements(collection: Collection) -> None:
     collection.append([said("ana", 3, 1, milliseconds=900, at=1.5), said("bo", 0, 2)])
     collection.undo("ana", 1)
     frame = collection.judgements_frame()
@@ -258,7 +258,7 @@ def test_the_frame_has_its_types_without_a_row_too(collection: Collection) -> No
     assert before.empty and before.dtypes.to_dict() == after.dtypes.to_dict()
 
 
-def test_a_removed_collection_leaves_no_row_and_its_holder_is_told(
+def test_a_removed_collection_leaves_no_row_and_its_holder_gets_an_error(
     store: Store, collection: Collection
 ) -> None:
     kept = store.add_items("kept", made_items(2))

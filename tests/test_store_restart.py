@@ -71,7 +71,7 @@ def test_a_run_outlives_restarts_of_its_server_and_ends_the_same(
 def test_a_server_that_stays_away_is_given_up_with_one_line(
     postgresql_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store.engine, "AWAY_SECONDS", 0.3)
+    monkeypatch.setattr(store.engine, "RETRY_SECONDS", 0.3)
     waits: list[float] = []
     monkeypatch.setattr(time, "sleep", lambda seconds: waits.append(seconds))
     database = Database(postgresql_url)
@@ -82,16 +82,16 @@ def test_a_server_that_stays_away_is_given_up_with_one_line(
         connection.execute(text("SELECT pg_terminate_backend(pg_backend_pid())"))  # type: ignore[attr-defined]
 
     with pytest.raises(StoreError, match=r"^store postgresql://.*terminat") as caught:
-        database.lasting(end_the_session)
+        database.retrying(end_the_session)
     assert "\n" not in str(caught.value)
     assert len(tries) > 1 and waits == sorted(waits) and max(waits) <= store.engine.LONGEST_WAIT
     given_up = len(tries)
     with pytest.raises(StoreError):
-        database.lasting(end_the_session)
+        database.retrying(end_the_session)
     assert len(tries) == given_up + 1, "it has waited for a minute already"
-    assert database.lasting(lambda connection: connection.execute(text("SELECT 7")).scalar()) == 7
+    assert database.retrying(lambda connection: connection.execute(text("SELECT 7")).scalar()) == 7
     with pytest.raises(StoreError):
-        database.lasting(end_the_session)
+        database.retrying(end_the_session)
     assert len(tries) > given_up + 2, "it was there again, so it is waited for again"
     database.close()
 
@@ -105,6 +105,6 @@ def test_a_fault_of_the_statement_is_not_tried_again(url: str) -> None:
         connection.execute(text("SELECT colour FROM nowhere"))  # type: ignore[attr-defined]
 
     with pytest.raises(StoreError):
-        database.lasting(wrong)
+        database.retrying(wrong)
     assert len(tries) == 1
     database.close()

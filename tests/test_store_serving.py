@@ -100,7 +100,7 @@ def test_of_a_process_on_another_machine_only_the_heartbeat_is_believed(
         collection.serving(beat=None)
 
 
-def test_whoever_was_taken_for_dead_is_told_and_leaves_the_other_alone(
+def test_a_server_taken_for_dead_notices_and_leaves_the_other_alone(
     collection: Collection, clock: Clock
 ) -> None:
     first = collection.serving(beat=None)

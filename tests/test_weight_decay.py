@@ -9,7 +9,7 @@ import pytest
 
 import sortnet.learning.weight_decay
 from sortnet.config import Config, Training
-from sortnet.learning.weight_decay import decays, settle_weight_decay
+from sortnet.learning.weight_decay import settle_weight_decay, weight_decays
 from sortnet.rankers.learn import learn
 from sortnet.rankers.model import Model
 from sortnet.types import Queries
@@ -36,8 +36,8 @@ def test_a_weight_decay_that_is_given_is_left_alone(monkeypatch):
 def test_clean_grades_get_a_weak_decay_and_pure_noise_the_strongest():
     clean = settle_weight_decay(made(0, 100, 0), made(0, 100, 1), CONFIG)
     noise = settle_weight_decay(made(50, 100, 0), made(50, 100, 1), CONFIG)
-    assert noise.training.weight_decay == decays(1200)[0]
-    assert clean.training.weight_decay < decays(1200)[0]
+    assert noise.training.weight_decay == weight_decays(1200)[0]
+    assert clean.training.weight_decay < weight_decays(1200)[0]
 
 
 def test_the_strongest_within_one_standard_error_is_taken(monkeypatch):
@@ -51,7 +51,7 @@ def test_the_strongest_within_one_standard_error_is_taken(monkeypatch):
     )
     queries = made(0, 4, 0)
     settled = settle_weight_decay(queries, queries, CONFIG)
-    assert settled.training.weight_decay == decays(queries.n_docs)[1]
+    assert settled.training.weight_decay == weight_decays(queries.n_docs)[1]
 
 
 @pytest.mark.parametrize("empty", ["zero", "skip", "one"])
@@ -64,7 +64,7 @@ def test_queries_without_a_relevant_document_do_not_weigh(monkeypatch, empty):
     )
     queries = made(0, 4, 0)
     settled = settle_weight_decay(queries, queries, replace(CONFIG, empty=empty))
-    assert settled.training.weight_decay == decays(queries.n_docs)[2]
+    assert settled.training.weight_decay == weight_decays(queries.n_docs)[2]
 
 
 def test_trials_see_a_part_of_much_data_and_what_they_find_fits_all_of_it(monkeypatch):
@@ -81,8 +81,8 @@ def test_trials_see_a_part_of_much_data_and_what_they_find_fits_all_of_it(monkey
     train = made(0, 1000, 0)
     settled = settle_weight_decay(train, made(0, 40, 1), CONFIG)
     assert sizes == [(120, 120)] * 3
-    assert tried == decays(120)
-    assert settled.training.weight_decay in decays(12_000)
+    assert tried == weight_decays(120)
+    assert settled.training.weight_decay in weight_decays(12_000)
 
 
 def test_the_same_seed_chooses_the_same_and_the_model_remembers():
@@ -97,11 +97,11 @@ def test_the_same_seed_chooses_the_same_and_the_model_remembers():
 
 def test_a_model_folder_says_which_decay_was_chosen(tmp_path):
     learn(made(0, 8, 0), made(0, 8, 1), CONFIG).save(tmp_path / "m")
-    assert Model.load(tmp_path / "m").config.training.weight_decay in decays(96)
+    assert Model.load(tmp_path / "m").config.training.weight_decay in weight_decays(96)
 
 
 def test_a_part_with_nothing_to_learn_gets_the_strongest(monkeypatch):
     monkeypatch.setattr(sortnet.learning.weight_decay, "_TRIED_ON", 12)
     train = made(0, 30, 0)
     flat = Queries.from_arrays(train.features, np.zeros(train.n_docs, int), group=train.sizes)
-    assert settle_weight_decay(flat, train, CONFIG).training.weight_decay == decays(360)[0]
+    assert settle_weight_decay(flat, train, CONFIG).training.weight_decay == weight_decays(360)[0]

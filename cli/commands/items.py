@@ -14,7 +14,7 @@ from cli.output import print_json, print_table, printable, progress, put, say, w
 from sortnet.errors import StoreError
 
 if TYPE_CHECKING:
-    from sortnet.items import Items, Taken
+    from sortnet.items import ColumnRoles, Items
     from store import Store
 
 _SHOWN = 20  # items that `show` lists
@@ -80,11 +80,11 @@ def add(
     with open_to_write(store) as opened, progress() as told:
         old = _old(opened, name)
         told(f"reading {file}")
-        new, taken = _read(file, options, told, least=1 if old else 2)
+        new, roles = _read(file, options, told, least=1 if old else 2)
         pile = _together(old, new, described, embed, update, told)
         told("writing")
         served = opened.add_items(name, pile, update=old is not None).is_served()
-    _say_added(name, new, old, pile, taken, as_json)
+    _say_added(name, new, old, pile, roles, as_json)
     if served and update:
         say("the server that runs shows what items were before until it is started again")
 
@@ -95,11 +95,13 @@ def _old(opened: Store, name: str) -> Items | None:
     return opened.collection(name).items() if name in there else None
 
 
-def _read(file: str, options: dict[str, Any], told: Any, *, least: int) -> tuple[Items, Taken]:
-    from sortnet.items import Taken, read_and_tell
+def _read(
+    file: str, options: dict[str, Any], told: Any, *, least: int
+) -> tuple[Items, ColumnRoles]:
+    from sortnet.items import ColumnRoles, read_with_columns
 
-    named = Taken(*(options[f"{kind}_column"] for kind in ("id", "text", "image", "audio")))
-    return read_and_tell(file, named, ignore=options["ignore"], least=least, progress=told)
+    named = ColumnRoles(*(options[f"{kind}_column"] for kind in ("id", "text", "image", "audio")))
+    return read_with_columns(file, named, ignore=options["ignore"], least=least, progress=told)
 
 
 def _together(
@@ -117,25 +119,25 @@ def _together(
 
 
 def _say_added(
-    name: str, new: Items, old: Items | None, pile: Items, taken: Taken, as_json: bool
+    name: str, new: Items, old: Items | None, pile: Items, roles: ColumnRoles, as_json: bool
 ) -> None:
     replaced = len(new) + (0 if old is None else len(old)) - len(pile)
-    made = [feature for feature in pile.feature_names if feature not in taken.features]
+    made = [feature for feature in pile.feature_names if feature not in roles.features]
     if as_json:
         about = {"collection": name, "added": len(new) - replaced, "replaced": replaced}
-        print_json({**about, "items": len(pile), "taken": vars(taken), "made": made})
+        print_json({**about, "items": len(pile), "taken": vars(roles), "made": made})
         return
     also = f", {replaced} replaced" if replaced else ""
     added = f"{len(new) - replaced} item{'' if len(new) - replaced == 1 else 's'} added"
     put(f"{name}: {added}{also}, {len(pile)} in all")
-    put(f"id        {taken.id or 'the number of the row'}")
+    put(f"id        {roles.id or 'the number of the row'}")
     for kind in ("text", "image", "audio"):
-        if column := getattr(taken, kind):
+        if column := getattr(roles, kind):
             put(f"{kind:8}  {column}")
-    put(f"features  {_features(taken.features, made)}")
-    if taken.ignored:
-        put(f"ignored   {_some(taken.ignored)}")
-    if taken.features and not made and any((*pile.texts, *pile.images)):
+    put(f"features  {_features(roles.features, made)}")
+    if roles.ignored:
+        put(f"ignored   {_some(roles.ignored)}")
+    if roles.features and not made and any((*pile.texts, *pile.images)):
         say("the features are those of the file alone: --describe adds some of texts and images")
     shell = shlex.quote(name)
     say(f"next: sortnet label {shell}, or in a browser: sortnet serve {shell}")

@@ -27,7 +27,7 @@ def show(run: str, store: str | None, as_json: bool) -> None:
     """
     with open_existing(store) as opened:
         found = find_run(opened, run)
-        standing = found.standing
+        standing = found.status_text
         rows = iterations.rows_of(found.iterations_frame())
         about: dict[str, Any] = {"id": found.id, "status": found.status} | {
             name: getattr(found, name)

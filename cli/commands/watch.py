@@ -88,7 +88,7 @@ def _looks(run: Run, interval: float) -> Iterator[Look]:
         rows = iterations.rows_of(run.iterations_frame())
         if len(rows) != known:
             since, known = time.monotonic(), len(rows)
-        yield Look(status, run.standing, rows, _hint(run, rows, time.monotonic() - since))
+        yield Look(status, run.status_text, rows, _hint(run, rows, time.monotonic() - since))
         if status != "running":
             return
         time.sleep(interval)
@@ -99,7 +99,7 @@ def _hint(run: Run, rows: Sequence[dict[str, Any]], quiet: float) -> str | None:
     slowest = max((_seconds(row) for row in rows), default=0.0)
     if quiet < max(QUIET, 5 * slowest):
         return None
-    where = run.standing.removeprefix("running")
+    where = run.status_text.removeprefix("running")
     step = again(run) or run.command
     return f"nothing new for {quiet:.0f} s; if it was killed{where}, go on with: {step}"
 

@@ -161,7 +161,7 @@ def summary(run: Run, frame: pd.DataFrame) -> list[tuple[str, str]]:
     """Names and values that say what the run did."""
     rows = iterations.rows_of(frame)
     quality = quality_of(run.config)
-    facts = [("Run", run.id), ("Status", run.standing)]
+    facts = [("Run", run.id), ("Status", run.status_text)]
     facts.append(("Started", run.created.strftime("%Y-%m-%d %H:%M UTC")))
     best = [row for row in rows if row["best"]]
     if best:
@@ -185,7 +185,7 @@ def status_line(run: Run, n: int) -> str | None:
     status = run.status
     after = f"after {n} iteration{'' if n == 1 else 's'}"
     if status == "running":
-        where = run.standing.removeprefix("running")
+        where = run.status_text.removeprefix("running")
         return f"The run was going on{where} when this was written, or was killed, {after}."
     if status == "done":
         return None

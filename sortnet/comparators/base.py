@@ -1,4 +1,4 @@
-"""What the neural comparators share: torch modules that embed documents, then compare."""
+"""Base of the neural comparators: torch modules that embed documents, then compare them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class DualUnits:
 
     @classmethod
     def joined(cls, parts: Sequence[DualUnits | None]) -> DualUnits | None:
-        """Layers side by side, whose margin is the sum of theirs; None if they cannot be."""
+        """One layer whose margin is the sum of the parts' margins; None if there is none."""
         own = [part for part in parts if part is not None]
         if len(own) < len(parts) or len({part.units for part in own}) > 1:
             return None
@@ -57,13 +57,13 @@ class DualUnits:
 
 
 class NeuralComparator(nn.Module, ABC):
-    """A comparator that is trained: `embed` once a document, `margin` and `loss` once a pair.
+    """A trainable comparator: `embed` once per document, `margin` and `loss` once per pair.
 
     `prepare` and `prefer` are the same functions without gradients, numpy in and numpy out.
     """
 
     n_features: int
-    generator: torch.Generator  # of dropout; `fit` seeds it anew, so that a run can be resumed
+    generator: torch.Generator  # of dropout; training reseeds it, so that a run can be resumed
 
     @abstractmethod
     def embed(self, x: Tensor) -> Tensor:
@@ -75,11 +75,11 @@ class NeuralComparator(nn.Module, ABC):
 
     @abstractmethod
     def loss(self, e_winner: Tensor, e_loser: Tensor) -> Tensor:
-        """(m, width), (m, width) -> (m,) losses of pairs whose first document belongs first."""
+        """(m, width), (m, width) -> (m,) losses of pairs whose first document should be first."""
 
     @abstractmethod
     def config(self) -> dict[str, Any]:
-        """What the constructor needs to build the same architecture again, as JSON."""
+        """The constructor's arguments for the same architecture, as JSON."""
 
     @property
     def device(self) -> torch.device:
@@ -87,15 +87,15 @@ class NeuralComparator(nn.Module, ABC):
 
     @property
     def members(self) -> tuple[NeuralComparator, ...]:
-        """The nets that make up the comparator: itself; those of a committee."""
+        """The nets of which the comparator consists: itself, or the members of a committee."""
         return (self,)
 
     def kernel(self) -> DualUnits | None:
-        """The form that the compiled sort takes; None where it would not give these margins."""
+        """The form that the compiled sort takes; None if it would not give the same margins."""
         return None
 
     def verdict(self, prepared: Tensor, i: int, j: int) -> dict[str, float]:
-        """What the net says of one pair, by name."""
+        """The net's outputs for one pair, by name."""
         return {"margin": float(self.prefer(prepared, np.array([i]), np.array([j]))[0])}
 
     @torch.no_grad()
@@ -123,7 +123,7 @@ class NeuralComparator(nn.Module, ABC):
 
 
 def check_features(X: F32, n_features: int) -> None:
-    """Refuse documents with another number of features."""
+    """Refuse documents with a different number of features."""
     if X.shape[1] != n_features:
         raise ComparatorError(
             f"the comparator takes {n_features} features, the data has {X.shape[1]}"
@@ -141,7 +141,7 @@ def initial_weights(rows: int, columns: int, generator: torch.Generator) -> nn.P
     """(rows, columns) Glorot-uniform weights, drawn from the comparator's own generator.
 
     Raises:
-        DataError: where they, their gradient and Adam's two moments would not fit into memory.
+        DataError: if they, their gradient and Adam's two moments would not fit into memory.
     """
     refuse_too_large(16 * rows * columns, f"{rows} x {columns} weights of a hidden layer")
     bound = (6.0 / (rows + columns)) ** 0.5

@@ -18,11 +18,11 @@ from sortnet.comparators.base import (
 from sortnet.config import hidden_sizes
 from sortnet.errors import ComparatorError
 
-_COMPILED = ("prepare", "embed", "hidden_pair", "margin", "prefer")  # what the kernel stands for
+_COMPILED = ("prepare", "embed", "hidden_pair", "margin", "prefer")  # what the kernel computes
 
 
 class CmpNN(NeuralComparator):
-    """Two outputs that say "x before y" and "y before x", equal when x and y change places.
+    """Two outputs, "x before y" and "y before x", which are swapped when x and y are.
 
     Hidden units come in dual pairs (i, i') that share their weights crosswise, so with
 
@@ -38,9 +38,9 @@ class CmpNN(NeuralComparator):
 
     Args:
         n_features: d, of a document.
-        hidden: dual pairs of units a layer; the paper tries 10, 20 and 30 in one layer.
+        hidden: dual pairs of units per layer; the paper tries 10, 20 and 30 in one layer.
         units: `tanh` or `sigmoid`, the hidden units' s.
-        dropout: share of dual pairs left out in training.
+        dropout: share of dual pairs dropped in training.
         seed: of the initial weights and of dropout.
 
     >>> import numpy as np
@@ -49,7 +49,7 @@ class CmpNN(NeuralComparator):
     >>> bool(net.prefer(prepared, [0], [1]) == -net.prefer(prepared, [1], [0]))
     True
 
-    Cost: O(d H) a document once, O(H) a comparison (plus the deeper layers' products).
+    Cost: O(d H) per document, O(H) per comparison (plus the deeper layers' products).
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class CmpNN(NeuralComparator):
         first, last = self.hidden[0], self.hidden[-1]
         # The fan-in of a unit is both documents: 2d values.
         both = initial_weights(2 * n_features, first, self.generator).data
-        # V_x | V_y in one table: one product a document, which small nets feel.
+        # V_x | V_y in one matrix: one product per document, faster for small nets.
         self.v = nn.Parameter(torch.cat((both[:n_features], both[n_features:]), dim=1))  # (d, 2H)
         self.b = nn.Parameter(torch.zeros(first))
         self.direct = nn.ParameterList()  # A of each deeper layer
@@ -137,7 +137,7 @@ class CmpNN(NeuralComparator):
 
     @torch.no_grad()
     def kernel(self) -> DualUnits | None:
-        # A subclass with functions of its own has margins that the compiled sort would not give.
+        # A subclass that overrides these has margins that the compiled sort would not give.
         unchanged = all(getattr(type(self), name) is getattr(CmpNN, name) for name in _COMPILED)
         if not unchanged or len(self.hidden) > 1 or self.device.type != "cpu":
             return None
@@ -156,7 +156,7 @@ class CmpNN(NeuralComparator):
     def _drop(self, h: Tensor, dual: Tensor) -> tuple[Tensor, Tensor]:
         if not (self.training and self.dropout):
             return h, dual
-        # One mask for both: a unit and its dual leave together, which keeps the symmetry.
+        # One mask for both: a unit and its dual are dropped together, which keeps the symmetry.
         keep = torch.rand(h.shape, generator=self.generator).to(h.device) >= self.dropout
         mask = keep / (1 - self.dropout)
         return h * mask, dual * mask

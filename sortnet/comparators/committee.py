@@ -25,7 +25,7 @@ class Committee:
     >>> bool(np.allclose(pair.prefer(pair.prepare(X), [0], [1]), total))
     True
 
-    Cost: that of its members, one after the other.
+    Cost: the sum of its members' costs.
     """
 
     def __init__(self, members: Sequence[NeuralComparator]) -> None:
@@ -36,7 +36,7 @@ class Committee:
         self.members = tuple(members)
 
     def kernel(self) -> DualUnits | None:
-        """The members' layers side by side, where each has one."""
+        """The members' layers joined, if each has one."""
         if type(self).prefer is not Committee.prefer or type(self).prepare is not Committee.prepare:
             return None
         return DualUnits.joined([member.kernel() for member in self.members])

@@ -29,7 +29,7 @@ def _odd_sigmoid(z: Tensor) -> Tensor:
     return torch.tanh(z / 2)
 
 
-# Odd and sign-keeping; the sigmoid is moved and stretched to be so.
+# Odd and sign-preserving; the sigmoid is shifted and scaled to be so.
 TAUS: dict[str, Callable[[Tensor], Tensor]] = {
     "tanh": torch.tanh,
     "identity": _identity,
@@ -41,7 +41,7 @@ class DirectRanker(NeuralComparator):
     """r(x, y) = τ(w · (f(x) - f(y))), with no bias in the output.
 
     τ is odd and keeps the sign, so the comparator is reflexive, antisymmetric and transitive, and
-    |r| is a pseudometric for τ = identity. The loss of a pair whose first document belongs first
+    |r| is a pseudometric for τ = identity. The loss of a pair whose first document should be first
     is (1 - r)^2.
 
     Args:
@@ -49,9 +49,9 @@ class DirectRanker(NeuralComparator):
         hidden: units of each layer of f.
         units: `tanh`, `sigmoid` or `relu`, the hidden units' function.
         tau: `tanh`, `identity` or `sigmoid` (as 2σ - 1).
-        dropout: share of units left out in training.
+        dropout: share of units dropped in training.
         feature_part: f, any module (n, d) -> (n, width), in place of the layers of `hidden`.
-            A model with such a part must be given it again when it is loaded.
+            A model with such a part needs it again when it is loaded.
         seed: of the initial weights and of dropout.
 
     >>> import numpy as np
@@ -60,7 +60,7 @@ class DirectRanker(NeuralComparator):
     >>> float(net.prefer(g, [0], [2])[0])
     0.0
 
-    Cost: one pass of f a document, O(1) a comparison.
+    Cost: one pass of f per document, O(1) per comparison.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class DirectRanker(NeuralComparator):
 
 
 class _Layers(nn.Module):
-    """The usual f: fully connected layers with one activation and dropout."""
+    """The default f: fully connected layers with one activation and dropout."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Make the comparators that the settings of a run ask for, and name their kind."""
+"""Build the comparator that the settings of a run ask for, and name its kind."""
 
 from __future__ import annotations
 
@@ -26,13 +26,12 @@ KINDS: dict[str, tuple[Callable[..., NeuralComparator], tuple[str, ...]]] = {
 
 
 def make_comparator(config: Config, n_features: int, one: MakeOne | None = None) -> Make:
-    """What makes the comparator that the settings ask for, with random weights from a seed.
+    """A function that builds the configured comparator with random weights from a seed.
 
     Args:
-        config: settings; a committee of more than one is made of members of different seeds.
+        config: settings; the members of a committee have different seeds.
         n_features: d, of a document.
-        one: (n_features, seed) -> a comparator of the caller's own, in place of
-            `config.comparator`.
+        one: (n_features, seed) -> a custom comparator, in place of `config.comparator`.
 
     >>> make_comparator(Config(committee=2), 3)(0).members[1].n_features
     3
@@ -60,7 +59,7 @@ def _builder(config: Config) -> MakeOne:
 
 
 def kind_of(comparator: Learner) -> str | None:
-    """A name of `KINDS`; None for a comparator of somebody's own, a subclass of ours too.
+    """A name of `KINDS`; None for a custom comparator, a subclass of ours too.
 
     >>> kind_of(CmpNN(3)), kind_of(DirectRanker(3, feature_part=torch.nn.Linear(3, 2)))
     ('cmpnn', None)
@@ -76,7 +75,7 @@ def _kind_of_net(net: NeuralComparator) -> str | None:
 
 
 def resolve_device(name: str) -> torch.device:
-    """`auto` is the GPU where there is one."""
+    """The torch device of that name; `auto` is the GPU if there is one."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     if name == "cuda" and not torch.cuda.is_available():

@@ -2,7 +2,7 @@
 
     folder/<name>-<hash of path and options>/<hash of the file's state>/{meta.json, *.npy}
 
-A file that changed has another state and so another folder; a folder appears whole, by one rename.
+A file that changed has another state and so another folder. Folders are written atomically.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ def default_cache_dir() -> Path:
 def cached(
     path: Path, folder: Path, options: dict[str, Any], parse: Callable[[], Queries]
 ) -> Queries:
-    """The Queries of a file from the cache, or parsed and put there.
+    """Read a file's Queries from the cache, or parse the file and cache them.
 
-    The file's state is its size, its time of change and a hash of pieces of its content; options
-    tell apart what is parsed differently. A cache that cannot be written is done without.
+    The file's state is its size, its modification time and a hash of samples of its content;
+    `options` are those of the parser. A cache that cannot be written is ignored.
 
     Raises:
-        DataError: where the file cannot be read or parsed.
+        DataError: if the file cannot be read or parsed.
     """
     with reading(path):
         stat = path.stat()
@@ -63,7 +63,7 @@ def _hash(what: list[Any]) -> str:
 
 
 def _load(folder: Path, source: str) -> Queries | None:
-    """The arrays of a folder; None where they are missing, cut short or not what was written."""
+    """The arrays of a folder; None if any is missing or damaged."""
     try:
         meta = json.loads((folder / "meta.json").read_text())
         arrays: dict[str, Any] = dict.fromkeys(_ARRAYS)
@@ -71,7 +71,7 @@ def _load(folder: Path, source: str) -> Queries | None:
             file = folder / f"{name}.npy"
             if sample_hash(file) != sample:
                 return None
-            # Copy on write: nobody can damage the cache, and torch asks for a writable array.
+            # Copy on write: the cache stays intact, and torch asks for a writable array.
             arrays[name] = np.load(file, mmap_mode="c", allow_pickle=False).view(np.ndarray)
         names = meta["feature_names"]
     except (OSError, ValueError, KeyError, AttributeError, TypeError):
@@ -80,7 +80,7 @@ def _load(folder: Path, source: str) -> Queries | None:
 
 
 def _save(queries: Queries, home: Path, state: str) -> None:
-    """Write a folder beside its place, move it there, and take older states away."""
+    """Write a temporary folder, rename it into place, and remove older states."""
     home.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=".writing-", dir=home))
     try:
@@ -99,7 +99,7 @@ def _save(queries: Queries, home: Path, state: str) -> None:
 
 
 def _clean(home: Path, state: str) -> None:
-    """Take away older states, and what a killed writer has left."""
+    """Remove older states and what a killed writer has left."""
     for other in home.iterdir():
         writing = other.name.startswith(".writing-")
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Handwritten digits as queries: real data that is there without a download."""
+"""Handwritten digits as queries: real data that needs no download."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def digits_fold(seed: int = 0, *, size: int = 36, times: int = 2) -> Fold:
     Digits). No image is in two parts.
 
     Args:
-        seed: of the division and of the queries.
-        size: images a query.
-        times: how often each image of a part is used, each time in another query (but for the
-            few that fill no query).
+        seed: of the split and of the queries.
+        size: images per query.
+        times: how often each image of a part is used, each time in another query (except for
+            the few that fill no query).
 
     Returns:
         Three parts with 64 pixels from 0 (paper) to 1 (ink) as features; `docids` are the
@@ -56,6 +56,6 @@ Queries('digits/test': 20 queries, 720 documents, 64 features))
 
 
 def _draw(images: I64, size: int, times: int, generator: np.random.Generator) -> I64:
-    """Whole queries' images, each query without an image twice."""
+    """Images for whole queries; no query has an image twice."""
     full = len(images) // size * size
     return np.concatenate([generator.permutation(images)[:full] for _ in range(times)])

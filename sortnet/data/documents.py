@@ -1,4 +1,4 @@
-"""JSON that SortNet wrote: read again, and checked before anything is made of it."""
+"""Read JSON that SortNet wrote, and check it before use."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _LARGEST = 2**63  # whole numbers that fit numpy, torch and the store
 def parse_document(
     raw: bytes, path: Path, kind: str, versions: Sequence[int], fields: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """A document that says which kind and version it is.
+    """Parse a document that names its kind and version.
 
     Args:
         raw: its text.
         path: the file it comes from, for messages.
-        kind: its `format`, as `sortnet-model`.
+        kind: its `format`, such as `sortnet-model`.
         versions: the format versions that can be read.
-        fields: what it must have, {name: type}, see `check_fields`.
+        fields: the required fields, {name: type}, see `check_fields`.
 
     Raises:
         ModelError: if it is damaged, foreign, or of another version.
@@ -42,10 +42,10 @@ def parse_document(
 
 
 def parse_json(raw: str | bytes, path: Path) -> Any:
-    """What a JSON text says.
+    """Parse a JSON text.
 
     Raises:
-        ModelError: if it is no JSON, or nested too deeply.
+        ModelError: if it is not JSON, or nested too deeply.
     """
     try:
         return json.loads(raw)
@@ -56,10 +56,10 @@ def parse_json(raw: str | bytes, path: Path) -> Any:
 
 
 def check_fields(values: Mapping[str, Any], fields: Mapping[str, Any], path: object) -> None:
-    """Refuse values out of JSON that lack a field, or are of another type than it.
+    """Refuse JSON values with a missing field or one of the wrong type.
 
-    A whole number may stand for a float, 3.0 for a whole number, 0 and 1 for no and yes; numbers
-    are finite.
+    An integer may be given for a float, 3.0 for an integer, 0 and 1 for a boolean; numbers must
+    be finite.
 
     Raises:
         ModelError: naming `path`, the first such field and its value.
@@ -74,7 +74,7 @@ def check_fields(values: Mapping[str, Any], fields: Mapping[str, Any], path: obj
 
 
 def shown(value: object) -> str:
-    """A value for a message, however large or deep."""
+    """A value as a message shows it, however large or deep it is."""
     return reprlib.repr(value)[:60]
 
 

@@ -1,4 +1,4 @@
-"""How much memory is free, and the refusal of what will not fit."""
+"""Free memory, and refusing data that will not fit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from sortnet.errors import DataError
 from sortnet.types import Str
 
-_ENDLESS = 1 << 47  # what a 64-bit machine could have, where it does not say
+_ENDLESS = 1 << 47  # assumed where the machine does not report its memory
 _CGROUPS = Path("/sys/fs/cgroup")
 # (folder of the groups, its controller in /proc/self/cgroup, limit, usage, cache in memory.stat)
 _VERSIONS = (
@@ -26,16 +26,16 @@ _VERSIONS = (
 
 
 def free_memory() -> int:
-    """Bytes that this process can still take: the machine's, or what its control group leaves."""
+    """Bytes of memory that this process can still use, on the machine or in its control group."""
     machine = _numbers(Path("/proc/meminfo")).get("MemAvailable:")
     return min([_ENDLESS if machine is None else 1024 * machine, *_left_in_groups()])
 
 
 def refuse_too_large(n_bytes: int, what: str) -> None:
-    """Refuse what needs more memory than is free, before it is asked for.
+    """Refuse what needs more memory than is free, before it is allocated.
 
     Raises:
-        DataError: naming what it is and both sizes.
+        DataError: naming `what` and both sizes.
 
     >>> refuse_too_large(10**16, "t.txt: the rows")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
@@ -49,10 +49,10 @@ def refuse_too_large(n_bytes: int, what: str) -> None:
 
 
 def texts(values: Sequence[str], what: str) -> Str:
-    """Texts as an array, in which each takes as much as the longest.
+    """Texts as an array, in which each takes as much memory as the longest.
 
     Raises:
-        DataError: where it does not fit.
+        DataError: if it does not fit.
     """
     longest = max(map(len, values), default=0)
     refuse_too_large(4 * longest * len(values), f"{what}, the longest of {longest} characters,")
@@ -60,7 +60,7 @@ def texts(values: Sequence[str], what: str) -> Str:
 
 
 def _left_in_groups() -> list[int]:
-    """What the limits of this process's control groups leave, files kept in memory not counted."""
+    """Bytes left below the limits of this process's control groups; cached files count as free."""
     try:
         lines = Path("/proc/self/cgroup").read_text().splitlines()
     except OSError:
@@ -79,7 +79,7 @@ def _left_in_groups() -> list[int]:
 
 
 def _numbers(path: Path) -> dict[str, int]:
-    """The whole numbers of a file of the kernel, by the word before each; none if not there."""
+    """The integers of a kernel file, by the word before each; none if it does not exist."""
     try:
         lines = [line.split() for line in path.read_text().splitlines()]
     except OSError:

@@ -1,7 +1,7 @@
 """LETOR and SVMlight text with `qid:` -> Queries, block by block into one table.
 
 The file is read in blocks of whole lines; each is parsed by a few threads straight into the rows
-of a table that grows in place, so that at no time there is much more than the result in memory.
+of a table that grows in place, so that little more than the result is ever in memory.
 """
 
 from __future__ import annotations
@@ -46,19 +46,19 @@ def read_letor(path: str | os.PathLike[str], *, n_features: int | None = None) -
 
     Lines may be dense or sparse (what a line leaves out is 0), indexes of a line in any order.
     `NULL` and `nan` are missing values and become NaN, and so does the largest float64, which some
-    files write for them. A query may be named by any UTF-8 text without white space or '#'; its
-    lines may stand anywhere. Document ids come from `# ... docid = X`: None if no line has one, ''
+    files write for them. A qid may be any UTF-8 text without white space or '#'; the lines of a
+    query may be anywhere. Document ids come from `# ... docid = X`: None if no line has one, ''
     for lines without. Every value is `np.float32(float(token))` to the last bit.
 
     Args:
         path: the file; `Queries.rows` counts its data lines from 0.
-        n_features: what the caller can take; a sparse file of fewer is filled up with zeros.
+        n_features: the number expected; a sparse file with fewer is padded with zeros.
 
     Raises:
-        DataError: naming file, line and offending text, for anything else than the above; for a
-            file that ends in the middle of a line; for one of other than `n_features`.
+        DataError: naming file, line and offending text, for anything but the above; for a
+            file that ends in the middle of a line, or has a number of features other than expected.
 
-    Cost: linear; the memory of the result and a few MB. The first call ever compiles for some
+    Cost: linear; the memory of the result and a few MB. The very first call compiles for a few
     seconds.
 
     >>> import tempfile
@@ -85,7 +85,7 @@ def _threads() -> int:
 
 
 def _blocks(file: BinaryIO, path: Path) -> Iterator[Block]:
-    """Cut a file into blocks of whole lines; a block is good until the next is asked for."""
+    """Cut a file into blocks of whole lines; a block is valid until the next is requested."""
     buffer, held, line = bytearray(BLOCK_BYTES), 0, 1
     while got := _fill(file, buffer, held, path, line):
         held += got
@@ -105,7 +105,7 @@ def _blocks(file: BinaryIO, path: Path) -> Iterator[Block]:
 
 
 def _fill(file: BinaryIO, buffer: bytearray, held: int, path: Path, line: int) -> int:
-    """Read behind what is held, leaving a byte free for a last newline; how much was read."""
+    """Append to what is held, leaving a byte free for a last newline; returns the bytes read."""
     try:
         got: int = file.readinto(memoryview(buffer)[held:-1])  # type: ignore[attr-defined]
     except (EOFError, zlib.error, BadGzipFile) as error:
@@ -129,7 +129,7 @@ def _block(
 
 @dataclass(frozen=True)
 class _Lines:
-    """The data lines of a block and what the kernel says of them."""
+    """The data lines of a block and the kernel's results for them."""
 
     block: Block
     starts: I64
@@ -148,7 +148,7 @@ class _Lines:
         return len(self.starts)
 
     def parse(self, line: int, stop: int, table: F32) -> int:
-        """Parse some of the lines into their rows of table; the largest feature index."""
+        """Parse lines into their rows of table; returns the largest feature index."""
         limit = MAX_FEATURES if self.n_features is None else min(self.n_features, MAX_FEATURES)
         odd = np.empty((kernel.ODD_ENOUGH + limit + 1, 4), np.int64)
         largest = 0
@@ -224,7 +224,7 @@ class _Growing:
         self.n_bytes += len(block.buf)
         if not len(lines):
             return
-        if self.table.shape[1] == 0:  # the first line tells how wide most tables are
+        if self.table.shape[1] == 0:  # the first line shows how wide most tables are
             self._make_room(len(lines), lines.parse(0, 1, self.table))
         self._make_room(len(lines), self.table.shape[1])
         largest = self._parse(lines)
@@ -236,7 +236,7 @@ class _Growing:
         self._keep(lines)
 
     def _parse(self, lines: _Lines) -> int:
-        """Parse the lines, each thread a part of them, behind the rows that are there."""
+        """Parse the lines in several threads, into the rows after the existing ones."""
         rows = self.table[self.n_docs : self.n_docs + len(lines)]
         parts = max(1, min(_threads(), len(lines) // _LINES_A_TASK))
         cuts = [len(lines) * part // parts for part in range(parts + 1)]
@@ -246,7 +246,7 @@ class _Growing:
         return max(task.result() for task in tasks)
 
     def _make_room(self, n_lines: int, width: int) -> None:
-        """Let the table have room for more rows, or for wider ones."""
+        """Enlarge the table for more or wider rows."""
         needed, row_bytes = self.n_docs + n_lines, 4 * max(1, width)
         if needed <= len(self.table) and width == self.table.shape[1]:
             return
@@ -257,7 +257,7 @@ class _Growing:
         guess = needed * 9 // 8
         if self.size is not None:
             guess = int(needed * (self.size / self.n_bytes) * 1.01) + 16
-        # Of what is only guessed no more than is free: memory that is not touched is not taken.
+        # Guess at most what is free: memory that is never touched is not really allocated.
         rows = max(needed, min(guess, there + free_memory() // row_bytes))
         if in_place:
             self.table.resize((rows, width), refcheck=False)  # in place, unlike a new array
@@ -268,7 +268,7 @@ class _Growing:
         self.table[:n, old.shape[1] :] = 0
 
     def _count_features(self, lines: _Lines) -> None:
-        """Learn whether the file is dense; refuse a last line that is shorter for being cut."""
+        """Track whether the file is dense; refuse a truncated last line."""
         counts = lines.fields[:, kernel.FEATURES]
         if lines.last_is_unfinished():
             last, counts = int(counts[-1]), counts[:-1]
@@ -296,7 +296,7 @@ class _Growing:
         self.n_docs += len(lines)
 
     def _query(self, block: Block, start: int, end: int) -> int:
-        """The number of a query's name, a new one where it is new."""
+        """The number of a query by its name; a new name gets the next number."""
         name = block.text(start, end)
         number = self.number_of.setdefault(name, len(self.number_of))
         if number == len(self.qids):
@@ -304,7 +304,7 @@ class _Growing:
         return number
 
     def finish(self) -> Queries:
-        """All that was read, or the error that only the whole file shows."""
+        """The Queries read, or an error that only the whole file shows."""
         if self.n_docs == 0:
             raise DataError(f"{self.path}: the file is empty: it has no documents")
         if self.table.shape[1] == 0:
@@ -328,7 +328,7 @@ class _Growing:
         return queries if rows is None else replace(queries, rows=rows)
 
     def _reorder(self, rows: I64) -> None:
-        """Move the table's rows, a few columns at a time for want of room for a second table."""
+        """Reorder the table's rows, a few columns at a time to save memory."""
         for start in range(0, self.table.shape[1], _COLUMNS_AT_ONCE):
             columns = slice(start, start + _COLUMNS_AT_ONCE)
             self.table[:, columns] = self.table[rows, columns]

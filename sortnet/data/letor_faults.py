@@ -1,4 +1,4 @@
-"""The words for what is wrong in a LETOR file, and the values that only Python reads rightly."""
+"""Error messages for LETOR files, and values that the kernel leaves to Python."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from sortnet.types import I64, grade_fault
 MAX_FEATURES = 100_000
 _LONGEST_SHOWN = 60
 
-# Possessive (++): what was matched is not tried again, or a long row of digits would take an hour.
+# Possessive (++): without backtracking, or a long run of digits would take an hour.
 _NUMBER = re.compile(rb"[+-]?(\d++(\.\d*+)?|\.\d++)([eE][+-]?\d++)?")
 _INFINITE = re.compile(rb"[+-]?inf(inity)?", re.IGNORECASE)
 # The largest float64, with 14 digits or more, is what Istella's files write for "no value".
 _NO_VALUE = re.compile(rb"1\.7976931348623\d*[eE]\+?308")
-# What a token can be cut down to and would have been good had it gone on.
+# Prefixes of valid tokens, at which a truncated file may end.
 _CUT_NUMBER = re.compile(rb"[+-]?|[+-]?(\d++(\.\d*+)?|\.\d*+)([eE][+-]?)?|nul?|na?", re.IGNORECASE)
 
 
@@ -46,7 +46,7 @@ class Block:
         return self.buf[start:end].tobytes()
 
     def fault(self, place: int, what: str) -> DataError:
-        """The error for what is wrong at a place of `buf`."""
+        """The error for a fault at a position in `buf`."""
         line = self.first_line + int(np.searchsorted(self.newlines, place))
         return DataError(f"{self.path}, line {line}: {what}")
 
@@ -55,7 +55,7 @@ class Block:
         return self.unfinished and end == len(self.buf) - 1
 
     def cut(self) -> DataError:
-        """The error for a last line that stops short."""
+        """The error for a truncated last line."""
         end = len(self.buf) - 1
         tail = self.text(max(0, end - _LONGEST_SHOWN), end).rpartition(b"\n")[2]
         shown = ascii(tail.decode("utf-8", "replace"))
@@ -63,7 +63,7 @@ class Block:
 
 
 def shown(text: bytes) -> str:
-    """Offending text as a message shows it: quoted, of bounded length, in one line."""
+    """Offending text for a message: quoted, of limited length, on one line."""
     words = text[: 4 * _LONGEST_SHOWN].decode("utf-8", "replace")
     if len(words) > _LONGEST_SHOWN:
         words = words[:_LONGEST_SHOWN] + "..."
@@ -71,7 +71,7 @@ def shown(text: bytes) -> str:
 
 
 def read_grade(block: Block, start: int, end: int) -> int:
-    """A grade that the kernel was not sure of, or the error it deserves."""
+    """Read a grade that the kernel was not sure of, or raise its error."""
     text = block.text(start, end)
     if not _NUMBER.fullmatch(text):
         if block.ends_at(end) and _CUT_NUMBER.fullmatch(text):
@@ -84,7 +84,7 @@ def read_grade(block: Block, start: int, end: int) -> int:
 
 
 def read_value(block: Block, column: int, start: int, end: int) -> float:
-    """A value that the kernel was not sure of, or the error it deserves."""
+    """Read a value that the kernel was not sure of, or raise its error."""
     text = block.text(start, end)
     if _NO_VALUE.fullmatch(text):
         return float("nan")

@@ -1,9 +1,8 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """The compiled part of the LETOR reader: bytes of whole lines into rows of a table.
 
-It knows what a good line looks like and no more: a value it is not sure of is handed back as *odd*
-and read by Python, a line that is no LETOR line is handed back with a fault's number, and both are
-put into words in `letor_faults`.
+It parses well-formed lines only: a value it is not sure of is returned as *odd* and read by Python,
+a malformed line is returned with an error number; `letor_faults` has the messages.
 """
 
 from __future__ import annotations
@@ -34,13 +33,13 @@ ODD_ENOUGH = 1 << 14
 # PLDI 1990).
 _POWERS = np.array([float(f"1e{k}") for k in range(61)])
 _EXACT = 1 << 53
-# More than the relative error of three roundings and of digits dropped after the 18th.
+# Above the relative error of three roundings and of digits dropped after the 18th.
 _ERROR = 2.0**-49
 _LARGEST = 3.4028234e38
 
 
 def _compiled(function: _F) -> _F:
-    """Compile once a machine where anything can be written there, once a process where not."""
+    """Compile once per machine where numba can write its cache, else once per process."""
     try:
         return cast(_F, njit(cache=True, nogil=True)(function))
     except RuntimeError:  # numba found no folder that it may write to
@@ -143,7 +142,7 @@ def _number(buf, p):
 
 @_compiled
 def _index(buf, p):
-    """(index, place of the colon); -1 for what is no index."""
+    """(index, position of the colon); index -1 if there is no number."""
     start, index = p, np.int64(0)
     while 48 <= buf[p] <= 57:
         if index < 1 << 40:
@@ -210,7 +209,7 @@ def _note(odd, n_odd, line, column, start, end):
 
 @_compiled
 def data_lines(buf: U8, newlines: I64, starts: I64) -> int:
-    """Write the first byte of each line that is neither blank nor a comment; how many there are."""
+    """Write the start of each line that is neither blank nor a comment; returns their count."""
     found, p = 0, 0
     for newline in newlines:
         p = _skip_blanks(buf, p)
@@ -240,14 +239,14 @@ def parse_lines(
         starts: (lines,) int64, where each data line begins.
         line, stop: the lines to parse.
         limit: the largest feature index allowed.
-        table: (lines, width) float32; features beyond its width are looked at, not kept.
+        table: (lines, width) float32; features beyond its width are checked, not kept.
         grades: (lines,) int32.
         fields: (lines, N_FIELDS) int32, see above.
         odd: (ODD_ENOUGH + limit + 1, 4) int64; (line, column, start, end) of values for Python
             to read, column -1 being the grade.
 
     Returns:
-        (next line, odd values, largest index, fault, its start, its end). A fault ends the work.
+        (next line, odd values, largest index, fault, its start, its end). Parsing ends at a fault.
     """
     first, width = line, table.shape[1]
     n_odd, widest = 0, 0
@@ -298,7 +297,7 @@ def parse_lines(
 
 @_compiled
 def copy_spans(buf: U8, fields: I32, texts: U8) -> bool:
-    """Copy each line's document id into its row of texts, (lines, longest) zeros; is all ASCII?"""
+    """Copy each line's document id into its row of texts, (lines, longest) zeros; True if ASCII."""
     ascii_only = True
     for line in range(len(fields)):
         start = fields[line, DOCID]

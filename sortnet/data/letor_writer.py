@@ -25,14 +25,14 @@ def write_letor(queries: Queries, path: str | os.PathLike[str]) -> None:
     """Write `grade qid:Q 1:v 2:v ... #docid = X`, query by query; gzipped if named .gz.
 
     Values are written with the fewest digits that read back as the same float32, NaN as NULL, so
-    that `read_letor` returns the same features, grades, offsets, query and document ids. The file
-    appears at once when all of it is written, or not at all.
+    that `read_letor` returns the same features, grades, offsets, query and document ids. The
+    file is written atomically.
 
     Raises:
         DataError: for infinite features, names with white space (or '#' in a qid), no documents,
-            and where the file cannot be written.
+            and if the file cannot be written.
 
-    Cost: about a microsecond a value.
+    Cost: about a microsecond per value.
 
     >>> q = Queries.from_arrays([[0.1, np.nan]], [2], qid=["a"], docids=["d7"])
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -62,7 +62,7 @@ def _refuse_unwritable(queries: Queries, path: Path) -> None:
 
 
 def _texts(queries: Queries) -> Iterator[str]:
-    """The lines of some documents at a time."""
+    """The lines of a few documents at a time."""
     step = max(1, _VALUES_AT_ONCE // queries.n_features)
     query_of = queries.query_of_docs()
     indexes = [f"{k}:" for k in range(1, queries.n_features + 1)]
@@ -85,7 +85,7 @@ def _texts(queries: Queries) -> Iterator[str]:
 
 @contextmanager
 def _replacing(path: Path) -> Iterator[BinaryIO]:
-    """A file that takes path's place when all of it is on disk."""
+    """A temporary file that replaces path once it is on disk."""
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
     temporary = Path(name)
     try:

@@ -1,4 +1,4 @@
-"""Opening Parquet files, which are refused in one line whatever is wrong with them."""
+"""Open Parquet files, with a one-line error whatever is wrong with them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from sortnet.errors import DataError
 from sortnet.files import reading
 
 T = TypeVar("T")
-_BYTES_A_VALUE = 16  # of a column and of what is made of it
+_BYTES_A_VALUE = 16  # of a column and of its conversion
 
 
 def from_parquet(path: Path, make: Callable[[Any], T]) -> T:
-    """What `make` makes of the pyarrow table of a file.
+    """Read a file and return `make(table)` of its pyarrow table.
 
     Raises:
-        DataError: where pyarrow is not installed, the file is damaged or does not fit into memory.
+        DataError: if pyarrow is not installed, the file is damaged or does not fit into memory.
     """
     try:
         from pyarrow import parquet
@@ -33,13 +33,13 @@ def from_parquet(path: Path, make: Callable[[Any], T]) -> T:
             return make(stored.read())
         except (DataError, MemoryError):
             raise
-        except Exception as error:  # what pyarrow and pandas raise on damage is any of a dozen
-            told = " ".join(str(error).split())[:200]
-            raise DataError(f"{path}: is damaged or no Parquet file: {told}") from None
+        except Exception as error:  # pyarrow and pandas raise a dozen types on damage
+            words = " ".join(str(error).split())[:200]
+            raise DataError(f"{path}: is damaged or no Parquet file: {words}") from None
 
 
 def _refuse_too_large(path: Path, about: Any) -> None:
-    """Refuse a table by what its file says of it: a value that repeats takes no room there."""
+    """Refuse a table by the sizes in its metadata: repeated values take no space in the file."""
     groups = [about.row_group(k) for k in range(about.num_row_groups)]
     n_bytes = _BYTES_A_VALUE * about.num_rows * about.num_columns
     n_bytes += sum(group.total_byte_size for group in groups)

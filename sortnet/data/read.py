@@ -1,4 +1,4 @@
-"""Any file of labelled queries by its name, and a folder of them as one fold."""
+"""Read a file of labelled queries by its suffix, or a folder of them as a fold."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ def read_queries(
 
     Args:
         path: the file.
-        n_features: how many features the caller can take (a model's, say).
+        n_features: the number of features expected (a model's, for example).
         labelled: whether a table must have its `label` column; LETOR text always has grades.
         cache: a folder to keep the parsed arrays in, memory-mapped when the file is read again;
-            they are parsed anew when the file has changed or they are damaged.
+            they are parsed again if the file has changed or they are damaged.
 
     Raises:
         DataError: naming file, line and offending text.
 
-    Cost: that of parsing; with a good cache next to nothing, whatever the size.
+    Cost: that of parsing; next to nothing if the file is in the cache.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
@@ -71,7 +71,7 @@ def _parse(path: Path, n_features: int | None, labelled: bool) -> Queries:
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """One division of labelled queries: to learn from, to choose by, and to measure on."""
+    """One split of labelled queries into training, validation and test parts."""
 
     train: Queries
     vali: Queries
@@ -84,7 +84,7 @@ def read_fold(
     n_features: int | None = None,
     cache: str | os.PathLike[str] | None = None,
 ) -> Fold:
-    """Read a folder with a train, a vali (or valid, validation) and perhaps a test file.
+    """Read a folder with a train, a vali (or valid, validation) and optionally a test file.
 
     All parts are read with the training part's number of features and must have its feature names.
 
@@ -94,7 +94,7 @@ def read_fold(
         cache: see `read_queries`.
 
     Raises:
-        DataError: for a part that is missing, there twice, or does not match the training part.
+        DataError: for a part that is missing, ambiguous, or does not match the training part.
     """
     folder = Path(folder)
     if not folder.is_dir():

@@ -14,19 +14,19 @@ from sortnet.types import F32, F64, I64, Queries
 SCALINGS = ("query", "quantile", "none")
 
 _CHUNK = 1 << 16  # documents scaled at a time, so that temporaries stay small
-_SAMPLE = 200_000  # documents the quantiles are taken from
-_REFERENCES = 1_000  # quantiles kept a feature
+_SAMPLE = 200_000  # documents that the quantiles are computed from, at most
+_REFERENCES = 1_000  # quantiles kept per feature
 _EDGE = 1e-7  # how near 0 and 1 a quantile may come: 5.2 standard deviations
 
 
 @dataclass(frozen=True, eq=False)
 class Scaler:
-    """What scaling learned: nothing for `query`, else a table with a column a feature.
+    """A fitted scaling: nothing for `query`, else a table with one column per feature.
 
     Attributes:
         kind: one of `SCALINGS`.
         table: `quantile`: (n_references, n_features) quantiles; `none`: (1, n_features) means,
-            put where a value is missing; `query`: (0, n_features).
+            used where a value is missing; `query`: (0, n_features).
     """
 
     kind: str
@@ -42,7 +42,7 @@ class Scaler:
             The same documents; their features hold no NaN.
 
         Raises:
-            DataError: if the number of features is another.
+            DataError: if the number of features differs.
 
         Cost: one pass over the features, one copy of them.
         """
@@ -64,12 +64,12 @@ class Scaler:
 
 
 def fit_scaler(kind: str, queries: Queries, *, seed: int = 0) -> Scaler:
-    """Learn a scaling from the training part.
+    """Fit a scaling to the training part.
 
     `query` is equation 5 of the SortNet paper, (x - mean over the query) / max over the query
     of |x|; a missing value becomes the query's mean. `quantile` maps every feature to a normal
     of standard deviation 1/3 (the DirectRanker paper); a missing value becomes the median.
-    `none` changes nothing but puts the training mean where a value is missing.
+    `none` only replaces missing values by the training mean.
 
     >>> q = Queries.from_arrays([[1.0], [3.0]], [0, 1])
     >>> fit_scaler("query", q)(q).features.ravel()
@@ -100,7 +100,7 @@ def _chunks(offsets: I64) -> Iterator[tuple[slice, I64]]:
 
 def _per_query(X: F32, offsets: I64) -> F32:
     sizes = np.diff(offsets)
-    sizes, starts = sizes[sizes > 0], offsets[:-1][sizes > 0]  # reduceat wants no empty query
+    sizes, starts = sizes[sizes > 0], offsets[:-1][sizes > 0]  # reduceat takes no empty query
     missing = np.isnan(X)
     if missing.any():
         X = np.where(missing, np.float32(0), X)

@@ -41,9 +41,9 @@ def from_frame(
     labelled: bool = True,
     source: str = "frame",
 ) -> Queries:
-    """Make Queries of a pandas (or polars) data frame with one row a document.
+    """Make Queries from a pandas (or polars) data frame with one row per document.
 
-    Every column but the three named ones is a feature and must be numeric; missing values become
+    Every column except the three named ones is a feature and must be numeric; missing values become
     NaN. `docid` may be absent.
 
     Args:
@@ -56,7 +56,7 @@ def from_frame(
 
     Raises:
         DataError: for missing columns, a column that is not numeric, infinite values, bad grades;
-            with grades, for a feature whose differences in the queries float32 loses.
+            with grades, for a feature whose differences within queries are lost in float32.
 
     >>> import pandas as pd
     >>> q = from_frame(pd.DataFrame({"qid": [1, 1], "label": [0, 2], "age": [3, None]}))
@@ -90,7 +90,7 @@ def read_parquet(
 
 
 class _Table:
-    """Which columns of a table are what, and what each is worth."""
+    """The roles of a table's columns, and their values."""
 
     def __init__(
         self, columns: list[str], named: tuple[str, str, str], labelled: bool, source: str
@@ -110,14 +110,14 @@ class _Table:
             raise DataError(f"{source}: there is no feature column in {_some(columns)}")
 
     def queries(self, chunks: Iterable[pd.DataFrame], place: Place) -> Queries:
-        """Put the chunks of a table together; place says where a row is, for messages."""
+        """Join the chunks of a table; `place` says where a row is, for messages."""
         import pandas as pd
 
         X, y, qids = [], [], []
         docids: list[str] = []
         seen, start = Differences(len(self.features)), 0
         for chunk in chunks:
-            # What this chunk becomes, and one copy of all when the chunks are joined.
+            # The converted chunk, and one copy of all when the chunks are joined.
             rows, d = start + len(chunk), len(self.features)
             what = f"{self.source}: the first {rows} rows of {d} features"
             refuse_too_large(4 * d * (rows + len(chunk)), what)
@@ -194,7 +194,7 @@ def with_numbers(frame: pd.DataFrame, source: str) -> pd.DataFrame:
     """The frame with numbers for its columns of objects.
 
     Raises:
-        DataError: naming a column of texts, dates or other objects, and the first of them.
+        DataError: naming a column of texts, dates or other objects, and its first such value.
     """
     frame = frame.copy(deep=False)
     for k, dtype in enumerate(frame.dtypes):
@@ -250,13 +250,13 @@ def _floats(column: pd.Series[Any], name: str) -> NDArray[np.float64]:
 
 
 def _chunks(path: Path, separator: str, table: _Table) -> Generator[pd.DataFrame]:
-    """The rows of a CSV file, some at a time; refuses rows of another length than the header."""
+    """The rows of a CSV file in chunks; refuses rows longer or shorter than the header."""
     import pandas as pd
 
     names = [c for c in (table.qid, table.docid) if c in table.columns]
     numbers = [c for c in table.columns if c not in names]
     if int(pd.__version__.partition(".")[0]) < 3:
-        # Older ones cut rows that are too long in silence, but for those of the first chunk.
+        # Older versions silently cut rows that are too long, except in the first chunk.
         _refuse_ragged(path, separator)
     whole = False
     with open_bytes(path) as file, warnings.catch_warnings():
@@ -278,7 +278,7 @@ def _chunks(path: Path, separator: str, table: _Table) -> Generator[pd.DataFrame
                 for chunk in chunks:
                     last = chunk.iloc[:, -1]
                     if not whole and (last.isna() | (last == "")).any():
-                        _refuse_ragged(path, separator)  # pandas fills short rows up in silence
+                        _refuse_ragged(path, separator)  # pandas pads short rows silently
                         whole = True
                     yield chunk
         except (pd.errors.ParserError, pd.errors.ParserWarning, UnicodeError) as error:

@@ -1,4 +1,4 @@
-"""Simulated people: how good a ranking becomes with how many questions, for every strategy."""
+"""Simulated annotators: quality of the ranking by number of questions, for every strategy."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 NOISE = 1.4865  # standard deviation of an answer's noise in the ASAP paper, Φ(1 / 1.4865) = ¾
-PEOPLE = 4
-# What asks: a session with one of its strategies, or a sort that starts again when it is done.
-# `default` is a session as it comes, with its random arm and its repeats; the others have none.
+N_ANNOTATORS = 4
+# Samplers: a session with one of its strategies, or a sort that restarts when it is done.
+# `default` is a session with its hold-out and repeats; the others have neither.
 SORTS = ("merge-sort", "quicksort")
 SAMPLERS = (*STRATEGIES, *SORTS)
 
-Asking: TypeAlias = Generator[Pair, bool, None]  # gives pairs (i, j), is sent whether i won
+Asking: TypeAlias = Generator[Pair, bool, None]  # yields pairs (i, j), is sent whether i won
 T = TypeVar("T")
 
 
@@ -44,14 +44,14 @@ class Truth:
 
 @dataclass(frozen=True)
 class Result:
-    """How good the ranking was after so many questions."""
+    """Quality of the ranking after a number of questions."""
 
     strategy: str
     seed: int
     questions: int
     spearman: float
     rmse: float
-    ms: float  # a question, of choosing it and taking its answer in; refits are in it
+    ms: float  # per question, to choose it and add its answer, refits included
 
 
 def ids_truth(n: int, rng: np.random.Generator) -> Truth:
@@ -65,7 +65,7 @@ def ids_truth(n: int, rng: np.random.Generator) -> Truth:
 
 
 def features_truth(n: int, d: int, outside: float, rng: np.random.Generator) -> Truth:
-    """Scores Xw with X and w from N(0, 1), and so large a share of their variance outside X."""
+    """Scores Xw with X and w from N(0, 1); a share `outside` of their variance is not in X."""
     X, w = rng.standard_normal((n, d)), rng.standard_normal(d)
     linear = X @ w
     more = np.sqrt(outside / (1 - outside)) * linear.std() * rng.standard_normal(n)
@@ -82,28 +82,28 @@ def simulate(
     seeds: int = 30,
     seed: int = 0,
     jobs: int = 1,
-    progress: Progress | None = None,
+    progress: Progress = lambda text: None,
 ) -> list[Result]:
-    """Ask simulated people about n items of a known order, fresh for every seed.
+    """Ask simulated annotators about n items of known order, new ones for every seed.
 
-    "i before j" is answered with the probability Φ((q_i - q_j) / 1.4865). Every strategy meets
-    the same truths, and one scorer judges them all: `fit` on all votes, those of the random arm
-    too, as one person's, the features beside them where there are any.
+    "i before j" is answered with the probability Φ((q_i - q_j) / 1.4865). Every strategy gets
+    the same truths and is scored alike: by `fit` on all votes, hold-out included, as one
+    annotator's, with the features if there are any.
 
     Args:
         strategies: of `SAMPLERS`.
-        budgets: after how many questions the ranking is judged.
+        budgets: numbers of questions after which the ranking is scored.
         n: how many items.
         d: how many features; 0 is the protocol `ids`, else `features`.
         outside: share of the scores' variance that is not in the features.
-        seeds: how many truths.
+        seeds: number of truths.
         seed: of all of them.
         jobs: processes.
 
     Raises:
         JudgementError: on an unknown strategy, or more questions than can be asked.
 
-    Cost: a session's questions, 1 ms each at 100 items, times strategies and seeds.
+    Cost: 1 ms per question of a session at 100 items, times strategies and seeds.
 
     >>> few = simulate(["merge", "random"], [10, 40], n=6, seeds=2)
     >>> [(r.strategy, r.questions) for r in few[:3]]
@@ -119,12 +119,12 @@ def summary(results: Sequence[Any], values: Sequence[str], by: Sequence[str]) ->
     """Means over the seeds, with their standard errors and 95 % intervals.
 
     Args:
-        results: as `simulate` gives them, any dataclass with a `seed`.
-        values: the fields to be averaged; each gives `v`, `v_se`, `v_low` and `v_high`.
-        by: the fields that tell the rows apart.
+        results: as `simulate` returns them, any dataclass with a `seed`.
+        values: the fields to average; each gives `v`, `v_se`, `v_low` and `v_high`.
+        by: the fields to group by.
 
     Returns:
-        One row a group, in the order they came; NaN for the error of one seed alone.
+        One row per group, in order of appearance; NaN for the error of a single seed.
     """
     import pandas as pd
 
@@ -139,24 +139,23 @@ def summary(results: Sequence[Any], values: Sequence[str], by: Sequence[str]) ->
 
 
 def spearman(x: F64, y: F64) -> float:
-    """Rank correlation; 0 where one of both says nothing."""
+    """Rank correlation; 0 if one of the two is constant."""
     from scipy.stats import spearmanr
 
     return 0.0 if np.ptp(x) == 0 or np.ptp(y) == 0 else float(spearmanr(x, y).statistic)
 
 
 def rmse(x: F64, y: F64) -> float:
-    """Root of the mean squared difference of two score vectors, each z-scored."""
+    """Root mean squared difference of two score vectors, each z-scored."""
     return float(np.sqrt(np.mean((_z(x) - _z(y)) ** 2)))
 
 
-def in_parallel(tasks: Sequence[Callable[[], T]], jobs: int, progress: Progress | None) -> list[T]:
-    """The results of tasks, in their order; each process has one thread for linear algebra."""
-    told = progress or (lambda text: None)
+def in_parallel(tasks: Sequence[Callable[[], T]], jobs: int, progress: Progress) -> list[T]:
+    """The results of tasks, in order; each process has one thread for linear algebra."""
     done = []
     for result in _results(tasks, jobs):
         done.append(result)
-        told(f"simulated {len(done)} of {len(tasks)} sessions")
+        progress(f"simulated {len(done)} of {len(tasks)} sessions")
     return done
 
 
@@ -179,10 +178,11 @@ def _check(
         raise JudgementError("a simulation takes two items, a strategy, a question and a seed")
     if not 0 <= outside < 1:
         raise JudgementError(f"the share outside the features is below 1, not {outside:g}")
-    most = PEOPLE * n * (n - 1) // 2
+    most = N_ANNOTATORS * n * (n - 1) // 2
     if max(budgets) > most:
         raise JudgementError(
-            f"{max(budgets)} questions about {n} items: {PEOPLE} people can be asked {most}"
+            f"{max(budgets)} questions about {n} items: "
+            f"{N_ANNOTATORS} annotators can be asked {most}"
         )
 
 
@@ -216,7 +216,7 @@ def _one(
 
 
 def _next(asking: Asking, won: bool) -> Pair | None:
-    """The next pair, or None where there is none."""
+    """The next pair, or None if there is none."""
     try:
         return asking.send(won)
     except StopIteration:
@@ -235,18 +235,18 @@ def _asking(strategy: str, truth: Truth, k: int, rng: np.random.Generator) -> As
 
 
 def asked_by(session: Session) -> Asking:
-    """A session's questions, put to each of four people in turn, until it has no more."""
-    names = [f"person-{k}" for k in range(PEOPLE)]
+    """A session's questions to each of four annotators in turn, until it has no more."""
+    names = [f"person-{k}" for k in range(N_ANNOTATORS)]
     turn = 0
-    while questions := session.ask(names[turn % PEOPLE]):
+    while questions := session.ask(names[turn % N_ANNOTATORS]):
         q = questions[0]
         won = yield q.left, q.right
-        session.tell(q.answered(names[turn % PEOPLE], "left" if won else "right"))
+        session.tell(q.answered(names[turn % N_ANNOTATORS], "left" if won else "right"))
         turn += 1
 
 
 def merge_sorts(n: int, rng: np.random.Generator) -> Asking:
-    """The comparisons of one merge sort after another, each of a fresh shuffle."""
+    """The comparisons of one merge sort after another, each of a new shuffle."""
     while True:
         sort = MergePass(rng.permutation(n).tolist())
         while not sort.ranking:
@@ -256,7 +256,7 @@ def merge_sorts(n: int, rng: np.random.Generator) -> Asking:
 
 
 def quicksorts(n: int, rng: np.random.Generator) -> Asking:
-    """The comparisons of one quicksort after another, each with pivots of its own."""
+    """The comparisons of one quicksort after another, each with its own pivots."""
     while True:
         parts = [rng.permutation(n).tolist()]
         while parts:
@@ -269,7 +269,7 @@ def quicksorts(n: int, rng: np.random.Generator) -> Asking:
 
 
 def _scored(features: F64, pairs: Sequence[Pair], won: Sequence[bool]) -> F64:
-    """What one model makes of the votes, whoever has chosen the pairs."""
+    """Scores by one model for all samplers."""
     left, right = np.array(pairs, np.int64).T
     return fit(features, Votes.of_one(left, right, np.array(won, np.float64)), 1).posterior.scores
 

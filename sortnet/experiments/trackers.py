@@ -1,4 +1,4 @@
-"""The figures of every iteration for TensorBoard and MLflow, as callbacks of the loop."""
+"""Log every iteration to TensorBoard and MLflow, as callbacks of the loop."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _FIRST_CONTACT = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1", "MLFLOW_HTTP_REQUEST_T
 
 
 def figures(record: Iteration) -> dict[str, float]:
-    """What an iteration is plotted by: `map/vali`, `new/train`, `tp`, ...; NaN is left out.
+    """The logged values of an iteration: `map/vali`, `new/train`, `tp`, ...; NaN is left out.
 
-    `@`, which trackers do not take in a name, is `_at_`: `ndcg_at_10/vali`.
+    `@`, which trackers do not allow in a name, becomes `_at_`: `ndcg_at_10/vali`.
     """
     row = asdict(record)
     named = {f"{name}/{split}": row[f"{name}_{split}"] for name in _COUNTS for split in _SPLITS}
@@ -48,8 +48,8 @@ def _safe(name: str) -> str:
 def tensorboard_callback(folder: str | Path) -> Callback:
     """Write every iteration's figures where `tensorboard --logdir FOLDER` reads them.
 
-    A resumed run writes into the same folder; what the stopped one wrote of the iterations that
-    are done again is taken back.
+    A resumed run writes into the same folder; what was written before for iterations that are
+    repeated is removed.
 
     Args:
         folder: of the event files; made at the first iteration.
@@ -90,13 +90,13 @@ def mlflow_callback(
 
     Args:
         uri: of the tracking server or its folder; None: as MLflow is set up (MLFLOW_TRACKING_URI).
-        experiment: made where there is none of that name.
-        run: the run's name; a run of that name in the experiment is gone on with, as a resumed
-            run does. None: always a new one.
+        experiment: created if there is none of that name.
+        run: the run's name; a run of that name in the experiment is continued, as a resumed run
+            does. None: always a new one.
         params: settings to log once.
 
     Raises:
-        SortNetError: if mlflow is not installed, or says that it cannot log.
+        SortNetError: if mlflow is not installed, or cannot log.
     """
     try:
         from mlflow.exceptions import MlflowException
@@ -124,9 +124,9 @@ def mlflow_callback(
 
 @contextmanager
 def _impatient() -> Iterator[None]:
-    """For the first contact: a misspelt address is found out at once, not after minutes.
+    """Short timeouts for the first request: a misspelt address fails at once, not after minutes.
 
-    A server that was there once gets MLflow's own patience, as does one for which it is set.
+    Later requests have MLflow's own timeouts, and so has the first if the user has set them.
     """
     ours = {name: value for name, value in _FIRST_CONTACT.items() if name not in os.environ}
     os.environ.update(ours)

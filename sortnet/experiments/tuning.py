@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from sortnet.config import Config, Training
 from sortnet.errors import DataError
-from sortnet.learning.weight_decay import decays
+from sortnet.learning.weight_decay import weight_decays
 from sortnet.rankers.learn import learn
 from sortnet.rankers.model import Model
 from sortnet.types import Progress, Queries
@@ -18,23 +18,23 @@ Grid: TypeAlias = Mapping[str, Sequence[Any]]
 
 
 def grids_for(train: Queries) -> list[Grid]:
-    """What is tried where no grid is given: hidden units with weight decay, then the start.
+    """The default grids: hidden units with weight decay, then warm or fresh start.
 
     >>> import numpy as np
     >>> grids_for(Queries.from_arrays(np.zeros((10_000, 1)), group=[10_000]))[0]["weight_decay"]
     [0.01, 0.002, 0.0004]
     """
-    sizes_and_decays: Grid = {"hidden": [(5,), (10,), (20,)], "weight_decay": decays(train.n_docs)}
-    return [sizes_and_decays, {"warm_start": [True, False]}]
+    sizes: Grid = {"hidden": [(5,), (10,), (20,)], "weight_decay": weight_decays(train.n_docs)}
+    return [sizes, {"warm_start": [True, False]}]
 
 
 @dataclass(frozen=True)
 class Tuned:
-    """What tuning chose, and everything it tried.
+    """The settings that tuning chose, and its trials.
 
     Attributes:
         config: the best settings.
-        trials: one dict a trial, the settings of all grids and `quality`, `iteration`.
+        trials: one dict per trial: the settings of all grids, `quality` and `iteration`.
     """
 
     config: Config
@@ -55,16 +55,16 @@ def tune(
 
     Args:
         train: labelled queries.
-        vali: labelled queries that choose; no other data may be used for it.
+        vali: labelled queries to choose by; no other data may be used for it.
         config: all other settings.
         grid: names of settings (of `Config` or of its training) and the values to try; of several
-            grids, each is tried with what those before it chose; None: those of `grids_for`.
-        progress: told what is going on, as text.
+            grids, each starts from the settings chosen before it; None: those of `grids_for`.
+        progress: called with progress messages.
         on_trial: called with each trial when it is done.
-        trials: results from an earlier call with the same data and grid, which are not run again.
+        trials: results of an earlier call with the same data and grid, which are not run again.
 
     Raises:
-        DataError: on a grid that names no setting.
+        DataError: on a grid with an unknown setting.
 
     >>> import numpy as np
     >>> X = np.arange(12, dtype=np.float32)[:, None]
@@ -73,7 +73,7 @@ def tune(
     >>> [trial["hidden"] for trial in tuned.trials]
     [[2], [4]]
 
-    Cost: a run for every combination of a grid, but for those that a grid before has run.
+    Cost: a run for every combination of a grid, except those that an earlier grid has run.
     """
     config = Config() if config is None else config
     grid = grids_for(train) if grid is None else grid
@@ -91,8 +91,8 @@ def tune(
             settings = _settings(candidate, names)
             key = _key(settings, names)
             if key not in done and key not in known:
-                tell = _numbered(progress, f"trial {len(done) + 1}")
-                known[key] = settings | _found(learn(train, vali, candidate, progress=tell))
+                report = _numbered(progress, f"trial {len(done) + 1}")
+                known[key] = settings | _found(learn(train, vali, candidate, progress=report))
                 on_trial(known[key])
             done[key] = known[key]
         # the first of equals
@@ -101,7 +101,7 @@ def tune(
 
 
 def with_settings(config: Config, settings: Mapping[str, Any]) -> Config:
-    """Settings changed by name, those of the training on pairs among them."""
+    """Change settings by name, including those of training on pairs."""
     names = {f.name for f in fields(Training)}
     inner = {name: value for name, value in settings.items() if name in names}
     outer = {name: value for name, value in settings.items() if name not in names}

@@ -29,17 +29,17 @@ Margin: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """A margin of document a over document b, told feature by feature.
+    """The margin of document a over document b, attributed to the features.
 
     Attributes:
         margin: m(a, b); above 0, a goes first.
         baseline: m of the baseline pair: 0 where the comparator is antisymmetric.
-        values: (n_features,) they sum to margin - baseline; above 0 speaks for a, below for b.
-        a: (n_features,) a's features as the data has them; NaN is missing.
+        values: (n_features,), their sum is margin - baseline; positive ones favour a, negative b.
+        a: (n_features,) a's unscaled features; NaN is missing.
         b: (n_features,) b's.
         names: (n_features,) the features' names, or their numbers from 1.
-        error: how far the values may be off, together.
-        points: of the path, where gradients were taken.
+        error: bound on the summed error of the values.
+        points: number of points of the path at which gradients were computed.
     """
 
     margin: float
@@ -52,7 +52,7 @@ class Explanation:
     points: int
 
     def largest(self, n: int | None = None) -> list[int]:
-        """The numbers (from 0) of the n features whose values are largest, either sign."""
+        """The numbers (from 0) of the n features with the largest absolute values."""
         order: list[int] = np.argsort(-np.abs(self.values), kind="stable")[:n].tolist()
         return order
 
@@ -74,33 +74,33 @@ def explain_pair(
 
     in the scaled features that the comparator sees. The values sum to m(a, b) - m(z', z'), and
     those of (b, a) are the same with the other sign if the comparator is antisymmetric. The
-    path is halved where the integral is not exact enough, until what its pieces are off by adds
-    up to no more than `tolerance` times the sum of the values' sizes (both documents' apart), or
-    than 1e-10, which is rounding.
+    path is halved where the integral is not exact enough, until the errors of its pieces add up
+    to at most `tolerance` times the sum of the absolute values (for each document separately), or
+    to 1e-10, which is rounding.
 
     Args:
         model: any comparator made of torch; committees are explained as their sum.
         queries: unscaled documents; a's whole query must be among them.
         a: document number.
         b: document number of another document of the same query.
-        baseline: (n_features,) z' in scaled features; left out, the mean of the query's
-            documents, so that a feature counts by how the two differ from the usual.
+        baseline: (n_features,) z' in scaled features; by default the mean of the query's
+            documents, so that a feature counts by how the two differ from the average.
         tolerance: of the sum, relative.
 
     Raises:
         ModelError: if the features are not those the model was trained on.
         DataError: if a and b are the same document, of two queries, or not there.
-        ComparatorError: if the margin is no number, has jumps, or is not made of torch.
+        ComparatorError: if the margin is not a number, has jumps, or has no torch gradients.
 
     >>> from sortnet.rankers.learn import learn
     >>> X = np.arange(12, dtype=np.float32)[:, None] * [1, 0]
     >>> q = Queries.from_arrays(X, X[:, 0] % 6, group=[6, 6])
-    >>> told = explain_pair(learn(q, q), q, 5, 0)
-    >>> bool(told.values[0] > 0), float(told.values[1]), told.names
+    >>> found = explain_pair(learn(q, q), q, 5, 0)
+    >>> bool(found.values[0] > 0), float(found.values[1]), found.names
     (True, 0.0, ('1', '2'))
 
-    Cost: 72 gradients of one margin where it is smooth: some 10 milliseconds for 136 features
-    and a committee of five; with `relu` units up to some 10,000, and 1 second.
+    Cost: 72 gradients of one margin where it is smooth: about 10 milliseconds for 136 features
+    and a committee of five; with `relu` units up to about 10,000, and 1 second.
     """
     model.check_features(queries)
     query = _query_of(queries, a, b)
@@ -124,7 +124,7 @@ def explain_pair(
 
 
 def feature_names(model: Model, queries: Queries) -> tuple[str, ...]:
-    """The features' names, of the model or else of the data, or else their numbers from 1."""
+    """The features' names from the model, else from the data, else their numbers from 1."""
     names = model.feature_names or queries.feature_names
     return names or tuple(str(k) for k in range(1, model.n_features + 1))
 
@@ -149,7 +149,7 @@ def _copied(member: Any) -> NeuralComparator:
             f"{type(member).__name__} has no gradients: only a NeuralComparator or a Committee "
             "of them is explained"
         )
-    # In float64 rounding stays far below the tolerance, and the caller's weights stay alone.
+    # In float64 rounding stays far below the tolerance; the caller's weights are unchanged.
     net: NeuralComparator = copy.deepcopy(member).cpu().double().eval().requires_grad_(False)
     return net
 
@@ -177,7 +177,7 @@ def _baseline(given: ArrayLike, n_features: int) -> F64:
 
 
 class _Path:
-    """The straight way from one pair of documents to another, and the margin along it."""
+    """The straight line from one pair of documents to another, and the margin along it."""
 
     def __init__(self, margin: Margin, start: F64, end: F64) -> None:
         self._margin = margin
@@ -186,7 +186,7 @@ class _Path:
         self.at_start, self.at_end = self._margins(np.array([0.0, 1.0])).tolist()
 
     def integrate(self, tolerance: float) -> tuple[F64, float]:
-        """(2, d) values of both documents' features, and what they are off by at most."""
+        """(2, d) values of both documents' features, and a bound on their error."""
         edges = np.linspace(0, 1, _PANELS + 1)
         left, right = edges[:-1], edges[1:]
         values, errors = self._panels(left, right)
@@ -194,7 +194,7 @@ class _Path:
             allowed = max(tolerance * float(np.abs(values.sum(axis=0)).sum()), _ROUNDING)
             if errors.sum() <= allowed:
                 return values.sum(axis=0), float(errors.sum())
-            # What is off by more than its share; one is, or the sum would be allowed.
+            # Those with more than their share of the error; there is one, as the sum is too large.
             bad = errors > allowed / (2 * len(errors))
             if self.points + 2 * bad.sum() * sum(_NODES) > _POINTS:
                 break
@@ -212,7 +212,7 @@ class _Path:
         )
 
     def _panels(self, left: F64, right: F64) -> tuple[F64, F64]:
-        """(p, 2, d) the integrals over panels of the path, and (p,) what each is off by."""
+        """(p, 2, d) the integrals over panels of the path, and (p,) their errors."""
         coarse, fine = (self._rule(left, right, n) for n in _NODES)
         true = self._margins(right) - self._margins(left)
         left_out = np.abs(fine.sum(axis=(1, 2)) - true)
@@ -231,9 +231,9 @@ class _Path:
         """(m, 2, d) gradients of the margin at points of the path."""
         self.points += len(t)
         documents = self._at(t).requires_grad_()
-        # A margin is of its own pair alone, so the sum's gradient is every margin's own.
+        # A margin depends on its own pair alone, so the sum's gradient is each margin's own.
         margins = self._margin(documents[:, 0], documents[:, 1])
-        if not margins.requires_grad:  # a margin that no feature moves
+        if not margins.requires_grad:  # no feature changes the margin
             return np.zeros(tuple(documents.shape))
         (slopes,) = torch.autograd.grad(margins.sum(), documents)
         return _finite(slopes.numpy())

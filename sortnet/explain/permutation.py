@@ -1,4 +1,4 @@
-"""Permutation importance: what a measure loses when a feature's values change their documents."""
+"""Permutation importance: how much a measure drops when a feature is shuffled."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from sortnet.types import F64, I64, Comparator, Progress, Queries
 
 @dataclass(frozen=True, eq=False)
 class Importance:
-    """What a measure loses without each feature.
+    """How much a measure drops without each feature.
 
     Attributes:
         metric: the measure and its conventions.
-        quality: its mean over the queries, nothing shuffled.
+        quality: its mean over the queries with nothing shuffled.
         drops: (n_features, repeats) quality less the shuffled data's quality.
         names: (n_features,) the features' names, or their numbers from 1.
     """
@@ -59,22 +59,22 @@ def permutation_importance(
     empty: Empty | None = None,
     progress: Progress = lambda text: None,
 ) -> Importance:
-    """What the measure drops by when a feature is shuffled (Breiman 2001, section 10).
+    """How much the measure drops when a feature is shuffled (Breiman 2001, section 10).
 
     A feature is shuffled among the documents of each query, not across queries: a ranking is of
     one query's documents, values of another query would make documents that do not exist, and
-    every scaling commutes with it. A feature that is the same all over each query therefore has
-    importance 0, even where it changes how others count. In a repeat all features are shuffled
-    by the same permutation, so that their differences are not those of luck.
+    every scaling commutes with it. A feature that is constant within each query therefore has
+    importance 0, even if it changes the effect of others. In a repeat all features are shuffled
+    by the same permutation, so that they can be compared.
 
     Args:
         model: any model.
-        queries: labelled, unscaled documents; better none the model was trained on.
-        metric: the measure; left out, the model's RankQuality with its conventions.
+        queries: labelled, unscaled documents, preferably not those of the training.
+        metric: the measure; by default the model's RankQuality with its conventions.
         repeats: how often each feature is shuffled.
         seed: of the permutations.
-        empty: what a query without a relevant document counts for; left out, as in training.
-        progress: told which feature it is at.
+        empty: what a query without a relevant document counts; by default as in training.
+        progress: called with progress messages.
 
     Raises:
         ModelError: if the features are not those the model was trained on.
@@ -123,7 +123,7 @@ class _Measured:
     ) -> None:
         self._comparator, self._queries = comparator, scaled
         self._metric, self._empty = metric, empty
-        # One arrangement for all: where the comparator is not transitive or ties, another one
+        # One arrangement for all: if the comparator is not transitive or ties, another one
         # could change the ranking even though a feature that it does not use was shuffled.
         self._start = arrangement(scaled)
 

@@ -1,9 +1,17 @@
-"""Piles of things to be sorted: reading them, and features for those that have none."""
+"""Items of a collection: reading them, and features for items that have none."""
 
 from sortnet.items.base import Items
-from sortnet.items.columns import Taken
+from sortnet.items.columns import ColumnRoles
 from sortnet.items.features import describe, given_only
-from sortnet.items.read_items import read_and_tell, read_items
+from sortnet.items.read_items import read_items, read_with_columns
 from sortnet.items.update import merge
 
-__all__ = ["Items", "Taken", "describe", "given_only", "merge", "read_and_tell", "read_items"]
+__all__ = [
+    "ColumnRoles",
+    "Items",
+    "describe",
+    "given_only",
+    "merge",
+    "read_items",
+    "read_with_columns",
+]

@@ -1,4 +1,4 @@
-"""Items: the things of a pile, as people see them and as the comparator does."""
+"""Items of a collection: what annotators see, and the features."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from sortnet.types import F32
 
 @dataclass(frozen=True, eq=False)
 class Items:
-    """Things to be sorted, numbered from 0.
+    """Items to be sorted, numbered from 0.
 
     Attributes:
-        ids: (n,) their names, each once.
-        texts: (n,) what is read, where there is any.
-        images: (n,) image files, relative to `root`.
-        audio: (n,) sound files, relative to `root`.
+        ids: (n,) their names, unique.
+        texts: (n,) texts, or None.
+        images: (n,) image files relative to `root`, or None.
+        audio: (n,) sound files relative to `root`, or None.
         features: (n, d) float32, d may be 0; NaN where a value is missing.
         feature_names: (d,) names.
-        root: the folder that images and sounds lie in; nothing outside it is ever shown.
+        root: the folder of images and sounds; nothing outside it is ever shown.
         source: where the items came from, for messages.
     """
 

@@ -1,4 +1,4 @@
-"""What the columns of a table of items are: id, text, image, audio, features, or of no use."""
+"""Roles of a table's columns: id, text, image, audio, features, or ignored."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sortnet.items.rows import Rows, shown
 from sortnet.types import F32
 
 IDS = ("id", "docid", "doc_id", "item_id", "itemid", "uid", "uuid", "key", "item", "name")
-NAMES_OF_OTHERS = (*IDS, "qid", "index")  # numbers, but of no size
+NAMES_OF_OTHERS = (*IDS, "qid", "index")  # numbers without a magnitude
 TEXTS = (
     *("text", "content", "body", "essay", "argument", "description", "sentence", "review"),
     *("comment", "question", "answer", "response", "output", "summary", "title", "headline"),
@@ -28,12 +28,12 @@ _WORDS_OF_A_TEXT = 3.0  # on average
 
 
 @dataclass(frozen=True)
-class Taken:
-    """What was taken as what.
+class ColumnRoles:
+    """The role of each column.
 
     Attributes:
-        id: the column of names; None where items are called by row number. Of a folder: `files`.
-        text, image, audio: columns; None where there is none.
+        id: the id column; None if items are named by row number; `files` for a folder.
+        text, image, audio: columns, or None.
         features: columns of numbers.
         ignored: the columns, or files of a folder, that were left out.
     """
@@ -47,12 +47,12 @@ class Taken:
 
 
 def choose_columns(
-    rows: Rows, named: Taken, ignore: Collection[str], features: Sequence[str] | None
-) -> Taken:
-    """Which column is what: the named ones, and the rest by their names and values.
+    rows: Rows, named: ColumnRoles, ignore: Collection[str], features: Sequence[str] | None
+) -> ColumnRoles:
+    """Choose each column's role: as named, and the rest by their names and values.
 
     Raises:
-        DataError: on a column that is not there, and where there is none to show or to learn by.
+        DataError: on a missing column, or if no column can be shown or used as a feature.
     """
     for name in (named.id, named.text, named.image, named.audio, *ignore, *(features or ())):
         if name is not None and name not in rows.columns:
@@ -80,14 +80,14 @@ def choose_columns(
         raise DataError(f"{rows.path}: no column can be shown or learned from (--text names one)")
     used = special | set(features)
     ignored = tuple(c for c in rows.columns if c not in used)
-    return Taken(id_, text, image, audio, tuple(features), ignored)
+    return ColumnRoles(id_, text, image, audio, tuple(features), ignored)
 
 
 def number(value: Any) -> float:
     """A cell as a number, NaN where it is missing.
 
     Raises:
-        ValueError: if it is no number.
+        ValueError: if it is not a number.
 
     >>> number(" 1.5 "), number("n/a"), number(True)
     (1.5, nan, 1.0)
@@ -97,7 +97,7 @@ def number(value: Any) -> float:
     if isinstance(value, str):
         if value.strip().lower() in MISSING:
             return math.nan
-        if "_" in value:  # Python's own way of writing numbers, nobody else's
+        if "_" in value:  # 1_000 is a number to Python only
             raise ValueError(value)
     elif not isinstance(value, bool | int | float):
         raise ValueError(value)
@@ -108,7 +108,7 @@ def number(value: Any) -> float:
 
 
 def is_numeric(values: Sequence[Any]) -> bool:
-    """Whether there is a number, and nothing but numbers and gaps."""
+    """Whether there are only numbers and missing values, and at least one number."""
     some = False
     for value in values:
         try:
@@ -122,7 +122,7 @@ def feature_matrix(rows: Rows, names: Sequence[str]) -> F32:
     """The columns as (n, d) float32, NaN where a value is missing.
 
     Raises:
-        DataError: on what is no number, and on what is infinite in float32.
+        DataError: on a value that is not a number, or is infinite in float32.
     """
     matrix = np.empty((len(rows.lines), len(names)), np.float32)
     for k, name in enumerate(names):
@@ -148,13 +148,13 @@ def _finite(rows: Rows, name: str) -> NDArray[np.float64]:
 
 
 def _strings(values: Sequence[Any]) -> list[str]:
-    """What is there of a column, if it is words; else nothing."""
+    """A column's values that are not missing, if all are strings; else none."""
     there = [v for v in values if v is not None and v != ""]
     return there if all(isinstance(v, str) for v in there) else []
 
 
 def _media(columns: dict[str, list[Any]], suffixes: Collection[str]) -> str | None:
-    """The first column that is all files of that kind."""
+    """The first column with files of that kind only."""
     for name, values in columns.items():
         there = _strings(values)
         if there and all(_is_file(value, suffixes) for value in there):
@@ -167,7 +167,7 @@ def _is_file(value: str, suffixes: Collection[str]) -> bool:
 
 
 def _named_id(rows: Rows, columns: dict[str, list[Any]]) -> str | None:
-    """The column that is called like an id: `id` whatever is in it, another one if it fits."""
+    """The column named like an id: `id` always, others if their values are unique."""
     by_name = {name.lower(): name for name in reversed(columns)}
     candidates = [by_name[name] for name in IDS if name in by_name]
     if not candidates or candidates[0].lower() == "id":
@@ -176,7 +176,7 @@ def _named_id(rows: Rows, columns: dict[str, list[Any]]) -> str | None:
 
 
 def _first_unique(columns: dict[str, list[Any]]) -> str | None:
-    """The first column of short words that no two rows share."""
+    """The first column of short, unique strings."""
     for name, values in columns.items():
         if _is_unique(values) and max(map(len, _strings(values)), default=999) <= _LONGEST_NAME:
             return name
@@ -189,7 +189,7 @@ def _is_unique(values: Sequence[Any]) -> bool:
 
 
 def _text(columns: dict[str, list[Any]]) -> str | None:
-    """The column that is called like a text, else the one of most words, if they are some."""
+    """The column named like a text, else the one with most words, if there are enough."""
     by_name = {name.lower(): name for name in reversed(columns) if _strings(columns[name])}
     for name in TEXTS:
         if name in by_name:

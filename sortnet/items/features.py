@@ -14,24 +14,24 @@ from sortnet.items.texts import SURFACE, surface_features, topic_features
 from sortnet.types import F32, Progress
 
 Block = tuple[F32, tuple[str, ...]]
-_SAME = 1e-5  # of a value: what differs less is rounding
-MADE = ("text: ", "image: ")  # how the names of made features begin
+_SAME = 1e-5  # relative; smaller differences are rounding
+MADE = ("text: ", "image: ")  # prefixes of the names of made features
 
 
 def describe(
-    items: Items, *, embed: bool = False, seed: int = 0, progress: Progress | None = None
+    items: Items, *, embed: bool = False, seed: int = 0, progress: Progress = lambda text: None
 ) -> Items:
-    """The items with features of their texts and images put beside those they were given.
+    """Add features of the items' texts and images to those they have.
 
     Texts get `surface_features` and `topic_features`, and sentence embeddings where `embed`
-    asks for them; images get `image_features`. Sounds get none: what people say of them is
-    learned item by item. Columns that are the same for all items are left out.
+    asks for them; images get `image_features`. Sounds get none: their scores are learned item by
+    item. Columns that are constant are left out.
 
     Raises:
         DataError: on an image that is broken; if `embed` is asked for and not installed.
 
-    Described again, the made features (called `text: ...` and `image: ...`) are made anew: what
-    a text is about depends on the others.
+    Called again, it recomputes the made features (named `text: ...` and `image: ...`): the topics
+    of a text depend on the other texts.
 
     Cost: 1.5 s for 1,000 short texts, 10 s for 1,000 photos.
 
@@ -42,10 +42,9 @@ def describe(
     >>> describe(items).feature_names[:2]
     ('text: log characters', 'text: log words')
     """
-    told = progress or (lambda text: None)
     items = given_only(items)
     blocks = [(items.features, items.feature_names)]
-    blocks += (_varied(*block) for block in _blocks(items, embed, seed, told))
+    blocks += (_varied(*block) for block in _blocks(items, embed, seed, progress))
     names = tuple(name for _, names in blocks for name in names)
     features = np.concatenate([matrix for matrix, _ in blocks], axis=1)
     return replace(items, features=features, feature_names=names)
@@ -58,19 +57,19 @@ def given_only(items: Items) -> Items:
     return replace(items, features=items.features[:, kept], feature_names=names)
 
 
-def _blocks(items: Items, embed: bool, seed: int, told: Progress) -> Iterator[Block]:
+def _blocks(items: Items, embed: bool, seed: int, progress: Progress) -> Iterator[Block]:
     if any(items.texts):
-        told("surface of the texts")
+        progress("surface of the texts")
         yield _called("text", surface_features(items.texts), SURFACE)
-        told("topics of the texts")
+        progress("topics of the texts")
         yield _called("text", *topic_features(items.texts, seed=seed))
         if embed:
             from sortnet.items.embed import embedding_features
 
-            yield _called("text", *embedding_features(items.texts, progress=told))
+            yield _called("text", *embedding_features(items.texts, progress=progress))
     if any(items.images):
         root = items.root or Path()
-        found = image_features(items.images, root, source=items.source, progress=told)
+        found = image_features(items.images, root, source=items.source, progress=progress)
         yield _called("image", found, IMAGE_FEATURES)
 
 
@@ -79,7 +78,7 @@ def _called(kind: str, features: F32, names: Sequence[str]) -> Block:
 
 
 def _varied(features: F32, names: tuple[str, ...]) -> Block:
-    """The columns in which two items differ, in what is there of them."""
+    """The columns that vary among the values present."""
     there = ~np.isnan(features)
     low = np.where(there, features, np.inf).min(axis=0, initial=np.inf)
     high = np.where(there, features, -np.inf).max(axis=0, initial=-np.inf)

@@ -15,7 +15,7 @@ from sortnet.types import F32, Progress
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-_SIDE = 96  # pixels: images are looked at as squares of this size
+_SIDE = 96  # pixels: images are resized to squares of this size
 _GRID = 3
 _HUES = 6
 _DIRECTIONS = 8
@@ -55,9 +55,9 @@ def image_features(
     root: Path,
     *,
     source: str = "images",
-    progress: Progress | None = None,
+    progress: Progress = lambda text: None,
 ) -> F32:
-    """Light, colour and edges of image files, in OKLab, where distances are as people see them.
+    """Lightness, colour and edges of image files in OKLab, a perceptually uniform space.
 
     Size and shape; mean, spread and extremes of lightness and colour; means on a grid of 3 x 3;
     a histogram of hues by chroma; a histogram of the directions of edges by their strength, and
@@ -69,12 +69,12 @@ def image_features(
     Raises:
         DataError: on an image that is broken, cut or larger than 100 million pixels.
 
-    Cost: 5 ms an image and its decoding, some 10 ms a megapixel.
+    Cost: 5 ms per image, and its decoding, about 10 ms per megapixel.
     """
     features = np.full((len(images), len(IMAGE_FEATURES)), np.nan, np.float32)
     for k, name in enumerate(images):
         if name is not None:
-            (progress or (lambda text: None))(f"image {k + 1} of {len(images)}")
+            progress(f"image {k + 1} of {len(images)}")
             image, shown_at = load_image(root / name, f"{source}: {name}", side=2 * _SIDE)
             features[k] = _described(image, *shown_at)
     return features
@@ -115,7 +115,7 @@ def _described(image: Image, width: int, height: int) -> NDArray[np.float64]:
 
 
 def _square(image: Image) -> Image:
-    """8-bit RGB of a fixed size, on white where it is transparent."""
+    """8-bit RGB of a fixed size; transparent pixels become white."""
     from PIL import Image as images
 
     if image.mode.startswith(("I", "F")):
@@ -130,7 +130,7 @@ def _square(image: Image) -> Image:
 
 
 def _eight_bits(image: Image) -> Image:
-    """Sixteen and more bits as eight: of the range of 16 where they fit, else of their own."""
+    """Scale 16 or more bits to eight: from the range of 16 bits if they fit, else their own."""
     from PIL import Image as images
 
     pixels = np.nan_to_num(np.asarray(image, np.float64))
@@ -148,7 +148,7 @@ def _on_grid(values: NDArray[np.float64]) -> NDArray[np.float64]:
 def _histogram(
     angles: NDArray[np.float64], weights: NDArray[np.float64], period: float, bins: int
 ) -> NDArray[np.float64]:
-    """The mean weight of each direction; the first bin begins half a bin before 0."""
+    """The mean weight of each direction; the first bin starts half a bin before 0."""
     which = np.floor(angles / period * bins + 0.5).astype(np.int64) % bins
     return np.bincount(which.ravel(), weights.ravel(), bins) / angles.size
 
@@ -160,7 +160,7 @@ def _laplacian(light: NDArray[np.float64]) -> float:
 
 
 def _entropy(light: NDArray[np.float64]) -> float:
-    """In bits, of 32 steps of lightness."""
+    """In bits, over 32 steps of lightness."""
     counts = np.histogram(light, 32, (0, 1.001))[0]
     share = counts[counts > 0] / light.size
     return float(-(share * np.log2(share)).sum())

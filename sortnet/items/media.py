@@ -1,4 +1,4 @@
-"""Image and sound files of items: where they may lie, and opening images safely."""
+"""Image and sound files of items: where they may be, and opening images safely."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _SIDEWAYS = (5, 6, 7, 8)
 
 
 def inside(root: Path, name: str, place: str, suffixes: tuple[str, ...]) -> str:
-    """A file's path relative to `root`, with `/`, whatever links lead there.
+    """A file's path relative to `root`, with `/` and links resolved.
 
     Args:
         root: the folder, resolved.
-        name: as the table has it, relative to `root` or absolute.
-        place: what messages begin with.
-        suffixes: of the files that are allowed.
+        name: as in the table, relative to `root` or absolute.
+        place: prefix of messages.
+        suffixes: allowed suffixes.
 
     Raises:
-        DataError: if it is not there, of another kind, or does not lie inside `root`.
+        DataError: if it does not exist, is of another kind, or is not inside `root`.
     """
     try:
         found = (root / name).resolve()
@@ -50,8 +50,8 @@ def load_image(path: Path, place: str, *, side: int) -> tuple[Image, tuple[int, 
     """An image with its pixels, upright, and the width and height it is shown at.
 
     Args:
-        place: what messages begin with.
-        side: pixels that are enough each way; some formats are much faster read small.
+        place: prefix of messages.
+        side: pixels needed in each direction; some formats decode much faster at reduced size.
 
     Raises:
         DataError: if it is broken, cut or larger than 100 million pixels.

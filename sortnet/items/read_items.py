@@ -13,7 +13,7 @@ import numpy as np
 from sortnet.errors import DataError
 from sortnet.files import reading
 from sortnet.items.base import Items
-from sortnet.items.columns import Taken, choose_columns, feature_matrix
+from sortnet.items.columns import ColumnRoles, choose_columns, feature_matrix
 from sortnet.items.media import AUDIO, IMAGES, inside, load_image
 from sortnet.items.rows import Rows, decoded, read_rows, shown
 from sortnet.types import Progress
@@ -33,13 +33,13 @@ def read_items(
     ignore: Collection[str] = (),
     features: Sequence[str] | None = None,
 ) -> Items:
-    """Read things to be sorted from a table, or from a folder of texts, images or sounds.
+    """Read items from a table, or from a folder of texts, images or sounds.
 
-    A table is CSV, TSV, JSONL or Parquet. A column not named here is told by its name (`id`,
+    A table is CSV, TSV, JSONL or Parquet. A column not named here is recognised by its name (`id`,
     `text`, `title`, ...) and its values (names of image files); every other column of numbers is
-    a feature, the rest is ignored. Where no column can be an id, items are called by row number.
-    Image and sound files are relative to the table's folder and lie in it. Of a folder each file
-    is an item, called by its path in the folder.
+    a feature, the rest is ignored. If no column can be an id, items are named by row number.
+    Image and sound files are relative to the table's folder and inside it. In a folder each file
+    is an item, named by its path in the folder.
 
     Args:
         path: `.csv`, `.tsv`, `.jsonl`, `.ndjson`, `.parquet`, or a folder.
@@ -47,7 +47,7 @@ def read_items(
         features: the columns that are features; None for every column of numbers.
 
     Raises:
-        DataError: naming file, line and value: an id that is missing or there twice, a text of
+        DataError: naming file, line and value: an id that is missing or not unique, a text of
             more than 1 MB, an image that is missing, broken or outside the folder, a number that
             is infinite, a nested value, fewer than two items.
 
@@ -61,49 +61,48 @@ def read_items(
     >>> items.ids, items.feature_names, items.features.tolist()
     (('One dime', 'Twix'), ('sugar',), [[0.009999999776482582], [0.550000011920929]])
     """
-    named = Taken(id_column, text_column, image_column, audio_column)
-    return read_and_tell(path, named, ignore=ignore, features=features)[0]
+    named = ColumnRoles(id_column, text_column, image_column, audio_column)
+    return read_with_columns(path, named, ignore=ignore, features=features)[0]
 
 
-def read_and_tell(
+def read_with_columns(
     path: str | os.PathLike[str],
-    named: Taken | None = None,
+    named: ColumnRoles | None = None,
     *,
     ignore: Collection[str] = (),
     features: Sequence[str] | None = None,
     least: int = 2,
-    progress: Progress | None = None,
-) -> tuple[Items, Taken]:
-    """`read_items`, and which columns it took as what; `least` is how many items it must have."""
-    path, named = Path(path), named or Taken()
-    told = progress or (lambda text: None)
+    progress: Progress = lambda text: None,
+) -> tuple[Items, ColumnRoles]:
+    """`read_items` with the roles of the columns; `least` is the minimum number of items."""
+    path, named = Path(path), named or ColumnRoles()
     if path.is_dir():
-        if named != Taken() or ignore or features is not None:
+        if named != ColumnRoles() or ignore or features is not None:
             raise DataError(f"{path}: is a folder, which has no columns to name")
-        items, taken = _folder(path)
+        items, roles = _folder(path)
     else:
         rows = read_rows(path)
         _refuse_nested(rows, ignore)
-        taken = choose_columns(rows, named, ignore, features)
-        items = _from_rows(rows, taken)
+        roles = choose_columns(rows, named, ignore, features)
+        items = _from_rows(rows, roles)
     if len(items) < least:
         has = "one" if len(items) else "no"
         raise DataError(f"{path}: has {has} item; sorting needs two at least")
-    _check_images(items, told)
-    return items, taken
+    _check_images(items, progress)
+    return items, roles
 
 
-def _from_rows(rows: Rows, taken: Taken) -> Items:
+def _from_rows(rows: Rows, roles: ColumnRoles) -> Items:
     root = rows.path.parent.resolve()
-    ids = _ids(rows, taken.id)
+    ids = _ids(rows, roles.id)
     return Items(
         ids=ids,
-        texts=tuple(_text_of(rows, taken.text, k, name) for k, name in enumerate(ids)),
-        images=_media(rows, taken.image, root, IMAGES),
-        audio=_media(rows, taken.audio, root, AUDIO),
-        features=feature_matrix(rows, taken.features),
-        feature_names=taken.features,
-        root=root if taken.image or taken.audio else None,
+        texts=tuple(_text_of(rows, roles.text, k, name) for k, name in enumerate(ids)),
+        images=_media(rows, roles.image, root, IMAGES),
+        audio=_media(rows, roles.audio, root, AUDIO),
+        features=feature_matrix(rows, roles.features),
+        feature_names=roles.features,
+        root=root if roles.image or roles.audio else None,
         source=str(rows.path),
     )
 
@@ -123,10 +122,10 @@ def _ids(rows: Rows, column: str | None) -> tuple[str, ...]:
 
 
 def check_id(name: str, place: str) -> None:
-    """Refuse what cannot name an item.
+    """Refuse an invalid id.
 
     Raises:
-        DataError: on no name, one of more than 200 characters, or with control characters.
+        DataError: if it is empty, has more than 200 characters, or control characters.
     """
     if not name:
         raise DataError(f"{place}: the id is missing")
@@ -145,7 +144,7 @@ def _text_of(rows: Rows, column: str | None, row: int, name: str) -> str | None:
 
 
 def check_text(text: str, name: str, place: str) -> None:
-    """Refuse what no page and no database can hold.
+    """Refuse a text that a page or a database cannot hold.
 
     Raises:
         DataError: on more than 1 MB, NUL, and halves of characters.
@@ -162,7 +161,7 @@ def check_text(text: str, name: str, place: str) -> None:
 
 
 def _word(rows: Rows, column: str, row: int, value: Any) -> str:
-    """A cell as text: missing is empty, 3.0 is 3."""
+    """A cell as text: empty if missing, 3 for 3.0."""
     if value is None or (isinstance(value, float) and value != value):
         return ""
     if isinstance(value, str):
@@ -203,7 +202,7 @@ def _check_images(items: Items, progress: Progress) -> None:
             load_image(items.root / image, f"{items.source}, item {shown(name)}: {image}", side=1)
 
 
-def _folder(path: Path) -> tuple[Items, Taken]:
+def _folder(path: Path) -> tuple[Items, ColumnRoles]:
     with reading(path):
         root = path.resolve()
         found = sorted(_files(root))
@@ -228,11 +227,11 @@ def _folder(path: Path) -> tuple[Items, Taken]:
         "files" if any(values) else None for values in (items.texts, items.images, items.audio)
     )
     others = tuple(name for name in found if not _is_item(name))
-    return items, Taken("files", text, image, audio, ignored=others)
+    return items, ColumnRoles("files", text, image, audio, ignored=others)
 
 
 def _files(root: Path) -> Iterable[str]:
-    """Every file in a folder and the folders in it; hidden ones are left out."""
+    """Every file in a folder and its subfolders, except hidden ones."""
     for folder, folders, files in os.walk(root):
         folders[:] = [name for name in folders if not name.startswith(".")]
         for name in files:

@@ -1,4 +1,4 @@
-"""Rows of CSV, TSV, JSONL and Parquet files, every fault with its line."""
+"""Rows of CSV, TSV, JSONL and Parquet files; errors name the line."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from sortnet.files import open_bytes, reading
 Value: TypeAlias = str | int | float | bool | None
 TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
 
-_FIELD_LIMIT = threading.Lock()  # csv has one limit for all
+_FIELD_LIMIT = threading.Lock()  # csv has one global limit
 _PIECE = 1 << 24
-_BYTES_A_BYTE = 16  # that a byte of a file takes as a part of a cell
+_BYTES_A_BYTE = 16  # of memory per byte of a file, once it is split into cells
 _SHOWN = 60  # characters of a value that a message shows
 
 
 @dataclass(frozen=True)
 class Rows:
-    """A table as its file has it.
+    """A table as read from its file.
 
     Attributes:
         path: the file.
-        columns: {name: one value a row}; what cannot stand in a cell is kept as it was read.
-        lines: where each row begins, from 1.
+        columns: {name: one value per row}; nested values are kept as read.
+        lines: the line at which each row starts, from 1.
         unit: what `lines` counts: `line` or `row`.
     """
 
@@ -49,11 +49,11 @@ class Rows:
 
 
 def read_rows(path: Path) -> Rows:
-    """Read a table; what the columns mean is not asked yet.
+    """Read a table without interpreting its columns.
 
     Raises:
-        DataError: on a file that cannot be read, is cut, empty or of another kind; on rows of
-            another length than the header, bytes that are no UTF-8, and columns of one name.
+        DataError: on a file that cannot be read, is truncated, empty or of another kind; on rows
+            longer or shorter than the header, bytes that are not UTF-8, and duplicate columns.
     """
     if not path.exists():
         raise DataError(f"{path}: no such file or folder")
@@ -70,7 +70,7 @@ def read_rows(path: Path) -> Rows:
 
 
 def shown(value: object) -> str:
-    """A value as messages show it.
+    """A value for a message.
 
     >>> shown("a" * 100)[-5:], shown(3)
     ("a...'", '3')
@@ -81,7 +81,7 @@ def shown(value: object) -> str:
 
 
 def decoded(path: Path, data: bytes) -> str:
-    """UTF-8 as text, or the fault with its line."""
+    """Decode UTF-8, or raise an error that names the line."""
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -93,7 +93,7 @@ def decoded(path: Path, data: bytes) -> str:
 def _text(path: Path) -> str:
     data = bytearray()
     with open_bytes(path) as file:
-        while piece := file.read(_PIECE):  # a .gz may hold a thousand times its own size
+        while piece := file.read(_PIECE):  # a .gz may expand a thousand times
             data += piece
             what = f"{path}: the table of more than {len(data)} bytes"
             refuse_too_large(_BYTES_A_BYTE * len(data), what)
@@ -108,16 +108,16 @@ def _csv(path: Path, text: str, kind: str) -> Rows:
     except _Quotes as fault:
         if separator != "\t":
             raise DataError(str(fault)) from None
-    return _records(path, text, separator, csv.QUOTE_NONE)  # most TSV files know no quotes
+    return _records(path, text, separator, csv.QUOTE_NONE)  # most TSV files have no quoting
 
 
 def _separator(header: str) -> str:
-    """Spreadsheets of half the world write semicolons."""
+    """The separator of a header: in many countries spreadsheets write semicolons."""
     return next((s for s in ",;\t" if s in header), ",")
 
 
 class _Quotes(Exception):
-    """A quote where none can stand."""
+    """A misplaced quote."""
 
 
 def _records(path: Path, text: str, separator: str, quoting: Any) -> Rows:
@@ -154,7 +154,7 @@ def _records(path: Path, text: str, separator: str, quoting: Any) -> Rows:
 
 @contextmanager
 def _fields_of(characters: int) -> Iterator[None]:
-    """Let csv read fields of so many characters: a text too long is refused by its own rule."""
+    """Raise csv's limit on a field's length: texts that are too long are refused elsewhere."""
     with _FIELD_LIMIT:
         before = csv.field_size_limit(characters + 1)
         try:
@@ -172,7 +172,7 @@ def _check_header(place: str, header: list[str]) -> None:
 
 
 def _twice(names: list[str]) -> str | None:
-    """The first name that stands there again."""
+    """The first name that is repeated."""
     seen: set[str] = set()
     return next((name for name in names if name in seen or seen.add(name)), None)  # type: ignore[func-returns-value]
 
@@ -180,7 +180,7 @@ def _twice(names: list[str]) -> str | None:
 def _jsonl(path: Path, text: str) -> Rows:
     records: list[dict[str, Any]] = []
     lines: list[int] = []
-    # Not splitlines: JSON may hold U+2028 as it is.
+    # Not splitlines: JSON may hold an unescaped U+2028.
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
             records.append(_object(f"{path}, line {number}", line))
@@ -206,7 +206,7 @@ def _object(place: str, line: str) -> dict[str, Any]:
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError(f"{shown(_twice([name for name, _ in pairs]))} stands there twice")
+        raise ValueError(f"{shown(_twice([name for name, _ in pairs]))} occurs twice")
     return found
 
 

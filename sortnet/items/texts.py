@@ -1,4 +1,4 @@
-"""Features of texts: what their surface tells, and what they are about (TF-IDF and SVD)."""
+"""Features of texts: surface statistics, and topics (TF-IDF and SVD)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LINK = re.compile(r"https?://|www\.", re.IGNORECASE)
 _MARKS = (",，、;", "?？", "!！", '"“”„«»')
 _LONG = 7  # letters
 _MOST_TERMS = 50_000
-_MOST_CHARACTERS = 20_000  # of a text, for what it is about: it has shown that by then
+_MOST_CHARACTERS = 20_000  # of a text, for its topics: that is enough to find them
 _CONNECTIVES = frozenset(
     (
         *("although", "because", "but", "consequently", "due", "even", "finally", "first", "hence"),
@@ -42,15 +42,15 @@ _PRONOUNS = frozenset(("i", "me", "my", "mine", "we", "us", "our", "ours", "you"
 
 
 def surface_features(texts: Sequence[str | None]) -> F32:
-    """Counts and shares that need no language model, in logarithms where their tails are heavy.
+    """Counts and shares that need no language model; heavy-tailed ones as logarithms.
 
-    Stop words, connectives and pronouns are English ones; the rest holds for any language. How
-    rare a word is, is told by the other texts: log(n / texts that have it), averaged.
+    Stop words, connectives and pronouns are English ones; the rest holds for any language. The
+    rarity of words is log(n / texts with the word), averaged.
 
     Returns:
         (n, 26) in the order of `SURFACE`; NaN for a text that is missing.
 
-    Cost: 0.2 ms a text of 60 words.
+    Cost: 0.2 ms per text of 60 words.
 
     >>> row = surface_features(["Why? Because it is cheap."])[0]
     >>> round(float(np.expm1(row[SURFACE.index("log words")])))
@@ -68,11 +68,11 @@ def surface_features(texts: Sequence[str | None]) -> F32:
 def topic_features(
     texts: Sequence[str | None], *, topics: int = TOPICS, seed: int = 0
 ) -> tuple[F32, tuple[str, ...]]:
-    """What texts are about: TF-IDF of words and of letters, reduced by a truncated SVD.
+    """Topics of texts: TF-IDF of words and of letters, reduced by a truncated SVD.
 
-    Words alone and in twos, and runs of 2 or 3 letters, for endings and for languages without
-    spaces; both sublinear (1 + log of the count), of length 1. Each column points to its largest
-    term.
+    Word unigrams and bigrams, and character n-grams of 2 or 3, for endings and languages without
+    spaces; both sublinear (1 + log of the count), of length 1. The largest loading of each column
+    is positive.
 
     Returns:
         (n, k) with k <= `topics`, zero for a text that is missing; names made of top words.
@@ -102,7 +102,7 @@ def topic_features(
 
 
 def _tfidf(texts: list[str], analyzer: str, ngrams: tuple[int, int]) -> tuple[Any, list[str]]:
-    """A sparse matrix (n, terms) and its terms; a term of one text alone joins nothing."""
+    """A sparse matrix (n, terms) and its terms; terms of a single text are dropped."""
     from scipy.sparse import csr_matrix
     from sklearn.feature_extraction.text import TfidfVectorizer
 
@@ -122,13 +122,13 @@ def _tfidf(texts: list[str], analyzer: str, ngrams: tuple[int, int]) -> tuple[An
 
 
 def _largest(components: F32) -> F32:
-    """Of each row the entry that is largest in magnitude."""
+    """The entry of each row that is largest in magnitude."""
     where = np.abs(components).argmax(axis=1)
     return np.take_along_axis(components, where[:, None], axis=1)[:, 0]
 
 
 def _named(loadings: F32, terms: list[str]) -> tuple[str, ...]:
-    """Names of three top words each."""
+    """Names made of the three top words of each topic."""
     names = []
     for k, row in enumerate(loadings, start=1):
         top = [terms[j] for j in np.argsort(-row, kind="stable")[:40] if row[j] > 0]
@@ -138,7 +138,7 @@ def _named(loadings: F32, terms: list[str]) -> tuple[str, ...]:
 
 
 def _rarity(words: list[list[str]]) -> list[float]:
-    """Of each text the mean of log(texts / texts with the word) over its words."""
+    """For each text the mean of log(texts / texts with the word) over its words."""
     low = [[word.lower() for word in found] for found in words]
     texts_with = Counter(word for found in low for word in set(found))
     rare = {word: math.log(len(words) / count) for word, count in texts_with.items()}

@@ -1,4 +1,4 @@
-"""More items for a collection that is there."""
+"""Add items to an existing collection."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from sortnet.items.rows import shown
 
 
 def merge(old: Items, new: Items, *, update: bool = False) -> Items:
-    """Items with more behind them; those of an id that is there are replaced where they stand.
+    """Append items; those with a known id are replaced in place.
 
-    Features that `describe` made are left out: they have to be made again, of all items.
+    Features that `describe` made are dropped: they must be recomputed from all items.
 
     Args:
-        update: whether an id that is there already is replaced, or refused.
+        update: whether an item with a known id is replaced, or refused.
 
     Raises:
-        DataError: on an id that is there, other given features, or another folder of files.
+        DataError: on a known id, different given features, or a different folder of files.
 
     Cost: linear.
 
-    >>> def pile(*ids):
+    >>> def items(*ids):
     ...     none = (None,) * len(ids)
     ...     return Items(ids, ids, none, none, np.empty((len(ids), 0), np.float32), ())
-    >>> merge(pile("a", "b"), pile("c")).ids
+    >>> merge(items("a", "b"), items("c")).ids
     ('a', 'b', 'c')
     """
     old, new = given_only(old), given_only(new)
@@ -52,10 +52,10 @@ def merge(old: Items, new: Items, *, update: bool = False) -> Items:
 
 
 def places_of(old: Sequence[str], new: Items, *, update: bool = False) -> dict[str, int]:
-    """The place of each id, new ones behind those that are there.
+    """The place of each id, new ones after the old ones.
 
     Raises:
-        DataError: on a new id that occurs twice, or is there already without `update`.
+        DataError: on a new id that occurs twice, or on a known one without `update`.
     """
     places = {id: place for place, id in enumerate(old)}
     seen: set[str] = set()
@@ -80,7 +80,7 @@ def _placed(
 
 
 def _columns(old: Items, new: Items) -> list[int]:
-    """Where the columns of the old items are in the new ones, which must be the same."""
+    """The places of the old items' columns in the new ones, which must be the same."""
     where = {name: k for k, name in enumerate(new.feature_names)}
     for name in old.feature_names:
         if name not in where:

@@ -1,4 +1,4 @@
-"""Judges: who knows which comparisons of a sort were wrong."""
+"""Judges: decide which comparisons of a sort were wrong."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from sortnet.types import Pairs, Queries, Sorting
 
 
 def judge_by_grades(queries: Queries, sorting: Sorting) -> Pairs:
-    """The mis-compared pairs among those a sort compared: graded labels know the answer.
+    """The mis-compared pairs among those that a sort compared, judged by the grades.
 
-    A comparison is wrong when the document of the higher grade did not win it: a margin of 0,
+    A comparison is wrong if the document of the higher grade did not win it: a margin of 0,
     which prefers neither, is wrong too. Documents of the same grade cannot be mis-compared.
 
     >>> import numpy as np

@@ -1,4 +1,4 @@
-"""Mis-compared pairs kept in memory: the `PairSink` of a run that needs no database."""
+"""Mis-compared pairs in memory: a `PairSink` without a database."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class MemoryPairs:
-    """A `PairSink` that keeps everything in sorted arrays: 20 bytes a pair.
+    """A `PairSink` that keeps everything in sorted arrays: 20 bytes per pair.
 
     >>> sink = MemoryPairs()
     >>> sink.add("train", 0, Pairs(np.array([4, 0]), np.array([5, 2])))
@@ -29,7 +29,7 @@ class MemoryPairs:
         self._tables = {split: _Table() for split in SPLITS}
 
     def add(self, split: Split, iteration: int, pairs: Pairs) -> int:
-        """Add an iteration's pairs; how many pairs were first seen in this iteration.
+        """Add an iteration's pairs; returns how many were first seen in this iteration.
 
         Cost: a copy of the pairs kept.
         """
@@ -41,7 +41,7 @@ class MemoryPairs:
         return Pairs.of_keys(table.key if before is None else table.key[table.first < before])
 
     def pairs_frame(self, split: Split | None = None) -> pd.DataFrame:
-        """One row a pair: split, winner, loser, first and last iteration, times mis-compared."""
+        """One row per pair: split, winner, loser, first and last iteration, times mis-compared."""
         import pandas as pd
 
         parts = [split] if split else list(SPLITS)
@@ -60,7 +60,7 @@ def _no_numbers() -> I32:
 
 @dataclass
 class _Table:
-    """One split's pairs, ordered by key; the same rows as the database's table."""
+    """One split's pairs, ordered by key; the same rows as the table in the database."""
 
     key: I64 = field(default_factory=_no_keys)
     first: I32 = field(default_factory=_no_numbers)

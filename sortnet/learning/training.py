@@ -18,14 +18,14 @@ from sortnet.config import Training
 from sortnet.errors import DivergedError
 from sortnet.types import F32, I64, Pairs, Progress, Queries
 
-_MOST_DECAY = 0.03
-_LEAST_STEPS = 32  # an epoch takes at least, where the batch size is left to us
-_EVALUATED = 1 << 16  # pairs whose loss is taken at a time, which bounds memory
+_MOST_WEIGHT_DECAY = 0.03
+_LEAST_STEPS = 32  # per epoch, if the batch size is not given
+_EVALUATED = 1 << 16  # pairs whose loss is computed at a time, which bounds memory
 
 
 @dataclass(frozen=True)
 class Trained:
-    """What training did: epochs run and the one kept (from 1; 0 is the start), losses by epoch.
+    """Result of training: epochs run and the one kept (from 1; 0 is the start), and losses.
 
     For a committee, the mean over its members.
     """
@@ -47,30 +47,30 @@ def train_on_pairs(
     seed: int = 0,
     progress: Progress = lambda text: None,
 ) -> Trained:
-    """Minimise the comparator's loss over TP, in place; the epoch with the least on VP is kept.
+    """Minimise the comparator's loss over TP, in place; keep the epoch with the lowest loss on VP.
 
     A mini-batch is all pairs of some queries, about `batch_size` of them: a document is embedded
-    once for all its pairs. A query of more pairs is divided at random, into equal parts.
+    once for all its pairs. A query with more pairs is split at random into equal parts.
 
     Args:
-        comparator: trained from the weights it has; a committee member by member, each with
-            mini-batches of its own.
-        train: scaled queries whose document numbers TP speaks of.
+        comparator: trained from its current weights; a committee member by member, each with
+            its own mini-batches.
+        train: scaled queries, to whose document numbers TP refers.
         tp: training pairs.
         vali: scaled queries of VP.
-        vp: validation pairs; with none of them the last epoch is kept.
+        vp: validation pairs; if there are none, the last epoch is kept.
         how: settings.
         seed: of the mini-batches and of dropout.
-        progress: told which epoch is run, as text.
+        progress: called with progress messages.
 
     Raises:
         DivergedError: if the loss is no longer a number.
 
-    Cost: an epoch embeds every document that occurs in a pair once, then compares embeddings; a
-    table of pairs and features is never built.
+    Cost: an epoch embeds every document of a pair once, then compares embeddings; a table of
+    pairs and features is never built.
     """
     if how.weight_decay is None:
-        how = replace(how, weight_decay=strongest_decay(train.n_docs))
+        how = replace(how, weight_decay=strongest_weight_decay(train.n_docs))
     batch_size = how.batch_size or int(np.clip(len(tp) // 64, 32, 8192))
     ours = _Grouped.of(train, tp, batch_size, seed)
     theirs = _Grouped.of(vali, vp, _EVALUATED, seed)
@@ -81,38 +81,38 @@ def train_on_pairs(
     stop = threading.Event()
 
     def of_member(k: int, member: NeuralComparator) -> Trained:
-        tell = _member_progress(progress, k + 1, seeds, stop)
-        return _train(member, ours, theirs, how, int(seeds[k]), tell)
+        report = _member_progress(progress, k + 1, seeds, stop)
+        return _train(member, ours, theirs, how, int(seeds[k]), report)
 
     with _one_thread_an_operation() as threads, ThreadPoolExecutor(threads) as pool:
         try:
             each = list(pool.map(of_member, range(len(seeds)), comparator.members))
         except BaseException:
-            stop.set()  # Ctrl-C, or a member diverged: the others are not waited for
+            stop.set()  # Ctrl-C, or a member diverged: do not wait for the others
             raise
     columns = zip(*((t.epochs, t.kept_epoch, t.train_loss, t.vali_loss) for t in each), strict=True)
     return Trained(*(float(np.mean(column)) for column in columns))
 
 
-def strongest_decay(n_docs: int) -> float:
-    """The strongest L2 penalty that so many training documents need: 100 / n, at most 0.03.
+def strongest_weight_decay(n_docs: int) -> float:
+    """The strongest useful weight decay for n training documents: 100 / n, at most 0.03.
 
-    A penalty on the weights is worth a fixed number of documents, so the more there are, the
-    less of it each one has to bear.
+    A penalty on the weights is worth a fixed number of documents, so with more documents each
+    needs less of it.
 
-    >>> strongest_decay(25_000)
+    >>> strongest_weight_decay(25_000)
     0.004
     """
-    return min(100 / max(n_docs, 1), _MOST_DECAY)
+    return min(100 / max(n_docs, 1), _MOST_WEIGHT_DECAY)
 
 
 @contextmanager
 def _one_thread_an_operation() -> Iterator[int]:
-    """Let no torch operation be shared among threads; yields how many threads there were.
+    """Run every torch operation in one thread; yields the number of threads before.
 
-    Mini-batches are too small for it (on a busy machine the threads wait for each other most of
-    the time), and so the weights do not depend on the number of threads. The members of a
-    committee are trained side by side instead.
+    Mini-batches are too small for more (on a busy machine the threads mostly wait for each other),
+    and the weights do not depend on the number of threads. The members of a committee are trained
+    in parallel instead.
     """
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -123,23 +123,23 @@ def _one_thread_an_operation() -> Iterator[int]:
 
 
 class _Stopped(Exception):
-    """Ends a member's thread; nobody waits for what it would say."""
+    """Raised in a member's thread to cancel it."""
 
 
 def _member_progress(progress: Progress, k: int, members: Sized, stop: threading.Event) -> Progress:
-    def tell(text: str) -> None:
+    def report(text: str) -> None:
         if stop.is_set():
             raise _Stopped
         progress(f"member {k}/{len(members)}, {text}")
 
-    return tell
+    return report
 
 
 @dataclass(frozen=True)
 class _Grouped:
-    """Pairs by group, and the documents that occur in them.
+    """Pairs by group, and their documents.
 
-    A group is a query, or a part of one that has more pairs than a batch.
+    A group is a query, or a part of one with more pairs than a batch.
     """
 
     features: F32  # (n_docs, d), of all documents
@@ -194,7 +194,7 @@ class _Grouped:
 
 
 def _divided(order: I64, query: I64, most: int, seed: int) -> tuple[I64, I64, I64]:
-    """The pairs in groups of a query each; one of more than `most` pairs in equal random parts.
+    """Group the pairs by query; a query of more than `most` pairs in equal random parts.
 
     Args:
         order: (m,) pair numbers by query.
@@ -202,7 +202,7 @@ def _divided(order: I64, query: I64, most: int, seed: int) -> tuple[I64, I64, I6
 
     Returns:
         (m,) the pair numbers by group, (n_groups,) the query of each group, and
-        (n_groups + 1,) where each group begins.
+        (n_groups + 1,) where each group starts.
     """
     starts = np.flatnonzero(np.diff(query, prepend=-1))
     sizes = np.diff(starts, append=len(query))
@@ -227,7 +227,7 @@ def _numbered(winner: I64, loser: I64, n: int) -> tuple[I64, I64, I64]:
 
 
 def _ranges(offsets: I64, groups: I64) -> tuple[I64, I64, I64]:
-    """The indexes that the groups own, one group after the other; where each starts; its size."""
+    """The indexes of the groups, one group after the other; where each starts; its size."""
     sizes = offsets[groups + 1] - offsets[groups]
     starts = np.cumsum(sizes) - sizes
     indexes = np.arange(sizes.sum()) + np.repeat(offsets[groups] - starts, sizes)
@@ -237,7 +237,7 @@ def _ranges(offsets: I64, groups: I64) -> tuple[I64, I64, I64]:
 def _train(
     net: NeuralComparator, tp: _Grouped, vp: _Grouped, how: Training, seed: int, progress: Progress
 ) -> Trained:
-    # A handful of pairs is one step a pass: too few to learn from in any number of iterations.
+    # Few pairs make one step per pass: too few to learn from in any number of iterations.
     steps = len(list(tp.batches(None)))
     passes = 1 if how.batch_size else max(1, _LEAST_STEPS // max(steps, 1))
     rng = np.random.default_rng(seed)
@@ -266,12 +266,12 @@ def _train(
 
 def _optimizer(net: NeuralComparator, how: Training) -> torch.optim.Optimizer:
     assert how.weight_decay is not None
-    decay = how.weight_decay
+    weight_decay = how.weight_decay
     if how.optimizer == "sgd":
         return torch.optim.SGD(
-            net.parameters(), lr=how.lr, momentum=how.momentum, weight_decay=decay
+            net.parameters(), lr=how.lr, momentum=how.momentum, weight_decay=weight_decay
         )
-    return torch.optim.Adam(net.parameters(), lr=how.lr, weight_decay=decay)
+    return torch.optim.Adam(net.parameters(), lr=how.lr, weight_decay=weight_decay)
 
 
 def _epoch(
@@ -281,7 +281,7 @@ def _epoch(
     passes: int,
     rng: np.random.Generator,
 ) -> float:
-    """Some passes over the pairs, queries in random order; the mean loss on the way."""
+    """A few passes over the pairs, queries in random order; returns the mean training loss."""
     net.train()
     total = torch.zeros((), device=net.device)
     for groups in (g for _ in range(passes) for g in pairs.batches(rng)):

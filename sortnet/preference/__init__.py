@@ -1,4 +1,4 @@
-"""Judging by people: ask, tell, undo; choosing pairs, a ranking with intervals. No I/O."""
+"""Learning from annotators: sessions, choosing pairs, a ranking with intervals. No I/O."""
 
 from sortnet.preference.base import ANSWERS, Answer, Judgement, Question
 

@@ -1,4 +1,4 @@
-"""Do people agree, with each other and with themselves? Figures of the answers alone."""
+"""Inter- and intra-annotator agreement, computed from the answers alone."""
 
 from __future__ import annotations
 
@@ -11,25 +11,24 @@ import numpy as np
 
 from sortnet.preference.base import TARGETS, Judgement, Pair
 
-TOO_FAST_MS = 700  # half of a person's answers given sooner: they can hardly have read
-_FEW = 5  # answers that a share of one person takes
+TOO_FAST_MS = 700  # if half of an annotator's answers are faster, they can hardly have read
+_FEW = 5  # answers needed for a share of one annotator
 _MOST_TRIPLES = 200_000
 
 
 @dataclass(frozen=True)
-class Person:
-    """What one annotator's answers look like.
+class AnnotatorStats:
+    """Statistics of one annotator's answers.
 
     Attributes:
-        name: who.
+        name: of the annotator.
         answers: left, right and tie.
-        skipped, cant_say, undone: how often.
-        left_share: of the answers that are no tie, those for the left; None of few.
-        consistency: of the pairs they were asked again, sides swapped, the share answered alike.
-        repeats: how many pairs those were.
-        agreement: of their answers to pairs that others answered too, the share of others' answers
-            that say the same.
-        median_ms: from showing to answering.
+        skipped, cant_say, undone: counts.
+        left_share: share of left among the answers that are not a tie; None if there are few.
+        consistency: share of the repeated pairs, sides swapped, that were answered alike.
+        repeats: number of repeated pairs.
+        agreement: share of others' answers to the same pairs that are the same.
+        median_ms: median time from showing to answering.
         too_fast: whether half of their answers took less than 0.7 seconds.
     """
 
@@ -48,49 +47,49 @@ class Person:
 
 @dataclass(frozen=True)
 class Agreement:
-    """How far the answers go together.
+    """How much the annotators agree.
 
     Attributes:
-        krippendorff_alpha: nominal, of pairs that two people or more answered; 1 is perfect, 0 is
-            chance; None where there are none, or nobody ever said anything else.
-        shared_pairs: how many pairs two people or more answered.
-        cycles: share of the triples of items, all three pairs answered, that go in a circle.
-        triples: how many such triples were looked at.
-        people: one by one, in the order they came.
+        krippendorff_alpha: nominal, of pairs with two annotators or more; 1 is perfect, 0 is
+            chance; None if there are none, or all answers are the same.
+        shared_pairs: number of pairs with two annotators or more.
+        cycles: share of cyclic triples among the triples with all three pairs answered.
+        triples: number of such triples checked.
+        people: one entry per annotator, in order of appearance.
     """
 
     krippendorff_alpha: float | None
     shared_pairs: int
     cycles: float | None
     triples: int
-    people: tuple[Person, ...]
+    people: tuple[AnnotatorStats, ...]
 
 
 def agreement(judgements: Sequence[Judgement]) -> Agreement:
-    """Figures of agreement, over what was not undone.
+    """Measure agreement over the judgements that were not undone.
 
-    Krippendorff's alpha is that of the random arm's pairs and all others together: a pair of
-    close items, which active choice asks for, is one that people differ about.
+    Krippendorff's alpha is over the hold-out and all other pairs together: annotators disagree more
+    on pairs of close items, which active learning asks for.
 
     Cost: a pass over the judgements, and one over at most 200,000 triples.
 
-    >>> said = [Judgement("ana", 0, 1, "left"), Judgement("ben", 1, 0, "right")]
-    >>> agreement(said).shared_pairs, agreement(said).people[0].agreement
+    >>> judgements = [Judgement("ana", 0, 1, "left"), Judgement("ben", 1, 0, "right")]
+    >>> agreement(judgements).shared_pairs, agreement(judgements).people[0].agreement
     (1, 1.0)
     """
     undone = {judgement.undoes for judgement in judgements if judgement.undoes}
     alive = [j for j in judgements if j.answer != "undo" and j.number not in undone]
     answers = [j for j in alive if j.answer in TARGETS]
     of_pair: dict[Pair, dict[str, float]] = defaultdict(dict)
-    for judgement in answers:  # one voice a person: their first
+    for judgement in answers:  # the first answer of each annotator counts
         of_pair[judgement.pair].setdefault(judgement.annotator, _of_low(judgement))
     shared = [votes for votes in of_pair.values() if len(votes) > 1]
     cycles, triples = _cycles(answers)
-    of_person: dict[str, list[Judgement]] = {judgement.annotator: [] for judgement in judgements}
+    of_annotator: dict[str, list[Judgement]] = {judgement.annotator: [] for judgement in judgements}
     for judgement in alive:
-        of_person[judgement.annotator].append(judgement)
+        of_annotator[judgement.annotator].append(judgement)
     undos = Counter(judgement.annotator for judgement in judgements if judgement.undoes)
-    people = tuple(_person(name, of, undos[name], of_pair) for name, of in of_person.items())
+    people = tuple(_stats(name, of, undos[name], of_pair) for name, of in of_annotator.items())
     alpha = krippendorff_alpha([list(votes.values()) for votes in shared])
     return Agreement(alpha, len(shared), cycles, triples, people)
 
@@ -99,10 +98,10 @@ def krippendorff_alpha(units: Iterable[Sequence[float]]) -> float | None:
     """Krippendorff's alpha of nominal values, 1 - observed / expected disagreement.
 
     Args:
-        units: the values that each unit was given, by two or more people; others say nothing.
+        units: the values that each unit was given; units with a single value do not count.
 
     Returns:
-        alpha, or None where nothing could differ.
+        alpha, or None if all values are the same.
 
     >>> krippendorff_alpha([[1, 1], [0, 0], [1, 0]])  # 1 - (1/3) / (3·3·2 / (6·5))
     0.4444444444444444
@@ -120,15 +119,15 @@ def krippendorff_alpha(units: Iterable[Sequence[float]]) -> float | None:
 
 
 def _of_low(judgement: Judgement) -> float:
-    """1 where the item of the lower number was preferred."""
+    """1 if the item with the lower number was preferred."""
     target = TARGETS[judgement.answer]
     return target if judgement.left < judgement.right else 1 - target
 
 
-def _person(
-    name: str, mine: Sequence[Judgement], undone: int, of_pair: dict[Pair, dict[str, float]]
-) -> Person:
-    answers = [judgement for judgement in mine if judgement.answer in TARGETS]
+def _stats(
+    name: str, own: Sequence[Judgement], undone: int, of_pair: dict[Pair, dict[str, float]]
+) -> AnnotatorStats:
+    answers = [judgement for judgement in own if judgement.answer in TARGETS]
     decided = [judgement.answer == "left" for judgement in answers if judgement.answer != "tie"]
     times = [j.milliseconds for j in answers if j.milliseconds is not None]
     alike = _alike(answers)
@@ -139,11 +138,11 @@ def _person(
         if other != name
     ]
     middle = median(times) if times else None
-    return Person(
+    return AnnotatorStats(
         name,
         len(answers),
-        sum(judgement.answer == "skip" for judgement in mine),
-        sum(judgement.answer == "cant-say" for judgement in mine),
+        sum(judgement.answer == "skip" for judgement in own),
+        sum(judgement.answer == "cant-say" for judgement in own),
         undone,
         float(np.mean(decided)) if len(decided) >= _FEW else None,
         float(np.mean(alike)) if alike else None,
@@ -155,7 +154,7 @@ def _person(
 
 
 def _alike(answers: Sequence[Judgement]) -> list[bool]:
-    """Of each pair answered again, whether the answer is the first one's."""
+    """For each repeated pair, whether the answer is the same as the first."""
     first: dict[Pair, float] = {}
     alike = []
     for judgement in answers:
@@ -167,7 +166,7 @@ def _alike(answers: Sequence[Judgement]) -> list[bool]:
 
 
 def _cycles(answers: Sequence[Judgement]) -> tuple[float | None, int]:
-    """Share of triples, all pairs decided by majority, that go in a circle; and how many."""
+    """Share of cyclic triples, all pairs decided by majority; and the number of triples."""
     balance: Counter[Pair] = Counter()
     for judgement in answers:
         balance[judgement.pair] += round(2 * _of_low(judgement) - 1)

@@ -1,4 +1,4 @@
-"""The nouns of judging by people: Question, Judgement, and what may be answered."""
+"""Question, Judgement, and the possible answers."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from sortnet.errors import JudgementError
 Answer: TypeAlias = Literal["left", "right", "tie", "skip", "cant-say", "undo"]
 Pair: TypeAlias = tuple[int, int]  # two items, the lower number first where it is a key
 ANSWERS: tuple[Answer, ...] = get_args(Answer)
-# What says something of the order; a skip and a "can't say" do not.
+# The answers about the order; a skip and a "can't say" are not.
 TARGETS: dict[str, float] = {"left": 1.0, "tie": 0.5, "right": 0.0}
-HOLDOUT = "random"  # the strategy of the hold-out, whose answers are never used to choose
+HOLDOUT = "random"  # the strategy of the hold-out, which is never used to choose
 
 
 @dataclass(frozen=True)
@@ -23,9 +23,9 @@ class Question:
         left: the item shown on the left.
         right: the item shown on the right.
         strategy: what chose the pair: `merge`, `connect`, `bald`, `random`, `repeat`, ...
-        probability: with which the strategy chose this pair; 1 where it had no choice. How often
-            each strategy is followed is the session's setting.
-        model: how many events the model that chose it had seen.
+        probability: with which the strategy chose this pair; 1 if it had no choice. How often each
+            strategy is used is a setting of the session.
+        model: number of events known to the model that chose it.
     """
 
     left: int
@@ -40,7 +40,7 @@ class Question:
         return min(self.left, self.right), max(self.left, self.right)
 
     def answered(self, annotator: str, answer: Answer, **facts: Any) -> Judgement:
-        """The judgement that an answer to it is; `facts` are further fields, such as milliseconds.
+        """An answer to it as a judgement; `facts` are further fields, such as milliseconds.
 
         >>> Question(3, 1, "bald", 1.0).answered("ana", "left").strategy
         'bald'
@@ -50,21 +50,21 @@ class Question:
 
 @dataclass(frozen=True)
 class Judgement:
-    """Who said what about which two items; a fact that is never changed, only undone by another.
+    """An annotator's answer about two items; never changed, only undone by another judgement.
 
     Attributes:
-        annotator: who.
+        annotator: name of the annotator.
         left: the item shown on the left.
         right: the item shown on the right.
         answer: `left` or `right` is better, `tie`, `skip`, `cant-say`; or `undo` of an earlier one.
-        milliseconds: from showing to answering, where it was measured.
-        strategy, probability, model: as in `Question`; `given` for what was imported.
-        number: its place in the order of all events of the collection, from 1; 0 is "not yet".
-        undoes: of an undo, the number of the judgement it takes back.
-        at: when, in seconds since 1970, where it is known.
+        milliseconds: time from showing to answering, if measured.
+        strategy, probability, model: as in `Question`; the strategy of imports is `given`.
+        number: its place in the order of the collection's events, from 1; 0 if not stored yet.
+        undoes: for an undo, the number of the judgement to undo.
+        at: time in seconds since 1970, if known.
 
     Raises:
-        JudgementError: on an unknown answer, two times the same item, an undo of nothing.
+        JudgementError: on an unknown answer, the same item twice, or an undo without `undoes`.
 
     >>> Judgement("ana", 3, 1, "left").pair
     (1, 3)
@@ -90,15 +90,15 @@ class Judgement:
         if self.left == self.right:
             raise JudgementError(f"item {self.left} cannot be compared with itself")
         if (self.answer == "undo") != (self.undoes is not None):
-            raise JudgementError("an undo, and nothing else, names the judgement it takes back")
+            raise JudgementError('`undoes` must be set if and only if answer is "undo"')
 
     @property
     def question(self) -> Question:
-        """What was asked."""
+        """The question it answers."""
         return Question(self.left, self.right, self.strategy, self.probability, self.model)
 
     def undo(self) -> Judgement:
-        """The event that takes it back."""
+        """The event that undoes it."""
         return self.question.answered(self.annotator, "undo", undoes=self.number)
 
     @property
@@ -108,15 +108,15 @@ class Judgement:
 
 
 def check_undo(undo: Judgement, earlier: Judgement | None, *, undone: bool = False) -> None:
-    """Refuse an undo that takes nothing back.
+    """Refuse an invalid undo.
 
     Args:
         undo: the event.
-        earlier: the judgement before it that it names, if there is one.
-        undone: whether that was undone already.
+        earlier: the earlier judgement it refers to, if there is one.
+        undone: whether that is already undone.
 
     Raises:
-        JudgementError: where there is no such judgement, it is another's, an undo or undone.
+        JudgementError: if there is no such judgement, or it is another's, an undo, or undone.
     """
     number = undo.undoes
     if earlier is None:

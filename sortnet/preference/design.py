@@ -1,4 +1,4 @@
-"""Features as the model takes them: standardised, heavy tails drawn in, nothing missing."""
+"""Design matrix of the model: standardised, heavy tails transformed, nothing missing."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from scipy.stats import rankdata
 from sortnet.errors import DataError
 from sortnet.types import F64
 
-_TAIL = 4.0  # standard deviations from the mean that nothing may lie at
+_TAIL = 4.0  # standard deviations from the mean, at most
 
 
 def design(features: ArrayLike | None, n_items: int | None = None) -> F64:
     """(n, d) features -> (n, d') columns of mean 0 and variance 1.
 
     A missing value becomes the mean. A column with a value further than four standard deviations
-    from its mean is replaced by normal scores of its ranks. Columns that say nothing are left out.
+    from its mean is replaced by normal scores of its ranks. Constant columns are dropped.
 
     Raises:
         DataError: on fewer than two items, or an infinite number.
@@ -26,7 +26,7 @@ def design(features: ArrayLike | None, n_items: int | None = None) -> F64:
     array([[-1.],
            [ 1.]])
 
-    Cost: one sort a column.
+    Cost: one sort per column.
     """
     X = np.empty((n_items or 0, 0)) if features is None else np.array(features, np.float64)
     if len(X) < 2:

@@ -21,30 +21,30 @@ Rows: TypeAlias = NDArray[np.void]
 _NEVER = 1 << 62
 
 
-# An answer that says something of the order; `told` and `undone` count events.
+# A vote; `added` and `undone` are numbers of events.
 _VOTE = np.dtype(
     [
-        *(("left", "i8"), ("right", "i8"), ("target", "f8"), ("person", "i8")),
-        *(("holdout", "?"), ("told", "i8"), ("undone", "i8")),
+        *(("left", "i8"), ("right", "i8"), ("target", "f8"), ("annotator", "i8")),
+        *(("holdout", "?"), ("added", "i8"), ("undone", "i8")),
     ]
 )
 
 
 class History:
-    """The events of a session; everything in it is a fold over them.
+    """The events of a session, and counts that are updated with each event.
 
     Attributes:
-        events: all of them, undos too.
-        people: annotators, numbered as they came.
-        seen: (n,) answers each item has had that were not undone.
-        seen_usable: (n,) the same without the hold-out.
-        n_votes: how many answers stand.
+        events: all of them, including undos.
+        annotators: {name: number}, in order of appearance.
+        seen: (n,) number of answers about each item that are not undone.
+        seen_usable: (n,) as `seen`, without the hold-out.
+        n_votes: number of votes that are not undone.
     """
 
     def __init__(self, n_items: int) -> None:
         self.n_items = n_items
         self.events: list[Judgement] = []
-        self.people: dict[str, int] = {}
+        self.annotators: dict[str, int] = {}
         self.seen: I64 = np.zeros(n_items, np.int64)
         self.seen_usable: I64 = np.zeros(n_items, np.int64)
         self.n_votes = 0
@@ -52,15 +52,15 @@ class History:
         self._rows = 0
         self._row_of: dict[int, int] = {}  # by the number of the judgement
         self._live: dict[int, Judgement] = {}  # not undone, by number
-        self._of: dict[str, _Person] = {}
-        self._holdout: dict[Pair, int] = {}  # how many answers the hold-out's pairs have
-        self._part: I64 | None = np.arange(n_items)  # None after an undo: to be found again
+        self._logs: dict[str, _AnnotatorLog] = {}
+        self._holdout: dict[Pair, int] = {}  # number of answers to each pair of the hold-out
+        self._part: I64 | None = np.arange(n_items)  # None after an undo: to be recomputed
 
-    def tell(self, event: Judgement) -> None:
-        """Take an event in.
+    def add(self, event: Judgement) -> None:
+        """Add an event.
 
         Raises:
-            JudgementError: on an item that is not there, an undo of what is not there.
+            JudgementError: on an unknown item, or an undo of an unknown judgement.
         """
         self._check(event)
         if not event.number:
@@ -73,26 +73,26 @@ class History:
             self._add(event)
 
     def last(self, annotator: str) -> Judgement | None:
-        """The annotator's last judgement that was not undone."""
-        numbers = self._person(annotator).numbers
+        """The annotator's last judgement that is not undone."""
+        numbers = self._log_of(annotator).numbers
         return self._live[next(reversed(numbers))] if numbers else None
 
     def answered(self, annotator: str) -> int:
-        """How many of their judgements stand, skips too."""
-        return len(self._person(annotator).numbers)
+        """The number of their judgements that are not undone, including skips."""
+        return len(self._log_of(annotator).numbers)
 
     def undone(self, annotator: str) -> Judgement | None:
-        """The judgement undone last that was not made again."""
-        return next(reversed(self._person(annotator).again.values()), None)
+        """The last undone judgement that they have not answered again."""
+        return next(reversed(self._log_of(annotator).again.values()), None)
 
     def draw_once(
         self, annotator: str, rng: np.random.Generator, *, but_last: int
     ) -> tuple[Judgement, int] | None:
-        """One of the answers they gave once, all but the last ones alike; of how many.
+        """Draw one of the pairs they answered once, except the `but_last` last; and their number.
 
-        Those of the hold-out are left out: a repeat is used to choose.
+        Pairs of the hold-out are left out, as repeats are used to choose.
         """
-        once = self._person(annotator).once
+        once = self._log_of(annotator).once
         many = len(once) - but_last
         if many <= 0:
             return None
@@ -100,53 +100,53 @@ class History:
         return self._live[number], many
 
     def skipped(self, annotator: str) -> Iterator[Judgement]:
-        """What they skipped and have not answered since, oldest first."""
-        person = self._person(annotator)
-        for number in person.numbers:
+        """The pairs they skipped and have not answered since, oldest first."""
+        log = self._log_of(annotator)
+        for number in log.numbers:
             judgement = self._live[number]
-            if judgement.answer == "skip" and person.pairs[judgement.pair] == 1:
+            if judgement.answer == "skip" and log.pairs[judgement.pair] == 1:
                 yield judgement
 
     def pairs_of(self, annotator: str) -> dict[Pair, int]:
-        """How often they were asked about each pair."""
-        return self._person(annotator).pairs
+        """How often they answered each pair."""
+        return self._log_of(annotator).pairs
 
     def n_asked(self) -> int:
-        """How many pairs everybody was asked about, added up."""
-        return sum(len(person.pairs) for person in self._of.values())
+        """The number of pairs answered, summed over annotators."""
+        return sum(len(log.pairs) for log in self._logs.values())
 
     def holdout_pairs(self, annotator: str) -> list[Pair]:
-        """Pairs of the hold-out that they were not asked about, at most a hundred."""
-        pairs = self._person(annotator).pairs
+        """Pairs of the hold-out that they have not answered, at most a hundred."""
+        pairs = self._log_of(annotator).pairs
         return list(islice((pair for pair in self._holdout if pair not in pairs), 100))
 
     def alive(self) -> Iterator[Judgement]:
-        """What was not undone, in its order."""
+        """The judgements that are not undone, in order."""
         return iter(self._live.values())
 
     def votes_after(self, upto: int, *, holdout: bool = True) -> Votes:
-        """The votes of the events after the first `upto` that still stand, oldest first."""
+        """The votes after the first `upto` events that are not undone, oldest first."""
         votes = self._votes[: self._rows]
-        votes = votes[np.searchsorted(votes["told"], upto, side="right") :]
-        return _as_votes(votes[_standing(votes, len(self.events), holdout)])
+        votes = votes[np.searchsorted(votes["added"], upto, side="right") :]
+        return _as_votes(votes[_not_undone(votes, len(self.events), holdout)])
 
     def votes(self, upto: int, *, holdout: bool = True) -> Votes:
-        """The votes that stood after the first `upto` events, with the hold-out or without.
+        """The votes not undone after the first `upto` events, with the hold-out or without.
 
-        Cost: a copy of them.
+        Cost: a copy of the votes.
         """
         votes = self._votes[: self._rows]
-        votes = votes[: np.searchsorted(votes["told"], upto, side="right")]
-        return _as_votes(votes[_standing(votes, upto, holdout)])
+        votes = votes[: np.searchsorted(votes["added"], upto, side="right")]
+        return _as_votes(votes[_not_undone(votes, upto, holdout)])
 
     def holdout_votes(self) -> Votes:
-        """The hold-out's votes that stand, ties left out."""
+        """The votes of the hold-out that are not undone, without ties."""
         votes = self._votes[: self._rows]
         decided = votes["holdout"] & (votes["target"] != 0.5)
-        return _as_votes(votes[decided & _standing(votes, len(self.events), holdout=True)])
+        return _as_votes(votes[decided & _not_undone(votes, len(self.events), holdout=True)])
 
     def components(self) -> I64:
-        """(n,) the part of the graph of answers, hold-out left out, that an item is in."""
+        """(n,) each item's connected component in the graph of answers without the hold-out."""
         if self._part is None:
             votes = self.votes(len(self.events), holdout=False)
             edges = np.ones(len(votes)), (votes.left, votes.right)
@@ -164,42 +164,42 @@ class History:
     def _next_number(self) -> int:
         return self.events[-1].number + 1 if self.events else 1
 
-    def _person(self, annotator: str) -> _Person:
-        return self._of.get(annotator) or _Person()
+    def _log_of(self, annotator: str) -> _AnnotatorLog:
+        return self._logs.get(annotator) or _AnnotatorLog()
 
     def _add(self, event: Judgement) -> None:
-        person = self._of.setdefault(event.annotator, _Person())
-        self.people.setdefault(event.annotator, len(self.people))
+        log = self._logs.setdefault(event.annotator, _AnnotatorLog())
+        self.annotators.setdefault(event.annotator, len(self.annotators))
         self._live[event.number] = event
-        person.numbers[event.number] = None
-        person.pairs[event.pair] = person.pairs.get(event.pair, 0) + 1
-        person.again.pop(event.pair, None)
+        log.numbers[event.number] = None
+        log.pairs[event.pair] = log.pairs.get(event.pair, 0) + 1
+        log.again.pop(event.pair, None)
         target = TARGETS.get(event.answer)
         if target is None:
             return
         holdout = event.strategy == HOLDOUT
-        who = self.people[event.annotator]
-        row = event.left, event.right, target, who, holdout, len(self.events), _NEVER
+        annotator = self.annotators[event.annotator]
+        row = event.left, event.right, target, annotator, holdout, len(self.events), _NEVER
         self._row_of[event.number] = self._add_row(row)
         self._count(event, 1)
         if holdout:
             self._holdout[event.pair] = self._holdout.get(event.pair, 0) + 1
             return
         self._join(*event.pair)
-        if person.pairs[event.pair] == 1:
-            person.once[event.pair] = event.number
+        if log.pairs[event.pair] == 1:
+            log.once[event.pair] = event.number
         else:
-            person.once.pop(event.pair, None)
+            log.once.pop(event.pair, None)
 
     def _take_back(self, number: int) -> None:
         judgement = self._live.pop(number)
-        person = self._of[judgement.annotator]
-        del person.numbers[number]
-        person.pairs[judgement.pair] -= 1
-        if not person.pairs[judgement.pair]:
-            del person.pairs[judgement.pair]
-        person.once.pop(judgement.pair, None)
-        person.again[judgement.pair] = judgement
+        log = self._logs[judgement.annotator]
+        del log.numbers[number]
+        log.pairs[judgement.pair] -= 1
+        if not log.pairs[judgement.pair]:
+            del log.pairs[judgement.pair]
+        log.once.pop(judgement.pair, None)
+        log.again[judgement.pair] = judgement
         row = self._row_of.pop(number, None)
         if row is None:
             return
@@ -231,25 +231,25 @@ class History:
             return
         a, b = self._part[i], self._part[j]
         if a != b:
-            # A new array: who was given the old one may still be looking at it.
+            # A new array: a caller may still use the old one.
             self._part = np.where(self._part == b, a, self._part)
 
 
-class _Person:
-    """What one annotator has said."""
+class _AnnotatorLog:
+    """The judgements of one annotator."""
 
     def __init__(self) -> None:
         self.numbers: dict[int, None] = {}  # of their judgements, oldest first
-        self.pairs: dict[Pair, int] = {}  # how often they were asked about each
-        self.once: dict[Pair, int] = {}  # pairs answered once that may be asked again: the number
-        self.again: dict[Pair, Judgement] = {}  # undone, not made again
+        self.pairs: dict[Pair, int] = {}  # how often they answered each
+        self.once: dict[Pair, int] = {}  # number of the judgement, of pairs answered once
+        self.again: dict[Pair, Judgement] = {}  # undone, not answered again
 
 
-def _standing(votes: Rows, upto: int, holdout: bool) -> Bool:
-    standing: Bool = votes["undone"] > upto
-    return standing if holdout else standing & ~votes["holdout"]
+def _not_undone(votes: Rows, upto: int, holdout: bool) -> Bool:
+    kept: Bool = votes["undone"] > upto
+    return kept if holdout else kept & ~votes["holdout"]
 
 
 def _as_votes(rows: Rows) -> Votes:
-    columns = (rows[name].copy() for name in ("left", "right", "target", "person"))
+    columns = (rows[name].copy() for name in ("left", "right", "target", "annotator"))
     return Votes(*columns)

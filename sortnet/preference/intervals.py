@@ -1,4 +1,4 @@
-"""The ranking with its intervals, and how many questions are left."""
+"""The ranking with its intervals, and the number of questions left."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from sortnet.types import F64, I64, Bool
 
 LEVEL = 0.9  # of the intervals
 GOAL = 0.1  # share of pairs that may still be expected in the wrong order
-ENOUGH_CHECKS = 8  # answers of the hold-out arm that a check takes
-_MANY = 20_000  # pairs that a share is taken of
-# By the law of total variance it would be 1 if every answer told as much as the first ones; in
-# simulated sessions of 28 to 100 items, 0.15 foretells the questions that were asked in the end.
+ENOUGH_CHECKS = 8  # hold-out answers needed for a check
+_MANY = 20_000  # pairs that a share is estimated from
+# By the law of total variance it would be 1 if every answer were as informative as the first; in
+# simulated sessions of 28 to 100 items, 0.15 predicts the number of questions needed.
 _GAINED = 0.15
-_MOST = 1 << 20  # "about N questions" says no more than this
+_MOST = 1 << 20  # the largest N of "about N questions"
 
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """Everything in order, also what nobody compared. All but `order` are by item.
+    """All items in order, including those never compared. All arrays but `order` are by item.
 
     Attributes:
         order: (n,) the items, best first.
         rank: (n,) 1 for the best.
         score: (n,) expected scores, in units of an answer's noise.
-        low, high: (n,) between which ranks an item is, with probability 0.9.
-        judgements: (n,) answers an item has had.
+        low, high: (n,) 90 % interval of an item's rank.
+        judgements: (n,) number of answers about an item.
     """
 
     order: I64
@@ -45,18 +45,18 @@ class Ranking:
 
 @dataclass(frozen=True)
 class Remaining:
-    """How far a session is.
+    """How close a session is to its goal.
 
     Attributes:
-        questions: about how many are left, no more than these people can still be asked; None
-            where it cannot be said.
+        questions: about how many are left, at most those that the annotators can still be asked;
+            None if it cannot be estimated.
         wrong_pairs: share of all pairs expected to be in the wrong order.
         expected_change: share of all pairs whose order one more answer is expected to change.
-        holdout_n: answers of the hold-out arm that say which is better.
-        holdout_right: share of them that the model, which has not seen them, gets right.
-        holdout_expected: share that it should get right if its own certainty is right.
+        holdout_n: hold-out answers, without ties.
+        holdout_right: share of them that the model predicts; it was fitted without them.
+        holdout_expected: share that it should predict if it is well calibrated.
         stop: whether to stop.
-        why: in words.
+        why: the reason, as text.
     """
 
     questions: int | None
@@ -72,7 +72,7 @@ class Remaining:
 def rank_items(posterior: Posterior, judgements: I64) -> Ranking:
     """Rank by expected score; intervals from the ranks in draws from the posterior.
 
-    Cost: one sort, and one a draw.
+    Cost: one sort, and one per draw.
     """
     n = posterior.n_items
     order = np.argsort(-posterior.scores, kind="stable")
@@ -91,8 +91,8 @@ def rank_items(posterior: Posterior, judgements: I64) -> Ranking:
     )
 
 
-def some_pairs(n: int, seed: int = 0) -> tuple[I64, I64]:
-    """All pairs of few items, else many random ones."""
+def sample_pairs(n: int, seed: int = 0) -> tuple[I64, I64]:
+    """All pairs if there are few items, else a random sample."""
     if n * (n - 1) // 2 <= _MANY:
         return np.triu_indices(n, 1)
     rng = np.random.default_rng(seed)
@@ -106,11 +106,11 @@ def wrong_share(mean: F64, variance: F64) -> float:
 
 
 def questions_left(mean: F64, variance: F64, asked: float, goal: float) -> int | None:
-    """How many questions until the share of wrong pairs is down to the goal, about.
+    """About how many questions until the share of wrong pairs falls to the goal.
 
-    Variances are taken to fall as 1 / (number of answers), the prior being in `asked`, and a part
-    of what a variance loses, the square of the difference gains. None where more than a million
-    would not do.
+    Variances are assumed to fall as 1 / (number of answers), where `asked` includes the prior, and
+    the squared difference to gain a part of what the variance loses. None if a million questions
+    are not enough.
     """
     few, many = 0, _MOST
 
@@ -140,15 +140,15 @@ def expected_change(posterior: Posterior, i: int, j: int, pairs: tuple[I64, I64]
 
 
 def holdout_check(p: F64, right: Bool) -> tuple[int, float, float, bool]:
-    """Is a model as often right about answers it has not seen as it believes to be?
+    """Is the model calibrated: is it right about unseen answers as often as it expects?
 
     Args:
         p: (m,) its probabilities of the answers it expects, at least ½.
-        right: (m,) whether they came.
+        right: (m,) whether those answers were given.
 
     Returns:
-        m, share right, expected share, and whether it passes: enough answers, and no more than
-        two standard errors below what was expected.
+        m, share right, expected share, and whether it passes: enough answers, and at most two
+        standard errors below the expected share.
     """
     m = len(p)
     if not m:
@@ -166,31 +166,31 @@ def verdict(
     n: int,
     right: float,
     expected: float,
-    sure: bool,
+    passed: bool,
 ) -> tuple[bool, str]:
-    """Whether to stop, and why, in words.
+    """Whether to stop, and why, as text.
 
     Args:
         wrong: share of pairs expected to be in the wrong order.
-        goal: share of them that may be.
-        left: about how many questions it takes.
-        free: how many the people there are can still be asked.
-        n, right, expected, sure: as of `holdout_check`.
+        goal: share of them that is acceptable.
+        left: about how many questions are needed.
+        free: how many questions the annotators can still be asked.
+        n, right, expected, passed: as returned by `holdout_check`.
     """
     share = f"{wrong:.0%} of the pairs are expected to be in the wrong order"
     if wrong > goal:
         if left is None or left > free:
             return (
                 False,
-                f"{share}; more people are needed: {_many(free, 'question')} left for these",
+                f"{share}; more annotators are needed: {_many(free, 'question')} left for these",
             )
         return False, f"{share}; about {_many(left, 'question')} until {goal:.0%}"
-    if sure:
+    if passed:
         return True, f"{share}, and the hold-out answers agree ({right:.0%} of {n} as expected)"
     if n < ENOUGH_CHECKS:
-        return False, f"{share}, but only {_many(n, 'answer')} of the random arm could check that"
+        return False, f"{share}, but only {_many(n, 'hold-out answer')} could check that"
     return False, (
-        f"{share}, but of {n} answers of the random arm only {right:.0%} are as expected, "
+        f"{share}, but of {n} hold-out answers only {right:.0%} are as expected, "
         f"where {expected:.0%} should be"
     )
 

@@ -1,4 +1,4 @@
-"""Scores from answers: features, a residual an item, people's biases and reliability."""
+"""Scores from answers: features, residuals of items, biases and reliability of annotators."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from sortnet.types import F64, I64
 DENSE = 1_000  # unknowns up to which the posterior's covariance is kept
 DRAWS = 48
 _ROUNDS = 12  # of fitting the prior's scales to the answers
-_TRUST = np.geomspace(0.05, 8.0, 60)  # reliabilities considered
-_TRUST_PRIOR = 0.35  # prior standard deviation of a reliability, that of all together being 1
-_BELIEF = 10.0  # a prior scale's first guess counts as so many unknowns seen
-_CLEAR = 2.0  # nats by which another reliability must explain a person's answers better
+_RELIABILITIES = np.geomspace(0.05, 8.0, 60)  # the candidates
+_RELIABILITY_SPREAD = 0.35  # prior standard deviation, relative to the common reliability
+_BELIEF = 10.0  # unknowns that the first guess of a prior scale counts as
+_CLEAR = 2.0  # nats by which another reliability must explain an annotator's answers better
 
 
 @dataclass(frozen=True)
@@ -37,21 +37,21 @@ class Prior:
 
 
 def first_guess(d: int) -> Prior:
-    """Before any answer: scores vary more than an answer's noise does, mostly by features."""
+    """The prior before any answer: scores vary more than the noise, mostly by features."""
     return Prior(2 / d, 0.15) if d else Prior(1.0, 2.0)
 
 
 @dataclass(frozen=True, eq=False)
 class Scales:
-    """What a fit chooses before the scores: the prior's variances, and people's reliability."""
+    """Hyperparameters of a fit: the prior's variances, and the annotators' reliability."""
 
     prior: Prior
-    trust: F64  # (a,)
+    reliability: F64  # (a,)
 
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """A fit: the posterior, and what the next fit may start from."""
+    """A fit: the posterior, and the mode as the start of the next fit."""
 
     posterior: Posterior
     theta: F64  # (d + n + a,) the mode: weights, residuals, biases
@@ -60,7 +60,7 @@ class Fitted:
 def fit(
     features: F64,
     votes: Votes,
-    people: int,
+    n_annotators: int,
     *,
     scales: Scales | None = None,
     start: F64 | None = None,
@@ -70,66 +70,66 @@ def fit(
     """The posterior of the items' scores given all answers.
 
     s = Φw + u with w ~ N(0, α²), u ~ N(0, υ²); an answer has the probability
-    Φ(c (s_left - s_right) + b) for "left", a tie counts half of each. The mode is found by
-    Newton's steps (it is the only one, wherever they start), Laplace's approximation is taken
-    around it. No features (d = 0) leave the residuals alone.
+    Φ(c (s_left - s_right) + b) for "left", a tie counts half of each. The mode is unique and found
+    by Newton's method; the posterior is Laplace's approximation around it. Without features (d = 0)
+    there are residuals only.
 
     Args:
-        features: (n, d) about standardised.
+        features: (n, d) roughly standardised.
         votes: the answers.
-        people: a, how many people there are.
-        scales: α², υ² and the reliabilities c; None to choose them: α² and υ² by expectation
-            maximisation from a first guess, c by maximum a posteriori, in turns.
-        start: where Newton's method starts; of an earlier fit, of fewer people perhaps.
+        n_annotators: a, the number of annotators.
+        scales: α², υ² and the reliabilities c. None: choose them, α² and υ² by expectation
+            maximisation from a first guess and c by maximum a posteriori, alternately.
+        start: start of Newton's method, from an earlier fit, perhaps with fewer annotators.
         seed: of the draws.
-        draws: how many.
+        draws: number of draws.
 
-    Cost: up to a thousand unknowns, a few factorisations of (d + n + a)², and some thirty where
-    the scales are to be chosen; above, conjugate gradients, linear in answers and in n d.
+    Cost: up to a thousand unknowns, a few factorisations of (d + n + a)², and about thirty if
+    the scales are chosen; above, conjugate gradients, linear in answers and in n d.
     """
     n, d = features.shape
     rng = np.random.default_rng(seed)
-    solver = _Dense if d + n + people <= DENSE else _Large
-    theta = np.zeros(d + n + people)
+    solver = _Dense if d + n + n_annotators <= DENSE else _Large
+    theta = np.zeros(d + n + n_annotators)
     theta[: 0 if start is None else len(start)] = () if start is None else start
     if scales is None:
-        scales = choose_scales(features, votes, people, seed=seed)
-    trust = np.append(scales.trust, np.ones(people - len(scales.trust)))
-    problem = _Problem(features, votes, people, trust)
+        scales = choose_scales(features, votes, n_annotators, seed=seed)
+    reliability = np.append(scales.reliability, np.ones(n_annotators - len(scales.reliability)))
+    problem = _Problem(features, votes, n_annotators, reliability)
     theta = problem.newton(theta, scales.prior, solver, steps=30)
     at_mode = solver(problem, theta, scales.prior)
     posterior = Posterior(
         problem.to_scores(theta),
         at_mode.covariance(),
         problem.to_scores(theta + at_mode.draw(draws, rng)),
-        trust,
+        reliability,
         n,
         rng,
     )
     return Fitted(posterior, theta)
 
 
-def choose_scales(features: F64, votes: Votes, people: int, *, seed: int = 0) -> Scales:
-    """The scales that the answers speak for; few answers leave them near the first guess.
+def choose_scales(features: F64, votes: Votes, n_annotators: int, *, seed: int = 0) -> Scales:
+    """Choose the scales by the answers; with few answers they stay near the first guess.
 
-    Cost: twelve rounds of two of Newton's steps and the posterior's variances.
+    Cost: twelve rounds of two Newton steps and the posterior's variances.
     """
     n, d = features.shape
     rng = np.random.default_rng(seed)
-    solver = _Dense if d + n + people <= DENSE else _Large
-    problem = _Problem(features, votes, people, np.ones(people))
-    prior, theta = first_guess(d), np.zeros(d + n + people)
+    solver = _Dense if d + n + n_annotators <= DENSE else _Large
+    problem = _Problem(features, votes, n_annotators, np.ones(n_annotators))
+    prior, theta = first_guess(d), np.zeros(d + n + n_annotators)
     for _ in range(_ROUNDS if len(votes) else 0):
         theta = problem.newton(theta, prior, solver, steps=2)
         spread = solver(problem, theta, prior).variance(rng)
         prior = _matched_prior(prior, theta, spread, d, n)
-        if people > 1:
-            problem = replace(problem, trust=problem.best_trust(theta))
-    return Scales(prior, problem.trust)
+        if n_annotators > 1:
+            problem = replace(problem, reliability=problem.best_reliability(theta))
+    return Scales(prior, problem.reliability)
 
 
 def _matched_prior(prior: Prior, theta: F64, variance: F64, d: int, n: int) -> Prior:
-    """MacKay's update: squares of the unknowns over how many of them the answers determine."""
+    """MacKay's update: squares of the unknowns over the number of well-determined ones."""
     guess = first_guess(d)
 
     def matched(part: slice, now: float, guessed: float) -> float:
@@ -149,8 +149,8 @@ class _Problem:
 
     features: F64  # (n, d)
     votes: Votes
-    people: int
-    trust: F64  # (a,) reliabilities c
+    n_annotators: int
+    reliability: F64  # (a,) reliabilities c
 
     def to_scores(self, theta: F64) -> F64:
         """(..., d + n + a) unknowns -> (..., n + a) scores and biases."""
@@ -167,7 +167,7 @@ class _Problem:
     def z(self, theta: F64) -> F64:
         """(m,) c (s_left - s_right) + b of each answer."""
         v, s, n = self.votes, self.to_scores(theta), len(self.features)
-        z: F64 = self.trust[v.person] * (s[v.left] - s[v.right]) + s[n + v.person]
+        z: F64 = self.reliability[v.annotator] * (s[v.left] - s[v.right]) + s[n + v.annotator]
         return z
 
     def loss(self, theta: F64, precision: F64) -> float:
@@ -176,8 +176,8 @@ class _Problem:
         return float(0.5 * precision @ theta**2 - likelihood)
 
     def newton(self, theta: F64, prior: Prior, solver: Any, *, steps: int) -> F64:
-        """The mode of the log-concave posterior, or some steps towards it."""
-        precision = prior.precision(self.features.shape[1], len(self.features), self.people)
+        """The mode of the log-concave posterior, or a few steps towards it."""
+        precision = prior.precision(self.features.shape[1], len(self.features), self.n_annotators)
         before = self.loss(theta, precision)
         for _ in range(steps):
             step = solver(self, theta, prior).solve(self.slope(theta) - precision * theta)
@@ -191,13 +191,13 @@ class _Problem:
         return theta
 
     def slope(self, theta: F64) -> F64:
-        """(d + n + a,) slope of the log-likelihood."""
+        """(d + n + a,) gradient of the log-likelihood."""
         z, t, v = self.z(theta), self.votes.target, self.votes
         pull = t * _mills(z) - (1 - t) * _mills(-z)
         n = len(self.features)
-        scaled = pull * self.trust[v.person]
+        scaled = pull * self.reliability[v.annotator]
         items = np.bincount(v.left, scaled, n) - np.bincount(v.right, scaled, n)
-        return self.pull_back(np.append(items, np.bincount(v.person, pull, self.people)))
+        return self.pull_back(np.append(items, np.bincount(v.annotator, pull, self.n_annotators)))
 
     def weights(self, theta: F64) -> F64:
         """(m,) minus the second derivative of each answer's log-likelihood in its z."""
@@ -208,35 +208,37 @@ class _Problem:
 
     def curvature(self, theta: F64) -> tuple[I64, I64, F64]:
         """Minus the second derivatives of the log-likelihood in scores and biases, as the rows,
-        columns and values of a matrix (n + a, n + a); what shares a place is to be added.
+        columns and values of a matrix (n + a, n + a); duplicate entries are summed.
         """
         v, w, n = self.votes, self.weights(theta), len(self.features)
-        c = self.trust[v.person]
-        row = (v.left, v.right, n + v.person)
+        c = self.reliability[v.annotator]
+        row = (v.left, v.right, n + v.annotator)
         value = (c, -c, np.ones(len(v)))
         entries = [(row[i], row[j], w * value[i] * value[j]) for i in range(3) for j in range(3)]
         i, j, x = (np.concatenate(part) for part in zip(*entries, strict=True))
         return i, j, x
 
-    def best_trust(self, theta: F64) -> F64:
-        """(a,) the most probable reliability of each person, the scores given."""
+    def best_reliability(self, theta: F64) -> F64:
+        """(a,) the most probable reliability of each annotator, given the scores."""
         v, s, n = self.votes, self.to_scores(theta), len(self.features)
-        gap, bias = s[v.left] - s[v.right], s[n + v.person]
-        total = np.empty((len(_TRUST), self.people))
-        for k, c in enumerate(_TRUST):
+        gap, bias = s[v.left] - s[v.right], s[n + v.annotator]
+        total = np.empty((len(_RELIABILITIES), self.n_annotators))
+        for k, c in enumerate(_RELIABILITIES):
             z = c * gap + bias
             each = v.target * log_ndtr(z) + (1 - v.target) * log_ndtr(-z)
-            total[k] = np.bincount(v.person, each, self.people)
+            total[k] = np.bincount(v.annotator, each, self.n_annotators)
         common = np.argmax(total.sum(axis=1))
-        total -= 0.5 * ((_TRUST[:, None] / _TRUST[common] - 1) / _TRUST_PRIOR) ** 2
+        ratio = _RELIABILITIES / _RELIABILITIES[common]
+        total -= 0.5 * ((ratio[:, None] - 1) / _RELIABILITY_SPREAD) ** 2
         clear = total.max(axis=0) > total[common] + _CLEAR
-        best: F64 = np.where(clear, _TRUST[np.argmax(total, axis=0)], _TRUST[common])
-        best /= np.exp(np.log(best).mean())  # the scores take up what all have in common
+        chosen = np.where(clear, np.argmax(total, axis=0), common)
+        best: F64 = _RELIABILITIES[chosen]
+        best /= np.exp(np.log(best).mean())  # the scores absorb the common factor
         return best
 
 
 def _mills(z: F64) -> F64:
-    """φ(z) / Φ(z), also far out."""
+    """φ(z) / Φ(z), stable in the tails."""
     ratio: F64 = np.exp(-0.5 * z * z - log_ndtr(z)) / np.sqrt(2 * np.pi)
     return ratio
 
@@ -247,7 +249,7 @@ class _Dense:
     def __init__(self, problem: _Problem, theta: F64, prior: Prior) -> None:
         n, d = problem.features.shape
         i, j, x = problem.curvature(theta)
-        size = n + problem.people
+        size = n + problem.n_annotators
         curvature = np.bincount(i * size + j, x, size * size).reshape(size, size)
         self._problem = problem
         H = np.empty((len(theta), len(theta)))
@@ -255,7 +257,7 @@ class _Dense:
         H[:d, d:] = problem.features.T @ curvature[:n]
         H[d:, :d] = H[:d, d:].T
         H[:d, :d] = H[:d, d : d + n] @ problem.features
-        H[np.diag_indices_from(H)] += prior.precision(d, n, problem.people)
+        H[np.diag_indices_from(H)] += prior.precision(d, n, problem.n_annotators)
         self._factor = cho_factor(H, lower=True, overwrite_a=True, check_finite=False)
 
     def solve(self, rhs: F64) -> F64:
@@ -285,15 +287,15 @@ class _Dense:
 
 
 class _Large:
-    """The same precision, known by its products only; variances are those of draws."""
+    """The same precision by its products only; variances are estimated from draws."""
 
     def __init__(self, problem: _Problem, theta: F64, prior: Prior) -> None:
         n, d = problem.features.shape
         self._problem, self._theta = problem, theta
         i, j, x = problem.curvature(theta)
-        size = n + problem.people
+        size = n + problem.n_annotators
         self._curvature = sparse.csr_array(sparse.coo_array((x, (i, j)), shape=(size, size)))
-        self._precision = prior.precision(d, n, problem.people)
+        self._precision = prior.precision(d, n, problem.n_annotators)
         diagonal = self._curvature.diagonal()
         square = diagonal[:n] @ problem.features**2
         self._diagonal = self._precision + np.concatenate((square, diagonal))
@@ -310,16 +312,16 @@ class _Large:
         return None
 
     def draw(self, k: int, rng: np.random.Generator) -> F64:
-        """Perturbing the data and the prior and solving again draws from the Gaussian."""
+        """Draw from the Gaussian by perturbing the data and the prior, and solving."""
         p, v = self._problem, self._problem.votes
         n = len(p.features)
         noise = rng.standard_normal((k, len(v))) * np.sqrt(p.weights(self._theta))
-        c = p.trust[v.person]
-        size = n + p.people
+        c = p.reliability[v.annotator]
+        size = n + p.n_annotators
         slopes = np.empty((k, size))
         for row, e in enumerate(noise):
             items = np.bincount(v.left, c * e, n) - np.bincount(v.right, c * e, n)
-            slopes[row] = np.append(items, np.bincount(v.person, e, p.people))
+            slopes[row] = np.append(items, np.bincount(v.annotator, e, p.n_annotators))
         prior = rng.standard_normal((k, len(self._theta))) * np.sqrt(self._precision)
         return self._gradients(p.pull_back(slopes) + prior)
 

@@ -1,4 +1,4 @@
-"""A session: ask a person, take the answer in, undo it; and the ranking that comes of it."""
+"""A session: ask an annotator, add the answer or undo it, rank the items."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sortnet.preference.intervals import (
     holdout_check,
     questions_left,
     rank_items,
-    some_pairs,
+    sample_pairs,
     verdict,
     wrong_share,
 )
@@ -37,27 +37,27 @@ from sortnet.preference.strategies import (
 )
 from sortnet.types import I64
 
-_SMALL = 150  # unknowns up to which a session refits itself when it is asked
-_AT_A_TIME = 64  # answers taken in one by one; more of them wait for the next fit
-_SHARED = 0.5  # of the hold-out questions, those that somebody else has answered too
-_REPEAT_AFTER = 10  # answers of a person before one of them is asked again
+_SMALL = 150  # unknowns up to which `ask` refits the session
+_AT_A_TIME = 64  # answers observed one by one; more of them wait for the next fit
+_SHARED = 0.5  # share of hold-out questions that another annotator has answered
+_REPEAT_AFTER = 10  # answers of an annotator before one of them is repeated
 
 
 class Session:
-    """Questions to people about n items, and what their answers say of the order.
+    """Questions to annotators about n items, and the ranking learned from the answers.
 
-    Everything is a function of the events told, in their order: a session that is told the
-    stored events again is the same session. It may be used by several threads.
+    The state depends only on the events, in their order: replaying the stored events gives the
+    same session. It may be used by several threads.
 
     Args:
         features: (n, d) numbers; NaN is missing. None for items known by name only.
-        n_items: n, where there are no features.
-        seed: of every choice.
+        n_items: n, if there are no features.
+        seed: of all random choices.
         strategy: a name of `sortnet.preference.strategies.STRATEGIES`.
-        holdout: share of questions about random pairs, whose answers are never used to choose;
-            the ranking uses them.
-        repeats: share of questions a person has answered before, sides swapped.
-        goal: share of all pairs that may still be expected in the wrong order at the end.
+        holdout: share of questions about random pairs, the hold-out: their answers are not used to
+            choose, but the ranking uses them.
+        repeats: share of questions the annotator has answered before, sides swapped.
+        goal: stop if at most this share of all pairs is expected to be in the wrong order.
         among: (m, 2) the only pairs that may be asked; None for all.
 
     >>> session = Session(None, 4, seed=1)
@@ -96,43 +96,43 @@ class Session:
 
     @property
     def events(self) -> int:
-        """How many events were told."""
+        """The number of events."""
         return len(self._history.events)
 
     @property
     def behind(self) -> int:
-        """How many events were told since the last fit."""
+        """The number of events since the last fit."""
         return self.events - self._fitted_at
 
     @property
     def stale(self) -> bool:
-        """Whether there is something to be learned: see `refit`."""
+        """Whether there are events or a basis to be fitted: see `refit`."""
         late = self._fits.basis.milestone != milestone(self.events)
         return late or self.behind > 0
 
     @property
     def quick(self) -> bool:
-        """Whether `refit` would take some milliseconds only: few unknowns, no net to be trained."""
+        """Whether `refit` takes a few milliseconds only: few unknowns, no net to train."""
         no_net = self._history.n_votes < ENOUGH
         return self._small and (no_net or self._fits.basis.milestone == milestone(self.events))
 
     def tell(self, judgement: Judgement) -> None:
-        """Take an event in: an answer, or the undo of one.
+        """Add an event: an answer, or the undo of one.
 
         Raises:
-            JudgementError: on an item that is not there, or an undo of what is not there.
+            JudgementError: on an unknown item, or an undo of an unknown judgement.
 
         Cost: O(1); after an undo, the next question costs a pass over the answers.
         """
         with self._lock:
-            self._history.tell(judgement)
+            self._history.add(judgement)
             if judgement.answer == "undo":
                 self._merge = None
             elif self._merge is not None:
                 _answer_merge(self._merge, judgement)
 
     def undo(self, annotator: str) -> Judgement | None:
-        """Take the annotator's last answer back; returns the event, or None without an answer."""
+        """Undo the annotator's last answer; returns the event, or None if there is no answer."""
         with self._lock:
             last = self.last(annotator)
             if last is None:
@@ -141,25 +141,25 @@ class Session:
             return self._history.events[-1]
 
     def last(self, annotator: str) -> Judgement | None:
-        """What an undo of the annotator would take back."""
+        """The judgement that `undo` would undo."""
         with self._lock:
             return self._history.last(annotator)
 
     def ask(self, annotator: str, k: int = 1, *, busy: Collection[Pair] = ()) -> list[Question]:
-        """The next k questions for a person; fewer, or none, where nothing is left to ask.
+        """The next k questions for an annotator; fewer, or none, if nothing is left to ask.
 
-        A question whose answer was undone comes first, as it was. Nobody is asked about a pair
-        twice, but for repeats.
+        A question whose answer was undone comes first, unchanged. Nobody is asked about a pair
+        twice, except for repeats.
 
         Args:
-            annotator: who.
-            k: how many.
-            busy: pairs, each the lower number first, that are not to be asked now.
+            annotator: their name.
+            k: number of questions.
+            busy: pairs, each the lower number first, that must not be asked now.
 
-        Cost: a few ms up to 10,000 items; up to 150 unknowns a fit now and then. Above a thousand
-        unknowns, what was told since the last fit does not count yet.
+        Cost: a few ms up to 10,000 items; up to 150 unknowns an occasional fit. Above a thousand
+        unknowns, events since the last fit do not count yet.
         """
-        self._fit_if_small()  # before the lock, which a fit that goes on elsewhere needs
+        self._fit_if_small()  # before the lock, which a fit in another thread needs
         with self._lock:
             self._catch_up()
             taken = set(busy)
@@ -173,9 +173,9 @@ class Session:
             return questions
 
     def refit(self) -> None:
-        """Learn from everything told so far; others may ask and tell in the meantime.
+        """Fit the model to all events so far; other threads may ask and tell meanwhile.
 
-        Cost: see `fit`; about a second at 10,000 items and 100,000 answers, some fifteen where the
+        Cost: see `fit`; about a second at 10,000 items and 100,000 answers, about fifteen if the
         scales are chosen again, which happens each time there are a quarter more answers.
         """
         with self._fitting:
@@ -183,18 +183,18 @@ class Session:
                 self._refit(keep_basis=False)
 
     def ranking(self, *, fresh: bool = True) -> Ranking:
-        """Everything in order, with intervals; `fresh=False` is that of the last fit."""
+        """All items in order, with intervals; `fresh=False` takes the last fit."""
         if fresh:
             self.refit()
         with self._lock:
             posterior, seen = self._fits.all.posterior, self._history.seen.copy()
-        return rank_items(posterior, seen)  # nobody who asks has to wait for it
+        return rank_items(posterior, seen)  # outside the lock, so that `ask` does not wait
 
     def remaining(self, *, fresh: bool = True) -> Remaining:
-        """How far it is from its goal; `fresh=False` is as of the last fit.
+        """How close it is to its goal; `fresh=False` takes the last fit.
 
-        It is over when no more than `goal` of the pairs are expected in the wrong order, and the
-        hold-out does not say that the model is surer than it should be.
+        It is done if at most the share `goal` of the pairs is expected in the wrong order, and the
+        hold-out does not show that the model is overconfident.
         """
         if fresh:
             self.refit()
@@ -203,9 +203,9 @@ class Session:
             asked = self._history.n_votes + self.n_items / 2
             best = bald(self._view(lambda i, j: True), np.random.default_rng(self.seed))
             checked = self._check_holdout()
-            people = max(len(self._history.people), 1)
-            free = max(self._n_pairs * people - self._history.n_asked(), 0)
-        pairs = some_pairs(self.n_items, self.seed)
+            n_annotators = max(len(self._history.annotators), 1)
+            free = max(self._n_pairs * n_annotators - self._history.n_asked(), 0)
+        pairs = sample_pairs(self.n_items, self.seed)
         difference = posterior.difference(*pairs)
         wrong = wrong_share(*difference)
         left = questions_left(*difference, asked, self.goal)
@@ -215,27 +215,27 @@ class Session:
         return Remaining(left, wrong, change, *checked[:3], stop, why)
 
     def answered(self, annotator: str) -> int:
-        """How many of an annotator's answers stand, skips too."""
+        """The number of an annotator's answers that are not undone, including skips."""
         with self._lock:
             return self._history.answered(annotator)
 
     def judgements(self) -> list[Judgement]:
-        """Every event told, undos too."""
+        """All events, including undos."""
         with self._lock:
             return list(self._history.events)
 
     @property
     def _n_pairs(self) -> int:
-        """How many pairs one person may be asked about."""
+        """The number of pairs that one annotator may be asked about."""
         n = self.n_items
         return n * (n - 1) // 2 if self._among is None else len(self._among)
 
     @property
     def _small(self) -> bool:
-        return sum(self._X.shape) + len(self._history.people) <= _SMALL
+        return sum(self._X.shape) + len(self._history.annotators) <= _SMALL
 
     def _fit_if_small(self) -> None:
-        """Fit now and then, unless it takes long or is being done: who asks does not wait."""
+        """Fit from time to time, unless it takes long or is in progress: `ask` must not wait."""
         due = self.behind > self._fitted_at // 20
         if not (self._small and due and self._fitting.acquire(blocking=False)):
             return
@@ -251,13 +251,13 @@ class Session:
             self._fits, self._fitted_at, self._observed = fits, upto, upto
 
     def _catch_up(self) -> None:
-        """Let what was told since the last fit count in the next choice."""
+        """Update the posterior by the events since the last fit."""
         posterior = self._fits.choosing.posterior
         if posterior.covariance is not None and self.events - self._observed <= _AT_A_TIME:
             late = self._history.votes_after(self._observed, holdout=False)
-            for left, right, target, person in late.rows():
-                if person < len(posterior.reliability):
-                    posterior.observe(left, right, target, person)
+            for left, right, target, annotator in late.rows():
+                if annotator < len(posterior.reliability):
+                    posterior.observe(left, right, target, annotator)
             self._observed = self.events
 
     def _question(self, annotator: str, taken: set[Pair]) -> Question | None:
@@ -271,7 +271,7 @@ class Session:
         return (
             self._drawn(annotator, taken, rng)
             or self._random(annotator, taken, rng)
-            or self._put_off(annotator, taken)
+            or self._skipped(annotator, taken)
         )
 
     def _drawn(self, annotator: str, taken: set[Pair], rng: np.random.Generator) -> Question | None:
@@ -291,44 +291,47 @@ class Session:
             if pair is not None:
                 name = strategy.__name__.removesuffix("_pass").removesuffix("_pair")
                 if strategy is random_pair:
-                    name = "uniform"  # chosen at random, but no part of the hold-out
-                return self._put(annotator, pair, name, 1 / n_pairs if name == "uniform" else 1.0)
+                    name = "uniform"  # chosen at random, but not part of the hold-out
+                probability = 1 / n_pairs if name == "uniform" else 1.0
+                return self._to_question(annotator, pair, name, probability)
         return None
 
     def _random(
         self, annotator: str, taken: set[Pair], rng: np.random.Generator
     ) -> Question | None:
-        """A question of the hold-out; half of them somebody else has answered already."""
+        """A question of the hold-out; half of them are ones that another annotator has answered."""
         free = self._free(annotator, taken)
         shared = [pair for pair in self._history.holdout_pairs(annotator) if free(*pair)]
         share = _SHARED if shared else 0.0
         if rng.random() < share:
             pair = shared[rng.integers(len(shared))]
-            return self._put(annotator, pair, HOLDOUT, share / len(shared))
+            return self._to_question(annotator, pair, HOLDOUT, share / len(shared))
         drawn = random_pair(self._view(free), rng)
         if drawn is None:
             return None
-        return self._put(annotator, drawn, HOLDOUT, (1 - share) / self._n_pairs)
+        return self._to_question(annotator, drawn, HOLDOUT, (1 - share) / self._n_pairs)
 
     def _repeat(
         self, annotator: str, taken: set[Pair], rng: np.random.Generator
     ) -> Question | None:
-        """A pair that this person has answered some time ago, sides swapped."""
+        """A pair that this annotator answered some time ago, sides swapped."""
         drawn = self._history.draw_once(annotator, rng, but_last=_REPEAT_AFTER)
         if drawn is None or drawn[0].pair in taken:
             return None
         was, many = drawn
         return Question(was.right, was.left, "repeat", 1 / many, self._fitted_at)
 
-    def _put_off(self, annotator: str, taken: set[Pair]) -> Question | None:
-        """When nothing else is left: what the person has skipped."""
+    def _skipped(self, annotator: str, taken: set[Pair]) -> Question | None:
+        """When nothing else is left: a pair that the annotator skipped."""
         for judgement in self._history.skipped(annotator):
             if judgement.pair not in taken:
-                return self._put(annotator, judgement.pair, "skipped", 1.0)
+                return self._to_question(annotator, judgement.pair, "skipped", 1.0)
         return None
 
-    def _put(self, annotator: str, pair: Pair, strategy: str, probability: float) -> Question:
-        """A pair, its sides dealt out by who is asked."""
+    def _to_question(
+        self, annotator: str, pair: Pair, strategy: str, probability: float
+    ) -> Question:
+        """A pair as a question; its sides depend on the annotator."""
         low, high = min(pair), max(pair)
         side = np.random.default_rng([self.seed, crc32(annotator.encode()), low, high]).random()
         left, right = (low, high) if side < 0.5 else (high, low)
@@ -361,7 +364,7 @@ class Session:
         )
 
     def _merge_pass(self) -> MergePass:
-        """The merge sort that is going on, made again from the answers after an undo."""
+        """The current merge sort, rebuilt from the answers after an undo."""
         if self._merge is None:
             order = np.random.default_rng(self.seed).permutation(self.n_items)
             self._merge = MergePass(order.tolist())
@@ -377,7 +380,7 @@ class Session:
 
     def _fit(self, upto: int, before: Fits | None, *, keep_basis: bool = False) -> Fits:
         with self._lock:
-            people = len(self._history.people)
+            n_annotators = len(self._history.annotators)
             everything = self._history.votes(upto)
             usable = self._history.votes(upto, holdout=False)
             at = milestone(upto)
@@ -386,7 +389,7 @@ class Session:
             basis, start = before.basis, before.choosing.theta
         else:
             basis, start = choose_basis(self._X, early, at, seed=self.seed), None
-        return fit_both(basis, usable, everything, people, start=start, seed=self.seed)
+        return fit_both(basis, usable, everything, n_annotators, start=start, seed=self.seed)
 
 
 def _checked_pairs(among: ArrayLike, n_items: int) -> I64:
@@ -405,7 +408,7 @@ def _named(strategy: str) -> tuple[Strategy, ...]:
 
 
 def _answer_merge(merge: MergePass, judgement: Judgement) -> None:
-    """A tie, a skip and "can't say" go on with the lower number: any order will do."""
+    """After a tie, a skip or "can't say" the lower number goes first: any order will do."""
     if judgement.strategy == HOLDOUT or judgement.answer == "undo":
         return
     first = {"left": judgement.left, "right": judgement.right}

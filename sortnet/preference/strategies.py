@@ -1,4 +1,4 @@
-"""Which pair to ask about next: every strategy is a plain function of what is known."""
+"""Which pair to ask about next: every strategy is a plain function of a `View`."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from sortnet.types import F64, I64
 
 Free: TypeAlias = Callable[[int, int], bool]
 
-_ALL = 200  # items up to which every pair is looked at
-_SOME = 4_000  # pairs looked at among more items
-_NEAR = 10  # ranks between two neighbours
+_ALL = 200  # items up to which every pair is a candidate
+_SOME = 4_000  # candidate pairs among more items
+_NEAR = 10  # ranks between two neighbours, at most
 _TRIES = 100
 
 
 @dataclass(eq=False)
 class _Merge:
-    """A node of the sort's tree: two sorted runs on their way to one."""
+    """A node of the sort's tree: a merge of two sorted runs."""
 
     parent: _Merge | None
-    runs: list[list[int]] = field(default_factory=list)  # of the children that are done
+    runs: list[list[int]] = field(default_factory=list)  # of the finished children
     merged: list[int] = field(default_factory=list)
     at: list[int] = field(default_factory=lambda: [0, 0])
 
@@ -35,7 +35,7 @@ class _Merge:
         return self.runs[0][self.at[0]], self.runs[1][self.at[1]]
 
     def take(self, run: int) -> bool:
-        """Move the head of a run; whether that ends the merge."""
+        """Move the head of a run; returns whether the merge is finished."""
         self.merged.append(self.runs[run][self.at[run]])
         self.at[run] += 1
         for k in (0, 1):
@@ -46,17 +46,17 @@ class _Merge:
 
 
 class MergePass:
-    """A merge sort that says which comparisons it waits for, and goes on with each answer.
+    """A merge sort that lists the comparisons it waits for, and continues with each answer.
 
-    Every item is compared, and the comparisons connect all items; those of a textbook merge
-    sort: at most n ceil(log2 n). Merges of different parts of the list wait at the same time, so
-    that many people can answer.
+    Every item is compared, and the comparisons connect all items. They are those of a textbook
+    merge sort: at most n ceil(log2 n). Merges of different parts of the list wait at the same time,
+    so that several annotators can answer.
 
     Args:
-        order: the items, in the order to be sorted.
+        order: the items, in the initial order.
 
     Attributes:
-        ranking: the items best first, once nothing is waited for.
+        ranking: the items best first, once the sort is finished.
 
     >>> sort = MergePass([0, 1, 2])
     >>> while not sort.ranking:
@@ -65,34 +65,34 @@ class MergePass:
     >>> sort.ranking
     [2, 1, 0]
 
-    Cost: O(n) to begin, O(log n) an answer at the most.
+    Cost: O(n) to start, at most O(log n) per answer.
     """
 
     def __init__(self, order: Sequence[int]) -> None:
         self.ranking: list[int] = []
         self._waiting: dict[Pair, _Merge] = {}
-        self._begin(list(order), None)
+        self._start(list(order), None)
 
     def wanted(self) -> Iterator[Pair]:
-        """The comparisons waited for, each the lower number first, oldest first."""
+        """The pending comparisons, each the lower number first, oldest first."""
         return iter(tuple(self._waiting))
 
     def __contains__(self, pair: Pair) -> bool:
         return pair in self._waiting
 
     def answer(self, a: int, b: int, first: int) -> None:
-        """Which of two goes first; what is not waited for changes nothing."""
+        """Answer which of two goes first; ignored if it is not pending."""
         merge = self._waiting.pop((min(a, b), max(a, b)), None)
         if merge is not None:
-            self._go_on(merge, 0 if merge.wants()[0] == first else 1)
+            self._advance(merge, 0 if merge.wants()[0] == first else 1)
 
-    def _begin(self, items: list[int], parent: _Merge | None) -> None:
+    def _start(self, items: list[int], parent: _Merge | None) -> None:
         if len(items) <= 1:
             self._done(items, parent)
             return
         merge = _Merge(parent)
-        self._begin(items[: (len(items) + 1) // 2], merge)
-        self._begin(items[(len(items) + 1) // 2 :], merge)
+        self._start(items[: (len(items) + 1) // 2], merge)
+        self._start(items[(len(items) + 1) // 2 :], merge)
 
     def _done(self, run: list[int], parent: _Merge | None) -> None:
         if parent is None:
@@ -106,7 +106,7 @@ class MergePass:
         a, b = merge.wants()
         self._waiting[min(a, b), max(a, b)] = merge
 
-    def _go_on(self, merge: _Merge, run: int) -> None:
+    def _advance(self, merge: _Merge, run: int) -> None:
         if merge.take(run):
             self._done(merge.merged, merge.parent)
         else:
@@ -115,14 +115,14 @@ class MergePass:
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """What a strategy sees.
+    """The input of a strategy.
 
     Attributes:
-        posterior: of the scores, from all answers but those of the hold-out.
+        posterior: of the scores, from all answers except the hold-out.
         order: (n,) the items, best first.
-        seen: (n,) answers an item has had, or is about to have.
-        component: (n,) the number of the part of the graph of answers that an item is in.
-        merge: gives the merge sort that is going on; made when first asked for.
+        seen: (n,) answers about an item, including pending questions.
+        component: (n,) each item's connected component in the graph of answers.
+        merge: returns the current merge sort, built on first use.
         free: whether a pair may be asked of this annotator.
         among: (m,), (m,) the only pairs that may be asked at all; None for all pairs.
     """
@@ -142,7 +142,7 @@ Strategy: TypeAlias = Callable[[View, np.random.Generator], Pair | None]
 def random_pair(view: View, rng: np.random.Generator) -> Pair | None:
     """Any free pair, each with the same probability.
 
-    Cost: a few draws; where hardly a pair is free, all pairs of up to 200 items.
+    Cost: a few draws; if hardly any pair is free, all pairs of up to 200 items.
     """
     n = len(view.seen)
     for _ in range(_TRIES):
@@ -166,24 +166,24 @@ def _draw(view: View, rng: np.random.Generator) -> Pair:
 
 
 def merge_pass(view: View, rng: np.random.Generator) -> Pair | None:
-    """The comparison that a merge sort has waited for the longest: connects all items."""
+    """The oldest pending comparison of a merge sort: connects all items."""
     del rng
     return next((pair for pair in view.merge().wanted() if view.free(*pair)), None)
 
 
 def connect(view: View, rng: np.random.Generator) -> Pair | None:
-    """The most informative pair that joins two parts of the graph: an active spanning tree.
+    """The most informative pair that joins two components: an active spanning tree.
 
-    While it lasts, n - 1 answers in all, every question sees to an item or a group of items that
-    nothing is known of in comparison with the others.
+    For the first n - 1 answers, every question connects an item or a group of items that has not
+    been compared with the others.
     """
     i, j = _candidates(view, rng)
-    apart = view.component[i] != view.component[j]
-    return _most(view, i[apart], j[apart], rng, _bits(view, i[apart], j[apart]))
+    separate = view.component[i] != view.component[j]
+    return _most(view, i[separate], j[separate], rng, _bits(view, i[separate], j[separate]))
 
 
 def bald(view: View, rng: np.random.Generator) -> Pair | None:
-    """The pair whose answer tells the most of the scores; see `information`.
+    """The pair whose answer is most informative about the scores; see `information`.
 
     Cost: all pairs of up to 200 items, else 4,000 pairs, half of them neighbours in the ranking.
     """
@@ -192,7 +192,7 @@ def bald(view: View, rng: np.random.Generator) -> Pair | None:
 
 
 def committee(view: View, rng: np.random.Generator) -> Pair | None:
-    """The pair that a committee of score vectors from the posterior is most divided about.
+    """The pair on which a committee of score vectors from the posterior disagrees most.
 
     The share p of its members that prefer i, by p (1 - p).
     """
@@ -203,13 +203,13 @@ def committee(view: View, rng: np.random.Generator) -> Pair | None:
 
 
 def closest(view: View, rng: np.random.Generator) -> Pair | None:
-    """The pair whose scores are nearest; known to stall, here to be compared with."""
+    """The pair with the closest scores; known to stall, a baseline."""
     i, j = _candidates(view, rng)
     return _most(view, i, j, rng, -np.abs(view.posterior.difference(i, j)[0]))
 
 
-# Of each, the first that has a pair gives it. `default` is `features`, without features too: a
-# spanning tree of informative pairs is then as good a start as a merge sort at 20 items and a
+# The first function that finds a pair is used. `default` is `features`, even without features: a
+# spanning tree of informative pairs is as good a start as a merge sort at 20 items and a
 # better one at 100, where its Spearman is .911 after 525 answers and that of `merge` .900.
 STRATEGIES: dict[str, tuple[Strategy, ...]] = {
     "default": (connect, bald),
@@ -232,7 +232,7 @@ def _candidates(view: View, rng: np.random.Generator) -> tuple[I64, I64]:
         return _some(view.among, rng)
     if n <= _ALL:
         return _all_pairs(n)
-    # Those of little answers first, so that no item is forgotten.
+    # Include the items with the fewest answers, so that no item is forgotten.
     rare = np.argpartition(view.seen + rng.random(n), min(_SOME // 8, n - 1))[: _SOME // 8]
     i = np.concatenate((rng.integers(n, size=3 * _SOME // 8), rare))
     j = (i + rng.integers(1, n, size=len(i))) % n
@@ -258,7 +258,7 @@ def _all_pairs(n: int) -> tuple[I64, I64]:
 
 
 def _most(view: View, i: I64, j: I64, rng: np.random.Generator, worth: F64) -> Pair | None:
-    """The free pair that is worth most; equals in random order."""
+    """The free pair with the highest worth; ties in random order."""
     worth = worth + 1e-9 * rng.random(len(i))
     for k in _descending(worth):
         if i[k] != j[k] and view.free(int(i[k]), int(j[k])):

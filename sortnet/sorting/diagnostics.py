@@ -1,4 +1,4 @@
-"""How far a comparator is from an order: cyclic triples, and rankings that depend on the start."""
+"""How far a comparator is from an order: cyclic triples, and dependence on the start."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class CyclicTriples:
     """What `cyclic_triples` found.
 
     Attributes:
-        share: cyclic triples among those looked at, 0 to 1 (0 where there was none to look at).
-        sampled: how many triples were looked at.
+        share: cyclic triples among those checked, 0 to 1 (0 if there was none to check).
+        sampled: number of triples checked.
         examples: (at most 10, 3) document numbers a, b, c: a before b, b before c, c before a.
     """
 
@@ -40,13 +40,13 @@ class CyclicTriples:
 
 @dataclass(frozen=True)
 class RankChange:
-    """How far documents lie from their rank in the main ranking, in another one.
+    """How far documents are from their rank in the main ranking, in another one.
 
     Attributes:
         against: which other ranking, `shuffle 1` or the second algorithm's name.
         mean: mean distance in ranks over all documents.
         max: the largest.
-        share: documents with another rank, 0 to 1.
+        share: documents with a different rank, 0 to 1.
     """
 
     against: str
@@ -60,14 +60,14 @@ def cyclic_triples(
 ) -> CyclicTriples:
     """The share of triples i, j, k of one query with i before j, j before k and k before i.
 
-    Triples are drawn uniformly, with replacement, from those of all queries; where there are no
-    more than `samples`, each is looked at once. A triple with a tie (margin 0) is no cycle.
+    Triples are drawn uniformly, with replacement, from those of all queries; if there are at
+    most `samples`, each is checked once. A triple with a tie (margin 0) is not a cycle.
     A transitive comparator has share 0, one that tosses coins 1/4.
 
     Args:
         comparator: anything with `prepare` and `prefer`.
-        queries: scaled documents, at most 2 million a query.
-        samples: how many triples to look at.
+        queries: scaled documents, at most 2 million per query.
+        samples: number of triples to check.
         seed: of the draw.
 
     Raises:
@@ -113,23 +113,23 @@ def rank_changes(
     sort: Sort = merge_sort,
     other: Sort = quicksort,
 ) -> list[RankChange]:
-    """How far documents move when the sort starts from shuffled documents, or is another one.
+    """How far documents move if the sort starts from shuffled documents, or is a different one.
 
-    The ranking that `sort` gives by itself is held against its rankings from `shuffles` random
-    starts, then against that of `other` from the same start. Documents of a query with the same
-    features count as interchangeable; others that the comparator calls equal do not, so that
-    moves come from ties and from cycles. A strict order has none.
+    The default ranking of `sort` is compared with its rankings from `shuffles` random starts, then
+    with that of `other` from the same start. Documents of a query with the same features count as
+    interchangeable; others that tie do not, so that moves come from ties and from cycles. A strict
+    order has none.
 
     Args:
         comparator: anything with `prepare` and `prefer`.
         queries: scaled documents.
-        shuffles: how many random starts.
+        shuffles: number of random starts.
         seed: of the shuffles.
         sort: the main algorithm.
         other: the second algorithm.
 
     Returns:
-        One row a ranking, as pandas.DataFrame takes them.
+        One row per ranking, as pandas.DataFrame takes them.
 
     Raises:
         ComparatorError: if a margin is not a number.
@@ -202,7 +202,7 @@ def _alike(queries: Queries) -> I64:
 
 
 def _places(order: I64, alike: I64) -> I64:
-    """(n_docs,) the place of each document; those alike share theirs out by document number."""
+    """(n_docs,) the place of each document; equal documents are placed by document number."""
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
     shared = np.empty_like(place)

@@ -1,4 +1,4 @@
-"""The compiled sort for one-hidden-layer CmpNNs on the CPU, one query a task."""
+"""The compiled sort for one-hidden-layer CmpNNs on the CPU, one query per task."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LARGEST = 175.0
 def exponentials(layer: DualUnits, X: F32) -> tuple[F64, F64] | None:
     """Prepare documents for the kernel: exp(κp) | exp(κq), (n, 2H), and weights, (H,).
 
-    None where these would leave the floating-point range, which unscaled features can do.
+    None if these would leave the floating-point range, which unscaled features can do.
 
     With e = exp(κ(p_i + q_j)) and e' = exp(κ(p_j + q_i)) a dual pair of units contributes
 
@@ -60,7 +60,7 @@ def merge_sort(
     out_j: I32,
     out_margin: F32,
 ) -> I64:
-    """Sort `order` within each query in place, best first; returns the comparisons a query made.
+    """Sort `order` within each query in place, best first; returns each query's comparisons.
 
     Args:
         E, w: what `exponentials` returns.
@@ -87,7 +87,7 @@ def merge_sort(
                     margin = _margin(E, w, i, j)
                     out_i[at], out_j[at], out_margin[at] = i, j, margin
                     at += 1
-                    # Ties leave the first one first; a NaN is found by the caller.
+                    # Ties keep the first one first; the caller checks for NaN.
                     if margin < 0.0:
                         target[out] = j
                         b += 1
@@ -112,9 +112,9 @@ def merge_sort(
 
 @in_threads
 def project(X: F32, direction: F64, out: F32) -> None:
-    """The product of every row with one direction, the same wherever the row stands.
+    """The product of every row with one direction, independent of the row's position.
 
-    A BLAS sums a row's products in another order at the edge of a block.
+    A BLAS sums a row's products in a different order at the edge of a block.
     """
     for row in prange(X.shape[0]):
         total = 0.0
@@ -127,7 +127,7 @@ def project(X: F32, direction: F64, out: F32) -> None:
 def pack(
     room: I64, used: I64, shift: int, i: I32, j: I32, margin: F32, to_i: I32, to_j: I32, to_m: F32
 ) -> None:
-    """Copy what each query wrote in its room to where it is `used`, documents shifted."""
+    """Copy each query's comparisons from its room to `used`, documents shifted."""
     for query in prange(used.shape[0] - 1):
         at, out = room[query], used[query]
         for k in range(used[query + 1] - out):

@@ -1,4 +1,4 @@
-"""Merge sort of all queries at once, for any comparator: one batch of comparisons a step."""
+"""Merge sort of all queries at once, for any comparator: one batch of comparisons per step."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def merge_sort_levels(
 
 
 def _runs(offsets: I64, width: int) -> tuple[I64, I64, I64]:
-    """Where the merges of a level begin, where their second runs begin, and where they end."""
+    """Where the merges of a level start, where their second runs start, and where they end."""
     sizes = np.diff(offsets)
     merges = -(-sizes // (2 * width))
     query = np.repeat(np.arange(len(sizes)), merges)
@@ -59,7 +59,7 @@ def _merge_level(
         i, j = source[a], source[b]
         margin = comparator.prefer(prepared, i, j)
         batches.append((i, j, margin))
-        second = margin < 0  # ties leave the first one first
+        second = margin < 0  # ties keep the first one first
         target[out] = np.where(second, j, i)
         b += second
         a += ~second
@@ -75,7 +75,7 @@ def _merge_level(
 def _copy_rests(
     source: I64, target: I64, a: I64, middle: I64, b: I64, right: I64, out: I64
 ) -> None:
-    """Copy what is left of one run of each finished merge."""
+    """Copy the rest of one run of each finished merge."""
     first = np.where(a < middle, a, b)
     length = np.where(a < middle, middle - a, right - b)
     step = np.arange(length.sum()) - np.repeat(np.cumsum(length) - length, length)

@@ -1,4 +1,4 @@
-"""LiveRanking: a ranking that documents enter and leave one at a time."""
+"""LiveRanking: a ranking with insertion and removal of documents."""
 
 from __future__ import annotations
 
@@ -14,27 +14,26 @@ from sortnet.types import F32, Comparator
 Name = TypeVar("Name", bound=Hashable)
 Document = TypeVar("Document")
 
-_GAP = 1 << 128  # room for at least 128 insertions at one spot before labels are dealt out anew
+_GAP = 1 << 128  # room for at least 128 insertions at one spot before relabelling
 
 
 class LiveRanking(Generic[Name, Document]):
     """A ranked list, best first, into which a document is inserted with O(log n) comparisons.
 
-    A place is found by binary search with the comparator, once; then the document is given a
-    whole-number label between those of its neighbours, and the list is kept sorted by label.
-    The comparator is never asked again about documents that have their place, so that one that
-    is not transitive, or changes its mind, cannot corrupt the list: it only decides where new
-    documents go.
+    A place is found by binary search with the comparator, once; then the document gets an integer
+    label between those of its neighbours, and the list is kept sorted by label. The comparator is
+    never called again for documents already placed, so that one that is not transitive or not
+    deterministic cannot corrupt the list: it only decides where new documents go.
 
     Args:
         prefer: margin of its first document over its second; see `pairwise` for comparators.
-        ranked: (name, document) of documents already in order, best first; no comparisons.
+        ranked: (name, document) of documents already in order, best first; not compared.
 
     Attributes:
         comparisons: how often `prefer` was called.
 
     Raises:
-        DataError: on a name that is there twice.
+        DataError: on a name that occurs twice.
 
     >>> ranking = LiveRanking(lambda a, b: a - b, [("gold", 3.0), ("bronze", 1.0)])
     >>> ranking.insert("silver", 2.0)
@@ -59,7 +58,7 @@ class LiveRanking(Generic[Name, Document]):
     def insert(self, name: Name, document: Document) -> int:
         """Rank a new document; returns its rank, 1 for the best. A tie goes behind.
 
-        Nothing changes when the comparator fails.
+        Nothing changes if the comparator fails.
 
         Raises:
             DataError: if the name is there already.
@@ -140,7 +139,7 @@ class LiveRanking(Generic[Name, Document]):
         return low
 
     def _label_between(self, place: int) -> int:
-        """A label for a document that is to stand at this place."""
+        """A label for a document at this place."""
         if not self._order:
             return 0
         if place == 0:
@@ -155,7 +154,7 @@ class LiveRanking(Generic[Name, Document]):
         return (before + after) // 2
 
     def _relabel(self, names: list[Name]) -> None:
-        """Deal out labels anew, evenly."""
+        """Assign evenly spaced labels again."""
         self._labels = {name: place * _GAP for place, name in enumerate(names)}
         self._order: Any = SortedKeyList(names, key=self._labels.__getitem__)
 
@@ -186,7 +185,7 @@ def pairwise(comparator: Comparator) -> Callable[[F32, F32], float]:
     >>> margin(np.array([3.0, 0.0]), np.array([1.0, 0.0]))
     2.0
 
-    Cost: prepares both documents at every comparison.
+    Cost: prepares both documents for every comparison.
     """
 
     def margin(a: F32, b: F32) -> float:

@@ -1,4 +1,4 @@
-"""Small facts of one sort that plots are made of: margins, ranks of the mistakes, cycles."""
+"""Diagnostics of one iteration: margin histogram, mistakes by rank, cycle rate."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numba import njit
 from sortnet.sorting.diagnostics import cyclic_triples
 from sortnet.types import I32, I64, Comparator, Pairs, Queries, Sorting
 
-# The first bin is from 0, the last without end.
+# The first bin starts at 0, the last has no upper edge.
 MARGIN_EDGES = tuple(2.0**k for k in range(-12, 7))
 RANK_BINS = ("1", "2", "3", "4", "5", "6-7", "8-10", "11-20", "21-50", "51+")
 _LAST_RANKS = (1, 2, 3, 4, 5, 7, 10, 20, 50)
@@ -22,24 +22,24 @@ _TRIPLES = 500  # a share of 1 % is then known to 0.4 %
 def observe(
     queries: Queries, sorting: Sorting, wrong: Pairs, *, comparator: Comparator | None = None
 ) -> dict[str, Any]:
-    """What a sort was sure of, where in the ranking it erred, and how often it ran in circles.
+    """The margins of a sort, the ranks of its mistakes, and the rate of cycles.
 
-    Counted are the compared pairs that have a right order: those of different grades and those
-    in `wrong`. So the sums over `margins` and over `ranks["compared"]` are the same.
+    Only compared pairs that have a right order are counted: those of different grades and those
+    in `wrong`. So the sums over `margins` and over `ranks["compared"]` are equal.
 
     Args:
         queries: the sorted documents.
         sorting: the ranking and the comparisons made.
-        wrong: what the judge made of it; pairs that were not compared are not counted.
-        comparator: what sorted them, to sample triples of; None leaves `cycles` out.
+        wrong: the judge's result; pairs that were not compared are not counted.
+        comparator: the one that sorted them, to sample triples; None omits `cycles`.
 
     Returns:
-        As JSON can hold it:
+        A dict for JSON:
         `margins`: {"right" | "wrong": 20 counts of |margin|}; between them are `MARGIN_EDGES`,
-            2^-12 to 2^6, a bin begins with its lower edge;
+            2^-12 to 2^6, a bin includes its lower edge;
         `ranks`: {"compared" | "wrong": 10 x 10 counts}, the row the bin of `RANK_BINS` of the
-            document that is ranked above the other, the column that of the one below;
-        `cycles`: {"share": of cyclic triples, "sampled": how many triples were looked at}.
+            document ranked above the other, the column that of the one below;
+        `cycles`: {"share": of cyclic triples, "sampled": number of triples checked}.
 
     >>> q = Queries.from_arrays([[0.0], [0.0], [0.0]], [2, 0, 1])
     >>> i, j = np.array([0, 1, 2], np.int32), np.array([1, 2, 0], np.int32)
@@ -50,7 +50,7 @@ def observe(
     >>> [row[:3] for row in found["ranks"]["wrong"][:2]]
     [[0, 1, 1], [0, 0, 1]]
 
-    Cost: one compiled pass over the comparisons, some 5 nanoseconds each, and for `cycles` three
+    Cost: one compiled pass over the comparisons, about 5 nanoseconds each, and for `cycles` three
     calls of `prefer` with 500 comparisons: 1 to 5 % of a sort of 1,000 queries of 120 documents.
     """
     margins = np.zeros((2, len(MARGIN_EDGES) + 1), np.int64)
@@ -71,7 +71,7 @@ def observe(
 
 
 def share_right(observed: Mapping[str, Any]) -> float:
-    """The share that was right of the comparisons `observe` counted; 0 where it counted none.
+    """The share of right comparisons among those `observe` counted; 0 if it counted none.
 
     >>> share_right({"margins": {"right": [2, 1], "wrong": [1, 0]}})
     0.75
@@ -90,7 +90,7 @@ def _rank_bins(queries: Queries, order: I64) -> Any:
 
 @njit(inline="always")
 def _is_pair(starts, losers, winner, loser):  # type: ignore[no-untyped-def]
-    """Whether a pair is among those whose losers each winner owns, ascending."""
+    """Whether (winner, loser) is a pair; `losers` are ascending for each winner."""
     low, high = starts[winner], starts[winner + 1]
     while low < high:
         middle = (low + high) // 2

@@ -1,4 +1,4 @@
-"""A second sorting algorithm, to see how far a ranking depends on the algorithm."""
+"""Quicksort, to check how much a ranking depends on the sorting algorithm."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from sortnet.types import F32, I32, I64, Bool, Comparator, Queries, Sorting
 
 
 def quicksort(comparator: Comparator, queries: Queries, *, start: I64 | None = None) -> Sorting:
-    """Sort every query by quicksort, all queries at once: a permutation whatever the comparator.
+    """Sort every query by quicksort, all queries at once: a permutation for any comparator.
 
-    Every part of a level is split by its middle document, with one call of `prefer` a level. Ties
-    stay on the side of the pivot on which they lie.
+    Every part of a level is split by its middle document, with one call of `prefer` per level. Ties
+    stay on their side of the pivot.
 
     Args:
         comparator: anything with `prepare` and `prefer`.
         queries: scaled documents.
-        start: (n_docs,) document numbers, by query, to sort from; as the rows lie if left out.
+        start: (n_docs,) document numbers, by query, to sort from; by default in row order.
 
     Raises:
-        ComparatorError: if a margin is not a number, or `start` is of another length.
+        ComparatorError: if a margin is not a number, or `start` has a wrong length.
 
     >>> class ByFirstFeature:
     ...     def prepare(self, X): return X[:, 0]
@@ -67,7 +67,7 @@ def _partition(order: I64, at: I64, part: I64, first: Bool, begin: I64, middle: 
     pivots = begin + np.bincount(part[first], minlength=len(begin))
     documents, pivot_documents = order[at], order[middle]
     side = np.argsort(2 * part + ~first, kind="stable")
-    place = at - (at > middle[part])  # the free places without the old pivot's ...
+    place = at - (at > middle[part])  # the places without the old pivot's ...
     place += place >= pivots[part]  # ... and without the new one's
     order[place] = documents[side]
     order[pivots] = pivot_documents

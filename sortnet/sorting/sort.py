@@ -1,4 +1,4 @@
-"""Sort the documents of every query with a comparator, and keep what it compared."""
+"""Sort the documents of every query with a comparator, and record its comparisons."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ def sort(comparator: Comparator, queries: Queries, *, start: I64 | None = None) 
     """Sort every query by merge sort, at most n ceil(log2 n) comparisons for n documents.
 
     A comparator that offers a `kernel` (one-hidden-layer CmpNNs on the CPU, and committees of them)
-    is sorted by compiled code, one query a thread; any other level by level, in batches over all
+    is sorted by compiled code, one query per thread; any other level by level, in batches over all
     queries. Both make the same comparisons.
 
     Args:
         comparator: anything with `prepare` and `prefer`; it need not be transitive.
         queries: scaled documents.
-        start: (n_docs,) document numbers, the arrangement each query is sorted from. Left out, it
-            is one that depends on the documents' features alone, so that the order of the rows
-            in a file changes neither the ranking nor, through ties, its quality.
+        start: (n_docs,) document numbers, the arrangement each query is sorted from. By default
+            it depends on the documents' features alone, so that the order of the rows in a file
+            changes neither the ranking nor, through ties, its quality.
 
     Returns:
         The ranking and all comparisons made; always a permutation of each query's documents.
@@ -45,7 +45,7 @@ def sort(comparator: Comparator, queries: Queries, *, start: I64 | None = None) 
     >>> sort(ByFirstFeature(), q).order.tolist()
     [1, 2, 0]
 
-    Cost: preparing every document once; for CmpNN some 10 nanoseconds a comparison and unit.
+    Cost: preparing every document once; for CmpNN about 10 nanoseconds per comparison and unit.
     """
     order = arrangement(queries) if start is None else np.array(start, dtype=np.int64)
     if len(order) != queries.n_docs:
@@ -63,10 +63,10 @@ def sort(comparator: Comparator, queries: Queries, *, start: I64 | None = None) 
 
 
 def arrangement(queries: Queries) -> I64:
-    """(n_docs,) document numbers, by query, in an order that the features alone decide.
+    """(n_docs,) document numbers, by query, in an order that depends on the features alone.
 
     The key is the documents' product with one fixed random direction; only documents with the
-    same features tie, and those no comparator can tell apart.
+    same features tie, and no comparator can distinguish these.
     """
     direction = np.random.default_rng(0).standard_normal(queries.n_features)
     key = np.empty(queries.n_docs, np.float32)

@@ -1,4 +1,4 @@
-"""Kernels that several threads run together: safe from other threads and in forked children."""
+"""Parallel kernels that are safe to call from several threads and in forked processes."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _ONE_AT_A_TIME = threading.Lock()
 
 
 def in_threads(function: _F) -> _F:
-    """Compile a kernel whose `prange` is shared among numba's threads.
+    """Compile a kernel whose `prange` runs in numba's threads.
 
-    A process forked from the one that loaded this module has none of its threads, and numba ends
-    it where it asks for them: there the kernel runs in one thread, with the same results.
+    A process forked from the one that loaded this module has none of its threads, and numba would
+    abort it: there the kernel runs in one thread, with the same results.
     """
     together = numba.njit(parallel=True, cache=True, nogil=True)(function)
     alone = numba.njit(cache=True, nogil=True)(_renamed(cast(FunctionType, function)))
@@ -39,7 +39,7 @@ def in_threads(function: _F) -> _F:
 
 
 def _renamed(function: FunctionType) -> FunctionType:
-    """The same function by another name: numba's cache tells compiled functions by their names."""
+    """The same function under another name: numba's cache finds compiled functions by name."""
     name = f"{function.__name__}_alone"
     twin = FunctionType(function.__code__, function.__globals__, name)
     twin.__qualname__, twin.__module__ = name, function.__module__
@@ -47,7 +47,7 @@ def _renamed(function: FunctionType) -> FunctionType:
 
 
 def _turn() -> AbstractContextManager[Any]:
-    """A lock where two kernels at once would end the process: numba's own threads, no library's."""
+    """A lock if two kernels at once would abort the process: with numba's own workqueue."""
     try:
         safe = numba.threading_layer() != "workqueue"  # type: ignore[attr-defined]
     except ValueError:  # the first kernel starts the threads
@@ -56,7 +56,7 @@ def _turn() -> AbstractContextManager[Any]:
 
 
 def _use_one_thread() -> None:
-    """A forked child has lost torch's threads too, and would wait for them for ever."""
+    """A forked child has lost torch's threads too, and would wait for them forever."""
     torch.set_num_threads(1)
 
 

@@ -1,4 +1,4 @@
-"""The nouns of the project: Queries, Pairs, Sorting, and the protocols that join its parts."""
+"""The types of the project: Queries, Pairs, Sorting, and the protocols between its parts."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ Bool: TypeAlias = NDArray[np.bool_]
 Str: TypeAlias = NDArray[np.str_]
 
 Split: TypeAlias = Literal["train", "vali"]
-Progress: TypeAlias = Callable[[str], None]  # told what is going on, as text
+Progress: TypeAlias = Callable[[str], None]  # called with progress messages
 SPLITS: tuple[Split, ...] = ("train", "vali")
 
 
 @dataclass(frozen=True, eq=False)
 class Queries:
-    """The documents of many queries, those of one query side by side.
+    """The documents of many queries, stored query by query.
 
-    Query `k` owns the documents `offsets[k]:offsets[k + 1]`; a *document number* is an index into
-    these arrays and is what `Pairs` and `Sorting` speak of.
+    Query `k` has the documents `offsets[k]:offsets[k + 1]`; a *document number* is an index into
+    these arrays, as used by `Pairs` and `Sorting`.
 
     Attributes:
         features: (n_docs, n_features) float32; NaN where a value is missing.
         grades: (n_docs,) int32, 0 or more; higher is more relevant.
         offsets: (n_queries + 1,) int64, from 0 to n_docs.
-        qids: (n_queries,) the queries' names, each once.
+        qids: (n_queries,) the queries' names, unique.
         rows: (n_docs,) int64, the caller's row (or the file's data line, from 0) of each document.
-        docids: (n_docs,) the documents' names, where the source has them.
-        feature_names: the columns' names, where the source has them.
+        docids: (n_docs,) the documents' names, if the source has them.
+        feature_names: the columns' names, if the source has them.
         source: where the data came from, for messages.
 
     >>> q = Queries.from_arrays([[1.0], [2.0], [3.0]], [0, 1, 1], qid=["b", "a", "b"])
@@ -71,7 +71,7 @@ class Queries:
 
         Args:
             X: (n_docs, n_features) numbers; NaN is a missing value, infinity is refused.
-            y: (n_docs,) whole grades from 0; None for documents that are only to be ranked.
+            y: (n_docs,) integer grades from 0; None for documents that are only ranked.
             qid: (n_docs,) the query of each row, in any order.
             group: (n_queries,) sizes of consecutive queries, in place of `qid`.
                 With neither, all rows are one query.
@@ -81,9 +81,9 @@ class Queries:
 
         Raises:
             DataError: on shapes that disagree, infinite features, negative or fractional grades;
-                with grades, on a feature whose differences in the queries float32 loses.
+                with grades, on a feature whose differences within queries are lost in float32.
 
-        Cost: one stable sort of the query ids; X is copied only where the rows must move.
+        Cost: one stable sort of the query ids; X is copied only if rows must move.
         """
         table, features = _features(X, source)
         n = len(features)
@@ -102,7 +102,7 @@ class Queries:
             raise DataError(
                 f"{source}: {features.shape[1]} features but {len(feature_names)} feature names"
             )
-        if y is not None:  # whatever the values, documents that are only ranked get a ranking
+        if y is not None:  # documents that are only ranked get a ranking in any case
             refuse_lost(table, codes, feature_names, source)
         return cls.from_codes(
             features,
@@ -126,7 +126,7 @@ class Queries:
         feature_names: tuple[str, ...] | None = None,
         source: str = "data",
     ) -> Queries:
-        """Group checked rows by their query's number in `qids`; moves rows only if it must."""
+        """Group checked rows by their query's number in `qids`; moves rows only if needed."""
         offsets = np.zeros(len(qids) + 1, np.int64)
         np.cumsum(np.bincount(codes, minlength=len(qids)), out=offsets[1:])
         rows = np.arange(len(codes), dtype=np.int64)
@@ -160,15 +160,15 @@ class Queries:
         return np.diff(self.offsets)
 
     def query_of_docs(self) -> I32:
-        """(n_docs,) the query's number of each document."""
+        """(n_docs,) the number of each document's query."""
         return np.repeat(np.arange(len(self), dtype=np.int32), self.sizes)
 
     def with_features(self, features: F32) -> Queries:
-        """The same documents with other features (scaled ones, say)."""
+        """The same documents with other features (scaled ones, for example)."""
         return replace(self, features=features)
 
     def take(self, queries: ArrayLike) -> Queries:
-        """Some of the queries, in the order given; `rows` still speak of the source."""
+        """Some of the queries, in the order given; `rows` still refer to the source."""
         which = np.asarray(queries, dtype=np.int64)
         sizes = self.sizes[which]
         offsets = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
@@ -184,7 +184,7 @@ class Queries:
         )
 
     def in_row_order(self, per_doc: NDArray[Any]) -> NDArray[Any]:
-        """Put one value a document into the caller's row order (of all rows, none taken away)."""
+        """Put one value per document into the caller's row order (for all rows of the source)."""
         out = np.empty_like(per_doc)
         out[self.rows] = per_doc
         return out
@@ -196,7 +196,7 @@ class Pairs:
     Each pair is there once, ordered by (winner, loser).
 
     Args:
-        winner: (m,) document numbers, those that belong first, in any order.
+        winner: (m,) numbers of the documents that should be first, in any order.
         loser: (m,) document numbers.
 
     Attributes:
@@ -233,12 +233,12 @@ class Pairs:
 
     @property
     def winner(self) -> I64:
-        """(m,) int64 the documents that belong first, ascending."""
+        """(m,) int64 the documents that should be first, ascending."""
         return self.key >> 32
 
     @property
     def loser(self) -> I64:
-        """(m,) int64 the documents that belong behind them."""
+        """(m,) int64 the documents that should be after them."""
         return self.key & _LOSER
 
     def __len__(self) -> int:
@@ -274,7 +274,7 @@ def _unique(keys: I64) -> I64:
 
 @dataclass(frozen=True, eq=False)
 class Sorting:
-    """What a sort returns: the ranking of every query, and the comparisons it made.
+    """Result of a sort: the ranking of every query, and the comparisons made.
 
     Attributes:
         order: (n_docs,) int64 document numbers, query by query, best first.
@@ -294,18 +294,18 @@ class Comparator(Protocol):
     """Two functions: prepare a document once, compare prepared documents often."""
 
     def prepare(self, X: F32) -> Any:
-        """(n, n_features) scaled features -> whatever `prefer` needs of them, n rows long."""
+        """(n, n_features) scaled features -> the input of `prefer`, n rows long."""
         ...
 
     def prefer(
         self, prepared: Any, i: NDArray[np.integer[Any]], j: NDArray[np.integer[Any]]
     ) -> F32:
-        """(m,) margins of document i over document j: the sign says who goes first."""
+        """(m,) margins of document i over document j: i goes first if positive."""
         ...
 
 
 class Judge(Protocol):
-    """Who knows the right answer: picks the comparisons that the comparator got wrong."""
+    """Knows the right answers: returns the pairs that the comparator got wrong."""
 
     def __call__(self, queries: Queries, sorting: Sorting) -> Pairs: ...
 
@@ -316,7 +316,7 @@ class PairSink(Protocol):
     def add(self, split: Split, iteration: int, pairs: Pairs) -> int:
         """Add an iteration's mis-compared pairs (each once); returns how many were new.
 
-        A pair that is there already has its count of mis-comparisons raised by one.
+        The count of mis-comparisons of a known pair increases by one.
         """
         ...
 
@@ -326,7 +326,7 @@ class PairSink(Protocol):
 
 
 def whole_grades(y: ArrayLike, source: str = "data") -> I32:
-    """Check grades: whole numbers from 0 (every measure of RankQuality takes just those)."""
+    """Check grades: integers from 0 (the only ones that the measures take)."""
     try:
         values = np.asarray(y, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -341,7 +341,7 @@ def whole_grades(y: ArrayLike, source: str = "data") -> I32:
 
 
 def grade_fault(text: str) -> str:
-    """What to say of a grade that no measure takes."""
+    """The message for an invalid grade."""
     return (
         f"grade {text[:60]!r} is not a whole number from 0; "
         "MAP, P@n, MRR and NDCG@n (gain 2^grade - 1) take just those"
@@ -349,7 +349,7 @@ def grade_fault(text: str) -> str:
 
 
 def _features(X: ArrayLike, source: str) -> tuple[NDArray[Any], F32]:
-    """X as it is and as float32, checked."""
+    """X unchanged and as float32, checked."""
     try:
         table = np.asarray(X)
         with np.errstate(over="ignore"):  # what overflows a float32 is refused below
@@ -392,7 +392,7 @@ def _codes_of_qids(qid: ArrayLike | None, n: int, source: str) -> tuple[Str, I64
 
 
 def _missing(qid: ArrayLike) -> Bool:
-    """(n_docs,) whether there is no query: NaN, None, NaT, pandas' NA."""
+    """(n_docs,) whether the qid is missing: NaN, None, NaT, pandas' NA."""
     values = np.asarray(qid, dtype=None if hasattr(qid, "dtype") else object)
     if values.dtype.kind not in "OfM":
         return np.zeros(len(values), np.bool_)

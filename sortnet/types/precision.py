@@ -1,4 +1,4 @@
-"""Whether float32, in which features are kept, still tells apart what a table told apart."""
+"""Check that converting features to float32 keeps their differences."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from sortnet.errors import DataError
 _F64: TypeAlias = NDArray[np.float64]
 _I64: TypeAlias = NDArray[np.int64]
 
-_AT_ONCE = 1 << 18  # numbers looked at together, so that temporaries stay small
+_AT_ONCE = 1 << 18  # numbers compared at a time, so that temporaries stay small
 _NOISE = 1e-13  # differences this far below the values are float64's own rounding
 _LOST = 0.01  # the share of a feature's differences that may be lost
 
 
 class Differences:
-    """What float32 loses of the differences of features, between rows of a query that follow.
+    """How much of the features' differences between consecutive rows of a query float32 loses.
 
     >>> X = np.array([[1.0, 1e9 + 1], [2.0, 1e9 + 2]])
     >>> seen = Differences(2)
@@ -37,7 +37,7 @@ large as 1e+09: subtract the smallest one first
     def add(self, X: NDArray[Any], i: _I64, j: _I64, first: int = 0) -> None:
         """Compare rows i of X with rows j; X holds the features from number `first`.
 
-        Cost: some 10 nanoseconds a number; nothing for types that float32 holds exactly.
+        Cost: about 10 nanoseconds per number; nothing for types that float32 holds exactly.
         """
         if np.can_cast(X.dtype, np.float32):
             return
@@ -74,7 +74,7 @@ large as 1e+09: subtract the smallest one first
 def refuse_lost(
     X: NDArray[Any], codes: NDArray[Any], names: Sequence[str] | None, source: str
 ) -> None:
-    """Refuse a table (n, d) with a feature whose differences in the queries `codes` are lost.
+    """Refuse a table (n, d) with a feature whose differences within queries are lost.
 
     Raises:
         DataError: naming it.
@@ -87,7 +87,7 @@ def refuse_lost(
 
 
 def neighbours(codes: NDArray[np.integer[Any]]) -> tuple[_I64, _I64]:
-    """Rows that follow each other in the same query, and the rows that they follow.
+    """Consecutive rows of the same query: the numbers of the first and of the second rows.
 
     >>> [rows.tolist() for rows in neighbours(np.array([5, 7, 5, 5]))]
     [[0, 2], [2, 3]]

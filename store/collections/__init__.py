@@ -1,1 +1,1 @@
-"""What is stored of a collection: items, judgements, leases."""
+"""Collections in the database: items, judgements, leases."""

@@ -1,4 +1,4 @@
-"""A collection in the store: its items, who judges them, their judgements, questions on loan."""
+"""A collection in the store: its items, annotators, judgements and leases."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-class News(NamedTuple):
-    """What a collection has: judgements that came since, how many items, all live leases."""
+class Changes(NamedTuple):
+    """New judgements of a collection, its number of items, and all live leases."""
 
     judgements: list[Judgement]
     n_items: int
@@ -62,12 +62,12 @@ class News(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """An answer as it was stored.
+    """A stored answer.
 
     Attributes:
         judgement: the answer, with its number.
-        new: whether it was stored now; False where the question had been answered before.
-        since: all judgements after the number that the caller knew.
+        new: whether it was stored now; False if the question had been answered before.
+        since: all judgements after the last number known to the caller.
     """
 
     judgement: Judgement
@@ -76,14 +76,14 @@ class Stored(NamedTuple):
 
 
 class Collection:
-    """A collection as `Store.collection` gives it.
+    """A collection as `Store.collection` returns it.
 
     Attributes:
-        name: what people call it.
+        name: its name.
         number: its key in the tables.
         seed: of its sessions.
         settings: of its sessions, such as `strategy`, `holdout` and `repeats`.
-        created: when, in UTC.
+        created: time in UTC.
     """
 
     def __init__(
@@ -108,34 +108,34 @@ class Collection:
             return read_items(connection, self.number)
 
     def n_items(self) -> int:
-        """How many items there are; a look at the end of an index."""
+        """The number of items, from the end of an index."""
         with self.database.transaction() as connection:
             return next_item(connection, self.number)
 
     def add(self, items: Items, *, update: bool = False) -> tuple[int, int]:
-        """Add items behind those that are there; how many were added, and how many replaced.
+        """Append items; returns how many were added, and how many replaced.
 
         Args:
-            update: whether items of an id that is there replace it, or are refused.
+            update: whether items with a known id are replaced, or refused.
 
         Raises:
-            StoreError: on an id that is there twice or already, or other features than before.
+            StoreError: on an id that occurs twice or is known, or on different features.
         """
         with self._locked() as connection:
             return write_items(connection, self.number, self.name, items, replace=update)
 
     def remove(self) -> None:
-        """Remove the collection with all that belongs to it."""
+        """Remove the collection with all its rows."""
         with self._locked() as connection:
             for row in (ServerRow, LeaseRow, JudgementRow, AnnotatorRow, ItemRow):
                 connection.execute(delete(row).where(row.collection == self.number))
             connection.execute(delete(CollectionRow).where(CollectionRow.number == self.number))
 
     def annotator(self, name: str, *, create: bool = True) -> Annotator:
-        """The annotator of that name, who is made where there is none and `create` says so.
+        """The annotator of that name, created if there is none and `create` is true.
 
         Raises:
-            StoreError: on an unknown name without `create`, or one that is no name.
+            StoreError: on an unknown name without `create`, or an invalid one.
         """
         checked_name("annotator", name)
         if found := self._annotators_of(AnnotatorRow.name == name):
@@ -148,10 +148,10 @@ class Collection:
         return self._annotators_of(AnnotatorRow.name == name)[0]
 
     def annotator_of(self, token: str) -> Annotator:
-        """The annotator whose secret that is.
+        """The annotator with that secret token.
 
         Raises:
-            StoreError: if it is nobody's.
+            StoreError: if there is none.
         """
         plausible = lease_rows.plausible(token)
         found = self._annotators_of(AnnotatorRow.token == token) if plausible else []
@@ -162,32 +162,32 @@ class Collection:
         return found[0]
 
     def annotators(self) -> list[Annotator]:
-        """All annotators, in the order they came."""
+        """All annotators, in the order of creation."""
         return self._annotators_of()
 
     def judgements(self, after: int = 0) -> list[Judgement]:
-        """All judgements of a higher number, in their order; undoes are among them."""
+        """All judgements with a higher number, in order, including undos."""
         with self.database.transaction() as connection:
             return read_judgements(connection, self.number, JudgementRow.number > after)
 
-    def news(self, after: int) -> News:
-        """Judgements of a higher number, the number of items and the leases, of one moment."""
+    def changes(self, after: int) -> Changes:
+        """Judgements with a higher number, the number of items and the leases, in one snapshot."""
         with self.database.transaction() as connection:
-            return News(
+            return Changes(
                 read_judgements(connection, self.number, JudgementRow.number > after),
                 next_item(connection, self.number),
                 lease_rows.read_leases(connection, self.number, self.clock()),
             )
 
     def judgement_ids(self) -> list[str]:
-        """What an import recognises judgements by, in the order of their numbers."""
+        """The ids by which an import recognises judgements, in the order of their numbers."""
         with self.database.transaction() as connection:
             return read_ids(connection, self.number)
 
     def judgements_frame(self) -> pd.DataFrame:
-        """One row a judgement: who, which two, the answer, and whether it was undone since.
+        """One row per judgement: annotator, both items, answer, and whether it was undone later.
 
-        Undoes are rows too, of the two items whose judgement they take back.
+        Undos are rows too, with the two items of the judgement that they undo.
         """
         from store.frames import judgements_frame
 
@@ -205,13 +205,13 @@ class Collection:
         *,
         renew: Sequence[str] = (),
     ) -> list[Lease]:
-        """Lease to an annotator those questions whose pair is under no live lease of anybody.
+        """Lease to an annotator the questions whose pair is under no live lease.
 
         Args:
-            seconds: for how long from now.
-            renew: ids of live leases of theirs that begin again; they come first.
+            seconds: duration of the leases.
+            renew: ids of their live leases to renew; they come first.
         """
-        # Leases that a power cut takes are taken again: no need to wait for the disk.
+        # Leases lost in a power cut are simply leased again: no need to wait for the disk.
         with self._locked(durable=False) as connection:
             now = self.clock()
             key = self._numbers_of(connection, [annotator])[annotator]
@@ -226,17 +226,17 @@ class Collection:
             )
 
     def leases(self, annotator: str | None = None) -> list[Lease]:
-        """Live leases of an annotator or of all, in the order they were given."""
+        """Live leases of an annotator or of all, in the order of creation."""
         with self.database.transaction() as connection:
             live = lease_rows.read_leases(connection, self.number, self.clock())
         return [lease for lease in live if annotator in (None, lease.annotator)]
 
     def live_pairs(self) -> set[Pair]:
-        """All pairs (low, high) that are under a live lease."""
+        """All pairs (low, high) under a live lease."""
         return {lease.question.pair for lease in self.leases()}
 
     def question(self, lease: str) -> Question:
-        """What was asked under a lease, live or not.
+        """The question of a lease, live or not.
 
         Raises:
             LeaseError: if there is no such lease.
@@ -245,7 +245,7 @@ class Collection:
             return lease_rows.find(connection, self.number, lease)[0].question
 
     def renew(self, annotator: str, leases: Sequence[str], seconds: float) -> int:
-        """Let live leases of that annotator live for so long from now; how many there were."""
+        """Renew live leases of that annotator from now on; returns how many there were."""
         with self._locked(durable=False) as connection:
             now = self.clock()
             number = self._known(connection, annotator)
@@ -256,7 +256,7 @@ class Collection:
             )
 
     def release(self, annotator: str, leases: Sequence[str] | None = None) -> None:
-        """Take back the questions that an annotator has on loan: all, or those of `leases`."""
+        """Release an annotator's leases: all, or those of `leases`."""
         with self._locked() as connection:
             number = self._known(connection, annotator)
             if number is not None:
@@ -266,27 +266,27 @@ class Collection:
                 lease_rows.close(connection, self.number, *these)
 
     def answer(self, lease: str, judgement: Judgement, *, after: int | None = None) -> Stored:
-        """Store an answer to a question on loan; answered again, the first answer is given back.
+        """Store an answer to a leased question; if it is repeated, return the first answer.
 
         Args:
-            judgement: who says what; what was asked is as the lease says.
-            after: the number of the last judgement that the caller knows, to be told what is new.
+            judgement: annotator and answer; the question is taken from the lease.
+            after: the number of the last judgement known to the caller, to get those after it.
 
         Raises:
-            LeaseError: on a lease that is unknown, expired, taken back or another's.
+            LeaseError: on a lease that is unknown, expired, released or another's.
             JudgementError: on an undo.
         """
         if judgement.undoes is not None:
             raise JudgementError("an undo is no answer to a question")
-        who = judgement.annotator
+        annotator = judgement.annotator
         with self._locked() as connection:
             now = self.clock()
-            stored = self._answered(connection, lease, who)
+            stored = self._answered(connection, lease, annotator)
             new = stored is None
             if stored is None:
-                asked = lease_rows.find_live(connection, self.number, lease, who, now).question
-                answer = replace(judgement, **vars(asked), at=now)
-                key = self._numbers_of(connection, [who])
+                leased = lease_rows.find_live(connection, self.number, lease, annotator, now)
+                answer = replace(judgement, **vars(leased.question), at=now)
+                key = self._numbers_of(connection, [annotator])
                 lease_rows.close(connection, self.number, LeaseRow.id == lease)
                 (stored,) = insert_judgements(connection, self.number, [answer], key, lease=lease)
             if after is None or stored.number == after + 1:
@@ -295,29 +295,29 @@ class Collection:
             return Stored(stored, new, read_judgements(connection, self.number, later))
 
     def undo(self, annotator: str, number: int) -> Judgement:
-        """Take back a judgement of that annotator; the undo, which is a judgement too.
+        """Undo a judgement of that annotator; returns the undo, which is a judgement too.
 
         Raises:
-            JudgementError: if it is not there, another's, an undo, or undone already.
+            JudgementError: if it does not exist, or is another's, an undo, or undone.
         """
         with self._locked() as connection:
-            said = judgement_to_undo(connection, self.number, number)
-            undo = replace(said.undo(), annotator=annotator, at=self.clock())
-            who = self._numbers_of(connection, [annotator])
-            return insert_judgements(connection, self.number, [undo], who)[0]
+            judgement = judgement_to_undo(connection, self.number, number)
+            undo = replace(judgement.undo(), annotator=annotator, at=self.clock())
+            key = self._numbers_of(connection, [annotator])
+            return insert_judgements(connection, self.number, [undo], key)[0]
 
     def append(
         self, judgements: Sequence[Judgement], *, ids: Sequence[str] | None = None
     ) -> list[Judgement]:
-        """Add judgements behind those that are there, all or none; they get new numbers.
+        """Append judgements, all or none; they get new numbers.
 
         Args:
-            judgements: an undo among them names the number that the one it takes back has among
-                them, else a number that is there.
-            ids: what a later import shall recognise them by; those that are there are left out.
+            judgements: an undo refers to the number that the judgement has among them, else to a
+                stored number.
+            ids: by which a later import recognises them; known ones are left out.
 
         Raises:
-            JudgementError: on an unknown item, or an undo of what is not there.
+            JudgementError: on an unknown item, or an undo of an unknown judgement.
         """
         with self._locked() as connection:
             moved: dict[int, int] = {}
@@ -330,8 +330,8 @@ class Collection:
                         f"collection {self.name!r} has no item {judgement.pair[1]}: "
                         f"there are {n_items}, numbered from 0"
                     )
-            who = self._numbers_of(connection, (j.annotator for j in judgements))
-            return insert_judgements(connection, self.number, judgements, who, ids=ids, moved=moved)
+            key = self._numbers_of(connection, (j.annotator for j in judgements))
+            return insert_judgements(connection, self.number, judgements, key, ids=ids, moved=moved)
 
     def setting(self, name: str, default: Any) -> Any:
         """Get a setting, storing `default` if it is unset.
@@ -347,7 +347,7 @@ class Collection:
         return self.settings[name]
 
     def serving(self, *, beat: float | None = BEAT) -> ServerClaim:
-        """Claim to serve the collection as the only process, until the claim is left.
+        """Claim to serve the collection as the only process, until the claim ends.
 
         Raises:
             StoreError: if another live process serves it.
@@ -360,10 +360,10 @@ class Collection:
 
     @contextmanager
     def _locked(self, *, durable: bool = True) -> Iterator[Connection]:
-        """A transaction that no other writer of this collection runs beside.
+        """A transaction that excludes all other writers of this collection.
 
-        So numbers are given in the order of commits, and a lease is given and closed once. The
-        clock is to be read within: who waited for the lock would come with an old time.
+        So numbers are assigned in the order of commits, and a lease is created and closed once.
+        Read the clock within it: a time read before waiting for the lock would be old.
         """
         with self.database.transaction(write=True, durable=durable) as connection:
             this = select(CollectionRow.number).where(CollectionRow.number == self.number)
@@ -372,7 +372,7 @@ class Collection:
             yield connection
 
     def _answered(self, connection: Connection, lease: str, annotator: str) -> Judgement | None:
-        """What was answered under that lease, if it was this annotator who did."""
+        """The answer stored under that lease, if it is this annotator's."""
         if not lease_rows.plausible(lease) or not is_name(annotator):
             return None
         these = (JudgementRow.lease == lease, AnnotatorRow.name == annotator)
@@ -380,7 +380,7 @@ class Collection:
         return found[0] if found else None
 
     def _known(self, connection: Connection, annotator: str) -> int | None:
-        """The key of an annotator, remembered: annotators stay as long as their collection."""
+        """The key of an annotator, cached: annotators exist as long as their collection."""
         if annotator not in self._annotators:
             checked_name("annotator", annotator)
             these = (AnnotatorRow.collection == self.number, AnnotatorRow.name == annotator)
@@ -391,10 +391,10 @@ class Collection:
         return self._annotators[annotator]
 
     def _numbers_of(self, connection: Connection, annotators: Iterable[str]) -> dict[str, int]:
-        """The keys of annotators, who are made where they are not there."""
+        """The keys of annotators, who are created if they do not exist."""
         numbers: dict[str, int] = {}
         for name in dict.fromkeys(annotators):
-            # Who is made is not remembered: the transaction may yet fail.
+            # New annotators are not cached: the transaction may still fail.
             numbers[name] = self._known(connection, name) or make_annotator(
                 connection, self.number, name
             )
@@ -407,7 +407,7 @@ class Collection:
     def _not_yet(
         self, connection: Connection, judgements: Sequence[Judgement], ids: Sequence[str]
     ) -> tuple[list[Judgement], list[str], dict[int, int]]:
-        """What is new of the judgements, and where the others stand: {number given: here}."""
+        """The new judgements, their ids, and the known ones as {number given: number here}."""
         known = {id: at for at, id in enumerate(read_ids(connection, self.number), start=1)}
         both = list(zip(judgements, ids, strict=True))
         moved = {j.number: known[id] for j, id in both if id in known and j.number}

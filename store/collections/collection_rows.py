@@ -1,4 +1,4 @@
-"""Collections and their annotators in the database: found, made, counted."""
+"""Find, create and count collections and annotators in the database."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from store.database.tables import AnnotatorRow, CollectionRow, ItemRow, Judgemen
 
 @dataclass(frozen=True)
 class Annotator:
-    """Somebody who judges; the token is the secret of their link."""
+    """An annotator; the token is the secret of their link."""
 
     name: str
     token: str
@@ -27,7 +27,7 @@ class Annotator:
 def make_collection(
     connection: Connection, name: str, *, seed: int = 0, settings: dict[str, Any] | None = None
 ) -> int:
-    """A new and empty collection; its number."""
+    """Create an empty collection; returns its number."""
     values = {
         "name": checked_name("collection", name),
         "created": utc_now(),
@@ -56,7 +56,7 @@ def find_collection(connection: Connection, store: str, name: str) -> Any:
     """The row of that collection.
 
     Raises:
-        StoreError: if there is none; the message names the store and those that are.
+        StoreError: if there is none; the message lists the collections of the store.
     """
     row = None
     if is_name(name):
@@ -70,7 +70,7 @@ def find_collection(connection: Connection, store: str, name: str) -> Any:
 
 
 def read_annotators(connection: Connection, collection: int, *only: Any) -> list[Annotator]:
-    """Annotators in the order they came; `only` are further conditions."""
+    """Annotators in the order of creation; `only` are further conditions."""
     columns = select(AnnotatorRow.name, AnnotatorRow.token, AnnotatorRow.created)
     these = columns.where(AnnotatorRow.collection == collection, *only)
     rows = connection.execute(these.order_by(AnnotatorRow.number))
@@ -78,7 +78,7 @@ def read_annotators(connection: Connection, collection: int, *only: Any) -> list
 
 
 def make_annotator(connection: Connection, collection: int, name: str) -> int:
-    """A new annotator with a secret of their own; their key."""
+    """Create an annotator with a secret token; returns their key."""
     values = {
         "collection": collection,
         "name": checked_name("annotator", name),

@@ -1,4 +1,4 @@
-"""Items into the database and out again."""
+"""Read and write items in the database."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sortnet.items import Items
 from sortnet.items.update import places_of
 from store.database.tables import CollectionRow, ItemRow
 
-FEATURE = np.dtype("<f4")  # as the database keeps it, whatever the machine's own order
+FEATURE = np.dtype("<f4")  # in the database, whatever the machine's byte order
 
 
 def read_items(connection: Connection, collection: int) -> Items:
@@ -48,7 +48,7 @@ def count_items(connection: Connection, collection: int) -> int:
 
 
 def next_item(connection: Connection, collection: int) -> int:
-    """The number that the next item gets; items are never removed one by one, so: how many."""
+    """The number that the next item gets; items are never removed one by one, so also the count."""
     last = select(func.max(ItemRow.number)).where(ItemRow.collection == collection)
     found = connection.execute(last).scalar()
     return 0 if found is None else int(found) + 1
@@ -57,10 +57,10 @@ def next_item(connection: Connection, collection: int) -> int:
 def write_items(
     connection: Connection, collection: int, name: str, items: Items, *, replace: bool
 ) -> tuple[int, int]:
-    """Add items, replacing those that are there if `replace`; how many were added and replaced.
+    """Add items, replacing known ones if `replace`; returns how many were added and replaced.
 
     Raises:
-        StoreError: on an id twice, one that is there already, or other features than before.
+        StoreError: on an id that occurs twice or is known, or on different features.
     """
     known = item_numbers(connection, collection)
     try:
@@ -108,14 +108,13 @@ def _rows(collection: int, items: Items, numbers: dict[str, int]) -> list[dict[s
 def _set_facts(
     connection: Connection, collection: int, name: str, items: Items, *, untouched: int
 ) -> None:
-    """What all items share: the features' names and the folder, which must be those of before."""
+    """Set what all items share: feature names and folder, which must not change."""
     this = CollectionRow.number == collection
     about = connection.execute(select(CollectionRow.__table__).where(this)).one()
     names, root = list(items.feature_names), None if items.root is None else str(items.root)
     if untouched and names != about.feature_names:
-        raise StoreError(
-            f"{items.source}: {_told(names)}, collection {name!r} has {_told(about.feature_names)}"
-        )
+        theirs = _described(about.feature_names)
+        raise StoreError(f"{items.source}: {_described(names)}, collection {name!r} has {theirs}")
     if untouched and root != about.root and None not in (root, about.root):
         raise StoreError(
             f"{items.source}: files lie in {root}, those of collection {name!r} in {about.root}"
@@ -124,9 +123,9 @@ def _set_facts(
     connection.execute(update(CollectionRow).where(this).values(**facts))
 
 
-def _told(names: list[str]) -> str:
+def _described(names: list[str]) -> str:
     """
-    >>> _told(["a", "b", "c", "d", "e"])
+    >>> _described(["a", "b", "c", "d", "e"])
     '5 features (a, b, c, d, ...)'
     """
     shown = ", ".join([*names[:4], "..."] if len(names) > 4 else names)

@@ -1,4 +1,4 @@
-"""Judgements out to files and in again: JSONL and CSV; chosen and rejected texts."""
+"""Export and import judgements: JSONL and CSV; export of chosen and rejected texts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SUFFIXES: dict[str, Form] = {
 FIELDS = ("id", "number", *(f.name for f in fields(Judgement) if f.name != "number"))
 _NEEDED = (("left", "right", "answer"), ("winner", "loser"))
 _LARGEST = 2**31 - 1  # of whole numbers in the tables
-_LATEST = 2.0**33  # seconds; no clock of today is past it: the year 2242
+_LATEST = 2.0**33  # seconds since 1970: the year 2242
 _LONGEST = 64  # characters of an id or a strategy
 ExportForm: TypeAlias = Literal["jsonl", "csv", "chosen"]
 EXPORT_FORMS: tuple[ExportForm, ...] = ("jsonl", "csv", "chosen")
@@ -37,7 +37,7 @@ EXPORT_FORMS: tuple[ExportForm, ...] = ("jsonl", "csv", "chosen")
 
 @dataclass(frozen=True)
 class Imported:
-    """How many of a file's judgements were added, and how many were known already."""
+    """How many judgements of a file were added, and how many were already known."""
 
     added: int
     known: int
@@ -50,18 +50,18 @@ def export_judgements(
     *,
     prompt: str = "",
 ) -> int:
-    """Write a collection's judgements to a file, whole or not at all; how many lines.
+    """Write a collection's judgements to a file, atomically; returns the number of lines.
 
-    `jsonl` and `csv` have everything, undoes too, and `import_judgements` reads them back; `at`
-    counts seconds since 1970. `chosen` has a line for each pair that more people decided one way
-    than the other, `{"prompt": ..., "chosen": text, "rejected": text}`, as tools for preference
-    tuning read it; what was undone does not count, ties are for neither side.
+    `jsonl` and `csv` hold everything, including undos, and `import_judgements` reads them; `at` is
+    in seconds since 1970. `chosen` has a line for each pair on which the annotators have a
+    majority, `{"prompt": ..., "chosen": text, "rejected": text}`, as tools for preference tuning
+    read it; undone judgements do not count, ties are for neither side.
 
     Args:
-        prompt: what `chosen` puts in every line.
+        prompt: the prompt of every line of `chosen`.
 
     Raises:
-        DataError: on items without text, of which `chosen` can say nothing.
+        DataError: if `chosen` needs the text of an item without one.
         SortNetError: if the file cannot be written.
     """
     judgements, items = collection.judgements(), collection.items()
@@ -87,17 +87,17 @@ def import_judgements(
 ) -> Imported:
     """Add a file's judgements to a collection of the same items, all or none.
 
-    Each line needs left, right and answer, or winner and loser, and an annotator; the items by
-    their ids. They get new numbers behind those that are there, undoes follow. A judgement is
-    recognised by its `id`, or without one by all that its line says and how often the file has
-    said so before: importing a file again adds nothing, importing it with more lines adds those.
+    Each line needs left, right and answer, or winner and loser, and an annotator; items are given
+    by their ids. Judgements get new numbers after the existing ones, undos are adjusted. A
+    judgement is recognised by its `id`, or without one by its content and the number of equal lines
+    before: importing a file again adds nothing, importing it with more lines adds those.
 
     Args:
-        form: of the file; None goes by its suffix: .jsonl, .json, .ndjson, .csv, .tsv.
-        annotator: whose judgements those are which name nobody.
+        form: of the file; None: by its suffix, .jsonl, .json, .ndjson, .csv or .tsv.
+        annotator: of the judgements that name none.
 
     Raises:
-        DataError: on the first fault, with file and line; nothing is added then.
+        DataError: on the first error, with file and line; then nothing is added.
     """
     items = {id: number for number, id in enumerate(collection.items().ids)}
     lines = read_lines(Path(path), items, form=form, annotator=annotator)
@@ -117,18 +117,18 @@ def _fields(judgement: Judgement, id: str, items: Items) -> dict[str, Any]:
 
 
 def _chosen(judgements: Sequence[Judgement], items: Items, prompt: str) -> Iterator[dict[str, str]]:
-    """One record a pair, by the majority of the people, in the order of the first vote."""
+    """One record per pair, by the annotators' majority, in the order of the first vote."""
     undone = {judgement.undoes for judgement in judgements}
     votes: dict[tuple[int, int], Counter[str]] = {}
     for judgement in judgements:
         if judgement.answer in ("left", "right") and judgement.number not in undone:
             low, _ = judgement.pair
             winner = judgement.left if judgement.answer == "left" else judgement.right
-            people = votes.setdefault(judgement.pair, Counter())
-            people[judgement.annotator] += 1 if winner == low else -1
-    for (low, high), people in votes.items():
-        # An annotator who answered a pair twice has one vote all the same.
-        surplus = sum((n > 0) - (n < 0) for n in people.values())
+            balance = votes.setdefault(judgement.pair, Counter())
+            balance[judgement.annotator] += 1 if winner == low else -1
+    for (low, high), balance in votes.items():
+        # An annotator who answered a pair several times has one vote.
+        surplus = sum((n > 0) - (n < 0) for n in balance.values())
         if surplus:
             better, worse = (low, high) if surplus > 0 else (high, low)
             yield {
@@ -162,7 +162,7 @@ def _write(file: IO[str], lines: Sequence[dict[str, Any]], form: ExportForm) -> 
 
 @dataclass(frozen=True)
 class Line:
-    """A judgement as it stands in a file: where, what it is recognised by, and what it says."""
+    """A judgement read from a file, with its place and the id that recognises it."""
 
     where: str
     id: str
@@ -176,11 +176,11 @@ def read_lines(
 
     Args:
         items: {id: number} of the collection.
-        form: of the file; None goes by its suffix.
-        annotator: whose judgements those are which name nobody.
+        form: of the file; None: by its suffix.
+        annotator: of the judgements that name none.
 
     Raises:
-        DataError: on the first fault, with file and line.
+        DataError: on the first error, with file and line.
     """
     form = form or SUFFIXES.get(path.suffix.lower())
     if form is None:
@@ -199,7 +199,7 @@ def read_lines(
 
 
 class _Before:
-    """The earlier lines: their ids and numbers, and what they undo."""
+    """The earlier lines: their ids and numbers, and the judgements they undo."""
 
     def __init__(self) -> None:
         self.ids: dict[str, str] = {}
@@ -208,18 +208,18 @@ class _Before:
         self.undone: set[int] = set()
 
     def id_of(self, content: str) -> str:
-        """For what has no id: the same content has the same in every file, equal lines differ."""
+        """An id made from the content, the same in every file; equal lines get different ids."""
         times = self.contents[content] = self.contents.get(content, 0) + 1
         return blake2b(f"{times} {content}".encode(), digest_size=12).hexdigest()
 
     def check(self, line: Line) -> None:
         """Reject duplicate ids and undos of unknown judgements."""
         if line.id in self.ids:
-            _refuse(line.where, f"id {line.id!r} stands in {self.ids[line.id]} already")
+            _refuse(line.where, f"id {line.id!r} is already in {self.ids[line.id]}")
         number, undoes = line.judgement.number, line.judgement.undoes
         if number in self.numbers:
             where = self.numbers[number].where
-            _refuse(line.where, f"number {number} stands in {where} already")
+            _refuse(line.where, f"number {number} is already in {where}")
         if undoes is not None:
             self._check_undo(line, undoes)
         self.ids[line.id] = line.where
@@ -229,7 +229,7 @@ class _Before:
     def _check_undo(self, line: Line, number: int) -> None:
         found = self.numbers.get(number)
         if found is None:
-            _refuse(line.where, f"an undo of judgement {number}, which no line before has")
+            _refuse(line.where, f"an undo of judgement {number}, which no earlier line has")
         try:
             check_undo(line.judgement, found.judgement, undone=number in self.undone)
         except JudgementError as error:
@@ -249,14 +249,14 @@ def _line(
         found = ", ".join(str(key) for key in record) or "nothing"
         _refuse(where, f"needs left, right and answer, or winner and loser; there is {found}")
     if annotator is not None:
-        given.setdefault("annotator", annotator)  # part of what the line is recognised by
+        given.setdefault("annotator", annotator)  # part of the content
     content = json.dumps([[key, str(given[key])] for key in sorted(given)])
     id = _id(where, given["id"]) if "id" in given else before.id_of(content)
     answer: Any = given.get("answer")
     if "answer" in given and {"winner", "loser"} <= given.keys():
-        _refuse(where, "winner and loser say what answer would: leave out one or the other")
+        _refuse(where, "has both answer and winner, loser: leave out one or the other")
     if answer is None:
-        # A side must be dealt out: always the left one would look like a habit.
+        # Vary the side: always the left one would look like a side bias.
         sides = ("winner", "loser") if int(id[-1:], 36) % 2 else ("loser", "winner")
         answer = "left" if sides[0] == "winner" else "right"
     else:
@@ -267,10 +267,10 @@ def _line(
     if left == right:
         _refuse(where, f"item {_shown(given[sides[0]])} cannot be compared with itself")
     if (answer == "undo") != ("undoes" in given):
-        _refuse(where, "an undo, and nothing else, has in undoes the number that it takes back")
+        _refuse(where, '`undoes` must be set if and only if answer is "undo"')
     facts = {key: read(where, key, given[key]) for key, read in _FACTS.items() if key in given}
-    who = _annotator(where, given.get("annotator"))
-    judgement = Judgement(who, left, right, answer, **facts)
+    name = _annotator(where, given.get("annotator"))
+    judgement = Judgement(name, left, right, answer, **facts)
     return Line(where, id, judgement)
 
 
@@ -292,32 +292,32 @@ def _annotator(where: str, value: Any) -> str:
 
 def _text_of(where: str, key: str, value: Any, *, longest: int = _LONGEST) -> str:
     if not isinstance(value, str) or len(value) > longest or not value.isprintable():
-        _refuse(where, f"{key} {_shown(value)} is no text of at most {longest} characters")
+        _refuse(where, f"{key} {_shown(value)} is not a text of at most {longest} characters")
     return value
 
 
 def _id(where: str, value: Any) -> str:
     id = _text_of(where, "id", value)
     if not (id.isalnum() and id.isascii()):
-        _refuse(where, f"id {_shown(value)} is not of letters and digits alone")
+        _refuse(where, f"id {_shown(value)} must have letters and digits only")
     return id
 
 
 def _whole(where: str, key: str, value: Any, *, least: int = 0, most: int = _LARGEST) -> int:
-    number = _number(value)  # 900.0 too: spreadsheets and pandas write it so
+    number = _number(value)  # also 900.0, as spreadsheets and pandas write it
     if not least <= number <= most or not number.is_integer():
-        _refuse(where, f"{key} {_shown(value)} is no whole number from {least} on")
+        _refuse(where, f"{key} {_shown(value)} is not a whole number from {least} on")
     return int(number)
 
 
 def _real(where: str, key: str, value: Any, *, most: float) -> float:
     number = _number(value)
     if not 0 <= number <= most:
-        _refuse(where, f"{key} {_shown(value)} is no number from 0 to {most:.0f}")
+        _refuse(where, f"{key} {_shown(value)} is not a number from 0 to {most:.0f}")
     return number
 
 
-# How the fields that a line may leave out are read.
+# How the optional fields are read.
 _FACTS: dict[str, Callable[[str, str, Any], Any]] = {
     "milliseconds": partial(_whole, most=2**53 - 1),
     "strategy": _text_of,
@@ -330,7 +330,7 @@ _FACTS: dict[str, Callable[[str, str, Any], Any]] = {
 
 
 def _number(value: Any) -> float:
-    """The number that a value is or spells, else NaN."""
+    """A number, or a string as a number, else NaN."""
     try:
         return math.nan if isinstance(value, bool) else float(value)
     except (ValueError, TypeError, OverflowError):
@@ -368,10 +368,10 @@ def _json_records(path: Path, text: str) -> Iterator[tuple[str, dict[str, Any]]]
             record = json.loads(line)
         except (ValueError, RecursionError) as error:
             cut = number == len(lines)
-            fault = "half a line, the file was cut" if cut else f"is no JSON: {error}"
+            fault = "half a line, the file was cut" if cut else f"is not JSON: {error}"
             raise DataError(f"{where}: {fault} ({_shown(line[-30:])})") from None
         if not isinstance(record, dict):
-            _refuse(where, f"is no JSON object: {_shown(record)}")
+            _refuse(where, f"is not a JSON object: {_shown(record)}")
         yield where, record
 
 
@@ -385,7 +385,7 @@ def _csv_records(path: Path, text: str, delimiter: str) -> Iterator[tuple[str, d
         except StopIteration:
             return
         except csv.Error as error:
-            raise DataError(f"{where}: is no CSV: {error}") from None
+            raise DataError(f"{where}: is not CSV: {error}") from None
         if not header:
             header = [name.strip() for name in row]
             continue

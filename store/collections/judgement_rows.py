@@ -1,4 +1,4 @@
-"""Judgements into the database and out again; numbers are given here, and nowhere else."""
+"""Read and write judgements in the database; only here they get their numbers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sortnet.preference import Judgement
 from sortnet.preference.base import check_undo
 from store.database.tables import AnnotatorRow, JudgementRow
 
-_ITEMS = {"left": "left_item", "right": "right_item"}  # other columns are named as the fields
+_ITEMS = {"left": "left_item", "right": "right_item"}  # other columns have the fields' names
 _COLUMNS = [
     AnnotatorRow.name
     if field.name == "annotator"
@@ -29,7 +29,7 @@ def read_judgements(
 ) -> list[Judgement]:
     """Judgements in the order of their numbers; `only` are further conditions.
 
-    Cost: about 5 us each.
+    Cost: about 5 us per judgement.
     """
     these = _JUDGEMENTS.where(JudgementRow.collection == collection, *only)
     return [Judgement(*row) for row in connection.execute(these.order_by(JudgementRow.number))]
@@ -42,7 +42,7 @@ def read_ids(connection: Connection, collection: int) -> list[str]:
 
 
 def last_number(connection: Connection, collection: int) -> int:
-    """The number of the newest judgement; 0 where there is none."""
+    """The number of the newest judgement; 0 if there is none."""
     last = select(func.max(JudgementRow.number)).where(JudgementRow.collection == collection)
     return connection.execute(last).scalar() or 0
 
@@ -57,15 +57,15 @@ def insert_judgements(
     lease: str | None = None,
     moved: Mapping[int, int] | None = None,
 ) -> list[Judgement]:
-    """Add judgements behind those that are there, with their new numbers; undoes are checked.
+    """Append judgements, with new numbers; undos are checked.
 
-    `moved` says where judgements stand that undoes call by another number.
+    `moved` maps the numbers that undos refer to to stored numbers.
 
-    Whoever calls holds the collection's lock: only so numbers have no gaps, and whoever has seen
-    a number will never see a lower one come later.
+    The caller must hold the collection's lock, so that numbers have no gaps, and no lower number is
+    added after a higher one has been read.
 
     Raises:
-        JudgementError: on an undo of what is not there, is undone already, or is another's.
+        JudgementError: on an undo of a judgement that is unknown, undone, or another's.
     """
     first = last_number(connection, collection) + 1
     numbered = list(_renumbered(judgements, first, dict(moved or {})))
@@ -83,7 +83,7 @@ def insert_judgements(
 
 
 def undone(connection: Connection, collection: int) -> set[int]:
-    """The numbers of all judgements that were taken back."""
+    """The numbers of all undone judgements."""
     taken = select(JudgementRow.undoes).where(
         JudgementRow.collection == collection, JudgementRow.undoes.is_not(None)
     )
@@ -99,7 +99,7 @@ def _row(judgement: Judgement, id: str) -> dict[str, Any]:
 def _renumbered(
     judgements: Sequence[Judgement], first: int, moved: dict[int, int]
 ) -> Iterator[Judgement]:
-    """The judgements numbered from `first`; undoes of what has moved follow, others stay."""
+    """The judgements numbered from `first`, with undos adjusted to the new numbers."""
     for number, judgement in enumerate(judgements, start=first):
         undoes = judgement.undoes and moved.get(judgement.undoes, judgement.undoes)
         yield replace(judgement, number=number, undoes=undoes)

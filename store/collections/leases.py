@@ -1,4 +1,4 @@
-"""Leases: questions on loan, so that no two annotators get the same pair at a time."""
+"""Leases of questions, so that no two annotators get the same pair at a time."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ LONGEST_ID = 64
 
 @dataclass(frozen=True)
 class Lease:
-    """A question on loan to one annotator.
+    """A question leased to one annotator.
 
     Attributes:
-        id: a secret; who knows it may answer, once.
-        question: what is asked.
-        annotator: whom.
-        expires: from when on the pair may be put to others, in seconds since 1970.
+        id: a secret, which allows one answer.
+        question: the question.
+        annotator: their name.
+        expires: time after which others may get the pair, in seconds since 1970.
     """
 
     id: str
@@ -39,7 +39,7 @@ _LEASES = select(LeaseRow.__table__, AnnotatorRow.name).join(
 
 
 def read_leases(connection: Connection, collection: int, now: float) -> list[Lease]:
-    """All live leases, in the order they were given."""
+    """All live leases, in the order of creation."""
     live = _LEASES.where(*_live(collection, now)).order_by(LeaseRow.number)
     return [_lease(row) for row in connection.execute(live)]
 
@@ -59,10 +59,10 @@ def take(
     now: float,
     expires: float,
 ) -> list[Lease]:
-    """Lease the questions whose pair is free; leases that have expired are closed first.
+    """Lease the questions whose pair is free; expired leases are closed first.
 
     Args:
-        annotator, key: to whom, and their number in the tables.
+        annotator, key: name and number of the annotator.
     """
     over = (LeaseRow.collection == collection, LeaseRow.open, LeaseRow.expires <= now)
     connection.execute(update(LeaseRow).where(*over).values(open=False))
@@ -110,7 +110,7 @@ def renew(
     now: float,
     expires: float,
 ) -> int:
-    """Let an annotator's live leases live longer; how many there were."""
+    """Renew an annotator's live leases; returns how many there were."""
     these = (*_live(collection, now), LeaseRow.annotator == annotator, LeaseRow.id.in_(ids))
     done = connection.execute(update(LeaseRow).where(*these).values(expires=expires))
     return done.rowcount
@@ -152,10 +152,10 @@ def find_live(
 
 
 def plausible(id: str) -> bool:
-    """Whether it may be a lease's id; what else clients send never reaches the database."""
+    """Whether it may be an id; anything else from clients never reaches the database."""
     return 0 < len(id) <= LONGEST_ID and id.isascii() and id.isprintable()
 
 
 def _live(collection: int, now: float) -> tuple[Any, ...]:
-    # "open" stands alone, as in the partial index, which no database would use otherwise.
+    # A plain "open", as in the partial index, which no database would use otherwise.
     return LeaseRow.collection == collection, LeaseRow.open, LeaseRow.expires > now

@@ -1,4 +1,4 @@
-"""Names of collections and annotators: what people can read and type."""
+"""Names of collections and annotators: readable and typeable."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ LONGEST_NAME = 200
 
 
 def checked_name(what: str, name: str) -> str:
-    """The name, if people can read and type it.
+    """Return the name, if it can be read and typed.
 
     Raises:
-        StoreError: if it is empty, too long, or holds what cannot be printed.
+        StoreError: if it is empty, too long, or has characters that cannot be printed.
 
     >>> checked_name("annotator", "ana")
     'ana'

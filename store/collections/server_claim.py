@@ -1,4 +1,4 @@
-"""Which process serves a collection: one at a time, and a killed one is not in the way."""
+"""Claim a collection for one serving process at a time; a killed one does not block it."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ BEAT = 5.0
 
 
 class ServerClaim:
-    """A process's claim to serve a collection, kept up by heartbeats until it is left.
+    """A process's claim to serve a collection, kept alive by heartbeats until it ends.
 
     Args:
-        clock: gives the seconds since 1970.
-        beat: seconds from one heartbeat to the next; None leaves `beat()` to the caller.
+        clock: returns the seconds since 1970.
+        beat: seconds between heartbeats; None: the caller calls `beat()`.
 
     Raises:
         StoreError: if another live process serves the collection.
 
     Attributes:
-        lost: set when a heartbeat found that the claim is gone: the collection was removed, or
-            another process has taken it over.
+        lost: set if a heartbeat finds that the claim is lost: the collection was removed, or
+            another process has taken over.
     """
 
     def __init__(
@@ -65,13 +65,13 @@ class ServerClaim:
         self.end()
 
     def beat(self) -> bool:
-        """Say that this process lives; False if another has taken the collection over."""
+        """Send a heartbeat; False if the claim is lost."""
         change = update(ServerRow).where(*self._own()).values(heartbeat=self._clock())
         with self._database.transaction(write=True, durable=False) as connection:
             return bool(connection.execute(change).rowcount)
 
     def end(self) -> None:
-        """Give the collection free."""
+        """Release the collection."""
         self._ended.set()
         with self._database.transaction(write=True) as connection:
             connection.execute(delete(ServerRow).where(*self._own()))
@@ -83,7 +83,7 @@ class ServerClaim:
                     self.lost.set()
                     return
             except SortNetError:
-                continue  # a store that is away for a while; the next beat may reach it
+                continue  # the store is unavailable for now; the next beat may reach it
 
     def _own(self) -> tuple[Any, ...]:
         return ServerRow.collection == self._collection, ServerRow.id == self._id

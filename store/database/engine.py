@@ -1,4 +1,4 @@
-"""One way to any database: its URL, its settings, its transactions, and its faults in one line."""
+"""Access to the database: URL, settings, transactions, and errors in one line."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sqlalchemy.pool import NullPool
 from sortnet.errors import SortNetError, StoreError
 
 BUSY_SECONDS = 60
-AWAY_SECONDS = 60.0  # in which a server may be started again
+RETRY_SECONDS = 60.0  # in which a server may be restarted
 LONGEST_WAIT = 5.0
 T = TypeVar("T")
 POSTGRESQL = ("postgresql", "postgres", "postgresql+psycopg")
@@ -29,16 +29,16 @@ SECRETS = ("password", "sslpassword")  # parts of a URL's query
 
 
 class Database:
-    """An engine and the name that messages call it by, which never shows a password.
+    """An engine and its name in messages, which never shows a password.
 
     Args:
-        write: whether it may write; else a SQLite file and what lies beside it stay as they are.
+        write: whether it may write; if not, a SQLite file and its folder stay unchanged.
     """
 
     def __init__(self, url: str | Path | URL | None = None, *, write: bool = True) -> None:
         self._url = parse_url(url)
         self.name = _shown(self._url)
-        self._patience = AWAY_SECONDS
+        self._retry_seconds = RETRY_SECONDS
         with self._faults():
             self.engine = _engine(self._url, write=write)
 
@@ -49,18 +49,18 @@ class Database:
 
     @property
     def exists(self) -> bool:
-        """Whether there is a file; of a server's database nobody knows."""
+        """Whether the file exists; assumed for a server."""
         return self.dialect != "sqlite" or Path(self._url.database or "").exists()
 
     def to_write(self) -> Database:
-        """The same database, to be written."""
+        """The same database, opened to write."""
         if self.dialect != "sqlite":
             return self
         self.close()
         return Database(self._url)
 
     def before_reading(self, *statements: str) -> None:
-        """Let every new connection begin with these."""
+        """Run these statements at the start of every new connection."""
 
         def begin(connection: Any, _record: Any) -> None:
             for statement in statements:
@@ -72,15 +72,15 @@ class Database:
 
     @contextmanager
     def transaction(self, *, write: bool = False, durable: bool = True) -> Iterator[Connection]:
-        """One transaction: all of it on leaving, nothing of it on an error.
+        """One transaction: committed on leaving, rolled back on an error.
 
         Args:
             write: whether it will write.
-            durable: whether it must survive a power cut; else it does not wait for the disk. The
-                next durable one takes it along, so nothing is kept without what came before it.
+            durable: whether it must survive a power cut; if not, it does not wait for the disk.
+                The next durable one includes it, so the order of transactions is kept.
 
         Raises:
-            StoreError: for whatever the database says.
+            StoreError: on any error of the database.
         """
         engine = self.engine.execution_options(sortnet_write=write, sortnet_durable=durable)
         with self._faults(), engine.begin() as connection:
@@ -88,28 +88,28 @@ class Database:
                 connection.exec_driver_sql("SET LOCAL synchronous_commit = off")
             yield connection
 
-    def lasting(self, work: Callable[[Connection], T], *, write: bool = False) -> T:
-        """What `work` does in a transaction, again and again while a server is away.
+    def retrying(self, work: Callable[[Connection], T], *, write: bool = False) -> T:
+        """Run `work` in a transaction, and retry while a server is unavailable.
 
-        Only for what may be done twice: a commit that nobody answered may have been one.
+        `work` must be idempotent: a commit without a reply may have succeeded.
 
         Raises:
-            StoreError: for whatever the database says, of a server after a minute; then at once,
-                until it is there again.
+            StoreError: on any error of the database; if a server is unavailable, after a minute,
+                then at once until it is back.
         """
-        until, wait = time.monotonic() + self._patience, 0.1
+        until, wait = time.monotonic() + self._retry_seconds, 0.1
         while True:
             try:
                 with self.transaction(write=write) as connection:
                     done = work(connection)
-                self._patience = AWAY_SECONDS
+                self._retry_seconds = RETRY_SECONDS
                 return done
             except StoreError as error:
                 away = isinstance(error.__cause__, (InterfaceError, OperationalError))
                 if self.dialect == "sqlite" or not away:
                     raise
                 if time.monotonic() > until:
-                    self._patience = 0.0
+                    self._retry_seconds = 0.0
                     raise
             time.sleep(wait)
             wait = min(2 * wait, LONGEST_WAIT)
@@ -131,26 +131,26 @@ class Database:
             raise
         except (ValueError, TypeError, RecursionError) as error:  # a broken date, JSON, ...
             words = " ".join(str(error).split())[:120]
-            raise StoreError(f"{self.name} holds what SortNet does not write: {words}") from error
+            raise StoreError(f"{self.name} holds data SortNet does not write: {words}") from error
 
     def _line(self, error: SQLAlchemyError) -> str:
-        """The driver's own words on one line, without any password of the URL."""
+        """The driver's message on one line, without any password of the URL."""
         words = " ".join(str(getattr(error, "orig", None) or error).split())
         for secret in _secrets(self._url):
             words = words.replace(secret, "***")
         if "no password supplied" in words:
-            words += "; PGPASSWORD, ~/.pgpass, SORTNET_STORE or --store gives it"
+            words += "; give it by PGPASSWORD, ~/.pgpass, SORTNET_STORE or --store"
         return words or type(error).__name__
 
 
 def parse_url(url: str | Path | URL | None = None) -> URL:
-    """A store's URL: of a path, `sqlite:///...` or `postgresql://...`, or of where none is given.
+    """A store's URL, from a path, `sqlite:///...` or `postgresql://...`, or the default.
 
-    None is what the environment's SORTNET_STORE says, else `sortnet/sortnet.db` in the user's
+    None is the environment's SORTNET_STORE, else `sortnet/sortnet.db` in the user's
     data folder (XDG_DATA_HOME).
 
     Raises:
-        StoreError: on any other URL; the message shows the scheme only, no password.
+        StoreError: on any other URL; the message shows only the scheme, no password.
 
     >>> parse_url("postgresql://ann:secret@db/sortnet").drivername
     'postgresql+psycopg'
@@ -181,7 +181,7 @@ def parse_url(url: str | Path | URL | None = None) -> URL:
 
 
 def stored_url(url: URL) -> str:
-    """A URL as it is shown and written down: without a password, which PGPASSWORD may give.
+    """A URL to show and store: without a password, which PGPASSWORD may give.
 
     >>> stored_url(parse_url("postgresql://ann:secret@db/x?sslmode=require&password=secret"))
     'postgresql+psycopg://ann@db/x?sslmode=require'
@@ -192,7 +192,7 @@ def stored_url(url: URL) -> str:
 
 
 def without_passwords(word: str) -> str:
-    """What was typed, without the password of a URL in it, however that is written.
+    """A typed word without the password of a URL in it, even if that is malformed.
 
     >>> without_passwords("--store=postgresql://ann:p@ss/word@db/x?password=secret&a=b")
     '--store=postgresql://ann@db/x?password=&a=b'
@@ -202,19 +202,19 @@ def without_passwords(word: str) -> str:
 
 
 def reading_uri(path: Path) -> str:
-    """The URI that reads a SQLite file and changes nothing: neither it nor what lies beside it."""
+    """The URI to read a SQLite file without changing it or the files beside it."""
     beside = (path.with_name(path.name + end) for end in ("-wal", "-journal"))
     if any(file.exists() and file.stat().st_size for file in beside):
-        mode = "ro"  # someone writes, or was killed: whoever could write would tidy up
+        mode = "ro"  # there is a writer, or one was killed: "rw" would clean up its files
     elif os.access(path, os.W_OK) and os.access(path.parent, os.W_OK):
-        mode = "rw"  # a reader of a WAL database makes files, and only so takes them away again
+        mode = "rw"  # a reader of a WAL database makes files, and removes them in this mode only
     else:
         mode = "ro&immutable=1"
     return f"{path.resolve().as_uri()}?mode={mode}"
 
 
 def plain(value: Any) -> Any:
-    """What JSON can hold of a value: numpy's numbers as Python's, NaN and infinity as None.
+    """Convert a value for JSON: numpy's numbers to Python's, NaN and infinity to None.
 
     >>> plain({"map": float("nan"), "path": Path("a")})
     {'map': None, 'path': 'a'}
@@ -247,7 +247,7 @@ def _shown(url: URL) -> str:
 
 
 def _refuse_unescaped(text: str, url: URL) -> None:
-    """Refuse a URL that was read otherwise than meant: its parts may be those of a password."""
+    """Refuse an ambiguous URL: its parts may be parts of a password."""
     if text.count("@") > 1 or "@" in f"{url.host}{url.database}":
         raise StoreError(
             "store URL postgresql://...: an '@' too many; in a user's name or password write @ as "
@@ -284,20 +284,20 @@ def _reading_engine(path: Path, options: dict[str, Any]) -> Engine:
             reading_uri(path), uri=True, timeout=BUSY_SECONDS, isolation_level=None
         )
 
-    # Every transaction looks anew at who else is at the file.
+    # A new connection per transaction, as other processes may have the file open or not.
     engine = create_engine("sqlite://", creator=connect, poolclass=NullPool, **options)
     event.listen(engine, "begin", _begin_reading)
     return engine
 
 
 def _make_file(path: Path, name: str) -> None:
-    """Make an empty file that its owner alone may read: tokens in it open the pages."""
+    """Make an empty file that only its owner may read: it holds the annotators' tokens."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StoreError(f"{name}: cannot make {path.parent}: {error.strerror}") from error
     if not path.exists():
-        with suppress(OSError):  # SQLite says it better
+        with suppress(OSError):  # SQLite has the better message
             os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
 
 
@@ -307,12 +307,12 @@ def _begin_reading(connection: Connection) -> None:
 
 
 def _set_up_sqlite(connection: Any, _record: Any) -> None:
-    connection.isolation_level = None  # `_begin_sqlite` begins, not Python's guess
+    connection.isolation_level = None  # transactions start in `_begin_sqlite`, not in Python
     for pragma in (
         f"busy_timeout = {BUSY_SECONDS * 1000}",
         "journal_mode = WAL",
         # NORMAL survives a kill but not a power cut. FULL costs one fsync a commit, and an
-        # iteration commits three times. `_begin_sqlite` says which for every transaction.
+        # iteration commits three times. `_begin_sqlite` sets it for every transaction.
         "synchronous = FULL",
         "foreign_keys = ON",
     ):
@@ -320,8 +320,8 @@ def _set_up_sqlite(connection: Any, _record: Any) -> None:
 
 
 def _begin_sqlite(connection: Connection) -> None:
-    # A transaction that begins by reading cannot wait for another's writing to end (SQLite
-    # refuses it at once), so one that will write says so at the start.
+    # A transaction that starts by reading cannot wait for another writer later (SQLite refuses
+    # it at once), so one that will write takes the lock at the start.
     options = connection.get_execution_options()
     if not options.get("sortnet_write"):
         connection.exec_driver_sql("BEGIN")

@@ -1,4 +1,4 @@
-"""Which process does a run, and whether it is still there."""
+"""The process of a run, and whether it is still alive."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 def this_process() -> dict[str, Any]:
-    """Host, number and start of this process, as the table of runs keeps them."""
+    """Host, pid and start of this process, as stored in the table of runs."""
     return {
         "host": socket.gethostname(),
         "pid": os.getpid(),
@@ -21,9 +21,9 @@ def this_process() -> dict[str, Any]:
 
 
 def status_of(row: Any) -> str:
-    """A run's status; `killed` where its row says `running` and its process is gone.
+    """A run's status; `killed` if its row says `running` and its process is gone.
 
-    A row of another host, or of a version that wrote no process down, is believed.
+    The row of another host, or of a version that stored no process, is taken as it is.
     """
     if row.status != "running" or row.host != socket.gethostname() or row.pid is None:
         return str(row.status)
@@ -33,7 +33,7 @@ def status_of(row: Any) -> str:
 
 
 def in_words(status: str, host: str | None) -> str:
-    """The status, with the host's name where the run goes on elsewhere.
+    """The status, with the host's name if the run is running elsewhere.
 
     >>> in_words("running", "another-host"), in_words("done", "another-host")
     ('running on another-host', 'done')
@@ -43,20 +43,20 @@ def in_words(status: str, host: str | None) -> str:
 
 
 def is_process(pid: int) -> bool:
-    """Whether a process of that number runs on this machine."""
+    """Whether a process of that number is running on this machine."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
-        return True  # somebody else's
+        return True  # another user's
     return process_start(pid) != "ended"
 
 
 def process_start(pid: int) -> str | None:
-    """When a process began, in words of the kernel that no other process of its number has.
+    """When a process started, as a text that no other process of its number has.
 
-    `ended` of one that is over and only waits to be looked at; None where the system does not say.
+    `ended` for a zombie; None if the system does not say.
     """
     with suppress(OSError, IndexError):
         # The name of the program, in brackets, may hold anything.

@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
 # Our own name: a team's database may hold another program's `alembic_version`.
 VERSION_TABLE = "sortnet_schema"
-APPLICATION_ID = 0x536F7274  # "Sort": what SQLite keeps of whose a file is
+APPLICATION_ID = 0x536F7274  # "Sort": identifies SortNet's files to SQLite
 MIGRATIONS = Path(__file__).parent / "migrations"
-LOCK = 0x536F72744E6574  # "SortNet": PostgreSQL's advisory locks go by number
+LOCK = 0x536F72744E6574  # "SortNet": PostgreSQL's advisory locks are numbers
 
 
 def upgrade(connection: Connection, *, name: str, to: str = "head") -> Path | None:
-    """Bring the database to the newest schema within the transaction that is open.
+    """Upgrade the database to the newest schema within the open transaction.
 
     Returns:
-        Where the SQLite file was copied to before; None where nothing was there to copy.
+        Path of the copy of the SQLite file made before; None if there was nothing to copy.
 
     Raises:
         StoreError: if the database is of a newer schema, or another program's.
@@ -53,7 +53,7 @@ def upgrade(connection: Connection, *, name: str, to: str = "head") -> Path | No
 
 
 def look(connection: Connection, *, name: str) -> str | None:
-    """The schema's revision, or None for an empty database; nothing is changed.
+    """The schema's revision, or None for an empty database; changes nothing.
 
     Raises:
         StoreError: if the database is of a newer schema, or another program's.
@@ -79,9 +79,9 @@ def newest() -> str | None:
 
 
 def as_newest(connection: Connection) -> Iterator[str]:
-    """Statements after which a connection reads an old schema as the newest.
+    """Statements that let a connection read an old schema as the newest.
 
-    A view of the connection's own stands before each table that lacks columns, or is not there.
+    A temporary view hides each table that lacks columns or does not exist.
     """
     known = inspect(connection)
     for new in Base.metadata.sorted_tables:
@@ -100,7 +100,7 @@ def as_newest(connection: Connection) -> Iterator[str]:
 
 
 def revision(connection: Connection) -> str | None:
-    """The schema's revision, or None for a database that has none of ours."""
+    """The schema's revision, or None for a database without one of SortNet's."""
     if not inspect(connection).has_table(VERSION_TABLE):
         return None
     return connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()
@@ -113,7 +113,7 @@ def _scripts() -> ScriptDirectory:
 
 
 def _copied(file: Path, found: str) -> Path:
-    """Copy a SQLite file beside itself, under a name that is free."""
+    """Copy a SQLite file into its folder, under an unused name."""
     places = (file.with_name(f"{file.name}.{found}{f'-{k}' if k else ''}") for k in count())
     to = next(place for place in places if not place.exists())
     try:
@@ -139,7 +139,7 @@ def _config(connection: Connection) -> Config:
 
 
 def migration_options(connection: Connection) -> dict[str, Any]:
-    """How Alembic is to look at the database; the tests compare the models with it so too."""
+    """Options of Alembic; the tests compare the models with the same."""
     return {
         "connection": connection,
         "target_metadata": Base.metadata,

@@ -10,12 +10,12 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 
 class Base(DeclarativeBase):
-    # SQLAlchemy 2.0 and 2.1 differ in what they make of a float.
+    # SQLAlchemy 2.0 and 2.1 map a float to different types.
     type_annotation_map: ClassVar = {dict[str, Any]: JSON, list[str]: JSON, float: Double}
 
 
 def _of_collection() -> Mapped[int]:
-    """The first part of a key: whose collection's."""
+    """The collection, as the first part of a key."""
     to_collections = ForeignKey("collections.number", ondelete="CASCADE")
     return mapped_column(to_collections, primary_key=True, autoincrement=False)
 
@@ -23,7 +23,7 @@ def _of_collection() -> Mapped[int]:
 class RunRow(Base):
     """A training run. Times are UTC; `data` is {split: {path, fingerprint, n_queries, ...}}.
 
-    `host`, `pid` and `process_start` are of the process that does it, as `store.process` says.
+    `host`, `pid` and `process_start` are those of its process, see `store.runs.process`.
     """
 
     __tablename__ = "runs"
@@ -60,7 +60,7 @@ class QueryRow(Base):
 
 
 class IterationRow(Base):
-    """One turn of Algorithm 3.1; `tp` and `vp` are the sizes of its sets after the turn."""
+    """One iteration of Algorithm 3.1; `tp` and `vp` are the sizes of its sets after it."""
 
     __tablename__ = "iterations"
 
@@ -90,10 +90,10 @@ class IterationRow(Base):
 
 
 class PairRow(Base):
-    """A pair of one query that the comparator once got wrong: `winner` belongs before `loser`.
+    """A pair of one query that the comparator got wrong: `winner` should be before `loser`.
 
-    A document is of one query, so (run, split, winner, loser) makes a pair unique; in that order
-    the table is read as `PairSink.pairs` promises, without a sort.
+    A document is of one query, so (run, split, winner, loser) identifies a pair; reading in that
+    order gives the order of `PairSink.pairs` without a sort.
     """
 
     __tablename__ = "pairs"
@@ -113,10 +113,10 @@ class PairRow(Base):
 
 
 class CollectionRow(Base):
-    """A named pile of items that people sort; `seed` and `settings` are its sessions'."""
+    """A named set of items to sort; `seed` and `settings` are those of its sessions."""
 
     __tablename__ = "collections"
-    # A number is never given twice: a process may still hold that of a collection removed.
+    # A number is never reused: a process may still hold that of a removed collection.
     __table_args__ = ({"sqlite_autoincrement": True},)
 
     number: Mapped[int] = mapped_column(primary_key=True)
@@ -130,7 +130,7 @@ class CollectionRow(Base):
 
 
 class ItemRow(Base):
-    """A thing of a collection; `features` are float32, the low byte first."""
+    """An item of a collection; `features` are little-endian float32."""
 
     __tablename__ = "items"
     __table_args__ = (UniqueConstraint("collection", "id"),)
@@ -145,7 +145,7 @@ class ItemRow(Base):
 
 
 class AnnotatorRow(Base):
-    """Somebody who judges a collection; the secret token is what a link of theirs holds."""
+    """An annotator of a collection; the secret token is part of their link."""
 
     __tablename__ = "annotators"
     __table_args__ = (UniqueConstraint("collection", "name"), {"sqlite_autoincrement": True})
@@ -158,10 +158,10 @@ class AnnotatorRow(Base):
 
 
 class JudgementRow(Base):
-    """What somebody said of two items; never changed, only undone by a later row.
+    """An annotator's answer about two items; never changed, only undone by a later row.
 
-    `number` is the place in the collection's order, from 1 and without gaps; `id` is what an
-    import recognises it by; `at` counts seconds since 1970.
+    `number` is the place in the collection's order, from 1 and without gaps; imports recognise a
+    judgement by its `id`; `at` is in seconds since 1970.
     """
 
     __tablename__ = "judgements"
@@ -187,7 +187,7 @@ class JudgementRow(Base):
 
 
 class LeaseRow(Base):
-    """A question on loan; of a pair only one at a time is open. Times as in `JudgementRow.at`."""
+    """A leased question; at most one lease of a pair is open. Times as in `JudgementRow.at`."""
 
     __tablename__ = "leases"
     __table_args__ = (

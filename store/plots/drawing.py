@@ -1,4 +1,4 @@
-"""What all plots share: sizes, colours, lines and bars, the mark of the kept iteration."""
+"""Shared parts of all plots: sizes, colours, lines, bars, the kept iteration."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def new_figure(
 
     figure = Figure(figsize=(width, height), dpi=110, layout="constrained", facecolor="white")
     FigureCanvasAgg(figure)
-    # A clause is not broken where a line can be broken between two.
+    # Break lines between clauses rather than within one.
     clauses = "; ".join(
         part.replace(" ", "\N{NO-BREAK SPACE}") for part in (remark or "").split("; ")
     )
@@ -73,20 +73,20 @@ def new_figure(
 
 
 def remove_unused(panels: list[Axes], used: int, columns: int) -> None:
-    """Take the empty panels away; those above them get their labels, which shared axes hide."""
+    """Remove the empty panels; those above them get their labels, which shared axes hide."""
     for k in range(used, len(panels)):
         panels[k].remove()
         panels[k - columns].tick_params(labelbottom=True)
 
 
 def line(axes: Axes, frame: pd.DataFrame, column: str, split: str, label: str | None) -> None:
-    """A column over the iterations, as the lines of that part are drawn."""
+    """Plot a column over the iterations, in the split's style."""
     y = frame[column].astype("float64")
     axes.plot(frame["iteration"], y, label=label, gid=column, **LINES[split])
 
 
 def by_iteration(axes: Axes, frame: pd.DataFrame) -> None:
-    """The axis of the iterations, with a line at the kept one."""
+    """Label the axis of iterations, with a line at the kept one."""
     axes.set_xlabel("iteration")
     axes.xaxis.set_major_locator(whole_numbers())
     kept = kept_iteration(frame)
@@ -97,7 +97,7 @@ def by_iteration(axes: Axes, frame: pd.DataFrame) -> None:
 
 
 def kept_iteration(frame: pd.DataFrame) -> int | None:
-    """The iteration whose comparator is the run's: the last that was best so far.
+    """The iteration whose comparator is kept: the last that was the best so far.
 
     >>> import pandas as pd
     >>> kept_iteration(pd.DataFrame({"iteration": [0, 1, 2], "best": [True, True, False]}))
@@ -110,7 +110,7 @@ def kept_iteration(frame: pd.DataFrame) -> int | None:
 
 
 def legend(figure: Figure, axes: Axes) -> None:
-    """The legend below all panels, where it covers none."""
+    """Put the legend below all panels."""
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(
         handles, labels, loc="outside lower center", ncols=min(len(labels), 5), frameon=False,
@@ -119,7 +119,7 @@ def legend(figure: Figure, axes: Axes) -> None:
 
 
 def power_of_two(value: float) -> str:
-    """A power of two in figures that are short.
+    """A power of two as a short number.
 
     >>> power_of_two(0.125), power_of_two(4.0)
     ('1/8', '4')
@@ -143,7 +143,7 @@ def bars(
     names: list[str], values: pd.Series[Any], splits: list[str], labels: list[str], *,
     title: str, xlabel: str, ylabel: str,
 ) -> Figure:  # fmt: skip
-    """Horizontal bars from the top, each in its part's colour, with a label after it."""
+    """Horizontal bars from the top, each in its split's colour, with a label after it."""
     figure, (axes,) = new_figure(6.4, 1.4 + 0.22 * max(len(names), 4), 1, 1, title)
     place = np.arange(len(names))
     for split in SPLITS:
@@ -163,7 +163,7 @@ def bars(
 
 
 def grade_styles(grades: list[int]) -> dict[int, dict[str, Any]]:
-    """Grades from light to dark and thin to thick, which grey print keeps apart."""
+    """Styles of grades from light and thin to dark and thick, distinct also in grey print."""
     from matplotlib import colormaps
 
     ordered = sorted(grades)
@@ -181,7 +181,7 @@ def grade_styles(grades: list[int]) -> dict[int, dict[str, Any]]:
 
 
 def literal(name: str) -> str:
-    """A name as matplotlib shows it: what stands between two dollars is no formula.
+    """Escape a name for matplotlib, which would read text between two dollars as a formula.
 
     >>> literal("price in $")
     'price in \\\\$'
@@ -190,7 +190,7 @@ def literal(name: str) -> str:
 
 
 def whole_numbers() -> Any:
-    """Ticks at whole numbers alone."""
+    """Ticks at whole numbers only."""
     from matplotlib.ticker import MaxNLocator
 
     return MaxNLocator(integer=True, min_n_ticks=1)

@@ -1,6 +1,6 @@
-"""What a run's frames look like: every function takes a frame and returns a matplotlib Figure.
+"""Plots of a run: every function takes a frame and returns a matplotlib Figure.
 
-Colours are told apart by colour-blind eyes; markers, dashes and hatches tell the same in grey
+Colours are distinct for colour-blind readers; markers, dashes and hatches are distinct in grey
 print. Nothing is global: no pyplot, no settings changed. `figure.savefig(path)` writes a file.
 """
 
@@ -43,14 +43,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-TRAIN_FIRST = "let a run make an iteration first: sortnet train DATA --out MODEL"
+TRAIN_FIRST = "run an iteration first: sortnet train DATA --out MODEL"
 OBSERVE_FIRST = (
     "runs of older versions did not record this; make a new one: sortnet train DATA --out MODEL"
 )
 
 
 def pair_growth(iterations: pd.DataFrame) -> Figure:
-    """The sizes of TP and VP after every iteration, and the pairs new in it.
+    """The sizes of TP and VP after every iteration, and its new pairs.
 
     Args:
         iterations: of `Run.iterations_frame`.
@@ -75,11 +75,11 @@ def pair_growth(iterations: pd.DataFrame) -> Figure:
 
 
 def measures(iterations: pd.DataFrame, *, conventions: str | None = None) -> Figure:
-    """Every measure on training and validation queries, a panel a measure.
+    """Every measure on training and validation queries, one panel per measure.
 
     Args:
         iterations: of `Run.iterations_frame`, with columns `train_<metric>`, `vali_<metric>`.
-        conventions: what the title says of the measures; None: as the frame's run computed them.
+        conventions: of the measures, for the title; None: those of the frame's run.
 
     Raises:
         DataError: without an iteration or a measure to draw.
@@ -108,14 +108,14 @@ def measures(iterations: pd.DataFrame, *, conventions: str | None = None) -> Fig
 
 
 def margins(margins: pd.DataFrame, *, split: str = "vali", most: int = 6) -> Figure:
-    """How sure the comparator was of the pairs it got right and of those it got wrong.
+    """Margins of the pairs that the comparator got right and of those it got wrong.
 
-    A panel an iteration: the first, the kept one, the last, and others evenly between.
+    One panel per iteration: the first, the kept one, the last, and others evenly between.
 
     Args:
         margins: of `Run.margins_frame`.
         split: `train` or `vali`.
-        most: panels at most.
+        most: maximum number of panels.
 
     Raises:
         DataError: without a margin to draw.
@@ -146,15 +146,15 @@ def margins(margins: pd.DataFrame, *, split: str = "vali", most: int = 6) -> Fig
 def mistakes_by_rank(
     mistakes: pd.DataFrame, *, iteration: int | None = None, split: str = "vali"
 ) -> Figure:
-    """Where in the ranking the mistakes are: of the pairs compared at two ranks, the share wrong.
+    """Where in the ranking the mistakes are: the share wrong of the pairs compared at two ranks.
 
     Args:
         mistakes: of `Run.mistakes_frame`.
-        iteration: which; None: the kept one, the last where none is known.
+        iteration: its number; None: the kept one, else the last.
         split: `train` or `vali`.
 
     Raises:
-        DataError: without a mistake's rank to draw, or an iteration that is not there.
+        DataError: without a mistake to draw, or on an unknown iteration.
     """
     check(mistakes, ("iteration", "split", "upper", "lower", "compared", "wrong"), OBSERVE_FIRST)
     frame = of_split(mistakes, split)
@@ -190,11 +190,11 @@ def mistakes_by_rank(
 
 
 def hard_queries(pairs: pd.DataFrame, *, top: int = 20) -> Figure:
-    """The queries whose pairs were got wrong most often, over all iterations.
+    """The queries with the most mis-comparisons, over all iterations.
 
     Args:
         pairs: of `Run.pairs_frame`.
-        top: how many queries.
+        top: number of queries.
 
     Raises:
         DataError: without a pair to draw.
@@ -212,7 +212,7 @@ def hard_queries(pairs: pd.DataFrame, *, top: int = 20) -> Figure:
 
 
 def cycles(cycles: pd.DataFrame) -> Figure:
-    """The share of sampled triples that the comparator puts in a circle.
+    """The share of cyclic triples among the sampled ones.
 
     Args:
         cycles: of `Run.cycles_frame`.
@@ -243,8 +243,8 @@ def before_after(
 
     Args:
         order: of `store.frames.order_frame`: document, grade, before and after, ranks from 1.
-        top: how many documents of the ranking after.
-        names: what the two rankings are called.
+        top: number of documents of the ranking after.
+        names: of the two rankings.
 
     Raises:
         DataError: without a document to draw.

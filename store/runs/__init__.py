@@ -1,1 +1,1 @@
-"""What is stored of a run: its pairs and iterations."""
+"""Runs in the database: pairs and iterations."""

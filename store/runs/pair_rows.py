@@ -1,4 +1,4 @@
-"""Pairs into the database and out again, whole arrays at a time."""
+"""Read and write pairs in the database, whole arrays at a time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Connection, Text, cast, func, select, tupl
 from sortnet.types import I64, Pairs, Split
 from store.database.tables import PairRow
 
-# Of SQLite's 32,766 variables a statement; longer statements were no faster.
+# Within SQLite's 32,766 variables per statement; longer statements were no faster.
 ROWS_A_STATEMENT = 2000
 ROWS_A_CHUNK = 100_000
 DOCS_A_CHUNK = 10_000
@@ -20,7 +20,7 @@ DOCS_A_CHUNK = 10_000
 INSERT = (
     "INSERT INTO pairs (run, split, query, winner, loser, first_iteration, last_iteration, times) "
 )
-# A pair that is there has missed once more, unless this iteration has already said so.
+# A known pair was mis-compared once more, unless this iteration has already counted it.
 UPSERT = (
     " ON CONFLICT (run, split, winner, loser) DO UPDATE"
     " SET times = pairs.times + 1, last_iteration = excluded.last_iteration"
@@ -31,13 +31,13 @@ UPSERT = (
 def add_pairs(
     connection: Connection, run: int, split: Split, iteration: int, pairs: Pairs, query: I64
 ) -> int:
-    """Add pairs and their queries' numbers; the pairs first seen in this iteration.
+    """Add pairs and their queries' numbers; returns how many are new in this iteration.
 
     Cost: one statement for 2,000 pairs (SQLite) or 100,000 (PostgreSQL), then one look at each
-    pair of the split to count: RETURNING, which would spare it, takes 0.5 us a row against 0.07.
+    pair of the split to count: RETURNING instead takes 0.5 us per row against 0.07.
     """
     columns = np.stack([query, pairs.winner, pairs.loser])
-    # The numbers that all rows share stand in the statement: they need no binding a row.
+    # The values that all rows share are part of the statement: no binding per row.
     shared = (int(run), str(split), int(iteration))
     insert = _insert_sqlite if connection.dialect.name == "sqlite" else _insert_postgresql
     insert(connection, shared, columns)
@@ -45,7 +45,7 @@ def add_pairs(
 
 
 def count_pairs(connection: Connection, run: int, split: Split, *only: ColumnElement[bool]) -> int:
-    """How many of a run's pairs meet the conditions."""
+    """The number of a run's pairs that meet the conditions."""
     pairs = select(func.count()).where(PairRow.run == run, PairRow.split == split, *only)
     return connection.execute(pairs).scalar_one()
 
@@ -53,8 +53,8 @@ def count_pairs(connection: Connection, run: int, split: Split, *only: ColumnEle
 def read_pairs(connection: Connection, run: int, split: Split, *only: ColumnElement[bool]) -> Pairs:
     """A run's pairs in order of (winner, loser); `only` are further conditions.
 
-    Cost: one statement for 10,000 documents. Numbers come joined in one text, which numpy reads
-    in a fifth of the time that a driver takes to make a row of each.
+    Cost: one statement for 10,000 documents. Numbers come joined in one text: numpy parses it in
+    a fifth of the time that a driver needs to make rows.
     """
     of_split = (PairRow.run == run, PairRow.split == split)
     ends = select(func.min(PairRow.winner), func.max(PairRow.winner)).where(*of_split)
@@ -69,7 +69,7 @@ def read_pairs(connection: Connection, run: int, split: Split, *only: ColumnElem
         ).scalar()
         for start in range(first, last + 1, DOCS_A_CHUNK)
     )
-    # Nothing says in which order a database joins; `sort` finds them sorted.
+    # A database may join in any order; sorting sorted numbers is quick.
     chunks = [np.sort(np.fromstring(text, np.int64, sep=",")) for text in texts if text]
     return Pairs.of_keys(np.concatenate([np.empty(0, np.int64), *chunks]))
 
@@ -80,7 +80,7 @@ def read_table(
     """A run's pairs in order of (winner, loser), at most `chunk` at a time, (m, 5) each.
 
     The columns are winner, loser, first and last iteration, times; `only` are conditions that
-    the database applies. Each statement begins where the last one ended, in the key's order.
+    the database applies. Each statement starts where the last one ended, in the key's order.
     """
     columns = (
         PairRow.winner, PairRow.loser, PairRow.first_iteration, PairRow.last_iteration,
@@ -94,7 +94,7 @@ def read_table(
     ).scalar():
         table = np.fromstring(text, np.int64, sep=",").reshape(-1, len(columns))
         key = (table[:, 0] << 32) | table[:, 1]
-        if np.any(np.diff(key) < 0):  # nothing says in which order a database joins
+        if np.any(np.diff(key) < 0):  # a database may join in any order
             table = table[np.argsort(key)]
         yield table
         if len(table) < chunk:

@@ -23,18 +23,18 @@ from store.runs.pair_rows import add_pairs, count_pairs, read_pairs, read_table
 if TYPE_CHECKING:
     import pandas as pd
 
-STATUSES = ("running", "done", "interrupted", "failed")  # `killed` is seen, never written
-READ_AT_ONCE = 200_000  # pairs, for which a text of some 5 MB is read
+STATUSES = ("running", "done", "interrupted", "failed")  # `killed` is inferred, not stored
+READ_AT_ONCE = 200_000  # pairs, about 5 MB of text
 MEASURED = [c.name for c in IterationRow.__table__.columns if c.name not in ("run", "created")]
 
 
 class Run:
-    """A run as `Store.start_run` or `Store.run` gives it; a server may be started again meanwhile.
+    """A run as `Store.start_run` or `Store.run` returns it; it survives a restart of the server.
 
     Attributes:
         id: twelve hexadecimal digits.
         number: the run's key in the tables.
-        command, config, seed, versions, data, out, created: what the run was started with.
+        command, config, seed, versions, data, out, created: of the start of the run.
     """
 
     def __init__(self, database: Database, number: int) -> None:
@@ -57,47 +57,47 @@ class Run:
 
     @property
     def status(self) -> str:
-        """`running`, `done`, `interrupted`, `failed`, or `killed`: its process is gone.
+        """`running`, `done`, `interrupted`, `failed`, or `killed` if its process is gone.
 
-        What runs on another host says `running` also when it was killed.
+        A run on another host is `running` even if it was killed.
         """
         return status_of(self._row())
 
     @property
-    def standing(self) -> str:
-        """The status, with the host where the run goes on elsewhere: `running on db2`."""
+    def status_text(self) -> str:
+        """The status, with the host if the run is running elsewhere: `running on db2`."""
         row = self._row()
         return in_words(status_of(row), row.host)
 
     def add(self, split: Split, iteration: int, pairs: Pairs) -> int:
-        """Add an iteration's mis-compared pairs, all or none; how many this iteration saw first.
+        """Add an iteration's mis-compared pairs, all or none; returns how many are new.
 
-        A pair that is there already has its count raised, once an iteration: adding the same
-        iteration again (a resumed run does) changes nothing and returns the same.
+        The count of a known pair increases once per iteration: adding the same iteration again
+        (as a resumed run does) changes nothing and returns the same.
 
         Raises:
-            StoreError: on a pair that is not two documents of one query, or a database's fault.
+            StoreError: on a pair that is not of one query, or an error of the database.
             DataError: on a document paired with itself.
 
-        Cost: one transaction; in SQLite some 1 us for a new pair, 2 us for a known one.
+        Cost: one transaction; in SQLite about 1 us for a new pair, 2 us for a known one.
         """
         row = (self.number, split, iteration, pairs, self._queries[split].of_pairs(pairs))
-        return self._database.lasting(lambda db: add_pairs(db, *row), write=True)
+        return self._database.retrying(lambda db: add_pairs(db, *row), write=True)
 
     def pairs(self, split: Split, before: int | None = None) -> Pairs:
         """All pairs first seen before that iteration, ordered by (winner, loser)."""
         only = [] if before is None else [PairRow.first_iteration < before]
-        return self._database.lasting(lambda db: read_pairs(db, self.number, split, *only))
+        return self._database.retrying(lambda db: read_pairs(db, self.number, split, *only))
 
     def record(self, iteration: Mapping[str, object]) -> None:
-        """Keep an iteration's figures; recording it again replaces those given.
+        """Store an iteration's row; recording it again replaces the given columns.
 
         Args:
             iteration: `iteration` and any of the other columns of `IterationRow`, as
-                `vars` of the loop's `Iteration` gives them; NaN is kept as missing.
+                `vars` of the loop's `Iteration` gives them; NaN is stored as missing.
 
         Raises:
-            StoreError: on a name that is no column, or a database's fault.
+            StoreError: on a name that is no column, or an error of the database.
         """
         unknown = sorted(set(iteration) - set(MEASURED))
         if unknown or "iteration" not in iteration:
@@ -107,23 +107,23 @@ class Run:
         given = plain(iteration)
         insert = dialect.insert(IterationRow).values(run=self.number, created=utc_now(), **given)
         upsert = insert.on_conflict_do_update(index_elements=["run", "iteration"], set_=given)
-        self._database.lasting(lambda db: db.execute(upsert), write=True)
+        self._database.retrying(lambda db: db.execute(upsert), write=True)
 
     def finish(self, status: str) -> None:
-        """Say how the run ended; `running` takes that back: this process goes on with it.
+        """Store how the run ended; `running` reopens it: this process continues it.
 
         Raises:
-            StoreError: on another status, or a database's fault.
+            StoreError: on another status, or an error of the database.
         """
         if status not in STATUSES:
             raise StoreError(f"status {status!r} is none of {', '.join(STATUSES)}")
         resumed = this_process() if status == "running" else {}
         values = {"status": status, "finished": None if resumed else utc_now(), **resumed}
         change = update(RunRow).where(RunRow.number == self.number).values(values)
-        self._database.lasting(lambda db: db.execute(change), write=True)
+        self._database.retrying(lambda db: db.execute(change), write=True)
 
     def iterations_frame(self) -> pd.DataFrame:
-        """One row an iteration, with a column `<split>_<metric>` for every measure.
+        """One row per iteration, with a column `<split>_<metric>` for every measure.
 
         `comparisons_*`, `miscompared_*`, `new_*`, `tp` and `vp` count pairs, `seconds_*` are
         wall-clock, measures are means over queries. `attrs` has the run's `id`, the iteration
@@ -136,23 +136,23 @@ class Run:
         return self._with_facts(frame)
 
     def margins_frame(self) -> pd.DataFrame:
-        """One row an iteration, split, outcome and bin of |margin|, of all that were compared.
+        """One row per iteration, split, outcome and bin of |margin|, of all compared pairs.
 
-        Pairs that were `right` or `wrong`, and their number in the bin from `low` to below `high`
-        (0 and infinity at the ends). Iterations of older versions have none.
+        The outcome is `right` or `wrong`; `pairs` is the number in the bin from `low` to below
+        `high` (0 and infinity at the ends). Iterations of older versions have none.
         """
         return self._observed(frames.margins_frame)
 
     def mistakes_frame(self) -> pd.DataFrame:
-        """One row an iteration, split and two bins of ranks: pairs compared there, and wrong.
+        """One row per iteration, split and two bins of ranks: pairs compared there, and wrong.
 
-        `upper` is the rank of the document that was ranked above the other, `lower` of that one;
+        `upper` is the rank of the document ranked above the other, `lower` that of the other;
         only pairs of different grades count.
         """
         return self._observed(frames.mistakes_frame)
 
     def cycles_frame(self) -> pd.DataFrame:
-        """One row an iteration and split: the share of cyclic triples, 0 to 1, of the sampled."""
+        """One row per iteration and split: the share of cyclic triples, 0 to 1, of the sampled."""
         return self._observed(frames.cycles_frame)
 
     def pairs_frame(
@@ -163,21 +163,21 @@ class Run:
         iteration: int | None = None,
         min_times: int = 1,
     ) -> pd.DataFrame:
-        """One row a pair: split, qid, winner, loser, first and last iteration, times.
+        """One row per pair: split, qid, winner, loser, first and last iteration, times.
 
-        `winner_place` and `loser_place` count the documents within their query, from 0; `times`
-        are the iterations that mis-compared it.
+        `winner_place` and `loser_place` are the documents' places within their query, from 0;
+        `times` is the number of iterations that mis-compared the pair.
 
         Args:
-            split: only that part's.
-            qid: only that query's.
-            iteration: only those which that iteration saw first.
-            min_times: only those mis-compared so often at least.
+            split: only pairs of that split.
+            qid: only pairs of that query.
+            iteration: only pairs that were new in that iteration.
+            min_times: only pairs mis-compared at least that often.
 
         Raises:
-            StoreError: if no part has a query of that name.
+            StoreError: if no split has a query of that name.
 
-        Cost: in SQLite some 1 us and 40 bytes a pair; `iter_pairs` gives them in parts.
+        Cost: in SQLite about 1 us and 40 bytes per pair; `iter_pairs` reads them in parts.
         """
         names = self._query_names()
         only = self._only(split, qid, iteration, min_times)
@@ -196,7 +196,7 @@ class Run:
         iteration: int | None = None,
         min_times: int = 1,
     ) -> Iterator[pd.DataFrame]:
-        """The rows of `pairs_frame` in parts of at most `chunk`, read as they are asked for."""
+        """The rows of `pairs_frame` in parts of at most `chunk`, read as needed."""
         names = self._query_names()
         only = self._only(split, qid, iteration, min_times)
         for columns in self._pair_columns(names, chunk, only):
@@ -205,7 +205,7 @@ class Run:
     def _only(
         self, split: Split | None, qid: str | None, iteration: int | None, min_times: int
     ) -> dict[Split, list[ColumnElement[bool]]]:
-        """The conditions on the pairs of each part that is asked for."""
+        """The conditions on the pairs of each split."""
         if qid is not None and all(qid not in table.qids for table in self._queries.values()):
             raise StoreError(f"run {self.id} has no query {qid!r}")
         only = [] if iteration is None else [PairRow.first_iteration == iteration]
@@ -224,19 +224,19 @@ class Run:
                     yield frames.pair_columns(table, part, names)
 
     def _row(self) -> Any:
-        return self._database.lasting(lambda db: db.execute(_run_row(self.number)).one())
+        return self._database.retrying(lambda db: db.execute(_run_row(self.number)).one())
 
     def _iterations(self, *columns: Any) -> Sequence[Any]:
         query = select(*columns).where(IterationRow.run == self.number)
         query = query.order_by(IterationRow.iteration)
-        return self._database.lasting(lambda db: db.execute(query).all())
+        return self._database.retrying(lambda db: db.execute(query).all())
 
     def _observed(self, frame_of: Callable[[Sequence[Any]], pd.DataFrame]) -> pd.DataFrame:
         rows = self._iterations(IterationRow.iteration, IterationRow.observed)
         return self._with_facts(frame_of(rows))
 
     def _with_facts(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """The frame, with what a picture of it must say in its `attrs`."""
+        """The frame with `attrs` for its plots."""
         best = [
             row.iteration
             for row in self._iterations(IterationRow.iteration, IterationRow.best)
@@ -283,7 +283,7 @@ class _QueryTable:
         return winner.astype(np.int64, copy=False)
 
     def only(self, qid: str) -> list[ColumnElement[bool]]:
-        """The condition that a pair is of that query: its documents are the key's own order."""
+        """The condition that a pair is of that query, in the order of the key."""
         if qid not in self.qids:
             return [false()]
         query = self.qids.index(qid)

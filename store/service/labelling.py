@@ -1,4 +1,4 @@
-"""The labelling service: hands out questions, takes answers in, and keeps the model fitted."""
+"""The labelling service: leases questions, stores answers, and keeps the model fitted."""
 
 from __future__ import annotations
 
@@ -15,38 +15,37 @@ from sortnet.preference.session import Session
 from store.collections.collection import Collection, Stored
 from store.collections.leases import Lease
 
-ATTEMPTS = 5  # at new questions, where other processes lease the same pairs meanwhile
+ATTEMPTS = 5  # at new questions, if other processes lease the same pairs meanwhile
 SESSION_SETTINGS = ("strategy", "holdout", "repeats")
-# Seconds for which a fit may keep the interpreter from a thread that answers. An answer asks for
-# it about fifty times, at each step of the database.
-_TURN = 0.0005
-_REST = 2.0  # after a fit in a thread, in shares of what it took: answers come first
-_AHEAD = 20  # answers, at the least, that a program may give before the model has learned
+# Seconds for which a fit may hold the interpreter while another thread answers. An answer needs it
+# about fifty times, at each step of the database.
+_SWITCH_INTERVAL = 0.0005
+_PAUSE = 2.0  # after a fit in a thread, relative to its duration: answers come first
+_MOST_UNFITTED = 20  # answers that a program may give before a fit, or 5 % if that is more
 
 
 class LabellingService:
-    """A collection's session, kept up with the database and fitted; any number of threads may call.
+    """A collection's session, synchronised with the database and kept fitted; thread-safe.
 
-    A session's state is what a replay of the stored judgements gives. So nothing here is lost
-    with the process, and several processes, each with a service of its own, serve one collection.
+    The state of a session is a replay of the stored judgements. So nothing is lost with the
+    process, and several processes, each with its own service, may serve one collection.
 
     Args:
-        lease_seconds: for how long a question is an annotator's.
-        seed: of the session; None for the collection's.
-        goal: share of pairs that may still be expected in the wrong order at the end;
-            None for the default.
+        lease_seconds: duration of a lease.
+        seed: of the session; None: the collection's.
+        goal: stop if at most this share of pairs is expected in the wrong order; None: the default.
 
     Raises:
         StoreError: on a collection of fewer than two items.
 
     Attributes:
-        session: asks, ranks, says what remains.
-        items: what is sorted.
-        ranking, remaining: as of the last fit; before the first one, of the features alone.
-        fault: what went wrong in the last fit, if anything did.
+        session: the session.
+        items: the items to sort.
+        ranking, remaining: of the last fit; before the first one, by the features alone.
+        fault: the error of the last fit, else empty.
 
-    Cost: opening reads all judgements, about 10 us each and what the session makes of them; later
-    calls read only what is new.
+    Cost: opening reads all judgements, about 10 us each, and replays them; later calls read only
+    new ones.
     """
 
     def __init__(
@@ -62,25 +61,24 @@ class LabellingService:
         self._seed = collection.seed if seed is None else seed
         self._goal = GOAL if goal is None else goal
         self._lock = threading.RLock()
-        # {annotator: {id: lease}}, handed out here or adopted
+        # {annotator: {id: lease}}, leased here or adopted
         self._own: dict[str, dict[str, Lease]] = {}
-        self._fitted: tuple[Session, int] | None = None  # and how many events it had seen
+        self._fitted: tuple[Session, int] | None = None  # and its number of events at the fit
         self._fitting: threading.Thread | None = None
-        self._rest_until = 0.0
+        self._pause_until = 0.0
         self.fault = ""
         self._open()
         self.ranking: Ranking = self.session.ranking(fresh=False)
         self.remaining: Remaining = self.session.remaining(fresh=False)
 
     def next(self, annotator: str, k: int = 1) -> list[Lease]:
-        """The next k questions to an annotator, fewer where there are no more.
+        """The next k questions to an annotator, fewer if there are no more.
 
-        Those that were put to them and not answered come first, so that a page that is loaded
-        again shows the same: all of them the first time that this service is asked for an
-        annotator, from then on those that it handed out. So two services do not put one question
-        twice.
+        Their unanswered questions come first, so that a reloaded page shows the same: in the first
+        call for an annotator all of them, later those that this service leased. So two services do
+        not ask one question twice.
 
-        Cost: a transaction to look, and one to lease where there is something to lease or renew.
+        Cost: a transaction to read, and one to lease if there is something to lease or renew.
         """
         with self._lock:
             live = self._look()
@@ -101,17 +99,17 @@ class LabellingService:
             return held[:k]
 
     def lease(self, annotator: str, questions: Sequence[Question]) -> list[Lease]:
-        """Put questions of the caller's choice to an annotator; those whose pair is free."""
+        """Lease the given questions to an annotator, except those whose pair is not free."""
         with self._lock:
             return self._lease(annotator, questions)
 
     def release(self, annotator: str) -> None:
-        """Take back the questions that an annotator has from this service."""
+        """Release the questions that an annotator has from this service."""
         with self._lock:
             self.collection.release(annotator, sorted(self._own.get(annotator, ())))
 
     def question(self, annotator: str, lease: str) -> Question:
-        """What an annotator was asked under a lease.
+        """The question of an annotator's lease.
 
         Raises:
             LeaseError: if there is no such lease.
@@ -121,25 +119,25 @@ class LabellingService:
         return self.collection.question(lease) if own is None else own.question
 
     def answer(self, lease: str, judgement: Judgement) -> Stored:
-        """Take the answer to a question; the same again gives back what was answered first.
+        """Store the answer to a question; if it is repeated, return the first answer.
 
         Raises:
-            LeaseError: on a lease that is unknown, expired, taken back or another's.
+            LeaseError: on a lease that is unknown, expired, released or another's.
 
         Cost: one transaction.
         """
         with self._lock:
-            stored = self.collection.answer(lease, judgement, after=self._told)
+            stored = self.collection.answer(lease, judgement, after=self._last_number)
             if any(new.pair[1] >= self.session.n_items for new in stored.since):
                 self.sync()
             else:
-                self._tell(stored.since)
+                self._take_in(stored.since)
             return stored
 
     def undo(self, annotator: str) -> Judgement | None:
-        """Take back an annotator's last answer, and their open questions: the undone comes next.
+        """Undo an annotator's last answer and release their questions: the undone one comes next.
 
-        None where there is nothing to take back.
+        None if there is nothing to undo.
         """
         with self._lock:
             live = self._look()
@@ -153,15 +151,15 @@ class LabellingService:
             return undo
 
     def sync(self) -> int:
-        """Take in what other processes wrote; how many judgements there were."""
+        """Read what other processes wrote; returns the number of new judgements."""
         with self._lock:
-            before = self._told
+            before = self._last_number
             self._look()
-            return self._told - before
+            return self._last_number - before
 
     @property
     def known(self) -> bool:
-        """Whether there was a fit yet."""
+        """Whether there has been a fit."""
         return self._fitted is not None
 
     @property
@@ -170,7 +168,7 @@ class LabellingService:
         return self._fitted != (self.session, self.session.events)
 
     def update(self) -> None:
-        """Let the answers since the last fit count: now where that is quick, else in a thread."""
+        """Fit the model to the new answers: now if that is quick, else in a thread."""
         if not self.stale:
             return
         if self.session.quick:
@@ -178,19 +176,19 @@ class LabellingService:
             return
         with self._lock:
             running = self._fitting is not None and self._fitting.is_alive()
-            if not running and time.monotonic() >= self._rest_until:
-                # A daemon: the end does not wait for a fit that leaves nothing behind.
+            if not running and time.monotonic() >= self._pause_until:
+                # A daemon: the process need not wait for a fit, which writes nothing.
                 self._fitting = threading.Thread(target=self._try_fit, daemon=True)
                 self._fitting.start()
 
     def keep_up(self) -> None:
-        """As `update`, for programs: one that answers faster than the model learns waits for it."""
+        """`update`, but wait for the fit if a program answers faster than the model is fitted."""
         self.update()
-        if self.session.behind > max(_AHEAD, self.session.events // 20):
+        if self.session.behind > max(_MOST_UNFITTED, self.session.events // 20):
             self.settle()
 
     def settle(self) -> None:
-        """Wait until every answer counts in `ranking` and `remaining`."""
+        """Wait until `ranking` and `remaining` include every answer."""
         if self._fitting is not None:
             self._fitting.join()
         if self.stale:
@@ -205,18 +203,18 @@ class LabellingService:
         self._fitted = session, events
 
     def _try_fit(self) -> None:
-        begun = time.monotonic()
+        started = time.monotonic()
         try:
             self._fit()
             self.fault = ""
-        except Exception as error:  # whatever it is: the answers must go on coming in
+        except Exception as error:  # any error: answers must still be stored
             self.fault = f"{type(error).__name__}: {error}"
         now = time.monotonic()
-        self._rest_until = now + _REST * (now - begun)
+        self._pause_until = now + _PAUSE * (now - started)
 
     def _open(self) -> None:
-        """Begin from scratch: read the items, replay the judgements."""
-        # The judgements first: no item that they speak of can be missing then.
+        """Start from scratch: read the items, replay the judgements."""
+        # The judgements first: then no item that they refer to can be missing.
         judgements = self.collection.judgements()
         self.items = self.collection.items()
         if len(self.items) < 2:
@@ -232,25 +230,25 @@ class LabellingService:
             goal=self._goal,
             **{name: settings[name] for name in SESSION_SETTINGS if name in settings},
         )
-        self._told = 0
-        self._tell(judgements)
+        self._last_number = 0
+        self._take_in(judgements)
 
     def _look(self) -> list[Lease]:
-        """Take in what is new; all live leases."""
-        news = self.collection.news(after=self._told)
-        if news.n_items > self.session.n_items:
+        """Read what is new; returns all live leases."""
+        changes = self.collection.changes(after=self._last_number)
+        if changes.n_items > self.session.n_items:
             self._open()
         else:
-            self._tell(news.judgements)
-        return news.leases
+            self._take_in(changes.judgements)
+        return changes.leases
 
-    def _tell(self, judgements: Sequence[Judgement]) -> None:
+    def _take_in(self, judgements: Sequence[Judgement]) -> None:
         for judgement in judgements:
             self.session.tell(judgement)
-            self._told = judgement.number
+            self._last_number = judgement.number
 
     def _ask(self, annotator: str, k: int, live: Sequence[Lease]) -> list[Question]:
-        """New questions about pairs that nobody is being asked about."""
+        """New questions about pairs without a live lease."""
         if k <= 0:
             return []
         pairs = {lease.question.pair for lease in live}
@@ -265,7 +263,7 @@ class LabellingService:
         return leases
 
     def _held(self, annotator: str, live: Sequence[Lease]) -> list[Lease]:
-        """An annotator's leases of this service, of those that live."""
+        """An annotator's live leases of this service."""
         own = self._own.get(annotator)
         theirs = [lease for lease in live if lease.annotator == annotator]
         held = {lease.id: lease for lease in theirs if own is None or lease.id in own}
@@ -277,7 +275,7 @@ class LabellingService:
 def _short_turns() -> Iterator[None]:
     """Shorten the thread switch interval so that a running fit does not delay answers."""
     before = sys.getswitchinterval()
-    sys.setswitchinterval(_TURN)
+    sys.setswitchinterval(_SWITCH_INTERVAL)
     try:
         yield
     finally:

@@ -1,1 +1,1 @@
-"""The schema's history: one revision a file, in `versions/`, applied by `store.schema`."""
+"""The schema's history: one revision per file, in `versions/`, applied by `schema`."""

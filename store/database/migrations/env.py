@@ -1,4 +1,4 @@
-"""Run by Alembic: applies the revisions over the connection that `store.schema` hands in."""
+"""Run by Alembic: applies the revisions over the connection that `schema` passes in."""
 
 from alembic import context
 

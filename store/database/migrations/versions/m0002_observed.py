@@ -1,4 +1,4 @@
-"""What a sort showed of its margins, its mistakes and its cycles; older rows have none."""
+"""Diagnostics of an iteration: margins, mistakes, cycles; NULL in older rows."""
 
 import sqlalchemy as sa
 from alembic import op

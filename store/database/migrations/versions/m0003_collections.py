@@ -1,4 +1,4 @@
-"""Judging by people: collections, items, annotators, judgements, leases, servers."""
+"""Labelling: collections, items, annotators, judgements, leases, servers."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Which process does a run, so that a killed one is known; older rows have none."""
+"""The process of a run, so that a killed one is recognised; NULL in older rows."""
 
 import sqlalchemy as sa
 from alembic import op
