@@ -63,15 +63,15 @@ def fitted() -> SortNetRanker:
 
 @pytest.fixture
 def parts(monkeypatch):
-    """The training and validation queries that `fit` hands to `learn`, and the settings."""
+    """The training and validation queries that `fit` hands to `fit_ranker`, and the settings."""
     seen = []
-    learn = sortnet.estimator.learn
+    fit = sortnet.estimator.fit_ranker
 
     def spy(train, vali, config, **rest):
         seen[:] = [train, vali, config]
-        return learn(train, vali, config, **rest)
+        return fit(train, vali, config, **rest)
 
-    monkeypatch.setattr(sortnet.estimator, "learn", spy)
+    monkeypatch.setattr(sortnet.estimator, "fit_ranker", spy)
     return seen
 
 
@@ -110,6 +110,7 @@ def test_its_defaults_are_those_of_the_settings(parts):
     ours = {name: params.pop(name) for name in expected}
     assert ours == expected
     assert params == {
+        "ranker": "sortnet",
         "validation_fraction": 0.2,
         "random_state": Config().seed,
         "single_query": False,
@@ -129,7 +130,7 @@ def test_every_parameter_reaches_the_settings(parts):
         "warm_start": False, "device": "cpu",
     }  # fmt: skip
     defaults = SortNetRanker().get_params()
-    besides = {"validation_fraction", "random_state", "single_query", "tune"}
+    besides = {"ranker", "validation_fraction", "random_state", "single_query", "tune"}
     assert {*training, *own} == defaults.keys() - besides
     assert all(value != defaults[name] for name, value in (training | own).items())
     X, y, qid = made()

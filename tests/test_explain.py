@@ -19,7 +19,7 @@ from sortnet.errors import ComparatorError, DataError, ModelError, SortNetError
 from sortnet.explain.attribution import TOLERANCE, explain_pair, margin_of
 from sortnet.explain.permutation import permutation_importance
 from sortnet.metrics import evaluate
-from sortnet.rankers.model import Model
+from sortnet.rankers.sortnet import Model
 from sortnet.types import Queries
 
 W = np.array([2.0, -1.0, 0.5, 0.0], np.float32)

@@ -12,7 +12,7 @@ from cli.output import print_json, print_table, progress, put
 from sortnet.errors import DataError
 
 if TYPE_CHECKING:
-    from sortnet.rankers.model import Model
+    from sortnet.rankers.base import Ranker
     from sortnet.types import I64, Progress, Queries
 
 ROW = "row:"
@@ -65,12 +65,12 @@ def load_pair(
     tell: Progress,
     *,
     cache: bool,
-) -> tuple[Model, Queries, int, int]:
+) -> tuple[Ranker, Queries, int, int]:
     """The model, the query that has both documents, and their numbers in it."""
-    from sortnet.rankers.model import Model
+    from sortnet.rankers.base import load_ranker
 
     tell(f"loading {model}")
-    loaded = Model.load(model)
+    loaded = load_ranker(model)
     tell(f"reading {data}")
     queries = read_data(data, loaded.n_features, cache=cache, labelled=False)
     return loaded, *find_both(queries, *names, qid)
@@ -140,17 +140,17 @@ def _not_one(queries: Queries, found: list[I64], shared: Any, names: tuple[str, 
     )
 
 
-def _answer(model: Model, one: Queries, i: int, j: int) -> dict[str, Any]:
+def _answer(model: Ranker, one: Queries, i: int, j: int) -> dict[str, Any]:
     margin = float(model.margins(one, [i], [j])[0])
-    return {**both(model, one, i, j, margin), "members": _votes(model, one, i, j)}
+    return {**both(model, one, i, j, margin), "members": model.votes(one, i, j)}
 
 
-def both(model: Model, one: Queries, i: int, j: int, margin: float) -> dict[str, Any]:
+def both(model: Ranker, one: Queries, i: int, j: int, margin: float) -> dict[str, Any]:
     """Two documents in their places, and which of them goes first."""
     import numpy as np
 
     rank = np.empty(one.n_docs, np.int64)
-    rank[model.sort(one).order] = np.arange(1, one.n_docs + 1)
+    rank[model.order(one)] = np.arange(1, one.n_docs + 1)
     return {
         "qid": str(one.qids[0]),
         "first": "a" if margin > 0 else "b" if margin < 0 else None,
@@ -164,12 +164,6 @@ def document(one: Queries, doc: int, rank: int) -> dict[str, Any]:
     """A document as JSON has it."""
     docid = None if one.docids is None else str(one.docids[doc]) or None
     return {"docid": docid, "row": int(one.rows[doc]), "rank": rank}
-
-
-def _votes(model: Model, one: Queries, i: int, j: int) -> list[dict[str, float]]:
-    """What every comparator of the model says; CmpNN has two outputs besides its margin."""
-    X = model.scaler(one).features[[i, j]]
-    return [net.verdict(net.prepare(X), 0, 1) for net in model.comparator.members]
 
 
 def put_first(answer: dict[str, Any]) -> None:

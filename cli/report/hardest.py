@@ -17,7 +17,7 @@ from sortnet.types import SPLITS, Progress, Queries, Split
 if TYPE_CHECKING:
     import pandas as pd
 
-    from sortnet.rankers.model import Model
+    from sortnet.rankers.base import Ranker
     from store import Run
 
 PAIRS, DOCUMENTS = 12, 20  # rows a query, at most
@@ -34,7 +34,7 @@ class Sources:
         notes: what was not found, a line each.
     """
 
-    model: Model | None = None
+    model: Ranker | None = None
     data: Mapping[Split, Queries] = field(default_factory=dict)
     notes: Sequence[str] = ()
 
@@ -83,12 +83,12 @@ def find_sources(
     return Sources(loaded, queries, notes)
 
 
-def _model(run: Run, folder: str | None) -> Model:
-    from sortnet.rankers.model import Model
+def _model(run: Run, folder: str | None) -> Ranker:
+    from sortnet.rankers.base import load_ranker
 
     if folder is None:
         raise ModelError(f"run {run.id} kept no model")
-    model = Model.load(folder)
+    model = load_ranker(folder)
     if model.info.get("run") != run.id:
         found = model.info.get("run")
         raise ModelError(f"{folder}: the model of {f'run {found}' if found else 'no run'}, "
@@ -154,16 +154,11 @@ def _hard_query(own: pd.DataFrame, split: Split, qid: str, sources: Sources) -> 
     return HardQuery(*facts, rows, rows_of(documents), len(order), drawn)
 
 
-def _order(model: Model, one: Queries) -> pd.DataFrame:
-    """The query's documents as the random comparator of iteration 0 ranks them, and the kept."""
-    from dataclasses import replace
-
-    from sortnet.comparators import make_comparator
+def _order(model: Ranker, one: Queries) -> pd.DataFrame:
+    """The query's documents as they were ranked before learning, and by the kept model."""
     from store.frames import order_frame
 
-    config = model.config
-    untrained = replace(model, comparator=make_comparator(config, model.n_features)(config.seed))
-    return order_frame(one, untrained.sort(one).order, model.sort(one).order)
+    return order_frame(one, model.order_before(one), model.order(one))
 
 
 def _drawn(order: pd.DataFrame, qid: str) -> Picture:
