@@ -264,7 +264,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         given = {name: getattr(self, name) for name in ours if name not in ("self", *_OWN)}
         if callable(self.comparator) and self.ranker == Config.kind:
             del given["comparator"]
-        changed = {k: v for k, v in given.items() if k in own or v is not ours[k].default}
+        changed = {k: v for k, v in given.items() if k in own or v != ours[k].default}
         return settings.changed(**changed, seed=_seed(self.random_state))
 
     def _queries(
