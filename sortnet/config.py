@@ -110,29 +110,25 @@ def _type(hint: Any) -> Any:
 class Training:
     """How a comparator is trained on a set of pairs; each field says what it is."""
 
-    epochs: int = setting(
-        8, "Passes over the pairs, in every iteration.", TRAINING, least=1,
-    )  # fmt: skip
+    # fmt: off
+    epochs: int = setting(8, "Passes over the pairs, in every iteration.", TRAINING, least=1)
     patience: int | None = setting(
         None, "Stop after so many epochs without a better loss on the validation pairs.",
-        TRAINING, least=1,
-    )  # fmt: skip
+        TRAINING, least=1)
     # A step takes all pairs of some queries, or a part of those of a query that has more; left
     # out, an epoch of few pairs passes over them until it has made some 32 steps.
     batch_size: int | None = setting(
         None, "Pairs a step, about; left out: a 64th of the pairs, from 32 to 8192.",
-        TRAINING, least=1,
-    )  # fmt: skip
+        TRAINING, least=1)
     optimizer: str = setting(
-        "adam", "Adam, or SGD with momentum.", TRAINING, choices=("adam", "sgd")
-    )
+        "adam", "Adam, or SGD with momentum.", TRAINING, choices=("adam", "sgd"))
     lr: float = setting(0.005, "Learning rate.", TRAINING)
     lr_decay: float = setting(1.0, "Factor on it, every --lr-decay-epochs.", TRAINING)
     lr_decay_epochs: int = setting(1, "See --lr-decay.", TRAINING, least=1)
     momentum: float = setting(0.9, "Of sgd.", TRAINING)
     weight_decay: float | None = setting(
-        None, "L2 penalty; left out: chosen on the validation part.", TRAINING
-    )
+        None, "L2 penalty; left out: chosen on the validation part.", TRAINING)
+    # fmt: on
 
     def __post_init__(self) -> None:
         for each in own_settings(Training):
@@ -158,21 +154,19 @@ class Settings:
     """
 
     kind: ClassVar[str]
+    # fmt: off
     quality: str | None = setting(
         None, "RankQuality, which chooses the iteration: map, ndcg@10, p@10, mrr, ...; left out: "
-        "map where there are two grades, else ndcg@10.", MEASURES,
-    )  # fmt: skip
+        "map where there are two grades, else ndcg@10.", MEASURES)
     relevant_from: int = setting(
-        1, "Lowest grade that map, p@n and mrr call relevant.", MEASURES
-    )  # fmt: skip
+        1, "Lowest grade that map, p@n and mrr call relevant.", MEASURES)
     gain: Gain = setting(  # noqa: RUF009
-        "exp", "Of ndcg: exp is 2^grade - 1.", MEASURES, choices=get_args(Gain)
-    )  # fmt: skip
+        "exp", "Of ndcg: exp is 2^grade - 1.", MEASURES, choices=get_args(Gain))
     empty: Empty = setting(  # noqa: RUF009
         "zero", "What a query without a relevant document counts for.", MEASURES,
-        choices=get_args(Empty),
-    )  # fmt: skip
+        choices=get_args(Empty))
     seed: int = setting(0, "Of everything random.", RUN, least=0, most=LARGEST_SEED)
+    # fmt: on
 
     def __post_init__(self) -> None:
         for each in own_settings(type(self)):
@@ -258,34 +252,30 @@ class Config(Settings):
     """Everything that decides what SortNet learns, but for the data; each field says what it is."""
 
     kind: ClassVar[str] = "sortnet"
+    # fmt: off
     comparator: str = setting(
-        "cmpnn", "What compares.", COMPARATOR, choices=("cmpnn", "directranker")
-    )
+        "cmpnn", "What compares.", COMPARATOR, choices=("cmpnn", "directranker"))
     hidden: tuple[int, ...] = setting((10,), "Hidden units, by layer: 20, or 32,20,5.", COMPARATOR)
     units: str = setting(
         "tanh", "Function of the hidden units (relu: directranker only).", COMPARATOR,
-        choices=("tanh", "sigmoid", "relu"),
-    )  # fmt: skip
+        choices=("tanh", "sigmoid", "relu"))
     tau: str = setting(
         "tanh", "Output function of a directranker.", COMPARATOR,
-        choices=("tanh", "identity", "sigmoid"),
-    )  # fmt: skip
+        choices=("tanh", "identity", "sigmoid"))
     committee: int = setting(
         5, "Comparators that vote, trained from different seeds; 5 take 5 times as long.",
-        COMPARATOR, least=1,
-    )  # fmt: skip
+        COMPARATOR, least=1)
     scaling: str = setting("query", "Of the features.", COMPARATOR, choices=SCALINGS)
     dropout: float = setting(0.0, "Share of hidden units left out at a time.", TRAINING)
     max_iter: int = setting(20, "Iterations, at most.", RUN, least=1)
-    max_stale: int | None = setting(
-        5, "End after so many iterations in a row without a better RankQuality.", RUN, least=1
-    )  # None: never, as in the paper
+    max_stale: int | None = setting(  # None: never, as in the paper
+        5, "End after so many iterations in a row without a better RankQuality.", RUN, least=1)
     warm_start: bool = setting(
         True, "Train on from the last weights, or from new random ones.", RUN,
-        option="start", words={True: "warm", False: "fresh"},
-    )  # fmt: skip
-    training: Training = field(default_factory=Training)
+        option="start", words={True: "warm", False: "fresh"})
     device: str = setting("auto", "auto: the GPU, if any.", RUN, choices=("auto", "cpu", "cuda"))
+    training: Training = field(default_factory=Training)
+    # fmt: on
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "hidden", hidden_sizes(self.hidden))

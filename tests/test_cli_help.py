@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from dataclasses import fields
 
 import click
 import pytest
 from cli_made import done, fault, invoke
+from settings_made import others
 
 from cli.main import main
 from cli.options import SETTINGS, make_config
@@ -103,22 +103,13 @@ def test_choices_are_those_that_the_settings_take():
 
 
 def test_every_setting_reaches_its_field():
-    other = {
-        "comparator": "directranker", "hidden": (7, 3), "units": "sigmoid", "tau": "identity",
-        "dropout": 0.25, "committee": 2, "scaling": "none", "quality": "ndcg@5", "gain": "linear",
-        "relevant_from": 2, "empty": "skip", "max_iter": 3, "max_stale": 2,
-        "warm_start": "fresh", "seed": 9, "device": "cpu",
-        "epochs": 4, "batch_size": 17, "lr": 0.125, "lr_decay": 0.5,
-        "lr_decay_epochs": 3, "optimizer": "sgd", "momentum": 0.5, "weight_decay": 0.75,
-        "patience": 2,
-    }  # fmt: skip
-    assert sorted(other) == sorted(SETTINGS)
-    config = make_config(other)
-    expected = other | {"warm_start": False}
-    for part in (config, config.training):
-        for field in fields(part):
-            if field.name != "training":
-                assert getattr(part, field.name) == expected[field.name]
+    expected = others()
+    assert all(value != Config().flat()[name] for name, value in expected.items())
+    typed = {
+        name: SETTINGS[name].words[value] if SETTINGS[name].words else value
+        for name, value in expected.items()
+    }
+    assert make_config(typed).flat() == expected
 
 
 @pytest.mark.parametrize(
