@@ -17,7 +17,7 @@ import numpy as np
 from sortnet.config import Config
 from sortnet.data import Fold, read_fold
 from sortnet.metrics import evaluate
-from sortnet.rankers.learn import learn
+from sortnet.rankers.sortnet import fit
 from sortnet.types import I64, Queries
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "mq2008"
@@ -41,7 +41,7 @@ def measured(name: str, settle: Settle, quick: bool) -> list[dict[str, Any]]:
         fold = read_fold(DATA / f"Fold{k}")
         assert fold.test is not None
         start = time.perf_counter()
-        model = learn(fold.train, fold.vali, settle(fold, config))
+        model = fit(fold.train, fold.vali, settle(fold, config))
         ours.append(figures(fold.test, model.sort(fold.test).order))
         seconds.append(time.perf_counter() - start)
         order = lightgbm_order(fold.train, fold.vali, fold.test, quick)

@@ -19,7 +19,7 @@ import numpy as np
 from sortnet.config import Config
 from sortnet.learning.loop import Iteration
 from sortnet.metrics import evaluate
-from sortnet.rankers.learn import learn
+from sortnet.rankers.sortnet import fit
 from sortnet.types import F32, Queries
 
 SIZE, FEATURES = 120, 136
@@ -50,7 +50,7 @@ def one_iteration(n_queries: int) -> dict[str, float]:
     config = Config(committee=1, max_iter=2, quality="ndcg@10")
     config = replace(config, training=replace(config.training, epochs=1))
     seen: list[Iteration] = []
-    learn(train, vali, config, callbacks=[lambda record, state: seen.append(record)])
+    fit(train, vali, config, callbacks=[lambda record, state: seen.append(record)])
     return {"seconds": seen[0].seconds_sort + seen[0].seconds_train, "pairs": seen[0].tp}
 
 
@@ -58,7 +58,7 @@ def whole_run(n_queries: int, committee: int) -> dict[str, float]:
     train, vali, test = parts(n_queries)
     config = Config(committee=committee, quality="ndcg@10")
     start = time.perf_counter()
-    model = learn(train, vali, config)
+    model = fit(train, vali, config)
     seconds = time.perf_counter() - start
     quality = evaluate(test, model.sort(test).order, "ndcg@10")["ndcg@10"]
     return {"seconds": seconds, "quality": quality, "iterations": model.info["iterations"]}

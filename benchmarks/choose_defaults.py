@@ -16,9 +16,8 @@ from bench_mq2008 import DATA
 
 from sortnet.config import Config
 from sortnet.data import read_fold
-from sortnet.experiments.tuning import with_settings
 from sortnet.learning.loop import Iteration, State
-from sortnet.rankers.learn import learn
+from sortnet.rankers.sortnet import fit
 
 RESULTS = Path(__file__).with_name("choose_defaults.json")
 VARIANTS: tuple[dict[str, Any], ...] = (
@@ -45,7 +44,7 @@ VARIANTS: tuple[dict[str, Any], ...] = (
 def validated(settings: dict[str, Any]) -> dict[str, Any]:
     """Validation MAP and NDCG@10 of the kept iterations, means over five folds."""
     start = time.perf_counter()
-    config = with_settings(Config(committee=5, empty="skip"), settings)
+    config = Config(committee=5, empty="skip").changed(**settings)
     found = []
     for k in range(1, 6):
         fold = read_fold(DATA / f"Fold{k}")
@@ -55,7 +54,7 @@ def validated(settings: dict[str, Any]) -> dict[str, Any]:
             if record.best:
                 best.update(record.measures["vali"], iteration=record.iteration)
 
-        learn(fold.train, fold.vali, config, callbacks=[keep])
+        fit(fold.train, fold.vali, config, callbacks=[keep])
         found.append((best["map"], best["ndcg@10"], best["iteration"]))
     means = np.mean(found, axis=0).round(4).tolist()
     names = ("vali_map", "vali_ndcg@10", "best_iteration")

@@ -6,7 +6,6 @@ import math
 import os
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import MISSING, Field, fields
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,7 +13,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from cli.output import refuse_output
-from sortnet.config import COMPARATORS, LARGEST_SEED, OPTIMIZERS, Config, Training
+from sortnet.config import LARGEST_SEED, Config, Setting, settings_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,10 +21,6 @@ if TYPE_CHECKING:
     from sortnet.types import Queries
 
 C = TypeVar("C", bound=Callable[..., Any])
-
-SCALINGS = ("query", "quantile", "none")
-EMPTY = ("zero", "skip", "one", "error")
-GAINS = ("exp", "linear")
 
 
 class SectionedCommand(click.Command):
@@ -97,89 +92,47 @@ def section(name: str, *args: Any, **options: Any) -> Callable[[C], C]:
     return click.option(*args, cls=SectionedOption, section=name, **options)
 
 
-def _defaults() -> dict[str, Any]:
-    both: tuple[Field[Any], ...] = (*fields(Config), *fields(Training))
-    return {f.name: f.default for f in both if f.default is not MISSING}
-
-
-DEFAULTS = _defaults()
-
-_LEARN, _TRAIN, _MEASURE, _RUN = "The comparator", "Training on pairs", "Measures", "The run"
-
-# (field of Config or Training, option, heading, type, help); None: the type of the default
-_SETTINGS: tuple[tuple[str, str, str, Any, str], ...] = (
-    ("comparator", "--comparator", _LEARN, click.Choice(COMPARATORS), "What compares."),
-    ("hidden", "--hidden", _LEARN, _Hidden(), "Hidden units, by layer: 20, or 32,20,5."),
-    ("units", "--units", _LEARN, click.Choice(["tanh", "sigmoid", "relu"]),
-     "Function of the hidden units (relu: directranker only)."),
-    ("tau", "--tau", _LEARN, click.Choice(["tanh", "identity", "sigmoid"]),
-     "Output function of a directranker."),
-    ("committee", "--committee", _LEARN, None,
-     "Comparators that vote, trained from different seeds; 5 take 5 times as long."),
-    ("scaling", "--scaling", _LEARN, click.Choice(SCALINGS), "Of the features."),
-    ("epochs", "--epochs", _TRAIN, None, "Passes over the pairs, in every iteration."),
-    ("patience", "--patience", _TRAIN, int,
-     "Stop after so many epochs without a better loss on the validation pairs."),
-    ("batch_size", "--batch-size", _TRAIN, int,
-     "Pairs a step, about; left out: a 64th of the pairs, from 32 to 8192."),
-    ("optimizer", "--optimizer", _TRAIN, click.Choice(OPTIMIZERS), "Adam, or SGD with momentum."),
-    ("lr", "--lr", _TRAIN, None, "Learning rate."),
-    ("lr_decay", "--lr-decay", _TRAIN, None, "Factor on it, every --lr-decay-epochs."),
-    ("lr_decay_epochs", "--lr-decay-epochs", _TRAIN, None, "See --lr-decay."),
-    ("momentum", "--momentum", _TRAIN, None, "Of sgd."),
-    ("weight_decay", "--weight-decay", _TRAIN, float,
-     "L2 penalty; left out: chosen on the validation part."),
-    ("dropout", "--dropout", _TRAIN, None, "Share of hidden units left out at a time."),
-    ("quality", "--quality", _MEASURE, str,
-     "RankQuality, which chooses the iteration: map, ndcg@10, p@10, mrr, ...; left out: map "
-     "where there are two grades, else ndcg@10."),
-    ("relevant_from", "--relevant-from", _MEASURE, None,
-     "Lowest grade that map, p@n and mrr call relevant."),
-    ("gain", "--gain", _MEASURE, click.Choice(GAINS), "Of ndcg: exp is 2^grade - 1."),
-    ("empty", "--empty", _MEASURE, click.Choice(EMPTY),
-     "What a query without a relevant document counts for."),
-    ("max_iter", "--max-iter", _RUN, None, "Iterations, at most."),
-    ("max_stale", "--max-stale", _RUN, int,
-     "End after so many iterations in a row without a better RankQuality."),
-    ("warm_start", "--start", _RUN, click.Choice(["warm", "fresh"]),
-     "Train on from the last weights, or from new random ones."),
-    ("seed", "--seed", _RUN, None, "Of everything random."),
-    ("device", "--device", _RUN, click.Choice(["auto", "cpu", "cuda"]), "auto: the GPU, if any."),
-)  # fmt: skip
-SETTINGS = tuple(field for field, *_ in _SETTINGS)
+SETTINGS = settings_of(Config)
 
 
 def settings_options(command: C) -> C:
     """All settings of a run as options, each with the default that `Config` has."""
-    for field, flag, heading, kind, text in reversed(_SETTINGS):
-        default = _shown(field)
+    for each in reversed(list(SETTINGS.values())):
+        default = _typed(each)
         command = section(
-            heading,
-            flag,
-            field,
-            type=type(default) if kind is None else kind,
+            each.section,
+            f"--{(each.option or each.name).replace('_', '-')}",
+            each.name,
+            type=_option_type(each),
             default=default,
             show_default=default is not None,
-            help=text,
+            help=each.help,
         )(command)
     return command
 
 
-def _shown(field: str) -> Any:
+def _option_type(setting: Setting) -> Any:
+    words = setting.words.values() if setting.words else setting.choices
+    if words:
+        return click.Choice(list(words))
+    return setting.values if isinstance(setting.values, type) else _Hidden()
+
+
+def _typed(setting: Setting) -> Any:
     """A default as it is typed."""
-    default = DEFAULTS[field]
-    if field == "hidden":
-        return ",".join(map(str, default))
-    return {True: "warm", False: "fresh"}[default] if field == "warm_start" else default
+    if setting.words:
+        return setting.words[setting.default]
+    default = setting.default
+    return ",".join(map(str, default)) if isinstance(default, tuple) else default
 
 
 def make_config(typed: Mapping[str, Any], base: Config | None = None) -> Config:
     """The settings that were typed, on top of others."""
-    values = (Config() if base is None else base).to_json()
-    for field, value in typed.items():
-        value = value == "warm" if field == "warm_start" else value
-        (values if field in values else values["training"])[field] = value
-    return Config.from_json(values)
+    values = dict(typed)
+    for name in typed:
+        if words := SETTINGS[name].words:
+            values[name] = next(value for value, word in words.items() if word == typed[name])
+    return (Config() if base is None else base).changed(**values)
 
 
 def typed_settings(ctx: click.Context) -> dict[str, Any]:

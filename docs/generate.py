@@ -15,7 +15,6 @@ ROOT = Path(__file__).resolve().parent.parent
 # Modules that serve the others and promise nothing to a reader.
 INNER = (
     "sortnet.files",
-    "sortnet.data.documents",
     "sortnet.data.find_documents",
     "sortnet.data.free",
     "sortnet.data.letor_faults",
@@ -105,13 +104,13 @@ def source(path: str, first: str, last: str) -> str:
 def settings() -> str:
     """A table of the settings of a run and their defaults."""
     from cli.main import main
-    from cli.options import SETTINGS
+    from sortnet.config import Config, settings_of
 
     options = {option.name: option for option in main.commands["train"].params}
     rows = [
         f"| `{option.opts[0]}` | {'' if option.default is None else option.default} "
         f"| {option.help} |"
-        for option in map(options.__getitem__, SETTINGS)
+        for option in map(options.__getitem__, settings_of(Config))
     ]
     return "\n| setting | default | what it is |\n|---|---|---|\n" + "\n".join(rows) + "\n\n"
 

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from sortnet.data import from_frame, read_fold, read_letor, read_queries, write_letor
     from sortnet.errors import SortNetError
     from sortnet.estimator import SortNetRanker
-    from sortnet.rankers.model import Model
+    from sortnet.rankers.base import load_ranker
+    from sortnet.rankers.sortnet import Model
     from sortnet.types import Pairs, Queries
 
 __version__ = "0.2.0"
@@ -31,6 +32,7 @@ __all__ = [
     "SortNetRanker",
     "__version__",
     "from_frame",
+    "load_ranker",
     "read_fold",
     "read_letor",
     "read_queries",
@@ -42,7 +44,8 @@ _NAMES_OF_MODULE = {
     "sortnet.data": ("from_frame", "read_fold", "read_letor", "read_queries", "write_letor"),
     "sortnet.errors": ("SortNetError",),
     "sortnet.estimator": ("SortNetRanker",),
-    "sortnet.rankers.model": ("Model",),
+    "sortnet.rankers.base": ("load_ranker",),
+    "sortnet.rankers.sortnet": ("Model",),
     "sortnet.types": ("Pairs", "Queries"),
 }
 _MODULE_OF_NAME = {name: module for module, names in _NAMES_OF_MODULE.items() for name in names}

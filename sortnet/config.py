@@ -1,59 +1,137 @@
-"""The settings of a run: one value that the command line, the estimator and model files share."""
+"""The settings of a run: one value that the command line, the estimator and model files share.
+
+A setting is one field, with all that is said of it: from here follow the options of `sortnet
+train`, the parameters of `SortNetRanker` and the table in the documentation.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from functools import cache
 from itertools import pairwise
-from typing import Any, get_args, get_type_hints
+from types import NoneType
+from typing import Any, ClassVar, Self, TypeVar, get_args, get_type_hints
 
 import numpy as np
 
-from sortnet.data.documents import check_fields
-from sortnet.errors import ComparatorError, DataError, ModelError
+from sortnet.errors import ComparatorError, DataError, ModelError, SortNetError
+from sortnet.files import check_fields
 from sortnet.metrics import Empty, Gain, Metric, check_can_choose, default_quality, parse_metric
 from sortnet.types import Queries
 
-OPTIMIZERS = ("adam", "sgd")
-COMPARATORS = ("cmpnn", "directranker")
+S = TypeVar("S", bound="Settings")
+
+SCALINGS = ("query", "quantile", "none")
 LARGEST_SEED = 2**63 - 1  # torch takes no larger one
 _MOST = 2**31 - 1
+
+COMPARATOR, TRAINING, MEASURES, RUN = "The comparator", "Training on pairs", "Measures", "The run"
+SECTIONS = (COMPARATOR, TRAINING, MEASURES, RUN)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is said of one setting wherever it can be given.
+
+    Attributes:
+        name: of the field, and of the estimator's parameter.
+        values: their type, None left out.
+        default: as in `Config()`.
+        help: one or two sentences.
+        section: the heading it stands under, one of `SECTIONS`.
+        choices: all values, where they are a few words.
+        least, most: the range of a whole number; None: it is checked elsewhere.
+        optional: whether it may be None.
+        option: of the command line, where that has another name.
+        words: how yes and no are typed there.
+    """
+
+    name: str
+    values: Any
+    default: Any
+    help: str
+    section: str
+    choices: tuple[str, ...] = ()
+    least: int | None = None
+    most: int = _MOST
+    optional: bool = False
+    option: str | None = None
+    words: Mapping[bool, str] | None = None
+
+    def check(self, value: Any, fault: type[SortNetError]) -> None:
+        """Refuse a value that is none of the choices, or out of range."""
+        if value is None and self.optional:
+            return
+        if self.choices and value not in self.choices:
+            raise fault(f"unknown {self.name} {value!r}; known are {', '.join(self.choices)}")
+        if self.least is not None and not (
+            isinstance(value, (int, np.integer)) and self.least <= value <= self.most
+        ):
+            raise fault(
+                f"{self.name} must be a whole number from {self.least} to {self.most}, "
+                f"got {value!r}"
+            )
+
+
+def setting(default: Any, text: str, section: str, **more: Any) -> Any:
+    """A field of settings; `more` as in `Setting`."""
+    return field(default=default, metadata={"help": text, "section": section, **more})
+
+
+def own_settings(kind: Any) -> tuple[Setting, ...]:
+    """The fields of a class of settings, those that are settings themselves left out."""
+    hints = get_type_hints(kind)
+    return tuple(
+        Setting(f.name, _type(hints[f.name]), f.default, **f.metadata,
+                optional=NoneType in get_args(hints[f.name]))
+        for f in fields(kind)
+        if f.metadata
+    )  # fmt: skip
+
+
+@cache
+def settings_of(kind: Any) -> dict[str, Setting]:
+    """All settings of a class by name, those of the training on pairs among them, by section."""
+    nested = [hint for hint in get_type_hints(kind).values() if is_dataclass(hint)]
+    found = [s for each in (*nested, kind) for s in own_settings(each)]
+    return {s.name: s for s in sorted(found, key=lambda s: SECTIONS.index(s.section))}
+
+
+def _type(hint: Any) -> Any:
+    """A type without None: int of `int | None`."""
+    others = [one for one in get_args(hint) if one is not NoneType]
+    return others[0] if NoneType in get_args(hint) else hint
 
 
 @dataclass(frozen=True)
 class Training:
-    """How a comparator is trained on a set of pairs.
+    """How a comparator is trained on a set of pairs; each field says what it is."""
 
-    Attributes:
-        epochs: passes over the pairs.
-        batch_size: pairs a step, about (a step takes all pairs of some queries, or a part of those
-            of a query that has more); None: a 64th of the pairs, but from 32 to 8,192, and an
-            epoch of few pairs passes over them until it has made some 32 steps.
-        lr: learning rate of the first epoch.
-        lr_decay: factor on the learning rate, every `lr_decay_epochs` epochs (a staircase).
-        lr_decay_epochs: epochs between two steps of the staircase.
-        optimizer: `adam`, or `sgd` with `momentum`.
-        weight_decay: L2 penalty, added to the gradient; None: chosen on the
-            validation part, see `sortnet.learning.weight_decay`.
-        patience: stop after so many epochs without a better loss on the validation pairs.
-    """
-
-    epochs: int = 8
-    batch_size: int | None = None
-    lr: float = 0.005
-    lr_decay: float = 1.0
-    lr_decay_epochs: int = 1
-    optimizer: str = "adam"
-    momentum: float = 0.9
-    weight_decay: float | None = None
-    patience: int | None = None
+    # fmt: off
+    epochs: int = setting(8, "Passes over the pairs, in every iteration.", TRAINING, least=1)
+    patience: int | None = setting(
+        None, "Stop after so many epochs without a better loss on the validation pairs.",
+        TRAINING, least=1)
+    # A step takes all pairs of some queries, or a part of those of a query that has more; left
+    # out, an epoch of few pairs passes over them until it has made some 32 steps.
+    batch_size: int | None = setting(
+        None, "Pairs a step, about; left out: a 64th of the pairs, from 32 to 8192.",
+        TRAINING, least=1)
+    optimizer: str = setting(
+        "adam", "Adam, or SGD with momentum.", TRAINING, choices=("adam", "sgd"))
+    lr: float = setting(0.005, "Learning rate.", TRAINING)
+    lr_decay: float = setting(1.0, "Factor on it, every --lr-decay-epochs.", TRAINING)
+    lr_decay_epochs: int = setting(1, "See --lr-decay.", TRAINING, least=1)
+    momentum: float = setting(0.9, "Of sgd.", TRAINING)
+    weight_decay: float | None = setting(
+        None, "L2 penalty; left out: chosen on the validation part.", TRAINING)
+    # fmt: on
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch_size", "lr_decay_epochs", "patience"):
-            value = getattr(self, name)
-            if value is not None and not 1 <= value <= _MOST:
-                raise ComparatorError(f"{name} must be from 1 to {_MOST}, got {value}")
+        for each in own_settings(Training):
+            each.check(getattr(self, each.name), ComparatorError)
         if not 0 < self.lr < math.inf or not 0 < self.lr_decay <= 1:
             raise ComparatorError(
                 f"lr must be above 0 and lr_decay in (0, 1], got {self.lr} and {self.lr_decay}"
@@ -64,83 +142,34 @@ class Training:
                 f"weight_decay must be 0 or more and momentum in [0, 1), "
                 f"got {decay} and {self.momentum}"
             )
-        if self.optimizer not in OPTIMIZERS:
-            raise ComparatorError(
-                f"unknown optimizer {self.optimizer!r}; known are {', '.join(OPTIMIZERS)}"
-            )
 
 
 @dataclass(frozen=True)
-class Config:
-    """Everything that decides what a run learns, but for the data.
+class Settings:
+    """What the settings of every ranker have: how it is measured, and its seed.
 
     Attributes:
-        comparator: `cmpnn` or `directranker`.
-        hidden: units of each hidden layer (CmpNN: dual pairs of them).
-        units: the hidden units' function.
-        tau: of a DirectRanker.
-        dropout: share of hidden units left out in training.
-        committee: comparators trained from different seeds whose margins are summed.
-        scaling: `query`, `quantile` or `none`.
-        quality: RankQuality, the measure that chooses the iteration; None: chosen by the grades,
-            see `settle_quality`.
-        gain: of NDCG, `exp` or `linear`.
-        relevant_from: the lowest grade that the binary measures call relevant.
-        empty: what a query without a relevant document counts for.
-        max_iter: iterations, at most.
-        max_stale: iterations in a row without a better RankQuality after which the run ends;
-            None: never, as in the paper.
-        warm_start: train on from the last weights, not from new random ones.
-        training: of the comparator on pairs.
-        seed: of everything random.
-        device: `auto`, `cpu` or `cuda`; not kept in a model.
+        kind: of the ranker they are for, see `sortnet.rankers.base.KINDS`.
     """
 
-    comparator: str = "cmpnn"
-    hidden: tuple[int, ...] = (10,)
-    units: str = "tanh"
-    tau: str = "tanh"
-    dropout: float = 0.0
-    committee: int = 5
-    scaling: str = "query"
-    quality: str | None = None
-    gain: Gain = "exp"
-    relevant_from: int = 1
-    empty: Empty = "zero"
-    max_iter: int = 20
-    max_stale: int | None = 5
-    warm_start: bool = True
-    training: Training = field(default_factory=Training)
-    seed: int = 0
-    device: str = "auto"
+    kind: ClassVar[str]
+    # fmt: off
+    quality: str | None = setting(
+        None, "RankQuality, which chooses the iteration: map, ndcg@10, p@10, mrr, ...; left out: "
+        "map where there are two grades, else ndcg@10.", MEASURES)
+    relevant_from: int = setting(
+        1, "Lowest grade that map, p@n and mrr call relevant.", MEASURES)
+    gain: Gain = setting(  # noqa: RUF009
+        "exp", "Of ndcg: exp is 2^grade - 1.", MEASURES, choices=get_args(Gain))
+    empty: Empty = setting(  # noqa: RUF009
+        "zero", "What a query without a relevant document counts for.", MEASURES,
+        choices=get_args(Empty))
+    seed: int = setting(0, "Of everything random.", RUN, least=0, most=LARGEST_SEED)
+    # fmt: on
 
     def __post_init__(self) -> None:
-        from sortnet.data.scaling import SCALINGS
-
-        object.__setattr__(self, "hidden", hidden_sizes(self.hidden))
-        known = {
-            "comparator": COMPARATORS,
-            "scaling": SCALINGS,
-            "empty": get_args(Empty),
-            "device": ("auto", "cpu", "cuda"),
-        }
-        for name, values in known.items():
-            if getattr(self, name) not in values:
-                raise DataError(
-                    f"unknown {name} {getattr(self, name)!r}; known are {', '.join(values)}"
-                )
-        ranges = {
-            **dict.fromkeys(("committee", "max_iter", "max_stale"), (1, _MOST)),
-            "seed": (0, LARGEST_SEED),
-        }
-        for name, (low, high) in ranges.items():
-            value = getattr(self, name)
-            if name == "max_stale" and value is None:
-                continue
-            if not isinstance(value, (int, np.integer)) or not low <= value <= high:
-                raise DataError(
-                    f"{name} must be a whole number from {low} to {high}, got {value!r}"
-                )
+        for each in own_settings(type(self)):
+            each.check(getattr(self, each.name), DataError)
         if self.quality is not None:
             self.metric(self.quality)  # refuses what is no measure
 
@@ -159,21 +188,100 @@ class Config:
             raise DataError("the settings leave RankQuality open: give quality, such as ndcg@10")
         return self.metric(self.quality)
 
+    def flat(self) -> dict[str, Any]:
+        """All settings by name, those of the training on pairs among them."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        for name in [name for name, value in values.items() if is_dataclass(value)]:
+            part = values.pop(name)
+            values |= {f.name: getattr(part, f.name) for f in fields(part)}
+        return values
+
+    def changed(self, **values: Any) -> Self:
+        """These settings with others in place of some, those of the training by name as well.
+
+        Raises:
+            DataError: on a name that is none of theirs.
+
+        >>> Config().changed(hidden=(5,), epochs=3).training.epochs
+        3
+        """
+        self.check_names(values)
+        own: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
+        inner = {name: value for name, value in values.items() if name not in own}
+        for name in [name for name, value in own.items() if is_dataclass(value)]:
+            values[name] = replace(own[name], **inner)
+        return replace(self, **{name: value for name, value in values.items() if name in own})
+
+    def check_names(self, names: Iterable[str]) -> None:
+        """Refuse names that are none of these settings'."""
+        known = self.flat()
+        if unknown := sorted(set(names) - set(known)):
+            raise DataError(
+                f"a ranker of kind {self.kind} has no setting {unknown[0]!r}; "
+                f"known are {', '.join(known)}"
+            )
+
     def to_json(self) -> dict[str, Any]:
-        return asdict(self) | {"hidden": list(self.hidden)}
+        return {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in asdict(self).items()
+        }
 
     @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Config:
+    def from_json(cls, values: Mapping[str, Any]) -> Self:
         """The settings that `to_json` wrote; anything it does not know is refused."""
-        _check_types(cls, values, training=dict)
-        _check_types(Training, values["training"])
         try:
-            return cls(**{**values, "training": Training(**values["training"])})
+            built: Self = _built(cls, values)
         except TypeError as error:
             raise ModelError(f"these are not the settings of a run: {error}") from None
+        return built
 
 
-def settle_quality(train: Queries, vali: Queries, config: Config) -> Config:
+def _built(kind: Any, values: Mapping[str, Any]) -> Any:
+    """Settings of that class out of JSON, and the settings within them."""
+    types = get_type_hints(kind)
+    parts = {f.name: types[f.name] for f in fields(kind) if is_dataclass(types[f.name])}
+    known = {f.name: types[f.name] for f in fields(kind) if f.name in values}
+    check_fields(values, known | dict.fromkeys(parts, dict), "settings")
+    return kind(**{**values, **{name: _built(part, values[name]) for name, part in parts.items()}})
+
+
+@dataclass(frozen=True)
+class Config(Settings):
+    """Everything that decides what SortNet learns, but for the data; each field says what it is."""
+
+    kind: ClassVar[str] = "sortnet"
+    # fmt: off
+    comparator: str = setting(
+        "cmpnn", "What compares.", COMPARATOR, choices=("cmpnn", "directranker"))
+    hidden: tuple[int, ...] = setting((10,), "Hidden units, by layer: 20, or 32,20,5.", COMPARATOR)
+    units: str = setting(
+        "tanh", "Function of the hidden units (relu: directranker only).", COMPARATOR,
+        choices=("tanh", "sigmoid", "relu"))
+    tau: str = setting(
+        "tanh", "Output function of a directranker.", COMPARATOR,
+        choices=("tanh", "identity", "sigmoid"))
+    committee: int = setting(
+        5, "Comparators that vote, trained from different seeds; 5 take 5 times as long.",
+        COMPARATOR, least=1)
+    scaling: str = setting("query", "Of the features.", COMPARATOR, choices=SCALINGS)
+    dropout: float = setting(0.0, "Share of hidden units left out at a time.", TRAINING)
+    max_iter: int = setting(20, "Iterations, at most.", RUN, least=1)
+    max_stale: int | None = setting(  # None: never, as in the paper
+        5, "End after so many iterations in a row without a better RankQuality.", RUN, least=1)
+    warm_start: bool = setting(
+        True, "Train on from the last weights, or from new random ones.", RUN,
+        option="start", words={True: "warm", False: "fresh"})
+    device: str = setting("auto", "auto: the GPU, if any.", RUN, choices=("auto", "cpu", "cuda"))
+    training: Training = field(default_factory=Training)
+    # fmt: on
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "hidden", hidden_sizes(self.hidden))
+        super().__post_init__()
+
+
+def settle_quality(train: Queries, vali: Queries, config: S) -> S:
     """The settings with a RankQuality, chosen by the grades where they leave it open.
 
     That is `map` where train and vali have two different grades, a relevant one and another, and
@@ -189,24 +297,12 @@ def settle_quality(train: Queries, vali: Queries, config: Config) -> Config:
     return config
 
 
-def _check_types(settings: type, values: Mapping[str, Any], **required: type) -> None:
-    types = get_type_hints(settings) | required
-    known = {name: kind for name, kind in types.items() if name in values or name in required}
-    check_fields(values, known, "settings")
-
-
 def hidden_sizes(hidden: int | Sequence[int]) -> tuple[int, ...]:
     """Check the sizes of hidden layers: 20 or (32, 20, 5)."""
     sizes = (hidden,) if isinstance(hidden, (int, np.integer)) else tuple(hidden)
     if not sizes or any(not isinstance(h, (int, np.integer)) or h < 1 for h in sizes):
         raise ComparatorError(f"hidden must be whole numbers from 1, got {hidden!r}")
     return tuple(int(h) for h in sizes)
-
-
-def config_fields() -> tuple[str, ...]:
-    """The names of all settings, those of the training on pairs among them."""
-    own = [f.name for f in fields(Config) if f.name != "training"]
-    return (*own, *(f.name for f in fields(Training)))
 
 
 def least_numbers(config: Config, n_features: int) -> int:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
+from inspect import Parameter, Signature
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,14 +15,32 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sortnet.comparators import Make, MakeOne, make_comparator
-from sortnet.config import Config, Training, settle_quality
+from sortnet.comparators import MakeOne, make_comparator
+from sortnet.config import Config, Settings, settings_of, settle_quality
 from sortnet.errors import DataError, ModelError
 from sortnet.learning.loop import Callback, Iteration, State
-from sortnet.metrics import Empty, Gain, Metric, can_choose, evaluate
-from sortnet.rankers.learn import learn
-from sortnet.rankers.model import Model, load_with
+from sortnet.metrics import Metric, can_choose, evaluate
+from sortnet.rankers.base import Ranker, fit_ranker, kind_module, load_ranker
 from sortnet.types import F32, I64, Queries
+
+_OWN = {  # the parameters that are no settings of a run, and their defaults
+    "ranker": "sortnet",
+    "validation_fraction": 0.2,
+    "random_state": Config().seed,
+    "single_query": False,
+    "tune": False,
+}
+
+
+def _signature() -> Signature:
+    """The parameters of the estimator: every setting of SortNet by its name, and its own."""
+    settings = {name: s.default for name, s in settings_of(Config).items() if name != "seed"}
+    kind = Parameter.KEYWORD_ONLY
+    own = [Parameter(name, kind, default=value) for name, value in (settings | _OWN).items()]
+    return Signature([Parameter("self", Parameter.POSITIONAL_ONLY), *own])
+
+
+_SIGNATURE = _signature()
 
 
 class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -43,6 +62,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             for one of your own, such as a DirectRanker with any torch module as feature part.
         warm_start: train each iteration on from the weights of the last. (Not what scikit-learn
             calls so: a second `fit` always starts afresh.)
+        ranker: the kind of ranker; another one than `sortnet` takes of the settings those it has.
         validation_fraction: share of the queries that chooses epoch and iteration, when `fit` is
             given no `eval_set`. Queries are held out whole. Where fewer than two queries can
             choose (RankQuality differs between their rankings), all queries are for both, with
@@ -50,19 +70,14 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         random_state: of everything random; None for another one each time.
         single_query: rows without queries are meant as one query: no warning, no refusal.
         tune: choose settings by RankQuality on the validation part first: those of a grid
-            {parameter: values to try}, or True for `sortnet.experiments.tuning.grids_for`.
-        hidden, units, tau, dropout, committee, scaling: as in `sortnet.config.Config`, with its
-            defaults.
-        quality: RankQuality; None: map where there are two grades, else ndcg@10.
-        gain, relevant_from, empty, max_iter, max_stale, device: as there.
-        epochs, batch_size, lr, lr_decay, lr_decay_epochs: as in `sortnet.config.Training`, with
-            its defaults.
-        optimizer, momentum, weight_decay, patience: as there.
+            {parameter: values to try}, or True for the ranker's own, see `tuning.tune`.
+        settings: every other setting of `sortnet.config.Config` and of its training, by its name
+            and with its default; `help(SortNetRanker)` lists them.
 
     Attributes:
-        model_: the `Model` learned.
-        history_: an `Iteration` for each iteration.
-        best_iteration_: the iteration the model is of.
+        model_: the `Ranker` fitted, a `Model` where it is SortNet.
+        history_: an `Iteration` for each iteration, of a ranker that has some.
+        best_iteration_: the iteration the model is of; None where there are none.
         best_score_: its RankQuality on the queries that chose: too good a figure for a test, and
             a training figure where they were trained on as well, of which `fit` warns.
         quality_: the name of that RankQuality, such as `ndcg@10`.
@@ -78,66 +93,11 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
     array([0., 2., 1.], dtype=float32)
     """
 
-    def __init__(
-        self,
-        *,
-        comparator: str | MakeOne = "cmpnn",
-        hidden: int | Sequence[int] = (10,),
-        units: str = "tanh",
-        tau: str = "tanh",
-        dropout: float = 0.0,
-        committee: int = 5,
-        scaling: str = "query",
-        quality: str | None = None,
-        gain: Gain = "exp",
-        relevant_from: int = 1,
-        empty: Empty = "zero",
-        max_iter: int = 20,
-        max_stale: int | None = 5,
-        warm_start: bool = True,
-        epochs: int = 8,
-        batch_size: int | None = None,
-        lr: float = 0.005,
-        lr_decay: float = 1.0,
-        lr_decay_epochs: int = 1,
-        optimizer: str = "adam",
-        momentum: float = 0.9,
-        weight_decay: float | None = None,
-        patience: int | None = None,
-        device: str = "auto",
-        validation_fraction: float = 0.2,
-        random_state: int | np.random.RandomState | np.random.Generator | None = 0,
-        single_query: bool = False,
-        tune: bool | Mapping[str, Sequence[Any]] = False,
-    ) -> None:
-        self.comparator = comparator
-        self.hidden = hidden
-        self.units = units
-        self.tau = tau
-        self.dropout = dropout
-        self.committee = committee
-        self.scaling = scaling
-        self.quality = quality
-        self.gain = gain
-        self.relevant_from = relevant_from
-        self.empty = empty
-        self.max_iter = max_iter
-        self.max_stale = max_stale
-        self.warm_start = warm_start
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.lr = lr
-        self.lr_decay = lr_decay
-        self.lr_decay_epochs = lr_decay_epochs
-        self.optimizer = optimizer
-        self.momentum = momentum
-        self.weight_decay = weight_decay
-        self.patience = patience
-        self.device = device
-        self.validation_fraction = validation_fraction
-        self.random_state = random_state
-        self.single_query = single_query
-        self.tune = tune
+    def __init__(self, **params: Any) -> None:
+        given = _SIGNATURE.bind(self, **params)  # refuses names that are no parameter
+        given.apply_defaults()
+        for name, value in list(given.arguments.items())[1:]:
+            setattr(self, name, value)
 
     def fit(
         self,
@@ -152,7 +112,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         eval_group: Any = None,
         callbacks: Sequence[Callback] | None = None,
     ) -> Self:
-        """Learn to sort the queries of X; see `sortnet.rankers.learn.learn`.
+        """Learn to sort the queries of X; see `sortnet.rankers.base.fit_ranker`.
 
         Args:
             X: (n_docs, n_features).
@@ -189,15 +149,15 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         def remember(record: Iteration, state: State) -> None:
             history.append(record)
 
-        make = _custom(self.comparator, config, train.n_features)
-        model = learn(train, vali, config, make=make, callbacks=[remember, *(callbacks or ())])
+        own = _custom(self.comparator, config, train.n_features)
+        model = fit_ranker(train, vali, config, callbacks=[remember, *(callbacks or ())], **own)
         return self._fitted(model, history)
 
     def predict(self, X: Any, qid: ArrayLike | None = None) -> F32:
         """(n_docs,) one number a row, in the order of the rows; in a query, higher is better.
 
-        It is the number of documents that the comparator puts below this one in its query, so
-        it says nothing across queries; the rows' order does not change it.
+        Of SortNet it is the number of documents that the comparator puts below this one in its
+        query, so it says nothing across queries; the rows' order does not change it.
 
         Raises:
             DataError: on rows that cannot be used, or without queries where `fit` had some.
@@ -211,9 +171,11 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         """(n_docs,) each row's rank in its query, from 1 for the best, in the order of the rows."""
         check_is_fitted(self)
         queries = self._queries(X, None, qid)
-        size = np.repeat(queries.sizes, queries.sizes)
-        ranks: I64 = queries.in_row_order(size - self.model_.scores(queries).astype(np.int64))
-        return ranks
+        first = np.repeat(queries.offsets[:-1], queries.sizes)
+        ranks = np.empty(queries.n_docs, np.int64)
+        ranks[self.model_.order(queries)] = np.arange(queries.n_docs) - first + 1
+        found: I64 = queries.in_row_order(ranks)
+        return found
 
     def compare(
         self, a: Any, b: Any, *, context: Any = None, qid: ArrayLike | None = None
@@ -245,7 +207,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         check_is_fitted(self)
         queries, config = self._queries(X, y, qid), self.model_.config
         metric = config.rank_quality
-        order = self.model_.sort(queries).order
+        order = self.model_.order(queries)
         return evaluate(queries, order, metric, empty=config.empty)[metric.name]
 
     def save(self, folder: str | Path) -> None:
@@ -275,7 +237,10 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         Raises:
             ModelError: if the folder cannot be read, see `Model.load`.
         """
-        model = load_with(folder, lambda config, n: _custom(comparator, config, n))
+        own: dict[str, Any] = {}
+        if comparator is not None:
+            own["make_for"] = lambda config, n: make_comparator(config, n, comparator)
+        model = load_ranker(folder, **own)
         about = model.info.get("estimator", {})
         ranker = cls(**_parameters(model.config))
         if comparator is not None:
@@ -292,14 +257,15 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ModelError(f"{Path(folder) / 'model.json'}: damaged info: {error!r}") from None
 
-    def _config(self) -> Config:
-        own = [f.name for f in fields(Config) if f.name not in ("training", "seed")]
-        given = {name: getattr(self, name) for name in own}
-        training = Training(**{f.name: getattr(self, f.name) for f in fields(Training)})
-        given |= {"training": training, "seed": _seed(self.random_state)}
-        if callable(self.comparator):
+    def _config(self) -> Settings:
+        """The settings of the kind of ranker; what it has not must be as it is by default."""
+        settings: Settings = kind_module(self.ranker).SETTINGS()
+        own, ours = settings.flat(), _SIGNATURE.parameters
+        given = {name: getattr(self, name) for name in ours if name not in ("self", *_OWN)}
+        if callable(self.comparator) and self.ranker == Config.kind:
             del given["comparator"]
-        return Config(**given)
+        changed = {k: v for k, v in given.items() if k in own or v != ours[k].default}
+        return settings.changed(**changed, seed=_seed(self.random_state))
 
     def _queries(
         self,
@@ -370,7 +336,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         queries = Queries.from_arrays(rows, group=np.full(len(a), 2), source="a and b")
         return queries, np.arange(0, len(rows), 2), np.arange(1, len(rows), 2)
 
-    def _tuned(self, train: Queries, vali: Queries, config: Config) -> Config:
+    def _tuned(self, train: Queries, vali: Queries, config: Settings) -> Settings:
         """The settings chosen on the validation part, where that is asked for."""
         if self.tune is False:
             return config
@@ -382,10 +348,11 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         self.tuned_ = tuned.trials
         return tuned.config
 
-    def _fitted(self, model: Model, history: list[Iteration]) -> Self:
+    def _fitted(self, model: Ranker, history: list[Iteration]) -> Self:
         self.model_ = model
         self.history_ = history
-        self.best_iteration_ = int(model.info["iteration"])
+        iteration = model.info.get("iteration")
+        self.best_iteration_ = None if iteration is None else int(iteration)
         self.best_score_ = float(model.info["quality"])
         self.quality_ = model.config.rank_quality.name
         return self
@@ -396,6 +363,10 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         tags.target_tags.positive_only = True
         tags.input_tags.allow_nan = True
         return tags
+
+
+# What scikit-learn, help() and an editor read.
+SortNetRanker.__init__.__signature__ = _SIGNATURE  # type: ignore[attr-defined]
 
 
 def _as_frame(X: Any) -> Any:
@@ -519,9 +490,11 @@ def _whole(a: NDArray[Any], b: NDArray[Any]) -> tuple[I64, I64]:
     return a.astype(np.int64), b.astype(np.int64)
 
 
-def _custom(comparator: Any, config: Config, n_features: int) -> Make | None:
-    """What makes the caller's own comparator from a seed; None if it is one of ours."""
-    return make_comparator(config, n_features, comparator) if callable(comparator) else None
+def _custom(comparator: Any, config: Any, n_features: int) -> dict[str, Any]:
+    """What the fit is told of the caller's own comparator."""
+    if not callable(comparator):
+        return {}
+    return {"make": make_comparator(config, n_features, comparator)}
 
 
 def _seed(random_state: Any) -> int:
@@ -534,11 +507,11 @@ def _seed(random_state: Any) -> int:
     return random_state  # type: ignore[no-any-return]  # `Config` refuses what is no seed
 
 
-def _parameters(config: Config) -> dict[str, Any]:
+def _parameters(config: Settings) -> dict[str, Any]:
     """The estimator's parameters of these settings."""
-    own = {f.name: getattr(config, f.name) for f in fields(Config)}
-    training, seed = own.pop("training"), own.pop("seed")
-    return own | asdict(training) | {"random_state": seed}
+    values = config.flat() | {"ranker": config.kind}
+    values["random_state"] = values.pop("seed")
+    return {name: value for name, value in values.items() if name in _SIGNATURE.parameters}
 
 
 def _plain(value: Any) -> Any:

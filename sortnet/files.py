@@ -1,20 +1,24 @@
-"""Files: open them with one kind of error, fingerprint them, write them atomically."""
+"""Files: open them with one kind of error, fingerprint and write them; JSON that is checked."""
 
 from __future__ import annotations
 
 import gzip
 import hashlib
+import json
 import os
+import reprlib
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, cast
+from types import UnionType
+from typing import Any, BinaryIO, Literal, Union, cast, get_args, get_origin
 
-from sortnet.errors import DataError, SortNetError
+from sortnet.errors import DataError, ModelError, SortNetError
 
 _PIECE = 1 << 16
 _PIECES = 16
+_LARGEST = 2**63  # whole numbers that fit numpy, torch and the store
 
 
 @contextmanager
@@ -106,3 +110,84 @@ def make_folder(path: Path) -> None:
         raise SortNetError(f"cannot make {path}: no folder {path.parent}: make it first") from None
     except OSError as error:
         raise SortNetError(f"cannot make {path}: {error.strerror or error}") from None
+
+
+def parse_document(
+    raw: bytes, path: Path, kind: str, versions: Sequence[int], fields: Mapping[str, Any]
+) -> dict[str, Any]:
+    """A document that says which kind and version it is.
+
+    Args:
+        raw: its text.
+        path: the file it comes from, for messages.
+        kind: its `format`, as `sortnet-model`.
+        versions: the format versions that can be read.
+        fields: what it must have, {name: type}, see `check_fields`.
+
+    Raises:
+        ModelError: if it is damaged, foreign, or of another version.
+    """
+    about = parse_json(raw, path)
+    if not isinstance(about, dict) or about.get("format") != kind:
+        raise ModelError(f"{path}: not a SortNet {kind.removeprefix('sortnet-')}")
+    if about.get("format_version") not in versions:
+        raise ModelError(
+            f"{path}: format version {shown(about.get('format_version'))}, this SortNet reads "
+            f"{' and '.join(map(str, versions))}: upgrade SortNet or train again"
+        )
+    check_fields(about, fields, path)
+    return about
+
+
+def parse_json(raw: str | bytes, path: Path) -> Any:
+    """What a JSON text says.
+
+    Raises:
+        ModelError: if it is no JSON, or nested too deeply.
+    """
+    try:
+        return json.loads(raw)
+    except RecursionError:
+        raise ModelError(f"{path}: not JSON that SortNet wrote: nested too deeply") from None
+    except ValueError as error:
+        raise ModelError(f"{path}: not JSON: {error}") from None
+
+
+def check_fields(values: Mapping[str, Any], fields: Mapping[str, Any], path: object) -> None:
+    """Refuse values out of JSON that lack a field, or are of another type than it.
+
+    A whole number may stand for a float, 3.0 for a whole number, 0 and 1 for no and yes; numbers
+    are finite.
+
+    Raises:
+        ModelError: naming `path`, the first such field and its value.
+
+    >>> check_fields({"lr": 1, "hidden": [3]}, {"lr": float, "hidden": tuple[int, ...]}, "x")
+    """
+    for name, kind in fields.items():
+        if name not in values:
+            raise ModelError(f"{path}: no {name!r}")
+        if not _is(values[name], kind):
+            raise ModelError(f"{path}: {name} cannot be {shown(values[name])}")
+
+
+def shown(value: object) -> str:
+    """A value for a message, however large or deep."""
+    return reprlib.repr(value)[:60]
+
+
+def _is(value: Any, kind: Any) -> bool:
+    origin, args = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        return any(_is(value, one) for one in args)
+    if origin is Literal:
+        return value in args
+    if origin in (tuple, list):
+        return isinstance(value, list | tuple) and all(_is(item, args[0]) for item in value)
+    if kind is bool:
+        return isinstance(value, bool) or (isinstance(value, int) and value in (0, 1))
+    if kind is float:
+        return isinstance(value, int | float) and abs(value) < 1e300  # NaN is not
+    if kind is int:
+        return isinstance(value, int | float) and value % 1 == 0 and abs(value) < _LARGEST
+    return isinstance(value, kind)

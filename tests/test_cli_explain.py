@@ -16,7 +16,7 @@ from cli_made import FAST, done, fault, make_fold
 from sortnet.data import read_queries
 from sortnet.explain.attribution import explain_pair
 from sortnet.explain.permutation import permutation_importance
-from sortnet.rankers.model import Model
+from sortnet.rankers.sortnet import Model
 
 TEST = "fold/test.txt"
 

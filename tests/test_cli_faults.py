@@ -391,7 +391,7 @@ def test_a_message_of_several_lines_is_put_on_one(home, monkeypatch):
     def broken(*args, **options):
         raise SortNetError("first\n  second")
 
-    monkeypatch.setattr("sortnet.rankers.model.Model.load", broken)
+    monkeypatch.setattr("sortnet.rankers.base.load_ranker", broken)
     assert fault("rank", "m", "fold/test.txt") == "sortnet: first second\n"
 
 
@@ -399,7 +399,7 @@ def test_a_fault_of_the_program_itself_is_not_hidden(home, monkeypatch):
     def broken(*args, **options):
         raise ZeroDivisionError
 
-    monkeypatch.setattr("sortnet.rankers.model.Model.load", broken)
+    monkeypatch.setattr("sortnet.rankers.base.load_ranker", broken)
     with pytest.raises(ZeroDivisionError):
         invoke("rank", "m", "fold/test.txt")
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from dataclasses import fields
 
 import click
 import pytest
 from cli_made import done, fault, invoke
+from settings_made import others
 
 from cli.main import main
-from cli.options import EMPTY, GAINS, SCALINGS, SETTINGS, make_config
+from cli.options import SETTINGS, make_config
 from sortnet import __version__
-from sortnet.config import Config, Training, config_fields
+from sortnet.config import Config, Training
 
 COMMANDS = sorted(main.commands)
 HEAVY = ("torch", "numba", "pandas", "sklearn", "sqlalchemy", "scipy", "matplotlib", "pyarrow")
@@ -72,7 +72,8 @@ def test_the_version_is_the_package_s():
 
 
 def test_every_setting_of_a_run_is_an_option_and_no_other():
-    assert sorted(SETTINGS) == sorted(config_fields())
+    options = {p.name for p in main.commands["train"].params}
+    assert options >= Config().flat().keys() == SETTINGS.keys()
 
 
 def test_what_is_not_typed_has_the_defaults_of_the_settings_themselves():
@@ -93,31 +94,22 @@ def test_help_shows_the_defaults_of_the_settings():
 
 
 def test_choices_are_those_that_the_settings_take():
-    for name, known in (("scaling", SCALINGS), ("empty", EMPTY), ("gain", GAINS)):
-        for value in known:
-            assert getattr(make_config({name: value}), name) == value
-    from sortnet.data.scaling import SCALINGS as ALL
-
-    assert sorted(ALL) == sorted(SCALINGS)
+    options = {p.name: p for p in main.commands["train"].params}
+    chosen = [s for s in SETTINGS.values() if s.choices]
+    assert len(chosen) > 6
+    for setting in chosen:
+        for value in options[setting.name].type.choices:
+            assert make_config({setting.name: value}).flat()[setting.name] == value
 
 
 def test_every_setting_reaches_its_field():
-    other = {
-        "comparator": "directranker", "hidden": (7, 3), "units": "sigmoid", "tau": "identity",
-        "dropout": 0.25, "committee": 2, "scaling": "none", "quality": "ndcg@5", "gain": "linear",
-        "relevant_from": 2, "empty": "skip", "max_iter": 3, "max_stale": 2,
-        "warm_start": "fresh", "seed": 9, "device": "cpu",
-        "epochs": 4, "batch_size": 17, "lr": 0.125, "lr_decay": 0.5,
-        "lr_decay_epochs": 3, "optimizer": "sgd", "momentum": 0.5, "weight_decay": 0.75,
-        "patience": 2,
-    }  # fmt: skip
-    assert sorted(other) == sorted(SETTINGS)
-    config = make_config(other)
-    expected = other | {"warm_start": False}
-    for part in (config, config.training):
-        for field in fields(part):
-            if field.name != "training":
-                assert getattr(part, field.name) == expected[field.name]
+    expected = others()
+    assert all(value != Config().flat()[name] for name, value in expected.items())
+    typed = {
+        name: SETTINGS[name].words[value] if SETTINGS[name].words else value
+        for name, value in expected.items()
+    }
+    assert make_config(typed).flat() == expected
 
 
 @pytest.mark.parametrize(

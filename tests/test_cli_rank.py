@@ -17,7 +17,7 @@ import pytest
 from cli_made import FAST, done, fault, letor, make_fold
 
 from sortnet.data import read_queries
-from sortnet.rankers.model import Model
+from sortnet.rankers.sortnet import Model
 
 
 @pytest.fixture(scope="module")

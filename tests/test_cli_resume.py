@@ -21,7 +21,7 @@ from click.testing import Result
 from pandas.testing import assert_frame_equal
 
 import cli.training.training_run
-import sortnet.rankers.model
+import sortnet.rankers.sortnet
 from cli.training.training_run import Origin
 from store import Run, open_store
 
@@ -95,8 +95,8 @@ PLACES = {
     "before the first sort's pairs are kept": (Run, "add", 1, False),
     "between the training and the validation pairs": (Run, "add", 5, True),
     "after the pairs": (Run, "add", 6, True),
-    "before the model's weights": (sortnet.rankers.model.Model, "save", 2, False),
-    "after the model": (sortnet.rankers.model.Model, "save", 2, True),
+    "before the model's weights": (sortnet.rankers.sortnet.Model, "save", 2, False),
+    "after the model": (sortnet.rankers.sortnet.Model, "save", 2, True),
     "after the iteration's row": (Run, "record", 3, True),
     "before the state": (cli.training.training_run, "save_state", 1, False),
     "after the state": (cli.training.training_run, "save_state", 3, True),
@@ -160,7 +160,7 @@ KILLER = """
 import json, os, random, signal, sys, time
 from pathlib import Path
 args, kills = json.loads(sys.argv[1]), int(sys.argv[2])
-import cli.main, cli.training.training_run as training_run, sortnet.data, sortnet.rankers.learn
+import cli.main, cli.training.training_run as training_run, sortnet.data, sortnet.rankers.sortnet
 import pandas, store, torch._dynamo
 # Nothing that starts threads: those of numba's parallel kernels would not live in a fork.
 sortnet.data.read_fold("fold")
@@ -178,8 +178,8 @@ def train(name, steps):
     heard, told = os.pipe()
     child = os.fork()
     if child == 0:
-        learn, tell = training_run.learn, telling(told, None)
-        training_run.learn = lambda *args, **named: learn(*args, **{**named, "progress": tell})
+        fit, tell = training_run.fit, telling(told, None)
+        training_run.fit = lambda *args, **named: fit(*args, **{**named, "progress": tell})
         os.fsync, os.replace = telling(told, os.fsync), telling(told, os.replace)
         sys.stdout = sys.stderr = open(os.devnull, "w")
         cli.main.main([word.replace("NAME", name) for word in args])

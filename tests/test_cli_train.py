@@ -18,8 +18,7 @@ from cli.training.model_folder import Folder
 from sortnet.config import Config, Training
 from sortnet.data import fingerprint, read_queries
 from sortnet.metrics import evaluate
-from sortnet.rankers.learn import learn
-from sortnet.rankers.model import Model
+from sortnet.rankers.sortnet import Model, fit
 from store import open_store
 
 MQ2008 = Path(__file__).resolve().parents[2] / "shared/data/mq2008/Fold1"
@@ -48,7 +47,7 @@ def iterations_of_the_last_run(url="s.db"):
 def test_the_model_is_the_one_that_the_library_learns(trained):
     config = Config(hidden=(4,), committee=1, max_iter=4, training=Training(epochs=3))
     train, vali = read_queries("fold/train.txt"), read_queries("fold/vali.txt")
-    expected, ours = learn(train, vali, config), Model.load("m")
+    expected, ours = fit(train, vali, config), Model.load("m")
     test = read_queries("fold/test.txt")
     assert (ours.sort(test).order == expected.sort(test).order).all()
     assert ours.info["iteration"] == expected.info["iteration"]

@@ -13,7 +13,7 @@ import sortnet.experiments.tuning
 from sortnet.config import Config, Training
 from sortnet.data import read_queries
 from sortnet.experiments.tuning import tune
-from sortnet.rankers.model import Model
+from sortnet.rankers.sortnet import Model
 from store import open_store
 
 FAST = ("--epochs", "2", "--max-iter", "3", "--committee", "1", "--threads", "1")
@@ -57,15 +57,15 @@ def test_the_trials_are_kept_in_the_folder_and_in_the_run(expected):
 
 def count_runs(patch, *, stop_at=None):
     """Counts the runs of the tuning; Ctrl-C comes in place of one of them."""
-    learn, runs = sortnet.experiments.tuning.learn, []
+    fit, runs = sortnet.experiments.tuning.fit_ranker, []
 
     def counted(*args, **options):
         if len(runs) == stop_at:
             raise KeyboardInterrupt
         runs.append(1)
-        return learn(*args, **options)
+        return fit(*args, **options)
 
-    patch.setattr(sortnet.experiments.tuning, "learn", counted)
+    patch.setattr(sortnet.experiments.tuning, "fit_ranker", counted)
     return runs
 
 
@@ -94,7 +94,7 @@ def test_trials_with_other_settings_are_run_again(expected, monkeypatch):
 
 def test_a_tuned_run_is_resumed_without_tuning_again(monkeypatch):
     done(*TRAIN)
-    monkeypatch.setattr(sortnet.experiments.tuning, "learn", None)
+    monkeypatch.setattr(sortnet.experiments.tuning, "fit_ranker", None)
     result = invoke("train", "--out", "m", "--resume")
     assert result.exit_code == 0, result.output
     assert "finished already" in result.stderr

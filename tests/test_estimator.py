@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import pickle
-from dataclasses import asdict
 
 import numpy as np
 import pandas as pd
 import pytest
+from settings_made import others
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
@@ -63,15 +64,15 @@ def fitted() -> SortNetRanker:
 
 @pytest.fixture
 def parts(monkeypatch):
-    """The training and validation queries that `fit` hands to `learn`, and the settings."""
+    """The training and validation queries that `fit` hands to `fit_ranker`, and the settings."""
     seen = []
-    learn = sortnet.estimator.learn
+    fit = sortnet.estimator.fit_ranker
 
     def spy(train, vali, config, **rest):
         seen[:] = [train, vali, config]
-        return learn(train, vali, config, **rest)
+        return fit(train, vali, config, **rest)
 
-    monkeypatch.setattr(sortnet.estimator, "learn", spy)
+    monkeypatch.setattr(sortnet.estimator, "fit_ranker", spy)
     return seen
 
 
@@ -103,13 +104,14 @@ def test_it_keeps_the_conventions_of_scikit_learn(estimator, check):
     check(estimator)
 
 
-def test_its_defaults_are_those_of_the_settings(parts):
+def test_its_defaults_are_those_of_the_settings():
     params = SortNetRanker().get_params()
-    expected = asdict(Config()) | asdict(Config().training)
-    del expected["training"], expected["seed"]
+    expected = Config().flat()
+    del expected["seed"]
     ours = {name: params.pop(name) for name in expected}
     assert ours == expected
     assert params == {
+        "ranker": "sortnet",
         "validation_fraction": 0.2,
         "random_state": Config().seed,
         "single_query": False,
@@ -117,25 +119,23 @@ def test_its_defaults_are_those_of_the_settings(parts):
     }
 
 
+def test_a_parameter_that_is_none_is_refused_and_all_are_in_the_signature():
+    with pytest.raises(TypeError, match="'hiden'"):
+        SortNetRanker(hiden=3)
+    shown = inspect.signature(SortNetRanker).parameters
+    assert {name: p.default for name, p in shown.items()} == SortNetRanker().get_params()
+
+
 def test_every_parameter_reaches_the_settings(parts):
-    training = {
-        "epochs": 3, "batch_size": 32, "lr": 0.01, "lr_decay": 0.9, "lr_decay_epochs": 2,
-        "optimizer": "sgd", "momentum": 0.8, "weight_decay": 0.002, "patience": 2,
-    }  # fmt: skip
-    own = {
-        "comparator": "directranker", "hidden": (5, 3), "units": "relu", "tau": "identity",
-        "dropout": 0.1, "committee": 2, "scaling": "quantile", "quality": "ndcg@5",
-        "gain": "linear", "relevant_from": 2, "empty": "skip", "max_iter": 2, "max_stale": 7,
-        "warm_start": False, "device": "cpu",
-    }  # fmt: skip
+    expected = others() | {"max_iter": 2, "relevant_from": 2, "seed": 5}
+    given = {name: value for name, value in expected.items() if name != "seed"}
     defaults = SortNetRanker().get_params()
-    besides = {"validation_fraction", "random_state", "single_query", "tune"}
-    assert {*training, *own} == defaults.keys() - besides
-    assert all(value != defaults[name] for name, value in (training | own).items())
+    besides = {"ranker", "validation_fraction", "random_state", "single_query", "tune"}
+    assert given.keys() == defaults.keys() - besides
+    assert all(value != defaults[name] for name, value in given.items())
     X, y, qid = made()
-    SortNetRanker(**training, **own, random_state=5).fit(X, y, qid=qid)
-    expected = asdict(Config()) | own | {"seed": 5, "training": training}
-    assert asdict(parts[2]) == expected
+    SortNetRanker(**given, random_state=5).fit(X, y, qid=qid)
+    assert parts[2].flat() == expected
 
 
 @pytest.mark.parametrize("scaling", ["query", "none"])

@@ -5,8 +5,8 @@ import pytest
 
 from sortnet.config import Config, Training
 from sortnet.errors import DataError
-from sortnet.experiments.tuning import tune, with_settings
-from sortnet.rankers.learn import learn
+from sortnet.experiments.tuning import tune
+from sortnet.rankers.sortnet import fit
 from sortnet.types import Queries
 
 FAST = Config(committee=1, max_iter=2, training=Training(epochs=2, weight_decay=0.01))
@@ -31,7 +31,7 @@ def test_the_best_on_validation_wins_and_every_trial_is_recorded():
     assert tuned.config.warm_start == best["warm_start"]
     for trial in (seen[0], seen[-1]):
         settings = {name: trial[name] for name in grid}
-        again = learn(train, vali, with_settings(FAST, settings))
+        again = fit(train, vali, FAST.changed(**settings))
         assert again.info["quality"] == trial["quality"]
 
 

@@ -13,7 +13,7 @@ from pandas.testing import assert_frame_equal
 
 from sortnet.config import Config
 from sortnet.errors import DataError, StoreError
-from sortnet.rankers.learn import learn
+from sortnet.rankers.sortnet import fit
 from sortnet.sorting.observe import MARGIN_EDGES, RANK_BINS
 from sortnet.types import SPLITS, Pairs, Queries
 from store import Run, Store, open_store
@@ -173,7 +173,7 @@ def test_what_a_run_observed_adds_up_to_what_it_compared_and_missed(store: Store
         command="x", config={}, seed=0, versions={}, train=parts[0], vali=parts[1]
     )
     config = Config(committee=1, max_iter=2)
-    learn(*parts, config, sink=run, callbacks=[lambda record, state: run.record(vars(record))])
+    fit(*parts, config, sink=run, callbacks=[lambda record, state: run.record(vars(record))])
     iterations = run.iterations_frame()
     margins, mistakes, cycles = run.margins_frame(), run.mistakes_frame(), run.cycles_frame()
     for row in iterations.to_dict("records"):

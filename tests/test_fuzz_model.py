@@ -21,8 +21,8 @@ from sortnet.config import Config, Training
 from sortnet.errors import SortNetError
 from sortnet.estimator import SortNetRanker
 from sortnet.learning.loop import State
-from sortnet.rankers.learn import learn
-from sortnet.rankers.model import Model, load_state, save_state
+from sortnet.rankers.sortnet import Model, fit
+from sortnet.rankers.weights import load_state, save_state
 from sortnet.types import Queries
 
 FEATURES = 4
@@ -55,7 +55,7 @@ def originals(tmp_path_factory) -> list[Path]:
 
 def made(folder: Path, queries: Queries, kind: dict) -> Path:
     config = Config(max_iter=1, training=Training(epochs=1, weight_decay=0.1), **kind)
-    learn(queries, queries, config).save(folder)
+    fit(queries, queries, config).save(folder)
     make = make_comparator(config, FEATURES)
     save_state(folder / "state.safetensors", State(1, make(1), make(2), 0, 0.5, finished=False))
     shutil.copy(folder / "state.safetensors", folder / "state")

@@ -15,13 +15,13 @@ from cli_made import weights_of
 from safetensors import safe_open
 from safetensors.torch import load_file, save
 
-import sortnet.rankers.model
+import sortnet.rankers.folder
 from sortnet.comparators import CmpNN, DirectRanker, make_comparator
 from sortnet.config import Config, Training
 from sortnet.errors import DataError, ModelError, SortNetError
 from sortnet.learning.loop import State
-from sortnet.rankers.learn import learn
-from sortnet.rankers.model import Model, load_state, save_state
+from sortnet.rankers.sortnet import Model, fit
+from sortnet.rankers.weights import load_state, save_state
 from sortnet.types import Queries
 
 
@@ -41,7 +41,7 @@ def learned(**settings) -> Model:
             **settings,
         }
     )
-    return learn(made(1, ["a", "b", "c"]), made(2, ["a", "b", "c"]), config)
+    return fit(made(1, ["a", "b", "c"]), made(2, ["a", "b", "c"]), config)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_a_model_of_ones_own_network_is_loaded_with_what_makes_it(tmp_path):
         torch.manual_seed(seed)
         return DirectRanker(3, feature_part=torch.nn.Sequential(torch.nn.Linear(3, 2)), seed=seed)
 
-    model = learn(made(1), made(2), Config(max_iter=2), make=make)
+    model = fit(made(1), made(2), Config(max_iter=2), make=make)
     model.save(tmp_path)
     loaded = Model.load(tmp_path, make=make)
     np.testing.assert_array_equal(model.scores(made(3)), loaded.scores(made(3)))
@@ -97,7 +97,7 @@ def test_a_subclass_of_ours_is_not_loaded_as_ours(tmp_path):
         def margin(self, e_i, e_j):
             return -super().margin(e_i, e_j)
 
-    learn(made(1), made(2), Config(max_iter=1), make=lambda seed: Opposite(3)).save(tmp_path)
+    fit(made(1), made(2), Config(max_iter=1), make=lambda seed: Opposite(3)).save(tmp_path)
     with pytest.raises(ModelError, match=r"somebody's own: give it as make="):
         Model.load(tmp_path)
 
@@ -109,7 +109,7 @@ def test_other_features_are_refused(tmp_path):
     with pytest.raises(ModelError, match=r"feature 2 is 'z'.*with 'b' there"):
         model.scores(made(3, ["a", "z", "c"]))
     with pytest.raises(DataError, match=r"made\.csv has 3 features, x\.txt 2"):
-        learn(made(1), Queries.from_arrays(np.zeros((2, 2)), [0, 1], source="x.txt"))
+        fit(made(1), Queries.from_arrays(np.zeros((2, 2)), [0, 1], source="x.txt"))
 
 
 def cut(path):
@@ -220,7 +220,7 @@ def test_settings_of_a_monster_take_no_memory(folder, monkeypatch):
     def never(*args):
         raise AssertionError("made before its size was known to be right")
 
-    monkeypatch.setattr("sortnet.rankers.model.make_comparator", never)
+    monkeypatch.setattr("sortnet.rankers.sortnet.make_comparator", never)
     with pytest.raises(ModelError, match="and it has 1,000,300,000 or more"):
         Model.load(folder)
 
@@ -247,14 +247,14 @@ def test_a_folder_of_the_version_before_is_read_and_replaced(tmp_path):
 def test_a_save_between_the_two_reads_of_a_load_is_no_fault(tmp_path, monkeypatch):
     first, second = learned(), learned(seed=1)
     first.save(tmp_path)
-    read, saves = sortnet.rankers.model._read_weights, [second, first, second]
+    read, saves = sortnet.rankers.folder._read_weights, [second, first, second]
 
     def beside_a_writer(path, digest):
         if saves:
             saves.pop(0).save(tmp_path)
         return read(path, digest)
 
-    monkeypatch.setattr(sortnet.rankers.model, "_read_weights", beside_a_writer)
+    monkeypatch.setattr(sortnet.rankers.folder, "_read_weights", beside_a_writer)
     test = made(3)
     np.testing.assert_array_equal(Model.load(tmp_path).scores(test), second.scores(test))
 

@@ -19,7 +19,7 @@ from cli_made import FAST, done, fault, letor, make_fold
 from cli.report.page import PLOTS, render
 from cli.report.sources import Sources
 from sortnet import Queries
-from sortnet.rankers.model import Model
+from sortnet.rankers.sortnet import Model
 from sortnet.types import Pairs
 from store import Run, open_store
 from store.frames import measure_names

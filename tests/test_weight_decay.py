@@ -10,8 +10,7 @@ import pytest
 import sortnet.learning.weight_decay
 from sortnet.config import Config, Training
 from sortnet.learning.weight_decay import settle_weight_decay, weight_decays
-from sortnet.rankers.learn import learn
-from sortnet.rankers.model import Model
+from sortnet.rankers.sortnet import Model, fit
 from sortnet.types import Queries
 
 CONFIG = Config(quality="ndcg@10", committee=1, max_iter=3)
@@ -89,14 +88,14 @@ def test_the_same_seed_chooses_the_same_and_the_model_remembers():
     train, vali = made(0.5, 20, 0), made(0.5, 20, 1)
     chosen = [settle_weight_decay(train, vali, CONFIG) for _ in range(2)]
     assert chosen[0] == chosen[1]
-    model = learn(train, vali, CONFIG)
+    model = fit(train, vali, CONFIG)
     assert model.config == chosen[0]
-    explicit = learn(train, vali, chosen[0])
+    explicit = fit(train, vali, chosen[0])
     np.testing.assert_array_equal(model.scores(vali), explicit.scores(vali))
 
 
 def test_a_model_folder_says_which_decay_was_chosen(tmp_path):
-    learn(made(0, 8, 0), made(0, 8, 1), CONFIG).save(tmp_path / "m")
+    fit(made(0, 8, 0), made(0, 8, 1), CONFIG).save(tmp_path / "m")
     assert Model.load(tmp_path / "m").config.training.weight_decay in weight_decays(96)
 
 

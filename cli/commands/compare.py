@@ -12,7 +12,7 @@ from cli.output import print_json, print_table, progress, put
 from cli.printing.places import both, name_of, put_first
 
 if TYPE_CHECKING:
-    from sortnet.rankers.model import Model
+    from sortnet.rankers.base import Ranker
     from sortnet.types import Queries
 
 
@@ -40,15 +40,9 @@ def compare(
         _print(answer)
 
 
-def _answer(model: Model, one: Queries, i: int, j: int) -> dict[str, Any]:
+def _answer(model: Ranker, one: Queries, i: int, j: int) -> dict[str, Any]:
     margin = float(model.margins(one, [i], [j])[0])
-    return {**both(model, one, i, j, margin), "members": _votes(model, one, i, j)}
-
-
-def _votes(model: Model, one: Queries, i: int, j: int) -> list[dict[str, float]]:
-    """What every comparator of the model says; CmpNN has two outputs besides its margin."""
-    X = model.scaler(one).features[[i, j]]
-    return [net.verdict(net.prepare(X), 0, 1) for net in model.comparator.members]
+    return {**both(model, one, i, j, margin), "members": model.votes(one, i, j)}
 
 
 def _print(answer: dict[str, Any]) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from cli.training.training_run import TrainingRun
     from sortnet.config import Config
     from sortnet.data import Fold
-    from sortnet.rankers.model import Model
+    from sortnet.rankers.base import Ranker
     from sortnet.types import F32, F64, Progress, Queries
     from store import Store
 
@@ -106,7 +106,7 @@ def _run(
         _introduce(fold, test)
     model = session.learn(iterations.shower(session.config.rank_quality.name, err=as_json), tell)
     tell("drawing")
-    before, after = _Judged.of(_untrained(model), test), _Judged.of(model, test)
+    before, after = _Judged.of(model.untrained(), test), _Judged.of(model, test)
     learned = len(session.run.pairs("train"))
     _draw(folder.path, test, before, after, learned)
     write_letor(test, folder.path / TEST)
@@ -170,7 +170,7 @@ class _Judged:
     spearman: F64  # (n_queries,)
 
     @classmethod
-    def of(cls, model: Model, test: Queries) -> _Judged:
+    def of(cls, model: Ranker, test: Queries) -> _Judged:
         scores = model.scores(test)
         return cls(scores, spearman(test, scores))
 
@@ -186,14 +186,6 @@ def spearman(queries: Queries, scores: F32) -> F64:
 
     bounds = zip(queries.offsets[:-1], queries.offsets[1:], strict=True)
     return np.array([spearmanr(scores[a:b], queries.grades[a:b]).statistic for a, b in bounds])
-
-
-def _untrained(model: Model) -> Model:
-    """C0, the comparator that the first iteration sorted with."""
-    from sortnet.comparators import make_comparator
-
-    make = make_comparator(model.config, model.n_features)
-    return replace(model, comparator=make(model.config.seed))
 
 
 def _draw(folder: Path, test: Queries, before: _Judged, after: _Judged, wrong: int) -> None:

@@ -10,8 +10,7 @@ from typing import IO, TYPE_CHECKING
 import click
 
 from cli.options import (
-    EMPTY,
-    GAINS,
+    SETTINGS,
     Whole,
     data_option,
     files,
@@ -44,10 +43,14 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--empty",
-    type=click.Choice(EMPTY),
+    type=click.Choice(SETTINGS["empty"].choices),
     help="What a query without a relevant document counts for; by default as in training.",
 )
-@click.option("--gain", type=click.Choice(GAINS), help="Of ndcg; by default as in training.")
+@click.option(
+    "--gain",
+    type=click.Choice(SETTINGS["gain"].choices),
+    help="Of ndcg; by default as in training.",
+)
 @click.option(
     "--relevant-from",
     type=Whole(1),
@@ -82,14 +85,14 @@ def evaluate(
     """
     from sortnet.metrics import as_metrics, average, parse_metric
     from sortnet.metrics import per_query as of_queries
-    from sortnet.rankers.model import Model
+    from sortnet.rankers.base import load_ranker
 
     if per_query == "-" and as_json:
         raise click.UsageError("--json and --per-query - both write to stdout: give one of them")
     with progress() as tell:
         tell(f"loading {model}")
         set_threads(threads)
-        loaded = Model.load(model)
+        loaded = load_ranker(model)
         config = loaded.config
         metrics = as_metrics(
             parse_metric(name, gain=gain or config.gain,
@@ -99,7 +102,7 @@ def evaluate(
         tell(f"reading {data}")
         queries = read_data(data, loaded.n_features, cache=cache, labelled=True)
         tell("ranking")
-        ranked = queries.grades[loaded.sort(queries).order]
+        ranked = queries.grades[loaded.order(queries)]
     values = {m.name: of_queries(m, ranked, queries.offsets) for m in metrics}
     rule = empty or config.empty
     means = {name: average(per, rule) for name, per in values.items()}

@@ -79,14 +79,14 @@ def importance(
       sortnet importance model test.txt -m ndcg@10 --repeats 20 -o drops.csv
     """
     from sortnet.explain.permutation import permutation_importance
-    from sortnet.rankers.model import Model
+    from sortnet.rankers.base import load_ranker
 
     if output == "-" and as_json:
         raise click.UsageError("--json and --output - both write to stdout: give one of them")
     with progress() as tell:
         tell(f"loading {model}")
         set_threads(threads)
-        loaded = Model.load(model)
+        loaded = load_ranker(model)
         config = loaded.config
         metric = config.metric(name) if name else config.rank_quality
         tell(f"reading {data}")

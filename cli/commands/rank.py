@@ -22,7 +22,7 @@ from cli.output import progress, write_output
 from sortnet.errors import DataError
 
 if TYPE_CHECKING:
-    from sortnet.rankers.model import Model
+    from sortnet.rankers.base import Ranker
     from sortnet.types import Queries
 
 
@@ -66,14 +66,14 @@ def rank(
       sortnet rank model new.txt --output run.trec
       sortnet rank model new.csv --format jsonl | head
     """
-    from sortnet.rankers.model import Model
+    from sortnet.rankers.base import load_ranker
 
     if tag.split() != [tag]:
         raise click.UsageError(f"--tag {tag!r}: trec takes one word")
     with progress() as tell:
         tell(f"loading {model}")
         set_threads(threads)
-        loaded = Model.load(model)
+        loaded = load_ranker(model)
         tell(f"reading {data}")
         queries = read_data(data, loaded.n_features, cache=cache, labelled=False)
         tell("ranking")
@@ -86,9 +86,9 @@ def rank(
         write_output(output, writers[form])
 
 
-def ranking(model: Model, queries: Queries) -> Iterator[Ranked]:
+def ranking(model: Ranker, queries: Queries) -> Iterator[Ranked]:
     """Every document in its place: query by query, the best first."""
-    order = model.sort(queries).order
+    order = model.order(queries)
     rows, docids = queries.rows[order].tolist(), None
     if queries.docids is not None:
         docids = queries.docids[order].tolist()

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from cli.training.model_folder import Folder
     from cli.training.training_run import TrainingRun
     from sortnet.config import Config
-    from sortnet.rankers.model import Model
+    from sortnet.rankers.base import Ranker
     from sortnet.types import Progress
 
 _FILES = "Files"
@@ -224,7 +224,7 @@ def _asked(
     return make_config(typed, Config.from_json(known["asked"])), data or paths
 
 
-def _conclude(session: TrainingRun, model: Model, store: str, *, as_json: bool) -> None:
+def _conclude(session: TrainingRun, model: Ranker, store: str, *, as_json: bool) -> None:
     """Say how good the model is, where it is, and what to do next."""
     task, folder = session.task, session.folder
     rows = iterations.rows_of(session.run.iterations_frame())

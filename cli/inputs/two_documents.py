@@ -10,7 +10,7 @@ import click
 from cli.options import data_option, files, folders, read_data
 
 if TYPE_CHECKING:
-    from sortnet.rankers.model import Model
+    from sortnet.rankers.base import Ranker
     from sortnet.types import Progress, Queries
 
 C = TypeVar("C", bound=Callable[..., Any])
@@ -38,13 +38,13 @@ def load_pair(
     tell: Progress,
     *,
     cache: bool,
-) -> tuple[Model, Queries, int, int]:
+) -> tuple[Ranker, Queries, int, int]:
     """The model, the query that has both documents, and their numbers in it."""
     from sortnet.data.find_documents import find_both
-    from sortnet.rankers.model import Model
+    from sortnet.rankers.base import load_ranker
 
     tell(f"loading {model}")
-    loaded = Model.load(model)
+    loaded = load_ranker(model)
     tell(f"reading {data}")
     queries = read_data(data, loaded.n_features, cache=cache, labelled=False)
     return loaded, *find_both(queries, *names, qid)

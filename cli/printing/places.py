@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 from cli.output import put
 
 if TYPE_CHECKING:
-    from sortnet.rankers.model import Model
+    from sortnet.rankers.base import Ranker
     from sortnet.types import Queries
 
 
-def both(model: Model, one: Queries, i: int, j: int, margin: float) -> dict[str, Any]:
+def both(model: Ranker, one: Queries, i: int, j: int, margin: float) -> dict[str, Any]:
     """Two documents in their places, and which of them goes first."""
     import numpy as np
 
     rank = np.empty(one.n_docs, np.int64)
-    rank[model.sort(one).order] = np.arange(1, one.n_docs + 1)
+    rank[model.order(one)] = np.arange(1, one.n_docs + 1)
     return {
         "qid": str(one.qids[0]),
         "first": "a" if margin > 0 else "b" if margin < 0 else None,

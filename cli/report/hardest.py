@@ -15,7 +15,7 @@ from sortnet.types import SPLITS, Queries, Split
 if TYPE_CHECKING:
     import pandas as pd
 
-    from sortnet.rankers.model import Model
+    from sortnet.rankers.base import Ranker
 
 PAIRS, DOCUMENTS = 12, 20  # rows a query, at most
 RECURRING = 20  # rows
@@ -66,16 +66,11 @@ def _hard_query(own: pd.DataFrame, split: Split, qid: str, sources: Sources) -> 
     return HardQuery(*facts, rows_of(documents), len(order), _drawn(order, qid))
 
 
-def _order(model: Model, one: Queries) -> pd.DataFrame:
-    """The query's documents as the random comparator of iteration 0 ranks them, and the kept."""
-    from dataclasses import replace
-
-    from sortnet.comparators import make_comparator
+def _order(model: Ranker, one: Queries) -> pd.DataFrame:
+    """The query's documents as they were ranked before learning, and by the kept model."""
     from store.frames import order_frame
 
-    config = model.config
-    untrained = replace(model, comparator=make_comparator(config, model.n_features)(config.seed))
-    return order_frame(one, untrained.sort(one).order, model.sort(one).order)
+    return order_frame(one, model.order_before(one), model.order(one))
 
 
 def _drawn(order: pd.DataFrame, qid: str) -> Picture:

@@ -11,7 +11,7 @@ from sortnet.errors import DataError, ModelError, SortNetError
 from sortnet.types import SPLITS, Progress, Queries, Split
 
 if TYPE_CHECKING:
-    from sortnet.rankers.model import Model
+    from sortnet.rankers.base import Ranker
     from store import Run
 
 PARTS: Mapping[Split, str] = {"train": "training", "vali": "validation"}
@@ -27,7 +27,7 @@ class Sources:
         notes: what was not found, a line each.
     """
 
-    model: Model | None = None
+    model: Ranker | None = None
     data: Mapping[Split, Queries] = field(default_factory=dict)
     notes: Sequence[str] = ()
 
@@ -62,12 +62,12 @@ def find_sources(
     return Sources(loaded, queries, notes)
 
 
-def _model(run: Run, folder: str | None) -> Model:
-    from sortnet.rankers.model import Model
+def _model(run: Run, folder: str | None) -> Ranker:
+    from sortnet.rankers.base import load_ranker
 
     if folder is None:
         raise ModelError(f"run {run.id} kept no model")
-    model = Model.load(folder)
+    model = load_ranker(folder)
     if model.info.get("run") != run.id:
         found = model.info.get("run")
         raise ModelError(f"{folder}: the model of {f'run {found}' if found else 'no run'}, "

@@ -74,7 +74,7 @@ def _checked(train: Queries, vali: Queries, config: Config) -> Config:
     from sortnet.config import settle_quality
     from sortnet.learning.judges import can_be_learned
     from sortnet.metrics import evaluate
-    from sortnet.rankers.learn import check_same_features
+    from sortnet.rankers.base import check_same_features
 
     check_same_features(train, vali)
     if not can_be_learned(train):

@@ -15,9 +15,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from sortnet.data.documents import check_fields, parse_document
 from sortnet.errors import ModelError, SortNetError
-from sortnet.files import make_folder, write_atomically
+from sortnet.files import check_fields, make_folder, parse_document, write_atomically
 from sortnet.types import SPLITS
 
 FORMAT_VERSION = 1

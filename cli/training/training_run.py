@@ -23,8 +23,8 @@ from sortnet.config import Config, least_numbers
 from sortnet.errors import SortNetError, StoreError
 from sortnet.learning.loop import Callback, Iteration, State
 from sortnet.learning.weight_decay import settle_weight_decay
-from sortnet.rankers.learn import learn
-from sortnet.rankers.model import Model, load_state, save_state
+from sortnet.rankers.sortnet import Model, fit
+from sortnet.rankers.weights import load_state, save_state
 from sortnet.types import Progress
 from store import Run, Store
 from store.database.engine import parse_url, stored_url
@@ -109,7 +109,7 @@ class TrainingRun:
             show(record)
 
         with self._status():
-            model = learn(
+            model = fit(
                 self.task.train,
                 self.task.vali,
                 self.config,

@@ -8,8 +8,9 @@ from typing import Any, TypeAlias
 from cli.training.job import TrainingJob
 from cli.training.model_folder import Folder
 from sortnet.config import Config
-from sortnet.data.documents import check_fields
-from sortnet.experiments.tuning import grids_for, tune
+from sortnet.experiments.tuning import tune
+from sortnet.files import check_fields
+from sortnet.rankers.base import kind_module
 from sortnet.types import Progress
 
 Trial: TypeAlias = dict[str, Any]
@@ -20,7 +21,7 @@ def tuned(
 ) -> tuple[Config, list[Trial]]:
     """The settings chosen and all that was tried; what the folder remembers is not tried again."""
     prints = {split: facts["fingerprint"] for split, facts in task.data.items()}
-    grids = grids_for(task.train)
+    grids = kind_module(task.config.kind).grids_for(task.train)
     plain = [{name: [*map(_plain, values)] for name, values in g.items()} for g in grids]
     question = {"asked": task.config.to_json(), "data": prints, "grid": plain}
     trials = _remembered(folder, question)
@@ -65,7 +66,7 @@ def trial_shower(quality: str, line: Callable[[str], None]) -> Callable[[Trial],
 
 def chosen(config: Config, trials: list[Trial]) -> str:
     """The settings that tuning chose, as they are typed."""
-    values: Mapping[str, Any] = {**config.to_json(), **config.to_json()["training"]}
+    values = config.flat()
     return ", ".join(f"{name} {_typed(values[name])}" for name in _settings_of(trials[0]))
 
 

@@ -1,6 +1,6 @@
 """Comparators: CmpNN, DirectRanker, and committees of them."""
 
-from sortnet.comparators.base import DualUnits, NeuralComparator
+from sortnet.comparators.base import DualUnits, Margin, NeuralComparator, margin_of
 from sortnet.comparators.cmpnn import CmpNN
 from sortnet.comparators.committee import Committee
 from sortnet.comparators.directranker import DirectRanker
@@ -14,7 +14,9 @@ __all__ = [
     "Learner",
     "Make",
     "MakeOne",
+    "Margin",
     "NeuralComparator",
     "kind_of",
     "make_comparator",
+    "margin_of",
 ]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -15,6 +16,8 @@ from torch import Tensor, nn
 from sortnet.data.free import refuse_too_large
 from sortnet.errors import ComparatorError
 from sortnet.types import F32
+
+Margin: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "tanh": torch.tanh,
@@ -120,6 +123,31 @@ class NeuralComparator(nn.Module, ABC):
         self.train(was_training)
         out: F32 = margins.cpu().numpy()
         return out
+
+
+def margin_of(comparator: object) -> Margin:
+    """(m, d), (m, d) float64 scaled documents -> (m,) margins, with gradients; on a copy.
+
+    Raises:
+        ComparatorError: if the comparator has no `embed` and `margin` of torch.
+    """
+    nets = [_with_gradients(member) for member in getattr(comparator, "members", (comparator,))]
+
+    def margin(x: Tensor, y: Tensor) -> Tensor:
+        return torch.stack([net.margin(net.embed(x), net.embed(y)) for net in nets]).sum(0)
+
+    return margin
+
+
+def _with_gradients(member: Any) -> NeuralComparator:
+    if not (hasattr(member, "embed") and hasattr(member, "margin")):
+        raise ComparatorError(
+            f"{type(member).__name__} has no gradients: only a NeuralComparator or a Committee "
+            "of them is explained"
+        )
+    # In float64 rounding stays far below the tolerance, and the caller's weights stay alone.
+    net: NeuralComparator = copy.deepcopy(member).cpu().double().eval().requires_grad_(False)
+    return net
 
 
 def check_features(X: F32, n_features: int) -> None:

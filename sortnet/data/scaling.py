@@ -8,10 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtri
 
+from sortnet.config import SCALINGS
 from sortnet.errors import DataError
 from sortnet.types import F32, F64, I64, Queries
-
-SCALINGS = ("query", "quantile", "none")
 
 _CHUNK = 1 << 16  # documents scaled at a time, so that temporaries stay small
 _SAMPLE = 200_000  # documents that the quantiles are computed from, at most
@@ -24,7 +23,7 @@ class Scaler:
     """A fitted scaling: nothing for `query`, else a table with one column per feature.
 
     Attributes:
-        kind: one of `SCALINGS`.
+        kind: one of `sortnet.config.SCALINGS`.
         table: `quantile`: (n_references, n_features) quantiles; `none`: (1, n_features) means,
             used where a value is missing; `query`: (0, n_features).
     """

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from sortnet.comparators import NeuralComparator
+from sortnet.comparators import Margin
 from sortnet.errors import ComparatorError, DataError
-from sortnet.rankers.model import Model
+from sortnet.rankers.base import Ranker
 from sortnet.types import F32, F64, Queries
 
 TOLERANCE = 1e-4
@@ -23,8 +20,6 @@ _PANELS = 8  # that a path begins with
 _NODES = (3, 6)  # two Gauss-Legendre rules a panel; their difference bounds the error
 _ROUNDS = 48  # of halving: a panel of 2^-51 is as short as a float64 tells apart
 _POINTS = 1 << 18  # of the path, at most; 750 units of relu, each a kink, need 19,000
-
-Margin: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +53,7 @@ class Explanation:
 
 
 def explain_pair(
-    model: Model,
+    model: Ranker,
     queries: Queries,
     a: int,
     b: int,
@@ -79,7 +74,7 @@ def explain_pair(
     to 1e-10, which is rounding.
 
     Args:
-        model: any comparator made of torch; committees are explained as their sum.
+        model: a ranker whose margins have gradients, see `Ranker.differentiable`.
         queries: unscaled documents; a's whole query must be among them.
         a: document number.
         b: document number of another document of the same query.
@@ -88,14 +83,14 @@ def explain_pair(
         tolerance: of the sum, relative.
 
     Raises:
-        ModelError: if the features are not those the model was trained on.
+        ModelError: if the features are not those the model was trained on, or it has no gradients.
         DataError: if a and b are the same document, of two queries, or not there.
         ComparatorError: if the margin is not a number, has jumps, or has no torch gradients.
 
-    >>> from sortnet.rankers.learn import learn
+    >>> from sortnet.rankers.sortnet import fit
     >>> X = np.arange(12, dtype=np.float32)[:, None] * [1, 0]
     >>> q = Queries.from_arrays(X, X[:, 0] % 6, group=[6, 6])
-    >>> found = explain_pair(learn(q, q), q, 5, 0)
+    >>> found = explain_pair(fit(q, q), q, 5, 0)
     >>> bool(found.values[0] > 0), float(found.values[1]), found.names
     (True, 0.0, ('1', '2'))
 
@@ -105,10 +100,9 @@ def explain_pair(
     model.check_features(queries)
     query = _query_of(queries, a, b)
     own = slice(*queries.offsets[query : query + 2].tolist())
-    scaled = model.scaler(queries.take([query])).features.astype(np.float64)
+    scaled, margin = model.differentiable(queries.take([query]))
     start = scaled.mean(axis=0) if baseline is None else _baseline(baseline, model.n_features)
     ends = scaled[[a - own.start, b - own.start]]
-    margin = margin_of(model.comparator)
     path = _Path(margin, np.stack([start, start]), ends)
     values, error = path.integrate(tolerance)
     return Explanation(
@@ -123,35 +117,10 @@ def explain_pair(
     )
 
 
-def feature_names(model: Model, queries: Queries) -> tuple[str, ...]:
+def feature_names(model: Ranker, queries: Queries) -> tuple[str, ...]:
     """The features' names from the model, else from the data, else their numbers from 1."""
     names = model.feature_names or queries.feature_names
     return names or tuple(str(k) for k in range(1, model.n_features + 1))
-
-
-def margin_of(comparator: object) -> Margin:
-    """(m, d), (m, d) float64 scaled documents -> (m,) margins, with gradients; on a copy.
-
-    Raises:
-        ComparatorError: if the comparator has no `embed` and `margin` of torch.
-    """
-    nets = [_copied(member) for member in getattr(comparator, "members", (comparator,))]
-
-    def margin(x: Tensor, y: Tensor) -> Tensor:
-        return torch.stack([net.margin(net.embed(x), net.embed(y)) for net in nets]).sum(0)
-
-    return margin
-
-
-def _copied(member: Any) -> NeuralComparator:
-    if not (hasattr(member, "embed") and hasattr(member, "margin")):
-        raise ComparatorError(
-            f"{type(member).__name__} has no gradients: only a NeuralComparator or a Committee "
-            "of them is explained"
-        )
-    # In float64 rounding stays far below the tolerance; the caller's weights are unchanged.
-    net: NeuralComparator = copy.deepcopy(member).cpu().double().eval().requires_grad_(False)
-    return net
 
 
 def _query_of(queries: Queries, a: int, b: int) -> int:

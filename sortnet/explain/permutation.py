@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,9 +10,8 @@ import numpy as np
 from sortnet.errors import SortNetError
 from sortnet.explain.attribution import feature_names
 from sortnet.metrics import Empty, Metric, as_metrics, average, per_query
-from sortnet.rankers.model import Model
-from sortnet.sorting.sort import arrangement, sort
-from sortnet.types import F64, I64, Comparator, Progress, Queries
+from sortnet.rankers.base import Ranker
+from sortnet.types import F64, I64, Progress, Queries
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +49,7 @@ class Importance:
 
 
 def permutation_importance(
-    model: Model,
+    model: Ranker,
     queries: Queries,
     metric: Metric | str | None = None,
     *,
@@ -68,7 +67,7 @@ def permutation_importance(
     by the same permutation, so that they can be compared.
 
     Args:
-        model: any model.
+        model: any ranker.
         queries: labelled, unscaled documents, preferably not those of the training.
         metric: the measure; by default the model's RankQuality with its conventions.
         repeats: how often each feature is shuffled.
@@ -81,10 +80,10 @@ def permutation_importance(
         MetricError: on an unknown measure, or as `average`.
         SortNetError: if `repeats` is less than 1.
 
-    >>> from sortnet.rankers.learn import learn
+    >>> from sortnet.rankers.sortnet import fit
     >>> X = np.arange(12, dtype=np.float32)[:, None] * [1, 0]
     >>> q = Queries.from_arrays(X, X[:, 0] % 6, group=[6, 6])
-    >>> found = permutation_importance(learn(q, q), q, "ndcg")
+    >>> found = permutation_importance(fit(q, q), q, "ndcg")
     >>> bool(found.mean[0] > 0), float(found.mean[1])
     (True, 0.0)
 
@@ -96,7 +95,7 @@ def permutation_importance(
     model.check_features(queries)
     config = model.config
     (measure,) = as_metrics(config.rank_quality if metric is None else metric)
-    ranker = _Measured(model.comparator, model.scaler(queries), measure, empty or config.empty)
+    ranker = _Measured(*model.repeatable(queries), measure, empty or config.empty)
     quality = ranker.quality()
     names = feature_names(model, queries)
     drops = np.zeros((model.n_features, repeats))
@@ -119,17 +118,13 @@ class _Measured:
     """Documents whose columns are shuffled in place, and the quality of their ranking."""
 
     def __init__(
-        self, comparator: Comparator, scaled: Queries, metric: Metric, empty: Empty
+        self, queries: Queries, order: Callable[[Queries], I64], metric: Metric, empty: Empty
     ) -> None:
-        self._comparator, self._queries = comparator, scaled
+        self._queries, self._order = queries, order
         self._metric, self._empty = metric, empty
-        # One arrangement for all: if the comparator is not transitive or ties, another one
-        # could change the ranking even though a feature that it does not use was shuffled.
-        self._start = arrangement(scaled)
 
     def quality(self) -> float:
-        order = sort(self._comparator, self._queries, start=self._start).order
-        ranked = self._queries.grades[order]
+        ranked = self._queries.grades[self._order(self._queries)]
         return average(per_query(self._metric, ranked, self._queries.offsets), self._empty)
 
     def quality_shuffled(self, feature: int, order: I64, unchanged: float) -> float:

@@ -1,0 +1,244 @@
+"""Rankers: what is fitted on labelled queries and orders others; each kind by its name.
+
+A kind is a module with
+
+    SETTINGS                                                  its class of `sortnet.config.Settings`
+    fit(train, vali, config, *, callbacks=(), progress=...)   -> Ranker
+    load(saved)                                               -> Ranker, of `folder.Saved`
+    grids_for(train)                                          -> what `tune` tries, perhaps nothing
+
+and one row of `KINDS`. Everything that takes a ranker takes all of them.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from sortnet import __version__
+from sortnet.comparators import Margin
+from sortnet.config import Settings, settle_quality
+from sortnet.errors import DataError, ModelError
+from sortnet.files import shown
+from sortnet.metrics import evaluate
+from sortnet.rankers.folder import read_folder, write_folder
+from sortnet.sorting.sort import arrangement
+from sortnet.types import F32, F64, I64, Progress, Queries
+
+KINDS: dict[str, str] = {"sortnet": "sortnet.rankers.sortnet"}
+
+
+@dataclass(frozen=True, eq=False)
+class Ranker(ABC):
+    """A fitted ranker. By default its order is that of its scores, a margin their difference.
+
+    Attributes:
+        config: the settings it was fitted with; their `kind` is the ranker's.
+        feature_names: where the training data had them.
+        info: how it came about, as JSON; `quality` is its RankQuality on the validation part.
+    """
+
+    config: Settings
+    _: KW_ONLY
+    feature_names: tuple[str, ...] | None = None
+    info: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    @abstractmethod
+    def n_features(self) -> int: ...
+
+    @abstractmethod
+    def scores(self, queries: Queries) -> F32:
+        """(n_docs,) in a query, higher is better; they say nothing across queries."""
+
+    @abstractmethod
+    def tensors(self) -> dict[str, Tensor]:
+        """What it has learned, by name, as `save` keeps it."""
+
+    def facts(self) -> dict[str, Any]:
+        """What else model.json is to say."""
+        return {}
+
+    def order(self, queries: Queries) -> I64:
+        """(n_docs,) document numbers query by query, the best first.
+
+        Raises:
+            ModelError: if the features are not those it was fitted on, or a score is no number.
+        """
+        return self._by_scores(queries, arrangement(queries))
+
+    def margins(self, queries: Queries, i: ArrayLike, j: ArrayLike) -> F32:
+        """(m,) margins of documents i over documents j (document numbers): above 0, i goes first.
+
+        They may depend on the other documents of the query.
+        """
+        scores = self.scores(queries)
+        differences: F32 = scores[np.asarray(i)] - scores[np.asarray(j)]
+        return differences
+
+    def votes(self, queries: Queries, i: int, j: int) -> list[dict[str, float]]:
+        """What each part of the ranker says of document i over document j, by name."""
+        return [{"margin": float(self.margins(queries, [i], [j])[0])}]
+
+    def differentiable(self, queries: Queries) -> tuple[F64, Margin]:
+        """(n_docs, d) documents as the margin sees them, and the margin with gradients.
+
+        Raises:
+            ModelError: if its margins are not functions of two documents that have gradients.
+        """
+        raise ModelError(
+            f"a ranker of kind {self.config.kind} has no gradients that explain a margin: "
+            "sortnet importance says which features it ranks by"
+        )
+
+    def repeatable(self, queries: Queries) -> tuple[Queries, Callable[[Queries], I64]]:
+        """A copy of the documents as it sees them, and what orders them once features changed.
+
+        All orders begin at one arrangement: a changed feature that it does not use changes none.
+        """
+        start = arrangement(queries)
+        copy = queries.with_features(queries.features.copy())
+        return copy, lambda changed: self._by_scores(changed, start)
+
+    def order_before(self, queries: Queries) -> I64:
+        """(n_docs,) the order before anything was learned: of random weights."""
+        return arrangement(queries)
+
+    def check_features(self, queries: Queries) -> None:
+        """Refuse data with other features than those the ranker was fitted on."""
+        if queries.n_features != self.n_features:
+            raise ModelError(
+                f"{queries.source}: {queries.n_features} features, "
+                f"but the model was trained on {self.n_features}"
+            )
+        ours, theirs = self.feature_names, queries.feature_names
+        if ours is not None and theirs is not None and ours != theirs:
+            k = next(k for k, (a, b) in enumerate(zip(ours, theirs, strict=True)) if a != b)
+            raise ModelError(
+                f"{queries.source}: feature {k + 1} is {theirs[k]!r}, "
+                f"but the model was trained with {ours[k]!r} there"
+            )
+
+    def save(self, folder: str | Path) -> None:
+        """Write the ranker's folder, which every command of `sortnet` reads; in one step.
+
+        Raises:
+            SortNetError: if the folder cannot be written.
+        """
+        config = self.config.to_json()
+        if "device" in config:  # it may be loaded on a machine without a GPU
+            config["device"] = "auto"
+        about = {
+            "sortnet": __version__,
+            "kind": self.config.kind,
+            "n_features": self.n_features,
+            "feature_names": self.feature_names,
+            **self.facts(),
+            "config": config,
+            "info": dict(self.info),
+        }
+        write_folder(folder, about, self.tensors())
+
+    def _by_scores(self, queries: Queries, start: I64) -> I64:
+        """The order by scores; equal ones stay as `start`, (n_docs,), has them."""
+        self.check_features(queries)
+        scores = self.scores(queries)
+        if np.isnan(scores).any():
+            row = queries.rows[int(np.argmax(np.isnan(scores)))]
+            raise ModelError(f"{queries.source}, row {row}: the score is not a number")
+        query = queries.query_of_docs()
+        return start[np.lexsort((-scores[start], query[start]))]
+
+
+def kind_module(kind: object) -> Any:
+    """The module of a kind of ranker.
+
+    Raises:
+        ModelError: if there is none of that name.
+    """
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise ModelError(f"unknown kind of ranker {shown(kind)}; known are {', '.join(KINDS)}")
+    return import_module(KINDS[kind])
+
+
+def fit_ranker(
+    train: Queries,
+    vali: Queries,
+    config: Settings,
+    *,
+    callbacks: Sequence[Any] = (),
+    progress: Progress = lambda text: None,
+    **own: Any,
+) -> Ranker:
+    """Fit a ranker of the kind that the settings are for.
+
+    Args:
+        train: labelled queries, not scaled.
+        vali: labelled queries with the same features, which choose.
+        config: settings; RankQuality, left open, is chosen first, see `settle_quality`.
+        callbacks: called after each iteration, by rankers that have some.
+        progress: told what is going on, as text.
+        own: what only this kind takes.
+
+    Raises:
+        DataError: if the parts have different features, or RankQuality scores every ranking of
+            `vali` alike.
+
+    >>> from sortnet.config import Config
+    >>> X = np.arange(12, dtype=np.float32)[:, None]
+    >>> q = Queries.from_arrays(X, X[:, 0] % 6, group=[6, 6])
+    >>> fit_ranker(q, q, Config(max_iter=2, committee=1)).order(q)[:6].tolist()
+    [5, 4, 3, 2, 1, 0]
+    """
+    check_same_features(train, vali)
+    config = settle_quality(train, vali, config)
+    fit = kind_module(config.kind).fit
+    ranker: Any = fit(train, vali, config, callbacks=callbacks, progress=progress, **own)
+    if "quality" in ranker.info:
+        return ranker  # type: ignore[no-any-return]
+    metric = config.rank_quality
+    found = evaluate(vali, ranker.order(vali), metric, empty=config.empty)[metric.name]
+    fitted: Ranker = replace(ranker, info={"quality": found, **ranker.info})
+    return fitted
+
+
+def load_ranker(folder: str | Path, **own: Any) -> Ranker:
+    """Read the folder of a ranker of any kind.
+
+    Args:
+        folder: what `Ranker.save` wrote.
+        own: what only the `load` of its kind takes.
+
+    Raises:
+        ModelError: if a file is missing, damaged, foreign, of an unknown kind or another version.
+    """
+    return read_folder(folder, lambda saved: _loaded(saved, own))
+
+
+def _loaded(saved: Any, own: Mapping[str, Any]) -> Ranker:
+    try:
+        module = kind_module(saved.kind)
+    except ModelError as error:
+        raise ModelError(f"{saved.path}: {error}") from None
+    ranker: Ranker = module.load(saved, **own)
+    return ranker
+
+
+def check_same_features(train: Queries, vali: Queries) -> None:
+    """Refuse two parts whose features differ."""
+    if train.n_features != vali.n_features:
+        raise DataError(
+            f"{train.source} has {train.n_features} features, {vali.source} {vali.n_features}"
+        )
+    if None not in (train.feature_names, vali.feature_names) and (
+        train.feature_names != vali.feature_names
+    ):
+        raise DataError(f"{train.source} and {vali.source} name their features differently")

@@ -1,0 +1,218 @@
+"""The folder of a ranker: model.json, and the weights that it names by their hash."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor
+
+from sortnet.config import Settings
+from sortnet.errors import ModelError, SortNetError
+from sortnet.files import make_folder, parse_document, shown, write_atomically
+
+FORMAT = "sortnet-model"
+FORMAT_VERSION = 2  # of version 1 the weights are always in weights.safetensors
+FIRST_KIND = "sortnet"  # of the folders that do not say
+_JSON = "model.json"
+_SHA256 = re.compile("[0-9a-f]{64}")
+_FIELDS: dict[str, Any] = {
+    "n_features": int,
+    "feature_names": list[str] | None,
+    "config": dict,
+    "info": dict,
+    "weights_sha256": str,
+}
+# What a save or a run that was killed leaves in its folder.
+_LEFT = re.compile(
+    r"weights-[0-9a-f]{16}\.safetensors"
+    r"|\.((model|run|tuning)\.json|(state|weights(-[0-9a-f]{16})?)\.safetensors)\.[0-9]+"
+)
+
+R = TypeVar("R")
+S = TypeVar("S", bound=Settings)
+
+
+@dataclass(frozen=True, eq=False)
+class Saved:
+    """What a folder holds, checked as far as that goes for every kind of ranker.
+
+    Attributes:
+        kind: of the ranker.
+        about: all of model.json.
+        n_features, feature_names: of the data it was fitted on.
+        info: how it came about.
+        tensors: by name; `take` takes them out, and what is left is refused.
+        path: model.json, for messages.
+        weights: the file of the tensors, for messages.
+    """
+
+    kind: str
+    about: dict[str, Any]
+    n_features: int
+    feature_names: tuple[str, ...] | None
+    info: dict[str, Any]
+    tensors: dict[str, Tensor]
+    path: Path
+    weights: Path
+
+    def settings(self, kind: type[S]) -> S:
+        """The settings that the ranker was fitted with.
+
+        Raises:
+            ModelError: if they are not of that class.
+        """
+        try:
+            return kind.from_json(self.about["config"])
+        except SortNetError as error:
+            raise ModelError(f"{self.path}: {error}") from None
+
+    def take(self, name: str, dtype: torch.dtype, *shape: int) -> Tensor:
+        """One tensor of finite numbers.
+
+        Raises:
+            ModelError: if it is not there, of another type or shape, or has NaN or infinity.
+        """
+        found = self.tensors.pop(name, None)
+        if found is None or found.dtype != dtype or tuple(found.shape) != shape:
+            expected = _described(dtype, shape)
+            raise ModelError(f"{self.weights}: {name} is {described(found)}, not {expected}")
+        if not bool(torch.isfinite(found).all()):
+            raise ModelError(f"{self.weights}: {name} has NaN or infinity")
+        return found
+
+
+def write_folder(
+    folder: str | Path, about: Mapping[str, Any], tensors: Mapping[str, Tensor]
+) -> None:
+    """Write the weights under a name of their own, then `model.json`, which names them.
+
+    So a folder holds the old ranker or the new one whenever it is read. What a save that was
+    killed has left is removed. One process at a time may save into a folder.
+
+    Args:
+        folder: made where there is none yet.
+        about: all that model.json says, but for the format and the weights.
+        tensors: on any device, by name.
+
+    Raises:
+        SortNetError: if the folder cannot be written.
+    """
+    folder = Path(folder)
+    make_folder(folder)
+    old = _old_weights(folder)
+    raw = save(dict(tensors))
+    digest = hashlib.sha256(raw).hexdigest()
+    form = {"format": FORMAT, "format_version": FORMAT_VERSION}
+    document = {**form, **about, "weights_sha256": digest}
+    weights = _weights_of(document, folder)
+    text = json.dumps(document, indent=2) + "\n"
+    write_atomically(weights, lambda path: path.write_bytes(raw))
+    write_atomically(folder / _JSON, lambda path: path.write_text(text, encoding="utf-8"))
+    for path in folder.iterdir():
+        if path != weights and (path == old or _LEFT.fullmatch(path.name)):
+            with suppress(OSError):  # it does no harm
+                path.unlink()
+
+
+def read_folder(folder: str | Path, make: Callable[[Saved], R]) -> R:
+    """What `make` makes of a folder; once more where a save replaces it in the middle.
+
+    Raises:
+        ModelError: if a file is missing, damaged, foreign, or of another format version; if
+            `make` leaves a tensor.
+    """
+    path = Path(folder) / _JSON
+    while True:
+        raw = read_bytes(path)
+        try:
+            saved = _saved(raw, path)
+            made = make(saved)
+            refuse_rest(saved.tensors, saved.weights)
+            return made
+        except ModelError:
+            if read_bytes(path) == raw:
+                raise
+        # A save has just replaced this ranker, and taken its weights away: read the new one.
+
+
+def _saved(raw: bytes, path: Path) -> Saved:
+    about = {"kind": FIRST_KIND, **_document(raw, path)}
+    n_features, names = int(about["n_features"]), about["feature_names"]
+    if names is not None and len(names) != n_features:
+        raise ModelError(f"{path}: {len(names)} feature names of {n_features} features")
+    weights = _weights_of(about, path.parent)
+    tensors = _read_weights(weights, about["weights_sha256"])
+    names = None if names is None else tuple(names)
+    return Saved(about["kind"], about, n_features, names, about["info"], tensors, path, weights)
+
+
+def _document(raw: bytes, path: Path) -> dict[str, Any]:
+    return parse_document(raw, path, FORMAT, (1, FORMAT_VERSION), _FIELDS)
+
+
+def _weights_of(about: Mapping[str, Any], folder: Path) -> Path:
+    """The file with the weights that a model.json was written with."""
+    digest = about["weights_sha256"]
+    if not _SHA256.fullmatch(digest):
+        raise ModelError(f"{folder / _JSON}: weights_sha256 cannot be {shown(digest)}")
+    one = about["format_version"] == 1
+    return folder / ("weights.safetensors" if one else f"weights-{digest[:16]}.safetensors")
+
+
+def _old_weights(folder: Path) -> Path | None:
+    """The weights of the ranker that a folder holds."""
+    path = folder / _JSON
+    with suppress(ModelError):
+        return _weights_of(_document(read_bytes(path), path), folder)
+    return None
+
+
+def _read_weights(path: Path, digest: str) -> dict[str, Tensor]:
+    raw = read_bytes(path)
+    tensors = parse_tensors(raw, path)
+    if hashlib.sha256(raw).hexdigest() != digest:
+        raise ModelError(f"{path}: not the weights that {_JSON} was written with")
+    return tensors
+
+
+def read_bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        what = "no model there" if path.name == _JSON else "cannot be read"
+        raise ModelError(f"{path}: {what}: {error.strerror or error}") from None
+
+
+def parse_tensors(raw: bytes, path: Path) -> dict[str, Tensor]:
+    try:
+        return load(raw)
+    # A type that torch has not, a shape too large to be one: safetensors lets them through.
+    except (SafetensorError, KeyError, RuntimeError, OverflowError) as error:
+        raise ModelError(f"{path}: not a readable safetensors file: {error}") from None
+
+
+def refuse_rest(tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Refuse tensors that nobody has taken."""
+    if tensors:
+        raise ModelError(
+            f"{path}: not the weights of this ranker: {shown(min(tensors))} is none of its own"
+        )
+
+
+def described(tensor: Tensor | None) -> str:
+    """`float32 3x20` of a tensor, for messages."""
+    return "missing" if tensor is None else _described(tensor.dtype, tensor.shape)
+
+
+def _described(dtype: torch.dtype, shape: Sequence[int]) -> str:
+    return f"{str(dtype).removeprefix('torch.')} {'x'.join(map(str, shape)) or '1'}"

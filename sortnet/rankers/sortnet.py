@@ -1,0 +1,254 @@
+"""SortNet as a ranker: scale, run Algorithm 3.1, keep the best comparator, sort with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from sortnet import __version__
+from sortnet.comparators import Learner, Make, Margin, kind_of, make_comparator, margin_of
+from sortnet.config import Config, least_numbers, settle_quality
+from sortnet.data.scaling import Scaler, fit_scaler
+from sortnet.errors import DataError, ModelError
+from sortnet.learning.loop import Callback, Iteration, State, learn_to_sort
+from sortnet.learning.weight_decay import settle_weight_decay, weight_decays
+from sortnet.metrics import MEASURED
+from sortnet.rankers.base import Ranker, check_same_features
+from sortnet.rankers.folder import Saved, read_folder
+from sortnet.rankers.weights import fill, refuse_few, scaler_tensors, take_scaler, tensors_of
+from sortnet.sorting import sort
+from sortnet.sorting.sort import arrangement
+from sortnet.types import F32, F64, I64, Comparator, PairSink, Progress, Queries, Sorting
+
+SETTINGS = Config
+OWN = "own"  # a comparator that is neither of ours
+
+
+@dataclass(frozen=True, eq=False)
+class Model(Ranker):
+    """Ranks documents: scales their features, then sorts with the comparator.
+
+    Attributes:
+        config: the settings it was learned with.
+        scaler: fitted on the training part.
+        comparator: C*.
+        feature_names: where the training data had them.
+        info: how it came about (iteration, RankQuality, seed, versions, data), as JSON.
+    """
+
+    config: Config
+    scaler: Scaler
+    comparator: Learner
+
+    @property
+    def n_features(self) -> int:
+        return int(self.scaler.table.shape[1])
+
+    def sort(self, queries: Queries) -> Sorting:
+        """The ranking of every query, and the comparisons made on the way.
+
+        Raises:
+            ModelError: if the features are not those the model was trained on.
+        """
+        self.check_features(queries)
+        return sort(self.comparator, self.scaler(queries))
+
+    def order(self, queries: Queries) -> I64:
+        """(n_docs,) document numbers query by query, the best first; as `sort` gives them."""
+        return self.sort(queries).order
+
+    def scores(self, queries: Queries) -> F32:
+        """(n_docs,) the documents of a lower rank in the same query: n - 1 for the first, 0 last.
+
+        A comparator need not come from a score; what it gives is an order, so this is the order.
+        """
+        order = self.order(queries)
+        scores = np.empty(queries.n_docs, np.float32)
+        last = np.repeat(queries.offsets[1:], queries.sizes) - 1
+        scores[order] = last - np.arange(queries.n_docs)
+        return scores
+
+    def margins(self, queries: Queries, i: ArrayLike, j: ArrayLike) -> F32:
+        """(m,) margins of documents i over documents j (document numbers): above 0, i goes first.
+
+        With the scaling `query` a margin depends on the other documents of the query.
+        """
+        self.check_features(queries)
+        comparator: Comparator = self.comparator
+        prepared = comparator.prepare(self.scaler(queries).features)
+        return comparator.prefer(prepared, np.asarray(i), np.asarray(j))
+
+    def votes(self, queries: Queries, i: int, j: int) -> list[dict[str, float]]:
+        """What every comparator of the model says; CmpNN has two outputs besides its margin."""
+        X = self.scaler(queries).features[[i, j]]
+        return [net.verdict(net.prepare(X), 0, 1) for net in self.comparator.members]
+
+    def differentiable(self, queries: Queries) -> tuple[F64, Margin]:
+        scaled = self.scaler(queries).features.astype(np.float64)
+        return scaled, margin_of(self.comparator)
+
+    def repeatable(self, queries: Queries) -> tuple[Queries, Callable[[Queries], I64]]:
+        # Scaled once for all: every scaling commutes with shuffling a feature within a query.
+        scaled = self.scaler(queries)
+        start = arrangement(scaled)
+        return scaled, lambda changed: sort(self.comparator, changed, start=start).order
+
+    def untrained(self) -> Model:
+        """C0, the comparator of random weights that the first iteration sorted with."""
+        make = make_comparator(self.config, self.n_features)
+        return replace(self, comparator=make(self.config.seed))
+
+    def order_before(self, queries: Queries) -> I64:
+        return self.untrained().order(queries)
+
+    def tensors(self) -> dict[str, Tensor]:
+        return tensors_of(self.comparator, "comparator") | scaler_tensors(self.scaler)
+
+    def facts(self) -> dict[str, Any]:
+        return {"comparator": kind_of(self.comparator) or OWN}
+
+    @classmethod
+    def load(cls, folder: str | Path, *, make: Make | None = None) -> Model:
+        """Read a model folder.
+
+        Args:
+            folder: what `save` wrote.
+            make: makes the comparator from a seed, where its architecture is the caller's own.
+
+        Raises:
+            ModelError: if a file is missing, damaged, foreign, of another kind of ranker (which
+                `load_ranker` reads) or of another format version.
+        """
+        return read_folder(folder, lambda saved: load(saved, make_for=lambda config, n: make))
+
+
+def load(
+    saved: Saved, *, make_for: Callable[[Config, int], Make | None] = lambda config, n: None
+) -> Model:
+    """The model in a folder; `make_for` says what makes the comparator, None: the settings."""
+    if saved.kind != Config.kind:
+        raise ModelError(
+            f"{saved.path}: a ranker of kind {saved.kind!r}, which sortnet.load_ranker reads"
+        )
+    config, n_features = saved.settings(Config), saved.n_features
+    scaler = take_scaler(saved, config.scaling)
+    make = make_for(config, n_features)
+    if make is None:
+        if saved.about.get("comparator") == OWN:
+            raise ModelError(f"{saved.path}: its comparator is somebody's own: give it as make=")
+        refuse_few(saved.tensors, least_numbers(config, n_features), saved.weights)
+        make = make_comparator(config, n_features)
+    learner = make(config.seed)
+    fill(learner, "comparator", saved.tensors, saved.weights)
+    return Model(config, scaler, learner, feature_names=saved.feature_names, info=saved.info)
+
+
+def grids_for(train: Queries) -> list[dict[str, list[Any]]]:
+    """What is tried where no grid is given: hidden units with weight decay, then the start.
+
+    >>> grids_for(Queries.from_arrays(np.zeros((10_000, 1)), group=[10_000]))[0]["weight_decay"]
+    [0.01, 0.002, 0.0004]
+    """
+    sizes: list[Any] = [(5,), (10,), (20,)]
+    return [
+        {"hidden": sizes, "weight_decay": weight_decays(train.n_docs)},
+        {"warm_start": [True, False]},
+    ]
+
+
+def fit(
+    train: Queries,
+    vali: Queries,
+    config: Config | None = None,
+    *,
+    make: Make | None = None,
+    sink: PairSink | None = None,
+    callbacks: Sequence[Callback] = (),
+    save: Callable[[Model], None] | None = None,
+    progress: Progress = lambda text: None,
+    state: State | None = None,
+    info: Mapping[str, Any] | None = None,
+) -> Model:
+    """Learn to sort the queries of `train`; `vali` chooses epoch and iteration.
+
+    Args:
+        train: labelled queries; scaling and pairs are learned from them.
+        vali: labelled queries with the same features.
+        config: settings; RankQuality and weight decay, left open, are chosen first, see
+            `settle_quality` and `settle_weight_decay`.
+        make: makes the comparator from a seed, for one of the caller's own.
+        sink: where mis-compared pairs go; in memory when left out.
+        callbacks: see `learn_to_sort`.
+        save: called with the model whenever an iteration found a better one, before `callbacks`.
+        progress: told what is going on, as text.
+        state: go on from here.
+        info: what the model should remember of its origin.
+
+    Raises:
+        DataError: if the parts have different features, there is nothing to learn, or RankQuality
+            scores every ranking of `vali` alike.
+
+    >>> X = np.arange(12, dtype=np.float32)[:, None]
+    >>> q = Queries.from_arrays(X, X[:, 0] % 6, group=[6, 6])
+    >>> model = fit(q, q, Config(quality="ndcg@10"))
+    >>> model.scores(q)[:6]
+    array([0., 1., 2., 3., 4., 5.], dtype=float32)
+
+    Cost: see `learn_to_sort`; one scaled copy of the features is kept.
+    """
+    config = Config() if config is None else config
+    check_same_features(train, vali)
+    config = settle_quality(train, vali, config)
+    config = settle_weight_decay(train, vali, config, make=make, progress=progress)
+    scaler = fit_scaler(config.scaling, train, seed=config.seed)
+
+    def model_of(state: State) -> Model:
+        return _model_of(state, config, scaler, train.feature_names, info)
+
+    def save_better(record: Iteration, state: State) -> None:
+        if save is not None and record.best:
+            save(model_of(state))
+
+    state = learn_to_sort(
+        scaler(train),
+        scaler(vali),
+        make or make_comparator(config, train.n_features),
+        quality=config.rank_quality,
+        metrics=[config.metric(name) for name in MEASURED],
+        empty=config.empty,
+        training=config.training,
+        max_iter=config.max_iter,
+        max_stale=config.max_stale,
+        warm_start=config.warm_start,
+        sink=sink,
+        callbacks=[save_better, *callbacks],
+        progress=progress,
+        state=state,
+        seed=config.seed,
+    )
+    return model_of(state)
+
+
+def _model_of(
+    state: State,
+    config: Config,
+    scaler: Scaler,
+    feature_names: tuple[str, ...] | None,
+    info: Mapping[str, Any] | None,
+) -> Model:
+    if state.best is None:
+        raise DataError("no iteration has a RankQuality: does the validation part have grades?")
+    found = {
+        "sortnet": __version__,
+        "iteration": state.best_iteration,
+        "iterations": state.iteration,
+        "quality": state.best_quality,
+    }
+    about = {**found, **(info or {})}
+    return Model(config, scaler, state.best, feature_names=feature_names, info=about)

@@ -1,0 +1,154 @@
+"""The weights of comparators as tensors: of a model, and of a run that can be resumed."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import save
+
+from sortnet.comparators import Learner, Make
+from sortnet.data.scaling import Scaler
+from sortnet.errors import ModelError
+from sortnet.files import check_fields, parse_json, shown, write_atomically
+from sortnet.learning.loop import State
+from sortnet.rankers.folder import Saved, described, parse_tensors, read_bytes, refuse_rest
+
+_SCALER = "scaler"
+_STATE: dict[str, Any] = {
+    "iteration": int,
+    "has_best": bool,
+    "best_iteration": int,
+    "best_right": float,
+    "finished": bool,
+}
+
+
+def save_state(path: str | Path, state: State) -> None:
+    """Write what a run needs to go on into one file, in one step."""
+    tensors = tensors_of(state.comparator, "current")
+    if state.best is not None:
+        tensors |= tensors_of(state.best, "best")
+    about = {
+        "iteration": state.iteration,
+        "has_best": state.best is not None,
+        "best_iteration": state.best_iteration,
+        "best_quality": state.best_quality,
+        "best_right": state.best_right,
+        "finished": state.finished,
+    }
+    metadata = {"state": json.dumps(about)}
+    write_atomically(Path(path), lambda file: file.write_bytes(save(tensors, metadata)))
+
+
+def load_state(path: str | Path, make: Make, *, least: int = 0) -> State:
+    """Read what `save_state` wrote; `make` makes the comparator it was a state of.
+
+    Args:
+        path: the file.
+        make: makes a comparator from a seed.
+        least: numbers that such a comparator has at least; a file of fewer is refused.
+
+    Raises:
+        ModelError: if the file is missing, damaged, or of another comparator.
+    """
+    path = Path(path)
+    raw = read_bytes(path)
+    tensors = parse_tensors(raw, path)
+    about = parse_json(_metadata(raw).get("state", "null"), path)
+    if not isinstance(about, dict):
+        raise ModelError(f"{path}: not the state of a run")
+    # Version 0.1 did not break ties: the first was kept.
+    about = {"best_right": 1.0, **about}
+    check_fields(about, _STATE, path)
+    if about["has_best"]:
+        check_fields(about, {"best_quality": float}, path)
+    if not -1 <= about["best_iteration"] <= about["iteration"]:
+        raise ModelError(f"{path}: iteration cannot be {shown(about['iteration'])}")
+    refuse_few(tensors, least, path)
+    current, best = make(0), make(0) if about["has_best"] else None
+    fill(current, "current", tensors, path)
+    if best is not None:
+        fill(best, "best", tensors, path)
+    refuse_rest(tensors, path)
+    return State(
+        int(about["iteration"]),
+        current,
+        best,
+        int(about["best_iteration"]),
+        about["best_quality"] if best is not None else -np.inf,
+        bool(about["finished"]),
+        about["best_right"],
+    )
+
+
+def tensors_of(learner: Learner, prefix: str) -> dict[str, torch.Tensor]:
+    return {
+        f"{prefix}.{k}.{name}": value.detach().cpu().contiguous().clone()
+        for k, member in enumerate(learner.members)
+        for name, value in member.state_dict().items()
+    }
+
+
+def fill(learner: Learner, prefix: str, tensors: dict[str, torch.Tensor], path: Path) -> None:
+    """Move the tensors of one comparator into it; all of them must be there and fit."""
+    for k, member in enumerate(learner.members):
+        weights, parameters = member.state_dict(), dict(member.named_parameters())
+        for name, own in weights.items():
+            found = tensors.pop(f"{prefix}.{k}.{name}", None)
+            if found is None or (found.dtype, found.shape) != (own.dtype, own.shape):
+                raise ModelError(
+                    f"{path}: not the weights of this comparator: {name} of member {k} is "
+                    f"{described(found)}, not {described(own)}"
+                )
+            if name in parameters and not bool(torch.isfinite(found).all()):
+                raise ModelError(f"{path}: {name} of member {k} has NaN or infinity")
+            weights[name] = found
+        member.load_state_dict(weights)
+
+
+def refuse_few(tensors: Mapping[str, torch.Tensor], least: int, path: Path) -> None:
+    """Refuse weights too few for the comparator, before memory is taken for it."""
+    numbers = sum(tensor.numel() for tensor in tensors.values())
+    if numbers < least:
+        raise ModelError(
+            f"{path}: not the weights of this comparator: {numbers:,} numbers, "
+            f"and it has {least:,} or more"
+        )
+
+
+def scaler_tensors(scaler: Scaler) -> dict[str, torch.Tensor]:
+    """The scaling's table, as `take_scaler` finds it."""
+    return {_SCALER: torch.from_numpy(np.ascontiguousarray(scaler.table))}
+
+
+def take_scaler(saved: Saved, kind: str) -> Scaler:
+    """The scaling of that kind, taken out of the tensors."""
+    table = saved.tensors.pop(_SCALER, None)
+    low, high = {"query": (0, 0), "none": (1, 1)}.get(kind, (2, math.inf))
+    if (
+        table is None
+        or table.dtype != torch.float64
+        or table.dim() != 2
+        or not low <= len(table) <= high
+        or table.shape[1] != saved.n_features
+    ):
+        raise ModelError(
+            f"{saved.weights}: the scaling is not of {saved.n_features} features: "
+            f"{described(table)}"
+        )
+    if not bool(torch.isfinite(table).all()):
+        raise ModelError(f"{saved.weights}: the scaling has NaN or infinity")
+    return Scaler(kind, table.numpy())
+
+
+def _metadata(raw: bytes) -> dict[str, str]:
+    """What stands beside the tensors in the header of a safetensors file that could be parsed."""
+    header = json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])
+    metadata: dict[str, str] = header.get("__metadata__") or {}
+    return metadata

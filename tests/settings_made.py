@@ -1,0 +1,26 @@
+"""A value other than the default of any setting, so that tests need not list them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sortnet.config import Config, Setting, settings_of
+
+
+def others() -> dict[str, Any]:
+    """Every setting of SortNet with another value than its default."""
+    return {name: _other(setting) for name, setting in settings_of(Config).items()}
+
+
+def _other(setting: Setting) -> Any:
+    if setting.name == "device":
+        return "cpu"
+    if setting.name == "quality":
+        return "ndcg@5"
+    if setting.choices:
+        return next(choice for choice in setting.choices if choice != setting.default)
+    if setting.values is bool:
+        return not setting.default
+    if setting.values is float:
+        return (setting.default or 0) / 2 + 0.25
+    return (setting.default or 0) + 2 if setting.values is int else (7, 3)
