@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from sortnet.errors import DataError
-from sortnet.items import ColumnRoles, Items, media, merge, read_items, read_with_columns
+from sortnet.items import Columns, Items, media, merge, read_items, read_with_roles
 
 SHARED = Path(__file__).parent.parent.parent / "shared" / "data"
 RECORDS = [
@@ -66,13 +66,13 @@ def tables(folder: Path) -> list[Path]:
 
 def test_every_kind_of_table_gives_the_same_items(tmp_path):
     for path in tables(tmp_path):
-        items, taken = read_with_columns(path)
+        items, taken = read_with_roles(path)
         assert items.ids == ("a", "b", "c"), path
         assert items.texts == tuple(record["text"].replace("\n", "\n") for record in RECORDS)
         assert items.feature_names == ("size", "votes")
         np.testing.assert_array_equal(items.features, [[1.5, 3], [np.nan, 4], [-2, 0]])
         assert items.features.dtype == np.float32
-        assert taken == ColumnRoles("id", "text", features=("size", "votes"))
+        assert taken == Columns("id", "text", features=("size", "votes"))
         assert (items.images, items.audio, items.root) == ((None,) * 3, (None,) * 3, None)
 
 
@@ -129,7 +129,7 @@ def test_any_bytes_are_items_or_one_line(tmp_path, name, data):
 )
 def test_columns_are_recognised_by_their_names_and_values(tmp_path, header, rows, expected):
     path = written(tmp_path, "\n".join([header, *rows]))
-    items, taken = read_with_columns(path)
+    items, taken = read_with_roles(path)
     assert (taken.id, taken.text, taken.features, taken.ignored) == expected
     if taken.id is None:
         assert items.ids == ("1", "2")
@@ -137,9 +137,9 @@ def test_columns_are_recognised_by_their_names_and_values(tmp_path, header, rows
 
 def test_columns_that_are_named_go_before_what_is_guessed(tmp_path):
     path = written(tmp_path, "id,text,a,b,c\n1,x,5,6,7\n2,y,8,9,10\n")
-    named = ColumnRoles(id="a", text="id")
-    items, taken = read_with_columns(path, named, ignore=["b"])
-    assert taken == ColumnRoles("a", "id", features=("c",), ignored=("text", "b"))
+    named = Columns(id="a", text="id")
+    items, taken = read_with_roles(path, named, ignore=["b"])
+    assert taken == Columns("a", "id", features=("c",), ignored=("text", "b"))
     assert (items.ids, items.texts) == (("5", "8"), ("1", "2"))
     assert read_items(path, features=["b"]).features.tolist() == [[6], [9]]
 
@@ -192,7 +192,7 @@ def test_a_line_of_json_is_refused_with_its_number(tmp_path, line, message):
 
 def test_a_nested_column_that_is_ignored_does_no_harm(tmp_path):
     lines = '{"id": "a", "text": "x", "more": {"y": 1}}\n{"id": "b", "text": "y"}\n'
-    items, taken = read_with_columns(written(tmp_path, lines, "items.jsonl"), ignore=["more"])
+    items, taken = read_with_roles(written(tmp_path, lines, "items.jsonl"), ignore=["more"])
     assert (items.ids, taken.ignored) == (("a", "b"), ("more",))
 
 
@@ -230,7 +230,7 @@ def test_images_and_sounds_are_relative_to_the_folder_of_the_table(tmp_path):
     b = picture(tmp_path / "B.JPG")
     written(tmp_path, b"RIFF", "s.wav")
     path = written(tmp_path, f"id,photo,sound\na,p/../p/a.png,s.wav\nb,{b},\nc,,\n")
-    items, taken = read_with_columns(path)
+    items, taken = read_with_roles(path)
     assert (taken.image, taken.audio) == ("photo", "sound")
     assert items.images == ("p/a.png", "B.JPG", None)
     assert items.audio == ("s.wav", None, None)
@@ -281,13 +281,13 @@ def test_a_folder_is_its_files_by_name(tmp_path):
     written(folder, b"OggS", "z.ogg")
     written(folder, b"%PDF", "notes.pdf")
     written(folder, b"x", ".hidden.txt")
-    items, taken = read_with_columns(folder)
+    items, taken = read_with_roles(folder)
     assert items.ids == ("a.txt", "empty.md", "sub/b.png", "z.ogg")
     assert items.texts == ("One.", None, None, None)
     assert items.images == (None, None, "sub/b.png", None)
     assert items.audio == (None, None, None, "z.ogg")
     assert items.features.shape == (4, 0)
-    assert taken == ColumnRoles("files", "files", "files", "files", ignored=("notes.pdf",))
+    assert taken == Columns("files", "files", "files", "files", ignored=("notes.pdf",))
 
 
 def test_a_folder_is_refused_with_the_file_at_fault(tmp_path):
@@ -335,11 +335,11 @@ def test_items_of_other_features_or_of_another_folder_are_refused():
 
 @pytest.mark.skipif(not SHARED.exists(), reason="no ../shared/data here")
 def test_public_files_are_understood():
-    items, taken = read_with_columns(SHARED / "ukpconvarg1" / "items.tsv")
+    items, taken = read_with_roles(SHARED / "ukpconvarg1" / "items.tsv")
     frame = pd.read_csv(SHARED / "ukpconvarg1" / "items.tsv", sep="\t", quoting=csv.QUOTE_NONE)
     assert items.ids == tuple(frame["id"].astype(str))
     assert items.texts == tuple(frame["text"])
     assert taken.features == ("gold_rank_score", "up", "down")
     items = read_items(SHARED / "candy" / "candy-data.csv", ignore=["winpercent"])
     assert (len(items), items.ids[0], len(items.feature_names)) == (85, "100 Grand", 11)
-    assert read_with_columns(SHARED / "tmdb_title" / "title_features.csv")[1].id == "uid"
+    assert read_with_roles(SHARED / "tmdb_title" / "title_features.csv")[1].id == "uid"

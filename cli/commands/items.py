@@ -14,7 +14,7 @@ from cli.output import print_json, print_table, printable, progress, put, say, w
 from sortnet.errors import StoreError
 
 if TYPE_CHECKING:
-    from sortnet.items import ColumnRoles, Items
+    from sortnet.items import Columns, Items
     from store import Store
 
 _SHOWN = 20  # items that `show` lists
@@ -95,13 +95,11 @@ def _old(opened: Store, name: str) -> Items | None:
     return opened.collection(name).items() if name in there else None
 
 
-def _read(
-    file: str, options: dict[str, Any], told: Any, *, least: int
-) -> tuple[Items, ColumnRoles]:
-    from sortnet.items import ColumnRoles, read_with_columns
+def _read(file: str, options: dict[str, Any], told: Any, *, least: int) -> tuple[Items, Columns]:
+    from sortnet.items import Columns, read_with_roles
 
-    named = ColumnRoles(*(options[f"{kind}_column"] for kind in ("id", "text", "image", "audio")))
-    return read_with_columns(file, named, ignore=options["ignore"], least=least, progress=told)
+    named = Columns(*(options[f"{kind}_column"] for kind in ("id", "text", "image", "audio")))
+    return read_with_roles(file, named, ignore=options["ignore"], least=least, progress=told)
 
 
 def _together(
@@ -119,7 +117,7 @@ def _together(
 
 
 def _say_added(
-    name: str, new: Items, old: Items | None, pile: Items, roles: ColumnRoles, as_json: bool
+    name: str, new: Items, old: Items | None, pile: Items, roles: Columns, as_json: bool
 ) -> None:
     replaced = len(new) + (0 if old is None else len(old)) - len(pile)
     made = [feature for feature in pile.feature_names if feature not in roles.features]

@@ -1,17 +1,9 @@
 """Items of a collection: reading them, and features for items that have none."""
 
 from sortnet.items.base import Items
-from sortnet.items.columns import ColumnRoles
+from sortnet.items.columns import Columns
 from sortnet.items.features import describe, given_only
-from sortnet.items.read_items import read_items, read_with_columns
+from sortnet.items.read_items import read_items, read_with_roles
 from sortnet.items.update import merge
 
-__all__ = [
-    "ColumnRoles",
-    "Items",
-    "describe",
-    "given_only",
-    "merge",
-    "read_items",
-    "read_with_columns",
-]
+__all__ = ["Columns", "Items", "describe", "given_only", "merge", "read_items", "read_with_roles"]

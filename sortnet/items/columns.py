@@ -28,7 +28,7 @@ _WORDS_OF_A_TEXT = 3.0  # on average
 
 
 @dataclass(frozen=True)
-class ColumnRoles:
+class Columns:
     """The role of each column.
 
     Attributes:
@@ -47,8 +47,8 @@ class ColumnRoles:
 
 
 def choose_columns(
-    rows: Rows, named: ColumnRoles, ignore: Collection[str], features: Sequence[str] | None
-) -> ColumnRoles:
+    rows: Rows, named: Columns, ignore: Collection[str], features: Sequence[str] | None
+) -> Columns:
     """Choose each column's role: as named, and the rest by their names and values.
 
     Raises:
@@ -80,7 +80,7 @@ def choose_columns(
         raise DataError(f"{rows.path}: no column can be shown or learned from (--text names one)")
     used = special | set(features)
     ignored = tuple(c for c in rows.columns if c not in used)
-    return ColumnRoles(id_, text, image, audio, tuple(features), ignored)
+    return Columns(id_, text, image, audio, tuple(features), ignored)
 
 
 def number(value: Any) -> float:

@@ -13,7 +13,7 @@ import numpy as np
 from sortnet.errors import DataError
 from sortnet.files import reading
 from sortnet.items.base import Items
-from sortnet.items.columns import ColumnRoles, choose_columns, feature_matrix
+from sortnet.items.columns import Columns, choose_columns, feature_matrix
 from sortnet.items.media import AUDIO, IMAGES, inside, load_image
 from sortnet.items.rows import Rows, decoded, read_rows, shown
 from sortnet.types import Progress
@@ -61,23 +61,23 @@ def read_items(
     >>> items.ids, items.feature_names, items.features.tolist()
     (('One dime', 'Twix'), ('sugar',), [[0.009999999776482582], [0.550000011920929]])
     """
-    named = ColumnRoles(id_column, text_column, image_column, audio_column)
-    return read_with_columns(path, named, ignore=ignore, features=features)[0]
+    named = Columns(id_column, text_column, image_column, audio_column)
+    return read_with_roles(path, named, ignore=ignore, features=features)[0]
 
 
-def read_with_columns(
+def read_with_roles(
     path: str | os.PathLike[str],
-    named: ColumnRoles | None = None,
+    named: Columns | None = None,
     *,
     ignore: Collection[str] = (),
     features: Sequence[str] | None = None,
     least: int = 2,
     progress: Progress = lambda text: None,
-) -> tuple[Items, ColumnRoles]:
+) -> tuple[Items, Columns]:
     """`read_items` with the roles of the columns; `least` is the minimum number of items."""
-    path, named = Path(path), named or ColumnRoles()
+    path, named = Path(path), named or Columns()
     if path.is_dir():
-        if named != ColumnRoles() or ignore or features is not None:
+        if named != Columns() or ignore or features is not None:
             raise DataError(f"{path}: is a folder, which has no columns to name")
         items, roles = _folder(path)
     else:
@@ -92,7 +92,7 @@ def read_with_columns(
     return items, roles
 
 
-def _from_rows(rows: Rows, roles: ColumnRoles) -> Items:
+def _from_rows(rows: Rows, roles: Columns) -> Items:
     root = rows.path.parent.resolve()
     ids = _ids(rows, roles.id)
     return Items(
@@ -202,7 +202,7 @@ def _check_images(items: Items, progress: Progress) -> None:
             load_image(items.root / image, f"{items.source}, item {shown(name)}: {image}", side=1)
 
 
-def _folder(path: Path) -> tuple[Items, ColumnRoles]:
+def _folder(path: Path) -> tuple[Items, Columns]:
     with reading(path):
         root = path.resolve()
         found = sorted(_files(root))
@@ -227,7 +227,7 @@ def _folder(path: Path) -> tuple[Items, ColumnRoles]:
         "files" if any(values) else None for values in (items.texts, items.images, items.audio)
     )
     others = tuple(name for name in found if not _is_item(name))
-    return items, ColumnRoles("files", text, image, audio, ignored=others)
+    return items, Columns("files", text, image, audio, ignored=others)
 
 
 def _files(root: Path) -> Iterable[str]:
