@@ -68,7 +68,7 @@ def made_queries(n_features: int = 4, seed: int = 0, sizes=(6, 5, 7)) -> Queries
 
 
 def model_of(comparator, queries: Queries, scaling: str = "none") -> Model:
-    return Model(Config(scaling=scaling), fit_scaler(scaling, queries), comparator)
+    return Model(Config(scaling=scaling, quality="map"), fit_scaler(scaling, queries), comparator)
 
 
 KINDS = {
