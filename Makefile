@@ -6,6 +6,9 @@ MINUTES ?= 5
 # Two test workers: CI has two cores, and every worker loads torch.
 WORKERS ?= 2
 
+# A worker that is done takes over tests of the other: a file's fixtures are seldom made twice.
+PARALLEL = -n $(WORKERS) --dist worksteal
+
 BIN := $(VENV)/bin
 PAGES = $(sort $(wildcard docs/*.md docs/*/*.md))
 PIP_INSTALL := $(BIN)/python -m pip install --constraint constraints.txt --editable
@@ -43,16 +46,16 @@ docs: $(VENV)/.installed-dev  ## build the documentation into site/, warnings ar
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/zensical build --clean --strict
 
 tests: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest $(if $(k),-k '$(k)',-n $(WORKERS)) $(ARGS)
+	$(BIN)/python -m pytest $(if $(k),-k '$(k)',$(PARALLEL)) $(ARGS)
 
 # The compiled reader is compiled again, with a check of every index.
 fuzz: $(VENV)/.installed-dev  ## damage files for MINUTES=30 a reader; `make check` does it for one in all
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=build/numba-checked SORTNET_FUZZ_MINUTES=$(MINUTES) \
-	  $(BIN)/python -m pytest -n $(WORKERS) -m 'not slow' tests/test_fuzz_*.py $(ARGS)
+	  $(BIN)/python -m pytest $(PARALLEL) -m 'not slow' tests/test_fuzz_*.py $(ARGS)
 
 # torch is not held down: indexes of CPU builds keep its newest versions only.
 test-lowest: $(VENV)-lowest/.installed  ## the quick tests on the lowest versions that pyproject.toml names
-	$(VENV)-lowest/bin/python -m pytest -n $(WORKERS) -m 'not slow and not browser and not postgresql' $(ARGS)
+	$(VENV)-lowest/bin/python -m pytest $(PARALLEL) -m 'not slow and not browser and not postgresql' $(ARGS)
 
 fix: $(VENV)/.installed-dev  ## format, mend what ruff can, renew what cog writes in the pages
 	$(BIN)/ruff format .

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -66,6 +67,14 @@ def make_fold(folder: Path, **options: int) -> Path:
     for seed, (name, n) in enumerate([("train", 20), ("vali", 8), ("test", 8)]):
         (folder / f"{name}.txt").write_text(letor(n, seed, **options))
     return folder
+
+
+def copy_run(folder: Path, to: Path) -> Path:
+    """Copy a folder with a run in `m` and its store, which the copy's run goes on in."""
+    shutil.copytree(folder, to, dirs_exist_ok=True)
+    run = to / "m/run.json"
+    run.write_text(run.read_text().replace(str(folder), str(to)))
+    return to
 
 
 def weights_of(folder: str | Path) -> Path:

@@ -1,8 +1,14 @@
-"""What several test files share: a throw-away PostgreSQL server on the loopback interface."""
+"""What several test files share: a trained model, a PostgreSQL server on the loopback interface."""
 
 from __future__ import annotations
 
 import os
+
+# Before anything loads numpy or torch: test workers share the cores, and on a busy machine the
+# threads of a small matrix product wait for each other most of the time (9 times the CPU time).
+for _library in ("OMP", "OPENBLAS", "MKL"):
+    os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
+
 import shutil
 import signal
 import socket
@@ -14,6 +20,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
+from cli_made import FAST, copy_run, done, make_fold
 from collections_made import Clock
 from sqlalchemy import create_engine, make_url, text
 
@@ -36,6 +43,33 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/new/store.db"
     return str(request.getfixturevalue("postgresql_url"))
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the data `fold`, the model `m` learned from it, its run's store `s.db`.
+
+    What the training said is `said.txt`. Made once for all tests: none may change it, those that
+    write work in a copy.
+    """
+    folder: Path = tmp_path_factory.mktemp("trained")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        make_fold(Path("fold"))
+        Path("said.txt").write_text(done("train", "fold", "--out", "m", "--store", "s.db", *FAST))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def copy_of_trained(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of `trained` for the tests of one file, which may add to it."""
+    return copy_run(trained, tmp_path_factory.mktemp("copy"))
+
+
+@pytest.fixture
+def own_trained(trained: Path, tmp_path: Path) -> Path:
+    """A copy of `trained` that one test may change: its temporary folder."""
+    return copy_run(trained, tmp_path)
 
 
 @pytest.fixture

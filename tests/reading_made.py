@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cli_made import FAST, done, make_fold
 from collections_made import made_items, question
 
 from sortnet.preference import Judgement
@@ -41,12 +40,10 @@ WRITING = {"demo", "train", "label", "serve"}
 WRITING_OF = {"items": {"add", "remove"}, "judgements": {"import"}}
 
 
-def make_all(folder: Path) -> None:
-    """Fill the working folder: `fold`, `m`, `s.db`, and an empty `out`."""
-    make_fold(folder / "fold")
+def add_collection(folder: Path) -> None:
+    """Add a collection to the store of a run, and an empty `out` to its folder."""
     (folder / "out").mkdir()
-    done("train", "fold", "--out", "m", "--store", "s.db", *FAST)
-    with open_store("s.db") as store:
+    with open_store(folder / "s.db") as store:
         collection = store.add_items("c", made_items(5), settings={"holdout": 0.1})
         pairs = [(k + 1, k) for k in range(4)] * 2
         answers = [Judgement(who, a, b, "left") for who in ("ana", "bo") for a, b in pairs]

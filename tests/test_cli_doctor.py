@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from cli_made import FAST, done, fault, invoke, letor, make_fold
+from cli_made import FAST, copy_run, done, fault, invoke, letor, make_fold
 
 import cli.commands.doctor
 from sortnet import __version__
@@ -69,8 +69,7 @@ def test_the_report_fits_80_columns_and_ends_with_the_verdict():
     assert any("sortnet train makes it" in line for line in lines)
 
 
-def test_a_store_is_told_of_and_left_as_it_is(home):
-    train(home, "s.db")
+def test_a_store_is_told_of_and_left_as_it_is(home, own_trained):
     before, files = Path("s.db").read_bytes(), sorted(home.rglob("*"))
     found = told("--store", "s.db")["store"]
     assert (found["runs"], found["exists"], found["problem"]) == (1, True, None)
@@ -83,9 +82,8 @@ def test_a_store_is_told_of_and_left_as_it_is(home):
     assert Path("s.db").read_bytes() == before and sorted(home.rglob("*")) == files
 
 
-def test_a_run_that_is_at_work_is_seen(home):
+def test_a_run_that_is_at_work_is_seen(home, own_trained):
     """What the writer has not yet put into the main file is in the -wal beside it."""
-    train(home, "s.db")
     with open_store("s.db") as store:
         store.run("last").finish("running")
         assert Path("s.db-wal").stat().st_size > 0
@@ -269,10 +267,10 @@ def test_commands_options_files_and_folders_are_completed():
     assert completed("sortnet train --out mo") == ["dir,mo"]
 
 
-def test_runs_are_completed_from_the_store_without_making_one(home):
+def test_runs_are_completed_from_the_store_without_making_one(home, trained):
     assert completed("sortnet show ") == ["plain,last"]
     assert list(home.rglob("*")) == []
-    train(home, "s.db")
+    copy_run(trained, home)
     run = json.loads(Path("m/run.json").read_text())["run"]
     assert completed("sortnet show ", SORTNET_STORE="s.db") == ["plain,last", f"plain,{run}"]
     assert completed(f"sortnet pairs --store s.db {run[:4]}") == [f"plain,{run}"]

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from cli_made import FAST, done, fault, make_fold
+from cli_made import FAST, done, fault
 
 from sortnet.data import read_queries
 from sortnet.explain.attribution import explain_pair
@@ -22,14 +22,12 @@ TEST = "fold/test.txt"
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory) -> Path:
+def made(copy_of_trained) -> Path:
     """A folder with a fold of four features, and two models learned from it."""
-    folder = tmp_path_factory.mktemp("explain")
-    fold = make_fold(folder / "fold")
-    store = ("--store", folder / "s.db")
-    done("train", fold, "--out", folder / "m", *store, *FAST)
+    folder = copy_of_trained
     settings = ("--comparator", "directranker", "--committee", 2, "--quality", "ndcg@5")
-    done("train", fold, "--out", folder / "dr", *store, *FAST, *settings)
+    where = ("--out", folder / "dr", "--store", folder / "s.db")
+    done("train", folder / "fold", *where, *FAST, *settings)
     return folder
 
 

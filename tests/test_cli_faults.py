@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from cli_made import FAST, done, fault, invoke, make_fold, weights_of
+from cli_made import FAST, done, fault, invoke, weights_of
 
 from sortnet.errors import SortNetError
 from store import open_store
@@ -24,18 +24,9 @@ from store import open_store
 GOOD = "1 qid:7 1:0.5 2:0.25 # docid = a\n0 qid:7 1:0.5 2:0.75 # docid = b\n"
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("faults")
-    make_fold(folder / "fold")
-    done("train", folder / "fold", "--out", folder / "m", "--store", folder / "s.db", *FAST)
-    return folder
-
-
 @pytest.fixture
-def home(made, tmp_path, monkeypatch) -> Path:
+def home(own_trained, tmp_path, monkeypatch) -> Path:
     """A working folder with the fold `fold`, the model `m` and its store `s.db`."""
-    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.delenv("SORTNET_STORE", raising=False)

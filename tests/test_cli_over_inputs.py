@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from cli_made import FAST, done, fault, make_fold, weights_of
+from cli_made import done, fault, weights_of
 
 import cli.main
 from cli.output import refuse_output
@@ -28,15 +28,11 @@ WRITERS = {  # {what it is: how it is called but for the file it writes}
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def made(copy_of_trained):
     """A folder with data, a model, a store with a run and a collection."""
-    home = tmp_path_factory.mktemp("home")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(home)
-        make_fold(home / "fold")
-        done("train", "fold", "--out", "m", "--store", "s.db", *FAST)
-        (home / "sweets.csv").write_text("id,text\na,one\nb,two\nc,three\n")
-        done("items", "add", "sweets", "sweets.csv", "--store", "s.db")
+    home = copy_of_trained
+    (home / "sweets.csv").write_text("id,text\na,one\nb,two\nc,three\n")
+    done("items", "add", "sweets", home / "sweets.csv", "--store", home / "s.db")
     return home
 
 

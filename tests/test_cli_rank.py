@@ -14,19 +14,17 @@ import ir_measures
 import numpy as np
 import pandas as pd
 import pytest
-from cli_made import FAST, done, fault, letor, make_fold
+from cli_made import FAST, done, fault, letor
 
 from sortnet.data import read_queries
 from sortnet.rankers.sortnet import Model
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory) -> Path:
+def made(copy_of_trained) -> Path:
     """A folder with a fold and models learned from it."""
-    folder = tmp_path_factory.mktemp("rank")
-    fold = make_fold(folder / "fold")
-    store = ("--store", folder / "s.db")
-    done("train", fold, "--out", folder / "m", *store, *FAST, "--committee", 1)
+    folder = copy_of_trained
+    fold, store = folder / "fold", ("--store", folder / "s.db")
     done("train", fold, "--out", folder / "three", *store, *FAST, "--committee", 3)
     settings = ("--comparator", "directranker", "--committee", 2, "--relevant-from", 2)
     done("train", fold, "--out", folder / "dr", *store, *FAST, *settings)

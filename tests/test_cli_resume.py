@@ -13,7 +13,6 @@ import sys
 import time
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 from cli_made import done, invoke, make_fold, weights_of
@@ -26,8 +25,8 @@ from cli.training.training_run import Origin
 from store import Run, open_store
 
 SETTINGS = (
-    *("--hidden", "4", "--committee", "2", "--epochs", "6", "--dropout", "0.1"),
-    *("--max-iter", "8", "--max-stale", "8", "--threads", "1", "--weight-decay", "0.01"),
+    *("--hidden", "4", "--committee", "2", "--epochs", "2", "--dropout", "0.1"),
+    *("--max-iter", "5", "--max-stale", "5", "--threads", "1", "--weight-decay", "0.01"),
 )
 
 
@@ -65,10 +64,22 @@ def assert_same_end(name: str, expected) -> None:
     assert_frame_equal(pairs, expected[2], check_exact=True)
 
 
-@pytest.fixture
-def unkilled():
-    done(*train("whole"))
-    end = outcome("whole")
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory) -> Path:
+    """A folder with the run `whole`, which nothing killed, and its store; no test changes it."""
+    folder = tmp_path_factory.mktemp("whole")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        make_fold(Path("fold"))
+        done(*train("whole"))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def unkilled(whole):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(whole)
+        end = outcome("whole")
     assert len(end[1]) >= 4, "too few iterations to be killed in"
     assert end[2]["times"].max() > 1
     return end
@@ -152,6 +163,8 @@ def test_the_command_to_go_on_with_resumes_and_overwrites_nothing():
     assert Origin(again, "", False).again == again
 
 
+KILLS = 20
+
 # A process that has everything loaded forks one that trains, kills it, forks the next. The trainer
 # sends a byte for every step that it tells of (a sort, an epoch), and around every file that it
 # puts on the disk or in its place, so that it is killed at random moments of its work and its
@@ -215,11 +228,11 @@ print(models, killed, in_the_middle)
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
 @pytest.mark.slow
 def test_kill_9_at_random_moments_of_train_resume_and_save_changes_nothing(unkilled):
-    command = [sys.executable, "-c", KILLER, json.dumps(train("NAME", "--resume")), "20"]
+    command = [sys.executable, "-c", KILLER, json.dumps(train("NAME", "--resume")), str(KILLS)]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=3000)
     assert ran.returncode == 0, ran.stderr
     models, kills, in_the_middle = map(int, ran.stdout.split())
-    assert kills >= 20
+    assert kills >= KILLS
     assert in_the_middle > 0
     for k in range(models):
         assert_same_end(f"killed{k}", unkilled)
@@ -252,10 +265,10 @@ def test_ctrl_c_in_a_terminal_ends_with_one_line_and_can_be_resumed():
     assert [row["iteration"] for row in rows] == list(range(len(rows)))
 
 
-def test_a_state_of_other_weights_is_refused(unkilled):
-    done(*train("other", "--seed", "1"))
-    state = np.frombuffer(Path("other/state.safetensors").read_bytes(), np.uint8)
-    Path("whole/state.safetensors").write_bytes(state[:-10].tobytes())
+def test_a_state_that_is_cut_is_refused(whole, tmp_path):
+    shutil.copytree(whole, tmp_path, dirs_exist_ok=True)
+    state = Path("whole/state.safetensors").read_bytes()
+    Path("whole/state.safetensors").write_bytes(state[:-10])
     result = invoke(*train("whole", "--resume"))
     assert result.exit_code == 2
     assert "whole/state.safetensors" in result.stderr

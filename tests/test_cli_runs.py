@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from cli_made import FAST, done, fault, invoke, make_fold
+from cli_made import FAST, done, fault, invoke
 from pandas.testing import assert_frame_equal
 from sqlalchemy import update
 
@@ -20,13 +20,11 @@ from store.database.tables import RunRow
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory) -> Path:
+def made(copy_of_trained) -> Path:
     """A folder with a store of two runs."""
-    folder = tmp_path_factory.mktemp("runs")
-    make_fold(folder / "fold")
-    for name, quality in (("m1", "map"), ("m2", "ndcg@5")):
-        where = ("--out", folder / name, "--store", folder / "s.db")
-        done("train", folder / "fold", *where, "--quality", quality, *FAST)
+    folder = copy_of_trained
+    where = ("--out", folder / "m2", "--store", folder / "s.db")
+    done("train", folder / "fold", *where, "--quality", "ndcg@5", *FAST)
     return folder
 
 
@@ -43,12 +41,12 @@ def run_of(name: str) -> str:
 @pytest.fixture
 def run():
     with open_store("s.db") as store:
-        yield store.run(run_of("m1"))
+        yield store.run(run_of("m"))
 
 
 def test_runs_are_listed_the_newest_first_with_their_best():
     lines = done("runs").splitlines()
-    assert [line.split()[0] for line in lines] == ["run", run_of("m2"), run_of("m1")]
+    assert [line.split()[0] for line in lines] == ["run", run_of("m2"), run_of("m")]
     with open_store("s.db") as store:
         frame = store.runs_frame()
     for line, row in zip(lines[1:], frame.to_dict("records"), strict=True):
@@ -61,7 +59,7 @@ def test_runs_are_listed_the_newest_first_with_their_best():
 
 def test_runs_as_json_are_the_frame():
     told = json.loads(done("runs", "--json"))
-    assert [row["id"] for row in told] == [run_of("m2"), run_of("m1")]
+    assert [row["id"] for row in told] == [run_of("m2"), run_of("m")]
     assert told[0]["config"]["quality"] == "ndcg@5"
     assert pd.Timestamp(told[0]["created"]).tzinfo is not None
 
@@ -76,7 +74,7 @@ def test_a_run_is_shown_with_its_iterations(run):
         assert line.endswith(f": {len(q)} queries, {q.n_docs} documents, 4 features")
     frame = run.iterations_frame()
     assert [line.split()[8] for line in lines[-len(frame) :]] == [
-        f"{value:.4f}" for value in frame["vali_map"]
+        f"{value:.4f}" for value in frame["vali_ndcg@10"]
     ]
 
 
@@ -197,7 +195,7 @@ def test_parquet_without_pyarrow_says_what_to_install(run, monkeypatch):
 
 def test_a_run_that_is_not_there_is_named_with_those_that_are():
     told = fault("show", "zzz")
-    assert "'zzz'" in told and run_of("m1") in told
+    assert "'zzz'" in told and run_of("m") in told
     assert "'zzz'" in fault("pairs", "zzz")
 
 

@@ -35,8 +35,9 @@ def _at_home(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def trained(tmp_path) -> str:
-    return done("train", "fold", "--out", "m", "--store", "s.db", *FAST)
+def said(own_trained) -> str:
+    """What a training said; its model is `m` in the working folder, its store `s.db`."""
+    return Path("said.txt").read_text()
 
 
 def iterations_of_the_last_run(url="s.db"):
@@ -44,7 +45,7 @@ def iterations_of_the_last_run(url="s.db"):
         return store.run("last").iterations_frame()
 
 
-def test_the_model_is_the_one_that_the_library_learns(trained):
+def test_the_model_is_the_one_that_the_library_learns(said):
     config = Config(hidden=(4,), committee=1, max_iter=4, training=Training(epochs=3))
     train, vali = read_queries("fold/train.txt"), read_queries("fold/vali.txt")
     expected, ours = fit(train, vali, config), Model.load("m")
@@ -53,15 +54,15 @@ def test_the_model_is_the_one_that_the_library_learns(trained):
     assert ours.info["iteration"] == expected.info["iteration"]
 
 
-def test_a_folder_and_its_two_files_are_the_same(trained):
+def test_a_folder_and_its_two_files_are_the_same(said):
     done("train", "fold/train.txt", "fold/vali.txt", "--out", "m2", "--store", "s.db", *FAST)
     weights = [weights_of(m).read_bytes() for m in ("m", "m2")]
     assert weights[0] == weights[1]
 
 
-def test_an_iteration_is_a_line_that_says_what_the_store_keeps(trained):
+def test_an_iteration_is_a_line_that_says_what_the_store_keeps(said):
     frame = iterations_of_the_last_run()
-    lines = trained.splitlines()[3 : 3 + len(frame)]
+    lines = said.splitlines()[3 : 3 + len(frame)]
     for line, row in zip(lines, frame.to_dict("records"), strict=True):
         assert line.split()[:9] == [
             str(row["iteration"]),
@@ -78,38 +79,38 @@ def test_an_iteration_is_a_line_that_says_what_the_store_keeps(trained):
         assert len(line) <= 80
 
 
-def test_the_figures_at_the_end_are_the_model_s_on_both_parts(trained):
+def test_the_figures_at_the_end_are_the_model_s_on_both_parts(said):
     model = Model.load("m")
     for part in ("train", "vali"):
         queries = read_queries(f"fold/{part}.txt")
         order = model.sort(queries).order
         figures = evaluate(queries, order, ["ndcg@10", "map", "p@10", "mrr"])
-        line = next(x for x in trained.splitlines() if x.startswith(f"{part} "))
+        line = next(x for x in said.splitlines() if x.startswith(f"{part} "))
         assert line.split()[1:] == [f"{v:.4f}" for v in figures.values()]
 
 
-def test_figures_come_with_their_conventions(trained):
+def test_figures_come_with_their_conventions(said):
     vali = read_queries("fold/vali.txt")
     empty = sum(
         not vali.grades[a:b].any() for a, b in zip(vali.offsets, vali.offsets[1:], strict=False)
     )
-    line = next(x for x in trained.splitlines() if x.startswith("vali: "))
+    line = next(x for x in said.splitlines() if x.startswith("vali: "))
     assert line.endswith(f"counted zero: {empty} of 8")
 
 
-def test_the_next_command_that_is_shown_works(trained):
-    command = trained.splitlines()[-1].removeprefix("next").split()
+def test_the_next_command_that_is_shown_works(said):
+    command = said.splitlines()[-1].removeprefix("next").split()
     assert command[0] == "sortnet" and command[-1] == "fold/test.txt"
     assert done(*command[1:]).startswith("metric")
 
 
-def test_the_run_records_how_it_came_about(trained):
+def test_the_run_records_how_it_came_about(said, trained):
     with open_store("s.db") as store:
         run = store.run("last")
     assert run.status == "done"
     assert run.command == "sortnet train fold --out m --store s.db " + " ".join(FAST)
     assert run.config["hidden"] == [4] and run.config["training"]["epochs"] == 3
-    assert run.out == str(Path("m").resolve())
+    assert run.out == str(trained / "m")
     assert set(run.versions) >= {"sortnet", "python", "torch", "numpy"}
     for part in ("train", "vali"):
         assert run.data[part]["fingerprint"] == fingerprint(f"fold/{part}.txt")
@@ -170,14 +171,14 @@ def test_tables_are_learned_from_as_well(suffix):
     assert Model.load("model").feature_names == tuple("abcd")
 
 
-def test_a_folder_that_has_a_model_is_not_taken(trained):
+def test_a_folder_that_has_a_model_is_not_taken(said):
     before = Path("m/model.json").read_bytes()
     told = fault("train", "fold", "--out", "m", *FAST)
     assert all(word in told for word in ("m has a model", "--resume", "--overwrite", "--out"))
     assert Path("m/model.json").read_bytes() == before
 
 
-def test_overwrite_begins_anew_in_the_same_folder(trained):
+def test_overwrite_begins_anew_in_the_same_folder(said):
     first = json.loads(Path("m/run.json").read_text())["run"]
     done("train", "fold", "--out", "m", "--store", "s.db", "--overwrite", *FAST, "--seed", "5")
     assert json.loads(Path("m/run.json").read_text())["run"] != first
@@ -185,7 +186,7 @@ def test_overwrite_begins_anew_in_the_same_folder(trained):
     assert len(iterations_of_the_last_run())
 
 
-def test_overwriting_with_bad_data_leaves_the_model_alone(trained):
+def test_overwriting_with_bad_data_leaves_the_model_alone(said):
     before = {p.name: p.read_bytes() for p in Path("m").iterdir()}
     fault("train", "nowhere", "--out", "m", "--overwrite", *FAST)
     assert {p.name: p.read_bytes() for p in Path("m").iterdir()} == before
@@ -195,7 +196,7 @@ def test_to_resume_and_to_overwrite_exclude_each_other():
     assert "one of them" in fault("train", "fold", "--resume", "--overwrite")
 
 
-def test_resuming_a_run_that_has_finished_says_so_and_changes_nothing(trained):
+def test_resuming_a_run_that_has_finished_says_so_and_changes_nothing(said):
     before, frame = weights_of("m").read_bytes(), iterations_of_the_last_run()
     result = invoke("train", "fold", "--out", "m", "--store", "s.db", "--resume", *FAST)
     assert result.exit_code == 0
@@ -204,13 +205,13 @@ def test_resuming_a_run_that_has_finished_says_so_and_changes_nothing(trained):
     assert iterations_of_the_last_run().equals(frame)
 
 
-def test_what_a_resumed_run_is_not_told_it_remembers(trained):
+def test_what_a_resumed_run_is_not_told_it_remembers(said):
     told = json.loads(done("train", "--resume", "--out", "m", "--json"))
     assert told["config"]["hidden"] == [4]
     assert told["run"] == json.loads(Path("m/run.json").read_text())["run"]
 
 
-def test_where_there_is_no_run_to_resume_one_begins(trained):
+def test_where_there_is_no_run_to_resume_one_begins(said):
     result = invoke("train", "fold", "--out", "m2", "--store", "s.db", "--resume", *FAST)
     assert result.exit_code == 0
     assert "no run in m2" in result.stderr
@@ -218,7 +219,7 @@ def test_where_there_is_no_run_to_resume_one_begins(trained):
     assert weights[0] == weights[1]
 
 
-def test_a_model_without_its_run_cannot_be_resumed(trained):
+def test_a_model_without_its_run_cannot_be_resumed(said):
     Path("m/run.json").unlink()
     assert "no run.json" in fault("train", "fold", "--out", "m", "--resume", *FAST)
 
@@ -232,28 +233,28 @@ def test_a_model_without_its_run_cannot_be_resumed(trained):
         ("--start", "fresh", "warm_start False, not True"),
     ],
 )
-def test_a_resumed_run_keeps_its_settings(trained, option, value, told):
+def test_a_resumed_run_keeps_its_settings(said, option, value, told):
     assert told in fault("train", "--out", "m", "--resume", option, value)
 
 
-def test_a_resumed_run_keeps_its_data(trained):
+def test_a_resumed_run_keeps_its_data(said):
     Path("fold/vali.txt").write_text(letor(8, 99))
     told = fault("train", "fold", "--out", "m", "--store", "s.db", "--resume", *FAST)
     assert "vali data fold/vali.txt" in told
 
 
-def test_a_resumed_run_finds_its_data_under_another_name(trained):
+def test_a_resumed_run_finds_its_data_under_another_name(said):
     shutil.move("fold", "moved")
     assert invoke("train", "moved", "--out", "m", "--resume").exit_code == 0
     assert "fold/train.txt" in fault("train", "--out", "m", "--resume")
 
 
-def test_a_resumed_run_keeps_its_store(trained):
+def test_a_resumed_run_keeps_its_store(said):
     assert "s.db, not in " in fault("train", "--out", "m", "--store", "t.db", "--resume")
     assert not Path("t.db").exists()
 
 
-def test_a_run_whose_store_has_gone_is_not_resumed(trained):
+def test_a_run_whose_store_has_gone_is_not_resumed(said):
     run = json.loads(Path("m/run.json").read_text())["run"]
     Path("s.db").unlink()
     assert run in fault("train", "--out", "m", "--resume")
@@ -270,7 +271,7 @@ def test_two_runs_cannot_be_in_one_folder():
     done("train", "fold", "--out", "m", *FAST)
 
 
-def test_a_foreign_run_json_is_refused(trained):
+def test_a_foreign_run_json_is_refused(said):
     Path("m/run.json").write_text('{"format": "npm"}')
     assert "m/run.json" in fault("train", "fold", "--out", "m", "--resume", *FAST)
     Path("m/run.json").write_text("{")
@@ -306,10 +307,10 @@ def stars(text: str) -> str:
     return re.sub(r"^\d", lambda grade: str(int(grade[0]) + 1), text, flags=re.MULTILINE)
 
 
-def test_the_first_line_says_what_chooses_and_by_how_many_queries(trained):
+def test_the_first_line_says_what_chooses_and_by_how_many_queries(said):
     vali = read_queries("fold/vali.txt")
     several = [len(set(grades)) > 1 for grades in np.split(vali.grades, vali.offsets[1:-1])]
-    assert trained.splitlines()[0] == (
+    assert said.splitlines()[0] == (
         f"ndcg@10 chooses the iteration: {sum(several)} of 8 validation queries can choose"
     )
     Path("fold/train.txt").write_text(re.sub("^2", "1", letor(20, 0), flags=re.MULTILINE))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 import pytest
-from cli_made import FAST, done, fault, make_fold, runner
+from cli_made import FAST, done, fault, runner
 from docs_made import walk
 from fuzz_made import rounds
 
@@ -63,14 +63,12 @@ CALLS = [
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("nonsense")
-    make_fold(folder / "fold", n_docs=3)
+def made(copy_of_trained) -> Path:
+    folder = copy_of_trained
     items = "name,sugar,price\n" + "".join(f"sweet {k},{k / 8},{k * k}\n" for k in range(6))
     (folder / "items.csv").write_text(items)
     (folder / "judgements.csv").write_text("winner,loser,annotator\nsweet 1,sweet 2,ana\n")
     store = ("--store", folder / "s.db")
-    done("train", folder / "fold", "--out", folder / "m", *store, *FAST)
     done("items", "add", "some", folder / "items.csv", *store)
     done("judgements", "import", "some", folder / "judgements.csv", *store)
     return folder

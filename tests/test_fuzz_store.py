@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from fuzz_made import rounds
-from reading_made import OF_STORE, REPORT, make_all
+from reading_made import OF_STORE, REPORT, add_collection
 
 from cli.main import main
 
@@ -65,12 +65,9 @@ DAMAGES: tuple[Callable[[Path, random.Random], None], ...] = (
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder: Path = tmp_path_factory.mktemp("fuzz")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        make_all(folder)
-    return folder
+def made(copy_of_trained: Path) -> Path:
+    add_collection(copy_of_trained)
+    return copy_of_trained
 
 
 def test_a_damaged_store_is_one_line(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 import pytest
 from cli_made import done, fault, invoke
-from reading_made import ELSE, OF_MODEL, OF_STORE, REPORT, WRITING, WRITING_OF, make_all
+from reading_made import ELSE, OF_MODEL, OF_STORE, REPORT, WRITING, WRITING_OF, add_collection
 
 from cli.main import main
 from store import open_store
@@ -22,12 +22,9 @@ READING = (*OF_STORE, REPORT, *OF_MODEL, *ELSE)
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder: Path = tmp_path_factory.mktemp("reading")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        make_all(folder)
-    return folder
+def made(copy_of_trained: Path) -> Path:
+    add_collection(copy_of_trained)
+    return copy_of_trained
 
 
 @pytest.fixture

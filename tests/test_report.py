@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from cli_made import FAST, done, fault, letor, make_fold
 
+import cli.report.page
 from cli.report.page import PLOTS, render
 from cli.report.sources import Sources
 from sortnet import Queries
@@ -59,24 +60,26 @@ class Page(HTMLParser):
         return " ".join(" ".join(self.text).split())
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("report")
-    make_fold(folder / "fold")
-    done("train", folder / "fold", "--out", folder / "m", "--store", folder / "s.db", *FAST)
-    return folder
-
-
 @pytest.fixture(autouse=True)
-def _there(made, monkeypatch):
-    monkeypatch.chdir(made)
+def _there(trained, monkeypatch):
+    monkeypatch.chdir(trained)
     monkeypatch.setenv("SORTNET_STORE", "s.db")
 
 
 @pytest.fixture(scope="module")
-def text(made) -> str:
-    done("report", "last", "--store", made / "s.db", "-o", made / "r.html")
-    return (made / "r.html").read_text(encoding="utf-8")
+def text(trained, tmp_path_factory) -> str:
+    """The page with all that there is on it, which takes seconds to draw."""
+    to = tmp_path_factory.mktemp("page") / "r.html"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(trained)
+        done("report", "last", "--store", "s.db", "-o", to)
+    return to.read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def few_plots(monkeypatch):
+    """Only two of the plots of a run: what is tested is not among them."""
+    monkeypatch.setattr(cli.report.page, "PLOTS", PLOTS[:2])
 
 
 @pytest.fixture
@@ -219,7 +222,7 @@ def table_of(text: str, section: str) -> tuple[str, list[list[str]]]:
     return caption, [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in rows]
 
 
-def test_pairs_that_keep_coming_back_are_named_by_their_documents(text, made, run):
+def test_pairs_that_keep_coming_back_are_named_by_their_documents(text, trained, run):
     from sortnet.data import read_queries
 
     caption, rows = table_of(text, "recurring")
@@ -227,7 +230,7 @@ def test_pairs_that_keep_coming_back_are_named_by_their_documents(text, made, ru
     expected = sorted(pairs.itertuples(), key=lambda r: (-r.times, r.Index))[:20]
     as_often = (pairs["times"] >= expected[-1].times).sum()
     assert f": 20 of {as_often} that" in caption and "place" not in caption
-    data = {s: read_queries(made / f"fold/{s}.txt") for s in ("train", "vali")}
+    data = {s: read_queries(trained / f"fold/{s}.txt") for s in ("train", "vali")}
     part = {"train": "training", "vali": "validation"}
     for cells, r in zip(rows, expected, strict=True):
         queries = data[r.split]
@@ -246,10 +249,10 @@ def test_pairs_of_data_that_are_gone_are_named_by_their_places(tmp_path):
     assert rows[0] == ["q", "training", "place 0", "place 1", "-", "1", "0"]
 
 
-def test_documents_stand_in_the_model_s_order_with_their_grades(text, made):
+def test_documents_stand_in_the_model_s_order_with_their_grades(text, trained):
     from sortnet.data import read_queries
 
-    queries, model = read_queries(made / "fold/vali.txt"), Model.load(made / "m")
+    queries, model = read_queries(trained / "fold/vali.txt"), Model.load(trained / "m")
     article = text.split("<article>")[1]
     qid = re.search(r"Query (\S+) <small>\(validation\)", article)[1]
     one = queries.take(np.flatnonzero(queries.qids == qid))
@@ -270,8 +273,8 @@ def test_what_is_needed_to_do_it_again_is_there(text, run):
     assert re.search(setting, text)
 
 
-def test_the_conventions_count_the_queries_without_a_relevant_document(text, made):
-    grades = [line.split()[:2] for line in (made / "fold/vali.txt").read_text().splitlines()]
+def test_the_conventions_count_the_queries_without_a_relevant_document(text, trained):
+    grades = [line.split()[:2] for line in (trained / "fold/vali.txt").read_text().splitlines()]
     relevant = {qid for grade, qid in grades if grade != "0"}
     n = len({qid for _, qid in grades})
     assert f"validation: gain 2^r-1, discount log2(1+rank)" in text  # noqa: F541
@@ -293,7 +296,9 @@ def test_ids_and_paths_are_text_whatever_they_hold(tmp_path):
         assert not [e for e in ElementTree.fromstring(svg).iter() if e.tag.endswith("script")]
 
 
-def test_documents_of_a_hostile_name_are_text_in_pictures_and_tables(tmp_path, monkeypatch):
+def test_documents_of_a_hostile_name_are_text_in_pictures_and_tables(
+    tmp_path, few_plots, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     make_fold(tmp_path / "fold")
     for name in ("train", "vali"):
@@ -312,14 +317,16 @@ def test_documents_of_a_hostile_name_are_text_in_pictures_and_tables(tmp_path, m
     ("status", "said"),
     [("running", "going on"), ("interrupted", "was interrupted"), ("failed", "failed")],
 )
-def test_a_run_that_has_not_ended_well_says_so_and_how_to_go_on(made, tmp_path, status, said):
-    shutil.copy(made / "s.db", tmp_path / "s.db")
+def test_a_run_that_has_not_ended_well_says_so_and_how_to_go_on(
+    trained, few_plots, tmp_path, status, said
+):
+    shutil.copy(trained / "s.db", tmp_path / "s.db")
     with open_store(tmp_path / "s.db") as store:
         store.run("last").finish(status)
     done("report", "last", "--store", tmp_path / "s.db", "--queries", "0", "-o", tmp_path / "r")
     words = Page((tmp_path / "r").read_text()).words
     assert said in words
-    assert f"sortnet train --resume --out {made / 'm'}" in words
+    assert f"sortnet train --resume --out {trained / 'm'}" in words
 
 
 def test_a_run_of_an_older_version_has_its_pictures_but_those_it_kept_nothing_for(tmp_path):
@@ -336,12 +343,14 @@ def test_a_run_of_an_older_version_has_its_pictures_but_those_it_kept_nothing_fo
     assert "not recorded" in page.words  # the data's fingerprints
 
 
-def test_a_model_or_data_that_went_elsewhere_are_told_and_can_be_named(made, tmp_path):
+def test_a_model_or_data_that_went_elsewhere_are_told_and_can_be_named(
+    trained, few_plots, tmp_path
+):
     store = tmp_path / "s.db"
-    shutil.copy(made / "s.db", store)
+    shutil.copy(trained / "s.db", store)
     moved = tmp_path / "moved"
-    shutil.copytree(made / "fold", moved)
-    shutil.copytree(made / "m", tmp_path / "m")
+    shutil.copytree(trained / "fold", moved)
+    shutil.copytree(trained / "m", tmp_path / "m")
     with open_store(store) as opened:
         from sqlalchemy import update
 
@@ -354,21 +363,21 @@ def test_a_model_or_data_that_went_elsewhere_are_told_and_can_be_named(made, tmp
     out = tmp_path / "r.html"
     done("report", "last", "--store", store, "-o", out)
     page = Page(out.read_text())
-    assert len(page.of("img")) == len(PLOTS)
+    assert len(page.of("img")) == len(cli.report.page.PLOTS)
     for name in ("gone/m", "gone/train.txt", "gone/vali.txt", "--model", "--data"):
         assert name in page.words
     named = ("--model", tmp_path / "m", "--data", moved / "vali.txt")
     done("report", "last", "--store", store, "-o", out, *named)
     page = Page(out.read_text())
-    assert len(page.of("img")) == len(PLOTS) + 3
+    assert len(page.of("img")) == len(cli.report.page.PLOTS) + 3
     assert "gone/train.txt" in page.words and "--model" not in page.words
 
 
-def test_another_run_s_model_or_data_are_refused_by_name(made, tmp_path):
+def test_another_run_s_model_or_data_are_refused_by_name(trained, tmp_path):
     (tmp_path / "other.txt").write_text(letor(4, 9))
     told = fault("report", "last", "--data", tmp_path / "other.txt", "-o", tmp_path / "r")
     assert "other.txt" in told and "other content" in told
-    shutil.copytree(made / "m", tmp_path / "m")
+    shutil.copytree(trained / "m", tmp_path / "m")
     path = tmp_path / "m/model.json"
     about = json.loads(path.read_text())
     about["info"]["run"] = "0123456789ab"
@@ -378,31 +387,28 @@ def test_another_run_s_model_or_data_are_refused_by_name(made, tmp_path):
     assert not (tmp_path / "r").exists()
 
 
-def test_changed_data_are_not_taken_for_the_run_s(made, tmp_path, monkeypatch):
+def test_changed_data_are_not_taken_for_the_run_s(trained, few_plots, tmp_path, monkeypatch):
     work = tmp_path / "work"
-    shutil.copytree(made, work)
+    shutil.copytree(trained, work)
     monkeypatch.chdir(work)
-    with open_store("s.db") as store:
-        path = Path(store.run("last").data["vali"]["path"])
-    before = path.read_text()
-    try:
-        path.write_text(before + "0 qid:new 1:0\n")
-        done("report", "last", "-o", "r.html")
-    finally:
-        path.write_text(before)
+    with Path("fold/vali.txt").open("a") as file:
+        file.write("0 qid:new 1:0\n")
+    done("report", "last", "-o", "r.html")
     assert (
         "vali.txt: its content is not what the run read" in Page(Path("r.html").read_text()).words
     )
 
 
-def test_without_output_the_file_is_named_for_the_run(tmp_path, made, run, monkeypatch):
+def test_without_output_the_file_is_named_for_the_run(
+    tmp_path, trained, few_plots, run, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
-    told = done("report", "last", "--store", made / "s.db", "--queries", "0")
+    told = done("report", "last", "--store", trained / "s.db", "--queries", "0")
     assert told == f"report-{run.id}.html\n"
     assert (tmp_path / told.strip()).read_text().startswith("<!doctype html>")
 
 
-def test_on_stdout_there_is_the_page_alone(made):
+def test_on_stdout_there_is_the_page_alone(few_plots):
     assert Page(done("report", "last", "-o", "-", "--queries", "0")).of("h1")
 
 

@@ -84,7 +84,7 @@ def train_on_pairs(
         report = _member_progress(progress, k + 1, seeds, stop)
         return _train(member, ours, theirs, how, int(seeds[k]), report)
 
-    with _one_thread_an_operation() as threads, ThreadPoolExecutor(threads) as pool:
+    with _one_thread_an_operation() as threads, _pool(threads) as pool:
         try:
             each = list(pool.map(of_member, range(len(seeds)), comparator.members))
         except BaseException:
@@ -120,6 +120,14 @@ def _one_thread_an_operation() -> Iterator[int]:
         yield threads
     finally:
         torch.set_num_threads(threads)
+
+
+def _pool(threads: int) -> ThreadPoolExecutor:
+    """Threads that do as `_one_thread_an_operation` says.
+
+    A new one may share its operations among all cores, whatever was set in that which made it.
+    """
+    return ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))
 
 
 class _Stopped(Exception):
