@@ -15,7 +15,7 @@ import termios
 import time
 from collections.abc import Callable
 
-WAIT = 60.0
+WAIT = 600.0
 _PART = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])|\x1b[^\[]|.", re.DOTALL)
 
 

@@ -30,8 +30,8 @@ def test_a_small_session_that_is_fitted_elsewhere_all_the_time_goes_on_answering
     threads = [threading.Thread(target=work, daemon=True) for work in (answer, fit)]
     for thread in threads:
         thread.start()
-    threads[0].join(30)
+    threads[0].join(600)
     over.set()
-    threads[1].join(30)
+    threads[1].join(600)
     assert not any(thread.is_alive() for thread in threads)
     assert len(told) == session.events == ANSWERS

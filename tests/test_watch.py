@@ -24,7 +24,7 @@ from sortnet import Queries
 from sortnet.types import Pairs
 from store import Run, Store, open_store
 
-WAIT = 60.0
+WAIT = 600.0
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from cli.web.people import People
 from store import Collection
 from store.service.labelling import LabellingService
 
-WAIT = 30
+WAIT = 300
 
 
 @dataclass(frozen=True)
