@@ -15,7 +15,7 @@ PIP_INSTALL := $(BIN)/python -m pip install --constraint constraints.txt --edita
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test check format lint types imports docs tests fuzz test-lowest notebooks fix bench clean clean-all
+.PHONY: help demo test check format lint types imports pages docs tests fuzz test-lowest notebooks fix bench clean clean-all
 
 help:  ## list what can be made
 	@sed -n 's/^\([a-z-]*\):[^#]*## */\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 12
@@ -26,7 +26,7 @@ demo: $(VENV)/.installed  ## watch SortNet learn to sort handwritten digits (ARG
 
 test: tests  ## run every test, or some: make test k=name
 
-check: format lint types imports docs tests  ## all that must hold before a commit; CI runs this
+check: format lint types imports pages tests  ## all that must hold before a commit; CI runs this
 
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
@@ -41,8 +41,11 @@ imports: $(VENV)/.installed-dev
 	$(BIN)/lint-imports
 
 # What cog writes is taken from the code of this checkout.
-docs: $(VENV)/.installed-dev  ## build the documentation into site/, warnings are errors
+pages: $(VENV)/.installed-dev
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/cog --check --diff -I docs README.md $(PAGES)
+
+# `check` builds it too, in a test that looks at what was built.
+docs: pages  ## build the documentation into site/, warnings are errors
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/zensical build --clean --strict
 
 tests: $(VENV)/.installed-dev

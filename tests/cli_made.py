@@ -69,10 +69,10 @@ def make_fold(folder: Path, **options: int) -> Path:
     return folder
 
 
-def copy_run(folder: Path, to: Path) -> Path:
-    """Copy a folder with a run in `m` and its store, which the copy's run goes on in."""
+def copy_run(folder: Path, to: Path, model: str = "m") -> Path:
+    """Copy a folder with a run and its store, which the copy's run goes on in."""
     shutil.copytree(folder, to, dirs_exist_ok=True)
-    run = to / "m/run.json"
+    run = to / model / "run.json"
     run.write_text(run.read_text().replace(str(folder), str(to)))
     return to
 

@@ -6,8 +6,9 @@ import os
 
 # Before anything loads numpy or torch: test workers share the cores, and on a busy machine the
 # threads of a small matrix product wait for each other most of the time (9 times the CPU time).
-for _library in ("OMP", "OPENBLAS", "MKL"):
-    os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("MKL_NUM_THREADS", "1")
 
 import shutil
 import signal
@@ -22,9 +23,14 @@ from pathlib import Path
 import pytest
 from cli_made import FAST, copy_run, done, make_fold
 from collections_made import Clock
+from hypothesis import HealthCheck, settings
 from sqlalchemy import create_engine, make_url, text
 
-SECONDS_TO_START = 60
+SECONDS_TO_START = 600
+
+# A property holds or does not, however slow the machine is.
+settings.register_profile("any speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any speed")
 
 
 def pytest_configure() -> None:
@@ -164,7 +170,7 @@ class Server:
         options = ["fsync=off", "listen_addresses=127.0.0.1", f"unix_socket_directories={folder}"]
         settings = [part for option in options for part in ("-c", option)]
         self._command = [*as_user, binaries / "postgres", "-D", data, "-p", str(port), *settings]
-        self.url = f"postgresql://postgres@127.0.0.1:{port}/postgres?connect_timeout=10"
+        self.url = f"postgresql://postgres@127.0.0.1:{port}/postgres?connect_timeout=60"
 
     def start(self) -> None:
         """Start it, and do not wait for it."""

@@ -32,7 +32,7 @@ SHORTER = {
     "demo": ("--max-iter", "1"),
     "simulate": ("--seeds", "1", "--items", "6"),
 }
-PATIENCE = 240  # seconds; examples take a few
+PATIENCE = 600  # seconds; examples take a few
 _FENCED = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

@@ -372,7 +372,7 @@ def test_a_terminated_process_can_be_resumed(home):
     with subprocess.Popen([sys.executable, "-c", code, *made], stdout=subprocess.PIPE) as process:
         process.stdout.readline()
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=60)
+        process.communicate(timeout=600)
     done(*made, "--resume")
     weights = [weights_of(m).read_bytes() for m in ("m", "new")]
     assert weights[0] == weights[1]

@@ -120,7 +120,7 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path):
     reader = threading.Thread(target=lambda: read.append(pipe.read_text()))
     reader.start()
     done("rank", "m", "fold/test.txt", "--output", pipe)
-    reader.join(10)
+    reader.join(600)
     assert read == [done("rank", "m", "fold/test.txt")]
     assert stat.S_ISFIFO(pipe.stat().st_mode)
 

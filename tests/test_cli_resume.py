@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from cli_made import done, invoke, make_fold, weights_of
+from cli_made import copy_run, done, invoke, make_fold, weights_of
 from click.testing import Result
 from pandas.testing import assert_frame_equal
 
@@ -163,7 +163,7 @@ def test_the_command_to_go_on_with_resumes_and_overwrites_nothing():
     assert Origin(again, "", False).again == again
 
 
-KILLS = 20
+KILLS = 8
 
 # A process that has everything loaded forks one that trains, kills it, forks the next. The trainer
 # sends a byte for every step that it tells of (a sort, an epoch), and around every file that it
@@ -244,7 +244,7 @@ def test_ctrl_c_in_a_terminal_ends_with_one_line_and_can_be_resumed():
     make_fold(Path("fold"), n_docs=40)
     code = "from cli.main import main; main()"
     with subprocess.Popen(
-        [sys.executable, "-c", code, *train("m", "--epochs", "40")],
+        [sys.executable, "-c", code, *train("m", "--epochs", "40", "--max-iter", "3")],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -266,7 +266,7 @@ def test_ctrl_c_in_a_terminal_ends_with_one_line_and_can_be_resumed():
 
 
 def test_a_state_that_is_cut_is_refused(whole, tmp_path):
-    shutil.copytree(whole, tmp_path, dirs_exist_ok=True)
+    copy_run(whole, tmp_path, "whole")
     state = Path("whole/state.safetensors").read_bytes()
     Path("whole/state.safetensors").write_bytes(state[:-10])
     result = invoke(*train("whole", "--resume"))
@@ -343,6 +343,6 @@ def test_a_run_whose_terminal_is_closed_is_interrupted():
         while b"   0 " not in shown:
             shown += os.read(ours, 4096)
         os.close(ours)
-        process.wait(60)
+        process.wait(600)
     with open_store("m.db") as store:
         assert store.run("last").status == "interrupted"

@@ -151,7 +151,7 @@ def test_pairs_of_data_that_are_gone_or_changed_have_no_ids_and_say_why(made, tm
     vali = Path("fold/vali.txt")
     text = vali.read_text()
     with open_store(tmp_path / "s.db") as store:
-        run = store.run(run_of("m1"))
+        run = store.run(run_of("m"))
         gone = {**run.data, "train": {**run.data["train"], "path": "gone.txt"}}
         with store.database.transaction(write=True) as connection:
             connection.execute(update(RunRow).values(data=gone))
@@ -216,17 +216,7 @@ def test_an_empty_store_says_how_runs_are_made(tmp_path):
 
 @pytest.mark.postgresql
 def test_a_run_in_postgresql_is_the_run_in_sqlite(postgresql_url, tmp_path, run):
-    done(
-        "train",
-        "fold",
-        "--out",
-        tmp_path / "m",
-        "--store",
-        postgresql_url,
-        "--quality",
-        "map",
-        *FAST,
-    )
+    done("train", "fold", "--out", tmp_path / "m", "--store", postgresql_url, *FAST)
     assert done("pairs", "last", "--store", postgresql_url) == done("pairs", run.id)
     told, ours = (
         json.loads(done("show", name, "--store", url, "--json"))["iterations"]

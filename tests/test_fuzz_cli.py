@@ -142,7 +142,7 @@ def run_shell(script: str, home: Path, **variables: str) -> subprocess.Completed
     paths = os.pathsep.join(map(str, (Path(__file__).parent.parent, Path(__file__).parent)))
     environment = os.environ | {"PYTHONPATH": paths} | variables
     return subprocess.run(
-        ["sh", "-c", script], cwd=home, env=environment, capture_output=True, text=True, timeout=120
+        ["sh", "-c", script], cwd=home, env=environment, capture_output=True, text=True, timeout=600
     )
 
 

@@ -27,7 +27,7 @@ EXTRAS = PROJECT["optional-dependencies"]
 
 def run_python(code: str, *, cwd: Path = ROOT) -> str:
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=cwd, capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", code], cwd=cwd, capture_output=True, text=True, timeout=600
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -318,7 +318,7 @@ def test_a_big_problem_is_fitted_while_the_answers_go_on(monkeypatch):
         service = LabellingService(store.add_items("many", many))
         service.settle()
         may, fit = threading.Event(), service.session.refit
-        monkeypatch.setattr(service.session, "refit", lambda: (may.wait(60), fit()))
+        monkeypatch.setattr(service.session, "refit", lambda: (may.wait(600), fit()))
         for _ in range(3):
             answer_lease(service, service.next("ana")[0], "ana")
             service.update()
@@ -336,7 +336,7 @@ def test_nobody_waits_for_the_first_fit_of_a_big_problem(monkeypatch):
         service.collection.append([Judgement("bo", 0, 1, "left")])
         service.sync()
         may, fit = threading.Event(), service.session.refit
-        monkeypatch.setattr(service.session, "refit", lambda: (may.wait(60), fit()))
+        monkeypatch.setattr(service.session, "refit", lambda: (may.wait(600), fit()))
         service.update()
         asking = Asking(service, "ana")
         assert asking._standing() == "many   ana   0 answered   learning from what was answered"

@@ -30,8 +30,8 @@ def test_a_small_session_that_is_always_being_fitted_still_answers():
     threads = [threading.Thread(target=work, daemon=True) for work in (answer, fit)]
     for thread in threads:
         thread.start()
-    threads[0].join(30)
+    threads[0].join(600)
     over.set()
-    threads[1].join(30)
+    threads[1].join(600)
     assert not any(thread.is_alive() for thread in threads)
     assert len(told) == session.events == ANSWERS

@@ -415,7 +415,7 @@ def test_processes_with_retries_and_expired_leases_lose_and_double_nothing(
         process.stdin.flush()
     acknowledged: set[tuple[str, int]] = set()
     for process in clients:
-        out, error = process.communicate(timeout=100)
+        out, error = process.communicate(timeout=600)
         assert process.returncode == 0, error
         acknowledged |= {(id, int(n)) for id, n in (line.split() for line in out.splitlines())}
     check_tables(store, acknowledged)

@@ -79,7 +79,7 @@ def process(code: str, *arguments: str) -> subprocess.Popen[str]:
 def test_a_kill_in_the_middle_of_an_add_leaves_all_or_nothing(tmp_path: Path, when: str) -> None:
     path = tmp_path / "s.db"
     with process(DIES, str(path), when) as child:
-        out, error = child.communicate(timeout=60)
+        out, error = child.communicate(timeout=600)
     assert child.returncode == -signal.SIGKILL, error
     winner, loser = np.triu_indices(200, 1)
     half = len(winner) // 2
@@ -110,7 +110,7 @@ def test_processes_that_make_and_write_one_store_at_once_lose_nothing(
         assert child.stdin is not None
         child.stdin.write("go\n")
         child.stdin.flush()
-    answers = [child.communicate(timeout=60) for child in children]
+    answers = [child.communicate(timeout=600) for child in children]
     assert [child.returncode for child in children] == [0, 0], answers
     results = [out.strip() for out, _ in answers]
     with open_store(url) as store:

@@ -122,11 +122,11 @@ def test_the_heart_beats_by_itself_until_the_end(
     before = threading.active_count()
     with collection.serving(beat=0.01):
         clock.now += 7
-        until = time.monotonic() + 20
+        until = time.monotonic() + 600
         while beat() != clock.now and time.monotonic() < until:
             time.sleep(0.01)
         assert beat() == clock.now
-    until = time.monotonic() + 20
+    until = time.monotonic() + 600
     while threading.active_count() > before and time.monotonic() < until:
         time.sleep(0.01)
     assert threading.active_count() == before

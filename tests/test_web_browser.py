@@ -20,7 +20,11 @@ from store import open_store
 
 pytestmark = pytest.mark.browser
 
+<<<<<<< HEAD
 WAIT = 150
+=======
+WAIT = 300
+>>>>>>> quick
 SOON = 0.4  # seconds in which something that must not happen would have happened
 SCRIPT = "<script>document.title = 'taken'</script><img src=x onerror=\"document.title='taken'\">"
 
@@ -136,7 +140,7 @@ def test_a_whole_session_by_keys(site, page):
     assert stored(site) == expected
     assert page.text("#said") == "Cannot be said."
     milliseconds = [j.milliseconds for j in site.pages.collection.judgements()]
-    assert all(150 <= ms < 60_000 for ms in milliseconds)
+    assert all(150 <= ms < 600_000 for ms in milliseconds)
     while page.find("#pair").is_displayed():
         page.answer("1")
     assert page.text("#notice")  # why it ends
