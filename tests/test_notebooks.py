@@ -15,11 +15,7 @@ import pytest
 from nbclient import NotebookClient
 
 NOTEBOOKS = sorted((Path(__file__).resolve().parent.parent / "notebooks").glob("*.ipynb"))
-<<<<<<< HEAD
 SECONDS = 1200  # for a cell, on a machine with better things to do
-=======
-SECONDS = 600  # for a cell, on a machine with better things to do
->>>>>>> quick
 OWN_DATA = ("SORTNET_STORE", "SORTNET_NOTEBOOK_STORE", "SORTNET_NOTEBOOK_LETOR")
 
 each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

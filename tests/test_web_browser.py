@@ -20,11 +20,7 @@ from store import open_store
 
 pytestmark = pytest.mark.browser
 
-<<<<<<< HEAD
-WAIT = 150
-=======
 WAIT = 300
->>>>>>> quick
 SOON = 0.4  # seconds in which something that must not happen would have happened
 SCRIPT = "<script>document.title = 'taken'</script><img src=x onerror=\"document.title='taken'\">"
 
