@@ -3,7 +3,10 @@
 import copy
 import os
 import signal
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -184,3 +187,26 @@ def test_ctrl_c_does_not_wait_for_the_members_of_a_committee():
     still = len(told)
     time.sleep(0.05)
     assert len(told) == still, "no thread goes on"
+
+
+# How many threads there are at most while two members are trained by one thread.
+THREADS = """
+import os, torch
+from test_training import CmpNN, Committee, Training, made, train_on_pairs
+queries, pairs = made(40, 20, 4)
+committee = Committee([CmpNN(3, hidden=50, seed=s) for s in range(2)])
+torch.set_num_threads(1)
+before, seen = set(os.listdir("/proc/self/task")), set()
+train_on_pairs(committee, queries, pairs, queries, pairs, Training(epochs=2),
+               progress=lambda text: seen.update(os.listdir("/proc/self/task")))
+print(len(seen - before))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="counts threads as Linux does")
+def test_the_members_of_a_committee_start_no_threads_of_their_own():
+    paths = os.pathsep.join(map(str, (Path(__file__).parent, Path(__file__).parent.parent)))
+    env = os.environ | {"OMP_NUM_THREADS": "4", "PYTHONPATH": paths}
+    command = [sys.executable, "-c", THREADS]
+    assert subprocess.run(command, env=env, capture_output=True, text=True).stdout == "1\n"
