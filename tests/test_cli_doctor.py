@@ -182,7 +182,7 @@ def test_a_store_url_of_another_kind_is_broken():
 def test_a_folder_that_may_not_be_written_is_broken(home):
     (home / "locked").mkdir(mode=0o500)
     (broken,) = told("--store", "locked/s.db")["faults"]
-    assert "may not be written" in broken
+    assert "is not writable" in broken
 
 
 def test_a_package_that_cannot_be_imported_is_broken_with_the_pip_line(monkeypatch):

@@ -112,7 +112,7 @@ def test_what_is_skipped_is_decided_by_the_model_and_a_tie_goes_behind(service):
 def test_who_quits_goes_on_later(service):
     quitter = Person(lambda left, right, n: better(left, right) if n < 3 else "quit")
     why, facts = place(service, quitter)
-    assert facts["rank"] is None and "go on with the same command" in why
+    assert facts["rank"] is None and "resume with the same command" in why
     assert place(service, Person(better), number=1)[1]["rank"] is None
     rest = Person(better)
     assert place(service, rest)[1]["rank"] == 1 + sum(w > WORTH[4] for w in WORTH)

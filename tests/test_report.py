@@ -427,7 +427,7 @@ class TestBadInput:
         assert "no run 'zzz'" in told and run.id in told
 
     @pytest.mark.parametrize(
-        ("status", "step"), [("running", "sortnet watch "), ("interrupted", "go on with it: x")]
+        ("status", "step"), [("running", "sortnet watch "), ("interrupted", "resume it: x")]
     )
     def test_no_iteration_yet(self, tmp_path, status, step):
         with open_store(tmp_path / "s.db") as store:

@@ -831,11 +831,11 @@ def test_what_cannot_be_served_is_one_line(store, collection, tmp_path, monkeypa
         port = taken.getsockname()[1]
         assert f"port {port} is in use" in fault("serve", "essays", "--port", port, *where)
     assert "no collection 'essay'; collections: essays" in fault("serve", "essay", *where)
-    assert "no address" in fault("serve", "essays", "--host", "no such host", *where)
-    assert "no address" in fault("serve", "essays", "--host", "192.0.2.1", *where)
+    assert "not an address" in fault("serve", "essays", "--host", "no such host", *where)
+    assert "not an address" in fault("serve", "essays", "--host", "192.0.2.1", *where)
     assert "no such file" in fault("serve", "essays", "--store", tmp_path / "other.db")
     for url in ("label.example.org", "ftp://label.example.org", "https://a.example/label"):
-        assert "is no address such as" in fault("serve", "essays", "--url", url, *where)
+        assert "is not an address such as" in fault("serve", "essays", "--url", url, *where)
     store.add_items("one", made_items(1))
     assert "fewer than two items" in fault("serve", "one", "--port", 0, *where)
     monkeypatch.setitem(sys.modules, "starlette", None)

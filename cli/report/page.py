@@ -200,7 +200,7 @@ def refuse_without_iterations(run: Run) -> None:
     if run.status == "running":
         step = f"watch it: sortnet watch {run.id}"
     else:
-        step = f"go on with it: {again(run) or run.command}"
+        step = f"resume it: {again(run) or run.command}"
     raise SortNetError(f"run {run.id} ({run.status}) has no iteration yet; {step}")
 
 

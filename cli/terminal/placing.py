@@ -40,7 +40,7 @@ def place_item(
     try:
         rank = search.rank()
     except _Stopped:
-        return f"{id} has no place yet: go on with the same command", {"placed": id, "rank": None}
+        return f"{id} has no place yet: resume with the same command", {"placed": id, "rank": None}
     return f"{id} is number {rank} of {len(items)}", {"placed": id, "rank": rank}
 
 
