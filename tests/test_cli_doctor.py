@@ -66,7 +66,7 @@ def test_the_report_fits_80_columns_and_ends_with_the_verdict():
     assert lines[-1] == "everything that SortNet needs works"
     paths = (sys.executable, "sortnet.db", ".cache")
     assert all(len(line) <= 80 or any(p in line for p in paths) for line in lines)
-    assert any("sortnet train makes it" in line for line in lines)
+    assert any("sortnet train creates it" in line for line in lines)
 
 
 def test_a_store_is_told_of_and_left_as_it_is(home):

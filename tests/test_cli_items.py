@@ -60,7 +60,7 @@ def test_adding_says_what_was_taken_as_what_and_how_to_go_on():
 
 def test_given_features_are_kept_alone_unless_more_are_asked_for():
     result = invoke("items", "add", "essays", "essays.csv")
-    assert "features  stars\n" in result.stdout and "--describe adds some" in result.stderr
+    assert "features  stars\n" in result.stdout and "--describe adds features" in result.stderr
     assert stored("essays").features.tolist() == [[3], [5], [1]]
     said = done("items", "add", "both", "essays.csv", "--describe")
     names = stored("both").feature_names

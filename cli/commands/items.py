@@ -188,7 +188,7 @@ def list_(store: str | None, as_json: bool) -> None:
                 [row["name"], *(str(row[count]) for count in _COUNTS), row["created"][:16]]
                 for row in rows
             ]
-            header = ["collection", *_COUNTS, "started (UTC)"]
+            header = ["collection", *_COUNTS, "started UTC"]
             print_table(header, [[*line[:-1], line[-1].replace("T", " ")] for line in lines])
 
 

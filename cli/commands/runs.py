@@ -33,7 +33,7 @@ def runs(store: str | None, as_json: bool) -> None:
         elif not rows:
             say("no runs yet: sortnet train makes one")
         else:
-            header = ["run", "started (UTC)", "status", "best", "quality", "pairs", "model"]
+            header = ["run", "started UTC", "status", "best", "quality", "pairs", "model"]
             print_table(header, _fitted([_run_line(row) for row in rows], header, width()), left=3)
             _say_killed(rows)
 
@@ -52,18 +52,18 @@ def _fitted(rows: list[list[str]], header: list[str], columns: int | None) -> li
     for kept in (16, 10):  # a date with its time, a date
         rows = [[row[0], row[1][:kept], *row[2:]] for row in rows]
         widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
-        width = columns - sum(widths[:-1]) - 2 * (len(widths) - 1)
-        if width >= min(widths[-1], _PATH):
+        space = columns - sum(widths[:-1]) - 2 * (len(widths) - 1)
+        if space >= min(widths[-1], _PATH):
             break
-    return [[*row[:-1], _end_of(row[-1], max(width, _PATH // 2))] for row in rows]
+    return [[*row[:-1], _end_of(row[-1], max(space, _PATH // 2))] for row in rows]
 
 
-def _end_of(path: str, width: int) -> str:
+def _end_of(path: str, space: int) -> str:
     """
     >>> _end_of("/very/long/path", 8), _end_of("m", 8)
     ('.../path', 'm')
     """
-    return path if len(path) <= width else f"...{path[3 - width :]}"
+    return path if len(path) <= space else f"...{path[3 - space :]}"
 
 
 def _run_line(row: dict[str, Any]) -> list[str]:
