@@ -1,4 +1,4 @@
-"""A run that is killed or interrupted goes on to the same end as one that was not."""
+"""A run that is killed or interrupted ends the same as one that was not, once resumed."""
 
 from __future__ import annotations
 

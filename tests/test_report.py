@@ -310,7 +310,7 @@ def test_documents_of_a_hostile_name_are_text_in_pictures_and_tables(tmp_path, m
 
 @pytest.mark.parametrize(
     ("status", "said"),
-    [("running", "going on"), ("interrupted", "was interrupted"), ("failed", "failed")],
+    [("running", "was running"), ("interrupted", "was interrupted"), ("failed", "failed")],
 )
 def test_a_run_that_has_not_ended_well_says_so_and_how_to_go_on(made, tmp_path, status, said):
     shutil.copy(made / "s.db", tmp_path / "s.db")
@@ -391,7 +391,8 @@ def test_changed_data_are_not_taken_for_the_run_s(made, tmp_path, monkeypatch):
     finally:
         path.write_text(before)
     assert (
-        "vali.txt: its content is not what the run read" in Page(Path("r.html").read_text()).words
+        "vali.txt: its content differs from what the run read"
+        in Page(Path("r.html").read_text()).words
     )
 
 

@@ -110,7 +110,7 @@ def test_an_unknown_link_is_a_page_that_says_so(standing, path):
     page = standing.client.get(path.format("x" * 22), Accept="text/html,*/*")
     assert page.status == 404
     assert page.headers["Content-Type"].startswith("text/html")
-    assert "This link is not known here" in page.body.decode()
+    assert "This link is unknown" in page.body.decode()
     assert "not known" in standing.client.get(path.format("x" * 22)).json()["error"]
 
 
