@@ -669,7 +669,7 @@ def test_patience_is_for_requests_not_for_answers(collection, monkeypatch):
 
     with served(collection, patience=1) as site:
         link = site.link("ana")
-        monkeypatch.setattr(site.room, "next", slow)
+        monkeypatch.setattr(site.pages, "next", slow)
         replies = []
         client = threading.Thread(target=lambda: replies.append(site.client.post(f"{link}/next")))
         client.start()
@@ -692,7 +692,7 @@ def test_a_server_ends_while_it_answers_and_writes_no_traceback(collection, monk
     replies = []
     with served(collection) as site:
         link = site.link("ana")
-        monkeypatch.setattr(site.room, "next", stuck)
+        monkeypatch.setattr(site.pages, "next", stuck)
         client = threading.Thread(target=lambda: replies.append(site.client.post(f"{link}/next")))
         client.start()
         assert asked.wait(WAIT)
