@@ -24,7 +24,7 @@ from sortnet.preference.session import Session
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "ukpconvarg1"
 BUDGETS = {20: (95, 190, 570), 100: (262, 525, 1050, 1840, 2700)}
 OF_FEATURES = (25, 50, 100, 200, 400)
-# What sessions without a random arm ask by default; `default` has the arm and the repeats.
+# Default strategies of sessions without hold-out questions; `default` has them and repeats.
 PURE = "features"
 
 
@@ -55,7 +55,7 @@ def n20_rows(results: Sequence[Result], quick: bool) -> list[dict[str, Any]]:
             ours = there[value].mean()
             rows.append(
                 row(
-                    f"n = 20, ids, 190 questions, {value}, {arms} the random arm",
+                    f"n = 20, ids, 190 questions, {value}, {arms} hold-out",
                     ours,
                     f"{'>=' if up else '<='} {bar:.3f}",
                     None if quick or name == "default" else bool((ours >= bar) == up),
@@ -98,7 +98,7 @@ def features_rows(results: Sequence[Result], outside: float, quick: bool) -> lis
         arms = "with" if name == "default" else "without"
         rows.append(
             row(
-                f"n = 100, 5 features, {outside:.0%} outside, {m} questions, {arms} the random arm",
+                f"n = 100, 5 features, {outside:.0%} outside, {m} questions, {arms} hold-out",
                 ours,
                 f">= {bar:.2f}" if bar else "",
                 None if quick or bar is None or name == "default" else bool(ours >= bar),

@@ -97,7 +97,7 @@ def machine() -> dict[str, Any]:
 
 
 def markdown(rows: Iterable[dict[str, Any]]) -> str:
-    """The rows as an aligned table, readable in a terminal and in the README."""
+    """The rows as an aligned table, readable in a terminal and in the documentation."""
     cells = [list(COLUMNS), *([_cell(row.get(column)) for column in COLUMNS] for row in rows)]
     widths = [max(len(line[k]) for line in cells) for k in range(len(COLUMNS))]
     cells.insert(1, ["-" * width for width in widths])

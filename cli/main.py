@@ -1,4 +1,4 @@
-"""The `sortnet` command: its commands, and every fault as one line."""
+"""The `sortnet` command group; every error is reported as one line."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ from sortnet.errors import SortNetError
 _LONGEST = 300  # characters of a message
 FIRST_STEPS = """
 First steps:
-  sortnet demo                       watch it learn to sort handwritten digits
+  sortnet demo                       train on handwritten digits
   sortnet train FOLD_DIR             learn from FOLD_DIR/train.txt and vali.txt
   sortnet evaluate model TEST.txt    measure what it learned
-  sortnet importance model TEST.txt  see which features it goes by
+  sortnet importance model TEST.txt  show which features decide
   sortnet train --help               every setting, with examples
-  sortnet items add NAME FILE        no labels? then people say which of two is better:
-  sortnet label NAME                 ... alone in a terminal (sortnet serve NAME: on a page)
-  sortnet ranking NAME               ... and this is what they think of everything
+  sortnet items add NAME FILE        no labels? let people say which of two is better:
+  sortnet label NAME                 ... in a terminal (sortnet serve NAME: on a page)
+  sortnet ranking NAME               ... and rank all items by the answers
   sortnet doctor                     check this installation
 """
 
 
 class _MainGroup(click.Group):
-    """A group that ends with 0, 2 or (a bug, a closed pipe) 1, and says a fault in one line."""
+    """A group that exits with 0, 2 or (a bug, a closed pipe) 1; an error is one line."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)  # as they were added, not by name
@@ -106,11 +106,13 @@ def _ended(run: Callable[[], Any]) -> int:
         return _fault("interrupted")
     except MemoryError:
         return _fault("out of memory")
-    except UnicodeEncodeError as error:  # half a character, or one that stdout does not have
+    except (
+        UnicodeEncodeError
+    ) as error:  # a lone surrogate, or a character that stdout cannot encode
         return _fault(f"{error.object[error.start]!a} cannot be written in {error.encoding}")
     except OSError as error:
         _drop_stdout()
-        if error.errno == errno.EPIPE:  # whoever read our output has enough of it
+        if error.errno == errno.EPIPE:  # the reader of our output closed the pipe
             return 1
         name = "input or output" if error.filename is None else error.filename
         return _fault(f"{name}: {error.strerror or error}")
@@ -118,22 +120,22 @@ def _ended(run: Callable[[], Any]) -> int:
 
 
 def _fault(message: str) -> int:
-    with suppress(OSError):  # nobody can be told where stderr is full
+    with suppress(OSError):  # nothing can be reported if stderr is full
         click.echo(f"sortnet: {_cut(printable(' '.join(message.split())))}", err=True)
     return 2
 
 
 def _cut(message: str) -> str:
-    """A message of bounded length: its beginning says where, its end what to do."""
+    """Shorten a message: its start says where, its end what to do."""
     if len(message) <= _LONGEST:
         return message
     return f"{message[: _LONGEST * 2 // 3]} ... {message[5 - _LONGEST // 3 :]}"
 
 
 def _fill_closed_streams() -> None:
-    """Put something where the caller closed a stream: a store that is opened would get its number.
+    """Replace closed standard streams: an opened store would get their file descriptors.
 
-    Results that cannot be written are a fault, so what stands for stdout cannot be written to.
+    Results that cannot be written are an error, so the replacement of stdout is not writable.
     """
     ways = {"stdin": ("r", os.O_RDONLY), "stdout": ("w", os.O_RDONLY), "stderr": ("w", os.O_WRONLY)}
     for name, (mode, flags) in ways.items():
@@ -142,6 +144,6 @@ def _fill_closed_streams() -> None:
 
 
 def _drop_stdout() -> None:
-    """Python writes at its exit what is still in stdout; it cannot be written, so drop it."""
+    """Drop what is still buffered in stdout: Python would fail to write it at exit."""
     with suppress(OSError, ValueError), Path(os.devnull).open("w") as nowhere:
         os.dup2(nowhere.fileno(), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""Options that commands share, and the settings of a run with the defaults that `Config` has."""
+"""Options shared by commands, and the settings of a run with the defaults of `Config`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ C = TypeVar("C", bound=Callable[..., Any])
 
 
 class SectionedCommand(click.Command):
-    """A command whose help lists its options under headings, in the order they were given."""
+    """A command whose help groups the options under headings, in their order of definition."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         sections: dict[str, list[tuple[str, str]]] = {}
@@ -38,7 +38,7 @@ class SectionedCommand(click.Command):
 
 
 class SectionedOption(click.Option):
-    """An option that knows the heading it stands under."""
+    """An option with the heading that groups it in the help."""
 
     def __init__(self, *args: Any, section: str, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -46,7 +46,7 @@ class SectionedOption(click.Option):
 
 
 class Whole(click.IntRange):
-    """A whole number in a range that no array and no database finds too large."""
+    """An integer in a range that fits into arrays and databases."""
 
     def __init__(self, least: int, most: int | None = None, *, largest: int = 2**31 - 1) -> None:
         super().__init__(least, most)
@@ -60,7 +60,7 @@ class Whole(click.IntRange):
 
 
 class Real(click.FloatRange):
-    """A number in a range: click itself lets NaN into every one of them."""
+    """A finite number in a range: click itself accepts NaN in every range."""
 
     def convert(self, value: Any, param: Any, ctx: Any) -> float:
         number: float = super().convert(value, param, ctx)
@@ -83,12 +83,12 @@ class _Hidden(click.ParamType):  # type: ignore[type-arg]  # generic from click 
         except ValueError:
             sizes = ()
         if not sizes or min(sizes) < 1:
-            self.fail(f"{value!r} is no list of layer sizes such as 20 or 32,20,5", param, ctx)
+            self.fail(f"{value!r} is not a list of layer sizes such as 20 or 32,20,5", param, ctx)
         return sizes
 
 
 def section(name: str, *args: Any, **options: Any) -> Callable[[C], C]:
-    """An option under a heading of the help."""
+    """Add an option under a heading of the help."""
     return click.option(*args, cls=SectionedOption, section=name, **options)
 
 
@@ -96,7 +96,7 @@ SETTINGS = settings_of(Config)
 
 
 def settings_options(command: C) -> C:
-    """All settings of a run as options, each with the default that `Config` has."""
+    """Add all settings of a run as options, with the defaults of `Config`."""
     for each in reversed(list(SETTINGS.values())):
         default = _typed(each)
         command = section(
@@ -119,7 +119,7 @@ def _option_type(setting: Setting) -> Any:
 
 
 def _typed(setting: Setting) -> Any:
-    """A default as it is typed."""
+    """A default in its command-line form."""
     if setting.words:
         return setting.words[setting.default]
     default = setting.default
@@ -127,7 +127,7 @@ def _typed(setting: Setting) -> Any:
 
 
 def make_config(typed: Mapping[str, Any], base: Config | None = None) -> Config:
-    """The settings that were typed, on top of others."""
+    """The settings of the command line, on top of `base`."""
     values = dict(typed)
     for name in typed:
         if words := SETTINGS[name].words:
@@ -136,35 +136,35 @@ def make_config(typed: Mapping[str, Any], base: Config | None = None) -> Config:
 
 
 def typed_settings(ctx: click.Context) -> dict[str, Any]:
-    """The settings that stand on the command line, defaults left out."""
+    """The settings given on the command line, without defaults."""
     source = click.core.ParameterSource.DEFAULT
     return {f: ctx.params[f] for f in SETTINGS if ctx.get_parameter_source(f) != source}
 
 
 def command_line(ctx: click.Context) -> str:
-    """What was typed, without a password."""
+    """The command line, without passwords."""
     from store.database.engine import without_passwords
 
     return shlex.join(["sortnet", *map(without_passwords, ctx.find_root().obj or ())])
 
 
 def files(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Completes names of files, without a check of what is typed."""
+    """Complete file names without validating them."""
     return [CompletionItem(incomplete, type="file")]
 
 
 def folders(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Completes names of folders."""
+    """Complete folder names."""
     return [CompletionItem(incomplete, type="dir")]
 
 
 def output_option(*names: str, inputs: Sequence[str] = (), **options: Any) -> Callable[[C], C]:
-    """An option for a file to write, which is refused before any work where it must not be written.
+    """An option for an output file, which is checked before any work is done.
 
     Args:
-        names: as `click.option` takes them.
+        names: as for `click.option`.
         inputs: the command's parameters that name what it reads.
-        options: as `click.option` takes them.
+        options: as for `click.option`.
     """
     name = click.Option(names).name or ""
 
@@ -175,14 +175,14 @@ def output_option(*names: str, inputs: Sequence[str] = (), **options: Any) -> Ca
                 refuse_output(given[name], *_words(given[k] for k in inputs))
             return command(*args, **given)
 
-        # Below click's own decorators, so that they add to the same command.
+        # Applied below click's own decorators, so that all add to the same command.
         return click.option(*names, shell_complete=files, metavar="FILE", **options)(checked)  # type: ignore[return-value]
 
     return add
 
 
 def _words(values: Iterable[str | tuple[str, ...] | None]) -> list[str]:
-    """Parameters that are given once, often or not at all, as one list."""
+    """Single, repeated and missing parameters as one list."""
     found: list[str] = []
     for value in values:
         found += [value] if isinstance(value, str) else value or ()
@@ -190,12 +190,12 @@ def _words(values: Iterable[str | tuple[str, ...] | None]) -> list[str]:
 
 
 def data_option(command: C) -> C:
-    """`--cache`, of every command that reads data."""
+    """Add `--cache`, for commands that read data."""
     return click.option(
         "--cache/--no-cache",
         default=False,
         show_default=True,
-        help="Keep the parsed file in the user's cache folder; the next read is nearly free.",
+        help="Cache the parsed file in the user's cache folder for the next read.",
     )(command)
 
 
@@ -203,13 +203,13 @@ def threads_option(command: C) -> C:
     return click.option(
         "--threads",
         type=Whole(1),
-        help="Default, and at most: all cores.",
+        help="Number of threads; default and maximum: all cores.",
     )(command)
 
 
 def json_option(command: C) -> C:
     return click.option(
-        "--json", "as_json", is_flag=True, help="One JSON document on stdout, nothing else."
+        "--json", "as_json", is_flag=True, help="Print one JSON document on stdout, nothing else."
     )(command)
 
 
@@ -219,7 +219,7 @@ def store_option(command: C) -> C:
         metavar="URL",
         envvar="SORTNET_STORE",
         show_envvar=True,
-        help="A file or postgresql://...; by default sortnet.db in the user's data folder.",
+        help="Store: a file or postgresql://...; default: sortnet.db in the user's data folder.",
     )(command)
 
 
@@ -229,19 +229,19 @@ def lease_option(command: C) -> C:
         type=Real(1, 86400),
         default=600.0,
         show_default=True,
-        help="Seconds for which a pair is kept for whom it was shown to.",
+        help="Seconds for which a pair is reserved for the annotator it was shown to.",
     )(command)
 
 
 def cache_folder(cache: bool) -> Path | None:
-    """What the readers call `cache`."""
+    """The `cache` argument of the readers."""
     from sortnet.data import default_cache_dir
 
     return default_cache_dir() if cache else None
 
 
 def read_data(path: str, n_features: int, *, cache: bool, labelled: bool) -> Queries:
-    """The queries of a file for a model of so many features."""
+    """Read the queries of a file for a model with `n_features` features."""
     from sortnet.data import read_queries
 
     folder = cache_folder(cache)
@@ -249,14 +249,14 @@ def read_data(path: str, n_features: int, *, cache: bool, labelled: bool) -> Que
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """Number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def set_threads(threads: int | None) -> None:
-    """That many threads for torch and for the compiled kernels, but no more than cores."""
+    """Set the number of threads of torch and the compiled kernels, at most the cores."""
     if threads is None:
         return
     import torch

@@ -1,4 +1,4 @@
-"""What commands say: results on stdout, the rest on stderr, files in one step."""
+"""Output of commands: results on stdout, messages on stderr, files written in one step."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff
 
 
 def put(text: str = "", *, err: bool = False, bold: bool = False) -> None:
-    """A line on stdout or stderr; in a terminal it goes above the line that `progress` moves."""
+    """Print a line on stdout or stderr; in a terminal above the spinner line of `progress`."""
     stream = sys.stderr if err else sys.stdout
-    # Not click.echo: it would write past rich, into the moving line.
+    # Not click.echo: it would bypass rich and write into the spinner line.
     print(click.style(text, bold=True) if bold and stream.isatty() else text, file=stream)
     stream.flush()
 
 
 def say(text: str) -> None:
-    """A message, not a result."""
+    """Print a message on stderr."""
     put(text, err=True)
 
 
@@ -41,7 +41,7 @@ def print_json(value: Any) -> None:
 
 @contextmanager
 def progress() -> Iterator[Progress]:
-    """Show what is going on as a moving line on a terminal, and nowhere else."""
+    """Show the current step as a spinner line on a terminal, and nowhere else."""
     if not sys.stderr.isatty() or _is_piped(sys.stdout):
         yield lambda text: None
         return
@@ -57,7 +57,7 @@ def progress() -> Iterator[Progress]:
 
 
 def _is_piped(stream: IO[str]) -> bool:
-    """Whether another program reads it, which may write to the terminal that we would move in."""
+    """Whether the stream is a pipe, whose reader may write to the same terminal."""
     return stat.S_ISFIFO(os.fstat(stream.fileno()).st_mode)
 
 
@@ -78,7 +78,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -
 
 
 def printable(line: str) -> str:
-    """A line that can neither move the cursor nor turn the direction of writing.
+    """Replace characters that move the cursor or change the writing direction.
 
     >>> printable("a\\x1b[2J, b")
     'a\ufffd[2J, b'
@@ -87,14 +87,14 @@ def printable(line: str) -> str:
 
 
 def width() -> int | None:
-    """Columns that a table has: what COLUMNS says, else the terminal's; None where neither is."""
+    """Width of tables: COLUMNS, else the terminal's width; None if both are unknown."""
     if os.environ.get("COLUMNS", "").isdigit() or sys.stdout.isatty():
         return shutil.get_terminal_size().columns
     return None
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> None:
-    """A table on stdout, its header bold in a terminal."""
+    """Print a table on stdout, its header bold in a terminal."""
     head, *lines = table(header, rows, left)
     put(head, bold=True)
     for line in lines:
@@ -143,10 +143,10 @@ def refuse_output(to: str, *inputs: str) -> None:
 
 
 def _unfit(to: str, inputs: Sequence[str]) -> str | None:
-    """Why a file must not be written; None where it may."""
+    """Why a file must not be written; None if it may."""
     path = Path(os.path.realpath(to))
     if not to:
-        return "that names no file"
+        return "it does not name a file"
     if path.is_dir():
         return "that is a folder: name a file in it"
     if not path.parent.is_dir():
@@ -174,7 +174,7 @@ def _holds_a_model(folder: Path) -> bool:
 
 
 def _is_database(path: Path) -> bool:
-    """Whether it is an SQLite file, or a file that SQLite keeps beside one."""
+    """Whether it is an SQLite file, or one of SQLite's companion files."""
     for ending in ("-wal", "-shm", "-journal"):
         path = path.with_name(path.name.removesuffix(ending) or path.name)
     if not path.is_file():
@@ -191,7 +191,7 @@ def refuse_folder(to: str) -> None:
     """
     path = Path(to)
     if not to:
-        raise SortNetError("cannot write '': that names no folder")
+        raise SortNetError("cannot write '': it does not name a folder")
     if path.exists() and not path.is_dir():
         raise SortNetError(f"cannot write {to!r}: that is a file, not a folder")
     if not Path(os.path.realpath(path)).parent.is_dir():

@@ -110,23 +110,29 @@ class Training:
     """How a comparator is trained on a set of pairs; each field says what it is."""
 
     # fmt: off
-    epochs: int = setting(8, "Passes over the pairs, in every iteration.", TRAINING, least=1)
+    epochs: int = setting(8, "Passes over the training pairs per iteration.", TRAINING, least=1)
     patience: int | None = setting(
-        None, "Stop after so many epochs without a better loss on the validation pairs.",
+        None,
+        "Stop after this many epochs without a lower loss on the validation "
+        "pairs.",
         TRAINING, least=1)
     # A step takes all pairs of some queries, or a part of those of a query that has more; left
     # out, an epoch of few pairs passes over them until it has made some 32 steps.
     batch_size: int | None = setting(
-        None, "Pairs a step, about; left out: a 64th of the pairs, from 32 to 8192.",
+        None,
+        "Approximate batch size in pairs; default: a 64th of the pairs, from 32 to "
+        "8192.",
         TRAINING, least=1)
     optimizer: str = setting(
         "adam", "Adam, or SGD with momentum.", TRAINING, choices=("adam", "sgd"))
     lr: float = setting(0.005, "Learning rate.", TRAINING)
-    lr_decay: float = setting(1.0, "Factor on it, every --lr-decay-epochs.", TRAINING)
-    lr_decay_epochs: int = setting(1, "See --lr-decay.", TRAINING, least=1)
-    momentum: float = setting(0.9, "Of sgd.", TRAINING)
+    lr_decay: float = setting(
+        1.0, "Factor applied to the learning rate every --lr-decay-epochs.", TRAINING)
+    lr_decay_epochs: int = setting(
+        1, "Number of epochs between two steps of --lr-decay.", TRAINING, least=1)
+    momentum: float = setting(0.9, "Momentum of sgd.", TRAINING)
     weight_decay: float | None = setting(
-        None, "L2 penalty; left out: chosen on the validation part.", TRAINING)
+        None, "Weight decay (L2 penalty); default: chosen on the validation part.", TRAINING)
     # fmt: on
 
     def __post_init__(self) -> None:
@@ -155,16 +161,17 @@ class Settings:
     kind: ClassVar[str]
     # fmt: off
     quality: str | None = setting(
-        None, "RankQuality, which chooses the iteration: map, ndcg@10, p@10, mrr, ...; left out: "
-        "map where there are two grades, else ndcg@10.", MEASURES)
+        None,
+        "RankQuality, the measure that chooses the best iteration: map, ndcg@10, "
+        "p@10, mrr, ...; default: map for two grades, else ndcg@10.", MEASURES)
     relevant_from: int = setting(
-        1, "Lowest grade that map, p@n and mrr call relevant.", MEASURES)
+        1, "Lowest grade that counts as relevant for map, p@n and mrr.", MEASURES)
     gain: Gain = setting(  # noqa: RUF009
-        "exp", "Of ndcg: exp is 2^grade - 1.", MEASURES, choices=get_args(Gain))
+        "exp", "Gain of ndcg; exp: 2^grade - 1.", MEASURES, choices=get_args(Gain))
     empty: Empty = setting(  # noqa: RUF009
-        "zero", "What a query without a relevant document counts for.", MEASURES,
+        "zero", "Value of a query without a relevant document.", MEASURES,
         choices=get_args(Empty))
-    seed: int = setting(0, "Of everything random.", RUN, least=0, most=LARGEST_SEED)
+    seed: int = setting(0, "Random seed.", RUN, least=0, most=LARGEST_SEED)
     # fmt: on
 
     def __post_init__(self) -> None:
@@ -253,26 +260,30 @@ class Config(Settings):
     kind: ClassVar[str] = "sortnet"
     # fmt: off
     comparator: str = setting(
-        "cmpnn", "What compares.", COMPARATOR, choices=("cmpnn", "directranker"))
-    hidden: tuple[int, ...] = setting((10,), "Hidden units, by layer: 20, or 32,20,5.", COMPARATOR)
+        "cmpnn", "Comparator network.", COMPARATOR, choices=("cmpnn", "directranker"))
+    hidden: tuple[int, ...] = setting(
+        (10,), "Hidden units per layer, such as 20 or 32,20,5.", COMPARATOR)
     units: str = setting(
-        "tanh", "Function of the hidden units (relu: directranker only).", COMPARATOR,
+        "tanh", "Activation function of the hidden units (relu: directranker only).", COMPARATOR,
         choices=("tanh", "sigmoid", "relu"))
     tau: str = setting(
-        "tanh", "Output function of a directranker.", COMPARATOR,
+        "tanh", "Output activation of a directranker.", COMPARATOR,
         choices=("tanh", "identity", "sigmoid"))
     committee: int = setting(
-        5, "Comparators that vote, trained from different seeds; 5 take 5 times as long.",
+        5, "Number of comparators in the committee, trained from different seeds.",
         COMPARATOR, least=1)
-    scaling: str = setting("query", "Of the features.", COMPARATOR, choices=SCALINGS)
-    dropout: float = setting(0.0, "Share of hidden units left out at a time.", TRAINING)
-    max_iter: int = setting(20, "Iterations, at most.", RUN, least=1)
+    scaling: str = setting("query", "Feature scaling.", COMPARATOR, choices=SCALINGS)
+    dropout: float = setting(0.0, "Dropout rate of the hidden units.", TRAINING)
+    max_iter: int = setting(20, "Maximum number of iterations.", RUN, least=1)
     max_stale: int | None = setting(  # None: never, as in the paper
-        5, "End after so many iterations in a row without a better RankQuality.", RUN, least=1)
+        5, "Stop after this many iterations in a row without a better RankQuality.", RUN, least=1)
     warm_start: bool = setting(
-        True, "Train on from the last weights, or from new random ones.", RUN,
+        True,
+        "Start each iteration from the last weights (warm) or from random ones "
+        "(fresh).", RUN,
         option="start", words={True: "warm", False: "fresh"})
-    device: str = setting("auto", "auto: the GPU, if any.", RUN, choices=("auto", "cpu", "cuda"))
+    device: str = setting(
+        "auto", "Device; auto: the GPU, if any.", RUN, choices=("auto", "cpu", "cuda"))
     training: Training = field(default_factory=Training)
     # fmt: on
 

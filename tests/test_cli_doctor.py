@@ -66,7 +66,7 @@ def test_the_report_fits_80_columns_and_ends_with_the_verdict():
     assert lines[-1] == "everything that SortNet needs works"
     paths = (sys.executable, "sortnet.db", ".cache")
     assert all(len(line) <= 80 or any(p in line for p in paths) for line in lines)
-    assert any("sortnet train makes it" in line for line in lines)
+    assert any("sortnet train creates it" in line for line in lines)
 
 
 def test_a_store_is_told_of_and_left_as_it_is(home, own_trained):
@@ -180,7 +180,7 @@ def test_a_store_url_of_another_kind_is_broken():
 def test_a_folder_that_may_not_be_written_is_broken(home):
     (home / "locked").mkdir(mode=0o500)
     (broken,) = told("--store", "locked/s.db")["faults"]
-    assert "may not be written" in broken
+    assert "is not writable" in broken
 
 
 def test_a_package_that_cannot_be_imported_is_broken_with_the_pip_line(monkeypatch):

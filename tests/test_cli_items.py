@@ -46,7 +46,7 @@ def test_adding_says_what_was_taken_as_what_and_how_to_go_on():
         "essays: 3 items added, 3 in all",
         "id        id",
         "text      text",
-        f"features  {len(made.feature_names)} made from the items themselves",
+        f"features  {len(made.feature_names)} computed from the items",
         "ignored   stars, teacher",
     ]
     assert result.stderr.endswith(
@@ -60,7 +60,7 @@ def test_adding_says_what_was_taken_as_what_and_how_to_go_on():
 
 def test_given_features_are_kept_alone_unless_more_are_asked_for():
     result = invoke("items", "add", "essays", "essays.csv")
-    assert "features  stars\n" in result.stdout and "--describe adds some" in result.stderr
+    assert "features  stars\n" in result.stdout and "--describe adds features" in result.stderr
     assert stored("essays").features.tolist() == [[3], [5], [1]]
     said = done("items", "add", "both", "essays.csv", "--describe")
     names = stored("both").feature_names
@@ -125,7 +125,7 @@ def test_items_that_are_there_are_refused_or_updated_and_judgements_stay():
 def test_who_updates_items_that_are_served_is_told_what_the_server_shows():
     done("items", "add", "essays", "essays.csv")
     typed = ("items", "add", "essays", "essays.csv", "--update")
-    told = "the server that runs shows what items were before until it is started again\n"
+    told = "the running server shows the items as they were before until it is restarted\n"
     with open_store("s.db") as store, store.collection("essays").serving():
         assert invoke(*typed).stderr.endswith(told)
     assert told not in invoke(*typed).stderr

@@ -37,7 +37,7 @@ def test_judgements_are_listed_with_what_became_of_them():
     assert first.split()[:7] == ["1", "ana", "i3", "i1", "left", "(undone)", "1.2"]
     assert second.split() == ["2", "bo", "i0", "i2", "tie", "-", "-"]
     assert third.split()[:7] == ["3", "ana", "i3", "i1", "undo", "of", "1"]
-    assert result.stderr == "1 answers by 2 annotators stand\n"
+    assert result.stderr == "1 answers of 2 annotators\n"
 
 
 def test_only_the_newest_are_listed():
@@ -78,7 +78,7 @@ def test_what_is_exported_is_imported_and_exported_the_same(form):
     assert done("judgements", "import", "copy", to) == "copy: 3 judgements added\n"
     assert done("judgements", "export", "copy", "--format", form) == Path(to).read_text()
     told = done("judgements", "import", "copy", to)
-    assert told == "copy: 0 judgements added, 3 were there already\n"
+    assert told == "copy: 0 judgements added, 3 already known\n"
     told = json.loads(done("judgements", "import", "copy", to, "--json"))
     assert told == {"collection": "copy", "added": 0, "known": 3}
 

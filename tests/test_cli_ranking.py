@@ -79,13 +79,11 @@ def test_far_from_the_goal_the_check_has_a_line_of_its_own():
     with open_store("s.db") as store:
         new = store.collection("new")
         new.append([Judgement("ana", 0, 1, "left")])
-        assert (
-            invoke("ranking", "new").stderr.splitlines()[1].startswith("no answers of the random")
-        )
+        assert invoke("ranking", "new").stderr.splitlines()[1].startswith("no hold-out judgements")
         new.append([Judgement("ana", 0, 2, "left", strategy="random")])
     first, second = invoke("ranking", "new").stderr.splitlines()
     assert first.startswith("3 items, 2 answers by 1 person; ") and "1 question left" in first
-    assert second.startswith("of 1 answers of the random arm ") and "as the model expects" in second
+    assert second.startswith("the model predicts ") and "of 1 hold-out judgements" in second
 
 
 def test_csv_can_be_read_again():
@@ -120,7 +118,7 @@ def test_a_narrow_line_leaves_the_text_out(monkeypatch):
 def test_what_nobody_judged_is_ranked_and_said_so():
     result = invoke("ranking", "new")
     assert len(result.stdout.splitlines()) == 4
-    assert result.stderr == "nobody has said anything yet: sortnet label new\n"
+    assert result.stderr == "no judgements yet: sortnet label new\n"
 
 
 def test_what_cannot_be_is_one_line():

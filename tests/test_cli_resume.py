@@ -1,4 +1,4 @@
-"""A run that is killed or interrupted goes on to the same end as one that was not."""
+"""A run that is killed or interrupted ends the same as one that was not, once resumed."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_a_run_that_is_interrupted_says_how_to_go_on(unkilled, monkeypatch):
         patch.setattr(Run, "record", interrupted)
         result = invoke(*train("stopped"))
     assert result.exit_code == 2
-    told, command = result.stderr.splitlines()[-1].split("; go on with: ")
+    told, command = result.stderr.splitlines()[-1].split("; resume with: ")
     assert told == "sortnet: interrupted"
     with open_store("stopped.db") as store:
         assert store.run("last").status == "interrupted"
@@ -256,7 +256,7 @@ def test_ctrl_c_in_a_terminal_ends_with_one_line_and_can_be_resumed():
         _, stderr = process.communicate(timeout=600)
     assert process.returncode == 2
     assert "Traceback" not in stderr
-    told, again = stderr.splitlines()[-1].split("; go on with: ")
+    told, again = stderr.splitlines()[-1].split("; resume with: ")
     assert told == "sortnet: interrupted"
     assert again.startswith("sortnet train fold --out m ")
     with open_store("m.db") as store:
@@ -312,7 +312,7 @@ def signalled(monkeypatch: pytest.MonkeyPatch, number: int) -> Result:
 def test_signals_that_end_a_run_end_it_as_ctrl_c_does(unkilled, monkeypatch, number):
     result = signalled(monkeypatch, number)
     assert result.exit_code == 2
-    told, command = result.stderr.splitlines()[-1].split("; go on with: ")
+    told, command = result.stderr.splitlines()[-1].split("; resume with: ")
     assert told == "sortnet: interrupted"
     assert signal.getsignal(number) is signal.SIG_DFL
     assert "interrupted" in done("runs", "--store", "stopped.db")

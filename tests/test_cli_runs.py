@@ -156,7 +156,9 @@ def test_pairs_of_data_that_are_gone_or_changed_have_no_ids_and_say_why(made, tm
         with store.database.transaction(write=True) as connection:
             connection.execute(update(RunRow).values(data=gone))
     found = invoke("pairs", run.id, "--store", tmp_path / "s.db")
-    assert found.exit_code == 0 and found.stderr.startswith("no ids of training documents: gone.tx")
+    assert found.exit_code == 0 and found.stderr.startswith(
+        "no ids for training documents: gone.tx"
+    )
     frame = pd.read_csv(io.StringIO(found.stdout))
     of_train = frame["split"] == "train"
     assert frame.loc[of_train, "winner_id"].isna().all() and of_train.any()

@@ -123,14 +123,14 @@ def test_an_item_called_1_is_an_item_before_it_is_the_first_one():
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("left,right,answer\ni0,i9,left\n", "line 2: there is no item 'i9'"),
+        ("left,right,answer\ni0,i9,left\n", "line 2: unknown item 'i9'"),
         ("left,right,answer\ni0,i1,left\ni0,i1,maybe\n", "line 3: unknown answer 'maybe'"),
         ("left,right,answer\ni0,i0,left\n", "line 2: an item is compared with itself"),
         ("left,other,answer\ni0,i1,left\n", "none of the columns right, arg2"),
         ("left,right,answer\ni0,i1,skip\n", "has no votes"),
         (
             "left,right,winner\ni0,i1,0\ni1,i0,1\ni0,i1,skip\n",
-            "v.csv: column 'winner' has only 0 and 1, and 0 would be a tie: say left or right",
+            "v.csv: column 'winner' has only 0 and 1, and 0 would be a tie: write left or right",
         ),
     ],
 )

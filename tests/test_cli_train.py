@@ -265,7 +265,7 @@ def test_two_runs_cannot_be_in_one_folder():
     handle = os.open("m", os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
-        assert "another sortnet train is at work" in fault("train", "fold", "--out", "m", *FAST)
+        assert "another sortnet train is running" in fault("train", "fold", "--out", "m", *FAST)
     finally:
         os.close(handle)
     done("train", "fold", "--out", "m", *FAST)

@@ -74,7 +74,7 @@ def test_trials_of_a_stopped_tuning_are_not_run_again(expected, monkeypatch):
         count_runs(patch, stop_at=4)
         result = invoke(*TRAIN)
     assert result.exit_code == 2
-    again = shlex.split(result.stderr.strip().split("interrupted; go on with: ")[1])
+    again = shlex.split(result.stderr.strip().split("interrupted; resume with: ")[1])
     assert len(json.loads(Path("m/tuning.json").read_text())["trials"]) == 4
     runs = count_runs(monkeypatch)
     done(*again[1:])

@@ -91,7 +91,7 @@ def stored() -> list[str]:
 def test_a_program_answers_all_there_is(workers):
     facts = summary(judge(program(GOOD), "--workers", str(workers)))
     assert (facts["answered"], facts["in_all"], facts["failed"]) == (PAIRS, PAIRS, 0)
-    assert facts["why"] == "every pair was asked" and facts["fault"] == ""
+    assert facts["why"] == "all pairs were asked" and facts["fault"] == ""
     assert len(stored()) == PAIRS
     ranking = json.loads(done("ranking", "c", "--json"))
     assert [row["id"] for row in ranking] == ["i0", "i1", "i2", "i3"]
@@ -128,10 +128,10 @@ BAD = {
     "print('[' * 50_000, flush=True)": "not a line of JSON",
     "sys.stdout.buffer.write(b'\\xff\\n'); sys.stdout.flush()": "not a line of JSON",
     "print(flush=True)": "not a line of JSON",
-    "say(answer='up')": "its answer is none of left, right, tie, skip, cant-say",
-    "say(answer='undo')": "its answer is none of",
-    "say(answer=['left'])": "its answer is none of",
-    "say(reason='none')": "its answer is none of",
+    "say(answer='up')": "its answer is not one of left, right, tie, skip, cant-say",
+    "say(answer='undo')": "its answer is not one of",
+    "say(answer=['left'])": "its answer is not one of",
+    "say(reason='none')": "its answer is not one of",
     "say(id='another', answer='left')": "an answer to another pair",
     "print('x' * 100_000, flush=True)": "longer than 65,536 bytes",
     "time.sleep(60)": "no answer after 0.5 seconds",
@@ -168,7 +168,7 @@ def test_a_program_that_fails_now_and_then_is_started_again_and_nothing_is_lost(
     facts = summary(judge(program(code)))
     assert facts["answered"] + facts["failed"] == PAIRS
     assert facts["failed"] == PAIRS // 2 == Path("runs").stat().st_size
-    assert facts["why"] == f"every pair was asked, but for {facts['failed']} that failed"
+    assert facts["why"] == f"all pairs were asked, but for {facts['failed']} that failed"
     assert len(stored()) == facts["answered"]
     assert summary(judge(program(GOOD)))["in_all"] == PAIRS
 
@@ -178,7 +178,7 @@ def test_an_answer_that_nobody_asked_for_is_no_answer_to_the_next_question():
     with ended(Program(command_of(program(code)))) as started:
         assert started.ask(b'{"id": 1}\n', 60) == b'{"answer": "left"}'
         wait_for("said")
-        with pytest.raises(Fault, match="without being asked"):
+        with pytest.raises(Fault, match="without a question"):
             started.ask(b"{}\n", 60)
 
 

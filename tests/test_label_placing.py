@@ -28,7 +28,7 @@ class Person:
     """A front; `reply` is told which items are left and right, and whether it is the n-th time."""
 
     def __init__(self, reply: Callable[[int, int, int], str]) -> None:
-        self.reply, self.asked, self.told = reply, [], []
+        self.reply, self.asked, self.notes = reply, [], []
 
     def ask(self, lease, standing, still):
         assert still()
@@ -36,8 +36,8 @@ class Person:
         self.asked.append(asked.pair)
         return self.reply(asked.left, asked.right, len(self.asked)), 100
 
-    def tell(self, text: str) -> None:
-        self.told.append(text)
+    def notify(self, text: str) -> None:
+        self.notes.append(text)
 
 
 def better(left: int, right: int, _: int = 0) -> str:
@@ -90,7 +90,7 @@ def test_after_an_undo_the_same_question_comes_again_and_only_that_one(service):
     person = Person(lambda left, right, _: next(replies, None) or better(left, right))
     _, facts = place(service, person)
     assert facts == place(service, Person(better))[1]
-    assert person.told[1:3] == ["taken back", "there is nothing to take back"]
+    assert person.notes[1:3] == ["undone", "there is nothing to undo"]
     assert person.asked[0] == person.asked[2] == person.asked[3]
     assert len(set(person.asked[2:])) <= 4
 
@@ -112,7 +112,7 @@ def test_what_is_skipped_is_decided_by_the_model_and_a_tie_goes_behind(service):
 def test_who_quits_goes_on_later(service):
     quitter = Person(lambda left, right, n: better(left, right) if n < 3 else "quit")
     why, facts = place(service, quitter)
-    assert facts["rank"] is None and "go on with the same command" in why
+    assert facts["rank"] is None and "resume with the same command" in why
     assert place(service, Person(better), number=1)[1]["rank"] is None
     rest = Person(better)
     assert place(service, rest)[1]["rank"] == 1 + sum(w > WORTH[4] for w in WORTH)
@@ -124,7 +124,7 @@ def test_a_pair_that_somebody_else_has_is_not_put_to_two_people(service):
     place(service, first)
     service.collection.release("ana")
     service.collection.lease("bo", [Question(*first.asked[0], "random", 1.0)], 60)
-    with pytest.raises(SortNetError, match="somebody else is being asked"):
+    with pytest.raises(SortNetError, match="another annotator is asked about"):
         place(service, Person(better))
 
 

@@ -100,13 +100,13 @@ class Front:
     """Somebody who does what the test says."""
 
     def __init__(self, ask) -> None:
-        self._ask, self.told = ask, []
+        self._ask, self.notes = ask, []
 
     def ask(self, lease, standing, still):
         return self._ask(lease, still), 1000
 
-    def tell(self, text: str) -> None:
-        self.told.append(text)
+    def notify(self, text: str) -> None:
+        self.notes.append(text)
 
     def enough(self, why: str) -> bool:
         return False
@@ -128,7 +128,7 @@ def test_a_session_by_keys():
         terminal.press(" ")
         terminal.until("3 answered", "stored: skip")
         terminal.press("\x7f")
-        again = terminal.until("2 answered", "taken back")
+        again = terminal.until("2 answered", "undone")
         assert pair_of(again) == pair_of(before)
         terminal.press("?")
         terminal.until("3 answered", "stored: cant-say")
@@ -226,7 +226,7 @@ def test_help_and_ranking_are_shown_on_demand_and_answer_nothing():
     with label("words", "--as", "ana") as terminal:
         terminal.until("0 answered")
         terminal.press("h")
-        terminal.until("take the last answer back", "any key: back")
+        terminal.until("undo the last answer", "any key: back")
         terminal.press("1")
         terminal.until(WHICH)
         terminal.press("r")
@@ -308,7 +308,7 @@ def test_an_answer_that_comes_too_late_does_not_count_and_says_so(service):
     front = Front(ask)
     asking = Asking(service, "ana")
     assert asking.put(front, service.next("ana")[0]) == LATE
-    assert front.told == [TOO_LATE] and asking.answered == 0
+    assert front.notes == [TOO_LATE] and asking.answered == 0
     assert said() == []
 
 
@@ -339,7 +339,7 @@ def test_nobody_waits_for_the_first_fit_of_a_big_problem(monkeypatch):
         monkeypatch.setattr(service.session, "refit", lambda: (may.wait(600), fit()))
         service.update()
         asking = Asking(service, "ana")
-        assert asking._standing() == "many   ana   0 answered   learning from what was answered"
+        assert asking._standing() == "many   ana   0 answered   fitting the answers"
         may.set()
         service._fitting.join()
         assert "learning" not in asking._standing() and "about" in asking._standing()
@@ -401,15 +401,15 @@ def test_lines_of_stdin_are_answers():
 
 def test_lines_end_when_every_pair_was_asked_and_nothing_is_held_back():
     result = invoke_with("right\n" * 20, "--as", "ana")
-    assert result.stdout == "ana: 6 answered, 6 in all; every pair was asked\n"
+    assert result.stdout == "ana: 6 answered, 6 in all; all pairs were asked\n"
     assert invoke_with("undo\nquit\n", "--as", "bo").stderr.count("nothing to take back") == 1
 
 
 def test_the_last_answer_to_the_last_pair_can_be_taken_back():
     lines = "right\n" * 6 + "undo\nleft\nno\nleft\n"
     result = invoke_with(lines, "--as", "ana")
-    assert result.stdout == "ana: 6 answered, 6 in all; every pair was asked\n"
-    assert "every pair was asked; undo takes the last answer back" in result.stderr
+    assert result.stdout == "ana: 6 answered, 6 in all; all pairs were asked\n"
+    assert "all pairs were asked; undo withdraws the last answer" in result.stderr
     assert said() == ["right"] * 6 + ["undo", "left"]
     assert "undo takes" not in invoke_with("undo\n", "--as", "ana").stderr, "nothing was answered"
 
@@ -419,7 +419,7 @@ def test_on_a_screen_one_key_takes_the_last_answer_back():
     with label("two", "--as", "ana") as terminal:
         terminal.until(WHICH)
         terminal.press("1")
-        terminal.until("That was all: every pair was asked.", "z: take the last answer back")
+        terminal.until("That was all: all pairs were asked.", "z: undo the last answer")
         terminal.press("z")
         terminal.until(WHICH, "0 answered")
         terminal.press("2")
@@ -437,7 +437,7 @@ def test_an_answer_that_was_given_elsewhere_is_said_and_not_counted(service):
     front = Front(ask)
     asking = Asking(service, "ana")
     assert asking.put(front, service.next("ana")[0]) == ELSEWHERE
-    assert front.told == [ANSWERED] and asking.answered == 0
+    assert front.notes == [ANSWERED] and asking.answered == 0
     assert said() == ["left"]
 
 
@@ -450,7 +450,7 @@ def test_what_cannot_be_is_one_line():
     assert "no collection 'wrods'" in fault("label", "wrods")
     assert "annotator 'a\\nb'" in fault("label", "words", "--as", "a\nb")
     assert "has no item 'i9'" in fault("label", "words", "--as", "ana", "--place", "i9")
-    assert "do not go together" in fault("label", "words", "--place", "i1", "--judge", "x")
+    assert "cannot be combined" in fault("label", "words", "--place", "i1", "--judge", "x")
     with open_store("s.db") as store:
         store.add_items("one", made_items(1))
     assert "there must be two" in fault("label", "one")

@@ -91,7 +91,10 @@ def test_the_first_command_that_writes_upgrades_it_after_a_copy(store):
     (copy,) = (
         path for path in store.parent.iterdir() if path.name not in ("old.sqlite", "more.csv")
     )
-    assert f"old.sqlite has a new schema now; as it was before: {copy.name}" in added.stderr
+    assert (
+        f"old.sqlite was upgraded to a new schema; copy of the old file: {copy.name}"
+        in added.stderr
+    )
     assert dump(copy) == dump(OLD)
     after = shown()
     changed = {name for name in before if before[name] != after[name]}

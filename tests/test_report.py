@@ -315,7 +315,7 @@ def test_documents_of_a_hostile_name_are_text_in_pictures_and_tables(
 
 @pytest.mark.parametrize(
     ("status", "said"),
-    [("running", "going on"), ("interrupted", "was interrupted"), ("failed", "failed")],
+    [("running", "was running"), ("interrupted", "was interrupted"), ("failed", "failed")],
 )
 def test_a_run_that_has_not_ended_well_says_so_and_how_to_go_on(
     trained, few_plots, tmp_path, status, said
@@ -395,7 +395,8 @@ def test_changed_data_are_not_taken_for_the_run_s(trained, few_plots, tmp_path, 
         file.write("0 qid:new 1:0\n")
     done("report", "last", "-o", "r.html")
     assert (
-        "vali.txt: its content is not what the run read" in Page(Path("r.html").read_text()).words
+        "vali.txt: its content differs from what the run read"
+        in Page(Path("r.html").read_text()).words
     )
 
 
@@ -433,7 +434,7 @@ class TestBadInput:
         assert "no run 'zzz'" in told and run.id in told
 
     @pytest.mark.parametrize(
-        ("status", "step"), [("running", "sortnet watch "), ("interrupted", "go on with it: x")]
+        ("status", "step"), [("running", "sortnet watch "), ("interrupted", "resume it: x")]
     )
     def test_no_iteration_yet(self, tmp_path, status, step):
         with open_store(tmp_path / "s.db") as store:

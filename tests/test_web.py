@@ -110,8 +110,8 @@ def test_an_unknown_link_is_a_page_that_says_so(standing, path):
     page = standing.client.get(path.format("x" * 22), Accept="text/html,*/*")
     assert page.status == 404
     assert page.headers["Content-Type"].startswith("text/html")
-    assert "This link is not known here" in page.body.decode()
-    assert "not known" in standing.client.get(path.format("x" * 22)).json()["error"]
+    assert "This link is unknown" in page.body.decode()
+    assert "unknown" in standing.client.get(path.format("x" * 22)).json()["error"]
 
 
 def test_a_link_opens_its_own_door_only(site):
@@ -669,7 +669,7 @@ def test_patience_is_for_requests_not_for_answers(collection, monkeypatch):
 
     with served(collection, patience=1) as site:
         link = site.link("ana")
-        monkeypatch.setattr(site.room, "next", slow)
+        monkeypatch.setattr(site.pages, "next", slow)
         replies = []
         client = threading.Thread(target=lambda: replies.append(site.client.post(f"{link}/next")))
         client.start()
@@ -692,7 +692,7 @@ def test_a_server_ends_while_it_answers_and_writes_no_traceback(collection, monk
     replies = []
     with served(collection) as site:
         link = site.link("ana")
-        monkeypatch.setattr(site.room, "next", stuck)
+        monkeypatch.setattr(site.pages, "next", stuck)
         client = threading.Thread(target=lambda: replies.append(site.client.post(f"{link}/next")))
         client.start()
         assert asked.wait(WAIT)
@@ -831,11 +831,11 @@ def test_what_cannot_be_served_is_one_line(store, collection, tmp_path, monkeypa
         port = taken.getsockname()[1]
         assert f"port {port} is in use" in fault("serve", "essays", "--port", port, *where)
     assert "no collection 'essay'; collections: essays" in fault("serve", "essay", *where)
-    assert "no address" in fault("serve", "essays", "--host", "no such host", *where)
-    assert "no address" in fault("serve", "essays", "--host", "192.0.2.1", *where)
+    assert "not an address" in fault("serve", "essays", "--host", "no such host", *where)
+    assert "not an address" in fault("serve", "essays", "--host", "192.0.2.1", *where)
     assert "no such file" in fault("serve", "essays", "--store", tmp_path / "other.db")
     for url in ("label.example.org", "ftp://label.example.org", "https://a.example/label"):
-        assert "is no address such as" in fault("serve", "essays", "--url", url, *where)
+        assert "is not an address such as" in fault("serve", "essays", "--url", url, *where)
     store.add_items("one", made_items(1))
     assert "fewer than two items" in fault("serve", "one", "--port", 0, *where)
     monkeypatch.setitem(sys.modules, "starlette", None)

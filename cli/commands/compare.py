@@ -16,24 +16,24 @@ if TYPE_CHECKING:
     from sortnet.types import Queries
 
 
-@click.command(short_help="Which of two documents goes first, and by what margin.")
+@click.command(short_help="Compare two documents of a query.")
 @pair_arguments
 @json_option
 def compare(
     model: str, data: str, a: str, b: str, qid: str | None, cache: bool, as_json: bool
 ) -> None:
-    """Which of two documents of a query in DATA does MODEL put first?
+    """Compare two documents of a query in DATA by MODEL: which one goes first, with what margin.
 
-    A and B are document ids; a whole number that is no document id is a row of the data as
-    `sortnet rank` counts them, from 0, and row:12 is always a row.
+    A and B are document ids. A whole number that is not a document id is a row of the data, counted
+    from 0 as in `sortnet rank`; row:12 is always a row.
 
     \b
     Examples:
       sortnet compare model test.txt GX000-00-0000000 GX004-93-7097963
       sortnet compare model test.csv 12 15
     """
-    with progress() as tell:
-        answer = _answer(*load_pair(model, data, (a, b), qid, tell, cache=cache))
+    with progress() as status:
+        answer = _answer(*load_pair(model, data, (a, b), qid, status, cache=cache))
     if as_json:
         print_json(answer)
     else:

@@ -1,4 +1,4 @@
-"""`sortnet completion`: what the shell needs to complete commands, options, files and runs."""
+"""`sortnet completion`: shell completion of commands, options, files and runs."""
 
 from __future__ import annotations
 
@@ -22,14 +22,16 @@ SHELLS: dict[str, type[ShellComplete]] = {
 }
 
 
-@click.command(short_help="Let the shell complete commands, files and runs.")
+@click.command(short_help="Print or install shell completion.")
 @click.argument("shell", type=click.Choice(list(SHELLS)), required=False)
-@click.option("--install", is_flag=True, help="Write it where the shell looks for it.")
+@click.option(
+    "--install", is_flag=True, help="Install the completion where the shell looks for it."
+)
 @click.pass_context
 def completion(ctx: click.Context, shell: str | None, install: bool) -> None:
-    """Print (or install) the completion of commands, options, files and runs for a shell.
+    """Print or install shell completion of commands, options, files and runs.
 
-    Without an argument, for the shell of $SHELL. To try it in this shell only:
+    Without an argument, the shell is taken from $SHELL. To try it in this shell only:
     eval "$(sortnet completion bash)", and for fish: sortnet completion fish | source
 
     \b
@@ -53,13 +55,13 @@ def _shell_of_user() -> str:
     name = Path(os.environ.get("SHELL", "")).name
     if name not in SHELLS:
         known = ", ".join(SHELLS)
-        raise click.UsageError(f"$SHELL is {name!r}: name one of {known}")
+        raise click.UsageError(f"$SHELL is {name!r}: give one of {known}")
     return name
 
 
 def _script(shell: str, command: click.Command) -> str:
     asked = SHELLS[shell](command, {}, "sortnet", "_SORTNET_COMPLETE")
-    # Not source(): for bash that starts a bash, to warn of those before 4.4.
+    # Not source(): for bash it would start a bash to check its version.
     return (asked.source_template % asked.source_vars()).strip()
 
 

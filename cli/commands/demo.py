@@ -41,10 +41,17 @@ TRAINING: dict[str, Any] = {"epochs": 8, "batch_size": 256, "weight_decay": 1e-4
 
 
 @click.command()
-@click.option("--out", "-o", default="demo", show_default=True, metavar="DIR", help="Made anew.")
-@click.option("--seed", type=SEED, default=0, show_default=True, help="Of everything.")
 @click.option(
-    "--max-iter", type=Whole(1), default=10, show_default=True, help="Iterations, at most."
+    "--out",
+    "-o",
+    default="demo",
+    show_default=True,
+    metavar="DIR",
+    help="Output folder; a previous demo in it is replaced.",
+)
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Random seed.")
+@click.option(
+    "--max-iter", type=Whole(1), default=10, show_default=True, help="Maximum number of iterations."
 )
 @store_option
 @json_option
@@ -53,11 +60,12 @@ TRAINING: dict[str, Any] = {"epochs": 8, "batch_size": 256, "weight_decay": 1e-4
 def demo(
     ctx: click.Context, /, out: str, seed: int, max_iter: int, store: str | None, as_json: bool
 ) -> None:  # fmt: skip
-    """Learn to sort handwritten digits, in well under a minute.
+    """Train on handwritten digits, in well under a minute.
 
-    The images are those that scikit-learn ships, in queries of 36; the comparator sees pixels,
-    and which of two images it put in the wrong order. It is judged on images it has never seen.
-    Writes a model, a picture of a query before and after, and every pair it got wrong.
+    The images are the digits that scikit-learn ships, in queries of 36. The comparator gets the
+    pixels and learns from the pairs that it put in the wrong order. It is evaluated on images
+    that no training query holds. Writes a model, a picture of a query before and after training,
+    and every pair that was wrong.
 
     \b
     Examples:
@@ -69,15 +77,15 @@ def demo(
     refuse_folder(out)
     folder = Folder(out)
     _refuse_anothers(folder)
-    with progress() as tell:
-        tell("starting")
+    with progress() as status:
+        status("starting")
         from cli.training.training_run import store_url
         from store.database.engine import without_passwords
 
         url, shown = store_url(store, None)
         with open_to_write(url) as opened, folder.held():
             command = command_line(ctx)
-            found = _run(folder, opened, shown, command, seed, max_iter, as_json, tell)
+            found = _run(folder, opened, shown, command, seed, max_iter, as_json, status)
     if as_json:
         print_json(found)
     else:
@@ -93,25 +101,27 @@ def _run(
     seed: int,
     max_iter: int,
     as_json: bool,
-    tell: Progress,
+    progress: Progress,
 ) -> dict[str, Any]:
-    """Learn, judge, draw; what is to be told of it."""
+    """Train, evaluate and draw; the facts to print."""
     from sortnet.data import write_letor
     from sortnet.data.digits import digits_fold
 
     fold = digits_fold(seed, times=TIMES)
     test = fold.test if fold.test is not None else fold.vali
-    session = _session(fold, _config(seed, max_iter), folder, opened, command, shown)
+    training = _training(fold, _config(seed, max_iter), folder, opened, command, shown)
     if not as_json:
         _introduce(fold, test)
-    model = session.learn(iterations.shower(session.config.rank_quality.name, err=as_json), tell)
-    tell("drawing")
+    model = training.learn(
+        iterations.shower(training.config.rank_quality.name, err=as_json), progress
+    )
+    progress("drawing")
     before, after = _Judged.of(model.untrained(), test), _Judged.of(model, test)
-    learned = len(session.run.pairs("train"))
+    learned = len(training.run.pairs("train"))
     _draw(folder.path, test, before, after, learned)
     write_letor(test, folder.path / TEST)
     return {
-        "run": session.run.id,
+        "run": training.run.id,
         "store": shown,
         "model": str(folder),
         "picture": str(folder.path / PICTURE),
@@ -120,18 +130,18 @@ def _run(
         "iterations": model.info["iterations"],
         "best_iteration": model.info["iteration"],
         "pairs_train": learned,
-        "pairs_vali": len(session.run.pairs("vali")),
+        "pairs_vali": len(training.run.pairs("vali")),
         "test_queries": len(test),
         "spearman": {"before": before.mean, "after": after.mean},
     }
 
 
 def _refuse_anothers(folder: Folder) -> None:
-    """A demo replaces a demo, nothing else."""
+    """Refuse to replace a folder that is not a demo's."""
     known = folder.run()
     ours = known is not None and known["data"].get("train", {}).get("path") == "digits/train"
     if folder.has_model and not ours:
-        raise SortNetError(f"{folder} has a model that is not the demo's: give another --out")
+        raise SortNetError(f"{folder} has a model that is not the demo's: choose another --out")
 
 
 def _config(seed: int, max_iter: int) -> Config:
@@ -140,7 +150,7 @@ def _config(seed: int, max_iter: int) -> Config:
     return Config(**LEARNING, training=Training(**TRAINING), seed=seed, max_iter=max_iter)
 
 
-def _session(
+def _training(
     fold: Fold, config: Config, folder: Folder, opened: Store, command: str, store: str
 ) -> TrainingRun:
     from cli.training.job import TrainingJob
@@ -149,22 +159,22 @@ def _session(
     made = f"scikit-learn's digits, seed {config.seed}"
     splits = {"train": fold.train, "vali": fold.vali}
     data = {s: {"path": q.source, "fingerprint": made} for s, q in splits.items()}
-    task = TrainingJob(config, fold.train, fold.vali, data)
-    session = begin(task, folder, opened, None, Origin(command, store, False), lambda text: None)
-    return replace(session, again=command)  # a demo begins anew
+    job = TrainingJob(config, fold.train, fold.vali, data)
+    training = begin(job, folder, opened, None, Origin(command, store, False), lambda text: None)
+    return replace(training, again=command)  # a demo is not resumed
 
 
 def _introduce(fold: Fold, test: Queries) -> None:
     put(
         f"Queries of {fold.train.sizes[0]} handwritten digits, to be sorted by the number written: "
         f"{len(fold.train)} to learn from,\n{len(fold.vali)} to choose the best iteration by, "
-        f"{len(test)} to judge it by at the end.\n"
+        f"{len(test)} to test the model on.\n"
     )
 
 
 @dataclass(frozen=True, eq=False)
 class _Judged:
-    """What a comparator does with the queries that were kept from it."""
+    """Results of a comparator on the test queries."""
 
     scores: F32  # (n_docs,)
     spearman: F64  # (n_queries,)
@@ -189,7 +199,7 @@ def spearman(queries: Queries, scores: F32) -> F64:
 
 
 def _draw(folder: Path, test: Queries, before: _Judged, after: _Judged, wrong: int) -> None:
-    """The picture of a query that was sorted as well as the median one."""
+    """Draw the query of median quality before and after training."""
     import numpy as np
 
     from cli.training.picture import Panel, draw

@@ -1,4 +1,4 @@
-"""`sortnet doctor`: what SortNet finds on this machine, and what to do about what is broken."""
+"""`sortnet doctor`: check the installation and say how to repair it."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 MODULES = {
     "scikit-learn": "sklearn",
     "pillow": "PIL",
-}  # where a distribution's module is called otherwise
-OLDEST_SQLITE = (3, 24)  # the first that knows ON CONFLICT
+}  # distributions whose module has another name
+OLDEST_SQLITE = (3, 24)  # the first version with ON CONFLICT
 _LABEL, _WIDTH = 9, 80
 
 
 @dataclass
 class Found:
-    """What was found: facts for JSON, lines for people, and what is broken."""
+    """Results of the checks: facts for JSON, lines for people, and faults."""
 
     facts: dict[str, Any] = field(default_factory=dict)
     lines: list[tuple[str, str]] = field(default_factory=list)
@@ -52,8 +52,8 @@ class Found:
 def doctor(ctx: click.Context, store: str | None, as_json: bool) -> None:
     """Check this installation: versions, devices, threads, store, caches, optional extras.
 
-    Looking changes nothing and makes no store. The exit code is 1 if something that SortNet
-    needs is broken, and there is a line for each with the next step.
+    The checks change nothing and create no store. The exit code is 1 if something that SortNet
+    needs is broken; each fault is one line with the next step.
 
     \b
     Examples:
@@ -61,11 +61,11 @@ def doctor(ctx: click.Context, store: str | None, as_json: bool) -> None:
       sortnet doctor --store postgresql://me@db/sortnet --json
     """
     found = Found()
-    with progress() as tell:
+    with progress() as status:
         for name, look in _LOOKS:
-            tell(f"looking at {name}")
+            status(f"checking {name}")
             look(found)
-        tell("looking at the store")
+        status("checking the store")
         _look_at_store(found, store)
     if as_json:
         print_json({"ok": not found.faults, **found.facts, "faults": found.faults})
@@ -80,7 +80,7 @@ def _print(found: Found) -> None:
             label = name if k == 0 else ""
             indent = " " * (_LABEL + 1)
             first = f"{label:{_LABEL}} "
-            # A path is never broken: it could not be copied.
+            # A path is never wrapped: it could not be copied.
             for line in textwrap.wrap(
                 part,
                 _WIDTH,
@@ -109,7 +109,7 @@ def _look_at_versions(found: Found) -> None:
 
 
 def _look_at_needed(found: Found) -> None:
-    """Import all that is needed: an installed package may still be broken."""
+    """Import every required package: an installed one may still be broken."""
     rows = []
     for name, wanted in _requirements(found, None):
         version = _version(name)
@@ -124,7 +124,7 @@ def _look_at_needed(found: Found) -> None:
 
 
 def _requirements(found: Found, extra: str | None) -> Iterator[tuple[str, Any]]:
-    """(distribution, versions) of what SortNet itself, or an extra of it, asks for."""
+    """(distribution, versions) required by SortNet itself, or by one of its extras."""
     from packaging.requirements import Requirement
 
     for requirement in map(Requirement, _asked_for(found)):
@@ -177,7 +177,7 @@ def _look_at_sqlite(found: Found) -> None:
 def _look_at_devices(found: Found) -> None:
     try:
         import torch
-    except Exception:  # said already
+    except Exception:  # reported already
         return found.add("devices", "unknown without torch", [])
     devices = ["cpu"]
     try:
@@ -204,7 +204,7 @@ def _look_at_threads(found: Found) -> None:
             "torch": torch.get_num_threads(),
             "numba": config.NUMBA_NUM_THREADS,  # type: ignore[attr-defined]
         }
-    except Exception:  # said already
+    except Exception:  # reported already
         pass
     used = ", ".join(f"{name} {n}" for name, n in facts.items() if name != "cores")
     found.add("threads", f"{used or 'unknown'} of {cores()} cores", facts)
@@ -240,7 +240,7 @@ def _look_at_extras(found: Found) -> None:
 
 
 def _extras() -> list[str]:
-    """The extras a user may want: not those that SortNet is developed with."""
+    """The extras for users, without those for development."""
     try:
         known = metadata.metadata("sortnet").get_all("Provides-Extra") or []
     except metadata.PackageNotFoundError:
@@ -275,7 +275,7 @@ def _look_at_store(found: Found, typed: str | None) -> None:
     except (SortNetError, ImportError) as error:
         facts["problem"] = str(error)
         text = "cannot be used"
-        found.faults.append(f"{error}; --store or SORTNET_STORE names another")
+        found.faults.append(f"{error}; choose another with --store or SORTNET_STORE")
     shown = facts["url"] or "unknown"
     shown = shown.removeprefix("sqlite:///")
     found.add("store", f"{shown}\n{text}", facts)
@@ -286,16 +286,16 @@ def _file_store(url: URL, facts: dict[str, Any]) -> str:
     facts["exists"] = path.exists()
     home = next(p for p in (path.absolute(), *path.absolute().parents) if p.exists())
     if not os.access(home, os.W_OK):
-        raise SortNetError(f"store {path}: {home} may not be written")
+        raise SortNetError(f"store {path}: {home} is not writable")
     if not facts["exists"]:
-        return "not there yet: sortnet train makes it"
+        return "does not exist yet: sortnet train creates it"
     sizes = [p.stat().st_size for p in (path, Path(f"{path}-wal")) if p.exists()]
     facts["bytes"] = sum(sizes)
     return _schema(url, facts)
 
 
 def _schema(url: URL, facts: dict[str, Any]) -> str:
-    """What the store holds, in words; refuses what `open_store` would."""
+    """The contents of the store; raises what `open_store` would."""
     from sqlalchemy import func, inspect, select
 
     from store.database import schema
@@ -310,9 +310,11 @@ def _schema(url: URL, facts: dict[str, Any]) -> str:
             facts["bytes"] = connection.execute(size).scalar_one()
         facts["schema"] = found = schema.look(connection, name=database.name)
         if found is None:
-            return "has no tables yet: sortnet train makes them"
+            return "has no tables yet: sortnet train creates them"
         tables = {"runs": RunRow.__table__}
-        if inspect(connection).has_table(CollectionRow.__tablename__):  # an old store has none
+        if inspect(connection).has_table(
+            CollectionRow.__tablename__
+        ):  # an old store does not have this table
             tables["collections"] = CollectionRow.__table__
         for what, table in tables.items():
             facts[what] = connection.execute(select(func.count()).select_from(table)).scalar_one()

@@ -1,4 +1,4 @@
-"""`sortnet evaluate`: measure a model on labelled queries."""
+"""`sortnet evaluate`: evaluate a model on labelled queries."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from sortnet.types import F64, Queries
 
 
-@click.command(short_help="Measure a model on labelled queries.")
+@click.command(short_help="Evaluate a model on labelled queries.")
 @click.argument("model", shell_complete=folders)
 @click.argument("data", shell_complete=files)
 @click.option(
@@ -39,27 +39,27 @@ if TYPE_CHECKING:
     "names",
     multiple=True,
     metavar="NAME",
-    help=f"May be given several times; by default {', '.join(MEASURED)}.",
+    help=f"Measure to report; repeatable; default: {', '.join(MEASURED)}.",
 )
 @click.option(
     "--empty",
     type=click.Choice(SETTINGS["empty"].choices),
-    help="What a query without a relevant document counts for; by default as in training.",
+    help="Value of a query without a relevant document; default: as in training.",
 )
 @click.option(
     "--gain",
     type=click.Choice(SETTINGS["gain"].choices),
-    help="Of ndcg; by default as in training.",
+    help="Gain of ndcg; default: as in training.",
 )
 @click.option(
     "--relevant-from",
     type=Whole(1),
-    help="Lowest grade that map, p@n and mrr call relevant; by default as in training.",
+    help="Lowest grade that counts as relevant for map, p@n and mrr; default: as in training.",
 )
 @output_option(
     "--per-query",
     inputs=["model", "data"],
-    help="Write every query's figures to a CSV file (-: stdout).",
+    help="Write the figures of every query to a CSV file (-: stdout).",
 )
 @data_option
 @threads_option
@@ -76,7 +76,7 @@ def evaluate(
     threads: int | None,
     as_json: bool,
 ) -> None:
-    """Measure how well MODEL ranks the labelled queries of DATA.
+    """Evaluate how well MODEL ranks the labelled queries of DATA.
 
     \b
     Examples:
@@ -89,8 +89,8 @@ def evaluate(
 
     if per_query == "-" and as_json:
         raise click.UsageError("--json and --per-query - both write to stdout: give one of them")
-    with progress() as tell:
-        tell(f"loading {model}")
+    with progress() as status:
+        status(f"loading {model}")
         set_threads(threads)
         loaded = load_ranker(model)
         config = loaded.config
@@ -99,9 +99,9 @@ def evaluate(
                          relevant_from=relevant_from or config.relevant_from)
             for name in names or MEASURED
         )  # fmt: skip
-        tell(f"reading {data}")
+        status(f"reading {data}")
         queries = read_data(data, loaded.n_features, cache=cache, labelled=True)
-        tell("ranking")
+        status("ranking")
         ranked = queries.grades[loaded.order(queries)]
     values = {m.name: of_queries(m, ranked, queries.offsets) for m in metrics}
     rule = empty or config.empty
@@ -139,7 +139,7 @@ def _json(
 
 
 def _write_queries(file: IO[str], queries: Queries, values: dict[str, F64]) -> None:
-    """A line a query; a measure of a query without a relevant document is left blank."""
+    """One line per query; a measure of a query without a relevant document is left blank."""
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(["qid", "n_docs", *values])
     columns = [column.tolist() for column in values.values()]

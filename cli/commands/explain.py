@@ -1,4 +1,4 @@
-"""`sortnet explain`: which features decide on a pair."""
+"""`sortnet explain`: which features decide the order of a pair."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     from sortnet.explain.attribution import Explanation
 
 
-@click.command(short_help="Why a model puts one document before another.")
+@click.command(short_help="Explain why a model ranks one document before another.")
 @pair_arguments
-@click.option("--top", type=Whole(1), default=10, show_default=True, help="Features to show.")
+@click.option(
+    "--top", type=Whole(1), default=10, show_default=True, help="Number of features shown."
+)
 @json_option
 def explain(
     model: str,
@@ -32,11 +34,11 @@ def explain(
     cache: bool,
     as_json: bool,
 ) -> None:
-    """Why does MODEL put one document of a query in DATA before another?
+    """Explain why MODEL ranks one document of a query in DATA before another.
 
-    Every feature gets a value, by integrated gradients from the mean of the query's documents:
-    above 0 it speaks for A, below 0 for B. They sum to the margin. A and B are named as
-    `sortnet compare` takes them: by document id, or by row as row:12.
+    Every feature gets a value by integrated gradients from the mean of the query's documents: above
+    0 it favours A, below 0 it favours B. The values sum to the margin. A and B are document ids, or
+    rows such as row:12, as in `sortnet compare`.
 
     \b
     Examples:
@@ -45,61 +47,61 @@ def explain(
     """
     from sortnet.explain.attribution import explain_pair
 
-    with progress() as tell:
-        loaded, one, i, j = load_pair(model, data, (a, b), qid, tell, cache=cache)
+    with progress() as status:
+        loaded, one, i, j = load_pair(model, data, (a, b), qid, status, cache=cache)
         if i == j:
             raise DataError(
                 f"{one.source}: {a!r} and {b!r} are the same document (row:{one.rows[i]}): "
                 "name two different ones"
             )
-        tell("explaining")
-        told = explain_pair(loaded, one, i, j)
-        answer = both(loaded, one, i, j, told.margin)
+        status("explaining")
+        explained = explain_pair(loaded, one, i, j)
+        answer = both(loaded, one, i, j, explained.margin)
     if as_json:
-        print_json(answer | _json(told))
+        print_json(answer | _json(explained))
     else:
         put_first(answer)
-        _print(told, answer, top)
+        _print(explained, answer, top)
 
 
-def _json(told: Explanation) -> dict[str, Any]:
+def _json(explained: Explanation) -> dict[str, Any]:
     features = [
         {
-            "feature": told.names[k],
+            "feature": explained.names[k],
             "number": k + 1,
-            "value": float(told.values[k]),
-            "a": _number(told.a[k]),
-            "b": _number(told.b[k]),
+            "value": float(explained.values[k]),
+            "a": _number(explained.a[k]),
+            "b": _number(explained.b[k]),
         }
-        for k in told.largest()
+        for k in explained.largest()
     ]
-    return {"baseline_margin": told.baseline, "error": told.error, "features": features}
+    return {"baseline_margin": explained.baseline, "error": explained.error, "features": features}
 
 
 def _number(value: float) -> float | None:
     return None if math.isnan(value) else float(value)
 
 
-def _print(told: Explanation, answer: dict[str, Any], top: int) -> None:
+def _print(explained: Explanation, answer: dict[str, Any], top: int) -> None:
     put(f"\nA is {name_of(answer['a'])}, B is {name_of(answer['b'])}")
-    shown = told.largest(top)
-    most = max(abs(float(told.values[k])) for k in shown)
+    shown = explained.largest(top)
+    most = max(abs(float(explained.values[k])) for k in shown)
     rows = [
         [
-            cut(told.names[k]),
-            *(f"{float(raw[k]):.4g}" for raw in (told.a, told.b)),
-            f"{told.values[k]:+.4g}",
-            bar(float(told.values[k]), most),
+            cut(explained.names[k]),
+            *(f"{float(raw[k]):.4g}" for raw in (explained.a, explained.b)),
+            f"{explained.values[k]:+.4g}",
+            bar(float(explained.values[k]), most),
         ]
         for k in shown
     ]
-    rest = float(told.values.sum() - told.values[shown].sum())
-    if len(shown) < len(told.values):
+    rest = float(explained.values.sum() - explained.values[shown].sum())
+    if len(shown) < len(explained.values):
         rows.append(
-            [f"the {len(told.values) - len(shown)} others", "", "", f"{rest:+.4g}", " " * BAR]
+            [f"the {len(explained.values) - len(shown)} others", "", "", f"{rest:+.4g}", " " * BAR]
         )
-    if told.baseline:
-        rows.append(["two at the query's mean", "", "", f"{told.baseline:+.4g}", " " * BAR])
-    rows.append(["margin of A over B", "", "", f"{told.margin:+.4g}", " " * BAR])
+    if explained.baseline:
+        rows.append(["two at the query's mean", "", "", f"{explained.baseline:+.4g}", " " * BAR])
+    rows.append(["margin of A over B", "", "", f"{explained.margin:+.4g}", " " * BAR])
     print_table(["feature", "in A", "in B", "value", "+ for A, - for B".ljust(BAR)], rows)
     put("values add up to the margin, from that of two documents at the query's mean")

@@ -1,4 +1,4 @@
-"""`sortnet importance`: which features a model ranks by."""
+"""`sortnet importance`: permutation importance of the features of a model."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sortnet.explain.permutation import Importance
 
 
-@click.command(short_help="Which features a model ranks by.")
+@click.command(short_help="Show which features matter to a model.")
 @click.argument("model", shell_complete=folders)
 @click.argument("data", shell_complete=files)
 @click.option(
@@ -35,17 +35,21 @@ if TYPE_CHECKING:
     "-m",
     "name",
     metavar="NAME",
-    help="map, ndcg@10, p@10, mrr, ...; by default the RankQuality the model was chosen by.",
+    help="Measure: map, ndcg@10, p@10, mrr, ...; default: the RankQuality of the training.",
 )
 @click.option(
     "--repeats",
     type=Whole(1),
     default=5,
     show_default=True,
-    help="How often each feature is shuffled.",
+    help="Number of times each feature is shuffled.",
 )
-@click.option("--seed", type=SEED, default=0, show_default=True, help="Of shuffling.")
-@click.option("--top", type=Whole(1), default=20, show_default=True, help="Features to show.")
+@click.option(
+    "--seed", type=SEED, default=0, show_default=True, help="Random seed of the shuffling."
+)
+@click.option(
+    "--top", type=Whole(1), default=20, show_default=True, help="Number of features shown."
+)
 @output_option(
     "--output",
     "-o",
@@ -67,11 +71,11 @@ def importance(
     threads: int | None,
     as_json: bool,
 ) -> None:
-    """Which features does MODEL rank the labelled queries of DATA by?
+    """Show which features matter when MODEL ranks the labelled queries of DATA.
 
-    A feature is shuffled among the documents of each query; its importance is what the measure
-    drops by. A feature that is the same all over each query, or that the model does not use, has
-    importance 0. Of two features that say the same, neither may look important.
+    Each feature is shuffled among the documents of each query; its importance is the drop of the
+    measure. A feature that is constant in each query, or that the model does not use, has
+    importance 0. Of two redundant features, neither may look important.
 
     \b
     Examples:
@@ -83,16 +87,16 @@ def importance(
 
     if output == "-" and as_json:
         raise click.UsageError("--json and --output - both write to stdout: give one of them")
-    with progress() as tell:
-        tell(f"loading {model}")
+    with progress() as status:
+        status(f"loading {model}")
         set_threads(threads)
         loaded = load_ranker(model)
         config = loaded.config
         metric = config.metric(name) if name else config.rank_quality
-        tell(f"reading {data}")
+        status(f"reading {data}")
         queries = read_data(data, loaded.n_features, cache=cache, labelled=True)
         found = permutation_importance(
-            loaded, queries, metric, repeats=repeats, seed=seed, progress=tell
+            loaded, queries, metric, repeats=repeats, seed=seed, progress=status
         )
         said = conventions_of(queries, [metric], config.empty)
     if output is not None:
@@ -106,7 +110,7 @@ def importance(
 
 
 def _rows(found: Importance) -> list[dict[str, Any]]:
-    """A row a feature, the most important first."""
+    """One row per feature, the most important first."""
     mean, std = found.mean.tolist(), found.std.tolist()
     return [
         {"feature": found.names[k], "number": k + 1, "mean": mean[k], "std": std[k]}

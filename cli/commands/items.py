@@ -1,4 +1,4 @@
-"""`sortnet items`: piles of things to be sorted by people."""
+"""`sortnet items`: collections of items that people sort."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from store import Store
 
 _SHOWN = 20  # items that `show` lists
-_COLUMNS = 80  # where nobody says how wide a line may be
-_MANY = 6  # columns that are named one by one
+_COLUMNS = 80  # if the width of a line is unknown
+_MANY = 6  # columns that are listed by name
 
 
 @click.group("items", short_help="Add, list, show and remove items that people sort.")
 def items() -> None:
-    """The things that people sort, in collections that have a name.
+    """Manage named collections of items that people sort.
 
     \b
     Examples:
@@ -36,24 +36,34 @@ def items() -> None:
 @items.command()
 @click.argument("name")
 @click.argument("file", shell_complete=files)
-@click.option("--id", "id_column", metavar="COLUMN", help="Of names; else guessed.")
-@click.option("--text", "text_column", metavar="COLUMN", help="Of what is read; else guessed.")
-@click.option("--image", "image_column", metavar="COLUMN", help="Of image files; else guessed.")
-@click.option("--audio", "audio_column", metavar="COLUMN", help="Of sound files; else guessed.")
+@click.option(
+    "--id", "id_column", metavar="COLUMN", help="Column of the item ids; default: guessed."
+)
+@click.option(
+    "--text", "text_column", metavar="COLUMN", help="Column of the texts; default: guessed."
+)
+@click.option(
+    "--image", "image_column", metavar="COLUMN", help="Column of the image files; default: guessed."
+)
+@click.option(
+    "--audio", "audio_column", metavar="COLUMN", help="Column of the audio files; default: guessed."
+)
 @click.option(
     "--ignore",
     metavar="COLUMN",
     multiple=True,
-    help="Leave a column out, such as one that tells the answer; may be given again.",
+    help="Leave a column out, such as one that gives the answer away; repeatable.",
 )
 @click.option(
     "--describe/--no-describe",
     "described",
     default=None,
-    help="Make features of texts and images; by default where the file has none.",
+    help="Compute features of texts and images; default: only if the file has none.",
 )
-@click.option("--embed", is_flag=True, help="Features from a language model too (an extra).")
-@click.option("--update", is_flag=True, help="Replace items that are there; judgements stay.")
+@click.option(
+    "--embed", is_flag=True, help="Also compute features with a language model (an extra)."
+)
+@click.option("--update", is_flag=True, help="Replace existing items; their judgements are kept.")
 @store_option
 @json_option
 def add(
@@ -66,10 +76,10 @@ def add(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Add the items of FILE to the collection NAME, which is made if it is not there.
+    """Add the items of FILE to the collection NAME, which is created if it does not exist.
 
-    FILE is CSV, TSV, JSONL or Parquet with a row for each item, or a folder of texts, images or
-    sounds. Columns of numbers are features; --ignore those that nobody should learn from.
+    FILE is CSV, TSV, JSONL or Parquet with one row per item, or a folder of texts, images or
+    sounds. Numeric columns are features; --ignore those that should not be used.
 
     \b
     Examples:
@@ -77,74 +87,76 @@ def add(
       sortnet items add photos holiday/
       sortnet items add args items.tsv --ignore up --ignore down
     """
-    with open_to_write(store) as opened, progress() as told:
+    with open_to_write(store) as opened, progress() as status:
         old = _old(opened, name)
-        told(f"reading {file}")
-        new, roles = _read(file, options, told, least=1 if old else 2)
-        pile = _together(old, new, described, embed, update, told)
-        told("writing")
-        served = opened.add_items(name, pile, update=old is not None).is_served()
-    _say_added(name, new, old, pile, roles, as_json)
+        status(f"reading {file}")
+        new, roles = _read(file, options, status, least=1 if old else 2)
+        all_items = _together(old, new, described, embed, update, status)
+        status("writing")
+        served = opened.add_items(name, all_items, update=old is not None).is_served()
+    _say_added(name, new, old, all_items, roles, as_json)
     if served and update:
-        say("the server that runs shows what items were before until it is started again")
+        say("the running server shows the items as they were before until it is restarted")
 
 
 def _old(opened: Store, name: str) -> Items | None:
-    """The items of a collection that is there."""
+    """The items of an existing collection."""
     there = opened.collections_frame()["name"].tolist()
     return opened.collection(name).items() if name in there else None
 
 
-def _read(file: str, options: dict[str, Any], told: Any, *, least: int) -> tuple[Items, Columns]:
+def _read(
+    file: str, options: dict[str, Any], progress: Any, *, least: int
+) -> tuple[Items, Columns]:
     from sortnet.items import Columns, read_with_roles
 
     named = Columns(*(options[f"{kind}_column"] for kind in ("id", "text", "image", "audio")))
-    return read_with_roles(file, named, ignore=options["ignore"], least=least, progress=told)
+    return read_with_roles(file, named, ignore=options["ignore"], least=least, progress=progress)
 
 
 def _together(
-    old: Items | None, new: Items, described: bool | None, embed: bool, update: bool, told: Any
+    old: Items | None, new: Items, described: bool | None, embed: bool, update: bool, progress: Any
 ) -> Items:
-    """All items with features of one kind: what was made of the old ones is made again."""
+    """Old and new items with the same features: computed ones are computed again."""
     from sortnet.items import describe, given_only, merge
 
-    pile = new if old is None else merge(old, new, update=update)
+    all_items = new if old is None else merge(old, new, update=update)
     made = set() if old is None else {*old.feature_names} - {*given_only(old).feature_names}
     embed = embed or any(name.startswith("text: meaning") for name in made)
     if described is None:
-        described = bool(made) or embed or not pile.feature_names
-    return describe(pile, embed=embed, progress=told) if described else pile
+        described = bool(made) or embed or not all_items.feature_names
+    return describe(all_items, embed=embed, progress=progress) if described else all_items
 
 
 def _say_added(
-    name: str, new: Items, old: Items | None, pile: Items, roles: Columns, as_json: bool
+    name: str, new: Items, old: Items | None, all_items: Items, roles: Columns, as_json: bool
 ) -> None:
-    replaced = len(new) + (0 if old is None else len(old)) - len(pile)
-    made = [feature for feature in pile.feature_names if feature not in roles.features]
+    replaced = len(new) + (0 if old is None else len(old)) - len(all_items)
+    made = [feature for feature in all_items.feature_names if feature not in roles.features]
     if as_json:
         about = {"collection": name, "added": len(new) - replaced, "replaced": replaced}
-        print_json({**about, "items": len(pile), "taken": vars(roles), "made": made})
+        print_json({**about, "items": len(all_items), "taken": vars(roles), "made": made})
         return
     also = f", {replaced} replaced" if replaced else ""
     added = f"{len(new) - replaced} item{'' if len(new) - replaced == 1 else 's'} added"
-    put(f"{name}: {added}{also}, {len(pile)} in all")
-    put(f"id        {roles.id or 'the number of the row'}")
+    put(f"{name}: {added}{also}, {len(all_items)} in all")
+    put(f"id        {roles.id or 'row number'}")
     for kind in ("text", "image", "audio"):
         if column := getattr(roles, kind):
             put(f"{kind:8}  {column}")
     put(f"features  {_features(roles.features, made)}")
     if roles.ignored:
         put(f"ignored   {_some(roles.ignored)}")
-    if roles.features and not made and any((*pile.texts, *pile.images)):
-        say("the features are those of the file alone: --describe adds some of texts and images")
+    if roles.features and not made and any((*all_items.texts, *all_items.images)):
+        say("only the features of the file are used: --describe adds features of texts and images")
     shell = shlex.quote(name)
     say(f"next: sortnet label {shell}, or in a browser: sortnet serve {shell}")
 
 
 def _features(given: tuple[str, ...], made: list[str]) -> str:
     parts = [_some(given)] if given else []
-    parts += [f"{len(made)} made from the items themselves"] if made else []
-    return " and ".join(parts) or "none: what people say is learned item by item"
+    parts += [f"{len(made)} computed from the items"] if made else []
+    return " and ".join(parts) or "none: answers are learned item by item"
 
 
 def _some(names: tuple[str, ...]) -> str:
@@ -156,7 +168,7 @@ def _some(names: tuple[str, ...]) -> str:
 @store_option
 @json_option
 def list_(store: str | None, as_json: bool) -> None:
-    """List the collections, the oldest first.
+    """List the collections, oldest first.
 
     \b
     Examples:
@@ -178,7 +190,7 @@ def list_(store: str | None, as_json: bool) -> None:
                 [row["name"], *(str(row[count]) for count in _COUNTS), row["created"][:16]]
                 for row in rows
             ]
-            header = ["collection", *_COUNTS, "begun (UTC)"]
+            header = ["collection", *_COUNTS, "started UTC"]
             print_table(header, [[*line[:-1], line[-1].replace("T", " ")] for line in lines])
 
 
@@ -188,11 +200,17 @@ _COUNTS = ("items", "features", "annotators", "judgements")
 @items.command("show")
 @click.argument("name")
 @click.argument("id_", metavar="[ID]", required=False)
-@click.option("--limit", type=Whole(1), default=_SHOWN, show_default=True, help="Items, at most.")
+@click.option(
+    "--limit",
+    type=Whole(1),
+    default=_SHOWN,
+    show_default=True,
+    help="Maximum number of items shown.",
+)
 @store_option
 @json_option
 def show_(name: str, id_: str | None, limit: int, store: str | None, as_json: bool) -> None:
-    """Show the first items of a collection, or all that is known of the one called ID.
+    """Show the first items of a collection, or all details of the item ID.
 
     \b
     Examples:
@@ -200,25 +218,29 @@ def show_(name: str, id_: str | None, limit: int, store: str | None, as_json: bo
       sortnet items show essays essay-61
     """
     with open_existing(store, ITEMS_MAKER) as opened:
-        pile = opened.collection(name).items()
-        if id_ is not None and id_ not in pile.ids:
+        all_items = opened.collection(name).items()
+        if id_ is not None and id_ not in all_items.ids:
             raise StoreError(f"collection {name!r} has no item {id_!r}")
         if id_ is not None:
-            _show_item(_facts(pile, pile.ids.index(id_), features=True), as_json)
+            _show_item(_facts(all_items, all_items.ids.index(id_), features=True), as_json)
         elif as_json:
-            print_json([_facts(pile, k) for k in range(min(limit, len(pile)))])
+            print_json([_facts(all_items, k) for k in range(min(limit, len(all_items)))])
         else:
-            _show_items(pile, limit)
+            _show_items(all_items, limit)
 
 
-def _facts(pile: Items, k: int, *, features: bool = False) -> dict[str, Any]:
-    """An item as JSON can hold it."""
-    about: dict[str, Any] = {"id": pile.ids[k]}
-    for kind, values in (("text", pile.texts), ("image", pile.images), ("audio", pile.audio)):
+def _facts(all_items: Items, k: int, *, features: bool = False) -> dict[str, Any]:
+    """An item as a JSON object."""
+    about: dict[str, Any] = {"id": all_items.ids[k]}
+    for kind, values in (
+        ("text", all_items.texts),
+        ("image", all_items.images),
+        ("audio", all_items.audio),
+    ):
         if values[k] is not None:
             about[kind] = values[k]
     if features:
-        numbers = zip(pile.feature_names, pile.features[k].tolist(), strict=True)
+        numbers = zip(all_items.feature_names, all_items.features[k].tolist(), strict=True)
         about["features"] = {name: None if math.isnan(x) else x for name, x in numbers}
     return about
 
@@ -243,24 +265,24 @@ def _show_item(about: dict[str, Any], as_json: bool) -> None:
         print_table(["feature", "value"], rows)
 
 
-def _show_items(pile: Items, limit: int) -> None:
-    room = width() or _COLUMNS
-    names = [printable(name) for name in pile.ids[:limit]]
+def _show_items(all_items: Items, limit: int) -> None:
+    columns = width() or _COLUMNS
+    names = [printable(name) for name in all_items.ids[:limit]]
     first = max(map(len, names))
     for k, name in enumerate(names):
-        what = pile.texts[k] or pile.images[k] or pile.audio[k] or ""
+        what = all_items.texts[k] or all_items.images[k] or all_items.audio[k] or ""
         line = f"{name.ljust(first)}  {printable(' '.join(what.split()))}".rstrip()
-        put(line if len(line) <= room else f"{line[: room - 3]}...")
-    if len(pile) > limit:
-        say(f"and {len(pile) - limit} more (--limit)")
+        put(line if len(line) <= columns else f"{line[: columns - 3]}...")
+    if len(all_items) > limit:
+        say(f"and {len(all_items) - limit} more (--limit)")
 
 
 @items.command()
 @click.argument("name")
-@click.option("--yes", is_flag=True, help="Do not ask first.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @store_option
 def remove(name: str, yes: bool, store: str | None) -> None:
-    """Remove a collection, with all that people said about its items.
+    """Remove a collection with its items and all judgements of them.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""`sortnet judgements`: what people said, listed, to files and back."""
+"""`sortnet judgements`: list, export and import judgements."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _SHOWN = 20  # judgements that `list` shows
 _ROOM = 24  # characters of an item's id
 
 
-@click.group("judgements", short_help="List, export and import what people said.")
+@click.group("judgements", short_help="List, export and import judgements.")
 def judgements() -> None:
-    """What people said about the items of a collection.
+    """Manage the judgements of a collection: the stored answers of its annotators.
 
     \b
     Examples:
@@ -35,14 +35,14 @@ def judgements() -> None:
     type=Whole(1),
     default=_SHOWN,
     show_default=True,
-    help="The newest, at most.",
+    help="Maximum number of judgements shown.",
 )
 @store_option
 @json_option
 def list_(name: str, limit: int, store: str | None, as_json: bool) -> None:
-    """List the newest judgements of the collection NAME, the oldest of them first.
+    """List the newest judgements of the collection NAME, oldest first.
 
-    What was undone since is marked; the undo is a judgement of its own.
+    Judgements that were undone are marked; an undo is a separate judgement.
 
     \b
     Examples:
@@ -56,7 +56,7 @@ def list_(name: str, limit: int, store: str | None, as_json: bool) -> None:
             print_json(rows)
             return
         if not rows:
-            say(f"nobody has said anything yet: sortnet label {name}")
+            say(f"no judgements yet: sortnet label {name}")
             return
         print_table(_HEADER, [_line(row) for row in rows], left=5)
         say(_summed(frame, limit))
@@ -66,7 +66,7 @@ _HEADER = ["judgement", "annotator", "left", "right", "answer", "seconds", "at (
 
 
 def _facts(row: dict[Any, Any]) -> dict[str, Any]:
-    """A row as JSON can hold it."""
+    """A row as a JSON object."""
     import pandas as pd
 
     facts = {str(key): None if value is pd.NA else value for key, value in row.items()}
@@ -99,11 +99,11 @@ def _short(id: str) -> str:
 
 
 def _summed(frame: pd.DataFrame, limit: int) -> str:
-    """How many there are besides, and by how many people."""
+    """The number of answers and annotators, and how many rows are not shown."""
     answers = frame[(frame["answer"] != "undo") & ~frame["undone"]]
     people = frame["annotator"].nunique()
     more = f", {len(frame) - limit} older ones not shown (--limit)" if len(frame) > limit else ""
-    return f"{len(answers)} answers by {people} annotators stand{more}"
+    return f"{len(answers)} answers of {people} annotators{more}"
 
 
 @judgements.command()
@@ -115,15 +115,17 @@ def _summed(frame: pd.DataFrame, limit: int) -> str:
     default="jsonl",
     show_default=True,
 )
-@output_option("--output", "-o", default="-", show_default=True, help="-: stdout.")
-@click.option("--prompt", default="", metavar="TEXT", help="Of every line of `chosen`.")
+@output_option("--output", "-o", default="-", show_default=True, help="Output file; -: stdout.")
+@click.option(
+    "--prompt", default="", metavar="TEXT", help="Value of `prompt` in every line of format chosen."
+)
 @store_option
 def export(name: str, form: Any, output: str, prompt: str, store: str | None) -> None:
     """Write the judgements of the collection NAME to a file.
 
-    jsonl and csv have everything, undoes too, and can be imported. chosen has a line for each
-    pair of texts, {"prompt", "chosen", "rejected"}, by the majority of those who decided, as
-    tools for preference tuning read it.
+    jsonl and csv contain all judgements, including undos, and can be imported again. chosen has
+    one line per pair of texts, {"prompt", "chosen", "rejected"}, by majority vote, as tools for
+    preference tuning read it.
 
     \b
     Examples:
@@ -148,18 +150,23 @@ def export(name: str, form: Any, output: str, prompt: str, store: str | None) ->
 @click.argument("name")
 @click.argument("file", shell_complete=files)
 @click.option(
-    "--format", "form", type=click.Choice(["jsonl", "csv"]), help="Left out: by FILE's suffix."
+    "--format",
+    "form",
+    type=click.Choice(["jsonl", "csv"]),
+    help="Format of FILE; default: by its suffix.",
 )
-@click.option("--as", "annotator", metavar="ANA", help="Whose, where FILE does not say who.")
+@click.option(
+    "--as", "annotator", metavar="ANA", help="Annotator of the judgements, if FILE names none."
+)
 @store_option
 @json_option
 def import_(
     name: str, file: str, form: Any, annotator: str | None, store: str | None, as_json: bool
 ) -> None:
-    """Add the judgements of FILE to the collection NAME, all or none.
+    """Import the judgements of FILE into the collection NAME, all or none.
 
-    A line needs left, right and answer (left, right, tie, skip or cant-say), or winner and loser,
-    and annotator or --as; items go by their ids. Importing a file again adds nothing twice.
+    A row needs left, right and answer (left, right, tie, skip or cant-say), or winner and loser,
+    and annotator or --as. Items are named by their ids. Importing a file again adds no duplicates.
 
     \b
     Examples:
@@ -173,5 +180,5 @@ def import_(
     if as_json:
         print_json({"collection": name, "added": done.added, "known": done.known})
         return
-    known = f", {done.known} were there already" if done.known else ""
+    known = f", {done.known} already known" if done.known else ""
     put(f"{name}: {done.added} judgements added{known}")

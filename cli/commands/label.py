@@ -1,4 +1,4 @@
-"""`sortnet label`: answer "which is better?" in a terminal, or let a program answer."""
+"""`sortnet label`: compare pairs of items in a terminal, or let a program answer."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ if TYPE_CHECKING:
     from store.service.labelling import LabellingService
 
 
-@click.command(short_help='Answer "which is better?", with one key each, or by a program.')
+@click.command(short_help="Compare pairs of items in a terminal, or by a program.")
 @click.argument("name")
-@click.option("--as", "annotator", metavar="ANA", help="Who answers; by default your login name.")
+@click.option("--as", "annotator", metavar="ANA", help="Annotator; default: your login name.")
 @click.option("--number", type=Whole(1), metavar="N", help="Stop after N answers.")
 @click.option(
     "--until",
     type=Real(0, 0.5, min_open=True, max_open=True),
     metavar="SHARE",
-    help="Goal: no more than this share of all pairs in the wrong order.  [default: 0.1]",
+    help="Goal: expected share of pairs in the wrong order.  [default: 0.1]",
 )
-@click.option("--place", metavar="ID", help="Find the place of this item among the others.")
-@click.option("--judge", metavar="COMMAND", help="A program that answers; see above.")
+@click.option("--place", metavar="ID", help="Find the rank of this item among the others.")
+@click.option("--judge", metavar="COMMAND", help="Program that answers; see above.")
 @click.option(
     "--timeout",
     type=Real(0, 86400, min_open=True),
     default=60.0,
     show_default=True,
-    help="Seconds that the program has for an answer.",
+    help="Timeout for an answer of the program, in seconds.",
 )
 @click.option(
     "--workers",
     type=Whole(1, 64),
     default=1,
     show_default=True,
-    help="How many of the program run at a time.",
+    help="Number of copies of the program that run in parallel.",
 )
 @lease_option
 @store_option
@@ -64,18 +64,18 @@ def label(
     store: str | None,
     as_json: bool,
 ) -> None:
-    """Answer "which is better?" about the items of the collection NAME, with one key each.
+    """Answer "which is better?" for pairs of items of the collection NAME, one key per answer.
 
     Keys: 1 or left, 2 or right, 0 or down for a tie, space to skip, ? for can't say, z to undo,
     r for the ranking, h for help, q to quit. Every answer is stored before the next pair is
-    shown: quit when you like, and go on later. Where stdin is no terminal, each line of it is an
-    answer: left, right, tie, skip, cant-say, undo or quit. Images and sounds are shown as the
-    paths of their files; sortnet serve shows and plays them.
+    shown: you can quit at any time and resume later. If stdin is not a terminal, each of its
+    lines is an answer: left, right, tie, skip, cant-say, undo or quit. Images and sounds are
+    shown as paths of their files; sortnet serve shows and plays them.
 
-    The program of --judge gets a line of JSON for each pair, {"id", "left", "right"}, the sides
-    with "id", "text", "image", "audio" and "features", and answers each with a line such as
-    {"answer": "left"}. It is started once, without a shell; when it fails three times in a row,
-    it is not started again.
+    The program of --judge reads one line of JSON per pair, {"id", "left", "right"}, each side
+    with "id", "text", "image", "audio" and "features", and answers with a line such as
+    {"answer": "left"}. It is started once, without a shell; after three failures in a row it is
+    not restarted.
 
     \b
     Examples:
@@ -84,7 +84,7 @@ def label(
       sortnet label essays --judge 'python judge.py' --as model-7 --number 200
     """
     if judge is not None and place is not None:
-        raise click.UsageError("--judge and --place do not go together")
+        raise click.UsageError("--judge and --place cannot be combined")
     who = annotator or _login()
     from store.service.labelling import LabellingService
 
@@ -92,7 +92,7 @@ def label(
         collection = opened.collection(name)
         seconds = max(lease, 4 * timeout if judge else 0)
         service = LabellingService(collection, lease_seconds=seconds, goal=until)
-        collection.annotator(who)  # before anything is shown: is that a name?
+        collection.annotator(who)  # validates the name before anything is shown
         if judge is not None:
             said = _by_program(service, who, judge, number, timeout, workers)
         else:
@@ -126,8 +126,8 @@ def _by_hand(
 
 
 def _asking(service: LabellingService, who: str, *, wait: bool) -> Asking:
-    with progress() as told:
-        told("learning from what was answered so far")
+    with progress() as status:
+        status("fitting the answers so far")
         (service.settle if wait else service.update)()
     return Asking(service, who)
 
@@ -170,7 +170,7 @@ def _in_words(summary: dict[str, Any]) -> str:
 
 @contextmanager
 def _front(asking: Asking) -> Iterator[Front]:
-    """A screen where there is a terminal, else lines."""
+    """A screen if stdin is a terminal, else lines."""
     if _has_screen():
         from cli.terminal.screen import screen_of
 
@@ -190,4 +190,4 @@ def _login() -> str:
     try:
         return getpass.getuser()
     except (OSError, KeyError, ImportError):
-        raise SortNetError("who answers? --as NAME says it") from None
+        raise SortNetError("no annotator: give --as NAME") from None

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     default="csv",
     show_default=True,
 )
-@output_option("--output", "-o", default="-", show_default=True, help="-: stdout.")
+@output_option("--output", "-o", default="-", show_default=True, help="Output file; -: stdout.")
 @click.option(
     "--split", type=click.Choice(["train", "vali", "all"]), default="all", show_default=True
 )
@@ -40,15 +40,15 @@ if TYPE_CHECKING:
     "--ids/--no-ids",
     default=True,
     show_default=True,
-    help="Read the documents' ids in the run's data, where they are still there.",
+    help="Add the documents' ids from the run's data, if it still exists.",
 )
 @store_option
 def pairs(run: str, form: str, output: str, split: str, ids: bool, store: str | None) -> None:
-    """Write every pair that a run's comparator ever got wrong.
+    """Write every pair that the comparator of a RUN put in the wrong order.
 
-    A pair is a query's winner and loser: document numbers, and their places in the query, from 0;
-    with the first and the last iteration that got it wrong, and in how many it did. Where the
-    run's data have ids of documents, the columns winner_id and loser_id have them.
+    A pair is a winner and a loser of one query: document numbers and their places in the query,
+    from 0, the first and the last iteration in which the pair was wrong, and the number of such
+    iterations. If the run's data has document ids, winner_id and loser_id contain them.
 
     \b
     Examples:
@@ -68,25 +68,25 @@ def pairs(run: str, form: str, output: str, split: str, ids: bool, store: str | 
 
 
 def _parts(run: Run, split: Split | None) -> Iterator[pd.DataFrame]:
-    """A run's pairs as frames that fit into memory; one without rows where there are none."""
+    """A run's pairs as frames that fit into memory; a frame without rows if there are none."""
     parts = run.iter_pairs(split=split)
     first = next(parts, None)
     return chain([run.pairs_frame(split) if first is None else first], parts)
 
 
 def _docids(run: Run, only: Split | None) -> dict[Split, Str]:
-    """The ids of a run's documents, of the parts whose data are still there and have any."""
+    """The document ids of each part of a run whose data still exists and has ids."""
     from cli.report.sources import PARTS, read_part
     from sortnet.types import SPLITS
 
     found: dict[Split, Str] = {}
     for split in [only] if only else SPLITS:
         try:
-            with progress() as tell:
-                tell(f"reading the {PARTS[split]} data")
+            with progress() as status:
+                status(f"reading the {PARTS[split]} data")
                 docids = read_part(run, split).docids
         except SortNetError as error:
-            say(f"no ids of {PARTS[split]} documents: {error}")
+            say(f"no ids for {PARTS[split]} documents: {error}")
         else:
             if docids is not None:
                 found[split] = docids
@@ -94,7 +94,7 @@ def _docids(run: Run, only: Split | None) -> dict[Split, Str]:
 
 
 def _with_ids(pairs: pd.DataFrame, docids: Mapping[Split, Str]) -> pd.DataFrame:
-    """Pairs of one part, with the ids of their documents; a part without ids has empty ones."""
+    """Pairs of one part with their documents' ids; empty if there are none."""
     import pandas as pd
 
     if not docids:
@@ -134,6 +134,6 @@ def _write_parquet(output: str, parts: Iterator[pd.DataFrame]) -> None:
     if output != "-":
         write_file(output, write)
     elif sys.stdout.isatty():
-        raise click.UsageError("parquet is not for a terminal: give --output FILE")
+        raise click.UsageError("parquet cannot be written to a terminal: give --output FILE")
     else:
         write(sys.stdout.buffer)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Ranked(NamedTuple):
-    """A document in its place."""
+    """A ranked document."""
 
     qid: str
     docid: str | None
@@ -40,7 +40,12 @@ class Ranked(NamedTuple):
 @click.argument("model", shell_complete=folders)
 @click.argument("data", shell_complete=files)
 @output_option(
-    "--output", "-o", inputs=["model", "data"], default="-", show_default=True, help="-: stdout."
+    "--output",
+    "-o",
+    inputs=["model", "data"],
+    default="-",
+    show_default=True,
+    help="Output file; -: stdout.",
 )
 @click.option(
     "--format",
@@ -48,9 +53,9 @@ class Ranked(NamedTuple):
     type=click.Choice(["trec", "csv", "jsonl"]),
     default="trec",
     show_default=True,
-    help="trec: qid Q0 docid rank score tag.",
+    help="Output format; trec: qid Q0 docid rank score tag.",
 )
-@click.option("--tag", default="sortnet", show_default=True, help="The last column of trec.")
+@click.option("--tag", default="sortnet", show_default=True, help="Tag in the last column of trec.")
 @data_option
 @threads_option
 def rank(
@@ -58,8 +63,8 @@ def rank(
 ) -> None:
     """Rank the documents of every query in DATA with the model in the folder MODEL.
 
-    Tables need no labels. The score is the number of documents of the query that rank below; where
-    a document has no id, its row (from 0) stands for it in trec.
+    Tables need no labels. The score is the number of documents of the query that rank below. A
+    document without an id is named by its row (from 0) in trec.
 
     \b
     Examples:
@@ -69,14 +74,14 @@ def rank(
     from sortnet.rankers.base import load_ranker
 
     if tag.split() != [tag]:
-        raise click.UsageError(f"--tag {tag!r}: trec takes one word")
-    with progress() as tell:
-        tell(f"loading {model}")
+        raise click.UsageError(f"--tag {tag!r}: a trec tag is a single word")
+    with progress() as status:
+        status(f"loading {model}")
         set_threads(threads)
         loaded = load_ranker(model)
-        tell(f"reading {data}")
+        status(f"reading {data}")
         queries = read_data(data, loaded.n_features, cache=cache, labelled=False)
-        tell("ranking")
+        status("ranking")
         ranked = ranking(loaded, queries)
         writers: dict[str, Callable[[IO[str]], None]] = {
             "trec": lambda file: _write_trec(file, ranked, tag, queries.source),
@@ -87,7 +92,7 @@ def rank(
 
 
 def ranking(model: Ranker, queries: Queries) -> Iterator[Ranked]:
-    """Every document in its place: query by query, the best first."""
+    """Rank the documents query by query, best first."""
     order = model.order(queries)
     rows, docids = queries.rows[order].tolist(), None
     if queries.docids is not None:
@@ -104,7 +109,7 @@ def _write_trec(file: IO[str], ranked: Iterator[Ranked], tag: str, source: str) 
         docid = str(r.row) if r.docid is None else r.docid
         if r.qid.split() != [r.qid] or docid.split() != [docid]:
             name = r.qid if r.qid.split() != [r.qid] else docid
-            raise DataError(f"{source}: trec takes no id with a space, as {name!r}; use csv")
+            raise DataError(f"{source}: trec ids cannot contain spaces, as {name!r} does; use csv")
         file.write(f"{r.qid} Q0 {docid} {r.rank} {r.score:g} {tag}\n")
 
 

@@ -1,4 +1,4 @@
-"""`sortnet ranking`: everything in order, with intervals, also what nobody compared."""
+"""`sortnet ranking`: rank all items with intervals, also those nobody compared."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from sortnet.items import Items
     from sortnet.preference.intervals import Remaining
 
-_WIDE = 80  # columns, where nobody says how wide a line may be
+_WIDE = 80  # columns, if the width of a line is unknown
 
 
-@click.command("ranking", short_help="Rank the items of a collection by what people said.")
+@click.command("ranking", short_help="Rank the items of a collection by its judgements.")
 @click.argument("name")
 @click.option(
     "--format",
@@ -33,18 +33,18 @@ _WIDE = 80  # columns, where nobody says how wide a line may be
     default="table",
     show_default=True,
 )
-@output_option("--output", "-o", default="-", show_default=True, help="-: stdout.")
-@click.option("--top", type=Whole(1), metavar="N", help="The best N alone.")
+@output_option("--output", "-o", default="-", show_default=True, help="Output file; -: stdout.")
+@click.option("--top", type=Whole(1), metavar="N", help="Only the best N items.")
 @store_option
 @json_option
 def ranking(
     name: str, form: str, output: str, top: int | None, store: str | None, as_json: bool
 ) -> None:
-    """Rank the items of the collection NAME by what people said, the best first.
+    """Rank the items of the collection NAME by its judgements, best first.
 
-    With each item its expected score, the ranks between which it is with probability 0.9, and
-    how many answers it has had. What nobody compared is ranked by its features. How far the
-    ranking can be trusted, and how many questions are left, is said on stderr.
+    Prints for each item its expected score, the interval that contains its rank with probability
+    0.9, and its number of answers. Items that nobody compared are ranked by their features. The
+    expected reliability of the ranking and the number of questions left are printed on stderr.
 
     \b
     Examples:
@@ -91,7 +91,7 @@ _WRITERS: dict[str, Any] = {"table": _write_table, "csv": _write_csv, "json": _w
 
 
 def _heard(events: Sequence[Any]) -> tuple[int, int]:
-    """How many answers stand, and of how many people."""
+    """The number of answers that were not undone, and of annotators."""
     undone = {event.undoes for event in events}
     people = [e.annotator for e in events if e.answer != "undo" and e.number not in undone]
     return len(people), len(set(people))
@@ -100,21 +100,21 @@ def _heard(events: Sequence[Any]) -> tuple[int, int]:
 def _standing(
     name: str, n: int, heard: tuple[int, int], remaining: Remaining, goal: float
 ) -> list[str]:
-    """How much was said, and how far it is from the goal."""
+    """The number of answers, and the distance from the goal."""
     answers, people = heard
     if not answers:
-        return [f"nobody has said anything yet: sortnet label {shlex.quote(name)}"]
+        return [f"no judgements yet: sortnet label {shlex.quote(name)}"]
     by = f"{people} {'person' if people == 1 else 'people'}"
-    told = f"{n} items, {answers} answer{'' if answers == 1 else 's'} by {by}; {remaining.why}"
-    # Behind the goal, the check is part of the reason why.
-    return [told, _checked(remaining)] if remaining.wrong_pairs > goal else [told]
+    summary = f"{n} items, {answers} answer{'' if answers == 1 else 's'} by {by}; {remaining.why}"
+    # Once the goal is reached, `why` already contains this check.
+    return [summary, _checked(remaining)] if remaining.wrong_pairs > goal else [summary]
 
 
 def _checked(remaining: Remaining) -> str:
-    """What the answers of the random arm, which choose nothing, say of the model."""
+    """Compare the model with the hold-out judgements, which do not influence any choice."""
     if not remaining.holdout_n:
-        return "no answers of the random arm yet that could check it"
+        return "no hold-out judgements yet to check the model"
     return (
-        f"of {remaining.holdout_n} answers of the random arm {remaining.holdout_right:.0%} are as "
-        f"the model expects; {remaining.holdout_expected:.0%} should be"
+        f"the model predicts {remaining.holdout_right:.0%} of {remaining.holdout_n} hold-out "
+        f"judgements correctly; expected: {remaining.holdout_expected:.0%}"
     )

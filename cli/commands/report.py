@@ -32,27 +32,27 @@ if TYPE_CHECKING:
     "--output",
     "-o",
     inputs=["model", "data"],
-    help="Replaced if there; -: stdout; left out: report-RUN.html in this folder.",
+    help="HTML file, replaced if it exists; -: stdout; default: report-RUN.html in this folder.",
 )
 @click.option(
     "--model",
     metavar="DIR",
     shell_complete=folders,
-    help="The run's model, where it is no longer where the run put it.",
+    help="Model folder of the run, if it was moved.",
 )
 @click.option(
     "--data",
     metavar="FILE",
     multiple=True,
     shell_complete=files,
-    help="The run's training or validation data, where it is elsewhere now; may be repeated.",
+    help="Training or validation data of the run, if it was moved; repeatable.",
 )
 @click.option(
     "--queries",
     type=Whole(0),
     default=3,
     show_default=True,
-    help="Hardest queries to show of each part.",
+    help="Number of hardest queries shown per part.",
 )
 @data_option
 @threads_option
@@ -67,10 +67,10 @@ def report(
     threads: int | None,
     store: str | None,
 ) -> None:
-    """Write a RUN as one HTML file: pictures, the hardest queries, how to reproduce it.
+    """Write a RUN as one HTML file: plots, the hardest queries, how to reproduce it.
 
-    RUN is its id, the beginning of one, or `last`. The file needs no network and holds no script.
-    Documents of the hardest queries are shown where the run's model and data are still there.
+    RUN is a run id, a prefix of one, or `last`. The file needs no network and contains no script.
+    Documents of the hardest queries are shown if the run's model and data still exist.
 
     \b
     Examples:
@@ -80,14 +80,14 @@ def report(
     from cli.report.page import refuse_without_iterations, render
     from cli.report.sources import find_sources
 
-    with progress() as tell, open_existing(store) as opened:
+    with progress() as status, open_existing(store) as opened:
         set_threads(threads)
         found = find_run(opened, run)
         refuse_without_iterations(found)
         to = f"report-{found.id}.html" if output is None else output
         refuse_output(to, *(str(facts.get("path") or "") for facts in found.data.values()))
-        sources = find_sources(found, model, data, cache=cache_folder(cache), progress=tell)
-        tell("drawing")
+        sources = find_sources(found, model, data, cache=cache_folder(cache), progress=status)
+        status("drawing")
         text = render(found, sources, _conventions(found, sources), top=queries)
     write_output(to, lambda file: file.write(text))
     if to != "-":
@@ -95,7 +95,7 @@ def report(
 
 
 def _conventions(run: Run, sources: Sources) -> list[str]:
-    """What the measures mean, and how many queries have no relevant document, part by part."""
+    """The conventions of the measures and the number of queries without a relevant document."""
     from cli.printing.conventions import conventions_of
     from cli.report.sources import PARTS
     from sortnet.config import Config

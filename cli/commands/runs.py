@@ -12,14 +12,14 @@ from cli.options import json_option, store_option
 from cli.output import print_json, print_table, say, width
 from cli.printing.iterations import rows_of
 
-_PATH = 16  # characters of a path that should be seen
+_PATH = 16  # least number of characters of a path
 
 
 @click.command()
 @store_option
 @json_option
 def runs(store: str | None, as_json: bool) -> None:
-    """List the training runs, the newest first.
+    """List the training runs, newest first.
 
     \b
     Examples:
@@ -33,7 +33,7 @@ def runs(store: str | None, as_json: bool) -> None:
         elif not rows:
             say("no runs yet: sortnet train makes one")
         else:
-            header = ["run", "begun (UTC)", "status", "best", "quality", "pairs", "model"]
+            header = ["run", "started UTC", "status", "best", "quality", "pairs", "model"]
             print_table(header, _fitted([_run_line(row) for row in rows], header, width()), left=3)
             _say_killed(rows)
 
@@ -42,28 +42,28 @@ def _say_killed(rows: list[dict[str, Any]]) -> None:
     killed = [row for row in rows if row["status"] == "killed" and row["out"]]
     for row in killed[:1]:
         others = f" (and {len(killed) - 1} more)" if len(killed) > 1 else ""
-        say(f"run {row['id']}{others} was killed; go on with: {resume(row['out'])}")
+        say(f"run {row['id']}{others} was killed; resume with: {resume(row['out'])}")
 
 
 def _fitted(rows: list[list[str]], header: list[str], columns: int | None) -> list[list[str]]:
-    """Rows that fit: where they must, the time of day goes, and the beginning of long paths."""
+    """Shorten rows to the width: first the time of day is cut, then the start of long paths."""
     if columns is None:
         return rows
     for kept in (16, 10):  # a date with its time, a date
         rows = [[row[0], row[1][:kept], *row[2:]] for row in rows]
         widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
-        room = columns - sum(widths[:-1]) - 2 * (len(widths) - 1)
-        if room >= min(widths[-1], _PATH):
+        space = columns - sum(widths[:-1]) - 2 * (len(widths) - 1)
+        if space >= min(widths[-1], _PATH):
             break
-    return [[*row[:-1], _end_of(row[-1], max(room, _PATH // 2))] for row in rows]
+    return [[*row[:-1], _end_of(row[-1], max(space, _PATH // 2))] for row in rows]
 
 
-def _end_of(path: str, room: int) -> str:
+def _end_of(path: str, space: int) -> str:
     """
     >>> _end_of("/very/long/path", 8), _end_of("m", 8)
     ('.../path', 'm')
     """
-    return path if len(path) <= room else f"...{path[3 - room :]}"
+    return path if len(path) <= space else f"...{path[3 - space :]}"
 
 
 def _run_line(row: dict[str, Any]) -> list[str]:

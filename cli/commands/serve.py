@@ -1,4 +1,4 @@
-"""`sortnet serve`: the page on which people answer, in a browser."""
+"""`sortnet serve`: the labelling page, in a browser."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 def _origin(ctx: click.Context, param: click.Parameter, url: str | None) -> str | None:
-    """The address as browsers name where a page comes from."""
+    """Validate the URL and reduce it to its origin, as browsers send it."""
     if url is None:
         return None
     try:
         parts = urlsplit(url)
-    except ValueError:  # brackets that hold no address
+    except ValueError:  # brackets without an address
         parts = urlsplit("")
     if parts.scheme not in ("http", "https") or not parts.netloc or parts.path.strip("/"):
-        raise click.BadParameter(f"{url!r} is no address such as https://label.example.org")
+        raise click.BadParameter(f"{url!r} is not an address such as https://label.example.org")
     return f"{parts.scheme}://{parts.netloc}".lower()
 
 
@@ -43,27 +43,27 @@ def _origin(ctx: click.Context, param: click.Parameter, url: str | None) -> str 
     "--host",
     default="127.0.0.1",
     show_default=True,
-    help="Address to listen on; 0.0.0.0: all of this machine's.",
+    help="Address to listen on; 0.0.0.0: all addresses of this machine.",
 )
 @click.option(
     "--port",
     type=Whole(0, 65535),
     default=8000,
     show_default=True,
-    help="0: any that is free.",
+    help="Port to listen on; 0: any free port.",
 )
 @click.option(
     "--annotator",
     "annotators",
     multiple=True,
     metavar="ANA",
-    help="Who is to get a link; may be repeated.",
+    help="Annotator who gets a link; repeatable.",
 )
 @lease_option
 @click.option(
     "--url",
     callback=_origin,
-    help="Address of a proxy in front, as people type it: https://label.example.org",
+    help="Public address of a reverse proxy, such as https://label.example.org",
 )
 @click.option(
     "--open", "browser", is_flag=True, help="Open the first link in this machine's browser."
@@ -79,11 +79,11 @@ def serve(
     browser: bool,
     store: str | None,
 ) -> None:
-    """Serve collection NAME to people, who answer "which is better?" in a browser.
+    """Serve a page on which annotators compare pairs of items of the collection NAME.
 
-    Prints a secret link for everybody, and one for who watches: the ranking as it stands, the
-    pace, how people agree, new links. Links stay the same from one start to the next. Ctrl-C
-    ends it; what a page could not send yet waits there until the next start.
+    Prints a secret link for each annotator and one for the admin page, which shows the current
+    ranking, the answer rate and the agreement, and creates new links. Links stay valid across
+    restarts. Ctrl-C stops the server; pages keep unsent answers until the next start.
 
     \b
     Examples:
@@ -99,7 +99,7 @@ def serve(
     ):
         collection = opened.collection(name)
         if len(collection.items()) < 2:
-            raise SortNetError(f"collection {name!r} has fewer than two items: nothing to ask")
+            raise SortNetError(f"collection {name!r} has fewer than two items: nothing to compare")
         with ended_by_signals(), collection.serving() as claim:
             _serve(collection, claim, listening, host, url, annotators, lease, browser)
     say(f"no longer serving {name!r}; the links will work again at the next start")
@@ -149,14 +149,16 @@ def _say_links(base: str, tokens: dict[str, str], admin: str, *, others: bool) -
         put(f"{printable(who)}: {base}/a/{token}")
     put(f"admin: {base}/admin/{admin}")
     if not tokens:
-        say("nobody has a link yet: make one on the admin page, or with --annotator NAME")
+        say("no annotator has a link yet: create one on the admin page, or with --annotator NAME")
     if others:
-        say("WARNING: others can reach this server. The links are its only protection: whoever")
+        say("WARNING: others can reach this server. The links are its only protection: anyone who")
         say("has one can answer, and with the admin link see and add everything.")
     if others and base.startswith("http:"):
-        say("WARNING: over plain http the links can be read on the way. Put a proxy with https in")
-        say("front (--url), or use a network that you trust.")
-    say("Ctrl-C ends it")
+        say(
+            "WARNING: over plain http the links can be read on the way. Put an https proxy in front"
+        )
+        say("of the server (--url), or use a trusted network.")
+    say("Ctrl-C stops the server")
 
 
 def _needs_extra() -> None:
@@ -170,17 +172,17 @@ def _needs_extra() -> None:
 
 @contextmanager
 def _listening(host: str, port: int) -> Iterator[socket.socket]:
-    """A socket that listens.
+    """Open a listening socket.
 
     Raises:
-        SortNetError: if the address or the port cannot be had.
+        SortNetError: if the address or the port is not available.
     """
     try:
         family, kind, _, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
     except (OSError, UnicodeError):
-        raise SortNetError(f"--host {host!r} is no address of this machine") from None
+        raise SortNetError(f"--host {host!r} is not an address of this machine") from None
     with socket.socket(family, kind) as made:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -188,9 +190,9 @@ def _listening(host: str, port: int) -> Iterator[socket.socket]:
             made.listen(1024)
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
-                fault = f"port {port} is in use: name another with --port, or 0 for any"
+                fault = f"port {port} is in use: choose another with --port, or 0 for any"
             elif error.errno == errno.EADDRNOTAVAIL:
-                fault = f"--host {host!r} is no address of this machine"
+                fault = f"--host {host!r} is not an address of this machine"
             else:
                 fault = f"cannot listen on port {port}: {error.strerror or error}"
             raise SortNetError(fault) from None
@@ -198,7 +200,7 @@ def _listening(host: str, port: int) -> Iterator[socket.socket]:
 
 
 def _names(host: str, port: int, url: str | None) -> Names:
-    """What requests may call this server."""
+    """The host names that requests may use."""
     from cli.web.guard import Names
 
     everywhere = host in ("0.0.0.0", "::")
@@ -212,7 +214,7 @@ def _names(host: str, port: int, url: str | None) -> Names:
 
 
 def _reachable(host: str) -> str:
-    """What others call an address that stands for all of this machine's."""
+    """The host name to show for a wildcard address such as 0.0.0.0."""
     return socket.gethostname() if host in ("0.0.0.0", "::") else host
 
 

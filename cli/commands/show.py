@@ -18,7 +18,7 @@ from cli.printing import iterations
 @store_option
 @json_option
 def show(run: str, store: str | None, as_json: bool) -> None:
-    """Show a run and its iterations. RUN is its id, the beginning of one, or `last`.
+    """Show a run and its iterations. RUN is a run id, a prefix of one, or `last`.
 
     \b
     Examples:

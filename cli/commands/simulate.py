@@ -1,4 +1,4 @@
-"""`sortnet simulate`: how many questions a good ranking takes, on made people and on real votes."""
+"""`sortnet simulate`: how many questions a good ranking takes, simulated or on recorded votes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from sortnet.types import Progress
 
-# Of ASAP's paper: half a trial, one, three; of the feature protocol, and of a file's votes.
+# Budgets of the ASAP paper (half a trial, one, three), of features and of recorded votes.
 _PAPER = (0.5, 1, 3)
 _FEATURES = (25, 50, 100, 200, 400)
 _VOTES = (25, 50, 100, 200, 400, 800, 1600, 3200)
@@ -29,63 +29,63 @@ _USUAL = {
 }
 
 
-@click.command("simulate", short_help="Try out how many questions a good ranking takes.")
+@click.command("simulate", short_help="Simulate how many questions a good ranking takes.")
 @click.option(
     "--protocol", type=click.Choice(list(_USUAL)), default="ids", show_default=True,
-    help="Items known by name only, items with features, or the votes of a file.",
+    help="Items without features, items with features, or recorded votes.",
 )  # fmt: skip
 @click.option(
     "--items", "n", type=Whole(2, 10_000), default=20, show_default=True, metavar="N",
-    help="How many items.",
+    help="Number of items.",
 )  # fmt: skip
 @click.option(
     "--features", "d", type=Whole(1, 1000), default=5, show_default=True, metavar="D",
-    help="How many features.",
+    help="Number of features.",
 )  # fmt: skip
 @click.option(
     "--outside", type=Real(0, 1, max_open=True), default=0.0, show_default=True,
-    metavar="SHARE", help="Of the scores' variance, what is not in the features.",
+    metavar="SHARE", help="Share of the scores' variance that the features do not explain.",
 )  # fmt: skip
 @click.option(
     "--budget", "budgets", type=Whole(1), multiple=True, metavar="M",
-    help="Look at the ranking after M questions; may be given several times.",
+    help="Evaluate the ranking after M questions; repeatable.",
 )  # fmt: skip
 @click.option(
     "--strategy", "strategies", multiple=True, metavar="NAME",
-    help="default, features, merge, bald, committee, closest, random, merge-sort or quicksort; "
-    "may be given several times.",
+    help="Strategy: default, features, merge, bald, committee, closest, random, merge-sort "
+    "or quicksort; repeatable.",
 )  # fmt: skip
 @click.option("--seeds", type=Whole(1), default=30, show_default=True,
-              help="How many times, each with another truth.")  # fmt: skip
+              help="Number of repetitions, each with other true scores.")  # fmt: skip
 @click.option("--seed", type=SEED, default=0, show_default=True,
-              help="Of everything random.")  # fmt: skip
-@click.option("--jobs", type=Whole(1), default=1, show_default=True, help="Processes.")
+              help="Random seed.")  # fmt: skip
+@click.option("--jobs", type=Whole(1), default=1, show_default=True, help="Number of processes.")
 @click.option("--votes", "votes_file", metavar="FILE", shell_complete=files,
-              help="Table of two items and an answer a row, for the protocol votes.")  # fmt: skip
+              help="Table with two items and an answer per row (protocol votes).")  # fmt: skip
 @click.option("--items-file", metavar="FILE", shell_complete=files,
-              help="The items of those votes.")  # fmt: skip
-@click.option("--by", metavar="COLUMN", help="A column of the votes: each of its values is a pile "
-              "of its own, and the seeds take one after another.")  # fmt: skip
-@output_option("--plot", inputs=["votes_file", "items_file"], help="Write a plot: .png, .svg.")
+              help="Table of the items (protocol votes).")  # fmt: skip
+@click.option("--by", metavar="COLUMN", help="Column of the votes: each of its values is "
+              "a separate collection, and the seeds use them in turn.")  # fmt: skip
+@output_option("--plot", inputs=["votes_file", "items_file"], help="Plot to write: .png, .svg.")
 @json_option
 def simulate(
     protocol: str, n: int, d: int, outside: float, budgets: tuple[int, ...],
     strategies: tuple[str, ...], seeds: int, seed: int, jobs: int, votes_file: str | None,
     items_file: str | None, by: str | None, plot: str | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """Simulate people, and show how good the ranking is after so many questions.
+    """Simulate annotators, and show how good the ranking is by number of questions.
 
-    Every strategy meets the same truths, and one model judges all rankings by all votes.
-    `default` is a session as `sortnet label` has it, with its random questions and its repeats.
-    `merge-sort` and `quicksort` sort again and again. Shown are means over the seeds and their
+    All strategies get the same true scores, and one model is fitted to the answers of each.
+    `default` is a session as in `sortnet label`, with hold-out questions and repeats.
+    `merge-sort` and `quicksort` sort repeatedly. The figures are means over the seeds with
     standard errors.
 
-    ids: true scores between 0 and 5, an answer has noise of 1.4865 (the protocol of the ASAP
-    paper). features: scores that are linear in normal features. votes: pairs of a file are asked
-    about and get votes that were given; how many of the pairs that were kept apart, a fifth, are
-    in the order of most votes. Text features are made as `sortnet items add` makes them, columns
-    of numbers in the items' file are left out. An answer of --votes is left, a1 or 1; right, a2
-    or 2; tie or 0; an item's id; or skip.
+    ids: true scores between 0 and 5, answers with noise 1.4865 (the protocol of the ASAP paper).
+    features: scores that are linear in normal features. votes: questions are answered by the
+    recorded votes of a file; the figure is the share of held-out pairs, a fifth of all, that are
+    in the order of the majority. Text features are computed as in `sortnet items add`; numeric
+    columns of the items' file are left out. An answer of --votes is left, a1 or 1; right, a2 or
+    2; tie or 0; an item's id; or skip.
 
     \b
     Examples:
@@ -97,14 +97,14 @@ def simulate(
         _check_kind(Path(plot))
     common: dict[str, Any] = {"seeds": seeds, "seed": seed, "jobs": jobs}
     names = strategies or _USUAL[protocol]
-    with progress() as told:
+    with progress() as status:
         if protocol == "votes":
-            frame = _from_votes(votes_file, items_file, by, names, budgets, common, told)
+            frame = _from_votes(votes_file, items_file, by, names, budgets, common, status)
         else:
             made: dict[str, Any] = {"n": n}
             if protocol == "features":
                 made |= {"d": d, "outside": outside}
-            frame = _made_up(names, budgets or _usual_budgets(protocol, n), made, common, told)
+            frame = _made_up(names, budgets or _usual_budgets(protocol, n), made, common, status)
     _show(frame, as_json)
     if plot:
         title = _title(protocol, n, d, outside, seeds)
@@ -121,18 +121,18 @@ def _usual_budgets(protocol: str, n: int) -> tuple[int, ...]:
 
 def _made_up(
     names: tuple[str, ...], budgets: tuple[int, ...], made: dict[str, Any],
-    common: dict[str, Any], told: Progress,
+    common: dict[str, Any], progress: Progress,
 ) -> pd.DataFrame:  # fmt: skip
     from sortnet.experiments.simulated_annotators import simulate as run
     from sortnet.experiments.simulated_annotators import summary
 
-    results = run(names, budgets, **made, **common, progress=told)
+    results = run(names, budgets, **made, **common, progress=progress)
     return summary(results, ("spearman", "rmse", "ms"), ("strategy", "questions"))
 
 
 def _from_votes(
     votes_file: str | None, items_file: str | None, by: str | None, names: tuple[str, ...],
-    budgets: tuple[int, ...], common: dict[str, Any], told: Progress,
+    budgets: tuple[int, ...], common: dict[str, Any], progress: Progress,
 ) -> pd.DataFrame:  # fmt: skip
     import numpy as np
 
@@ -146,10 +146,12 @@ def _from_votes(
     items = read_items(items_file, features=())
     numbers = {name: k for k, name in enumerate(items.ids)}
     known, group = read_votes(Path(votes_file), numbers, by)
-    features = describe(items, progress=told).features.astype("float64")
+    features = describe(items, progress=progress).features.astype("float64")
     some = len(known) // 2 if group is None else int(np.bincount(group).min()) // 2
     usual = budgets or tuple(m for m in _VOTES if m <= some) or (max(1, some),)
-    results = simulate_votes(features, known, names, usual, group=group, **common, progress=told)
+    results = simulate_votes(
+        features, known, names, usual, group=group, **common, progress=progress
+    )
     return summary(results, ("accuracy",), ("strategy", "questions"))
 
 
@@ -179,15 +181,15 @@ def _with_error(mean: float, error: float) -> str:
 def _title(protocol: str, n: int, d: int, outside: float, seeds: int) -> str:
     times = f"{seeds} seeds" if seeds > 1 else "one seed"
     if protocol == "ids":
-        return f"{n} items known by name only, {times}"
+        return f"{n} items without features, {times}"
     if protocol == "votes":
-        return f"Pairs foretold from real votes, {times}"
-    share = f", {outside:.0%} of the variance outside them" if outside else ""
+        return f"Pairs predicted from recorded votes, {times}"
+    share = f", {outside:.0%} of the variance not explained" if outside else ""
     return f"{n} items with {d} features{share}, {times}"
 
 
 def drawn(frame: pd.DataFrame, title: str) -> Figure:
-    """A panel a measure: its mean over the questions with a 95 % interval, a line a strategy."""
+    """Draw one panel per measure: mean by questions with a 95 % interval, a line per strategy."""
     from store.plots.drawing import legend, new_figure
 
     values = [v for v in ("spearman", "rmse", "accuracy") if v in frame]
@@ -212,9 +214,9 @@ _KINDS = (".png", ".svg", ".pdf")
 _LABELS = {
     "spearman": "Spearman, to the truth",
     "rmse": "RMSE of z-scores",
-    "accuracy": "share of pairs kept apart foretold",
+    "accuracy": "share of held-out pairs predicted",
 }
-# Of Okabe and Ito; marks and dashes tell the same in grey print.
+# Palette of Okabe and Ito; markers and dashes keep the lines apart in grey print.
 _STYLES: tuple[dict[str, Any], ...] = tuple(
     {"color": color, "marker": marker, "linestyle": dash}
     for color, marker, dash in (

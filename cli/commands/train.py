@@ -1,4 +1,4 @@
-"""`sortnet train`: learn to sort labelled queries, and keep the model, the run and its pairs."""
+"""`sortnet train`: train a model on labelled queries; store the run and its pairs."""
 
 from __future__ import annotations
 
@@ -40,9 +40,7 @@ if TYPE_CHECKING:
 _FILES = "Files"
 
 
-@click.command(
-    cls=SectionedCommand, short_help="Learn to sort labelled queries; keep model and pairs."
-)
+@click.command(cls=SectionedCommand, short_help="Train a model on labelled queries.")
 @click.argument("data", nargs=-1, metavar="TRAIN VALI | FOLD_DIR", shell_complete=files)
 @section(
     _FILES,
@@ -52,22 +50,22 @@ _FILES = "Files"
     show_default=True,
     metavar="DIR",
     shell_complete=folders,
-    help="Where the model goes.",
+    help="Model folder to write.",
 )
 @section(
     _FILES,
     "--resume",
     is_flag=True,
-    help="Go on where the run in --out was stopped, with its settings and data.",
+    help="Resume the run in --out with its settings and data.",
 )
-@section(_FILES, "--overwrite", is_flag=True, help="Replace the model that --out has.")
+@section(_FILES, "--overwrite", is_flag=True, help="Replace the model in --out.")
 @section(
     _FILES,
     "--store",
     metavar="URL",
     envvar="SORTNET_STORE",
     show_envvar=True,
-    help="Where the pairs go: a file or postgresql://...; by default sortnet.db in the "
+    help="Store for the run and its pairs: a file or postgresql://...; default: sortnet.db in the "
     "user's data folder.",
 )
 @section(
@@ -75,22 +73,24 @@ _FILES = "Files"
     "--cache/--no-cache",
     default=False,
     show_default=True,
-    help="Keep parsed data in the user's cache folder; the next read is nearly free.",
+    help="Cache the parsed data in the user's cache folder for the next read.",
 )
 @settings_options
-@section("The run", "--threads", type=Whole(1), help="Default, and at most: all cores.")
+@section(
+    "The run", "--threads", type=Whole(1), help="Number of threads; default and maximum: all cores."
+)
 @section(
     "The run",
     "--tune",
     is_flag=True,
-    help="First try a small grid of settings, and take those best on the validation part.",
+    help="First search a small grid of settings for the best on the validation part.",
 )
 @section(
     "The run",
     "--json",
     "as_json",
     is_flag=True,
-    help="One JSON document on stdout; the table of iterations goes to stderr.",
+    help="Print one JSON document on stdout; the table of iterations goes to stderr.",
 )
 @section(
     "The run",
@@ -99,7 +99,7 @@ _FILES = "Files"
     type=LogType(),
     multiple=True,
     metavar="WHERE",
-    help="Log every iteration's figures to tensorboard:DIR, mlflow or mlflow:URI as well.",
+    help="Also log the figures of every iteration to tensorboard:DIR, mlflow or mlflow:URI.",
 )
 @click.pass_context
 @signals_as_ctrl_c()
@@ -118,11 +118,12 @@ def train(
     logs: tuple[Log, ...],
     **_settings: Any,
 ) -> None:  # fmt: skip
-    """Learn to sort the labelled queries of TRAIN; VALI chooses epoch and iteration.
+    """Train a model on the labelled queries of TRAIN; VALI chooses the best epoch and iteration.
 
-    Both are LETOR text, CSV or Parquet; FOLD_DIR is a folder with train.txt and vali.txt.
-    The comparator sorts, the pairs it got wrong are kept and learned, and again, until it makes
-    no new mistake or gets no better. The best iteration by RankQuality on VALI is the model.
+    Both are LETOR text, CSV or Parquet; FOLD_DIR is a folder with train.txt and vali.txt. In each
+    iteration the comparator sorts all queries, the pairs it got wrong are stored, and it is
+    trained on all stored pairs, until it makes no new mistake or does not improve. The model is
+    the best iteration by RankQuality on VALI.
 
     \b
     Examples:
@@ -130,77 +131,79 @@ def train(
       sortnet train train.txt vali.txt --out m --quality ndcg@10 --committee 5
       sortnet train --resume --out m
     """
-    from cli.training.job import read_task
+    from cli.training.job import read_job
     from cli.training.model_folder import Folder
 
     refuse_folder(out)
     folder = Folder(out)
     known = _known(folder, resume=resume, overwrite=overwrite)
     asked, paths = _asked(typed_settings(ctx), data, known, tune=tune)
-    with progress() as tell:
-        task = read_task(paths, asked, cache=cache_folder(cache), progress=tell)
-        tell("starting")
+    with progress() as status:
+        job = read_job(paths, asked, cache=cache_folder(cache), progress=status)
+        status("starting")
         set_threads(threads or (known["threads"] if known else None))
-        _run(task, folder, known, store, command_line(ctx), tell, tune=tune, as_json=as_json,
+        _run(job, folder, known, store, command_line(ctx), status, tune=tune, as_json=as_json,
              logs=logs)  # fmt: skip
 
 
 def _run(
-    task: TrainingJob,
+    job: TrainingJob,
     folder: Folder,
     known: dict[str, Any] | None,
     store: str | None,
     command: str,
-    tell: Progress,
+    progress: Progress,
     *,
     tune: bool,
     as_json: bool,
     logs: Sequence[Log],
 ) -> None:
-    from cli.training import training_run as sessions
+    from cli.training import training_run as runs
     from cli.training.trials import chosen, trial_shower
 
     if known is not None:
-        sessions.refuse_changes(task, known, folder)
-    url, shown = sessions.store_url(store, known)
-    tell(f"opening the store {shown}")
+        runs.refuse_changes(job, known, folder)
+    url, shown = runs.store_url(store, known)
+    progress(f"opening the store {shown}")
     with open_to_write(url) as opened, folder.held():
-        for text in _choosing(task) if known is None else ():
+        for text in _choosing(job) if known is None else ():
             put(text, err=as_json)
-        origin = sessions.Origin(command, shown, tune)
-        show = trial_shower(task.metrics[0].name, lambda text: put(text, err=as_json))
-        session = sessions.begin(task, folder, opened, known, origin, tell, show)
+        origin = runs.Origin(command, shown, tune)
+        show = trial_shower(job.metrics[0].name, lambda text: put(text, err=as_json))
+        training = runs.begin(job, folder, opened, known, origin, progress, show)
         if tune and known is None:
-            put(f"chosen: {chosen(session.config, session.run.config['tuning'])}\n", err=as_json)
-        elif task.config.training.weight_decay is None and known is None:
-            decay = session.config.training.weight_decay
-            say(f"weight decay {decay:g}, chosen by short trials on the validation part")
-        if session.finished:
+            put(f"chosen: {chosen(training.config, training.run.config['tuning'])}\n", err=as_json)
+        elif job.config.training.weight_decay is None and known is None:
+            weight_decay = training.config.training.weight_decay
+            say(f"weight decay {weight_decay:g}, chosen by short trials on the validation part")
+        if training.finished:
             say(f"the run in {folder} has finished already")
-        show_iteration = iterations.shower(task.metrics[0].name, err=as_json)
-        model = session.learn(show_iteration, tell, callbacks_of(logs, session.run))
-        _conclude(session, model, shown, as_json=as_json)
+        show_iteration = iterations.shower(job.metrics[0].name, err=as_json)
+        model = training.learn(show_iteration, progress, callbacks_of(logs, training.run))
+        _conclude(training, model, shown, as_json=as_json)
 
 
-def _choosing(task: TrainingJob) -> Iterator[str]:
-    """What chooses the iteration: the measure, and how many queries it can choose by."""
+def _choosing(job: TrainingJob) -> Iterator[str]:
+    """The measure that chooses the iteration, and the number of queries it can choose by."""
     from sortnet.metrics import can_choose
 
-    n, m = int(can_choose(task.metrics[0], task.vali).sum()), len(task.vali)
-    yield f"{task.metrics[0].name} chooses the iteration: {n} of {m} validation queries can choose"
-    if task.data["train"]["fingerprint"] == task.data["vali"]["fingerprint"]:
+    n, m = int(can_choose(job.metrics[0], job.vali).sum()), len(job.vali)
+    yield f"{job.metrics[0].name} chooses the iteration: {n} of {m} validation queries can choose"
+    if job.data["train"]["fingerprint"] == job.data["vali"]["fingerprint"]:
         yield "VALI is the data of TRAIN: all figures are training figures"
 
 
 def _known(folder: Folder, *, resume: bool, overwrite: bool) -> dict[str, Any] | None:
-    """What the folder says of the run to resume; None for one that begins."""
+    """The record of the run to resume; None for a new run."""
     if resume and overwrite:
-        raise click.UsageError("--resume goes on and --overwrite begins anew: give one of them")
+        raise click.UsageError(
+            "--resume continues a run and --overwrite starts again: give one of them"
+        )
     known = folder.run() if resume else None
     if resume and known is None:
         if folder.has_model:
             raise SortNetError(f"{folder} has a model but no run.json: nothing to resume")
-        say(f"no run in {folder} to go on with: beginning one")
+        say(f"no run in {folder} to resume: starting a new one")
     if not resume and not overwrite:
         folder.refuse_if_taken()
     return known
@@ -213,40 +216,40 @@ def _asked(
     *,
     tune: bool,
 ) -> tuple[Config, Sequence[str]]:
-    """The settings and the data's paths: what a resumed run is not told, it remembers."""
+    """The settings and data paths; a resumed run uses its own where none are given."""
     from sortnet.config import Config
 
     if known is None:
         return make_config(typed), data
     if tune and not known["tuned"]:
-        raise SortNetError("cannot go on with --tune: the run was started without it")
+        raise SortNetError("cannot resume with --tune: the run was started without it")
     paths = [facts["path"] for facts in known["data"].values()]
     return make_config(typed, Config.from_json(known["asked"])), data or paths
 
 
-def _conclude(session: TrainingRun, model: Ranker, store: str, *, as_json: bool) -> None:
-    """Say how good the model is, where it is, and what to do next."""
-    task, folder = session.task, session.folder
-    rows = iterations.rows_of(session.run.iterations_frame())
+def _conclude(training: TrainingRun, model: Ranker, store: str, *, as_json: bool) -> None:
+    """Print the measures of the model, its folder and the next step."""
+    job, folder = training.job, training.folder
+    rows = iterations.rows_of(training.run.iterations_frame())
     best = rows[model.info["iteration"]]
-    names = [metric.name for metric in task.metrics]
+    names = [metric.name for metric in job.metrics]
     figures = {
         split: {name: best[f"{split}_{name}"] for name in names} for split in ("train", "vali")
     }
     said = {
-        split: conventions_of(queries, task.metrics, task.config.empty)
-        for split, queries in (("train", task.train), ("vali", task.vali))
+        split: conventions_of(queries, job.metrics, job.config.empty)
+        for split, queries in (("train", job.train), ("vali", job.vali))
     }
     if as_json:
         print_json(
             {
-                "run": session.run.id,
+                "run": training.run.id,
                 "store": store,
                 "out": str(folder),
-                "config": session.config.to_json(),
-                "tuning": session.run.config.get("tuning"),
+                "config": training.config.to_json(),
+                "tuning": training.run.config.get("tuning"),
                 "best_iteration": best["iteration"],
-                "quality": {task.metrics[0].name: best["quality"]},
+                "quality": {job.metrics[0].name: best["quality"]},
                 "measures": figures,
                 "conventions": said,
                 "iterations": rows,
@@ -260,5 +263,5 @@ def _conclude(session: TrainingRun, model: Ranker, store: str, *, as_json: bool)
         for text in lines:
             put(f"{split}: {text}")
     put(f"\nmodel  {folder}")
-    put(f"run    {session.run.id} in {store}")
-    put(f"next   sortnet evaluate {shlex.join([str(folder), task.test or 'TEST'])}")
+    put(f"run    {training.run.id} in {store}")
+    put(f"next   sortnet evaluate {shlex.join([str(folder), job.test or 'TEST'])}")

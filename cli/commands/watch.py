@@ -1,4 +1,4 @@
-"""`sortnet watch`: the figures of a run while it goes on, in the terminal or on a page."""
+"""`sortnet watch`: the figures of a running run, in the terminal or on a page."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from store import Run
 
 BLOCKS, PLAIN = "▁▂▃▄▅▆▇█", "_.-=+*#@"
-QUIET = 120.0  # seconds without an iteration that are nothing to speak of, whatever the run's pace
+QUIET = 120.0  # seconds without an iteration that are normal at any speed
 
 
 class Look(NamedTuple):
-    """A run as it stands: its status, also in words, its iterations, a hint for who waits."""
+    """Current state of a run: status, status line, iterations, hint after a long silence."""
 
     status: str
     standing: str
@@ -37,27 +37,29 @@ class Look(NamedTuple):
 
 @click.command()
 @click.argument("run", shell_complete=run_ids)
-@click.option("--web", is_flag=True, help="Serve a page that renews itself, for this machine only.")
+@click.option(
+    "--web", is_flag=True, help="Serve a page that refreshes itself, on this machine only."
+)
 @click.option(
     "--port",
     type=Whole(0, 65535),
     default=0,
     show_default=True,
-    help="Of --web; 0: any that is free.",
+    help="Port of --web; 0: any free port.",
 )
 @click.option(
     "--interval",
     type=Real(0.1, 3600),
     default=2.0,
     show_default=True,
-    help="Seconds between two looks.",
+    help="Seconds between two reads of the store.",
 )
 @store_option
 def watch(run: str, web: bool, port: int, interval: float, store: str | None) -> None:
-    """Watch a RUN while it goes on; ends when the run ends. Ctrl-C leaves the run alone.
+    """Show a RUN while it is running; ends when the run ends. Ctrl-C does not stop the run.
 
-    RUN is its id, the beginning of one, or `last`. Where stdout is no terminal, every iteration
-    is a line as it comes. The page of --web is the report; it stays until Ctrl-C.
+    RUN is a run id, a prefix of one, or `last`. If stdout is not a terminal, every iteration is
+    printed as a line. The page of --web is the report; it is served until Ctrl-C.
 
     \b
     Examples:
@@ -81,10 +83,10 @@ def watch(run: str, web: bool, port: int, interval: float, store: str | None) ->
 
 
 def _looks(run: Run, interval: float) -> Iterator[Look]:
-    """The run as it stands, again and again, the last time when it has ended."""
+    """Yield the state of the run at intervals, for the last time when it has ended."""
     since, known = time.monotonic(), -1
     while True:
-        status = run.status  # before the rows: an ended run has all of them
+        status = run.status  # read before the rows: an ended run has all of them
         rows = iterations.rows_of(run.iterations_frame())
         if len(rows) != known:
             since, known = time.monotonic(), len(rows)
@@ -95,17 +97,17 @@ def _looks(run: Run, interval: float) -> Iterator[Look]:
 
 
 def _hint(run: Run, rows: Sequence[dict[str, Any]], quiet: float) -> str | None:
-    """A run that was killed on another host cannot say so: tell who waits long what to do."""
+    """A killed run keeps status "running"; after a long silence suggest --resume."""
     slowest = max((_seconds(row) for row in rows), default=0.0)
     if quiet < max(QUIET, 5 * slowest):
         return None
     where = run.status_text.removeprefix("running")
     step = again(run) or run.command
-    return f"nothing new for {quiet:.0f} s; if it was killed{where}, go on with: {step}"
+    return f"nothing new for {quiet:.0f} s; if it was killed{where}, resume with: {step}"
 
 
 def _lines(run: Run, interval: float) -> None:
-    """Every iteration as a line as it comes."""
+    """Print every new iteration as a line."""
     quality, shown, hinted = iterations.quality_of(run.config), 0, False
     for look in _looks(run, interval):
         if not shown and look.rows:
@@ -121,20 +123,20 @@ def _lines(run: Run, interval: float) -> None:
 
 
 def _live(run: Run, interval: float) -> None:
-    """The table and the sparklines in a terminal, renewed in place."""
+    """Show the table and the sparklines in a terminal, refreshed in place."""
     from rich.console import Console
     from rich.live import Live
 
     console = Console()
     with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
         for look in _looks(run, interval):
-            room = console.height if look.status == "running" else len(look.rows) + 20
-            live.update(_screen(run, look, room, console), refresh=True)
+            height = console.height if look.status == "running" else len(look.rows) + 20
+            live.update(_screen(run, look, height, console), refresh=True)
     say(_ending(run, look))
 
 
 def _screen(run: Run, look: Look, height: int, console: Any) -> RenderableType:
-    """The newest rows that fit, and a sparkline for what there is to follow."""
+    """The newest rows that fit, and a sparkline for each figure."""
     from rich.text import Text
 
     quality = iterations.quality_of(run.config)
@@ -146,8 +148,11 @@ def _screen(run: Run, look: Look, height: int, console: Any) -> RenderableType:
     if not look.rows:
         text.append(f"{look.hint or 'waiting for the first iteration'}")
         return text
-    room = max(height - len(below) - 6, 1)
-    lines = [*iterations.header(quality), *(iterations.line(r, quality) for r in look.rows[-room:])]
+    n_rows = max(height - len(below) - 6, 1)
+    lines = [
+        *iterations.header(quality),
+        *(iterations.line(r, quality) for r in look.rows[-n_rows:]),
+    ]
     text.append("\n".join([*lines, "", *below]))
     return text
 
@@ -174,7 +179,7 @@ def _spark_line(name: str, label: str, rows: Sequence[dict[str, Any]], marks: st
 
 
 def sparkline(values: Sequence[float], marks: str = BLOCKS) -> str:
-    """A character a value, the lowest of them the first of the marks.
+    """One character per value; the lowest value is the first mark.
 
     >>> sparkline([0, 1, 2, 7])
     '▁▂▃█'
@@ -187,8 +192,8 @@ def sparkline(values: Sequence[float], marks: str = BLOCKS) -> str:
 
 
 def _ending(run: Run, look: Look) -> str:
-    """What became of the run, and what to do next."""
-    step = f"go on with: {again(run)}" if again(run) else f"next: sortnet report {run.id}"
+    """How the run ended, and the next step."""
+    step = f"resume with: {again(run)}" if again(run) else f"next: sortnet report {run.id}"
     ended = "was killed" if look.status == "killed" else f"is {look.status}"
     return f"run {run.id} {ended}, {_count(len(look.rows))}; {step}"
 

@@ -1,1 +1,1 @@
-"""What commands are given: stores, runs, documents, votes."""
+"""Inputs of commands: stores, runs, documents, votes."""

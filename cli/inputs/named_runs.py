@@ -1,4 +1,4 @@
-"""Runs as users name them: find one, complete its id, say how to resume it."""
+"""Find a run by id or prefix, complete its id, build its resume command."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NEWEST = 30  # runs that are offered for completion
 
 
 def find_run(opened: Store, name: str) -> Run:
-    """The run of that id; what to do next where the store has none at all."""
+    """The run with that id; an empty store raises with the next step."""
     if opened.runs_frame().empty:
         raise StoreError(f"{opened.database.name} has no runs yet: sortnet train makes one")
     return opened.run(name)
@@ -32,12 +32,12 @@ def resume(out: str) -> str:
 
 
 def again(run: Run) -> str | None:
-    """The command that resumes an unfinished run; None of one that is done."""
+    """The command that resumes an unfinished run; None if it is done."""
     return None if run.status == "done" or run.out is None else resume(run.out)
 
 
 def run_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Completes `last` and the newest runs of a store that is a file; silent on any fault."""
+    """Complete `last` and the newest runs of a SQLite store; errors give no completions."""
     items = [CompletionItem("last", help="the newest run")]
     with suppress(SortNetError, sqlite3.Error, OSError):
         items += _runs(ctx.params.get("store"))
@@ -48,7 +48,7 @@ def _runs(store: str | None) -> list[CompletionItem]:
     from store.database.engine import parse_url, reading_uri
 
     url = parse_url(store)
-    if url.drivername != "sqlite":  # a server may be far away
+    if url.drivername != "sqlite":  # a remote server may be slow
         return []
     file = reading_uri(Path(url.database or ""))
     with closing(sqlite3.connect(file, uri=True, timeout=0.2)) as connection:

@@ -1,4 +1,4 @@
-"""The store that a command reads or writes, opened."""
+"""Open the store that a command reads or writes."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
     from store import Store
 
-ITEMS_MAKER = "sortnet items add"  # the command that makes a store with collections
+ITEMS_MAKER = "sortnet items add"  # the command that creates a store with collections
 
 
 @contextmanager
 def open_existing(
     url: str | None, maker: str = "sortnet train", *, write: bool = False
 ) -> Iterator[Store]:
-    """The store, which must be there: a misspelt name makes no new one, `maker` does.
+    """Open an existing store: a misspelt name must not create one; `maker` does.
 
     Raises:
-        StoreError: if it cannot be opened, or what reads it meets values that cannot be.
+        StoreError: if it cannot be opened, or contains invalid values.
     """
     from store import open_store
     from store.database.engine import parse_url
@@ -35,7 +35,7 @@ def open_existing(
     if parsed.drivername == "sqlite" and not Path(parsed.database or "").exists():
         raise StoreError(
             f"store {parsed.database}: no such file; {maker} makes one, --store or "
-            "SORTNET_STORE names another"
+            "SORTNET_STORE choose another"
         )
     with open_to_write(parsed) if write else open_store(parsed, write=False) as opened:
         try:
@@ -48,20 +48,23 @@ def open_existing(
             place = traceback.extract_tb(error.__traceback__)[-1]
             what = f"{type(error).__name__}: {str(error)[:99]} ({place.name}, line {place.lineno})"
             raise StoreError(
-                f"{opened.database.name} holds what SortNet does not write, or this is a fault of "
-                f"SortNet: {what}"
+                f"{opened.database.name} contains data that SortNet does not write, "
+                f"or this is a bug in SortNet: {what}"
             ) from error
 
 
-# What comes of values that the tables should not hold.
+# Raised for values that the tables should not contain.
 _ODD = (ValueError, TypeError, AttributeError, LookupError, OverflowError, RecursionError)
 
 
 def open_to_write(url: URL | str | None) -> Store:
-    """The store; where its old schema was upgraded, it is said where a copy is."""
+    """Open the store for writing; after a schema upgrade, print where the copy is."""
     from store import open_store
 
     opened = open_store(url)
     if opened.copy is not None:
-        say(f"{opened.database.name} has a new schema now; as it was before: {opened.copy}")
+        say(
+            f"{opened.database.name} was upgraded to a new schema; "
+            f"copy of the old file: {opened.copy}"
+        )
     return opened

@@ -17,10 +17,10 @@ C = TypeVar("C", bound=Callable[..., Any])
 
 
 def pair_arguments(command: C) -> C:
-    """What names a model and two documents: MODEL DATA A B, `--qid` and `--cache`."""
+    """Add the arguments MODEL DATA A B and the options `--qid` and `--cache`."""
     for add in (
         data_option,
-        click.option("--qid", help="The query, where both documents are in several."),
+        click.option("--qid", help="Query id, if both documents are in several queries."),
         click.argument("b"),
         click.argument("a"),
         click.argument("data", shell_complete=files),
@@ -35,7 +35,7 @@ def load_pair(
     data: str,
     names: tuple[str, str],
     qid: str | None,
-    tell: Progress,
+    progress: Progress,
     *,
     cache: bool,
 ) -> tuple[Ranker, Queries, int, int]:
@@ -43,8 +43,8 @@ def load_pair(
     from sortnet.data.find_documents import find_both
     from sortnet.rankers.base import load_ranker
 
-    tell(f"loading {model}")
+    progress(f"loading {model}")
     loaded = load_ranker(model)
-    tell(f"reading {data}")
+    progress(f"reading {data}")
     queries = read_data(data, loaded.n_features, cache=cache, labelled=False)
     return loaded, *find_both(queries, *names, qid)

@@ -1,4 +1,4 @@
-"""Files of votes: two items and an answer a row, in whatever words people have for it."""
+"""Read vote files: two items and an answer per row, under various column names."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def read_votes(
 ) -> tuple[Votes, NDArray[np.int64] | None]:
     """Votes of a CSV, TSV, JSONL or Parquet file.
 
-    Columns are told by their names: left and right, or arg1 and arg2, ...; answer, value, vote,
+    Columns are recognized by name: left and right, or arg1 and arg2, ...; answer, value, vote,
     ... An answer is left, a1, 1, ..., right, a2, 2, ..., tie, equal, 0, ..., or an item's id.
 
     Args:
         items: {id: number}.
-        by: a column that tells groups apart.
+        by: a column of group names.
 
     Returns:
         The votes, and with `by` the number of each one's group.
@@ -53,8 +53,8 @@ def read_votes(
     answers = rows.columns[column]
     if {str(said).strip() for said in answers} - {*_NOTHING, *items} == {"0", "1"}:
         raise DataError(
-            f"{path}: column {column!r} has only 0 and 1, and 0 would be a tie: say left or right, "
-            "1 or 2, a1 or a2, or an item's id; tie for neither"
+            f"{path}: column {column!r} has only 0 and 1, and 0 would be a tie: write left or "
+            "right, 1 or 2, a1 or a2, or an item's id; tie for neither"
         )
     targets = np.array(
         [_target(rows, k, str(said), left[k], right[k], items) for k, said in enumerate(answers)]
@@ -82,7 +82,7 @@ def _items(rows: Rows, column: str, items: Mapping[str, int]) -> Any:
     for k, name in enumerate(rows.columns[column]):
         number = items.get(str(name).strip())
         if number is None:
-            raise DataError(f"{rows.place(k)}: there is no item {shown(name)}")
+            raise DataError(f"{rows.place(k)}: unknown item {shown(name)}")
         numbers[k] = number
     return numbers
 
@@ -96,7 +96,7 @@ def _target(
         return float("nan")
     if left == right:
         raise DataError(f"{rows.place(k)}: an item is compared with itself")
-    # Ids first: items may be called 1 and 2.
+    # Ids take precedence: items may be named 1 and 2.
     if items.get(word) in (left, right):
         return float(items[word] == left)
     target = _SAID.get(word.lower())

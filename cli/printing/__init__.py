@@ -1,1 +1,1 @@
-"""What several commands print: iterations, measures, rankings, documents."""
+"""Output shared by several commands: iterations, measures, rankings, documents."""

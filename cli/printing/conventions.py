@@ -1,4 +1,4 @@
-"""Measures in print: never a figure without its conventions."""
+"""Format measures together with their conventions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def conventions_of(queries: Queries, metrics: Sequence[Metric], empty: Empty) -> list[str]:
-    """What the measures mean on these queries, a line for all that find the same ones empty."""
+    """Conventions of the measures, one line for all with the same number of empty queries."""
     from sortnet.metrics import conventions, count_empty, per_query
 
     by_count: dict[int, list[Metric]] = {}
@@ -24,7 +24,7 @@ def conventions_of(queries: Queries, metrics: Sequence[Metric], empty: Empty) ->
 
 
 def measures(figures: dict[str, dict[str, float]]) -> list[str]:
-    """{part: {metric: value}} as lines, a part each."""
+    """{part: {metric: value}} as one line per part."""
     header = ["", *next(iter(figures.values()))]
     rows = [[part, *(f"{v:.4f}" for v in values.values())] for part, values in figures.items()]
     return table(header, rows)

@@ -1,4 +1,4 @@
-"""The ranking of a collection: as a frame, as JSON, as lines of a terminal."""
+"""The ranking of a collection as a frame, as JSON and as text lines."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 COLUMNS = ("rank", "id", "score", "low", "high", "judgements")
 _ID = 24  # characters of an id in a table
-_LEAST = 12  # characters of a text that are worth showing
+_LEAST = 12  # least number of characters of a text to show
 
 
 def ranking_frame(ranked: Ranking, ids: Sequence[str]) -> pd.DataFrame:
-    """One row an item, the best first; indexed by the items' numbers."""
+    """One row per item, best first; indexed by the items' numbers."""
     import pandas as pd
 
     columns = {c: getattr(ranked, c)[ranked.order] for c in COLUMNS if c != "id"}
@@ -30,18 +30,18 @@ def ranking_frame(ranked: Ranking, ids: Sequence[str]) -> pd.DataFrame:
 
 
 def ranking_json(frame: pd.DataFrame) -> str:
-    """One object an item, the best first."""
+    """One object per item, best first."""
     return json.dumps(rows_of(frame), indent=2, allow_nan=False) + "\n"
 
 
-def ranking_lines(frame: pd.DataFrame, items: Items, room: int) -> list[str]:
-    """A header and a line an item, no longer than `room`, with as much of its text as fits."""
+def ranking_lines(frame: pd.DataFrame, items: Items, width: int) -> list[str]:
+    """A header and one line per item, at most `width` long, with as much of its text as fits."""
     rows = [
         [str(rank), _cut(printable(str(id)), _ID), f"{score:.2f}", f"{low}-{high}", str(judged)]
         for _, rank, id, score, low, high, judged in frame.itertuples()
     ]
     lines = table(["rank", "id", "score", "90 %", "judged"], rows, left=2)
-    over = room - max(map(len, lines)) - 2
+    over = width - max(map(len, lines)) - 2
     what = [_words(items, k) for k in frame.index]
     if over < _LEAST or not any(what):
         return lines
@@ -51,10 +51,10 @@ def ranking_lines(frame: pd.DataFrame, items: Items, room: int) -> list[str]:
 
 
 def _words(items: Items, k: int) -> str:
-    """The beginning of an item's text, or where its image or sound is."""
+    """The start of an item's text, or the path of its image or sound."""
     what = items.texts[k] or items.images[k] or items.audio[k] or ""
     return printable(" ".join(what[:1000].split()))
 
 
-def _cut(text: str, room: int) -> str:
-    return text if len(text) <= room else f"{text[: room - 3]}..."
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 3]}..."

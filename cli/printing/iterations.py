@@ -1,4 +1,4 @@
-"""The table of iterations: what each did, in 80 columns."""
+"""The table of iterations, in 80 columns."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FORMAT = "{:>4} {:>9} {:>7} {:>6} {:>7} {:>8} {:>7} {:>7} {:>7} {:>7} {}"
 
 
 def header(quality: str) -> list[str]:
-    """Two lines over the table."""
+    """The two header lines of the table."""
     groups = (
         f"{'compared':>14} {'wrong in':^14} {'new':>7} {'pairs kept':^16} {quality + ' on':^15}"
     )
@@ -27,7 +27,7 @@ def header(quality: str) -> list[str]:
 
 
 def line(row: Mapping[str, Any], quality: str) -> str:
-    """A row of `flat` or of the store's frame as a line; `*` is the best so far."""
+    """Format a row of `flat` or of the store's frame; `*` marks the best so far."""
     cells = (
         row["iteration"],
         _count(row["comparisons_train"], row["comparisons_vali"]),
@@ -45,7 +45,7 @@ def line(row: Mapping[str, Any], quality: str) -> str:
 
 
 def shower(quality: str, *, err: bool = False) -> Callable[[Iteration], None]:
-    """Prints every iteration that it is called with as a line, above the first a header."""
+    """A callback that prints each iteration as a line, with a header above the first."""
     headed = False
 
     def show(record: Iteration) -> None:
@@ -60,7 +60,7 @@ def shower(quality: str, *, err: bool = False) -> Callable[[Iteration], None]:
 
 
 def flat(record: Iteration) -> dict[str, Any]:
-    """An iteration as the store's frame has it: a measure is called `vali_map`."""
+    """An iteration with the columns of the store's frame, such as `vali_map`."""
     row = asdict(record)
     del row["observed"]
     for split, values in row.pop("measures").items():
@@ -69,7 +69,7 @@ def flat(record: Iteration) -> dict[str, Any]:
 
 
 def rows_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """The store's frame as rows of Python's own types."""
+    """The store's frame as rows of Python types."""
     from store.database.engine import plain
 
     rows: list[dict[str, Any]] = [
@@ -80,7 +80,7 @@ def rows_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def quality_of(config: Mapping[str, Any]) -> str:
-    """The RankQuality as figures are called by it."""
+    """The name of the RankQuality as used for figures."""
     from sortnet.metrics import parse_metric
 
     return parse_metric(config.get("quality", "map")).name

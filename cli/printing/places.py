@@ -1,4 +1,4 @@
-"""Two documents of a query: their places in the ranking, and which goes first."""
+"""Two documents of a query: their ranks, and which one goes first."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def both(model: Ranker, one: Queries, i: int, j: int, margin: float) -> dict[str, Any]:
-    """Two documents in their places, and which of them goes first."""
+    """The ranks of two documents, and which one goes first."""
     import numpy as np
 
     rank = np.empty(one.n_docs, np.int64)
@@ -27,13 +27,13 @@ def both(model: Ranker, one: Queries, i: int, j: int, margin: float) -> dict[str
 
 
 def document(one: Queries, doc: int, rank: int) -> dict[str, Any]:
-    """A document as JSON has it."""
+    """A document as a JSON object."""
     docid = None if one.docids is None else str(one.docids[doc]) or None
     return {"docid": docid, "row": int(one.rows[doc]), "rank": rank}
 
 
 def put_first(answer: dict[str, Any]) -> None:
-    """Say which document goes first, and where both are in the ranking."""
+    """Print which document goes first, and the ranks of both."""
     first, last = ("b", "a") if answer["first"] == "b" else ("a", "b")
     names = {key: name_of(answer[key]) for key in "ab"}
     if answer["first"] is None:
@@ -45,5 +45,5 @@ def put_first(answer: dict[str, Any]) -> None:
 
 
 def name_of(document: dict[str, Any]) -> str:
-    """A document as text has it."""
+    """The name of a document in text output."""
     return f"row {document['row']}" if document["docid"] is None else document["docid"]

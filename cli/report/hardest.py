@@ -1,4 +1,4 @@
-"""What a run found hardest: queries, and pairs, with their documents where they are known."""
+"""The hardest queries and pairs of a run, with their documents if available."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
     from sortnet.rankers.base import Ranker
 
-PAIRS, DOCUMENTS = 12, 20  # rows a query, at most
+PAIRS, DOCUMENTS = 12, 20  # maximum rows per query
 RECURRING = 20  # rows
 
 
 @dataclass(frozen=True)
 class HardQuery:
-    """A query, its worst pairs, and its documents in the order of the kept model."""
+    """A query, its worst pairs, and its documents as ranked by the kept model."""
 
     qid: str
     part: str
@@ -38,12 +38,12 @@ class HardQuery:
 def hardest(pairs: pd.DataFrame, sources: Sources, *, top: int) -> list[HardQuery]:
     """The `top` hardest queries of each part, those of validation first.
 
-    A query is as hard as its pairs were wrong, summed over all iterations.
+    The hardness of a query is the number of times its pairs were wrong, over all iterations.
 
     Args:
         pairs: of `Run.pairs_frame`.
-        sources: where their documents are looked up.
-        top: queries of each part.
+        sources: where to look up their documents.
+        top: number of queries per part.
     """
     found = []
     for split in reversed(SPLITS):
@@ -67,7 +67,7 @@ def _hard_query(own: pd.DataFrame, split: Split, qid: str, sources: Sources) -> 
 
 
 def _order(model: Ranker, one: Queries) -> pd.DataFrame:
-    """The query's documents as they were ranked before learning, and by the kept model."""
+    """The query's documents as ranked before training and by the kept model."""
     from store.frames import order_frame
 
     return order_frame(one, model.order_before(one), model.order(one))
@@ -76,26 +76,26 @@ def _order(model: Ranker, one: Queries) -> pd.DataFrame:
 def _drawn(order: pd.DataFrame, qid: str) -> Picture:
     from store.plots.figures import before_after
 
-    alt = f"Ranks of the documents of query {qid} before learning and after; the table has them."
-    about = "Before learning (random weights) and after, by the kept model."
+    alt = f"Ranks of the documents of query {qid} before and after training; see the table."
+    about = "Before training (random weights) and after, by the kept model."
     return picture(f"Query {qid}", about, alt, lambda: before_after(order, top=DOCUMENTS))
 
 
 def recurring(pairs: pd.DataFrame, sources: Sources) -> tuple[list[dict[str, Any]], int]:
-    """The pairs that were wrong in the most iterations, and how many pairs were wrong as often.
+    """The pairs that were wrong in the most iterations, and the number of equally wrong pairs.
 
-    Of pairs that were wrong equally often the first ones; those beyond the last are only counted.
+    Among equally wrong pairs the first ones are returned; the others are only counted.
 
     Args:
         pairs: of `Run.pairs_frame`.
-        sources: where their documents are looked up.
+        sources: where to look up their documents.
     """
     worst = pairs.nlargest(RECURRING, "times")
     return _pair_rows(worst, sources), int((pairs["times"] >= worst["times"].min()).sum())
 
 
 def _pair_rows(worst: pd.DataFrame, sources: Sources) -> list[dict[str, Any]]:
-    """Pairs as the page has them: by document id where there is one, else by place."""
+    """Rows of the page's table: documents by id if they have one, else by place."""
     rows = []
     for pair in rows_of(worst):
         queries = sources.data.get(pair["split"])

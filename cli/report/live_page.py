@@ -1,4 +1,4 @@
-"""A run's page on the loopback interface, drawn anew when the run has got further."""
+"""Serve a run's page on the loopback interface; it is drawn again after each iteration."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from sortnet.errors import SortNetError
 if TYPE_CHECKING:
     from store import Run
 
-HOST = "127.0.0.1"  # never another: the page is for who is at this machine
-# Beside the page's own policy, which says what it may load.
+HOST = "127.0.0.1"  # never another: the page is only for users of this machine
+# In addition to the page's own policy, which limits what it may load.
 HEADERS = {
     "Content-Security-Policy": "frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
@@ -25,7 +25,7 @@ HEADERS = {
 
 
 class _Page:
-    """The page as text, drawn once for each state of the run, however many ask."""
+    """The page as text, drawn once per state of the run and shared by all requests."""
 
     def __init__(self, run: Run, interval: float) -> None:
         self._run, self._refresh = run, max(1, round(interval))
@@ -49,19 +49,19 @@ class _Server(ThreadingHTTPServer):
     page: _Page
 
     def server_bind(self) -> None:
-        TCPServer.server_bind(self)  # HTTPServer's own asks the name service who we are
+        TCPServer.server_bind(self)  # HTTPServer's own method queries the name service
         self.server_name, self.server_port = HOST, self.server_address[1]
 
     @property
     def names(self) -> tuple[str, str]:
-        """What the Host header may say: another name is a page elsewhere that leads here."""
+        """Allowed values of the Host header, against DNS rebinding."""
         return f"{HOST}:{self.server_port}", f"localhost:{self.server_port}"
 
 
 class _Handler(BaseHTTPRequestHandler):
     server: _Server
     server_version, sys_version = "sortnet", ""
-    timeout: ClassVar[float] = 10.0  # of a client that says nothing
+    timeout: ClassVar[float] = 10.0  # timeout of a silent client
 
     def do_GET(self) -> None:
         if self.headers.get("Host") not in self.server.names:
@@ -98,25 +98,25 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing: the terminal is for the address and for faults."""
+        """Log nothing: the terminal is for the address and errors."""
 
 
 def serve(run: Run, port: int, interval: float) -> None:
     """Serve the run's page until Ctrl-C.
 
     Raises:
-        SortNetError: if the port cannot be had.
+        SortNetError: if the port is not available.
     """
     try:
         server = _Server((HOST, port), _Handler)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            fault = f"port {port} is in use: name another with --port, or leave it out"
+            fault = f"port {port} is in use: choose another with --port, or leave it out"
         else:
             fault = f"cannot listen on port {port}: {error.strerror or error}"
         raise SortNetError(fault) from None
     server.page = _Page(run, interval)
     with server:
         put(f"http://{HOST}:{server.server_port}/")
-        say("Ctrl-C ends the page; the run goes on")
+        say("Ctrl-C stops the page; the run continues")
         server.serve_forever(poll_interval=0.2)

@@ -1,4 +1,4 @@
-"""A run as one HTML page that needs nothing else: figures, tables and text, all inside it."""
+"""A run as one self-contained HTML page: plots, tables and text."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ PLOTS = (
           "TP and VP are all training and validation pairs mis-compared so far; learning ends "
           "when an iteration finds no new one, or several are no better."),
     _Plot("measures", "iterations_frame", "Measures",
-          "Of the rankings of training and validation queries, in every iteration; the kept one "
+          "Measures of the training and validation queries in every iteration; the kept one "
           "is the model."),
     _Plot("margins", "margins_frame", "Margins, right and wrong",
-          "How sure the comparator was. Wrong pairs of a large margin are those it would not "
-          "give up: look at their labels."),
+          "How confident the comparator was. Wrong pairs with a large margin are the most "
+          "persistent ones: check their labels."),
     _Plot("mistakes_by_rank", "mistakes_frame", "Where in the ranking the mistakes are",
-          "Mistakes in the upper left cost the most: they are at the head of the ranking."),
+          "Mistakes in the upper left cost the most: they are at the top of the ranking."),
     _Plot("hard_queries", "pairs_frame", "Hard queries",
-          "A bar counts how often a pair of the query was wrong, over all pairs and iterations."),
+          "Each bar counts how often pairs of the query were wrong, over all iterations."),
     _Plot("cycles", "cycles_frame", "Cycles",
-          "A comparator need not be transitive: the share of triples that go round."),
-    _Plot("seconds", "iterations_frame", "Seconds", "Wall-clock, of sorting and of training."),
+          "A comparator need not be transitive: the share of cyclic triples."),
+    _Plot("seconds", "iterations_frame", "Seconds", "Wall-clock time of sorting and training."),
 )  # fmt: skip
 
 
@@ -63,16 +63,16 @@ def render(
     """The page of a run.
 
     Args:
-        run: which.
-        sources: where documents are looked up; its notes are shown. None: nowhere.
-        conventions: of the measures; those of the run's settings where there are none.
-        top: how many of the hardest queries are shown of each part.
-        refresh: seconds after which a browser asks again; None: never.
+        run: the run.
+        sources: where to look up documents; its notes are shown. None: nowhere.
+        conventions: of the measures; default: those of the run's settings.
+        top: number of hardest queries per part.
+        refresh: seconds until the browser refreshes the page; None: never.
 
     Raises:
-        StoreError: for whatever the database says.
+        StoreError: on database errors.
 
-    Cost: some 3 seconds to draw the figures, and the reading of the run's pairs.
+    Cost: about 3 seconds to draw the plots, and reading the run's pairs.
     """
     from jinja2 import Environment, StrictUndefined
 
@@ -107,7 +107,7 @@ def render(
 
 
 def content_policy(style: str) -> str:
-    """What the page may load: nothing but its own style and pictures, and no script at all."""
+    """The Content-Security-Policy: only its own style and images, no scripts."""
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     return (
         f"default-src 'none'; img-src data:; style-src 'sha256-{digest}'; "
@@ -116,7 +116,7 @@ def content_policy(style: str) -> str:
 
 
 def _pictures(run: Run, pairs: pd.DataFrame) -> tuple[list[Picture], list[str]]:
-    """All plots that the run has data for, and a line for each of the others."""
+    """All plots for which the run has data, and a line for each of the others."""
     from store.plots import figures as plots
 
     made, missing = [], []
@@ -135,7 +135,7 @@ def _pictures(run: Run, pairs: pd.DataFrame) -> tuple[list[Picture], list[str]]:
 
 
 def _in_words(name: str, frame: pd.DataFrame) -> str:
-    """What a picture shows, for who does not see it; the tables below have all the figures."""
+    """The text alternative of a plot; the tables have all the figures."""
     if frame.empty:
         return ""
     first, last = (frame.iloc[k].to_dict() for k in (0, -1))
@@ -158,7 +158,7 @@ def _in_words(name: str, frame: pd.DataFrame) -> str:
 
 
 def summary(run: Run, frame: pd.DataFrame) -> list[tuple[str, str]]:
-    """Names and values that say what the run did."""
+    """The summary of the run as names and values."""
     rows = iterations.rows_of(frame)
     quality = quality_of(run.config)
     facts = [("Run", run.id), ("Status", run.status_text)]
@@ -168,7 +168,7 @@ def summary(run: Run, frame: pd.DataFrame) -> list[tuple[str, str]]:
         first, kept = rows[0], best[-1]
         said = f"{_share(kept['quality'])} on validation, iteration {kept['iteration']}"
         facts.append((f"{quality} of the kept model", said))
-        facts.append(("Before learning", f"{_share(first['quality'])} (random weights)"))
+        facts.append(("Before training", f"{_share(first['quality'])} (random weights)"))
     facts.append(("Iterations", str(len(rows))))
     if rows:
         last = rows[-1]
@@ -181,12 +181,12 @@ def summary(run: Run, frame: pd.DataFrame) -> list[tuple[str, str]]:
 
 
 def status_line(run: Run, n: int) -> str | None:
-    """What to know of a run that is not done; None of one that is."""
+    """The status line of an unfinished run; None if it is done."""
     status = run.status
     after = f"after {n} iteration{'' if n == 1 else 's'}"
     if status == "running":
         where = run.status_text.removeprefix("running")
-        return f"The run was going on{where} when this was written, or was killed, {after}."
+        return f"The run was running{where} when this was written, or was killed, {after}."
     if status == "done":
         return None
     how = "failed" if status == "failed" else f"was {status}"
@@ -194,18 +194,18 @@ def status_line(run: Run, n: int) -> str | None:
 
 
 def refuse_without_iterations(run: Run) -> None:
-    """Refuse a run of which there is nothing to show, and say what to do next."""
+    """Reject a run without iterations, with the next step."""
     if len(run.iterations_frame()):
         return
     if run.status == "running":
         step = f"watch it: sortnet watch {run.id}"
     else:
-        step = f"go on with it: {again(run) or run.command}"
+        step = f"resume it: {again(run) or run.command}"
     raise SortNetError(f"run {run.id} ({run.status}) has no iteration yet; {step}")
 
 
 def iteration_table(run: Run, frame: pd.DataFrame) -> dict[str, list[Any]]:
-    """The measures and the rows of the table of iterations; a row is its cells and its mark."""
+    """The measures and the rows of the table of iterations; the kept one is marked."""
     from store.frames import measure_names
 
     names = measure_names(frame)
@@ -226,7 +226,7 @@ def iteration_table(run: Run, frame: pd.DataFrame) -> dict[str, list[Any]]:
 
 
 def _settings(values: Mapping[str, Any], under: str = "") -> Iterator[tuple[str, str]]:
-    """The settings as names and values, those within others after a dot."""
+    """The settings as names and values; nested names are joined by a dot."""
     for name, value in values.items():
         if isinstance(value, Mapping):
             yield from _settings(value, f"{under}{name}.")

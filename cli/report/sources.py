@@ -1,4 +1,4 @@
-"""What a run was made of, found again: its model and its data."""
+"""Find the model and the data of a run."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ PARTS: Mapping[Split, str] = {"train": "training", "vali": "validation"}
 
 @dataclass(frozen=True, eq=False)
 class Sources:
-    """What a run was made of, as far as it can be found again.
+    """The model and data of a run, as far as they still exist.
 
     Attributes:
-        model: the run's model; None where it is not to be found.
+        model: the run's model; None if it was not found.
         data: its queries.
-        notes: what was not found, a line each.
+        notes: one line for each missing part.
     """
 
     model: Ranker | None = None
@@ -35,10 +35,10 @@ class Sources:
 def find_sources(
     run: Run, model: str | None, data: Sequence[str], *, cache: Path | None, progress: Progress
 ) -> Sources:
-    """The run's model and data: where the user says they are, else where the run had them.
+    """Load the run's model and data from the given paths, else from the recorded ones.
 
     Raises:
-        SortNetError: if what the user named is not the run's.
+        SortNetError: if a given path is not the run's.
     """
     notes: list[str] = []
     loaded = None
@@ -48,7 +48,7 @@ def find_sources(
     except SortNetError as error:
         if model is not None:
             raise
-        notes.append(f"The documents' order: {error}. --model says where the model is")
+        notes.append(f"The documents' order: {error}. give its folder with --model")
     named = {_split_of(run, path): path for path in data}
     queries: dict[Split, Queries] = {}
     for split in SPLITS:
@@ -57,7 +57,7 @@ def find_sources(
             queries[split] = read_part(run, split, named.get(split), cache=cache)
         except DataError as error:
             notes.append(
-                f"Documents of {PARTS[split]} queries: {error}. --data says where they are"
+                f"Documents of {PARTS[split]} queries: {error}. give their file with --data"
             )
     return Sources(loaded, queries, notes)
 
@@ -90,10 +90,10 @@ def _split_of(run: Run, path: str) -> Split:
 def read_part(
     run: Run, split: Split, path: str | None = None, *, cache: Path | None = None
 ) -> Queries:
-    """A part of the run's data: the named file, else the one that the run read, if it is the same.
+    """Read a part of the run's data: the given file, or the recorded one if unchanged.
 
     Raises:
-        DataError: if it is not there any more, or has changed.
+        DataError: if it no longer exists, or has changed.
     """
     from sortnet.data import fingerprint, read_queries
 
@@ -101,5 +101,5 @@ def read_part(
     if path is None:
         path = str(facts.get("path"))
         if facts.get("fingerprint") != fingerprint(path):
-            raise DataError(f"{path}: its content is not what the run read")
+            raise DataError(f"{path}: its content differs from what the run read")
     return read_queries(path, n_features=facts["n_features"], cache=cache)

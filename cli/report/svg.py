@@ -17,7 +17,7 @@ _DRAWING = threading.Lock()  # matplotlib draws one figure at a time
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure as the page has it: `source` is a data URL."""
+    """A figure of the page; `source` is a data URL."""
 
     title: str
     alt: str

@@ -1,4 +1,4 @@
-"""Asking somebody in a terminal: question after question, each answer stored before the next."""
+"""Question an annotator in a terminal; each answer is stored before the next question."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ if TYPE_CHECKING:
 
 UNDO, QUIT, LATE, ELSEWHERE = "undo", "quit", "late", "elsewhere"
 REPLIES = tuple(answer for answer in ANSWERS if answer != UNDO)
-TOO_LATE = "that pair had been taken back meanwhile: the answer does not count"
-ANSWERED = "that was answered elsewhere already: this answer does not count"
+TOO_LATE = "that pair was withdrawn in the meantime: the answer does not count"
+ANSWERED = "that pair was already answered elsewhere: this answer does not count"
 NOT_STORED = {LATE: TOO_LATE, ELSEWHERE: ANSWERED}
 
 
 class Front(Protocol):
-    """What a person sees and answers with: a screen and keys, or lines."""
+    """The user interface of an annotator: a screen with keys, or lines."""
 
     def ask(self, lease: Lease, standing: str, still: Callable[[], bool]) -> tuple[str, int]:
         """An answer, UNDO, QUIT or LATE, and after how many milliseconds.
 
-        `still` is called now and then: it keeps the question theirs, or says that it no longer
-        is; then LATE.
+        `still` is called at intervals: it extends the lease, or returns False if the lease is
+        lost; then LATE.
         """
 
-    def tell(self, text: str) -> None:
-        """A message beside the next question."""
+    def notify(self, text: str) -> None:
+        """Show a message next to the next question."""
 
     def enough(self, why: str) -> bool:
-        """Say that the goal is reached; whether to go on all the same."""
+        """Report that the goal is reached; return whether to continue."""
 
     def over(self, why: str) -> bool:
-        """Say that nothing is left to ask; whether to take the last answer back."""
+        """Report that no question is left; return whether to undo the last answer."""
 
 
 class Asking:
     """One annotator of a labelling service.
 
     Attributes:
-        answered: how many of their answers stand, skips too.
-        began: how many of them stood before.
+        answered: number of their answers that were not undone, including skips.
+        began: the same number at the start.
     """
 
     def __init__(self, service: LabellingService, annotator: str) -> None:
@@ -54,8 +54,8 @@ class Asking:
         self._since = time.monotonic()
 
     def go_on(self, front: Front, number: int | None = None) -> str:
-        """Ask until they quit, `number` answers are in, or nothing is left; why it ended."""
-        told = self._is_enough()  # who comes back behind the goal knows
+        """Ask until they quit, `number` answers are given or none is left; return why."""
+        announced = self._is_enough()  # not announced again after the goal
         while number is None or self.answered - self.began < number:
             leases = self.service.next(self.annotator, 1)
             if not leases:
@@ -66,14 +66,14 @@ class Asking:
             if self.put(front, leases[0]) == QUIT:
                 return self.service.remaining.why
             self.service.update()
-            if self._is_enough() and not told:
-                told = True
+            if self._is_enough() and not announced:
+                announced = True
                 if not front.enough(self.service.remaining.why):
                     return self.service.remaining.why
         return self.service.remaining.why
 
     def put(self, front: Front, lease: Lease, may_undo: Callable[[], bool] = lambda: True) -> str:
-        """Put one question, and store what comes of it; what was replied."""
+        """Ask one question and store the result; return the reply."""
 
         def still() -> bool:
             collection, seconds = self.service.collection, self.service.lease_seconds
@@ -82,12 +82,12 @@ class Asking:
         reply, milliseconds = front.ask(lease, self._standing(), still)
         if reply == UNDO:
             taken = may_undo() and self._take_back()
-            front.tell("taken back" if taken else "there is nothing to take back")
+            front.notify("undone" if taken else "there is nothing to undo")
         elif reply == LATE:
-            front.tell(TOO_LATE)
+            front.notify(TOO_LATE)
         elif reply != QUIT:
             reply = self._store(lease, reply, milliseconds)
-            front.tell(NOT_STORED.get(reply, f"stored: {reply}"))
+            front.notify(NOT_STORED.get(reply, f"stored: {reply}"))
         return reply
 
     def _is_enough(self) -> bool:
@@ -117,7 +117,7 @@ class Asking:
         remaining = self.service.remaining
         parts = [self.service.collection.name, self.annotator, f"{self.answered} answered"]
         if not self.service.known:
-            parts.append("learning from what was answered")
+            parts.append("fitting the answers")
         elif remaining.questions is not None:
             parts.append(f"about {remaining.questions} left")
         now, minutes = self.answered - self.began, (time.monotonic() - self._since) / 60
@@ -131,5 +131,5 @@ class Asking:
 def nothing_left(service: LabellingService) -> str:
     """Why there is no question."""
     if service.collection.live_pairs():
-        return "nothing to ask just now: the pairs that are left are with somebody else"
-    return "every pair was asked"
+        return "nothing to ask now: the remaining pairs are reserved by other annotators"
+    return "all pairs were asked"

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 
 from sortnet.errors import SortNetError
 
-END = "end"  # Ctrl-D, or nobody is there any more
-HELD = 0.08  # seconds; a key that comes again sooner is held down, and counts once
+END = "end"  # Ctrl-D, or the terminal is gone
+HELD = 0.08  # seconds; a key repeated faster is held down and counts once
 _SEQUENCE = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|O.)|.", re.DOTALL)
 _NAMES = {
     **{f"\x1b{lead}{letter}": name for lead in "[O" for letter, name in
@@ -25,7 +25,7 @@ _NAMES = {
 
 
 class Keys:
-    """Keys as they are pressed, by name; see `keys_of`."""
+    """Names of pressed keys; see `keys_of`."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
@@ -34,7 +34,7 @@ class Keys:
         self._last = ("", 0.0)
 
     def read(self, seconds: float) -> str | None:
-        """The next key; None where none was pressed in that time."""
+        """The next key; None if none was pressed in that time."""
         until = time.monotonic() + seconds
         while True:
             while self._waiting:
@@ -46,7 +46,7 @@ class Keys:
                 return None
 
     def drop(self) -> None:
-        """Forget what was pressed before now: it was no answer to what is shown now."""
+        """Discard earlier key presses: they did not answer what is shown now."""
         while END not in self._waiting:
             for key in self._waiting:
                 self._is_held(key)
@@ -72,7 +72,7 @@ class Keys:
 
 
 def key_names(typed: str) -> list[str]:
-    """What was pressed; what has no name and cannot be printed is left out.
+    """Names of the pressed keys, without unprintable ones that have no name.
 
     >>> key_names("1\\x1b[DZ \\x1b[15~")
     ['1', 'left', 'z', 'space']
@@ -83,24 +83,24 @@ def key_names(typed: str) -> list[str]:
 
 @contextmanager
 def keys_of(fd: int) -> Iterator[Keys]:
-    """The keys of a terminal, which is afterwards as it was.
+    """Read the keys of a terminal, and restore it afterwards.
 
     Raises:
-        SortNetError: where there are no such terminals.
+        SortNetError: if the system has no such terminals.
     """
     try:
         import termios
         import tty
     except ImportError:
         raise SortNetError(
-            "single keys need a terminal as Linux and macOS have: answer on the page "
+            "single keys need a Linux or macOS terminal: answer on the page "
             "(sortnet serve), or send lines through a pipe"
         ) from None
     before = termios.tcgetattr(fd)
     try:
         tty.setcbreak(fd)
         mode = termios.tcgetattr(fd)
-        mode[6][termios.VSUSP] = b"\0"  # Ctrl-Z undoes here
+        mode[6][termios.VSUSP] = b"\0"  # Ctrl-Z means undo here
         termios.tcsetattr(fd, termios.TCSADRAIN, mode)
         yield Keys(fd)
     finally:

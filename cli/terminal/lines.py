@@ -1,4 +1,4 @@
-"""Answers as lines, for scripts and where there is no terminal."""
+"""Answers as lines, for scripts and input without a terminal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sortnet.items import Items
     from store import Lease
 
-_LONGEST = 10_000  # bytes of a line
+_LONGEST = 10_000  # maximum bytes of a line
 _KNOWN = (*REPLIES, UNDO, QUIT)
 
 
@@ -32,17 +32,17 @@ class Lines:
             say(f"-- {side}")
             for line in facts_of(self._items, k):
                 say(line)
-        begun = time.monotonic()
+        started = time.monotonic()
         while True:
             read = sys.stdin.buffer.readline(_LONGEST)
             reply = read.decode("utf-8", "replace").strip()
             if not read:
                 return QUIT, 0
             if reply in _KNOWN:
-                return reply, round(1000 * (time.monotonic() - begun))
+                return reply, round(1000 * (time.monotonic() - started))
             say(f"unknown answer {printable(reply[:40])!r}; known are {', '.join(_KNOWN)}")
 
-    def tell(self, text: str) -> None:
+    def notify(self, text: str) -> None:
         say(text)
 
     def enough(self, why: str) -> bool:
@@ -50,5 +50,5 @@ class Lines:
         return False
 
     def over(self, why: str) -> bool:
-        say(f"{why}; undo takes the last answer back, anything else ends")
+        say(f"{why}; undo withdraws the last answer, anything else quits")
         return sys.stdin.buffer.readline(_LONGEST).strip() == UNDO.encode()

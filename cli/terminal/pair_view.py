@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
     from sortnet.items import Items
 
-NARROW = 80  # columns from which on two items stand side by side
-LONGEST = 200_000  # characters of a text that are shown at all
-_MANY = 20  # features of an item that has nothing else
+NARROW = 80  # least columns for two items side by side
+LONGEST = 200_000  # maximum characters of a text
+_MANY = 20  # features shown of an item without text or media
 
 
 def facts_of(items: Items, k: int) -> list[str]:
-    """The lines of an item, nothing in them that moves the cursor; its name only if it must."""
+    """The lines of an item without control characters; its name only if it has nothing else."""
     lines = [
         f"{kind}: {printable(str(items.root / file if items.root else file))}"
         for kind, file in (("image", items.images[k]), ("sound", items.audio[k]))
@@ -37,7 +37,7 @@ def facts_of(items: Items, k: int) -> list[str]:
 
 
 def _features(items: Items, k: int) -> list[str]:
-    """A small table of an item that is nothing but numbers."""
+    """A small table of an item that has only features."""
     names = [printable(name) for name in items.feature_names[:_MANY]]
     wide = max(map(len, names), default=0)
     values = items.features[k].tolist()
@@ -52,7 +52,7 @@ def _features(items: Items, k: int) -> list[str]:
 def draw_pair(
     console: Console, left: Sequence[str], right: Sequence[str], height: int
 ) -> tuple[RenderableType, bool]:
-    """Two items in so many lines, and whether something had to be cut."""
+    """Two items in a given number of lines, and whether anything was cut."""
     from rich.console import Group
     from rich.panel import Panel
     from rich.table import Table
@@ -75,31 +75,31 @@ def draw_pair(
 
 
 def _fitted(console: Console, lines: Sequence[str], wide: int, rows: int) -> tuple[Text, bool]:
-    """As much of the lines as so many rows hold; a mark where something is missing."""
+    """The lines that fit into the rows, with a mark if some are missing."""
     from rich.text import Text
 
     kept = wrapped(console, lines, wide, rows + 1)
     cut = len(kept) > rows
     if cut:
-        kept = [*kept[: rows - 1], Text("... f: all of it", style="dim")]
+        kept = [*kept[: rows - 1], Text("... f: show all", style="dim")]
     return Text("\n").join(kept), cut
 
 
 def wrapped(console: Console, lines: Sequence[str], wide: int, most: int) -> list[Text]:
-    """The first rows of lines that are wrapped at words, `most` at most."""
+    """At most `most` rows of lines wrapped at words."""
     from rich.text import Text
 
     rows: list[Text] = []
     for line in lines:
         if len(rows) >= most:
             break
-        # What cannot be shown need not be wrapped: that of a long line takes long.
+        # Wrapping a long line is slow, so wrap only what can be shown.
         rows += Text(line[: wide * (most - len(rows) + 1)]).wrap(console, wide) or [Text()]
     return rows[:most]
 
 
 def both_whole(console: Console, left: Sequence[str], right: Sequence[str]) -> list[Text]:
-    """Two items one after the other, as rows."""
+    """Two items, one above the other, as rows."""
     from rich.text import Text
 
     rows: list[Text] = []

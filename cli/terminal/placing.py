@@ -1,4 +1,4 @@
-"""Placing one item among the others: binary search, with a person as the comparator."""
+"""Find the rank of one item by binary search with an annotator as the comparator."""
 
 from __future__ import annotations
 
@@ -14,40 +14,42 @@ STRATEGY = "place"
 
 
 class _Stopped(Exception):
-    """The person quit, or has answered enough for now."""
+    """The annotator quit, or reached the number of answers."""
 
 
 class _Again(Exception):
-    """Something was taken back: the search starts again, and asks nothing twice."""
+    """An answer was undone: the search restarts, and reuses the answers it has."""
 
 
 def place_item(
     asking: Asking, front: Front, id: str, number: int | None
 ) -> tuple[str, dict[str, Any]]:
-    """Ask the at most ceil(log2 n) questions that place an item; why it ended, and its rank.
+    """Ask at most ceil(log2 n) questions to place an item; return why it ended, and its rank.
 
-    The others stand in the order that the model has now. Answers that the person has given about
-    these pairs before count. What they skip or cannot say, the model decides.
+    The others are in the current order of the model. Earlier answers of the annotator about
+    these pairs count. Pairs that they skip or cannot decide are decided by the model.
 
     Raises:
-        SortNetError: if there is no such item, or somebody else has a pair that is needed.
+        SortNetError: if there is no such item, or another annotator has reserved a pair.
     """
     items = asking.service.items
     if id not in items.ids:
         raise SortNetError(f"collection {asking.service.collection.name!r} has no item {id!r}")
-    asking.service.collection.release(asking.annotator)  # a killed session may hold a pair
+    asking.service.collection.release(
+        asking.annotator
+    )  # a killed session may still have reserved a pair
     search = _Search(asking, front, items.ids.index(id), number)
     try:
         rank = search.rank()
     except _Stopped:
-        return f"{id} has no place yet: go on with the same command", {"placed": id, "rank": None}
+        return f"{id} has no place yet: resume with the same command", {"placed": id, "rank": None}
     return f"{id} is number {rank} of {len(items)}", {"placed": id, "rank": rank}
 
 
 class _Search:
     def __init__(self, asking: Asking, front: Front, item: int, number: int | None) -> None:
         self._asking, self._front, self._item, self._number = asking, front, item, number
-        self._begun = asking.service.session.events
+        self._first_event = asking.service.session.events
         ranking = asking.service.ranking
         self._score = ranking.score.tolist()
         self._others = [k for k in ranking.order.tolist() if k != item]
@@ -61,7 +63,7 @@ class _Search:
                 continue
 
     def _prefer(self, item: int, other: int) -> float:
-        """1 where the item is better, -1 where the other is, 0 for a tie."""
+        """1 if the item is better, -1 if the other one is, 0 for a tie."""
         while (said := self._said(other)) is None:
             self._ask(other)
         if said.answer not in TARGETS:
@@ -70,7 +72,7 @@ class _Search:
         return 2 * (target if said.left == item else 1 - target) - 1
 
     def _said(self, other: int) -> Judgement | None:
-        """What the person has said last about the item and another."""
+        """The annotator's last answer about the item and another."""
         pair = min(self._item, other), max(self._item, other)
         standing: dict[int, Judgement] = {}
         for event in self._asking.service.session.judgements():
@@ -78,7 +80,7 @@ class _Search:
                 continue
             if event.undoes is not None:
                 standing.pop(event.undoes, None)
-            elif event.answer in TARGETS or event.number > self._begun:
+            elif event.answer in TARGETS or event.number > self._first_event:
                 standing[event.number] = event
         return next(reversed(standing.values()), None)
 
@@ -87,14 +89,14 @@ class _Search:
         if self._number is not None and asking.answered - asking.began >= self._number:
             raise _Stopped
         session = asking.service.session
-        # Sides by turns: who likes the left one must not like the item.
+        # Alternate the sides, so that a preference for the left does not favour the item.
         left, right = (self._item, other)[:: 1 if other % 2 else -1]
         question = Question(left, right, STRATEGY, 1.0, session.events)
         leases = asking.service.lease(asking.annotator, [question])
         if not leases:
             raise SortNetError(
-                f"somebody else is being asked about {asking.service.items.ids[self._item]} and "
-                f"{asking.service.items.ids[other]} just now: try again in a while"
+                f"another annotator is asked about {asking.service.items.ids[self._item]} and "
+                f"{asking.service.items.ids[other]} now: try again later"
             )
         reply = asking.put(self._front, leases[0], self._may_undo)
         if reply == QUIT:
@@ -106,6 +108,6 @@ class _Search:
             asking.service.update()
 
     def _may_undo(self) -> bool:
-        """Whether the last answer is of this search."""
+        """Whether the last answer belongs to this search."""
         last = self._asking.service.session.last(self._asking.annotator)
-        return last is not None and last.number > self._begun
+        return last is not None and last.number > self._first_event

@@ -1,4 +1,4 @@
-"""A program that answers lines: started, asked, watched over, never left behind."""
+"""Run a program that answers lines, with timeouts, and stop it with all its children."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from contextlib import suppress
 from cli.output import printable
 from sortnet.errors import SortNetError
 
-LONGEST = 1 << 16  # bytes of an answer
-GRACE = 1.0  # seconds that a program has to end by itself when nothing more is asked
-_TAIL = 4096  # bytes of what it says on stderr that are kept
-_SHOWN = 200  # characters of it that a message has
+LONGEST = 1 << 16  # maximum bytes of an answer
+GRACE = 1.0  # seconds for a program to exit by itself at the end
+_TAIL = 4096  # bytes of its stderr that are kept
+_SHOWN = 200  # characters of it in a message
 
 
 class Fault(Exception):
-    """What a program did instead of answering, in a line."""
+    """A failure of the program, in one line."""
 
 
 class Program:
@@ -33,7 +33,7 @@ class Program:
     def __init__(self, command: Sequence[str]) -> None:
         pipe = subprocess.PIPE
         try:
-            # Not of our process group: Ctrl-C is ours to pass on.
+            # In its own process group, so that Ctrl-C reaches only us.
             self._process = subprocess.Popen(
                 command, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, start_new_session=True
             )
@@ -47,17 +47,17 @@ class Program:
         self._said, self._errors = b"", b""
 
     def ask(self, line: bytes, seconds: float) -> bytes:
-        """Send a line; the line that comes back.
+        """Send a line and return the reply line.
 
         Raises:
-            Fault: if none comes in that time, or something else does.
+            Fault: if no valid reply comes in time.
         """
         until = time.monotonic() + seconds
         with selectors.DefaultSelector() as selector:
             selector.register(self._stdout, selectors.EVENT_READ)
             selector.register(self._stderr, selectors.EVENT_READ)
             if self._said or (selector.select(0) and self._hears(selector, self._stdout)):
-                raise Fault("it said something without being asked")
+                raise Fault("it sent output without a question")
             selector.register(self._stdin, selectors.EVENT_WRITE)
             while b"\n" not in self._said:
                 left = until - time.monotonic()
@@ -74,37 +74,37 @@ class Program:
         return answer
 
     def end(self, grace: float = 0.0) -> None:
-        """End it, with all that it has started."""
+        """Stop the program and its children."""
         try:
             if self._process.stdin is not None:
                 self._process.stdin.close()
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(grace)
         finally:
-            self.kill()  # its group lives on where it has ended and what it started has not
+            self.kill()  # the group outlives the program if a child still runs
             self._process.wait()
             for stream in (self._process.stdout, self._process.stderr):
                 if stream is not None:
                     stream.close()
 
     def kill(self) -> None:
-        """Let it and all it has started stop now; an `ask` in another thread ends with a fault."""
+        """Kill the program and its children; an `ask` in another thread then raises Fault."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
     def _send(self, line: bytes, selector: selectors.BaseSelector) -> bytes:
-        """Send what goes through now; the rest."""
+        """Send what the pipe accepts; return the rest."""
         try:
             line = line[os.write(self._stdin, line) :]
         except BrokenPipeError:
-            selector.unregister(self._stdin)  # it has ended, which its output will tell
+            selector.unregister(self._stdin)  # it has exited, which its output will show
             return line
         if not line:
             selector.unregister(self._stdin)
         return line
 
     def _hears(self, selector: selectors.BaseSelector, fd: int) -> bool:
-        """Take in what one of its streams has; whether it was an answer, or part of one."""
+        """Read from one stream; return whether it was (part of) an answer."""
         try:
             read = os.read(fd, LONGEST)
         except BlockingIOError:
@@ -134,7 +134,7 @@ class Program:
         return how + self._last_words()
 
     def _last_words(self) -> str:
-        """The last line that it said on stderr."""
+        """The last line of its stderr."""
         lines = self._errors.decode("utf-8", "replace").split("\n")
         last = next((line.strip() for line in reversed(lines) if line.strip()), "")
         return f": {printable(last[:_SHOWN])}" if last else ""

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from store import Lease
     from store.service.labelling import LabellingService
 
-PATIENCE = 3  # failures in a row of each worker
+PATIENCE = 3  # maximum failures in a row per worker
 
 
 def command_of(typed: str) -> list[str]:
-    """The words of a command, as a shell would split it.
+    """Split a command as a shell would.
 
     Raises:
-        SortNetError: if there are none, or a quote is not closed.
+        SortNetError: if it is empty, or a quote is not closed.
     """
     if os.name != "posix":
         raise SortNetError("--judge needs Linux or macOS")
@@ -45,7 +45,7 @@ def command_of(typed: str) -> list[str]:
 
 
 def question_line(items: Items, lease: Lease) -> bytes:
-    """A pair as the program gets it."""
+    """The JSON object of a pair for the program."""
     sides = {"left": _side(items, lease.question.left), "right": _side(items, lease.question.right)}
     return json.dumps({"id": lease.id, **sides}).encode() + b"\n"
 
@@ -64,10 +64,10 @@ def _side(items: Items, k: int) -> dict[str, Any]:
 
 
 def answer_in(line: bytes, lease: str) -> Answer:
-    """The answer that a line of the program is.
+    """Parse an answer line of the program.
 
     Raises:
-        Fault: if it is none, or one to another question.
+        Fault: if it is not an answer, or answers another question.
     """
     try:
         said = json.loads(line)
@@ -79,7 +79,7 @@ def answer_in(line: bytes, lease: str) -> Answer:
         raise Fault(f"an answer to another pair: {_quoted(line)}")
     answer: Any = said.get("answer")
     if not isinstance(answer, str) or answer not in REPLIES:
-        raise Fault(f"its answer is none of {', '.join(REPLIES)}: {_quoted(line)}")
+        raise Fault(f"its answer is not one of {', '.join(REPLIES)}: {_quoted(line)}")
     return answer
 
 
@@ -89,7 +89,7 @@ def _quoted(line: bytes) -> str:
 
 
 class _Worker:
-    """One of the programs, started when it is needed; ended from whatever thread."""
+    """One copy of the program, started on demand; any thread may stop it."""
 
     def __init__(self, command: Sequence[str], seconds: float) -> None:
         self._command, self._seconds = command, seconds
@@ -97,12 +97,12 @@ class _Worker:
         self._lock, self._over = threading.Lock(), False
 
     def ask(self, line: bytes, lease: str) -> tuple[Answer, int]:
-        """The answer, and after how many milliseconds; a program that fails is ended."""
+        """The answer and its time in milliseconds; a program that fails is stopped."""
         with self._lock:
             if self._over:
                 raise Fault("interrupted")
             self._program = program = self._program or Program(self._command)
-        begun = time.monotonic()
+        started = time.monotonic()
         try:
             answer = answer_in(program.ask(line, self._seconds), lease)
         except BaseException:
@@ -110,7 +110,7 @@ class _Worker:
                 self._program = None
                 program.end()
             raise
-        return answer, round(1000 * (time.monotonic() - begun))
+        return answer, round(1000 * (time.monotonic() - started))
 
     def stop(self) -> None:
         """Cancel the pending request and stop the worker."""
@@ -120,20 +120,20 @@ class _Worker:
                 self._program.kill()
 
     def end(self) -> None:
-        """End the program, which is asked nothing now."""
+        """Stop the idle program."""
         if self._program is not None:
             self._program.end(GRACE)
 
 
 @dataclass
 class Outcome:
-    """What came of it.
+    """Result of a labelling run by a program.
 
     Attributes:
-        answered: how many pairs.
-        failed: how many pairs the program failed at.
-        why: it ended.
-        fault: what it ended with, if it had to be given up.
+        answered: number of answered pairs.
+        failed: number of pairs at which the program failed.
+        why: why it ended.
+        fault: the last error, if the program was given up.
     """
 
     answered: int = 0
@@ -143,7 +143,7 @@ class Outcome:
 
 
 class _Judging:
-    """Pairs to workers, answers to the service; all calls of the service in one thread."""
+    """Distribute pairs to workers and store answers; one thread calls the service."""
 
     def __init__(self, service: LabellingService, who: str, number: int | None) -> None:
         self.service, self.who, self.number = service, who, number
@@ -153,7 +153,7 @@ class _Judging:
         self._in_a_row = 0
 
     def run(self, workers: Sequence[_Worker]) -> None:
-        """Until the goal is reached, enough are answered, nothing is left, or it fails."""
+        """Run until the goal is reached, enough pairs are answered, none is left, or it fails."""
         idle, outcome = list(workers), self.outcome
         with ThreadPoolExecutor(len(workers)) as threads:
             try:
@@ -178,7 +178,7 @@ class _Judging:
         outcome.why = outcome.fault or self._why()
 
     def _leases(self, most: int) -> list[Lease]:
-        """Pairs for idle workers; what is on loan and was given up is not put again."""
+        """Assign pairs to idle workers, except reserved pairs that were given up."""
         if self.outcome.fault or self.service.remaining.stop:
             return []
         if self.number is not None:
@@ -227,8 +227,8 @@ def judge_by(
 ) -> Outcome:
     """Let a program answer until the goal is reached, `number` are answered, or it fails.
 
-    A pair that it fails at is given back, and the program started again; after three failures in
-    a row it is given up. What was answered is stored, whatever happens.
+    A pair at which it fails is released and the program restarted; after three failures in a row
+    it is given up. All answers are stored in any case.
 
     Raises:
         SortNetError: if the program cannot be started.

@@ -1,4 +1,4 @@
-"""The screen on which a person answers by single keys."""
+"""The full-screen interface with single-key answers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Sides: TypeAlias = tuple[Sequence[str], Sequence[str]]
 
-TICK = 0.5  # seconds between two looks at the terminal's size
+TICK = 0.5  # seconds between two checks of the terminal's size
 _BELOW = 3  # lines below the items
 _REPLIES = {
     **dict.fromkeys(("1", "left"), "left"),
@@ -32,21 +32,21 @@ _REPLIES = {
     **dict.fromkeys(("q", END), QUIT),
 }
 _HELP = """\
-Which of the two is better? One key answers; it is stored before the next pair is shown.
+Which of the two is better? Each key is one answer, stored before the next pair is shown.
 
   1 or left arrow     the left one (narrow terminals: the upper one)
   2 or right arrow    the right one (the lower one)
   0 or down arrow     a tie: they are equally good
   space               skip: ask me later
   ?                   I can't say
-  z or Backspace      take the last answer back; again: the one before
-  f                   all of both texts, where they are cut
-  r                   the ranking as it stands
-  q or Ctrl-C         quit; the next time it goes on from here"""
+  z or Backspace      undo the last answer; again: the one before
+  f                   show both texts in full, if they are cut
+  r                   the current ranking
+  q or Ctrl-C         quit; the next session resumes here"""
 
 
 class Screen:
-    """A whole terminal: two items, what the keys do, and a line of how it stands."""
+    """The terminal screen: two items, the keys, and a progress line."""
 
     def __init__(self, console: Console, keys: Keys, service: LabellingService) -> None:
         self._console, self._keys, self._service = console, keys, service
@@ -58,15 +58,17 @@ class Screen:
         sides = facts_of(items, lease.question.left), facts_of(items, lease.question.right)
         self._keys.drop()
         size = self._show_pair(sides, standing)
-        begun = renewed = time.monotonic()
+        started = renewed = time.monotonic()
         while True:
             key = self._keys.read(TICK)
             if key in _REPLIES:
                 self._note = ""
-                return _REPLIES[key], round(1000 * (time.monotonic() - begun))
+                return _REPLIES[key], round(1000 * (time.monotonic() - started))
             if key in ("f", "r", "h"):
                 looked = self._look(key, sides)
-                begun += looked if key != "f" else 0.0  # to read on is part of judging
+                started += (
+                    looked if key != "f" else 0.0
+                )  # reading the full text counts as answering time
             if time.monotonic() - renewed > self._service.lease_seconds / 3:
                 renewed = time.monotonic()
                 if not still():
@@ -74,13 +76,13 @@ class Screen:
             if key is not None or size != self._console.size:
                 size = self._show_pair(sides, standing)
 
-    def tell(self, text: str) -> None:
+    def notify(self, text: str) -> None:
         self._note = text
 
     def enough(self, why: str) -> bool:
         from rich.text import Text
 
-        text = Text(f"Enough: {why}.\n\nEnter: go on all the same   q: quit")
+        text = Text(f"Enough: {why}.\n\nEnter: continue   q: quit")
         self._draw(text)
         while True:
             key = self._keys.read(TICK)
@@ -93,7 +95,7 @@ class Screen:
     def over(self, why: str) -> bool:
         from rich.text import Text
 
-        text = Text(f"That was all: {why}.\n\nz: take the last answer back   any other key: end")
+        text = Text(f"That was all: {why}.\n\nz: undo the last answer   any other key: end")
         self._keys.drop()
         self._draw(text)
         while (key := self._keys.read(TICK)) is None:
@@ -109,7 +111,7 @@ class Screen:
         plain = self._console.options.ascii_only
         marks = ("<-", "->", "v") if plain else ("←", "→", "↓")
         keys = "1 {} left   2 {} right   0 {} tie   space skip   ? can't say".format(*marks)
-        more = f"z undo   r ranking   {'f all of it   ' if cut else ''}h help   q quit"
+        more = f"z undo   r ranking   {'f show all   ' if cut else ''}h help   q quit"
         self._draw(
             Group(
                 Text(standing, style="bold", no_wrap=True, overflow="ellipsis"),
@@ -125,10 +127,10 @@ class Screen:
         self._console.update_screen(what)
 
     def _look(self, key: str, sides: Sides) -> float:
-        """Show the whole texts, the ranking or the help; for how many seconds."""
-        begun = time.monotonic()
+        """Show the full texts, the ranking or the help; return for how many seconds."""
+        started = time.monotonic()
         self._page(lambda: self._rows(key, sides))
-        return time.monotonic() - begun
+        return time.monotonic() - started
 
     def _rows(self, key: str, sides: Sides) -> list[Text]:
         from rich.text import Text
@@ -143,15 +145,15 @@ class Screen:
         return [Text(line, no_wrap=True, overflow="crop") for line in lines]
 
     def _page(self, make: Callable[[], list[Text]]) -> None:
-        """Rows to scroll through; any key that does not scroll ends it."""
+        """Show rows that scroll; any other key closes them."""
         at, rows, size = 0, make(), self._console.size
         while True:
-            room = self._console.height - 1
-            last = max(len(rows) - room, 0)
+            height = self._console.height - 1
+            last = max(len(rows) - height, 0)
             at = min(max(at, 0), last)
-            self._draw_page(rows[at : at + room], last > 0)
+            self._draw_page(rows[at : at + height], last > 0)
             key = self._keys.read(TICK)
-            moves = {"down": 1, "up": -1, "space": room, "page down": room, "page up": -room}
+            moves = {"down": 1, "up": -1, "space": height, "page down": height, "page up": -height}
             if key is not None and (key not in moves or not last):
                 return
             at += moves.get(key or "", 0)
@@ -167,7 +169,7 @@ class Screen:
 
 @contextmanager
 def screen_of(service: LabellingService, fd: int) -> Iterator[Screen]:
-    """The terminal on stderr as a screen of its own, and afterwards as it was."""
+    """Use the terminal on stderr as an alternate screen, and restore it afterwards."""
     from rich.console import Console
 
     console = Console(stderr=True)

@@ -9,10 +9,12 @@ from contextlib import contextmanager, suppress
 
 @contextmanager
 def signals_as_ctrl_c() -> Iterator[None]:
-    """SIGTERM and a closed terminal raise KeyboardInterrupt; what nohup ignores stays ignored."""
+    """Turn SIGTERM and SIGHUP into KeyboardInterrupt; signals ignored by nohup stay ignored."""
 
     def end(number: int, frame: object) -> None:
-        for each in heard:  # a terminal that goes sends two: the second must not cut off the end
+        for (
+            each
+        ) in heard:  # a closing terminal sends two: the second must not interrupt the cleanup
             signal.signal(each, signal.SIG_IGN)
         raise KeyboardInterrupt
 
@@ -28,6 +30,6 @@ def signals_as_ctrl_c() -> Iterator[None]:
 
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """SIGTERM, a closed terminal and Ctrl-C end what is done; what is held is given back."""
+    """End on SIGTERM, a closed terminal or Ctrl-C; leases and claims are released."""
     with suppress(KeyboardInterrupt), signals_as_ctrl_c():
         yield

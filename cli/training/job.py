@@ -1,4 +1,4 @@
-"""What a run is to learn: settings and data, read and checked before anything is written."""
+"""Settings and data of a run, read and validated before anything is written."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class TrainingJob:
     """Settings and data of a run.
 
     Attributes:
-        config: the settings, as asked for; with a RankQuality.
+        config: the settings as requested, with a RankQuality.
         train, vali: the data.
         data: {split: {"path", "fingerprint"}}.
-        test: the fold's test file, if there is one.
+        test: the test file of the fold, if it exists.
     """
 
     config: Config
@@ -32,18 +32,18 @@ class TrainingJob:
 
     @property
     def metrics(self) -> list[Metric]:
-        """All that is measured, the RankQuality first."""
+        """All measures, the RankQuality first."""
         config = self.config
         return list(dict.fromkeys((config.rank_quality, *map(config.metric, MEASURED))))
 
 
-def read_task(
+def read_job(
     paths: Sequence[str], config: Config, *, cache: Path | None, progress: Progress
 ) -> TrainingJob:
-    """Read TRAIN and VALI, or a folder of them, and check all that could fail later.
+    """Read TRAIN and VALI, or a folder with both, and check everything that could fail later.
 
     Raises:
-        SortNetError: for data or settings that cannot be learned from.
+        SortNetError: for data or settings that cannot be used for training.
     """
     from sortnet.data import fingerprint, read_fold, read_queries
 
@@ -90,7 +90,7 @@ def _checked(train: Queries, vali: Queries, config: Config) -> Config:
 
 
 def differences(asked: Mapping[str, Any], recorded: Mapping[str, Any]) -> list[str]:
-    """What two sets of settings disagree on: `lr 0.01, not 0.005`."""
+    """Differences of two sets of settings, such as `lr 0.01, not 0.005`."""
     flat, known = ({**s, **s.get("training", {})} for s in (asked, recorded))
     names = [name for name in flat if name != "training" and flat[name] != known.get(name)]
     return [f"{name} {flat[name]}, not {known.get(name)}" for name in names]

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 class Log(NamedTuple):
-    """Where figures go: `tensorboard` into a folder, `mlflow` to a URI or as it is set up."""
+    """A log target: `tensorboard` with a folder, `mlflow` with a URI or its own configuration."""
 
     kind: str
     place: str | None
 
 
 class LogType(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 on
-    """tensorboard:DIR, mlflow or mlflow:URI; refused at once where it is not installed."""
+    """tensorboard:DIR, mlflow or mlflow:URI; fails at once if the package is not installed."""
 
     name = "log"
 
@@ -32,14 +32,14 @@ class LogType(click.ParamType):  # type: ignore[type-arg]  # generic from click 
             return value
         kind, _, place = str(value).partition(":")
         if kind not in ("tensorboard", "mlflow") or (kind == "tensorboard" and not place):
-            self.fail(f"{value!r} is none of tensorboard:DIR, mlflow and mlflow:URI", param, ctx)
+            self.fail(f"{value!r} is not tensorboard:DIR, mlflow or mlflow:URI", param, ctx)
         if find_spec(kind) is None:
             raise SortNetError(f"--log {kind} needs it: pip install 'sortnet[{kind}]'")
         return Log(kind, place or None)
 
 
 def callbacks_of(logs: Sequence[Log], run: Run) -> list[Callback]:
-    """A callback for each; in MLflow the run has its id in the store as its name."""
+    """A callback for each target; an MLflow run is named by the run's id in the store."""
     if not logs:
         return []
     from sortnet.experiments.trackers import mlflow_callback, tensorboard_callback
@@ -53,7 +53,7 @@ def callbacks_of(logs: Sequence[Log], run: Run) -> list[Callback]:
 
 
 def _params(run: Run) -> dict[str, Any]:
-    """The settings, those of the training among the others."""
+    """All settings in one flat mapping."""
     values = {name: value for name, value in run.config.items() if name != "tuning"}
     training: dict[str, Any] = values.pop("training", {})
     return {**values, **training, "command": run.command}

@@ -1,9 +1,9 @@
-"""The folder a run lives in: its model, and what it needs to be resumed.
+"""The folder of a run: its model and the files to resume it.
 
 model.json, weights-*.safetensors   the best model so far
 state.safetensors                   the state after the last iteration
 run.json                            the run's id, store, settings and data
-tuning.json                         what `--tune` tried and chose
+tuning.json                         trials and choice of `--tune`
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _RUN_FIELDS: dict[str, Any] = {
 
 
 class Folder:
-    """A folder that `sortnet train --out` names."""
+    """The folder of `sortnet train --out`."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -50,20 +50,20 @@ class Folder:
         return (self.path / "model.json").exists() or self.state.exists()
 
     def refuse_if_taken(self) -> None:
-        """Refuse a folder whose model a new run would replace."""
+        """Reject a folder whose model a new run would replace."""
         if self.has_model:
             raise SortNetError(
-                f"{self} has a model already: --resume goes on with it, --overwrite replaces it, "
-                "--out names another folder"
+                f"{self} has a model already: --resume resumes its run, --overwrite replaces it, "
+                "--out chooses another folder"
             )
 
     def clear(self) -> None:
-        """Forget the last run; its model stays until a better one replaces it."""
+        """Remove the record of the last run; its model is kept until a new one replaces it."""
         for path in (self.state, self._run, self._tuning):
             path.unlink(missing_ok=True)
 
     def run(self) -> dict[str, Any] | None:
-        """What is known of the run; None where there is none."""
+        """The record of the run; None if there is none."""
         about = _read(self._run, _RUN, _RUN_FIELDS)
         if about is not None:
             check_fields(about["data"], dict.fromkeys(SPLITS, dict), self._run)
@@ -77,7 +77,7 @@ class Folder:
         _write(self._run, _RUN, about)
 
     def tuning(self) -> dict[str, Any] | None:
-        """What `--tune` chose; None where it has not."""
+        """The choice of `--tune`; None if there is none."""
         about = _read(self._tuning, _TUNING, {"trials": list[dict]})  # type: ignore[type-arg]
         for trial in about["trials"] if about else ():
             check_fields(trial, {"quality": float, "iteration": int}, self._tuning)
@@ -88,7 +88,7 @@ class Folder:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Make the folder and let no other run into it; taken away again if it stays empty."""
+        """Create and lock the folder; it is removed again if it stays empty."""
         made = not self.path.exists()
         make_folder(self.path)
         try:
@@ -102,7 +102,7 @@ class Folder:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Hold the folder as long as this process lives; where the system can, that is."""
+    """Lock the folder for the lifetime of this process, if the system supports it."""
     try:
         import fcntl
     except ImportError:
@@ -114,7 +114,7 @@ def _locked(folder: Path) -> Iterator[None]:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                fault = f"{folder}: another sortnet train is at work in this folder"
+                fault = f"{folder}: another sortnet train is running in this folder"
                 raise SortNetError(fault) from None
         yield
     finally:

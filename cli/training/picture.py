@@ -1,4 +1,4 @@
-"""One picture of a query's images, in the orders that comparators give."""
+"""Draw the images of a query in the orders of several comparators."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from sortnet.types import F32, I32, I64
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-COLUMNS = 18  # images a line
-_INK, _FAINT, _WRONG = "#222222", "#767676", "#c44e00"  # told apart by colour-blind eyes too
+COLUMNS = 18  # images per line
+_INK, _FAINT, _WRONG = "#222222", "#767676", "#c44e00"  # distinguishable for colour-blind readers
 _TINT = np.array([1.0, 0.91, 0.83])  # paper of an image in a wrong place
 _LINE, _HEAD = 1.5, 0.95  # heights of a line of images and of a caption, in images
 _INCHES = 0.56  # an image with its margin
@@ -24,7 +24,7 @@ _INCHES = 0.56  # an image with its margin
 
 @dataclass(frozen=True, eq=False)
 class Panel:
-    """An order of the images, (n,), best first, and what is said of it."""
+    """An order of the images, (n,), best first, with its caption."""
 
     caption: str
     remark: str
@@ -32,14 +32,14 @@ class Panel:
 
 
 def draw(path: Path, images: F32, numbers: I32, panels: Sequence[Panel], *, title: str) -> None:
-    """Write a PNG with all images, the highest number first, once a panel.
+    """Write a PNG with one panel per order of the images.
 
     Args:
         path: the file.
         images: (n, height, width), from 0 (paper) to 1 (ink).
         numbers: (n,) what is written on each.
         panels: the orders, from top to bottom.
-        title: over everything.
+        title: above all panels.
 
     An image in a wrong place, where another number belongs, has a tinted paper and its number
     coloured and underlined.

@@ -1,4 +1,4 @@
-"""One run of `sortnet train`: started or resumed, kept in its folder and its store."""
+"""One run of `sortnet train`: start or resume it, and keep its folder and store up to date."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from store.database.engine import parse_url, stored_url
 
 
 class Interrupted(SortNetError):
-    """Ctrl-C; the message says how to go on."""
+    """Ctrl-C; the message says how to resume."""
 
 
 @contextmanager
@@ -39,17 +39,17 @@ def _interruptible(again: str) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        raise Interrupted(f"interrupted; go on with: {again}") from None
+        raise Interrupted(f"interrupted; resume with: {again}") from None
 
 
 @dataclass(frozen=True)
 class Origin:
-    """How a run came about.
+    """How a run was started.
 
     Attributes:
-        command: what was typed, without a password.
-        store: the store's URL, without a password.
-        tune: whether the settings are to be tuned first.
+        command: the command line, without passwords.
+        store: the store's URL, without its password.
+        tune: whether to tune the settings first.
     """
 
     command: str
@@ -62,25 +62,25 @@ class Origin:
 
     @property
     def again(self) -> str:
-        """The command that goes on with the run."""
+        """The command that resumes the run."""
         words = [word for word in shlex.split(self.command) if word != "--overwrite"]
         return shlex.join(words if self.resumed else [*words, "--resume"])
 
 
 @dataclass(frozen=True, eq=False)
 class TrainingRun:
-    """A run that is about to learn.
+    """A run that is ready to train.
 
     Attributes:
-        task: what it learns.
-        config: the settings it learns with; those of the task, or what tuning chose.
-        folder: where the model goes.
+        job: its settings and data.
+        config: the settings used for training: those of the job, or the tuned ones.
+        folder: the model folder.
         run: the run in the store.
-        state: where to go on; None at the beginning.
-        again: the command that resumes it.
+        state: the state to resume from; None for a new run.
+        again: the command that resumes the run.
     """
 
-    task: TrainingJob
+    job: TrainingJob
     config: Config
     folder: Folder
     run: Run
@@ -97,10 +97,10 @@ class TrainingRun:
         progress: Progress,
         callbacks: Sequence[Callback] = (),
     ) -> Model:
-        """Run the loop; the model, which is in the folder too.
+        """Run the loop; return the model, which is also in the folder.
 
-        After each iteration the model comes first, then its row in the store, then the state:
-        whatever is killed in between is done again, and ends the same.
+        After each iteration the model is written first, then its row in the store, then the
+        state: a run killed in between repeats the iteration with the same result.
         """
 
         def keep(record: Iteration, state: State) -> None:
@@ -110,15 +110,15 @@ class TrainingRun:
 
         with self._status():
             model = fit(
-                self.task.train,
-                self.task.vali,
+                self.job.train,
+                self.job.vali,
                 self.config,
                 sink=self.run,
                 callbacks=[keep, *callbacks],
                 save=lambda model: model.save(self.folder.path),
                 progress=progress,
                 state=self.state,
-                info={"run": self.run.id, "data": self.task.data},
+                info={"run": self.run.id, "data": self.job.data},
             )
             model.save(self.folder.path)
         return model
@@ -136,14 +136,14 @@ class TrainingRun:
             self.run.finish("interrupted")
             raise
         except BaseException:
-            with suppress(SortNetError):  # a full disk takes no status either
+            with suppress(SortNetError):  # a full disk cannot store the status either
                 self.run.finish("failed")
             raise
         self.run.finish("done")
 
 
 def begin(
-    task: TrainingJob,
+    job: TrainingJob,
     folder: Folder,
     store: Store,
     known: Mapping[str, Any] | None,
@@ -151,27 +151,27 @@ def begin(
     progress: Progress,
     show_trial: Callable[[Trial], None] = lambda trial: None,
 ) -> TrainingRun:
-    """The run to learn in: a new one, or the one that `known` says to go on with."""
+    """Start a new run, or resume the one that `known` records."""
     if known is None:
         if not origin.resumed:
             folder.clear()
-        config, trials = task.config, None
+        config, trials = job.config, None
         with _interruptible(origin.again):
             if origin.tune:
-                config, trials = tuned(task, folder, show_trial, progress)
-            config = settle_weight_decay(task.train, task.vali, config, progress=progress)
-        return _start(task, folder, store, origin, config, trials)
+                config, trials = tuned(job, folder, show_trial, progress)
+            config = settle_weight_decay(job.train, job.vali, config, progress=progress)
+        return _start(job, folder, store, origin, config, trials)
     config = Config.from_json(known["config"])
-    make = make_comparator(config, task.train.n_features)
+    make = make_comparator(config, job.train.n_features)
     state = None
     if folder.state.exists():
-        least = least_numbers(config, task.train.n_features)
+        least = least_numbers(config, job.train.n_features)
         state = load_state(folder.state, make, least=least)
-    return TrainingRun(task, config, folder, store.run(known["run"]), state, origin.again)
+    return TrainingRun(job, config, folder, store.run(known["run"]), state, origin.again)
 
 
 def _start(
-    task: TrainingJob,
+    job: TrainingJob,
     folder: Folder,
     store: Store,
     origin: Origin,
@@ -183,9 +183,9 @@ def _start(
         config=config.to_json() | ({} if trials is None else {"tuning": trials}),
         seed=config.seed,
         versions=versions(),
-        train=task.train,
-        vali=task.vali,
-        data=task.data,
+        train=job.train,
+        vali=job.vali,
+        data=job.data,
         out=folder.path.resolve(),
     )
     about = {
@@ -194,42 +194,42 @@ def _start(
         "command": origin.command,
         "threads": torch.get_num_threads(),
         "tuned": origin.tune,
-        "asked": task.config.to_json(),
+        "asked": job.config.to_json(),
         "config": config.to_json(),
-        "data": task.data,
+        "data": job.data,
     }
     folder.write_run(about)
-    return TrainingRun(task, config, folder, run, None, origin.again)
+    return TrainingRun(job, config, folder, run, None, origin.again)
 
 
-def refuse_changes(task: TrainingJob, known: Mapping[str, Any], folder: Folder) -> None:
-    """A run goes on with the settings and the data it was started with, or not at all."""
-    changed = differences(task.config.to_json(), known["asked"])
+def refuse_changes(job: TrainingJob, known: Mapping[str, Any], folder: Folder) -> None:
+    """Reject settings or data that differ from those the run was started with."""
+    changed = differences(job.config.to_json(), known["asked"])
     changed += [
         f"{split} data {facts['path']} (its content differs from {known['data'][split]['path']})"
-        for split, facts in task.data.items()
+        for split, facts in job.data.items()
         if facts["fingerprint"] != known["data"][split]["fingerprint"]
     ]
     if changed:
         raise SortNetError(
-            f"cannot go on with the run in {folder}, it was started otherwise: {'; '.join(changed)}"
+            f"cannot resume the run in {folder}, it was started otherwise: {'; '.join(changed)}"
         )
 
 
 def store_url(typed: str | None, known: Mapping[str, Any] | None) -> tuple[URL, str]:
-    """The store's URL as it is opened, and without the password as it is written down."""
+    """The store's URL to open, and the URL without its password to record."""
     url = parse_url(known["store"] if known is not None and typed is None else typed)
     if url.drivername == "sqlite":
         url = url.set(database=str(Path(url.database or "").resolve()))
     shown = stored_url(url)
-    # Older versions wrote the password down too.
+    # Older versions also recorded the password.
     if known is not None and shown != (before := stored_url(parse_url(known["store"]))):
         raise StoreError(f"the run's pairs are in {before}, not in {shown}")
     return url, shown
 
 
 def versions() -> dict[str, str]:
-    """What a run was computed with."""
+    """Versions and machine of a run."""
     return {
         "sortnet": __version__,
         "python": platform.python_version(),

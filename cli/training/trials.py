@@ -1,4 +1,4 @@
-"""`--tune`: settings chosen on the validation part, before the run that learns with them."""
+"""`--tune`: choose settings on the validation part before the run."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ Trial: TypeAlias = dict[str, Any]
 
 
 def tuned(
-    task: TrainingJob, folder: Folder, show: Callable[[Trial], None], progress: Progress
+    job: TrainingJob, folder: Folder, show: Callable[[Trial], None], progress: Progress
 ) -> tuple[Config, list[Trial]]:
-    """The settings chosen and all that was tried; what the folder remembers is not tried again."""
-    prints = {split: facts["fingerprint"] for split, facts in task.data.items()}
-    grids = kind_module(task.config.kind).grids_for(task.train)
+    """Choose settings by trials; trials recorded in the folder are not repeated."""
+    prints = {split: facts["fingerprint"] for split, facts in job.data.items()}
+    grids = kind_module(job.config.kind).grids_for(job.train)
     plain = [{name: [*map(_plain, values)] for name, values in g.items()} for g in grids]
-    question = {"asked": task.config.to_json(), "data": prints, "grid": plain}
+    question = {"asked": job.config.to_json(), "data": prints, "grid": plain}
     trials = _remembered(folder, question)
     for trial in trials:
         show(trial)
@@ -35,9 +35,9 @@ def tuned(
 
     progress("tuning")
     found = tune(
-        task.train,
-        task.vali,
-        task.config,
+        job.train,
+        job.vali,
+        job.config,
         grid=grids,
         progress=progress,
         on_trial=keep,
@@ -48,7 +48,7 @@ def tuned(
 
 
 def trial_shower(quality: str, line: Callable[[str], None]) -> Callable[[Trial], None]:
-    """Gives a trial as a line of settings and RankQuality, the first below a header."""
+    """Format each trial as a line of settings and RankQuality, with a header above the first."""
     headed = False
 
     def show(trial: Trial) -> None:
@@ -65,7 +65,7 @@ def trial_shower(quality: str, line: Callable[[str], None]) -> Callable[[Trial],
 
 
 def chosen(config: Config, trials: list[Trial]) -> str:
-    """The settings that tuning chose, as they are typed."""
+    """The tuned settings in their command-line form."""
     values = config.flat()
     return ", ".join(f"{name} {_typed(values[name])}" for name in _settings_of(trials[0]))
 

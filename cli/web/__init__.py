@@ -1,1 +1,1 @@
-"""The page on which people answer, and the one on which it is watched."""
+"""The labelling page and the admin page."""

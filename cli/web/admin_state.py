@@ -18,14 +18,14 @@ from sortnet.preference.agreement import agreement
 from store.database.engine import plain
 from store.service.labelling import LabellingService
 
-SHOWN = 100  # of the ranking
+SHOWN = 100  # rows of the ranking
 SNIPPET = 100  # characters of a text
 HOUR = 3600.0
 PACE_AGE = 30.0  # seconds
 
 
 class AdminState:
-    """How it stands, for the admin; what takes long is counted again now and then only."""
+    """State for the admin page; slow statistics are recomputed only at intervals."""
 
     def __init__(self, pages: PageService, people: People) -> None:
         self._service, self._people = pages.service, people
@@ -34,7 +34,7 @@ class AdminState:
         self._again = 0.0
 
     def state(self, find: str = "") -> dict[str, Any]:
-        """All that the page draws; of the ranking the head, or the head of what `find` finds."""
+        """The state to draw, with the first rows of the ranking, or those that match `find`."""
         service, session = self._service, self._service.session
         rows, found = _rows(service, find.strip().casefold())
         counted, tokens = self._counts(), self._people.tokens
@@ -55,12 +55,12 @@ class AdminState:
         }
 
     def _counts(self) -> dict[str, Any]:
-        """Agreement and pace; seconds old where there is much to count."""
+        """Agreement and answer rate; some seconds old for large collections."""
         with self._lock:
             session = self._service.session
             start, upto = time.monotonic(), session.events
             known, counted = self._counted
-            # The pace falls also while nobody answers.
+            # The rate also falls while nobody answers.
             if not counted or start >= self._again + (0 if upto != known else PACE_AGE):
                 events = session.judgements()
                 counted = {
@@ -73,7 +73,7 @@ class AdminState:
 
 
 def _rows(service: LabellingService, find: str) -> tuple[list[dict[str, Any]], int]:
-    """Rows of the ranking, best first, and how many were found in all."""
+    """Rows of the ranking, best first, and the total number of matches."""
     ranking, items = service.ranking, service.items
     if not service.known:
         return [], 0
@@ -98,7 +98,7 @@ def _snippet(text: str | None) -> str | None:
 
 
 def _per_hour(events: Sequence[Judgement], now: float) -> dict[str, int]:
-    """Answers of the last hour, and at the pace of the last ten minutes."""
+    """Answers in the last hour, and the hourly rate of the last ten minutes."""
     at = np.array([e.at for e in events if e.at is not None and e.answer != "undo"], np.float64)
     recent = int((at > now - HOUR / 6).sum())
     return {"last_hour": int((at > now - HOUR).sum()), "pace": 6 * recent}

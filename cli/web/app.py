@@ -1,4 +1,4 @@
-"""The application: which address does what. GET looks, POST changes; both behind a token."""
+"""The application and its routes: GET reads, POST changes, both need a token."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ from sortnet.preference import ANSWERS, Answer
 GIVEN = tuple(answer for answer in ANSWERS if answer != "undo")
 LONGEST_MS = 24 * 3600 * 1000
 Answering: TypeAlias = Callable[[Request], Awaitable[Response]]
-Work: TypeAlias = Callable[[str, Request, dict[str, Any]], Response]  # of whose token, and a body
+Work: TypeAlias = Callable[
+    [str, Request, dict[str, Any]], Response
+]  # annotator of the token, and the body
 
 
 def make_app(
@@ -48,10 +50,10 @@ def make_app(
     *,
     patience: float = PATIENCE,
 ) -> Guard:
-    """The application of these pages, for a server that is known by these names.
+    """The application of these pages, for a server with these host names.
 
     Args:
-        patience: seconds after which half a request is cut off.
+        patience: timeout in seconds for an incomplete request.
     """
     routes = [
         *_annotator_routes(pages, people),
@@ -66,18 +68,18 @@ def make_app(
 
 class _Server(uvicorn.Server):
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Only end: uvicorn's own raises the signal again in the loop, over whoever still asks."""
+        """Only stop: uvicorn's own handler raises the signal again while requests are running."""
         self.should_exit = True
 
 
 def make_server(app: Guard) -> uvicorn.Server:
-    """A server of the application, which says nothing but of its own faults."""
+    """A server of the application that logs only its own errors."""
     config = uvicorn.Config(
         app,
         http=partial(Impatient, patience=app.patience),  # type: ignore[arg-type]
         log_config=None,
         log_level="error",
-        access_log=False,  # the addresses are secrets
+        access_log=False,  # the addresses contain secret tokens
         server_header=False,
         date_header=False,
         proxy_headers=False,
@@ -89,7 +91,7 @@ def make_server(app: Guard) -> uvicorn.Server:
 
 
 def _behind_token(who: Callable[[str], str | None]) -> Callable[[Work], Answering]:
-    """What answers requests whose token is somebody's: `who` says whose, None where nobody's."""
+    """Handle requests with a valid token: `who` maps it to its annotator, or None."""
     rate = Rate()
 
     def behind(work: Work) -> Answering:
@@ -129,14 +131,14 @@ def _annotator_routes(pages: PageService, people: People) -> list[Route]:
     def undo(name: str, request: Request, body: dict[str, Any]) -> Response:
         last = body.get("last")
         if last is not None and (not isinstance(last, int) or isinstance(last, bool)):
-            raise HTTPException(422, "'last' is no number of a judgement")
+            raise HTTPException(422, "'last' is not the number of a judgement")
         return JSONResponse(pages.undo(name, last or 0))
 
     def text(name: str, request: Request, body: dict[str, Any]) -> Response:
         number = request.path_params["number"]
         found = pages.items.texts[number] if number < len(pages.items) else None
         if found is None:
-            raise HTTPException(404, "there is no such text")
+            raise HTTPException(404, "unknown text")
         return PlainTextResponse(found, headers=media.HEADERS)
 
     base = "/a/{token:str}"
@@ -198,14 +200,14 @@ async def _body(request: Request) -> dict[str, Any]:
     except (ValueError, RecursionError):
         body = None
     if not isinstance(body, dict):
-        raise HTTPException(400, "the request is no JSON object")
+        raise HTTPException(400, "the request is not a JSON object")
     return body
 
 
 def _text(body: dict[str, Any], name: str, longest: int) -> str:
     value = body.get(name)
     if not isinstance(value, str) or not value.strip() or len(value) > longest:
-        raise HTTPException(422, f"{name!r} is no text of 1 to {longest} characters")
+        raise HTTPException(422, f"{name!r} is not a text of 1 to {longest} characters")
     return value.strip()
 
 
@@ -218,7 +220,7 @@ def _given(body: dict[str, Any]) -> Answer:
 
 
 def _milliseconds(body: dict[str, Any]) -> int | None:
-    """What a page measured; nonsense is no reason to lose the answer."""
+    """The time measured by a page; an invalid value must not lose the answer."""
     value = body.get("milliseconds")
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
@@ -228,8 +230,8 @@ def _milliseconds(body: dict[str, Any]) -> int | None:
 def _no_such_link(request: Request) -> HTTPException:
     return HTTPException(
         404,
-        "This link is not known here. It may be incomplete, or of another collection: "
-        "ask whoever sent it to you for a new one.",
+        "This link is unknown. It may be incomplete, or belong to another collection: "
+        "ask the person who sent it for a new one.",
     )
 
 
@@ -239,7 +241,7 @@ def _sentence(error: Exception) -> str:
 
 
 def _told(request: Request, code: int, why: str, headers: Any = None) -> Response:
-    """A fault as a page for who looks, as JSON for a page that asks."""
+    """Render an error as HTML for navigation, as JSON for fetch()."""
     if request.method in ("GET", "HEAD") and "text/html" in request.headers.get("accept", ""):
         heading = "No such page" if code == 404 else "That did not work"
         page = _page("fault.html", heading=heading, text=why)
@@ -260,8 +262,8 @@ async def _fault(request: Request, error: SortNetError) -> Response:
 
 
 async def _broken(request: Request, error: Exception) -> Response:
-    # uvicorn writes down where it happened.
-    return _told(request, 500, "This is a fault of the server; it has been written down there.")
+    # uvicorn logs the traceback.
+    return _told(request, 500, "This is an error of the server; it was logged there.")
 
 
 @cache

@@ -1,4 +1,4 @@
-"""What goes on beside the answers: fits, and a look at what other processes wrote."""
+"""Background work: fitting the model and reading judgements of other processes."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from contextlib import contextmanager
 from cli.web.page_service import PageService
 from cli.web.people import People
 
-LOOK = 1.0  # seconds between two looks at the store
+LOOK = 1.0  # seconds between two reads of the store
 
 
 @contextmanager
 def kept_up(
     pages: PageService, people: People, *, also: Callable[[], None] = lambda: None
 ) -> Iterator[None]:
-    """Take in others' answers and keep the model fitted, in threads of their own.
+    """Read judgements of other processes and keep the model fitted, in background threads.
 
     Args:
-        also: called before each look at the store.
+        also: called before each read of the store.
     """
     over = threading.Event()
     thread = threading.Thread(target=_look_again, args=(pages, people, also, over), daemon=True)
@@ -29,13 +29,13 @@ def kept_up(
         yield
     finally:
         over.set()
-        thread.join(1)  # a fit is not waited for: it leaves nothing behind
+        thread.join(1)  # a running fit is not awaited: it has no side effects
 
 
 def _look_again(
     pages: PageService, people: People, also: Callable[[], None], over: threading.Event
 ) -> None:
-    """Look until it is over; a fault is printed once, and what failed is tried again later."""
+    """Repeat until stopped; an error is printed once, and the work is retried later."""
     wait, printed = 0.0, ""
     while not over.wait(wait):
         wait = LOOK
@@ -45,7 +45,7 @@ def _look_again(
             people.read()
             pages.service.update()
             fault = pages.service.fault
-        except Exception as error:  # whatever it is: the answers must go on coming in
+        except Exception as error:  # any error: answers must still be accepted
             wait, fault = 5 * LOOK, f"{type(error).__name__}: {error}"
         if fault and fault != printed:
             print(f"sortnet: {' '.join(fault.split())}", file=sys.stderr)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def _ranked(pages: PageService) -> pd.DataFrame:
-    """The ranking as it stands; no row before the first one is made."""
+    """The current ranking; empty before the first fit."""
     import pandas as pd
 
     if not pages.service.known:
@@ -40,7 +40,7 @@ def _judged(form: ExportForm) -> Callable[[PageService], str]:
     return write
 
 
-# {file: (content type, what it says)}
+# {file: (content type, writer of its content)}
 EXPORTS: dict[str, tuple[str, Callable[[PageService], str]]] = {
     "ranking.csv": ("text/csv", _ranking_csv),
     "ranking.json": ("application/json", _ranking_json),

@@ -1,4 +1,4 @@
-"""What every request has to pass, and what every answer carries."""
+"""Checks of every request, and headers of every response."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-LONGEST_PATH = 2048  # characters; the pages' own have some 60
-MOST_BYTES = 8192  # of a request's body: an answer has some 150
-PATIENCE = 20.0  # seconds in which a request must be here
+LONGEST_PATH = 2048  # characters; the pages' own paths have about 60
+MOST_BYTES = 8192  # of a request's body: an answer has about 150
+PATIENCE = 20.0  # seconds for a request to arrive
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; media-src 'self'; "
     "connect-src 'self'; form-action 'none'; frame-ancestors 'none'; base-uri 'none'"
@@ -37,12 +37,12 @@ HEADERS = {
 
 @dataclass(frozen=True)
 class Names:
-    """What the Host header may say: another name is a page elsewhere that leads here.
+    """Allowed values of the Host header, against DNS rebinding.
 
     Attributes:
-        hosts: names with their ports, in small letters.
-        any_address: whether any IP address will do, as for who listens on all of them; only a
-            name can be made to lead here by somebody else.
+        hosts: names with their ports, in lower case.
+        any_address: whether any IP address is allowed, as for servers that listen on all
+            addresses; only names can be rebound by others.
 
     >>> Names(frozenset({"localhost:8000"}), any_address=True).know("192.0.2.7:8000")
     True
@@ -67,7 +67,7 @@ def _is_address(host: str) -> bool:
 
 @dataclass
 class Rate:
-    """So many requests a second for each name, after so many at once.
+    """Rate limit per name: `per_second` requests after a burst of `at_once`.
 
     >>> clock = iter([0.0, 0.0, 0.0, 0.6]).__next__
     >>> rate = Rate(per_second=2, at_once=2, clock=clock)
@@ -89,10 +89,10 @@ class Rate:
 
 
 class Guard:
-    """Refuses foreign hosts and origins, forms, bodies too large or too slow; adds headers.
+    """Reject foreign hosts and origins, forms, and large or slow bodies; add headers.
 
     Args:
-        patience: seconds that a body may take to come.
+        patience: timeout in seconds for a body.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class Guard:
 
         try:
             await self._answer(scope, receive, send_with_headers)
-        except asyncio.CancelledError:  # the server ends; uvicorn would write down a traceback
+        except asyncio.CancelledError:  # the server stops; uvicorn would log a traceback
             if not started:
                 await _refuse(503, "the server has ended")(scope, receive, send_with_headers)
 
@@ -141,7 +141,7 @@ class Guard:
             await self.app(scope, _replay(body or b"", receive), send)
 
     def _refusal(self, scope: Scope, headers: Headers) -> tuple[int, str] | None:
-        """Why a request is not looked at, if so."""
+        """Why a request is rejected, or None."""
         host = headers.get("host", "")
         if not self.names.know(host):
             return 421, "this server answers to its own address only"
@@ -161,7 +161,7 @@ class Guard:
 
 
 def _refuse(code: int, why: str) -> JSONResponse:
-    # The rest of the request is not read, so the connection is of no further use.
+    # The rest of the request is not read, so the connection cannot be reused.
     return JSONResponse({"error": why}, code, {"Connection": "close"})
 
 
@@ -170,7 +170,7 @@ def _media_type(headers: Headers) -> str:
 
 
 async def _read(receive: Receive) -> bytes | None:
-    """The whole body, or None where there is too much of it."""
+    """The whole body, or None if it is too large."""
     body = b""
     while True:
         message = await receive()
@@ -183,7 +183,7 @@ async def _read(receive: Receive) -> bytes | None:
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
-    """Gives a body that was read already, then whatever comes after it."""
+    """Replay a body that was already read, then pass on later messages."""
     given = False
 
     async def again() -> Message:

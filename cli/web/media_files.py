@@ -1,4 +1,4 @@
-"""Images and sounds of items: by the item's number, only of known kinds, only from its folder."""
+"""Serve images and sounds of items: by number, known types only, from the items' folder only."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sortnet.items import Items
 
-# What a browser shows and cannot run; SVG and HTML are not among them.
+# Types that a browser shows but cannot execute, so neither SVG nor HTML.
 IMAGES = {
     **{".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif"},
     **{".webp": "image/webp", ".avif": "image/avif", ".bmp": "image/bmp"},
@@ -17,7 +17,7 @@ SOUNDS = {
     **{".weba": "audio/webm", ".webm": "audio/webm"},
 }
 HEADERS = {
-    # Opened by itself it is still only a picture or a sound.
+    # Opened directly, it is still only an image or a sound.
     "Content-Security-Policy": "default-src 'none'; sandbox; frame-ancestors 'none'",
     "Cache-Control": "private, max-age=3600",
 }

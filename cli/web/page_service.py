@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from store import Lease
     from store.service.labelling import LabellingService
 
-AT_HAND = 3  # pairs on loan to a page: the one shown and the next two
-MOST_CHARACTERS = 50_000  # of a text on a page; the rest is behind a link
+AT_HAND = 3  # pairs leased to a page: the one shown and the next two
+MOST_CHARACTERS = 50_000  # characters of a text on a page; a link opens the full text
 NOTHING = (
-    "There is nothing to ask you just now: every pair has been asked, or is with somebody else. "
-    "This page looks again by itself."
+    "There is nothing to ask now: all pairs were asked, or are reserved by other annotators. "
+    "This page checks again by itself."
 )
 
 
 class PageService:
-    """The pages of a labelling service; any number of threads may call."""
+    """The pages of a labelling service; thread-safe."""
 
     def __init__(self, service: LabellingService) -> None:
         self.service, self.collection = service, service.collection
@@ -34,23 +34,23 @@ class PageService:
         return self.service.items
 
     def next(self, annotator: str) -> dict[str, Any]:
-        """How it stands for an annotator, and their next pairs, whose leases begin anew."""
+        """The progress of an annotator and their next pairs, with renewed leases."""
         leases = self.service.next(annotator, AT_HAND)
         return self._state(annotator, leases)
 
     def answer(self, lease: str, judgement: Judgement) -> dict[str, Any]:
-        """Take an answer; how it stands then.
+        """Store an answer; return the progress.
 
         Raises:
-            LeaseError: if the question is not theirs to answer, or no longer.
+            LeaseError: if the annotator does not hold the lease, or it has expired.
         """
         self.service.answer(lease, judgement)
         return self.next(judgement.annotator)
 
     def undo(self, annotator: str, last: int) -> dict[str, Any]:
-        """Take back judgement number `last`, if that is what their last one is.
+        """Undo judgement number `last`, if it is the annotator's last one.
 
-        A request repeated because its reply was lost takes back one answer, not two.
+        A request repeated because its reply was lost undoes one answer, not two.
         """
         with self._undoing:
             before = self.service.session.last(annotator)
@@ -80,7 +80,7 @@ class PageService:
         return {"lease": lease.id} | {side: self.item(n) for side, n in sides.items()}
 
     def item(self, number: int) -> dict[str, Any]:
-        """What a page shows of an item; its id only where there is nothing else."""
+        """The content of an item for a page; its id only if it has nothing else."""
         items = self.items
         text, image, audio = items.texts[number], items.images[number], items.audio[number]
         if text is None and image is None and audio is None:

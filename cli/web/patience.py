@@ -1,4 +1,4 @@
-"""Connections that ask for nothing, or half a request, are closed after a while."""
+"""Close connections that send nothing, or an incomplete request, after a timeout."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 
 class Impatient(H11Protocol):
-    """uvicorn's HTTP/1.1, which itself waits for ever for the rest of a request's head.
+    """uvicorn's HTTP/1.1 protocol with a timeout for the request head, which uvicorn lacks.
 
     Args:
-        patience: seconds from the beginning of a connection, or from the last request, until the
-            next request's head must be here. The rest of a request `cli.web.guard` waits for.
+        patience: timeout in seconds for a request head, from the start of the connection or from
+            the last request. `cli.web.guard` limits the time of the body.
     """
 
     def __init__(self, *args: Any, patience: float, **options: Any) -> None:

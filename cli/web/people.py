@@ -1,4 +1,4 @@
-"""Who may come in: a secret link for each annotator, and one for who watches."""
+"""Access to the pages: a secret link for each annotator, and one for the admin."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from store import Collection
 
-ADMIN = "admin_token"  # its name among the collection's settings
+ADMIN = "admin_token"  # name of the setting of the collection
 
 
 class People:
-    """The links of a collection, kept in the store so that they outlive the server."""
+    """The links of a collection, stored so that they survive a restart."""
 
     def __init__(self, collection: Collection) -> None:
         self._collection = collection
@@ -23,23 +23,23 @@ class People:
         self.read()
 
     def read(self) -> None:
-        """Look who was added elsewhere."""
+        """Read annotators that were added elsewhere."""
         self._names = {who.token: who.name for who in self._collection.annotators()}
 
     @property
     def tokens(self) -> dict[str, str]:
-        """{name: token} of everybody."""
+        """{name: token} of all annotators."""
         return {name: token for token, name in self._names.items()}
 
     def name_of(self, token: str) -> str | None:
-        """Whose link it is, if it is one."""
+        """The annotator with that token, or None."""
         return self._names.get(token)
 
     def is_admin(self, token: str) -> bool:
         return secrets.compare_digest(token.encode(), self.admin.encode())
 
     def add(self, name: str) -> str:
-        """The token of an annotator, who is made where there is none of that name."""
+        """The token of an annotator, who is created if the name is new."""
         with self._lock:
             token = self._collection.annotator(name).token
             self.read()

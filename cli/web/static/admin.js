@@ -1,4 +1,4 @@
-// The page of who watches: draws the ranking, the figures and the people, every few seconds.
+// The admin page: draws the ranking, the figures and the annotators every few seconds.
 "use strict";
 
 const BASE = location.pathname;
@@ -33,7 +33,7 @@ function shape(kind, attributes) {
   return made;
 }
 
-// The interval of a rank on a rail from 1 to n; the numbers stand in the columns beside it.
+// The interval of a rank on a scale from 1 to n; the columns next to it show the numbers.
 function interval(entry, n) {
   const at = (rank) => `${(100 * (rank - 0.5)) / n}%`;
   const svg = shape("svg", { "aria-hidden": "true", focusable: "false" });
@@ -74,9 +74,9 @@ function drawFigures(state) {
     "Answers": `${state.answers}`,
     "About left": left === null || left === undefined ? "–" : `${left}`,
     "In the last hour": `${state.per_hour.last_hour}`,
-    "Pace, an hour": `${state.per_hour.pace}`,
+    "Answers per hour": `${state.per_hour.pace}`,
     "Agreement (Krippendorff’s α)": fixed(state.agreement.krippendorff_alpha),
-    "Circles, of triples": percent(state.agreement.cycles),
+    "Cyclic triples": percent(state.agreement.cycles),
     "Pairs expected wrong": percent(state.remaining?.wrong_pairs),
   };
   $("figures").replaceChildren(...Object.entries(figures).map(([name, value]) => {
@@ -85,7 +85,7 @@ function drawFigures(state) {
     return made;
   }));
   $("summary").textContent = `${state.items} items, ${state.people.length} people`;
-  const why = state.remaining ? state.remaining.why : "The first ranking is being made.";
+  const why = state.remaining ? state.remaining.why : "The first ranking is being computed.";
   if ($("why").textContent !== why) $("why").textContent = why;
 }
 
@@ -99,7 +99,7 @@ function remarks(about) {
 }
 
 function drawPeople(state) {
-  if ($("people").contains(document.activeElement)) return; // who tabs through links keeps them
+  if ($("people").contains(document.activeElement)) return; // do not redraw while a link has the focus
   $("people").tBodies[0].replaceChildren(...state.people.map((who) => {
     const link = document.createElement("a");
     link.href = who.path;
@@ -130,7 +130,7 @@ async function refresh() {
   const mine = ++round;
   try {
     const state = await ask(`/state?find=${encodeURIComponent($("find").value)}`);
-    if (mine !== round) return; // an older reply than what is asked for by now
+    if (mine !== round) return; // a newer request was sent in the meantime
     drawRanking(state);
     drawFigures(state);
     drawPeople(state);

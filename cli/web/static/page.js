@@ -1,4 +1,4 @@
-// The page of one annotator: shows a pair, takes one key or tap, has the next two at hand.
+// The labelling page: shows a pair, takes one key or tap, prefetches the next two.
 "use strict";
 
 const BASE = location.pathname;
@@ -7,22 +7,22 @@ const KEYS = {
   ArrowLeft: "left", 1: "left", ArrowRight: "right", 2: "right", ArrowDown: "tie", 0: "tie",
   " ": "skip", "?": "cant-say", z: "undo", Backspace: "undo", h: "help",
 };
-const AT_ONCE = 150; // ms: a second press within them was meant for the pair before
+const AT_ONCE = 150; // ms: a second press within this time was meant for the previous pair
 const OUTBOX = `sortnet outbox ${BASE}`;
 const $ = (id) => document.getElementById(id);
 const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 
-let queue = []; // the pairs on loan to this page; the first is shown
-let shown = null; // the pair that an answer is about; null while none may be given
+let queue = []; // the pairs leased to this page; the first is shown
+let shown = null; // the pair to answer; null while no answer is accepted
 let shownAt = 0;
-let drawn = null; // the lease that is on the screen
-let outbox = JSON.parse(recall("sessionStorage", OUTBOX) || "[]"); // what was not acknowledged yet
-const answered = new Set(outbox.map((entry) => entry.lease)); // leases that need no second answer
+let drawn = null; // the lease of the pair on the screen
+let outbox = JSON.parse(recall("sessionStorage", OUTBOX) || "[]"); // requests that were not acknowledged yet
+const answered = new Set(outbox.map((entry) => entry.lease)); // leases that were answered already
 let state = { answered: 0, last: null, lease_seconds: 600 };
 let sending = false;
-let lost = false; // whether the notice speaks of the connection
+let lost = false; // whether the notice is about the connection
 
-// Browsers may block storage: then the page goes on without.
+// Browsers may block storage: then the page works without it.
 function recall(storage, name) {
   try {
     return window[storage].getItem(name);
@@ -128,7 +128,7 @@ function put(entry) {
   keep("sessionStorage", OUTBOX, JSON.stringify(outbox));
 }
 
-// One request at a time, in the order of the answers; again and again while nobody is there.
+// One request at a time, in the order of the answers; retried while the server is unreachable.
 async function flush() {
   if (sending) return;
   sending = true;
@@ -144,7 +144,7 @@ async function flush() {
       take(status, reply, path);
     } while (outbox.length);
   } finally {
-    sending = false; // whatever a reply did to the page
+    sending = false; // even if handling the reply failed
   }
 }
 
@@ -161,7 +161,7 @@ async function post(path, body) {
         lost = false;
         return found;
       }
-    } catch { /* nobody there: wait */ }
+    } catch { /* unreachable: wait */ }
     lost = true;
     notice("The server cannot be reached. Your answers are kept here and sent when it is back.");
     await pause(wait);
@@ -178,15 +178,15 @@ function take(status, reply, path) {
   const fresh = reply.pairs.filter((pair) => !answered.has(pair.lease));
   if (path !== "/undo") {
     const current = fresh.findIndex((pair) => pair.lease === drawn);
-    if (current > 0) fresh.unshift(...fresh.splice(current, 1)); // what is read stays
-    if (current < 0 && shown) $("said").textContent = "That pair went to somebody else.";
+    if (current > 0) fresh.unshift(...fresh.splice(current, 1)); // keep the pair that is being read
+    if (current < 0 && shown) $("said").textContent = "That pair was given to another annotator.";
   }
   queue = fresh;
   if (queue[0]?.lease !== shown?.lease) shown = null;
   else shown = queue[0];
-  if (path === "/undo") drawn = null; // is to be answered, whatever it is
+  if (path === "/undo") drawn = null; // redraw the pair in any case
   if (queue.length === 0 && outbox.length === 0) end(reply.why);
-  else if (reply.stop) notice(`${reply.why} You may stop here, or go on.`);
+  else if (reply.stop) notice(`${reply.why} You may stop here, or continue.`);
   draw();
 }
 
@@ -203,7 +203,7 @@ document.addEventListener("keydown", (event) => {
   if (event.shiftKey && (event.key.length > 1 || event.key === " ")) return;
   const at = event.target;
   if (at.closest("textarea, select, [contenteditable], input:not([type=checkbox]), audio")) return;
-  if (event.key === " " && at.closest("button, a, summary, input")) return; // presses it
+  if (event.key === " " && at.closest("button, a, summary, input")) return; // activates it
   if (event.key === "ArrowDown" && at.scrollHeight > at.clientHeight && at.matches(".item")) return;
   if (event.key.length === 1 && !$("keys").checked) return;
   const what = KEYS[event.key.length === 1 ? event.key.toLowerCase() : event.key];
@@ -213,7 +213,7 @@ document.addEventListener("keydown", (event) => {
 });
 for (const button of document.querySelectorAll("button")) {
   button.addEventListener("click", (event) => {
-    if (event.detail) button.blur(); // or the next Space would press it again
+    if (event.detail) button.blur(); // or the next Space would activate it again
     act(button.dataset.answer || "undo");
   });
 }
@@ -223,7 +223,7 @@ $("keys").addEventListener("change", () => {
 });
 window.addEventListener("beforeunload", (event) => outbox.length && event.preventDefault());
 
-// Who looks at the page keeps the pairs; who has nothing to do asks now and then.
+// A visible page renews its leases; a page without pairs asks at intervals.
 async function renew() {
   for (;;) {
     const idle = queue.length === 0;
