@@ -150,7 +150,7 @@ def stress(store: Path, clients: int, answers: int, *, lease: float) -> Findings
 def hasty(
     k: int, server: Server, answers: int, lease: float, found: Findings, lock: threading.Lock
 ) -> None:
-    """One client, until the server has acknowledged so many answers."""
+    """One client, until the server has acknowledged that many answers."""
     rng, mine = random.Random(k), 0
     client = Client(server.port, server.tokens[k])
     state = client.ask("next", {})
@@ -238,8 +238,8 @@ def make(store: Path, n_items: int, known: int) -> None:
     right = (left + rng.integers(1, n_items, size=known)) % n_items
     better = scores[left] + rng.normal(size=known) > scores[right]
     with open_store(store) as opened:
-        pile = opened.add_items(NAME, Items(ids, texts, nothing, nothing, features, names))
-        pile.append(
+        collection = opened.add_items(NAME, Items(ids, texts, nothing, nothing, features, names))
+        collection.append(
             [
                 Judgement(f"known-{k % 20}", int(i), int(j), "left" if first else "right")
                 for k, (i, j, first) in enumerate(zip(left, right, better, strict=True))

@@ -117,7 +117,7 @@ class Training:
         "pairs.",
         TRAINING, least=1)
     # A step takes all pairs of some queries, or a part of those of a query that has more; left
-    # out, an epoch of few pairs passes over them until it has made some 32 steps.
+    # out, an epoch of few pairs passes over them until it has made about 32 steps.
     batch_size: int | None = setting(
         None,
         "Approximate batch size in pairs; default: a 64th of the pairs, from 32 to "
@@ -142,11 +142,11 @@ class Training:
             raise ComparatorError(
                 f"lr must be above 0 and lr_decay in (0, 1], got {self.lr} and {self.lr_decay}"
             )
-        decay = 0.0 if self.weight_decay is None else self.weight_decay
-        if not 0 <= decay < math.inf or not 0 <= self.momentum < 1:
+        weight_decay = 0.0 if self.weight_decay is None else self.weight_decay
+        if not 0 <= weight_decay < math.inf or not 0 <= self.momentum < 1:
             raise ComparatorError(
                 f"weight_decay must be 0 or more and momentum in [0, 1), "
-                f"got {decay} and {self.momentum}"
+                f"got {weight_decay} and {self.momentum}"
             )
 
 

@@ -491,7 +491,7 @@ def _whole(a: NDArray[Any], b: NDArray[Any]) -> tuple[I64, I64]:
 
 
 def _custom(comparator: Any, config: Any, n_features: int) -> dict[str, Any]:
-    """What the fit is told of the caller's own comparator."""
+    """How the fit makes a custom comparator."""
     if not callable(comparator):
         return {}
     return {"make": make_comparator(config, n_features, comparator)}

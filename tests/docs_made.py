@@ -153,14 +153,14 @@ def prepare(folder: Path) -> None:
     (folder / "new.txt").write_text(named)
     for name in ("test.csv", "new.csv"):
         (folder / name).write_text(_as_csv(letor(8, 2)))
-    _make_piles(folder)
+    _make_collections(folder)
     run_python(blocks(TUTORIAL)[0], TUTORIAL, {})
     done("train", "bikes", "--out", "bikes-model", *FAST)
     done("train", "MQ2008/Fold1", "--out", "model", *FAST)
 
 
-def _make_piles(folder: Path) -> None:
-    """Things to be sorted, as tables and as images; one pile that people have judged."""
+def _make_collections(folder: Path) -> None:
+    """Things to be sorted, as tables and as images; one collection that annotators have judged."""
     from PIL import Image
 
     names = [f"essay-{k}" for k in (1, 2, 3, 5, 8, 13, 21, 34, 61)]

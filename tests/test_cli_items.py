@@ -1,4 +1,4 @@
-"""sortnet items: piles in and out of the store, and what was taken as what."""
+"""sortnet items: collections in and out of the store, and the roles of the columns."""
 
 from __future__ import annotations
 
@@ -132,18 +132,18 @@ def test_who_updates_items_that_are_served_is_told_what_the_server_shows():
 
 
 def test_a_folder_of_images_is_added_and_shown():
-    Path("pile").mkdir()
+    Path("things").mkdir()
     for name, colour in (("red", "red"), ("blue", "blue"), ("dark", "black")):
-        Image.new("RGB", (20, 20), colour).save(f"pile/{name}.png")
-    said = done("items", "add", "pile", "pile")
+        Image.new("RGB", (20, 20), colour).save(f"things/{name}.png")
+    said = done("items", "add", "things", "things")
     assert "id        files\nimage     files\n" in said
-    assert stored("pile").root == Path("pile").resolve()
-    told = json.loads(done("items", "show", "pile", "dark.png", "--json"))
+    assert stored("things").root == Path("things").resolve()
+    told = json.loads(done("items", "show", "things", "dark.png", "--json"))
     assert told["image"] == "dark.png"
     assert told["features"]["image: lightness"] == pytest.approx(0, abs=1e-6)
-    Path("pile/cut.png").write_bytes(Path("pile/red.png").read_bytes()[:60])
-    assert "pile, item 'cut.png': cut.png: " in fault("items", "add", "other", "pile")
-    assert [row["name"] for row in json.loads(done("items", "list", "--json"))] == ["pile"]
+    Path("things/cut.png").write_bytes(Path("things/red.png").read_bytes()[:60])
+    assert "things, item 'cut.png': cut.png: " in fault("items", "add", "other", "things")
+    assert [row["name"] for row in json.loads(done("items", "list", "--json"))] == ["things"]
 
 
 def test_collections_are_listed_with_what_is_in_them():

@@ -19,7 +19,7 @@ for line in sys.stdin:
 """
 
 
-def test_a_pile_becomes_a_ranking_on_either_database(url: str, tmp_path: Path):
+def test_a_collection_becomes_a_ranking_on_either_database(url: str, tmp_path: Path):
     lines = [f"t{k:02},{' '.join(WORDS[i % 10] for i in range(3 * k + 1))}" for k in range(16)]
     (tmp_path / "texts.csv").write_text("\n".join(["id,text", *lines]) + "\n")
     (tmp_path / "judge.py").write_text(LONGER)

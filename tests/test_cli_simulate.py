@@ -51,7 +51,7 @@ def test_json_has_every_number_and_one_seed_has_no_error():
     assert row["spearman_se"] is None and -1 <= row["spearman"] <= 1
 
 
-def test_the_usual_budgets_fit_a_pile_however_small():
+def test_the_usual_budgets_fit_a_collection_however_small():
     rows = json.loads(done("simulate", "--items", 2, "--seeds", 1, "--json"))
     assert {row["questions"] for row in rows} == {1, 3}
     typed = ("--protocol", "features", "--items", 3, "--seeds", 1, "--strategy", "random")
@@ -105,7 +105,7 @@ def test_answers_are_read_in_the_words_of_many_files():
     assert known.target.tolist() == [1.0, 0.0, 0.5, 0.0]
 
 
-def test_each_group_of_votes_can_be_a_pile_of_its_own():
+def test_each_group_of_votes_can_be_a_collection_of_its_own():
     Path("g.csv").write_text(
         "Topic,left,right,answer\nx,i0,i1,left\ny,i2,i3,right\nz,i1,i0,skip\nx,i1,i0,tie\n"
     )

@@ -274,7 +274,7 @@ def test_an_image_of_too_many_pixels_is_refused_before_they_are_unpacked(tmp_pat
 
 
 def test_a_folder_is_its_files_by_name(tmp_path):
-    folder = tmp_path / "pile"
+    folder = tmp_path / "things"
     picture(folder / "sub" / "b.png")
     written(folder, "One.", "a.txt")
     written(folder, " \n", "empty.md")
@@ -291,7 +291,7 @@ def test_a_folder_is_its_files_by_name(tmp_path):
 
 
 def test_a_folder_is_refused_with_the_file_at_fault(tmp_path):
-    folder = tmp_path / "pile"
+    folder = tmp_path / "things"
     folder.mkdir()
     assert refused(folder) == ": there is no text, image or sound file in this folder"
     written(folder, "x", "a.txt")
@@ -306,15 +306,15 @@ def test_a_folder_is_refused_with_the_file_at_fault(tmp_path):
     assert refused(folder) == f": 'b.txt' lies outside the folder {folder}"
 
 
-def pile(ids: str, features: dict[str, list[float]], root: Path | None = None) -> Items:
+def items_of(ids: str, features: dict[str, list[float]], root: Path | None = None) -> Items:
     matrix = np.array(list(features.values()), np.float32).T.reshape(len(ids), len(features))
     none = (None,) * len(ids)
     return Items(tuple(ids), tuple(ids.upper()), none, none, matrix, tuple(features), root)
 
 
 def test_items_that_are_there_are_replaced_and_others_go_to_the_end():
-    old = pile("ab", {"x": [1, 2], "y": [3, 4], "text: log words": [9, 9]})
-    new = pile("cb", {"y": [5, 6], "x": [7, 8]})
+    old = items_of("ab", {"x": [1, 2], "y": [3, 4], "text: log words": [9, 9]})
+    new = items_of("cb", {"y": [5, 6], "x": [7, 8]})
     with pytest.raises(DataError, match="items: an item 'b' is there already"):
         merge(old, new)
     both = merge(old, new, update=True)
@@ -324,13 +324,13 @@ def test_items_that_are_there_are_replaced_and_others_go_to_the_end():
 
 
 def test_items_of_other_features_or_of_another_folder_are_refused():
-    old = pile("ab", {"x": [1, 2]}, Path("/p"))
+    old = items_of("ab", {"x": [1, 2]}, Path("/p"))
     with pytest.raises(DataError, match="there is no feature 'x'"):
-        merge(old, pile("cd", {}))
+        merge(old, items_of("cd", {}))
     with pytest.raises(DataError, match="the others have no feature 'y': ignore it"):
-        merge(old, pile("c", {"x": [1], "y": [2]}))
+        merge(old, items_of("c", {"x": [1], "y": [2]}))
     with pytest.raises(DataError, match="its files lie in /q, the others' in /p"):
-        merge(old, pile("c", {"x": [1]}, Path("/q")))
+        merge(old, items_of("c", {"x": [1]}, Path("/q")))
 
 
 @pytest.mark.skipif(not SHARED.exists(), reason="no ../shared/data here")

@@ -27,7 +27,7 @@ def store(url: str) -> Iterator[Store]:
         yield opened
 
 
-def pile(store: Store, name: str, ids: tuple[str, ...] = ODD_IDS) -> Collection:
+def collection_of(store: Store, name: str, ids: tuple[str, ...] = ODD_IDS) -> Collection:
     store.add_items(name, made_items(len(ids), ids=ids))
     return store.collection(name, clock=Clock(1234.000001))
 
@@ -59,7 +59,7 @@ def votes(collection: Collection) -> list[tuple[object, ...]]:
 def test_export_import_export_is_the_same_byte_for_byte(
     store: Store, tmp_path: Path, form: str
 ) -> None:
-    first, second = judged(pile(store, "first")), pile(store, "second")
+    first, second = judged(collection_of(store, "first")), collection_of(store, "second")
     one, other = tmp_path / f"one.{form}", tmp_path / f"other.{form}"
     assert export_judgements(first, one, form) == 11  # type: ignore[arg-type]
     assert import_judgements(second, one) == Imported(11, 0)
@@ -70,7 +70,7 @@ def test_export_import_export_is_the_same_byte_for_byte(
 
 
 def test_the_lines_say_what_the_judgements_say(store: Store) -> None:
-    collection = judged(pile(store, "args"))
+    collection = judged(collection_of(store, "args"))
     objects = [json.loads(line) for line in exported(collection).split("\n")[:-1]]
     table = list(csv.DictReader(io.StringIO(exported(collection, "csv"), newline="")))
     for judgement, id, told, row in zip(
@@ -84,7 +84,7 @@ def test_the_lines_say_what_the_judgements_say(store: Store) -> None:
 
 @pytest.mark.parametrize("form", ["jsonl", "csv"])
 def test_the_same_file_again_adds_nothing(store: Store, tmp_path: Path, form: str) -> None:
-    collection = judged(pile(store, "args"))
+    collection = judged(collection_of(store, "args"))
     export_judgements(collection, tmp_path / f"f.{form}", form)  # type: ignore[arg-type]
     before = exported(collection)
     assert import_judgements(collection, tmp_path / f"f.{form}") == Imported(0, 11)
@@ -94,7 +94,7 @@ def test_the_same_file_again_adds_nothing(store: Store, tmp_path: Path, form: st
 def test_a_collection_with_judgements_gets_the_others_behind_them_and_undoes_follow(
     store: Store, tmp_path: Path
 ) -> None:
-    first, second = judged(pile(store, "first")), pile(store, "second")
+    first, second = judged(collection_of(store, "first")), collection_of(store, "second")
     second.append([Judgement("dee", 0, 1, "right")] * 4)
     export_judgements(first, tmp_path / "f.jsonl")
     import_judgements(second, tmp_path / "f.jsonl")
@@ -107,7 +107,7 @@ def test_a_collection_with_judgements_gets_the_others_behind_them_and_undoes_fol
 def test_an_undo_that_is_new_finds_its_judgement_that_is_known(
     store: Store, tmp_path: Path
 ) -> None:
-    first, second = pile(store, "first"), pile(store, "second")
+    first, second = collection_of(store, "first"), collection_of(store, "second")
     second.append([Judgement("dee", 0, 1, "right")] * 3)
     first.append([Judgement("ana", 1, 2, "left"), Judgement("ana", 2, 3, "left")])
     export_judgements(first, tmp_path / "f.jsonl")
@@ -142,7 +142,7 @@ def write(folder: Path, name: str, text: str | bytes) -> Path:
 def test_little_is_needed_of_other_programs_files(
     store: Store, tmp_path: Path, name: str, text: str
 ) -> None:
-    collection = pile(store, "args", ("a", "b", "3"))
+    collection = collection_of(store, "args", ("a", "b", "3"))
     path = write(tmp_path, name, text)
     assert import_judgements(collection, path) == Imported(2, 0)
     assert votes(collection) == [("ana", "a", "b", "left"), ("bo", "b", "3", "tie")]
@@ -154,7 +154,7 @@ def test_little_is_needed_of_other_programs_files(
 
 
 def test_numbers_as_spreadsheets_write_them_are_read(store: Store, tmp_path: Path) -> None:
-    collection = pile(store, "args", ("a", "b"))
+    collection = collection_of(store, "args", ("a", "b"))
     text = "annotator,left,right,answer,milliseconds,at\nana,a,b,left,900.0,1e3\n"
     import_judgements(collection, write(tmp_path, "v.csv", text))
     (judgement,) = collection.judgements()
@@ -163,7 +163,7 @@ def test_numbers_as_spreadsheets_write_them_are_read(store: Store, tmp_path: Pat
 
 def test_a_winner_is_put_on_either_side_and_wins(store: Store, tmp_path: Path) -> None:
     ids = tuple(f"i{k}" for k in range(40))
-    collection = pile(store, "args", ids)
+    collection = collection_of(store, "args", ids)
     lines = "".join(f"i{k},i{k + 1}\n" for k in range(39))
     path = write(tmp_path, "v.csv", f"winner,loser\n{lines}")
     assert import_judgements(collection, path, annotator="crowd") == Imported(39, 0)
@@ -175,7 +175,7 @@ def test_a_winner_is_put_on_either_side_and_wins(store: Store, tmp_path: Path) -
 
 
 def test_equal_lines_of_two_annotators_count_for_both(store: Store, tmp_path: Path) -> None:
-    collection = pile(store, "args", ("a", "b"))
+    collection = collection_of(store, "args", ("a", "b"))
     path = write(tmp_path, "a.csv", "left,right,answer\na,b,left\n")
     for who in ("ana", "ben"):
         assert import_judgements(collection, path, annotator=who) == Imported(1, 0)
@@ -184,7 +184,7 @@ def test_equal_lines_of_two_annotators_count_for_both(store: Store, tmp_path: Pa
 
 
 def test_equal_lines_count_as_often_as_one_file_has_them(store: Store, tmp_path: Path) -> None:
-    collection = pile(store, "args", ("a", "b"))
+    collection = collection_of(store, "args", ("a", "b"))
     head = "annotator,left,right,answer\n"
     two = write(tmp_path, "two.csv", head + "ana,a,b,left\n" * 2)
     three = write(tmp_path, "three.csv", head + "ana,a,b,left\n" * 3 + "ana,a,b,right\n")
@@ -233,7 +233,7 @@ GOOD = '{"annotator": "ana", "left": "a", "right": "b", "answer": "left"'
 def test_an_error_names_its_line_and_nothing_is_imported(
     store: Store, tmp_path: Path, name: str, text: str | bytes, line: int, fault: str
 ) -> None:
-    collection = pile(store, "args", ("a", "b"))
+    collection = collection_of(store, "args", ("a", "b"))
     path = write(tmp_path, name, text)
     with pytest.raises(DataError) as caught:
         import_judgements(collection, path)
@@ -273,7 +273,7 @@ def numbered(number: int, who: str = "ana", undoes: int | None = None) -> str:
 def test_an_invalid_undo_is_refused_with_its_line(
     store: Store, tmp_path: Path, text: str, fault: str
 ) -> None:
-    collection = pile(store, "args", ("a", "b"))
+    collection = collection_of(store, "args", ("a", "b"))
     with pytest.raises(DataError, match=fault):
         import_judgements(collection, write(tmp_path, "f.jsonl", text))
     assert collection.judgements() == []
@@ -282,7 +282,7 @@ def test_an_invalid_undo_is_refused_with_its_line(
 def test_what_was_undone_here_since_cannot_be_undone_by_a_file(
     store: Store, tmp_path: Path
 ) -> None:
-    collection = pile(store, "args", ("a", "b"))
+    collection = collection_of(store, "args", ("a", "b"))
     import_judgements(collection, write(tmp_path, "f.jsonl", numbered(1)))
     collection.undo("ana", 1)
     path = write(tmp_path, "g.jsonl", numbered(1) + numbered(2, undoes=1))
@@ -295,9 +295,9 @@ def test_what_was_undone_here_since_cannot_be_undone_by_a_file(
 def test_a_file_cut_anywhere_is_refused_or_is_the_lines_before_the_cut(
     store: Store, tmp_path: Path, form: str
 ) -> None:
-    whole = exported(judged(pile(store, "whole")), form).encode()
+    whole = exported(judged(collection_of(store, "whole")), form).encode()
     ends = {0, *(k + 1 for k, byte in enumerate(whole) if byte == ord("\n"))}
-    collection = pile(store, "cut")
+    collection = collection_of(store, "cut")
     start = whole.index(b"\n") + 1  # the header of a CSV
     for end in range(start, start + 400, 7):
         path = write(tmp_path, f"cut.{form}", whole[:end])
@@ -327,7 +327,7 @@ def test_rubbish_is_refused_in_one_line(tmp_path: Path, raw: bytes, name: str) -
 
 
 def test_a_file_of_unknown_kind_or_that_is_not_there_is_named(store: Store, tmp_path: Path) -> None:
-    collection = pile(store, "args", ("a", "b"))
+    collection = collection_of(store, "args", ("a", "b"))
     with pytest.raises(DataError, match=r"f\.txt: judgements are read from \.jsonl"):
         import_judgements(collection, write(tmp_path, "f.txt", ""))
     with pytest.raises(DataError, match=r"no\.csv: No such file"):
@@ -338,7 +338,7 @@ def test_a_file_of_unknown_kind_or_that_is_not_there_is_named(store: Store, tmp_
 
 
 def test_chosen_is_what_most_people_chose_of_what_was_not_undone(store: Store) -> None:
-    collection = pile(store, "args", ("a", "b", "c", "d"))
+    collection = collection_of(store, "args", ("a", "b", "c", "d"))
     said = [
         Judgement("ana", 1, 0, "left"), Judgement("bo", 0, 1, "right"),
         Judgement("cy", 0, 1, "left"),  # b before a, by 2 to 1
@@ -357,7 +357,7 @@ def test_chosen_is_what_most_people_chose_of_what_was_not_undone(store: Store) -
 
 
 def test_an_annotator_who_answers_a_pair_again_has_one_vote(store: Store) -> None:
-    collection = pile(store, "args", ("a", "b", "c"))
+    collection = collection_of(store, "args", ("a", "b", "c"))
     collection.append([
         Judgement("ana", 0, 1, "left"), Judgement("ana", 1, 0, "right"),
         Judgement("bo", 0, 1, "right"), Judgement("cy", 0, 1, "right"),  # b before a, by 2 to 1
@@ -381,7 +381,7 @@ def test_items_without_text_cannot_be_chosen(store: Store, tmp_path: Path) -> No
 
 
 def test_a_path_that_cannot_be_written_is_refused(store: Store, tmp_path: Path) -> None:
-    collection = pile(store, "args")
+    collection = collection_of(store, "args")
     (tmp_path / "file").write_text("")
     with pytest.raises(SortNetError, match="cannot write"):
         export_judgements(collection, tmp_path / "file" / "f.jsonl")

@@ -44,7 +44,7 @@ def test_items_come_back_as_they_were_given(store: Store, tmp_path: Path) -> Non
         features=np.array([[np.nan, 1], [1e-40, -0.0], [3e38, np.inf]], np.float32),
         root=tmp_path,
     )
-    found = store.add_items("pile", given_items).items()
+    found = store.add_items("things", given_items).items()
     for name in ("ids", "texts", "images", "audio", "feature_names", "root", "source"):
         assert getattr(found, name) == getattr(given_items, name)
     assert found.features.dtype == np.float32
@@ -52,7 +52,7 @@ def test_items_come_back_as_they_were_given(store: Store, tmp_path: Path) -> Non
 
 
 def test_features_lie_in_the_table_with_the_low_byte_first(store: Store) -> None:
-    store.add_items("pile", made_items(1, features=np.array([[1.0, -2.0]], np.float32)))
+    store.add_items("things", made_items(1, features=np.array([[1.0, -2.0]], np.float32)))
     with store.database.transaction() as connection:
         raw = connection.execute(text("SELECT features FROM items")).scalar_one()
     assert bytes(raw) == b"\x00\x00\x80\x3f\x00\x00\x00\xc0"

@@ -425,7 +425,7 @@ def test_a_long_text_is_cut_and_all_of_it_is_behind_a_link(store):
 def pictures(tmp_path_factory):
     """Items with a picture, a sound, an SVG, files outside the folder, and missing ones."""
     tmp_path = tmp_path_factory.mktemp("pictures")
-    root = tmp_path / "pile"
+    root = tmp_path / "things"
     root.mkdir()
     Image.new("RGB", (4, 3), "red").save(root / "a.png")
     (root / "b.wav").write_bytes(b"RIFF0000WAVE")

@@ -74,8 +74,8 @@ def learn_to_sort(
         judge: says which comparisons were wrong.
         sink: where the pairs go; in memory when left out.
         callbacks: called after each iteration with what it did and the state to go on from.
-        progress: told what is going on, as text.
-        state: go on from here; the sink must have the pairs of the iterations before.
+        progress: called with progress messages.
+        state: resume from here; the sink must have the pairs of the iterations before.
         seed: of all that is random; the iteration's number is mixed in, so a resumed run draws
             the same numbers as one that was never stopped.
 

@@ -185,7 +185,7 @@ def fit_ranker(
         vali: labelled queries with the same features, which choose.
         config: settings; RankQuality, left open, is chosen first, see `settle_quality`.
         callbacks: called after each iteration, by rankers that have some.
-        progress: told what is going on, as text.
+        progress: called with progress messages.
         own: what only this kind takes.
 
     Raises:

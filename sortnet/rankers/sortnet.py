@@ -186,7 +186,7 @@ def fit(
         sink: where mis-compared pairs go; in memory when left out.
         callbacks: see `learn_to_sort`.
         save: called with the model whenever an iteration found a better one, before `callbacks`.
-        progress: told what is going on, as text.
+        progress: called with progress messages.
         state: go on from here.
         info: what the model should remember of its origin.
 
