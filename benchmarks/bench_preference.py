@@ -50,12 +50,12 @@ def n20_rows(results: Sequence[Result], quick: bool) -> list[dict[str, Any]]:
     for name in (PURE, "default"):
         there = frame[(frame.strategy == name) & (frame.questions == 190)]
         peer = frame[(frame.strategy == "merge-sort") & (frame.questions == 190)]
-        holding_out = "with" if name == "default" else "without"
+        which = "with" if name == "default" else "without"
         for value, bar, up in (("spearman", 0.942, True), ("rmse", 0.297, False)):
             ours = there[value].mean()
             rows.append(
                 row(
-                    f"n = 20, ids, 190 questions, {value}, {holding_out} hold-out",
+                    f"n = 20, ids, 190 questions, {value}, {which} hold-out",
                     ours,
                     f"{'>=' if up else '<='} {bar:.3f}",
                     None if quick or name == "default" else bool((ours >= bar) == up),
@@ -95,10 +95,10 @@ def features_rows(results: Sequence[Result], outside: float, quick: bool) -> lis
     for (name, m), there in frame.groupby(["strategy", "questions"], sort=False):
         bar = bars.get(m)
         ours = there.spearman.mean()
-        holding_out = "with" if name == "default" else "without"
+        which = "with" if name == "default" else "without"
         rows.append(
             row(
-                f"n = 100, 5 features, {outside:.0%} outside, {m} questions, {holding_out} hold-out",
+                f"n = 100, 5 features, {outside:.0%} outside, {m} questions, {which} hold-out",
                 ours,
                 f">= {bar:.2f}" if bar else "",
                 None if quick or bar is None or name == "default" else bool(ours >= bar),
