@@ -229,7 +229,7 @@ def test_who_finds_nothing_to_do_waits_until_there_is(driver, store):
         ana = site.link("ana")
         lease = site.client.post(f"{ana}/next").json()["pairs"][0]["lease"]
         page = Page(driver, site.base + site.link("ben"))
-        page.until(lambda: "nothing to ask you just now" in page.text("#notice"))
+        page.until(lambda: "nothing to ask now" in page.text("#notice"))
         assert not page.find("#pair").is_displayed()
         site.client.post(f"{ana}/answer", {"lease": lease, "answer": "left"})
         page.until(lambda: page.find("#pair").is_displayed())
@@ -518,5 +518,5 @@ def test_who_watches_sees_the_ranking_drawn_and_makes_a_link(driver, site):
     assert page.text("#people tbody th") == f"carl {SCRIPT}"
     path = page.find("#people a").get_attribute("href").removeprefix(site.base)
     assert site.client.get(path).status == 200
-    assert driver.title == "essays – ranking and people"
+    assert driver.title == "essays – ranking and annotators"
     assert page.complaints() == []
