@@ -165,7 +165,8 @@ class Settings:
         "RankQuality, the measure that chooses the best iteration: map, ndcg@10, "
         "p@10, mrr, ...; default: map for two grades, else ndcg@10.", MEASURES)
     relevant_from: int = setting(
-        1, "Lowest grade that counts as relevant for map, p@n and mrr.", MEASURES)
+        1, "Lowest grade that counts as relevant for map, p@n and mrr.", MEASURES,
+        least=1)
     gain: Gain = setting(  # noqa: RUF009
         "exp", "Gain of ndcg; exp: 2^grade - 1.", MEASURES, choices=get_args(Gain))
     empty: Empty = setting(  # noqa: RUF009

@@ -341,7 +341,7 @@ def test_a_run_that_was_interrupted_says_how_to_go_on(home, monkeypatch):
 
     Path("t.txt").write_text(letor(9, 0))
     Path("v.txt").write_text(letor(9, 1))
-    monkeypatch.setattr("cli.training.training_run.learn", interrupted)
+    monkeypatch.setattr("cli.training.training_run.fit", interrupted)
     assert invoke("train", "t.txt", "v.txt", "--store", "s.db", *FAST).exit_code == 2
     result = invoke("show", "last", "--store", "s.db")
     assert result.exit_code == 0

@@ -174,6 +174,6 @@ def test_the_table_of_importance_shows_the_top_and_says_what_it_means():
 
 
 def test_importance_refuses_what_it_cannot_measure():
-    assert "unknown metric 'err'" in fault("importance", "m", TEST, "--metric", "err")
+    assert "unknown metric 'er'" in fault("importance", "m", TEST, "--metric", "er")
     assert "one of them" in fault("importance", "m", TEST, "--json", "--output", "-")
     assert "--repeats" in fault("importance", "m", TEST, "--repeats", "0")

@@ -64,9 +64,9 @@ def test_given_features_are_kept_alone_unless_more_are_asked_for():
     assert stored("essays").features.tolist() == [[3], [5], [1]]
     said = done("items", "add", "both", "essays.csv", "--describe")
     names = stored("both").feature_names
-    assert names[0] == "stars" and f"features  stars and {len(names) - 1} made" in said
+    assert names[0] == "stars" and f"features  stars and {len(names) - 1} computed" in said
     said = done("items", "add", "ids", "essays.csv", "--ignore", "stars", "--no-describe")
-    assert "features  none: what people say is learned item by item" in said
+    assert "features  none: answers are learned item by item" in said
     assert stored("ids").features.shape == (3, 0)
 
 

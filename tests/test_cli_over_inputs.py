@@ -77,7 +77,7 @@ def test_what_would_be_lost_is_refused_in_one_line_before_any_work(made, writer)
         "s.db-wal": "a database",
         "m/model.json": "the",
         "m/new.txt": "that of a model",
-        "": "names no file",
+        "": "does not name a file",
         "no/such/new.txt": "there is no folder 'no/such'",
         "folder": "a folder",
     }
@@ -135,7 +135,11 @@ def test_a_file_beside_somebody_elses_model_json_is_written(made, tmp_path):
 @pytest.mark.parametrize("command", [("train", "fold"), ("demo",)])
 def test_a_folder_for_a_model_is_looked_at_before_anything_is_read(made, command):
     Path("file").write_text("mine")
-    places = {"": "names no folder", "no/such": "there is no folder 'no'", "file": "that is a file"}
+    places = {
+        "": "does not name a folder",
+        "no/such": "there is no folder 'no'",
+        "file": "that is a file",
+    }
     with nothing_changed(made):
         for place, words in places.items():
             assert words in fault(*command, "--out", place, "--store", "new.db")

@@ -168,7 +168,7 @@ def test_pairs_of_data_that_are_gone_or_changed_have_no_ids_and_say_why(made, tm
         found = invoke("pairs", run.id, "--store", tmp_path / "s.db")
     finally:
         vali.write_text(text)
-    assert found.stderr.count("\n") == 2 and "not what the run read" in found.stderr
+    assert found.stderr.count("\n") == 2 and "differs from what the run read" in found.stderr
     assert found.stdout == done("pairs", run.id, "--no-ids")
 
 

@@ -417,7 +417,11 @@ def test_whatever_people_do_counts_stay_right(data):
         (lambda: Session(None, 3, strategy="luck"), JudgementError, "unknown strategy 'luck'"),
         (lambda: Judgement("ana", 1, 1, "left"), JudgementError, "with itself"),
         (lambda: Judgement("ana", 1, 2, "maybe"), JudgementError, "unknown answer 'maybe'"),
-        (lambda: Judgement("ana", 1, 2, "undo"), JudgementError, "names the judgement"),
+        (
+            lambda: Judgement("ana", 1, 2, "undo"),
+            JudgementError,
+            "`undoes` must be set if",
+        ),
         (lambda: Session(None, 3).tell(Judgement("a", 0, 3, "left")), JudgementError, "no item 3"),
     ],
 )

@@ -179,4 +179,4 @@ def test_commands_name_the_other_host(here: Path) -> None:
         assert "running on db2.example" in done(*command.split())
     assert json.loads(done("runs", "--json"))[0]["host"] == "db2.example"
     done("report", "last", "--output", "r.html")
-    assert "going on on db2.example when this was written" in (here / "r.html").read_text()
+    assert "running on db2.example when this was written" in (here / "r.html").read_text()

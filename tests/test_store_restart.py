@@ -71,7 +71,7 @@ def test_a_run_outlives_restarts_of_its_server_and_ends_the_same(
 def test_a_server_that_stays_away_is_given_up_with_one_line(
     postgresql_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store.engine, "RETRY_SECONDS", 0.3)
+    monkeypatch.setattr(store.database.engine, "RETRY_SECONDS", 0.3)
     waits: list[float] = []
     monkeypatch.setattr(time, "sleep", lambda seconds: waits.append(seconds))
     database = Database(postgresql_url)
@@ -84,7 +84,11 @@ def test_a_server_that_stays_away_is_given_up_with_one_line(
     with pytest.raises(StoreError, match=r"^store postgresql://.*terminat") as caught:
         database.retrying(end_the_session)
     assert "\n" not in str(caught.value)
-    assert len(tries) > 1 and waits == sorted(waits) and max(waits) <= store.engine.LONGEST_WAIT
+    assert (
+        len(tries) > 1
+        and waits == sorted(waits)
+        and max(waits) <= store.database.engine.LONGEST_WAIT
+    )
     given_up = len(tries)
     with pytest.raises(StoreError):
         database.retrying(end_the_session)
