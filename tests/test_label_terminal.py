@@ -208,7 +208,7 @@ def test_a_narrow_terminal_has_one_item_above_the_other_and_may_grow_wide():
 def test_a_long_text_is_cut_and_a_key_shows_all_of_it():
     add("long", ["\n".join(f"line {k}" for k in range(200)), "short"])
     with label("long", "--as", "ana") as terminal:
-        screen = terminal.until(WHICH, "... f: all of it", "short")
+        screen = terminal.until(WHICH, "... f: show all", "short")
         assert "line 3" in screen and "line 199" not in screen
         terminal.press("f")
         assert WHICH not in terminal.until("-- ", "line 0")
