@@ -113,19 +113,17 @@ def learn_to_sort(
         finished = new == (0, 0) or i == max_iter - 1 or stale == max_stale
 
         started = time.perf_counter()
-        following, trained = state.comparator, Trained(0, 0, np.nan, np.nan)
+        learner, trained = state.comparator, Trained(0, 0, np.nan, np.nan)
         if not finished:
             seed_i = _iteration_seed(seed, i + 1)
-            following = copy.deepcopy(state.comparator) if warm_start else make(seed_i)
-            trained = train_on_pairs(
-                following, train, TP, vali, VP, how, seed=seed_i, progress=tell
-            )
+            learner = copy.deepcopy(state.comparator) if warm_start else make(seed_i)
+            trained = train_on_pairs(learner, train, TP, vali, VP, how, seed=seed_i, progress=tell)
         seconds = time.perf_counter() - started
 
         record = Iteration.of(
             state, quality.name, (T_i, V_i), new, (len(TP), len(VP)), trained, seconds
         )
-        state = state.then(following, finished=finished)
+        state = state.then(learner, finished=finished)
         for callback in callbacks:
             callback(record, state)
         if finished:
