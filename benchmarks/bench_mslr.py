@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from sortnet.config import Config
-from sortnet.learning.loop import Iteration
+from sortnet.learning.state import Iteration
 from sortnet.metrics import evaluate
 from sortnet.rankers.sortnet import fit
 from sortnet.types import F32, Queries

@@ -16,7 +16,7 @@ from bench_mq2008 import DATA
 
 from sortnet.config import Config
 from sortnet.data import read_fold
-from sortnet.learning.loop import Iteration, State
+from sortnet.learning.state import Iteration, State
 from sortnet.rankers.sortnet import fit
 
 RESULTS = Path(__file__).with_name("choose_defaults.json")

@@ -18,7 +18,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from sortnet.comparators import MakeOne, make_comparator
 from sortnet.config import Config, Settings, settings_of, settle_quality
 from sortnet.errors import DataError, ModelError
-from sortnet.learning.loop import Callback, Iteration, State
+from sortnet.learning.loop import Callback
+from sortnet.learning.state import Iteration, State
 from sortnet.metrics import Metric, can_choose, evaluate
 from sortnet.rankers.base import Ranker, fit_ranker, kind_module, load_ranker
 from sortnet.types import F32, I64, Queries

@@ -19,7 +19,7 @@ import sortnet.rankers.folder
 from sortnet.comparators import CmpNN, DirectRanker, make_comparator
 from sortnet.config import Config, Training
 from sortnet.errors import DataError, ModelError, SortNetError
-from sortnet.learning.loop import State
+from sortnet.learning.state import State
 from sortnet.rankers.sortnet import Model, fit
 from sortnet.rankers.weights import load_state, save_state
 from sortnet.types import Queries

@@ -12,7 +12,7 @@ from cli.output import put
 if TYPE_CHECKING:
     import pandas as pd
 
-    from sortnet.learning.loop import Iteration
+    from sortnet.learning.state import Iteration
 
 _FORMAT = "{:>4} {:>9} {:>7} {:>6} {:>7} {:>8} {:>7} {:>7} {:>7} {:>7} {}"
 

@@ -21,7 +21,8 @@ from sortnet import __version__
 from sortnet.comparators import make_comparator
 from sortnet.config import Config, least_numbers
 from sortnet.errors import SortNetError, StoreError
-from sortnet.learning.loop import Callback, Iteration, State
+from sortnet.learning.loop import Callback
+from sortnet.learning.state import Iteration, State
 from sortnet.learning.weight_decay import settle_weight_decay
 from sortnet.rankers.sortnet import Model, fit
 from sortnet.rankers.weights import load_state, save_state

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from sortnet.errors import SortNetError
 
 if TYPE_CHECKING:
-    from sortnet.learning.loop import Callback, Iteration, State
+    from sortnet.learning.loop import Callback
+    from sortnet.learning.state import Iteration, State
 
 _SPLITS = ("train", "vali")
 _COUNTS = ("comparisons", "miscompared", "new")

@@ -26,9 +26,7 @@ from sortnet.config import Training
 from sortnet.errors import DataError
 from sortnet.learning.judges import can_be_learned, judge_by_grades
 from sortnet.learning.memory_pairs import MemoryPairs
-from sortnet.learning.state import Iteration as Iteration
-from sortnet.learning.state import Sorted
-from sortnet.learning.state import State as State
+from sortnet.learning.state import Iteration, Sorted, State
 from sortnet.learning.training import Trained, train_on_pairs
 from sortnet.metrics import Empty, Metric, check_can_choose, evaluate
 from sortnet.sorting import sort

@@ -16,7 +16,8 @@ from sortnet.comparators import Learner, Make, Margin, kind_of, make_comparator,
 from sortnet.config import Config, least_numbers, settle_quality
 from sortnet.data.scaling import Scaler, fit_scaler
 from sortnet.errors import DataError, ModelError
-from sortnet.learning.loop import Callback, Iteration, State, learn_to_sort
+from sortnet.learning.loop import Callback, learn_to_sort
+from sortnet.learning.state import Iteration, State
 from sortnet.learning.weight_decay import settle_weight_decay, weight_decays
 from sortnet.metrics import MEASURED
 from sortnet.rankers.base import Ranker, check_same_features

@@ -16,7 +16,7 @@ from sortnet.comparators import Learner, Make
 from sortnet.data.scaling import Scaler
 from sortnet.errors import ModelError
 from sortnet.files import check_fields, parse_json, shown, write_atomically
-from sortnet.learning.loop import State
+from sortnet.learning.state import State
 from sortnet.rankers.folder import Saved, described, parse_tensors, read_bytes, refuse_rest
 
 _SCALER = "scaler"
