@@ -50,6 +50,13 @@ def test_a_grid_of_unknown_settings_is_refused():
         tune(made(1), made(2), FAST, grid={"hiden": [1]})
 
 
+@pytest.mark.parametrize("name", ["quality", "relevant_from", "gain", "empty"])
+def test_a_grid_over_what_the_trials_are_compared_by_is_refused(name):
+    grids = [{"hidden": [(1,)]}, {name: [getattr(FAST, name)]}]
+    with pytest.raises(DataError, match=f"grid cannot name '{name}'"):
+        tune(made(1), made(2), FAST, grid=grids)
+
+
 def test_a_later_grid_starts_from_what_the_one_before_it_chose():
     train, vali = made(1), made(2)
     grids = [{"hidden": [(1,), (6,)]}, {"warm_start": [True, False]}]

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
-from sortnet.config import Config, Settings
+from sortnet.config import MEASURES, Config, Settings, settings_of
+from sortnet.errors import DataError
 from sortnet.rankers.base import Ranker, fit_ranker, kind_module
 from sortnet.types import Progress, Queries
 
@@ -52,7 +53,7 @@ def tune(
         trials: results of an earlier call with the same data and grid, which are not run again.
 
     Raises:
-        DataError: on a grid with an unknown setting.
+        DataError: on a grid with an unknown setting, or with one of RankQuality.
 
     >>> import numpy as np
     >>> X = np.arange(12, dtype=np.float32)[:, None]
@@ -68,6 +69,7 @@ def tune(
     grids = [grid] if isinstance(grid, Mapping) else list(grid)
     names = list(dict.fromkeys(name for each in grids for name in each))
     settings.check_names(names)
+    _refuse_measures(names, type(settings))
     known = {_key(trial, names): dict(trial) for trial in trials}
     done: dict[str, dict[str, Any]] = {}
     for each in grids:
@@ -86,6 +88,16 @@ def tune(
         # the first of equals
         settings = max(tried, key=lambda c: done[_key(_json_of(c, names), names)]["quality"])
     return Tuned(settings, list(done.values()))
+
+
+def _refuse_measures(names: Sequence[str], kind: Any) -> None:
+    """Refuse settings that change RankQuality: its values in two trials could not be compared."""
+    for each in settings_of(kind).values():
+        if each.section == MEASURES and each.name in names:
+            raise DataError(
+                f"a grid cannot name {each.name!r}, which defines the RankQuality that the trials "
+                "are compared by: set it in config"
+            )
 
 
 def _json_of(config: Settings, names: Sequence[str]) -> dict[str, Any]:
