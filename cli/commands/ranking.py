@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from sortnet.items import Items
-    from sortnet.preference.intervals import Remaining
+    from sortnet.preference.stopping import Remaining
 
 _WIDE = 80  # columns, if the width of a line is unknown
 

@@ -14,16 +14,15 @@ from sortnet.preference.base import HOLDOUT, Judgement, Pair, Question
 from sortnet.preference.design import design
 from sortnet.preference.fits import ENOUGH, Fits, choose_basis, fit_both, milestone
 from sortnet.preference.history import History
-from sortnet.preference.intervals import (
+from sortnet.preference.intervals import Ranking, rank_items
+from sortnet.preference.stopping import (
     GOAL,
-    Ranking,
     Remaining,
     expected_change,
     holdout_check,
     questions_left,
-    rank_items,
     sample_pairs,
-    verdict,
+    whether_to_stop,
     wrong_share,
 )
 from sortnet.preference.strategies import (
@@ -210,7 +209,7 @@ class Session:
         wrong = wrong_share(*difference)
         left = questions_left(*difference, asked, self.goal)
         change = expected_change(posterior, *best, pairs) if best else 0.0
-        stop, why = verdict(wrong, self.goal, left, free, *checked)
+        stop, why = whether_to_stop(wrong, self.goal, left, free, *checked)
         left = left if left is None else min(left, free)
         return Remaining(left, wrong, change, *checked[:3], stop, why)
 

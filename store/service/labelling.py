@@ -10,8 +10,9 @@ from contextlib import contextmanager
 
 from sortnet.errors import StoreError
 from sortnet.preference import Judgement, Question
-from sortnet.preference.intervals import GOAL, Ranking, Remaining
+from sortnet.preference.intervals import Ranking
 from sortnet.preference.session import Session
+from sortnet.preference.stopping import GOAL, Remaining
 from store.collections.collection import Collection, Stored
 from store.collections.leases import Lease
 

@@ -1,0 +1,153 @@
+"""When to stop asking: the goal, about how many questions are left, and the hold-out check."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtr
+
+from sortnet.preference.posterior import Posterior
+from sortnet.types import F64, I64, Bool
+
+GOAL = 0.1  # share of pairs that may still be expected in the wrong order
+ENOUGH_CHECKS = 8  # hold-out answers needed for a check
+_MANY = 20_000  # pairs that a share is estimated from
+# By the law of total variance it would be 1 if every answer were as informative as the first; in
+# simulated sessions of 28 to 100 items, 0.15 predicts the number of questions needed.
+_GAINED = 0.15
+_MOST = 1 << 20  # the largest N of "about N questions"
+
+
+@dataclass(frozen=True)
+class Remaining:
+    """How close a session is to its goal.
+
+    Attributes:
+        questions: about how many are left, at most those that the annotators can still be asked;
+            None if it cannot be estimated.
+        wrong_pairs: share of all pairs expected to be in the wrong order.
+        expected_change: share of all pairs whose order one more answer is expected to change.
+        holdout_n: hold-out answers, without ties.
+        holdout_right: share of them that the model predicts; it was fitted without them.
+        holdout_expected: share that it should predict if it is well calibrated.
+        stop: whether to stop.
+        why: the reason, as text.
+    """
+
+    questions: int | None
+    wrong_pairs: float
+    expected_change: float
+    holdout_n: int
+    holdout_right: float
+    holdout_expected: float
+    stop: bool
+    why: str
+
+
+def sample_pairs(n: int, seed: int = 0) -> tuple[I64, I64]:
+    """All pairs if there are few items, else a random sample."""
+    if n * (n - 1) // 2 <= _MANY:
+        return np.triu_indices(n, 1)
+    rng = np.random.default_rng(seed)
+    i = rng.integers(n, size=_MANY)
+    return i, (i + rng.integers(1, n, size=_MANY)) % n
+
+
+def wrong_share(mean: F64, variance: F64) -> float:
+    """Share of pairs expected to be in the wrong order: the mean of Φ(-|μ| / σ)."""
+    return float(ndtr(-np.abs(mean) / np.sqrt(variance)).mean())
+
+
+def questions_left(mean: F64, variance: F64, asked: float, goal: float) -> int | None:
+    """About how many questions until the share of wrong pairs falls to the goal.
+
+    Variances are assumed to fall as 1 / (number of answers), where `asked` includes the prior, and
+    the squared difference to gain a part of what the variance loses. None if a million questions
+    are not enough.
+    """
+    few, many = 0, _MOST
+
+    def after(m: int) -> float:
+        then = variance * asked / (asked + m)
+        return wrong_share(np.sqrt(mean**2 + _GAINED * np.maximum(variance - then, 0)), then)
+
+    if after(0) <= goal:
+        return 0
+    if after(many) > goal:
+        return None
+    while many - few > 1:
+        middle = (few + many) // 2
+        few, many = (middle, many) if after(middle) > goal else (few, middle)
+    return many
+
+
+def expected_change(posterior: Posterior, i: int, j: int, pairs: tuple[I64, I64]) -> float:
+    """Share of pairs whose order the answer about i and j is expected to change."""
+    p = float(posterior.probability(np.array([i]), np.array([j]))[0])
+    a, b = pairs
+    now = posterior.mean[a] - posterior.mean[b]
+    changed = 0.0
+    for odds, move in zip((p, 1 - p), posterior.moved(i, j), strict=True):
+        changed += odds * float(np.mean((now > 0) != (now + move[a] - move[b] > 0)))
+    return changed
+
+
+def holdout_check(p: F64, right: Bool) -> tuple[int, float, float, bool]:
+    """Is the model calibrated: is it right about unseen answers as often as it expects?
+
+    Args:
+        p: (m,) its probabilities of the answers it expects, at least ½.
+        right: (m,) whether those answers were given.
+
+    Returns:
+        m, share right, expected share, and whether it passes: enough answers, and at most two
+        standard errors below the expected share.
+    """
+    m = len(p)
+    if not m:
+        return 0, float("nan"), float("nan"), False
+    share, expected = float(right.mean()), float(p.mean())
+    error = float(np.sqrt(np.mean(p * (1 - p)) / m))
+    return m, share, expected, m >= ENOUGH_CHECKS and share >= expected - 2 * error
+
+
+def whether_to_stop(
+    wrong: float,
+    goal: float,
+    left: int | None,
+    free: int,
+    n: int,
+    right: float,
+    expected: float,
+    passed: bool,
+) -> tuple[bool, str]:
+    """Whether to stop, and why, as text.
+
+    Args:
+        wrong: share of pairs expected to be in the wrong order.
+        goal: share of them that is acceptable.
+        left: about how many questions are needed.
+        free: how many questions the annotators can still be asked.
+        n, right, expected, passed: as returned by `holdout_check`.
+    """
+    share = f"{wrong:.0%} of the pairs are expected to be in the wrong order"
+    if wrong > goal:
+        if left is None or left > free:
+            return (
+                False,
+                f"{share}; more annotators are needed: {_many(free, 'question')} left for these",
+            )
+        return False, f"{share}; about {_many(left, 'question')} until {goal:.0%}"
+    if passed:
+        return True, f"{share}, and the hold-out answers agree ({right:.0%} of {n} as expected)"
+    if n < ENOUGH_CHECKS:
+        return False, f"{share}, but only {_many(n, 'hold-out answer')} could check that"
+    return False, (
+        f"{share}, but of {n} hold-out answers only {right:.0%} are as expected, "
+        f"where {expected:.0%} should be"
+    )
+
+
+def _many(n: int, what: str) -> str:
+    return f"{n} {what}" if n == 1 else f"{n} {what}s"
