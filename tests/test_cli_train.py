@@ -14,7 +14,7 @@ import pytest
 from cli_made import FAST, done, fault, invoke, letor, make_fold, weights_of
 
 from cli.training.job import differences
-from cli.training.model_folder import Folder
+from cli.training.run_folder import Folder
 from sortnet.config import Config, Training
 from sortnet.data import fingerprint, read_queries
 from sortnet.metrics import evaluate

@@ -15,7 +15,7 @@ import torch
 from cli_made import invoke, letor, weights_of
 from fuzz_made import rounds
 
-from cli.training.model_folder import Folder
+from cli.training.run_folder import Folder
 from sortnet.comparators import make_comparator
 from sortnet.config import Config, Training
 from sortnet.errors import SortNetError

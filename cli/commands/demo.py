@@ -18,7 +18,7 @@ from sortnet.errors import SortNetError
 from sortnet.files import write_atomically
 
 if TYPE_CHECKING:
-    from cli.training.model_folder import Folder
+    from cli.training.run_folder import Folder
     from cli.training.training_run import TrainingRun
     from sortnet.config import Config
     from sortnet.data import Fold
@@ -72,7 +72,7 @@ def demo(
       sortnet demo
       sortnet demo --seed 7 --out demo7 --json
     """
-    from cli.training.model_folder import Folder
+    from cli.training.run_folder import Folder
 
     refuse_folder(out)
     folder = Folder(out)

@@ -31,7 +31,7 @@ from sortnet.errors import SortNetError
 
 if TYPE_CHECKING:
     from cli.training.job import TrainingJob
-    from cli.training.model_folder import Folder
+    from cli.training.run_folder import Folder
     from cli.training.training_run import TrainingRun
     from sortnet.config import Config
     from sortnet.rankers.base import Ranker
@@ -132,7 +132,7 @@ def train(
       sortnet train --resume --out m
     """
     from cli.training.job import read_job
-    from cli.training.model_folder import Folder
+    from cli.training.run_folder import Folder
 
     refuse_folder(out)
     folder = Folder(out)

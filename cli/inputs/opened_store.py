@@ -1,4 +1,4 @@
-"""Open the store that a command reads or writes."""
+"""Open the store that a command reads or writes; `parse_url` of the engine says which it is."""
 
 from __future__ import annotations
 

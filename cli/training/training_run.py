@@ -15,7 +15,7 @@ import torch
 from sqlalchemy import URL
 
 from cli.training.job import TrainingJob, differences
-from cli.training.model_folder import Folder
+from cli.training.run_folder import Folder
 from cli.training.trials import Trial, tuned
 from sortnet import __version__
 from sortnet.comparators import make_comparator

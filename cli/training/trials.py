@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from cli.training.job import TrainingJob
-from cli.training.model_folder import Folder
+from cli.training.run_folder import Folder
 from sortnet.config import Config
 from sortnet.experiments.tuning import tune
 from sortnet.files import check_fields

@@ -1,4 +1,4 @@
-"""Train a comparator on pairs, and keep the epoch that is best on validation pairs."""
+"""Train a comparator on pairs by its own `loss`; keep the epoch best on validation pairs."""
 
 from __future__ import annotations
 

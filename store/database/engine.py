@@ -1,4 +1,4 @@
-"""Access to the database: URL, settings, transactions, and errors in one line."""
+"""Access to the database: which one (SORTNET_STORE), transactions, and errors in one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The schema's version: a new or older database is upgraded, a newer one refused."""
+"""The schema's version: a new or older database is upgraded, a newer one refused.
+
+The schema itself is in `tables`, the steps of an upgrade in `migrations/versions`.
+"""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def _of_collection() -> Mapped[int]:
 class RunRow(Base):
     """A training run. Times are UTC; `data` is {split: {path, fingerprint, n_queries, ...}}.
 
-    `host`, `pid` and `process_start` are those of its process, see `store.runs.process`.
+    `host`, `pid` and `process_start` are those of its process, see `store.database.process`.
     """
 
     __tablename__ = "runs"

@@ -1,4 +1,4 @@
-"""The folder of a run: its model and the files to resume it.
+"""The folder of a run: its model, which `sortnet.rankers.folder` writes, and files to resume it.
 
 model.json, weights-*.safetensors   the best model so far
 state.safetensors                   the state after the last iteration
