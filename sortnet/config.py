@@ -24,6 +24,8 @@ from sortnet.types import Queries
 S = TypeVar("S", bound="Settings")
 
 SCALINGS = ("query", "quantile", "none")
+PAIRS = ("wrong", "compared", "uncertain", "random", "neighbours", "even", "all")
+STARTS = ("add", "warm", "fresh")
 LARGEST_SEED = 2**63 - 1  # torch takes no larger one
 _MOST = 2**31 - 1
 
@@ -110,29 +112,45 @@ class Training:
     """How a comparator is trained on a set of pairs; each field says what it is."""
 
     # fmt: off
-    epochs: int = setting(8, "Passes over the training pairs per iteration.", TRAINING, least=1)
+    loss: str = setting(
+        "logistic",
+        "Loss of a pair: logistic in the margin, or squared, as in the papers.", TRAINING,
+        choices=("logistic", "squared"))
+    epochs: int = setting(40, "Passes over the training pairs per iteration.", TRAINING, least=1)
+    query_pairs: int | None = setting(
+        300,
+        "Pairs of a query in an epoch, at most, drawn again for each; so long queries do not "
+        "outweigh short ones.",
+        TRAINING, least=1)
+    keep: str = setting(
+        "quality",
+        "What chooses the epoch to keep: RankQuality, or the loss on the validation pairs.",
+        TRAINING, choices=("quality", "loss"))
     patience: int | None = setting(
         None,
         "Stop after this many epochs without a lower loss on the validation "
-        "pairs.",
+        "pairs (with --keep loss).",
         TRAINING, least=1)
-    # A step takes all pairs of some queries, or a part of those of a query that has more; left
-    # out, an epoch of few pairs passes over them until it has made about 32 steps.
     batch_size: int | None = setting(
         None,
-        "Approximate batch size in pairs; default: a 64th of the pairs, from 32 to "
-        "8192.",
+        "Batch size in pairs; default: a 32nd of an epoch's pairs, from 32 to 8192.",
         TRAINING, least=1)
     optimizer: str = setting(
-        "adam", "Adam, or SGD with momentum.", TRAINING, choices=("adam", "sgd"))
-    lr: float = setting(0.005, "Learning rate.", TRAINING)
+        "adamw", "AdamW, Adam, or SGD with momentum.", TRAINING, choices=("adamw", "adam", "sgd"))
+    lr: float = setting(0.02, "Learning rate, the highest of a schedule.", TRAINING)
+    schedule: str = setting(
+        "one-cycle",
+        "Learning rate over the training: up and down once (one-cycle), or falling by --lr-decay "
+        "(steps).",
+        TRAINING, choices=("one-cycle", "steps"))
     lr_decay: float = setting(
         1.0, "Factor applied to the learning rate every --lr-decay-epochs.", TRAINING)
     lr_decay_epochs: int = setting(
         1, "Number of epochs between two steps of --lr-decay.", TRAINING, least=1)
     momentum: float = setting(0.9, "Momentum of sgd.", TRAINING)
     weight_decay: float | None = setting(
-        None, "Weight decay (L2 penalty); default: chosen on the validation part.", TRAINING)
+        None, "Weight decay; of adamw apart from the gradient, else an L2 penalty; default: chosen "
+        "on the validation part.", TRAINING)
     # fmt: on
 
     def __post_init__(self) -> None:
@@ -262,8 +280,9 @@ class Config(Settings):
     # fmt: off
     comparator: str = setting(
         "cmpnn", "Comparator network.", COMPARATOR, choices=("cmpnn", "directranker"))
-    hidden: tuple[int, ...] = setting(
-        (10,), "Hidden units per layer, such as 20 or 32,20,5.", COMPARATOR)
+    hidden: tuple[int, ...] | None = setting(
+        None, "Hidden units per layer, such as 20 or 32,20,5; default: chosen on the validation "
+        "part.", COMPARATOR)
     units: str = setting(
         "tanh", "Activation function of the hidden units (relu: directranker only).", COMPARATOR,
         choices=("tanh", "sigmoid", "relu"))
@@ -271,26 +290,71 @@ class Config(Settings):
         "tanh", "Output activation of a directranker.", COMPARATOR,
         choices=("tanh", "identity", "sigmoid"))
     committee: int = setting(
-        5, "Number of comparators in the committee, trained from different seeds.",
+        4, "Number of comparators in the committee, at most, trained from different seeds.",
         COMPARATOR, least=1)
-    scaling: str = setting("query", "Feature scaling.", COMPARATOR, choices=SCALINGS)
+    scaling: str | None = setting(
+        None, "Feature scaling; default: chosen on the validation part.", COMPARATOR,
+        choices=SCALINGS)
     dropout: float = setting(0.0, "Dropout rate of the hidden units.", TRAINING)
+    pairs: str = setting(
+        "even",
+        "Pairs to learn from: those the comparator got wrong, all that the sort compared, those "
+        "it is uncertain of, random ones, neighbours in grade, evenly many of each query, or all.",
+        RUN, choices=PAIRS)
+    judgements: int | None = setting(
+        None, "Answers that the judge may give on training pairs, in all.", RUN, least=1)
+    start: str = setting(
+        "add",
+        "What each iteration trains: one more comparator of the committee (add), or all of it, "
+        "from the last weights (warm) or from random ones (fresh).", RUN, choices=STARTS)
     max_iter: int = setting(20, "Maximum number of iterations.", RUN, least=1)
     max_stale: int | None = setting(  # None: never, as in the paper
-        5, "Stop after this many iterations in a row without a better RankQuality.", RUN, least=1)
-    warm_start: bool = setting(
-        True,
-        "Start each iteration from the last weights (warm) or from random ones "
-        "(fresh).", RUN,
-        option="start", words={True: "warm", False: "fresh"})
+        2, "Stop after this many iterations in a row without a better RankQuality.", RUN, least=1)
+    tune_budget: float = setting(
+        2.0,
+        "Time for choosing what was left open (scaling, hidden units, weight decay), in units of "
+        "one run's; 0: fixed values.", RUN)
     device: str = setting(
         "auto", "Device; auto: the GPU, if any.", RUN, choices=("auto", "cpu", "cuda"))
     training: Training = field(default_factory=Training)
     # fmt: on
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "hidden", hidden_sizes(self.hidden))
+        if self.hidden is not None:
+            object.__setattr__(self, "hidden", hidden_sizes(self.hidden))
+        if not 0 <= self.tune_budget < math.inf:
+            raise DataError(f"tune_budget must be 0 or more, got {self.tune_budget}")
         super().__post_init__()
+
+    @property
+    def settled(self) -> Config:
+        """These settings with fixed values for what they leave open, RankQuality apart."""
+        open_ = {name: value for name, value in FIXED.items() if self.flat()[name] is None}
+        return self.changed(**open_)
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Config:
+        """The settings that `to_json` wrote, of version 0.1 too, which had fewer of them."""
+        values = dict(values)
+        if "warm_start" in values:
+            values["start"] = "warm" if values.pop("warm_start") else "fresh"
+            values = {"pairs": "wrong", "tune_budget": 0.0, **values}
+            training = values.get("training")
+            if isinstance(training, dict):
+                values["training"] = _TRAINING_BEFORE | training
+        return super().from_json(values)
+
+
+# What is taken for settings left open where nothing chooses them.
+FIXED: dict[str, Any] = {"hidden": (32,), "scaling": "quantile", "weight_decay": 0.03}
+_TRAINING_BEFORE = {"loss": "squared", "query_pairs": None, "keep": "loss", "schedule": "steps"}
+# Algorithm 3.1 to the letter.
+PAPER: dict[str, Any] = {
+    **_TRAINING_BEFORE, "optimizer": "adam", "lr": 0.005, "epochs": 8, "weight_decay": 0.0,
+    "hidden": (20,), "scaling": "query", "committee": 1, "pairs": "wrong", "start": "fresh",
+    "max_iter": 20, "max_stale": None, "tune_budget": 0.0,
+}  # fmt: skip
+PRESETS = {"paper": PAPER}
 
 
 def settle_quality(train: Queries, vali: Queries, config: S) -> S:
@@ -319,5 +383,5 @@ def hidden_sizes(hidden: int | Sequence[int]) -> tuple[int, ...]:
 
 def least_numbers(config: Config, n_features: int) -> int:
     """Weights that the comparator of these settings has at least: those between its layers."""
-    layers = pairwise((n_features, *config.hidden))
-    return config.committee * sum(before * after for before, after in layers)
+    layers = pairwise((n_features, *(config.settled.hidden or ())))
+    return sum(before * after for before, after in layers)

@@ -80,6 +80,17 @@ class NeuralComparator(nn.Module, ABC):
     def loss(self, e_winner: Tensor, e_loser: Tensor) -> Tensor:
         """(m, width), (m, width) -> (m,) losses of pairs whose first document should be first."""
 
+    def logistic_loss(
+        self, embedded: Tensor, winner: Tensor, loser: Tensor, weight: Tensor
+    ) -> Tensor:
+        """(n, width), (m,), (m,), (m,) -> the sum of weight * log(1 + exp(-logit)) over pairs, ()."""
+        losses = nn.functional.softplus(-self.logit(embedded[winner], embedded[loser]))
+        return weight @ losses
+
+    def logit(self, e_i: Tensor, e_j: Tensor) -> Tensor:
+        """(m, width), (m, width) -> (m,) margins before a function that bounds them."""
+        return self.margin(e_i, e_j)
+
     @abstractmethod
     def config(self) -> dict[str, Any]:
         """The constructor's arguments for the same architecture, as JSON."""

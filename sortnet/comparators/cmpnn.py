@@ -135,11 +135,15 @@ class CmpNN(NeuralComparator):
         h, dual = self.hidden_pair(e_i, e_j)
         return (h - dual) @ (self.w_gt - self.w_lt)
 
+    def _one_dual_layer(self) -> bool:
+        """Whether compiled code computes its margins: one layer on the CPU."""
+        # A subclass that overrides these has others.
+        unchanged = all(getattr(type(self), name) is getattr(CmpNN, name) for name in _COMPILED)
+        return unchanged and len(self.hidden) == 1 and self.device.type == "cpu"
+
     @torch.no_grad()
     def kernel(self) -> DualUnits | None:
-        # A subclass that overrides these has margins that the compiled sort would not give.
-        unchanged = all(getattr(type(self), name) is getattr(CmpNN, name) for name in _COMPILED)
-        if not unchanged or len(self.hidden) > 1 or self.device.type != "cpu":
+        if not self._one_dual_layer():
             return None
         return DualUnits(self.v, self.b, self.w_gt - self.w_lt, self.units)
 
@@ -152,6 +156,17 @@ class CmpNN(NeuralComparator):
         """(1 - N_>)^2 + (0 - N_<)^2, the targets [1 0] of the paper's equation 3."""
         gt, lt = self.outputs(e_winner, e_loser)
         return (1 - gt) ** 2 + lt**2
+
+    def logistic_loss(
+        self, embedded: Tensor, winner: Tensor, loser: Tensor, weight: Tensor
+    ) -> Tensor:
+        if self.units != "tanh" or (self.training and self.dropout) or not self._one_dual_layer():
+            return super().logistic_loss(embedded, winner, loser, weight)
+        from sortnet.comparators.dual_loss import DualLogisticLoss
+
+        w = self.w_gt - self.w_lt
+        total: Tensor = DualLogisticLoss.apply(embedded, w, winner, loser, weight)
+        return total
 
     def _drop(self, h: Tensor, dual: Tensor) -> tuple[Tensor, Tensor]:
         if not (self.training and self.dropout):

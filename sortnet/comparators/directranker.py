@@ -111,8 +111,11 @@ class DirectRanker(NeuralComparator):
         scores: Tensor = self.feature_part(x) @ self.w
         return scores
 
+    def logit(self, e_i: Tensor, e_j: Tensor) -> Tensor:
+        return e_i[:, 0] - e_j[:, 0]
+
     def margin(self, e_i: Tensor, e_j: Tensor) -> Tensor:
-        return self._tau(e_i[:, 0] - e_j[:, 0])
+        return self._tau(self.logit(e_i, e_j))
 
     def loss(self, e_winner: Tensor, e_loser: Tensor) -> Tensor:
         return (1 - self.margin(e_winner, e_loser)) ** 2

@@ -29,18 +29,19 @@ def make_comparator(config: Config, n_features: int, one: MakeOne | None = None)
     """A function that builds the configured comparator with random weights from a seed.
 
     Args:
-        config: settings; the members of a committee have different seeds.
+        config: settings; the members of a committee have different seeds. One that the loop
+            adds to begins as one comparator.
         n_features: d, of a document.
         one: (n_features, seed) -> a custom comparator, in place of `config.comparator`.
 
-    >>> make_comparator(Config(committee=2), 3)(0).members[1].n_features
+    >>> make_comparator(Config(committee=2, start="warm"), 3)(0).members[1].n_features
     3
     """
     device = resolve_device(config.device)
     build = one or _builder(config)
 
     def make(seed: int) -> Learner:
-        if config.committee == 1:
+        if config.committee == 1 or config.start == "add":
             return build(n_features, seed).to(device)
         seeds = np.random.SeedSequence(seed).generate_state(config.committee)
         return Committee([build(n_features, int(s)).to(device) for s in seeds])
@@ -50,9 +51,9 @@ def make_comparator(config: Config, n_features: int, one: MakeOne | None = None)
 
 def _builder(config: Config) -> MakeOne:
     net, settings = KINDS[config.comparator]
+    given = {name: getattr(config.settled, name) for name in settings}
 
     def build(n_features: int, seed: int) -> NeuralComparator:
-        given = {name: getattr(config, name) for name in settings}
         return net(n_features, **given, seed=seed)
 
     return build

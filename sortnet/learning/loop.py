@@ -21,17 +21,18 @@ from typing import TypeAlias
 
 import numpy as np
 
-from sortnet.comparators import Learner, Make
+from sortnet.comparators import Committee, Learner, Make
 from sortnet.config import Training
 from sortnet.errors import DataError
-from sortnet.learning.judges import can_be_learned, judge_by_grades
+from sortnet.learning.judges import can_be_learned, in_order, judge_by_grades, wrong_pairs
 from sortnet.learning.memory_pairs import MemoryPairs
+from sortnet.learning.selection import Shown, selected
 from sortnet.learning.state import Iteration, Sorted, State
 from sortnet.learning.training import Trained, train_on_pairs
 from sortnet.metrics import Empty, Metric, check_can_choose, evaluate
 from sortnet.sorting import sort
 from sortnet.sorting.observe import observe
-from sortnet.types import Judge, PairSink, Progress, Queries
+from sortnet.types import I64, Judge, Pairs, PairSink, Progress, Queries
 
 Callback: TypeAlias = Callable[[Iteration, State], None]
 
@@ -47,7 +48,10 @@ def learn_to_sort(
     training: Training | None = None,
     max_iter: int = 20,
     max_stale: int | None = None,
-    warm_start: bool = True,
+    pairs: str = "wrong",
+    judgements: int | None = None,
+    start: str = "warm",
+    committee: int = 1,
     judge: Judge = judge_by_grades,
     sink: PairSink | None = None,
     callbacks: Sequence[Callback] = (),
@@ -68,8 +72,13 @@ def learn_to_sort(
         max_iter: sorts of T and V, at most.
         max_stale: iterations in a row without a better RankQuality after which to stop, which
             the paper does not do; None: never.
-        warm_start: train C_{i+1} from the weights of C_i, not from new random ones.
-        judge: says which comparisons were wrong.
+        pairs: which pairs are learned from, a name of `selection.STRATEGIES`; `wrong` is the
+            paper's.
+        judgements: answers on training pairs that the judge may give, in all; None: any number.
+        start: `fresh` trains C_{i+1} from random weights, `warm` from those of C_i; `add` trains
+            one more comparator, whose margins are added to those of the ones before.
+        committee: with `add`, the number of comparators at which to end.
+        judge: says which of two documents is better.
         sink: where the pairs go; in memory when left out.
         callbacks: called after each iteration with what it did and the state to go on from.
         progress: called with progress messages.
@@ -95,33 +104,44 @@ def learn_to_sort(
     how = Training() if training is None else training
     measured = list(dict.fromkeys((quality, *metrics)))
     state = State(0, make(seed)) if state is None else state
+
+    def score(net: Learner) -> float:
+        return evaluate(vali, sort(net, vali).order, quality, empty=empty)[quality.name]
+
     TP, VP = sink.pairs("train", state.iteration), sink.pairs("vali", state.iteration)
 
     for i in range(state.iteration, 0 if state.finished else max_iter):
         tell = _within(progress, i)
         tell("sorting")
+        seed_i = _iteration_seed(seed, i + 1)
         T_i = _sort(state.comparator, train, judge, measured, empty)
         V_i = _sort(state.comparator, vali, judge, measured, empty)
 
         state = state.scored(V_i.measures[quality.name], V_i.right)
-        new = sink.add("train", i, T_i.wrong), sink.add("vali", i, V_i.wrong)
-        TP, VP = TP | T_i.wrong, VP | V_i.wrong
+        TP_i, asked = _taken(train, T_i, judge, pairs, state, judgements, seed_i)
+        VP_i = V_i.wrong if pairs == "wrong" else _answered(vali, V_i, judge)
+        new = sink.add("train", i, TP_i, T_i.wrong), sink.add("vali", i, VP_i, V_i.wrong)
+        TP, VP = TP | TP_i, VP | VP_i
         # The comparator that the last iteration would train is never sorted with.
         stale = i - state.best_iteration
-        finished = new == (0, 0) or i == max_iter - 1 or stale == max_stale
+        done = i == max_iter - 1 or stale == max_stale
+        finished = done or (i == committee if start == "add" else new == (0, 0))
 
         started = time.perf_counter()
         learner, trained = state.comparator, Trained(0, 0, np.nan, np.nan)
         if not finished:
-            seed_i = _iteration_seed(seed, i + 1)
-            learner = copy.deepcopy(state.comparator) if warm_start else make(seed_i)
-            trained = train_on_pairs(learner, train, TP, vali, VP, how, seed=seed_i, progress=tell)
+            learner = copy.deepcopy(state.comparator) if start == "warm" else make(seed_i)
+            trained = train_on_pairs(
+                learner, train, TP, vali, VP, how, score=score, seed=seed_i, progress=tell
+            )
+            if start == "add" and i > 0:
+                learner = Committee([*state.comparator.members, *learner.members])
         seconds = time.perf_counter() - started
 
         record = Iteration.of(
-            state, quality.name, (T_i, V_i), new, (len(TP), len(VP)), trained, seconds
+            state, quality.name, (T_i, V_i), new, (len(TP), len(VP)), len(asked), trained, seconds
         )
-        state = state.then(learner, finished=finished)
+        state = state.then(learner, finished=finished, asked=asked)
         for callback in callbacks:
             callback(record, state)
         if finished:
@@ -134,15 +154,40 @@ def _sort(
 ) -> Sorted:
     started = time.perf_counter()
     sorting = sort(comparator, part)
-    wrong = judge(part, sorting)
+    wrong = wrong_pairs(sorting, judge(part, sorting.i, sorting.j))
     seconds = time.perf_counter() - started
     return Sorted(
+        sorting,
         wrong,
-        len(sorting.i),
         evaluate(part, sorting.order, metrics, empty=empty),
         observe(part, sorting, wrong, comparator=comparator),
         seconds,
     )
+
+
+def _taken(
+    part: Queries,
+    found: Sorted,
+    judge: Judge,
+    strategy: str,
+    state: State,
+    judgements: int | None,
+    seed: int,
+) -> tuple[Pairs, I64]:
+    """TP_i, the pairs to learn from as the strategy takes them, and all asked about so far."""
+    n, left = len(state.asked), None if judgements is None else judgements - len(state.asked)
+    # Rounds that double: what was learned from the first answers chooses the next.
+    wanted = None if judgements is None else max(n, judgements // 8, 1)
+    shown = Shown(part, found.sorting, state.comparator, wanted, np.random.default_rng(seed))
+    i, j, asked = selected(strategy, shown, state.asked, left)
+    answered = in_order(i, j, judge(part, i, j))
+    return (answered & found.wrong if strategy == "wrong" else answered), asked
+
+
+def _answered(part: Queries, found: Sorted, judge: Judge) -> Pairs:
+    """All that the sort compared, as the judge orders it."""
+    i, j = found.sorting.i, found.sorting.j
+    return in_order(i, j, judge(part, i, j))
 
 
 def _iteration_seed(seed: int, iteration: int) -> int:

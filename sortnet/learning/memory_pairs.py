@@ -1,4 +1,4 @@
-"""Mis-compared pairs in memory: a `PairSink` without a database."""
+"""Pairs to learn from in memory: a `PairSink` without a database."""
 
 from __future__ import annotations
 
@@ -28,12 +28,17 @@ class MemoryPairs:
     def __init__(self) -> None:
         self._tables = {split: _Table() for split in SPLITS}
 
-    def add(self, split: Split, iteration: int, pairs: Pairs) -> int:
+    def add(
+        self, split: Split, iteration: int, pairs: Pairs, wrong: Pairs | None = None
+    ) -> int:
         """Add an iteration's pairs; returns how many were first seen in this iteration.
 
         Cost: a copy of the pairs kept.
         """
-        return self._tables[split].add(iteration, pairs.key)
+        missed = np.ones(len(pairs), np.bool_)
+        if wrong is not None:
+            missed = np.isin(pairs.key, wrong.key, assume_unique=True)
+        return self._tables[split].add(iteration, pairs.key, missed.astype(np.int32))
 
     def pairs(self, split: Split, before: int | None = None) -> Pairs:
         """All pairs first seen before that iteration, ordered by (winner, loser)."""
@@ -67,23 +72,23 @@ class _Table:
     last: I32 = field(default_factory=_no_numbers)
     times: I32 = field(default_factory=_no_numbers)
 
-    def add(self, iteration: int, keys: I64) -> int:
+    def add(self, iteration: int, keys: I64, missed: I32) -> int:
         at = np.searchsorted(self.key, keys)
         known = np.zeros(len(keys), np.bool_)
         inside = at < len(self.key)
         known[inside] = self.key[at[inside]] == keys[inside]
-        missed_again = at[known]
-        missed_again = missed_again[self.last[missed_again] < iteration]
-        self.times[missed_again] += 1
-        self.last[missed_again] = iteration
-        self._insert(at[~known], keys[~known], iteration)
+        again, more = at[known], missed[known]
+        later = self.last[again] < iteration
+        self.times[again[later]] += more[later]
+        self.last[again[later]] = iteration
+        self._insert(at[~known], keys[~known], missed[~known], iteration)
         return int(np.count_nonzero(self.first == iteration))
 
-    def _insert(self, at: I64, keys: I64, iteration: int) -> None:
+    def _insert(self, at: I64, keys: I64, missed: I32, iteration: int) -> None:
         self.key = np.insert(self.key, at, keys)
         self.first = np.insert(self.first, at, iteration)
         self.last = np.insert(self.last, at, iteration)
-        self.times = np.insert(self.times, at, 1)
+        self.times = np.insert(self.times, at, missed)
 
     def frame(self, split: Split) -> pd.DataFrame:
         import pandas as pd

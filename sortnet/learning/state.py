@@ -10,7 +10,7 @@ import numpy as np
 from sortnet.comparators import Learner
 from sortnet.learning.training import Trained
 from sortnet.sorting.observe import share_right
-from sortnet.types import Pairs
+from sortnet.types import I64, Pairs, Sorting
 
 
 @dataclass(frozen=True)
@@ -18,15 +18,15 @@ class Sorted:
     """What sorting one part with C_i showed.
 
     Attributes:
-        wrong: TP_i or VP_i, the pairs that the judge found mis-compared.
-        comparisons: how many were made.
+        sorting: the ranking and the comparisons made.
+        wrong: the pairs that the judge found mis-compared.
         measures: {metric name: mean over the queries}.
         observed: what `observe` says of the sort.
         seconds: of sorting and judging, by the clock.
     """
 
+    sorting: Sorting
     wrong: Pairs
-    comparisons: int
     measures: dict[str, float]
     observed: dict[str, Any]
     seconds: float
@@ -45,7 +45,7 @@ class Iteration:
         iteration: i, from 0.
         comparisons_train, comparisons_vali: made by sorting with C_i.
         miscompared_train, miscompared_vali: those that were wrong, |TP_i| and |VP_i|.
-        new_train, new_vali: wrong pairs that were not in TP, in VP.
+        new_train, new_vali: pairs taken that were not in TP, in VP.
         tp, vp: sizes of TP and VP with the new pairs.
         quality: RankQuality of C_i on the validation part.
         best: whether C_i is the best so far; of equal RankQuality is the one that got more pairs
@@ -86,18 +86,22 @@ class Iteration:
         parts: tuple[Sorted, Sorted],
         new: tuple[int, int],
         kept: tuple[int, int],
+        answers: int,
         trained: Trained,
         seconds_train: float,
     ) -> Iteration:
-        """The record of the iteration that `state` was scored in; pairs are of (T, V)."""
+        """The record of the iteration that `state` was scored in; pairs are of (T, V).
+
+        `answers` is how many training comparisons the judge has been asked about so far.
+        """
         T, V = parts
         return cls(
-            state.iteration, T.comparisons, V.comparisons, len(T.wrong), len(V.wrong), *new, *kept,
+            state.iteration, len(T.sorting.i), len(V.sorting.i), len(T.wrong), len(V.wrong), *new, *kept,
             V.measures[quality], state.best_iteration == state.iteration,
             {"train": T.measures, "vali": V.measures},
             trained.epochs, trained.kept_epoch, trained.train_loss, trained.vali_loss,
             T.seconds + V.seconds, seconds_train,
-            {"train": T.observed, "vali": V.observed},
+            {"train": T.observed | {"answers": answers}, "vali": V.observed},
         )  # fmt: skip
 
 
@@ -112,6 +116,8 @@ class State:
         best_iteration, best_quality: when it was found and its RankQuality.
         best_right: the share of the comparisons it got right on V, 0 to 1.
         finished: whether the loop has ended.
+        asked: (k,) the training comparisons that the judge was asked about, see
+            `sortnet.learning.selection.keys`, ascending.
     """
 
     iteration: int
@@ -121,6 +127,7 @@ class State:
     best_quality: float = -np.inf
     finished: bool = False
     best_right: float = 0.0
+    asked: I64 = field(default_factory=lambda: np.empty(0, np.int64))
 
     def scored(self, quality: float, right: float) -> State:
         """C_i has been scored on V: it is C* if that is the best so far."""
@@ -134,6 +141,12 @@ class State:
             best_right=right,
         )
 
-    def then(self, comparator: Learner, *, finished: bool) -> State:
+    def then(self, comparator: Learner, *, finished: bool, asked: I64) -> State:
         """The iteration is over: C_{i+1} is next."""
-        return replace(self, iteration=self.iteration + 1, comparator=comparator, finished=finished)
+        return replace(
+            self,
+            iteration=self.iteration + 1,
+            comparator=comparator,
+            finished=finished,
+            asked=asked,
+        )

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Iterator, Sized
+from collections.abc import Callable, Iterator, Sized
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from sortnet.comparators import Learner, NeuralComparator
-from sortnet.config import Training
+from sortnet.config import FIXED, Training
 from sortnet.errors import DivergedError
 from sortnet.types import F32, I64, Pairs, Progress, Queries
 
-_MOST_WEIGHT_DECAY = 0.03
-_LEAST_STEPS = 32  # per epoch, if the batch size is not given
+Score = Callable[[NeuralComparator], float]
+
+_SCORED = 8  # epochs of the second half that RankQuality is taken of
+_A_DOCUMENT = 6  # pairs for each document of a query with many
+_STEPS = 32  # an epoch, if the batch size is not given
 _EVALUATED = 1 << 16  # pairs whose loss is computed at a time, which bounds memory
 
 
@@ -44,13 +47,15 @@ def train_on_pairs(
     vp: Pairs,
     how: Training,
     *,
+    score: Score | None = None,
     seed: int = 0,
     progress: Progress = lambda text: None,
 ) -> Trained:
-    """Minimise the comparator's loss over TP, in place; keep the epoch with the lowest loss on VP.
+    """Minimise the comparator's loss over TP, in place; keep the best epoch.
 
-    A mini-batch is all pairs of some queries, about `batch_size` of them: a document is embedded
-    once for all its pairs. A query with more pairs is split at random into equal parts.
+    An epoch passes over at most `query_pairs` pairs of each query, or 6 for each of its documents
+    where that is more, drawn at random, query by query: a document is embedded once for all its
+    pairs of a mini-batch.
 
     Args:
         comparator: trained from its current weights; a committee member by member, each with
@@ -58,31 +63,31 @@ def train_on_pairs(
         train: scaled queries, to whose document numbers TP refers.
         tp: training pairs.
         vali: scaled queries of VP.
-        vp: validation pairs; if there are none, the last epoch is kept.
+        vp: validation pairs.
         how: settings.
+        score: RankQuality of a comparator on V; where the settings keep an epoch by quality, the
+            best of a few in the second half of the training is kept. Left out, or where they keep
+            it by loss: the epoch of the lowest loss on VP, the last one where VP is empty.
         seed: of the mini-batches and of dropout.
         progress: called with progress messages.
 
     Raises:
         DivergedError: if the loss is no longer a number.
 
-    Cost: an epoch embeds every document of a pair once, then compares embeddings; a table of
-    pairs and features is never built.
+    Cost: an epoch embeds every document of a pair about once, then compares embeddings; a table
+    of pairs and features is never built.
     """
-    if how.weight_decay is None:
-        how = replace(how, weight_decay=strongest_weight_decay(train.n_docs))
-    batch_size = how.batch_size or int(np.clip(len(tp) // 64, 32, 8192))
-    ours = _Grouped.of(train, tp, batch_size, seed)
-    theirs = _Grouped.of(vali, vp, _EVALUATED, seed)
+    ours, theirs = _ByQuery.of(train, tp), _ByQuery.of(vali, vp)
+    score = score if how.keep == "quality" else None
     if len(comparator.members) == 1:
         with _one_thread_an_operation():
-            return _train(comparator.members[0], ours, theirs, how, seed, progress)
+            return _train(comparator.members[0], ours, theirs, how, score, seed, progress)
     seeds = np.random.SeedSequence(seed).generate_state(len(comparator.members))
     stop = threading.Event()
 
     def of_member(k: int, member: NeuralComparator) -> Trained:
         report = _member_progress(progress, k + 1, seeds, stop)
-        return _train(member, ours, theirs, how, int(seeds[k]), report)
+        return _train(member, ours, theirs, how, score, int(seeds[k]), report)
 
     with _one_thread_an_operation() as threads, _pool(threads) as pool:
         try:
@@ -92,18 +97,6 @@ def train_on_pairs(
             raise
     columns = zip(*((t.epochs, t.kept_epoch, t.train_loss, t.vali_loss) for t in each), strict=True)
     return Trained(*(float(np.mean(column)) for column in columns))
-
-
-def strongest_weight_decay(n_docs: int) -> float:
-    """The strongest useful weight decay for n training documents: 100 / n, at most 0.03.
-
-    A penalty on the weights is worth a fixed number of documents, so with more documents each
-    needs less of it.
-
-    >>> strongest_weight_decay(25_000)
-    0.004
-    """
-    return min(100 / max(n_docs, 1), _MOST_WEIGHT_DECAY)
 
 
 @contextmanager
@@ -144,172 +137,206 @@ def _member_progress(progress: Progress, k: int, members: Sized, stop: threading
 
 
 @dataclass(frozen=True)
-class _Grouped:
-    """Pairs by group, and their documents.
+class _Batch:
+    """Some documents' features (k, d); pairs as indexes into them, (m,); the pairs' weights."""
 
-    A group is a query, or a part of one with more pairs than a batch.
-    """
+    x: Tensor
+    winner: Tensor
+    loser: Tensor
+    weight: Tensor
+
+
+@dataclass(frozen=True)
+class _ByQuery:
+    """Pairs query by query, and the documents that occur in them."""
 
     features: F32  # (n_docs, d), of all documents
-    docs: I64  # (n,) those that occur in pairs, by group, ascending within one
-    doc_offsets: I64  # (n_groups + 1,) of a group's part of `docs`
-    winner: I64  # (m,) indexes into `docs`, by group
+    docs: I64  # (n,) those that occur in pairs, ascending
+    doc_offsets: I64  # (n_queries + 1,) of a query's part of `docs`
+    winner: I64  # (m,) indexes into `docs`, query by query
     loser: I64
-    offsets: I64  # (n_groups + 1,) of a group's part of the pairs
-    batch_size: int
+    offsets: I64  # (n_queries + 1,) of a query's part of the pairs
 
     @classmethod
-    def of(cls, queries: Queries, pairs: Pairs, batch_size: int, seed: int) -> _Grouped:
-        order = np.argsort(pairs.winner, kind="stable")  # documents are numbered by query
-        query = np.searchsorted(queries.offsets, pairs.winner[order], side="right") - 1
-        order, owner, offsets = _divided(order, query, batch_size, seed)
-        # Each group numbers the documents of its query: a document may be in several groups.
-        room = queries.sizes[owner]
-        bounds = np.append(0, np.cumsum(room))
-        shift = bounds[:-1] - queries.offsets[owner]
-        of_pairs = np.repeat(shift, np.diff(offsets))
-        used, winner, loser = _numbered(
-            pairs.winner[order] + of_pairs, pairs.loser[order] + of_pairs, int(bounds[-1])
+    def of(cls, queries: Queries, pairs: Pairs) -> _ByQuery:
+        # Ordered by the winner, and documents are numbered query by query.
+        docs = np.unique(np.concatenate((pairs.winner, pairs.loser)))
+        doc_offsets = np.searchsorted(docs, queries.offsets)
+        offsets = np.searchsorted(pairs.winner, queries.offsets)
+        some = np.flatnonzero(np.diff(offsets))
+        return cls(
+            queries.features,
+            docs,
+            np.append(doc_offsets[some], len(docs)),
+            np.searchsorted(docs, pairs.winner),
+            np.searchsorted(docs, pairs.loser),
+            np.append(offsets[some], len(pairs)),
         )
-        doc_offsets = np.searchsorted(used, bounds)
-        docs = used - np.repeat(shift, np.diff(doc_offsets))
-        return cls(queries.features, docs, doc_offsets, winner, loser, offsets, batch_size)
 
     def __len__(self) -> int:
         return len(self.winner)
 
-    def batch(self, groups: I64, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
-        """Features of the groups' documents (k, d), and their pairs as indexes into these."""
-        docs, doc_starts, _ = _ranges(self.doc_offsets, groups)
-        pairs, _, sizes = _ranges(self.offsets, groups)
-        shift = np.repeat(doc_starts - self.doc_offsets[groups], sizes)
-        arrays = (
-            self.features[self.docs[docs]],
-            self.winner[pairs] + shift,
-            self.loser[pairs] + shift,
-        )
-        x, winner, loser = (torch.from_numpy(array).to(device) for array in arrays)
-        return x, winner, loser
+    def drawn(self, most: int | None) -> I64:
+        """(n_queries,) pairs of each query in an epoch, see `train_on_pairs`."""
+        sizes = np.diff(self.offsets)
+        if most is None:
+            return sizes
+        return np.minimum(sizes, np.maximum(most, _A_DOCUMENT * np.diff(self.doc_offsets)))
 
-    def batches(self, rng: np.random.Generator | None) -> Iterator[I64]:
-        """Groups of about `batch_size` pairs; in random order, given a generator."""
-        groups = np.arange(len(self.offsets) - 1)
+    def batches(
+        self, size: int, most: int | None, rng: np.random.Generator | None, device: torch.device
+    ) -> Iterator[_Batch]:
+        """Mini-batches of `size` pairs; given a generator, of queries in random order."""
+        queries = np.arange(len(self.offsets) - 1)
         if rng is not None:
-            rng.shuffle(groups)
-        before = np.cumsum(np.diff(self.offsets)[groups])
-        cuts = np.flatnonzero(np.diff((before - 1) // self.batch_size)) + 1
-        yield from np.split(groups, cuts) if len(groups) else ()
+            rng.shuffle(queries)
+        all_of, starts = np.diff(self.offsets)[queries], self.offsets[queries]
+        sizes = self.drawn(most)[queries]
+        ends = np.cumsum(sizes)
+        pairs = _ranges(starts, sizes)
+        if rng is not None and (sizes < all_of).any() | (sizes > size).any():
+            _draw(pairs, starts, all_of, sizes, rng)
+        for begin in range(0, len(pairs), size):
+            end = min(begin + size, len(pairs))
+            first, last = np.searchsorted(ends, (begin, end - 1), side="right")
+            here = np.arange(first, last + 1)
+            taken = np.minimum(ends[here], end) - np.maximum(ends[here] - sizes[here], begin)
+            yield self._batch(queries[here], taken, pairs[begin:end], device)
+
+    def _batch(self, queries: I64, taken: I64, pairs: I64, device: torch.device) -> _Batch:
+        """The documents of some queries, and `taken` pairs of each."""
+        starts = self.doc_offsets[queries]
+        n_docs = self.doc_offsets[queries + 1] - starts
+        shift = np.repeat(np.cumsum(n_docs) - n_docs - starts, taken)
+        docs = self.docs[_ranges(starts, n_docs)]
+        weight = np.full(len(pairs), 1 / len(pairs), np.float32)
+        arrays = self.features[docs], self.winner[pairs] + shift, self.loser[pairs] + shift, weight
+        return _Batch(*(torch.from_numpy(array).to(device) for array in arrays))
 
 
-def _divided(order: I64, query: I64, most: int, seed: int) -> tuple[I64, I64, I64]:
-    """Group the pairs by query; a query of more than `most` pairs in equal random parts.
+def _ranges(starts: I64, sizes: I64) -> I64:
+    """The indexes start .. start + size - 1 of each range, one range after the other."""
+    before = np.cumsum(sizes) - sizes
+    indexes: I64 = np.arange(sizes.sum()) + np.repeat(starts - before, sizes)
+    return indexes
 
-    Args:
-        order: (m,) pair numbers by query.
-        query: (m,) their queries, ascending.
 
-    Returns:
-        (m,) the pair numbers by group, (n_groups,) the query of each group, and
-        (n_groups + 1,) where each group starts.
+def _draw(pairs: I64, starts: I64, all_of: I64, sizes: I64, rng: np.random.Generator) -> None:
+    """Draw pairs anew, in place, for each query of which not all are taken at a time.
+
+    With replacement where fewer than all are wanted; otherwise the same pairs in random order.
     """
-    starts = np.flatnonzero(np.diff(query, prepend=-1))
-    sizes = np.diff(starts, append=len(query))
-    parts = -(-sizes // most)
-    if (long := np.repeat(parts > 1, sizes)).any():
-        shuffled = np.random.default_rng(seed).random(len(order)) * long
-        order = order[np.lexsort((shuffled, query))]  # stable: the other queries stay as they are
-    part = np.arange(parts.sum()) - np.repeat(np.cumsum(parts) - parts, parts)
-    begins = np.repeat(starts, parts) + part * np.repeat(sizes, parts) // np.repeat(parts, parts)
-    return order, np.repeat(query[starts], parts), np.append(begins, len(order))
-
-
-def _numbered(winner: I64, loser: I64, n: int) -> tuple[I64, I64, I64]:
-    """The numbers below n that occur, ascending, and where among them winner and loser are."""
-    if n > 16 * len(winner):  # a table of them would be large, and mostly empty
-        used = np.unique(np.concatenate((winner, loser)))
-        return used, np.searchsorted(used, winner), np.searchsorted(used, loser)
-    occurs = np.zeros(n, np.bool_)
-    occurs[winner] = occurs[loser] = True
-    number = np.cumsum(occurs) - 1
-    return np.flatnonzero(occurs), number[winner], number[loser]
-
-
-def _ranges(offsets: I64, groups: I64) -> tuple[I64, I64, I64]:
-    """The indexes of the groups, one group after the other; where each starts; its size."""
-    sizes = offsets[groups + 1] - offsets[groups]
-    starts = np.cumsum(sizes) - sizes
-    indexes = np.arange(sizes.sum()) + np.repeat(offsets[groups] - starts, sizes)
-    return indexes, starts, sizes
+    owner = np.repeat(np.arange(len(sizes)), sizes)
+    chance = rng.random(len(pairs))
+    some = (sizes < all_of)[owner]
+    drawn = starts[owner] + (chance * all_of[owner]).astype(np.int64)
+    pairs[some] = drawn[some]
+    pairs[~some] = pairs[np.lexsort((chance, owner))][~some]
 
 
 def _train(
-    net: NeuralComparator, tp: _Grouped, vp: _Grouped, how: Training, seed: int, progress: Progress
+    net: NeuralComparator,
+    tp: _ByQuery,
+    vp: _ByQuery,
+    how: Training,
+    score: Score | None,
+    seed: int,
+    progress: Progress,
 ) -> Trained:
-    # Few pairs make one step per pass: too few to learn from in any number of iterations.
-    steps = len(list(tp.batches(None)))
-    passes = 1 if how.batch_size else max(1, _LEAST_STEPS // max(steps, 1))
     rng = np.random.default_rng(seed)
     net.generator.manual_seed(seed)
+    drawn = int(tp.drawn(how.query_pairs).sum())
+    size = how.batch_size or int(np.clip(drawn // _STEPS, 32, 8192))
+    steps = max(1, -(-drawn // size))
+    # Few pairs make few steps an epoch: too few to learn from in any number of iterations.
+    passes = 1 if how.batch_size else max(1, _STEPS // steps)
     optimizer = _optimizer(net, how)
-    stairs = torch.optim.lr_scheduler.StepLR(optimizer, how.lr_decay_epochs, how.lr_decay)
+    schedule = _schedule(optimizer, how, steps * passes)
+    every = max(1, how.epochs // 2 // _SCORED)
     epoch = kept_epoch = 0
-    train_loss, least, kept = np.nan, np.inf, net.state_dict()
+    train_loss, kept = np.nan, net.state_dict()
+    best = (-np.inf, 0)  # the value, and of equals the last where it is no loss
     for epoch in range(1, how.epochs + 1):
         progress(f"training, epoch {epoch}/{how.epochs}")
-        train_loss = _epoch(net, tp, optimizer, passes, rng)
+        train_loss = _epoch(net, tp, how, size, passes, optimizer, schedule, rng)
         if not np.isfinite(train_loss):
             raise DivergedError(
                 f"the loss is {train_loss} in epoch {epoch}: try a lr lower than {how.lr:g}, "
                 "or another scaling"
             )
-        stairs.step()
-        vali_loss = _mean_loss(net, vp) if len(vp) else -float(epoch)  # no VP: keep the last
-        if vali_loss < least:
-            kept_epoch, least, kept = epoch, vali_loss, copy.deepcopy(net.state_dict())
+        if score is None:
+            value = (-_mean_loss(net, vp, how), -epoch) if len(vp) else (0.0, epoch)
+        elif 2 * epoch > how.epochs and (how.epochs - epoch) % every == 0:
+            value = (score(net), epoch)
+        else:
+            continue
+        if value > best:
+            kept_epoch, best, kept = epoch, value, copy.deepcopy(net.state_dict())
         elif how.patience is not None and epoch - kept_epoch >= how.patience:
             break
     net.load_state_dict(kept)
-    return Trained(epoch, kept_epoch, train_loss, least if len(vp) else np.nan)
+    return Trained(epoch, kept_epoch, train_loss, _mean_loss(net, vp, how) if len(vp) else np.nan)
 
 
 def _optimizer(net: NeuralComparator, how: Training) -> torch.optim.Optimizer:
-    assert how.weight_decay is not None
-    weight_decay = how.weight_decay
+    decay = FIXED["weight_decay"] if how.weight_decay is None else how.weight_decay
     if how.optimizer == "sgd":
         return torch.optim.SGD(
-            net.parameters(), lr=how.lr, momentum=how.momentum, weight_decay=weight_decay
+            net.parameters(), lr=how.lr, momentum=how.momentum, weight_decay=decay
         )
-    return torch.optim.Adam(net.parameters(), lr=how.lr, weight_decay=weight_decay)
+    kind = torch.optim.AdamW if how.optimizer == "adamw" else torch.optim.Adam
+    # One call a step for all weights of a small net.
+    return kind(net.parameters(), lr=how.lr, weight_decay=decay, fused=True)
+
+
+def _schedule(
+    optimizer: torch.optim.Optimizer, how: Training, steps: int
+) -> torch.optim.lr_scheduler.LRScheduler:
+    """The learning rate step by step, of `steps` an epoch."""
+    if how.schedule == "one-cycle":
+        return torch.optim.lr_scheduler.OneCycleLR(
+            optimizer, how.lr, total_steps=how.epochs * steps, cycle_momentum=False
+        )
+    return torch.optim.lr_scheduler.StepLR(optimizer, how.lr_decay_epochs * steps, how.lr_decay)
+
+
+def _loss(net: NeuralComparator, batch: _Batch, how: Training) -> Tensor:
+    """The mean loss of a mini-batch, by the weights of its pairs."""
+    embedded = net.embed(batch.x)
+    if how.loss == "logistic":
+        return net.logistic_loss(embedded, batch.winner, batch.loser, batch.weight)
+    return batch.weight @ net.loss(embedded[batch.winner], embedded[batch.loser])
 
 
 def _epoch(
     net: NeuralComparator,
-    pairs: _Grouped,
-    optimizer: torch.optim.Optimizer,
+    pairs: _ByQuery,
+    how: Training,
+    size: int,
     passes: int,
+    optimizer: torch.optim.Optimizer,
+    schedule: torch.optim.lr_scheduler.LRScheduler,
     rng: np.random.Generator,
 ) -> float:
     """A few passes over the pairs, queries in random order; returns the mean training loss."""
     net.train()
-    total = torch.zeros((), device=net.device)
-    for groups in (g for _ in range(passes) for g in pairs.batches(rng)):
-        x, winner, loser = pairs.batch(groups, net.device)
-        embedded = net.embed(x)
-        losses = net.loss(embedded[winner], embedded[loser])
-        optimizer.zero_grad()
-        losses.mean().backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
-        total += losses.detach().sum()
-    return float(total) / max(len(pairs) * passes, 1)
+    losses = []
+    for _ in range(passes):
+        for batch in pairs.batches(size, how.query_pairs, rng, net.device):
+            loss = _loss(net, batch, how)
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            schedule.step()
+            losses.append(loss.detach())
+    return float(torch.stack(losses).mean()) if losses else 0.0
 
 
 @torch.no_grad()
-def _mean_loss(net: NeuralComparator, pairs: _Grouped) -> float:
-    """The mean loss without dropout."""
+def _mean_loss(net: NeuralComparator, pairs: _ByQuery, how: Training) -> float:
+    """The mean loss over all pairs, without dropout."""
     net.eval()
     total = 0.0
-    for groups in pairs.batches(None):
-        x, winner, loser = pairs.batch(groups, net.device)
-        embedded = net.embed(x)
-        total += float(net.loss(embedded[winner], embedded[loser]).double().sum())
+    for batch in pairs.batches(_EVALUATED, None, None, net.device):
+        total += float(_loss(net, batch, how)) * len(batch.winner)
     return total / max(len(pairs), 1)

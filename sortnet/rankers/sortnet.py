@@ -18,11 +18,11 @@ from sortnet.data.scaling import Scaler, fit_scaler
 from sortnet.errors import DataError, ModelError
 from sortnet.learning.loop import Callback, learn_to_sort
 from sortnet.learning.state import Iteration, State
-from sortnet.learning.weight_decay import settle_weight_decay, weight_decays
+
 from sortnet.metrics import MEASURED
 from sortnet.rankers.base import Ranker, check_same_features
 from sortnet.rankers.folder import Saved, read_folder
-from sortnet.rankers.weights import fill, refuse_few, scaler_tensors, take_scaler, tensors_of
+from sortnet.rankers.weights import filled, refuse_few, scaler_tensors, take_scaler, tensors_of
 from sortnet.sorting import sort
 from sortnet.sorting.sort import arrangement
 from sortnet.types import F32, F64, I64, Comparator, PairSink, Progress, Queries, Sorting
@@ -145,22 +145,13 @@ def load(
             raise ModelError(f"{saved.path}: its comparator is somebody's own: give it as make=")
         refuse_few(saved.tensors, least_numbers(config, n_features), saved.weights)
         make = make_comparator(config, n_features)
-    learner = make(config.seed)
-    fill(learner, "comparator", saved.tensors, saved.weights)
+    learner = filled(make, "comparator", saved.tensors, saved.weights)
     return Model(config, scaler, learner, feature_names=saved.feature_names, info=saved.info)
 
 
 def grids_for(train: Queries) -> list[dict[str, list[Any]]]:
-    """What is tried where no grid is given: hidden units with weight decay, then the start.
-
-    >>> grids_for(Queries.from_arrays(np.zeros((10_000, 1)), group=[10_000]))[0]["weight_decay"]
-    [0.01, 0.002, 0.0004]
-    """
-    sizes: list[Any] = [(5,), (10,), (20,)]
-    return [
-        {"hidden": sizes, "weight_decay": weight_decays(train.n_docs)},
-        {"warm_start": [True, False]},
-    ]
+    """What `tune` tries where no grid is given, with whole runs: the comparator and the pairs."""
+    return [{"comparator": ["cmpnn", "directranker"], "pairs": ["even", "compared"]}]
 
 
 def fit(
@@ -206,7 +197,7 @@ def fit(
     config = Config() if config is None else config
     check_same_features(train, vali)
     config = settle_quality(train, vali, config)
-    config = settle_weight_decay(train, vali, config, make=make, progress=progress)
+    config = config.settled
     scaler = fit_scaler(config.scaling, train, seed=config.seed)
 
     def model_of(state: State) -> Model:
@@ -226,7 +217,10 @@ def fit(
         training=config.training,
         max_iter=config.max_iter,
         max_stale=config.max_stale,
-        warm_start=config.warm_start,
+        pairs=config.pairs,
+        judgements=config.judgements,
+        start=config.start,
+        committee=config.committee,
         sink=sink,
         callbacks=[save_better, *callbacks],
         progress=progress,

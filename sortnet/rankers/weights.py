@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from safetensors.torch import save
 
-from sortnet.comparators import Learner, Make
+from sortnet.comparators import Committee, Learner, Make
 from sortnet.data.scaling import Scaler
 from sortnet.errors import ModelError
 from sortnet.files import check_fields, parse_json, shown, write_atomically
@@ -20,6 +20,7 @@ from sortnet.learning.state import State
 from sortnet.rankers.folder import Saved, described, parse_tensors, read_bytes, refuse_rest
 
 _SCALER = "scaler"
+_ASKED = "asked"
 _STATE: dict[str, Any] = {
     "iteration": int,
     "has_best": bool,
@@ -31,7 +32,7 @@ _STATE: dict[str, Any] = {
 
 def save_state(path: str | Path, state: State) -> None:
     """Write what a run needs to go on into one file, in one step."""
-    tensors = tensors_of(state.comparator, "current")
+    tensors = tensors_of(state.comparator, "current") | {_ASKED: torch.from_numpy(state.asked)}
     if state.best is not None:
         tensors |= tensors_of(state.best, "best")
     about = {
@@ -71,10 +72,11 @@ def load_state(path: str | Path, make: Make, *, least: int = 0) -> State:
     if not -1 <= about["best_iteration"] <= about["iteration"]:
         raise ModelError(f"{path}: iteration cannot be {shown(about['iteration'])}")
     refuse_few(tensors, least, path)
-    current, best = make(0), make(0) if about["has_best"] else None
-    fill(current, "current", tensors, path)
-    if best is not None:
-        fill(best, "best", tensors, path)
+    asked = tensors.pop(_ASKED, torch.empty(0, dtype=torch.int64))
+    if asked.dtype != torch.int64 or asked.dim() != 1:
+        raise ModelError(f"{path}: {_ASKED} cannot be {described(asked)}")
+    current = filled(make, "current", tensors, path)
+    best = filled(make, "best", tensors, path) if about["has_best"] else None
     refuse_rest(tensors, path)
     return State(
         int(about["iteration"]),
@@ -84,6 +86,7 @@ def load_state(path: str | Path, make: Make, *, least: int = 0) -> State:
         about["best_quality"] if best is not None else -np.inf,
         bool(about["finished"]),
         about["best_right"],
+        asked.numpy(),
     )
 
 
@@ -93,6 +96,16 @@ def tensors_of(learner: Learner, prefix: str) -> dict[str, torch.Tensor]:
         for k, member in enumerate(learner.members)
         for name, value in member.state_dict().items()
     }
+
+
+def filled(make: Make, prefix: str, tensors: dict[str, torch.Tensor], path: Path) -> Learner:
+    """A comparator of as many members as the tensors are of, with these weights."""
+    learner = make(0)
+    count = len({name.split(".")[1] for name in tensors if name.startswith(f"{prefix}.")})
+    if count > 1 == len(learner.members):  # one that the loop added to
+        learner = Committee([make(k).members[0] for k in range(count)])
+    fill(learner, prefix, tensors, path)
+    return learner
 
 
 def fill(learner: Learner, prefix: str, tensors: dict[str, torch.Tensor], path: Path) -> None:

@@ -248,6 +248,14 @@ class Pairs:
         """The pairs of both sets."""
         return Pairs.of_keys(_unique(np.concatenate([self.key, other.key])))
 
+    def __and__(self, other: Pairs) -> Pairs:
+        """The pairs that are in both sets."""
+        return Pairs.of_keys(np.intersect1d(self.key, other.key, assume_unique=True))
+
+    def __sub__(self, other: Pairs) -> Pairs:
+        """The pairs that are not in the other set."""
+        return Pairs.of_keys(np.setdiff1d(self.key, other.key, assume_unique=True))
+
     def __repr__(self) -> str:
         return f"Pairs({len(self)})"
 
@@ -305,18 +313,22 @@ class Comparator(Protocol):
 
 
 class Judge(Protocol):
-    """Knows the right answers: returns the pairs that the comparator got wrong."""
+    """Says which of two documents of a query is better, as far as it knows."""
 
-    def __call__(self, queries: Queries, sorting: Sorting) -> Pairs: ...
+    def __call__(self, queries: Queries, i: I64 | I32, j: I64 | I32) -> F32:
+        """(m,) above 0 where document i is better, below 0 where j is, 0: neither, or unknown."""
+        ...
 
 
 class PairSink(Protocol):
-    """Where mis-compared pairs go; adding the same iteration again changes nothing."""
+    """Where the pairs to learn from go; adding the same iteration again changes nothing."""
 
-    def add(self, split: Split, iteration: int, pairs: Pairs) -> int:
-        """Add an iteration's mis-compared pairs (each once); returns how many were new.
+    def add(
+        self, split: Split, iteration: int, pairs: Pairs, wrong: Pairs | None = None
+    ) -> int:
+        """Add an iteration's pairs (each once); returns how many were new.
 
-        The count of mis-comparisons of a known pair increases by one.
+        The count of mis-comparisons increases by one for those that are `wrong`; None: all are.
         """
         ...
 

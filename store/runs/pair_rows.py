@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import reduce
 from typing import Any
 
@@ -20,27 +20,33 @@ DOCS_A_CHUNK = 10_000
 INSERT = (
     "INSERT INTO pairs (run, split, query, winner, loser, first_iteration, last_iteration, times) "
 )
-# A known pair was mis-compared once more, unless this iteration has already counted it.
+# A known pair may have been mis-compared once more, unless this iteration has counted it already.
 UPSERT = (
     " ON CONFLICT (run, split, winner, loser) DO UPDATE"
-    " SET times = pairs.times + 1, last_iteration = excluded.last_iteration"
+    " SET times = pairs.times + excluded.times, last_iteration = excluded.last_iteration"
     " WHERE pairs.last_iteration < excluded.last_iteration"
 )
 
 
 def add_pairs(
-    connection: Connection, run: int, split: Split, iteration: int, pairs: Pairs, query: I64
+    connection: Connection,
+    run: int,
+    split: Split,
+    iteration: int,
+    parts: Sequence[tuple[Pairs, I64, int]],
 ) -> int:
-    """Add pairs and their queries' numbers; returns how many are new in this iteration.
+    """Add pairs, their queries' numbers and the mis-comparisons to count of each, 0 or 1.
+
+    Returns how many are new in this iteration.
 
     Cost: one statement for 2,000 pairs (SQLite) or 100,000 (PostgreSQL), then one look at each
     pair of the split to count: RETURNING instead takes 0.5 us per row against 0.07.
     """
-    columns = np.stack([query, pairs.winner, pairs.loser])
-    # The values that all rows share are part of the statement: no binding per row.
-    shared = (int(run), str(split), int(iteration))
     insert = _insert_sqlite if connection.dialect.name == "sqlite" else _insert_postgresql
-    insert(connection, shared, columns)
+    for pairs, query, times in parts:
+        # The values that all rows share are part of the statement: no binding per row.
+        shared = (int(run), str(split), int(iteration), int(times))
+        insert(connection, shared, np.stack([query, pairs.winner, pairs.loser]))
     return count_pairs(connection, run, split, PairRow.first_iteration == iteration)
 
 
@@ -109,9 +115,9 @@ def _joined(rows: Any) -> Any:
     return select(func.aggregate_strings(row, ","))
 
 
-def _insert_sqlite(connection: Connection, shared: tuple[int, str, int], columns: I64) -> None:
-    run, split, iteration = shared
-    row = f"({run}, '{split}', ?, ?, ?, {iteration}, {iteration}, 1)"
+def _insert_sqlite(connection: Connection, shared: tuple[int, str, int, int], columns: I64) -> None:
+    run, split, iteration, times = shared
+    row = f"({run}, '{split}', ?, ?, ?, {iteration}, {iteration}, {times})"
     for start in range(0, columns.shape[1], ROWS_A_STATEMENT):
         part = columns[:, start : start + ROWS_A_STATEMENT]
         values = "VALUES " + ", ".join([row] * part.shape[1])
@@ -119,10 +125,10 @@ def _insert_sqlite(connection: Connection, shared: tuple[int, str, int], columns
         connection.exec_driver_sql(INSERT + values + UPSERT, parameters)
 
 
-def _insert_postgresql(connection: Connection, shared: tuple[int, str, int], columns: I64) -> None:
-    run, split, iteration = shared
+def _insert_postgresql(connection: Connection, shared: tuple[int, str, int, int], columns: I64) -> None:
+    run, split, iteration, times = shared
     values = (
-        f"SELECT {run}, '{split}', q, w, l, {iteration}, {iteration}, 1"
+        f"SELECT {run}, '{split}', q, w, l, {iteration}, {iteration}, {times}"
         " FROM unnest(%s::int[], %s::bigint[], %s::bigint[]) AS t (q, w, l)"
     )
     for start in range(0, columns.shape[1], ROWS_A_CHUNK):

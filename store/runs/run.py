@@ -69,11 +69,14 @@ class Run:
         row = self._row()
         return in_words(status_of(row), row.host)
 
-    def add(self, split: Split, iteration: int, pairs: Pairs) -> int:
-        """Add an iteration's mis-compared pairs, all or none; returns how many are new.
+    def add(
+        self, split: Split, iteration: int, pairs: Pairs, wrong: Pairs | None = None
+    ) -> int:
+        """Add an iteration's pairs, all or none; returns how many are new.
 
-        The count of a known pair increases once per iteration: adding the same iteration again
-        (as a resumed run does) changes nothing and returns the same.
+        Those that are `wrong` (None: all) were mis-compared: their count increases once per
+        iteration. Adding the same iteration again (as a resumed run does) changes nothing and
+        returns the same.
 
         Raises:
             StoreError: on a pair that is not of one query, or an error of the database.
@@ -81,7 +84,10 @@ class Run:
 
         Cost: one transaction; in SQLite about 1 us for a new pair, 2 us for a known one.
         """
-        row = (self.number, split, iteration, pairs, self._queries[split].of_pairs(pairs))
+        of_query = self._queries[split].of_pairs
+        both = [(pairs, 1)] if wrong is None else [(pairs & wrong, 1), (pairs - wrong, 0)]
+        parts = [(part, of_query(part), times) for part, times in both]
+        row = (self.number, split, iteration, parts)
         return self._database.retrying(lambda db: add_pairs(db, *row), write=True)
 
     def pairs(self, split: Split, before: int | None = None) -> Pairs:

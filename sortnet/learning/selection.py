@@ -1,0 +1,145 @@
+"""What to learn from: which pairs the judge is asked about, by strategy.
+
+A strategy is a function of what one sort showed that gives comparisons to ask about, (m,) and
+(m,) document numbers of one query each. Those that were asked before cost no further answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from sortnet.comparators import Learner
+from sortnet.config import PAIRS
+from sortnet.errors import DataError
+from sortnet.types import F64, I64, Queries, Sorting
+
+_CANDIDATES = 20  # random pairs looked at for each that `uncertain` chooses
+_OF_A_QUERY = 1000  # pairs that `even` takes of a query, at least
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a strategy chooses by: a part, the sort of it and the comparator that sorted it.
+
+    Attributes:
+        wanted: comparisons wanted of the part; None: as many as the strategy finds right.
+    """
+
+    queries: Queries
+    sorting: Sorting
+    comparator: Learner
+    wanted: int | None
+    rng: np.random.Generator
+
+
+Strategy = Callable[[Shown], tuple[I64, I64]]
+
+
+def compared(shown: Shown) -> tuple[I64, I64]:
+    """All that the sort compared, n ceil(log2 n) a query at most."""
+    return shown.sorting.i.astype(np.int64), shown.sorting.j.astype(np.int64)
+
+
+def every(shown: Shown) -> tuple[I64, I64]:
+    """Every pair of a query's documents, n (n - 1) / 2."""
+    return _all_pairs(shown.queries.offsets)
+
+
+def neighbours(shown: Shown) -> tuple[I64, I64]:
+    """Pairs of adjacent grades, from which the order of all others follows."""
+    queries = shown.queries
+    i, j = every(shown)
+    key = (queries.query_of_docs().astype(np.int64) << 32) | queries.grades
+    step = np.searchsorted(np.unique(key), key)  # adjacent grades of a query differ by 1
+    adjacent = np.abs(step[i] - step[j]) == 1
+    return i[adjacent], j[adjacent]
+
+
+def random(shown: Shown) -> tuple[I64, I64]:
+    """Pairs drawn alike from all: a query of many documents has most of them."""
+    sizes = shown.queries.sizes
+    return _drawn(shown, sizes * (sizes - 1) / 2, _wanted(shown))
+
+
+def even(shown: Shown) -> tuple[I64, I64]:
+    """Equally many random pairs of each query, all of a query that has no more.
+
+    Left to itself 1,000, or as many as a sort compares where that is more: n log2 n.
+    """
+    sizes = shown.queries.sizes
+    share = np.maximum(_OF_A_QUERY, sizes * np.log2(np.maximum(sizes, 1)))
+    if shown.wanted is not None:
+        share = np.full(len(sizes), -(-shown.wanted // len(sizes)))
+    short = sizes * (sizes - 1) // 2 <= share
+    i, j = _all_pairs(np.append(0, np.cumsum(np.where(short, sizes, 0))))
+    docs = np.flatnonzero(np.repeat(short, sizes))
+    drawn = _drawn(shown, np.where(short, 0, share), int(share[~short].sum()))
+    return np.append(docs[i], drawn[0]), np.append(docs[j], drawn[1])
+
+
+def uncertain(shown: Shown) -> tuple[I64, I64]:
+    """Of many random pairs those whose margins are nearest 0."""
+    sizes, n = shown.queries.sizes, _wanted(shown)
+    i, j = _drawn(shown, sizes * (sizes - 1) / 2, _CANDIDATES * n)
+    prepared = shown.comparator.prepare(shown.queries.features)
+    margins = np.abs(shown.comparator.prefer(prepared, i, j))
+    nearest = np.sort(np.argsort(margins, kind="stable")[:n])
+    return i[nearest], j[nearest]
+
+
+STRATEGIES: dict[str, Strategy] = dict(
+    zip(PAIRS, (compared, compared, uncertain, random, neighbours, even, every), strict=True)
+)
+
+
+def selected(strategy: str, shown: Shown, asked: I64, left: int | None) -> tuple[I64, I64, I64]:
+    """The comparisons to ask about, as a strategy chooses them, within a budget of answers.
+
+    Args:
+        strategy: a name of `STRATEGIES`.
+        asked: (k,) `keys` of all that was asked before, ascending.
+        left: answers that may still be had; None: any number.
+
+    Returns:
+        (m,) and (m,) document numbers, and the keys of all asked so far.
+    """
+    if strategy == "neighbours" and len(np.unique(shown.queries.grades)) < 2:
+        raise DataError(f"{shown.queries.source}: no grades to choose pairs of adjacent ones by")
+    i, j = STRATEGIES[strategy](shown)
+    key, first = np.unique(keys(i, j), return_index=True)
+    fresh = np.isin(key, asked, assume_unique=True, invert=True)
+    if left is not None and np.count_nonzero(fresh) > left:
+        over = shown.rng.permutation(np.flatnonzero(fresh))[left:]
+        key, first, fresh = (np.delete(array, over) for array in (key, first, fresh))
+    return i[first], j[first], np.union1d(asked, key[fresh])
+
+
+def keys(i: I64, j: I64) -> I64:
+    """(m,) a number for each unordered pair of documents."""
+    return (np.minimum(i, j) << 32) | np.maximum(i, j)
+
+
+def _wanted(shown: Shown) -> int:
+    return len(shown.sorting.i) if shown.wanted is None else shown.wanted
+
+
+def _all_pairs(offsets: I64) -> tuple[I64, I64]:
+    sizes = np.diff(offsets)
+    n_after = np.repeat(offsets[1:], sizes) - np.arange(offsets[-1]) - 1
+    i = np.repeat(np.arange(offsets[-1]), n_after)
+    return i, i + 1 + np.arange(len(i)) - np.repeat(np.cumsum(n_after) - n_after, n_after)
+
+
+def _drawn(shown: Shown, weight: F64 | I64, n: int) -> tuple[I64, I64]:
+    """n pairs of different documents, each of a query drawn by its weight."""
+    total = float(weight.sum())
+    if n <= 0 or total == 0:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    query = shown.rng.choice(len(weight), n, p=weight / total)
+    sizes, first = shown.queries.sizes[query], shown.queries.offsets[query]
+    i = (shown.rng.random(n) * sizes).astype(np.int64)
+    j = (i + 1 + (shown.rng.random(n) * (sizes - 1)).astype(np.int64)) % sizes
+    return first + i, first + j
