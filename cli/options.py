@@ -101,7 +101,7 @@ def settings_options(command: C) -> C:
         default = _typed(each)
         command = section(
             each.section,
-            f"--{(each.option or each.name).replace('_', '-')}",
+            f"--{each.name.replace('_', '-')}",
             each.name,
             type=_option_type(each),
             default=default,
@@ -112,27 +112,20 @@ def settings_options(command: C) -> C:
 
 
 def _option_type(setting: Setting) -> Any:
-    words = setting.words.values() if setting.words else setting.choices
-    if words:
-        return click.Choice(list(words))
+    if setting.choices:
+        return click.Choice(list(setting.choices))
     return setting.values if isinstance(setting.values, type) else _Hidden()
 
 
 def _typed(setting: Setting) -> Any:
     """A default in its command-line form."""
-    if setting.words:
-        return setting.words[setting.default]
     default = setting.default
     return ",".join(map(str, default)) if isinstance(default, tuple) else default
 
 
 def make_config(typed: Mapping[str, Any], base: Config | None = None) -> Config:
     """The settings of the command line, on top of `base`."""
-    values = dict(typed)
-    for name in typed:
-        if words := SETTINGS[name].words:
-            values[name] = next(value for value, word in words.items() if word == typed[name])
-    return (Config() if base is None else base).changed(**values)
+    return (Config() if base is None else base).changed(**typed)
 
 
 def typed_settings(ctx: click.Context) -> dict[str, Any]:

@@ -46,8 +46,6 @@ class Setting:
         choices: all values, where they are a few words.
         least, most: the range of a whole number; None: it is checked elsewhere.
         optional: whether it may be None.
-        option: of the command line, where that has another name.
-        words: how yes and no are typed there.
     """
 
     name: str
@@ -59,8 +57,6 @@ class Setting:
     least: int | None = None
     most: int = _MOST
     optional: bool = False
-    option: str | None = None
-    words: Mapping[bool, str] | None = None
 
     def check(self, value: Any, fault: type[SortNetError]) -> None:
         """Refuse a value that is none of the choices, or out of range."""

@@ -11,6 +11,7 @@ from cli.inputs.opened_store import open_existing
 from cli.options import json_option, store_option
 from cli.output import print_json, put, say
 from cli.printing import iterations
+from cli.printing.trials import chosen, flat, trial_shower
 
 
 @click.command()
@@ -45,6 +46,11 @@ def show(run: str, store: str | None, as_json: bool) -> None:
             )
         quality = iterations.quality_of(about["config"])
         put()
+        if trials := about["config"].get("tuning"):
+            show_trial = trial_shower(quality, put)
+            for trial in trials:
+                show_trial(trial)
+            put(f"chosen: {chosen(flat(about['config']), trials[0])}\n")
         for text in (*iterations.header(quality), *(iterations.line(row, quality) for row in rows)):
             put(text)
         if not rows:

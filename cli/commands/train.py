@@ -81,9 +81,15 @@ _FILES = "Files"
 )
 @section(
     "The run",
-    "--tune",
+    "--no-tune",
     is_flag=True,
-    help="First search a small grid of settings for the best on the validation part.",
+    help="Fixed values for what is left open; the same as --tune-budget 0.",
+)
+@section(
+    "The run",
+    "--preset",
+    type=click.Choice(["paper"]),
+    help="Settings to start from; paper: Algorithm 3.1 to the letter.",
 )
 @section(
     "The run",
@@ -113,7 +119,8 @@ def train(
     store: str | None,
     cache: bool,
     threads: int | None,
-    tune: bool,
+    no_tune: bool,
+    preset: str | None,
     as_json: bool,
     logs: tuple[Log, ...],
     **_settings: Any,
@@ -137,13 +144,13 @@ def train(
     refuse_folder(out)
     folder = Folder(out)
     known = _known(folder, resume=resume, overwrite=overwrite)
-    asked, paths = _asked(typed_settings(ctx), data, known, tune=tune)
+    typed = typed_settings(ctx) | ({"tune_budget": 0.0} if no_tune else {})
+    asked, paths = _asked(typed, data, known, preset)
     with progress() as status:
         job = read_job(paths, asked, cache=cache_folder(cache), progress=status)
         status("starting")
         set_threads(threads or (known["threads"] if known else None))
-        _run(job, folder, known, store, command_line(ctx), status, tune=tune, as_json=as_json,
-             logs=logs)  # fmt: skip
+        _run(job, folder, known, store, command_line(ctx), status, as_json=as_json, logs=logs)
 
 
 def _run(
@@ -154,12 +161,11 @@ def _run(
     command: str,
     progress: Progress,
     *,
-    tune: bool,
     as_json: bool,
     logs: Sequence[Log],
 ) -> None:
     from cli.training import training_run as runs
-    from cli.training.trials import chosen, trial_shower
+    from cli.printing.trials import chosen, trial_shower
 
     if known is not None:
         runs.refuse_changes(job, known, folder)
@@ -168,14 +174,11 @@ def _run(
     with open_to_write(url) as opened, folder.held():
         for text in _choosing(job) if known is None else ():
             put(text, err=as_json)
-        origin = runs.Origin(command, shown, tune)
+        origin = runs.Origin(command, shown)
         show = trial_shower(job.metrics[0].name, lambda text: put(text, err=as_json))
         training = runs.begin(job, folder, opened, known, origin, progress, show)
-        if tune and known is None:
-            put(f"chosen: {chosen(training.config, training.run.config['tuning'])}\n", err=as_json)
-        elif job.config.training.weight_decay is None and known is None:
-            weight_decay = training.config.training.weight_decay
-            say(f"weight decay {weight_decay:g}, chosen by short trials on the validation part")
+        if known is None and (trials := training.run.config.get("tuning")):
+            put(f"chosen: {chosen(training.config.flat(), trials[0])}\n", err=as_json)
         if training.finished:
             say(f"the run in {folder} has finished already")
         show_iteration = iterations.shower(job.metrics[0].name, err=as_json)
@@ -213,16 +216,14 @@ def _asked(
     typed: Mapping[str, Any],
     data: Sequence[str],
     known: Mapping[str, Any] | None,
-    *,
-    tune: bool,
+    preset: str | None,
 ) -> tuple[Config, Sequence[str]]:
     """The settings and data paths; a resumed run uses its own where none are given."""
-    from sortnet.config import Config
+    from sortnet.config import PRESETS, Config
 
+    typed = {**(PRESETS[preset] if preset else {}), **typed}
     if known is None:
         return make_config(typed), data
-    if tune and not known["tuned"]:
-        raise SortNetError("cannot resume with --tune: the run was started without it")
     paths = [facts["path"] for facts in known["data"].values()]
     return make_config(typed, Config.from_json(known["asked"])), data or paths
 

@@ -3,7 +3,6 @@
 model.json, weights-*.safetensors   the best model so far
 state.safetensors                   the state after the last iteration
 run.json                            the run's id, store, settings and data
-tuning.json                         trials and choice of `--tune`
 """
 
 from __future__ import annotations
@@ -20,13 +19,12 @@ from sortnet.files import check_fields, make_folder, parse_document, write_atomi
 from sortnet.types import SPLITS
 
 FORMAT_VERSION = 1
-_RUN, _TUNING = "sortnet-run", "sortnet-tuning"
+_RUN = "sortnet-run"
 _RUN_FIELDS: dict[str, Any] = {
     "run": str,
     "store": str,
     "command": str,
     "threads": int,
-    "tuned": bool,
     "asked": dict,
     "config": dict,
     "data": dict,
@@ -40,7 +38,6 @@ class Folder:
         self.path = Path(path)
         self.state = self.path / "state.safetensors"
         self._run = self.path / "run.json"
-        self._tuning = self.path / "tuning.json"
 
     def __str__(self) -> str:
         return str(self.path)
@@ -59,7 +56,7 @@ class Folder:
 
     def clear(self) -> None:
         """Remove the record of the last run; its model is kept until a new one replaces it."""
-        for path in (self.state, self._run, self._tuning):
+        for path in (self.state, self._run):
             path.unlink(missing_ok=True)
 
     def run(self) -> dict[str, Any] | None:
@@ -75,16 +72,6 @@ class Folder:
 
     def write_run(self, about: Mapping[str, Any]) -> None:
         _write(self._run, _RUN, about)
-
-    def tuning(self) -> dict[str, Any] | None:
-        """The choice of `--tune`; None if there is none."""
-        about = _read(self._tuning, _TUNING, {"trials": list[dict]})  # type: ignore[type-arg]
-        for trial in about["trials"] if about else ():
-            check_fields(trial, {"quality": float, "iteration": int}, self._tuning)
-        return about
-
-    def write_tuning(self, about: Mapping[str, Any]) -> None:
-        _write(self._tuning, _TUNING, about)
 
     @contextmanager
     def held(self) -> Iterator[None]:

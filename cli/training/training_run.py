@@ -16,15 +16,15 @@ from sqlalchemy import URL
 
 from cli.training.job import TrainingJob, differences
 from cli.training.run_folder import Folder
-from cli.training.trials import Trial, tuned
+from cli.printing.trials import Trial
 from sortnet import __version__
 from sortnet.comparators import make_comparator
 from sortnet.config import Config, least_numbers
 from sortnet.errors import SortNetError, StoreError
 from sortnet.learning.loop import Callback
 from sortnet.learning.state import Iteration, State
-from sortnet.learning.weight_decay import settle_weight_decay
 from sortnet.rankers.sortnet import Model, fit
+from sortnet.rankers.settle import settle
 from sortnet.rankers.weights import load_state, save_state
 from sortnet.types import Progress
 from store import Run, Store
@@ -50,12 +50,10 @@ class Origin:
     Attributes:
         command: the command line, without passwords.
         store: the store's URL, without its password.
-        tune: whether to tune the settings first.
     """
 
     command: str
     store: str
-    tune: bool
 
     @property
     def resumed(self) -> bool:
@@ -156,11 +154,10 @@ def begin(
     if known is None:
         if not origin.resumed:
             folder.clear()
-        config, trials = job.config, None
         with _interruptible(origin.again):
-            if origin.tune:
-                config, trials = tuned(job, folder, show_trial, progress)
-            config = settle_weight_decay(job.train, job.vali, config, progress=progress)
+            config, trials = settle(
+                job.train, job.vali, job.config, progress=progress, on_trial=show_trial
+            )
         return _start(job, folder, store, origin, config, trials)
     config = Config.from_json(known["config"])
     make = make_comparator(config, job.train.n_features)
@@ -177,11 +174,11 @@ def _start(
     store: Store,
     origin: Origin,
     config: Config,
-    trials: list[Trial] | None,
+    trials: Sequence[Trial],
 ) -> TrainingRun:
     run = store.start_run(
         command=origin.command,
-        config=config.to_json() | ({} if trials is None else {"tuning": trials}),
+        config=config.to_json() | ({"tuning": trials} if trials else {}),
         seed=config.seed,
         versions=versions(),
         train=job.train,
@@ -194,7 +191,6 @@ def _start(
         "store": origin.store,
         "command": origin.command,
         "threads": torch.get_num_threads(),
-        "tuned": origin.tune,
         "asked": job.config.to_json(),
         "config": config.to_json(),
         "data": job.data,

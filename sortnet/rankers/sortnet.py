@@ -22,6 +22,7 @@ from sortnet.learning.state import Iteration, State
 from sortnet.metrics import MEASURED
 from sortnet.rankers.base import Ranker, check_same_features
 from sortnet.rankers.folder import Saved, read_folder
+from sortnet.rankers.settle import settle
 from sortnet.rankers.weights import filled, refuse_few, scaler_tensors, take_scaler, tensors_of
 from sortnet.sorting import sort
 from sortnet.sorting.sort import arrangement
@@ -172,8 +173,7 @@ def fit(
     Args:
         train: labelled queries; scaling and pairs are learned from them.
         vali: labelled queries with the same features.
-        config: settings; RankQuality and weight decay, left open, are chosen first, see
-            `settle_quality` and `settle_weight_decay`.
+        config: settings; what they leave open is chosen first, see `settle_quality` and `settle`.
         make: makes the comparator from a seed, for one of the caller's own.
         sink: where mis-compared pairs go; in memory when left out.
         callbacks: see `learn_to_sort`.
@@ -197,7 +197,7 @@ def fit(
     config = Config() if config is None else config
     check_same_features(train, vali)
     config = settle_quality(train, vali, config)
-    config = config.settled
+    config = config.settled if make else settle(train, vali, config, progress=progress)[0]
     scaler = fit_scaler(config.scaling, train, seed=config.seed)
 
     def model_of(state: State) -> Model:

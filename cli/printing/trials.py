@@ -1,0 +1,44 @@
+"""The trials by which settings left open were chosen, as lines of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+Trial = Mapping[str, Any]
+
+
+def trial_shower(quality: str, line: Callable[[str], None]) -> Callable[[Trial], None]:
+    """Format each trial as a line of settings and RankQuality, with a header above the first."""
+    headed = False
+
+    def show(trial: Trial) -> None:
+        nonlocal headed
+        names = _settings_of(trial)
+        width = max(map(len, (*names, quality))) + 2
+        if not headed:
+            line("".join(f"{name:>{width}}" for name in (*names, quality)))
+            headed = True
+        cells = [_typed(trial[name]) for name in names]
+        line("".join(f"{cell:>{width}}" for cell in (*cells, f"{trial['quality']:.4f}")))
+
+    return show
+
+
+def chosen(config: Mapping[str, Any], trial: Trial) -> str:
+    """The settings chosen in their command-line form."""
+    names = [name for name in _settings_of(trial) if name in config]
+    return ", ".join(f"{name} {_typed(config[name])}" for name in names)
+
+
+def _settings_of(trial: Trial) -> list[str]:
+    return [name for name in trial if name not in ("quality", "iteration")]
+
+
+def _typed(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def flat(config: Mapping[str, Any]) -> dict[str, Any]:
+    """All settings of a run by name, those of the training on pairs among them."""
+    return {**config, **config.get("training", {})}

@@ -1,0 +1,199 @@
+"""Settle the settings that were left open by short trials on the validation part.
+
+Successive halving over a small menu: every scaling is tried with a quarter of the epochs, the
+better half with half of them; then the hidden units and the weight decay around the best; the two
+best settings at the end with all epochs. One comparator is trained in a trial.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from sortnet.comparators import make_comparator
+from sortnet.config import Config
+from sortnet.data.scaling import fit_scaler
+from sortnet.learning.judges import can_be_learned
+from sortnet.learning.loop import learn_to_sort
+from sortnet.metrics import average, can_choose, per_query
+from sortnet.sorting import sort
+from sortnet.types import F64, Progress, Queries
+
+Trial = dict[str, Any]
+
+OPEN = ("scaling", "hidden", "weight_decay")
+SCALINGS = ("quantile", "quantile+piecewise", "query+rank", "query+rank+quantile", "zscore")
+HIDDEN = ((10,), (32,), (64,), (100,))
+WEIGHT_DECAYS = (1.0, 0.3, 0.03, 0.003, 0.0)  # the strongest first
+_QUARTER, _HALF = 0.25, 0.5
+_TRIED_ON = 20_000  # documents of each part at most, so that trials take seconds
+_FEW = 60  # validation queries that can choose, below which trials are cross-validated
+_FOLDS = 3
+_CLEAR = 0.002  # a loss that no simpler setting is worth
+
+
+@dataclass
+class _Trials:
+    """Trials of settings on the same parts; each setting and share of the epochs is tried once."""
+
+    parts: Sequence[tuple[Queries, Queries]]
+    left: float  # whole trainings of one comparator that may still be made
+    progress: Progress
+    on_trial: Callable[[Trial], None]
+    done: dict[tuple[Config, float], F64] = field(default_factory=dict)
+    table: list[Trial] = field(default_factory=list)
+
+    def of(self, candidates: Sequence[Config], share: float) -> list[Config]:
+        """Try those that the budget allows, and return what was tried, the best first."""
+        tried = [config for config in candidates if self._try(config, share)]
+        return sorted(tried, key=lambda config: -self.mean(config, share))
+
+    def mean(self, config: Config, share: float) -> float:
+        return average(self.done[config, share], config.empty)
+
+    def _try(self, config: Config, share: float) -> bool:
+        if (config, share) in self.done:
+            return True
+        if self.left < share:
+            return False
+        self.left -= share
+        self.progress(f"choosing the settings, trial {len(self.done) + 1}")
+        qualities = [_qualities(T, V, config, share) for T, V in self.parts]
+        self.done[config, share] = np.concatenate(qualities)
+        values = {name: _plain(config.flat()[name]) for name in OPEN}
+        epochs = _epochs(config, share)
+        self.table.append({**values, "epochs": epochs, "quality": self.mean(config, share)})
+        self.on_trial(self.table[-1])
+        return True
+
+
+def settle(
+    train: Queries,
+    vali: Queries,
+    config: Config,
+    *,
+    progress: Progress = lambda text: None,
+    on_trial: Callable[[Trial], None] = lambda trial: None,
+) -> tuple[Config, list[Trial]]:
+    """Choose scaling, hidden units and weight decay, those of them that the settings leave open.
+
+    Args:
+        train: labelled queries, not scaled.
+        vali: labelled queries to choose by; where few of them can choose, all queries are
+            divided into three parts and each is predicted from the others.
+        config: settings with a RankQuality; `tune_budget` says how long this may take, 0: what is
+            open gets fixed values.
+        progress: called with progress messages.
+        on_trial: called with each trial when it is done.
+
+    Returns:
+        The settings, nothing open; and the trials: what was tried, epochs and RankQuality.
+
+    Cost: about twelve short trainings of one comparator, on 20,000 documents of each part at most.
+    """
+    names = [name for name in OPEN if config.flat()[name] is None]
+    best = config.settled
+    some, judges = _sample(train, config.seed), _sample(vali, config.seed)
+    usable = int(can_choose(config.rank_quality, judges).sum())
+    if not names or not config.tune_budget or not can_be_learned(some) or not usable:
+        return best, []
+    parts = [(some, judges)] if usable >= _FEW else list(_folds(some, judges, config))
+    trials = _Trials(parts, config.tune_budget * config.committee, progress, on_trial)
+    if "scaling" in names:
+        menu = [best.changed(scaling=each) for each in _scalings(train)]
+        half = trials.of(menu, _QUARTER)[: (len(menu) + 1) // 2]
+        best = next(iter(trials.of(half, _HALF)), best)
+    if "hidden" in names:
+        best = _along(trials, best, "hidden", HIDDEN)
+    if "weight_decay" in names:
+        best = _along(trials, best, "weight_decay", WEIGHT_DECAYS)
+    finalists = [c for c, share in trials.done if share == _HALF]
+    finalists.sort(key=lambda c: (c != best, -trials.mean(c, _HALF)))
+    best = next(iter(trials.of(finalists[:2], 1.0)), best)
+    return best, trials.table
+
+
+def _along(trials: _Trials, best: Config, name: str, values: Sequence[Any]) -> Config:
+    """Go on to the neighbouring value of one setting as long as that is better."""
+    at = values.index(best.flat()[name])
+    for step in (-1, 1):
+        while 0 <= at + step < len(values):
+            there = best.changed(**{name: values[at + step]})
+            both = trials.of([best, there], _HALF)
+            if len(both) < 2 or not _better(trials, there, best, stronger=step < 0, name=name):
+                break
+            best, at = there, at + step
+    return best
+
+
+def _better(trials: _Trials, there: Config, best: Config, *, stronger: bool, name: str) -> bool:
+    """Whether to go there: a stronger weight decay, of equal cost, also where it is no loss."""
+    gain = trials.done[there, _HALF] - trials.done[best, _HALF]
+    gain = gain[~np.isnan(gain)]  # queries without a relevant document do not count
+    if name != "weight_decay" or not stronger or len(gain) < 2:
+        return bool(gain.mean() > 0)
+    error = gain.std(ddof=1) / np.sqrt(len(gain))
+    return bool(gain.mean() > -min(error, _CLEAR) / 2)
+
+
+def _scalings(train: Queries) -> list[str]:
+    missing = "+missing" if np.isnan(train.features).any() else ""
+    return [scaling + missing for scaling in SCALINGS]
+
+
+def _epochs(config: Config, share: float) -> int:
+    return max(1, round(share * config.training.epochs))
+
+
+def _qualities(train: Queries, vali: Queries, config: Config, share: float) -> F64:
+    """(n_queries,) RankQuality of one comparator on `vali`."""
+    config = config.changed(committee=1, start="add", epochs=_epochs(config, share))
+    scaler = fit_scaler(config.scaling or "", train, seed=config.seed)
+    T, V, quality = scaler(train), scaler(vali), config.rank_quality
+    state = learn_to_sort(
+        T, V, make_comparator(config, T.n_features), quality=quality, empty=config.empty,
+        training=config.training, pairs=config.pairs, start=config.start, seed=config.seed,
+    )  # fmt: skip
+    assert state.best is not None  # the loop has run at least one iteration
+    return per_query(quality, V.grades[sort(state.best, V).order], V.offsets)
+
+
+def _sample(queries: Queries, seed: int) -> Queries:
+    if queries.n_docs <= _TRIED_ON:
+        return queries
+    order = np.random.default_rng(seed).permutation(len(queries))
+    fitting = np.cumsum(queries.sizes[order]) <= _TRIED_ON
+    fitting[0] = True
+    return queries.take(np.sort(order[fitting]))
+
+
+def _folds(
+    train: Queries, vali: Queries, config: Config
+) -> Iterator[tuple[Queries, Queries]]:
+    """All queries in three parts, each with the others to learn from."""
+    both = train if vali is train else _joined(train, vali)
+    part = np.random.default_rng(config.seed).permutation(len(both)) % _FOLDS
+    for k in range(_FOLDS):
+        T, V = (both.take(np.flatnonzero(chosen)) for chosen in (part != k, part == k))
+        if can_be_learned(T) and can_choose(config.rank_quality, V).any():
+            yield T, V
+
+
+def _joined(a: Queries, b: Queries) -> Queries:
+    n = len(a) + len(b)
+    return replace(
+        a,
+        features=np.concatenate((a.features, b.features)),
+        grades=np.concatenate((a.grades, b.grades)),
+        offsets=np.append(a.offsets, a.n_docs + b.offsets[1:]),
+        qids=np.arange(n).astype(str),
+        rows=np.arange(a.n_docs + b.n_docs),
+        docids=None,
+    )
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
