@@ -17,13 +17,15 @@ from typing import Any, ClassVar, Self, TypeVar, get_args, get_type_hints
 import numpy as np
 
 from sortnet.errors import ComparatorError, DataError, ModelError, SortNetError
-from sortnet.files import check_fields
+from sortnet.files import check_fields, shown
 from sortnet.metrics import Empty, Gain, Metric, check_can_choose, default_quality, parse_metric
 from sortnet.types import Queries
 
 S = TypeVar("S", bound="Settings")
 
-SCALINGS = ("query", "quantile", "none")
+SCALINGS = (  # parts, which + joins
+    "query", "zscore", "rank", "log", "quantile", "standard", "piecewise", "none", "missing"
+)  # fmt: skip
 LARGEST_SEED = 2**63 - 1  # torch takes no larger one
 _MOST = 2**31 - 1
 
@@ -42,6 +44,7 @@ class Setting:
         help: one or two sentences.
         section: the heading it stands under, one of `SECTIONS`.
         choices: all values, where they are a few words.
+        joined: whether several choices may be joined by `+`.
         least, most: the range of a whole number; None: it is checked elsewhere.
         optional: whether it may be None.
         option: of the command line, where that has another name.
@@ -54,6 +57,7 @@ class Setting:
     help: str
     section: str
     choices: tuple[str, ...] = ()
+    joined: bool = False
     least: int | None = None
     most: int = _MOST
     optional: bool = False
@@ -64,7 +68,7 @@ class Setting:
         """Refuse a value that is none of the choices, or out of range."""
         if value is None and self.optional:
             return
-        if self.choices and value not in self.choices:
+        if self.choices and not self.joined and value not in self.choices:
             raise fault(f"unknown {self.name} {value!r}; known are {', '.join(self.choices)}")
         if self.least is not None and not (
             isinstance(value, (int, np.integer)) and self.least <= value <= self.most
@@ -273,7 +277,10 @@ class Config(Settings):
     committee: int = setting(
         5, "Number of comparators in the committee, trained from different seeds.",
         COMPARATOR, least=1)
-    scaling: str = setting("query", "Feature scaling.", COMPARATOR, choices=SCALINGS)
+    scaling: str = setting(
+        "query",
+        "Feature scaling, one part or several joined by +, such as query+rank; parts: "
+        f"{', '.join(SCALINGS)}.", COMPARATOR, choices=SCALINGS, joined=True)
     dropout: float = setting(0.0, "Dropout rate of the hidden units.", TRAINING)
     max_iter: int = setting(20, "Maximum number of iterations.", RUN, least=1)
     max_stale: int | None = setting(  # None: never, as in the paper
@@ -290,6 +297,7 @@ class Config(Settings):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "hidden", hidden_sizes(self.hidden))
+        scaling_parts(self.scaling)
         super().__post_init__()
 
 
@@ -309,6 +317,27 @@ def settle_quality(train: Queries, vali: Queries, config: S) -> S:
     return config
 
 
+def scaling_parts(spec: str) -> tuple[str, ...]:
+    """The parts of a scaling.
+
+    Raises:
+        DataError: if one is unknown or named twice.
+
+    >>> scaling_parts("quantile+piecewise")
+    ('quantile', 'piecewise')
+    """
+    parts = tuple(spec.split("+")) if isinstance(spec, str) else (spec,)
+    for part in parts:
+        if part not in SCALINGS:
+            raise DataError(
+                f"unknown scaling {shown(part)}; known are {', '.join(SCALINGS)}, "
+                "which + joins, such as query+rank"
+            )
+    if len(set(parts)) < len(parts):
+        raise DataError(f"scaling {shown(spec)} names a part twice: name each once")
+    return parts
+
+
 def hidden_sizes(hidden: int | Sequence[int]) -> tuple[int, ...]:
     """Check the sizes of hidden layers: 20 or (32, 20, 5)."""
     sizes = (hidden,) if isinstance(hidden, (int, np.integer)) else tuple(hidden)
@@ -317,7 +346,7 @@ def hidden_sizes(hidden: int | Sequence[int]) -> tuple[int, ...]:
     return tuple(int(h) for h in sizes)
 
 
-def least_numbers(config: Config, n_features: int) -> int:
+def least_numbers(config: Config, n_columns: int) -> int:
     """Weights that the comparator of these settings has at least: those between its layers."""
-    layers = pairwise((n_features, *config.hidden))
+    layers = pairwise((n_columns, *config.hidden))
     return config.committee * sum(before * after for before, after in layers)

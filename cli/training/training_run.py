@@ -20,6 +20,7 @@ from cli.training.trials import Trial, tuned
 from sortnet import __version__
 from sortnet.comparators import make_comparator
 from sortnet.config import Config, least_numbers
+from sortnet.data.scaling import fit_scaler
 from sortnet.errors import SortNetError, StoreError
 from sortnet.learning.loop import Callback
 from sortnet.learning.state import Iteration, State
@@ -163,10 +164,11 @@ def begin(
             config = settle_weight_decay(job.train, job.vali, config, progress=progress)
         return _start(job, folder, store, origin, config, trials)
     config = Config.from_json(known["config"])
-    make = make_comparator(config, job.train.n_features)
     state = None
     if folder.state.exists():
-        least = least_numbers(config, job.train.n_features)
+        n_columns = fit_scaler(config.scaling, job.train, seed=config.seed).n_columns
+        make = make_comparator(config, n_columns)
+        least = least_numbers(config, n_columns)
         state = load_state(folder.state, make, least=least)
     return TrainingRun(job, config, folder, store.run(known["run"]), state, origin.again)
 

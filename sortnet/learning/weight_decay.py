@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from sortnet.comparators import Make, make_comparator
+from sortnet.comparators import MakeFor, make_comparator
 from sortnet.config import Config, settle_quality
 from sortnet.data.scaling import fit_scaler
 from sortnet.learning.judges import can_be_learned
@@ -35,7 +35,7 @@ def settle_weight_decay(
     vali: Queries,
     config: Config,
     *,
-    make: Make | None = None,
+    make_for: MakeFor | None = None,
     progress: Progress = lambda text: None,
 ) -> Config:
     """Choose a weight decay by short trials, if the settings have none.
@@ -50,7 +50,8 @@ def settle_weight_decay(
         train: labelled queries, not scaled.
         vali: labelled queries to choose by.
         config: settings; returned unchanged if they have a weight decay.
-        make: builds a custom comparator from a seed.
+        make_for: the settings and the scaling's number of columns -> what builds a custom
+            comparator from a seed.
         progress: called with progress messages.
 
     Cost: nine trainings of one comparator, whatever the size of the data.
@@ -66,7 +67,7 @@ def settle_weight_decay(
         for number, weight_decay in enumerate(tried, 1):
             progress(f"choosing the weight decay, trial {number}/{len(tried)}")
             candidate = _with_weight_decay(config, weight_decay)
-            values.append(_qualities(some, judges, candidate, make))
+            values.append(_qualities(some, judges, candidate, make_for))
         chosen = _strongest_as_good(values, config)
     return _with_weight_decay(config, weight_decays(train.n_docs)[chosen])
 
@@ -80,13 +81,14 @@ def _sample(queries: Queries, seed: int) -> Queries:
     return queries.take(np.sort(order[fitting]))
 
 
-def _qualities(train: Queries, vali: Queries, config: Config, make: Make | None) -> F64:
+def _qualities(train: Queries, vali: Queries, config: Config, make_for: MakeFor | None) -> F64:
     """(n_queries,) RankQuality of the best iteration of a short run, on `vali`."""
     scaler = fit_scaler(config.scaling, train, seed=config.seed)
     V, quality = scaler(vali), config.rank_quality
+    one = config if make_for else replace(config, committee=1)
+    make = (make_for or make_comparator)(one, scaler.n_columns)
     state = learn_to_sort(
-        scaler(train), V, make or make_comparator(replace(config, committee=1), train.n_features),
-        quality=quality, empty=config.empty, training=config.training,
+        scaler(train), V, make, quality=quality, empty=config.empty, training=config.training,
         max_iter=min(config.max_iter, _ITERATIONS), warm_start=config.warm_start,
         seed=config.seed,
     )  # fmt: skip
