@@ -87,6 +87,20 @@ class _Hidden(click.ParamType):  # type: ignore[type-arg]  # generic from click 
         return sizes
 
 
+class _Joined(click.ParamType):  # type: ignore[type-arg]
+    """Words joined by +, which the settings check; the last one is completed."""
+
+    name = "parts"
+
+    def __init__(self, choices: Sequence[str]) -> None:
+        self.choices = choices
+
+    def shell_complete(self, ctx: Any, param: Any, incomplete: str) -> list[CompletionItem]:
+        *before, _ = incomplete.split("+")
+        every = ("+".join((*before, word)) for word in self.choices if word not in before)
+        return [CompletionItem(one) for one in every if one.startswith(incomplete)]
+
+
 def section(name: str, *args: Any, **options: Any) -> Callable[[C], C]:
     """Add an option under a heading of the help."""
     return click.option(*args, cls=SectionedOption, section=name, **options)
@@ -112,6 +126,8 @@ def settings_options(command: C) -> C:
 
 
 def _option_type(setting: Setting) -> Any:
+    if setting.joined:
+        return _Joined(setting.choices)
     if setting.choices:
         return click.Choice(list(setting.choices))
     return setting.values if isinstance(setting.values, type) else _Hidden()

@@ -17,13 +17,15 @@ from typing import Any, ClassVar, Self, TypeVar, get_args, get_type_hints
 import numpy as np
 
 from sortnet.errors import ComparatorError, DataError, ModelError, SortNetError
-from sortnet.files import check_fields
+from sortnet.files import check_fields, shown
 from sortnet.metrics import Empty, Gain, Metric, check_can_choose, default_quality, parse_metric
 from sortnet.types import Queries
 
 S = TypeVar("S", bound="Settings")
 
-SCALINGS = ("query", "quantile", "none")
+SCALINGS = (  # parts, which + joins
+    "query", "zscore", "rank", "log", "quantile", "standard", "piecewise", "none", "missing"
+)  # fmt: skip
 PAIRS = ("wrong", "compared", "uncertain", "random", "neighbours", "even", "all")
 STARTS = ("add", "warm", "fresh")
 LARGEST_SEED = 2**63 - 1  # torch takes no larger one
@@ -44,6 +46,7 @@ class Setting:
         help: one or two sentences.
         section: the heading it stands under, one of `SECTIONS`.
         choices: all values, where they are a few words.
+        joined: whether several choices may be joined by `+`.
         least, most: the range of a whole number; None: it is checked elsewhere.
         optional: whether it may be None.
     """
@@ -54,6 +57,7 @@ class Setting:
     help: str
     section: str
     choices: tuple[str, ...] = ()
+    joined: bool = False
     least: int | None = None
     most: int = _MOST
     optional: bool = False
@@ -62,7 +66,7 @@ class Setting:
         """Refuse a value that is none of the choices, or out of range."""
         if value is None and self.optional:
             return
-        if self.choices and value not in self.choices:
+        if self.choices and not self.joined and value not in self.choices:
             raise fault(f"unknown {self.name} {value!r}; known are {', '.join(self.choices)}")
         if self.least is not None and not (
             isinstance(value, (int, np.integer)) and self.least <= value <= self.most
@@ -289,8 +293,10 @@ class Config(Settings):
         4, "Number of comparators in the committee, at most, trained from different seeds.",
         COMPARATOR, least=1)
     scaling: str | None = setting(
-        None, "Feature scaling; default: chosen on the validation part.", COMPARATOR,
-        choices=SCALINGS)
+        None,
+        "Feature scaling, one part or several joined by +, such as query+rank; parts: "
+        f"{', '.join(SCALINGS)}; default: chosen on the validation part.", COMPARATOR,
+        choices=SCALINGS, joined=True)
     dropout: float = setting(0.0, "Dropout rate of the hidden units.", TRAINING)
     pairs: str = setting(
         "even",
@@ -318,6 +324,8 @@ class Config(Settings):
     def __post_init__(self) -> None:
         if self.hidden is not None:
             object.__setattr__(self, "hidden", hidden_sizes(self.hidden))
+        if self.scaling is not None:
+            scaling_parts(self.scaling)
         if not 0 <= self.tune_budget < math.inf:
             raise DataError(f"tune_budget must be 0 or more, got {self.tune_budget}")
         super().__post_init__()
@@ -369,6 +377,27 @@ def settle_quality(train: Queries, vali: Queries, config: S) -> S:
     return config
 
 
+def scaling_parts(spec: str) -> tuple[str, ...]:
+    """The parts of a scaling.
+
+    Raises:
+        DataError: if one is unknown or named twice.
+
+    >>> scaling_parts("quantile+piecewise")
+    ('quantile', 'piecewise')
+    """
+    parts = tuple(spec.split("+")) if isinstance(spec, str) else (spec,)
+    for part in parts:
+        if part not in SCALINGS:
+            raise DataError(
+                f"unknown scaling {shown(part)}; known are {', '.join(SCALINGS)}, "
+                "which + joins, such as query+rank"
+            )
+    if len(set(parts)) < len(parts):
+        raise DataError(f"scaling {shown(spec)} names a part twice: name each once")
+    return parts
+
+
 def hidden_sizes(hidden: int | Sequence[int]) -> tuple[int, ...]:
     """Check the sizes of hidden layers: 20 or (32, 20, 5)."""
     sizes = (hidden,) if isinstance(hidden, (int, np.integer)) else tuple(hidden)
@@ -377,7 +406,8 @@ def hidden_sizes(hidden: int | Sequence[int]) -> tuple[int, ...]:
     return tuple(int(h) for h in sizes)
 
 
-def least_numbers(config: Config, n_features: int) -> int:
+def least_numbers(config: Config, n_columns: int) -> int:
     """Weights that the comparator of these settings has at least: those between its layers."""
-    layers = pairwise((n_features, *(config.settled.hidden or ())))
-    return sum(before * after for before, after in layers)
+    layers = pairwise((n_columns, *(config.settled.hidden or ())))
+    members = 1 if config.start == "add" else config.committee
+    return members * sum(before * after for before, after in layers)

@@ -59,8 +59,9 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
     `SortNetRanker().set_fit_request(qid=True).set_score_request(qid=True)`.
 
     Args:
-        comparator: `cmpnn`, `directranker`, or a function (n_features, seed) -> NeuralComparator
-            for one of your own, such as a DirectRanker with any torch module as feature part.
+        comparator: `cmpnn`, `directranker`, or a function (n_columns, seed) -> NeuralComparator
+            for one of your own, such as a DirectRanker with any torch module as feature part;
+            the scaling decides how many columns it makes of the features.
         warm_start: train each iteration on from the weights of the last. (Not what scikit-learn
             calls so: a second `fit` always starts afresh.)
         ranker: the kind of ranker; another one than `sortnet` takes of the settings those it has.
@@ -150,7 +151,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         def remember(record: Iteration, state: State) -> None:
             history.append(record)
 
-        own = _custom(self.comparator, config, train.n_features)
+        own = _custom(self.comparator)
         model = fit_ranker(train, vali, config, callbacks=[remember, *(callbacks or ())], **own)
         return self._fitted(model, history)
 
@@ -186,8 +187,9 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         Args:
             a, b: (m, n_features) rows, compared one by one; or one row each, for one number.
                 With `context`, numbers of its rows in place of rows.
-            context: (n_docs, n_features) the queries the documents belong to. With the scaling
-                `query` a margin depends on them: without, each pair is a query of its own.
+            context: (n_docs, n_features) the queries the documents belong to. Where
+                `model_.depends_on_query`, as with the scaling `query`, a margin depends on them:
+                without, each pair is a query of its own.
             qid: (n_docs,) the queries of `context`.
 
         Raises:
@@ -238,10 +240,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         Raises:
             ModelError: if the folder cannot be read, see `Model.load`.
         """
-        own: dict[str, Any] = {}
-        if comparator is not None:
-            own["make_for"] = lambda config, n: make_comparator(config, n, comparator)
-        model = load_ranker(folder, **own)
+        model = load_ranker(folder, **_custom(comparator))
         about = model.info.get("estimator", {})
         ranker = cls(**_parameters(model.config))
         if comparator is not None:
@@ -491,11 +490,11 @@ def _whole(a: NDArray[Any], b: NDArray[Any]) -> tuple[I64, I64]:
     return a.astype(np.int64), b.astype(np.int64)
 
 
-def _custom(comparator: Any, config: Any, n_features: int) -> dict[str, Any]:
-    """How the fit makes a custom comparator."""
+def _custom(comparator: Any) -> dict[str, Any]:
+    """How a custom comparator is made."""
     if not callable(comparator):
         return {}
-    return {"make": make_comparator(config, n_features, comparator)}
+    return {"make_for": lambda config, n: make_comparator(config, n, comparator)}
 
 
 def _seed(random_state: Any) -> int:

@@ -84,7 +84,7 @@ def test_a_model_of_ones_own_network_is_loaded_with_what_makes_it(tmp_path):
         torch.manual_seed(seed)
         return DirectRanker(3, feature_part=torch.nn.Sequential(torch.nn.Linear(3, 2)), seed=seed)
 
-    model = fit(made(1), made(2), Config(max_iter=2), make=make)
+    model = fit(made(1), made(2), Config(max_iter=2), make_for=lambda config, n: make)
     model.save(tmp_path)
     loaded = Model.load(tmp_path, make=make)
     np.testing.assert_array_equal(model.scores(made(3)), loaded.scores(made(3)))
@@ -97,7 +97,9 @@ def test_a_subclass_of_ours_is_not_loaded_as_ours(tmp_path):
         def margin(self, e_i, e_j):
             return -super().margin(e_i, e_j)
 
-    fit(made(1), made(2), Config(max_iter=1), make=lambda seed: Opposite(3)).save(tmp_path)
+    fit(
+        made(1), made(2), Config(max_iter=1), make_for=lambda config, n: lambda s: Opposite(n)
+    ).save(tmp_path)
     with pytest.raises(ModelError, match=r"somebody's own: give it as make="):
         Model.load(tmp_path)
 
@@ -141,12 +143,12 @@ def settings(**changes):
 
 
 def tensors(**changes):
-    """Change tensors of the weights: `scaler`, or the first member's."""
+    """Change tensors of the weights: the scaling's table, or the first member's."""
 
     def edit(path):
         known = safetensors.torch.load(path.read_bytes())
         for name, change in changes.items():
-            name = name if name == "scaler" else f"comparator.0.{name}"
+            name = "scaler.query" if name == "scaler" else f"comparator.0.{name}"
             known[name] = change(known.get(name))
         write(path, {name: tensor for name, tensor in known.items() if tensor is not None})
 

@@ -29,7 +29,7 @@ SEEDS = (1, 2)
 
 def model_of(seed: int) -> Model:
     return Model(
-        CONFIG, Scaler("query", np.empty((0, 4))), make_comparator(CONFIG, 4)(seed),
+        CONFIG, Scaler({"query": np.empty((0, 4))}), make_comparator(CONFIG, 4)(seed),
         info={"seed": seed},
     )  # fmt: skip
 

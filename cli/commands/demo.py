@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 PICTURE, TEST = "sorted.png", "test.txt"
 TIMES = 3  # queries that each image is in
 
+
 @click.command()
 @click.option(
     "--out",

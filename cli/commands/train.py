@@ -164,8 +164,8 @@ def _run(
     as_json: bool,
     logs: Sequence[Log],
 ) -> None:
-    from cli.training import training_run as runs
     from cli.printing.trials import chosen, trial_shower
+    from cli.training import training_run as runs
 
     if known is not None:
         runs.refuse_changes(job, known, folder)

@@ -14,17 +14,18 @@ import numpy as np
 import torch
 from sqlalchemy import URL
 
+from cli.printing.trials import Trial
 from cli.training.job import TrainingJob, differences
 from cli.training.run_folder import Folder
-from cli.printing.trials import Trial
 from sortnet import __version__
 from sortnet.comparators import make_comparator
 from sortnet.config import Config, least_numbers
+from sortnet.data.scaling import fit_scaler
 from sortnet.errors import SortNetError, StoreError
 from sortnet.learning.loop import Callback
 from sortnet.learning.state import Iteration, State
-from sortnet.rankers.sortnet import Model, fit
 from sortnet.rankers.settle import settle
+from sortnet.rankers.sortnet import Model, fit
 from sortnet.rankers.weights import load_state, save_state
 from sortnet.types import Progress
 from store import Run, Store
@@ -160,10 +161,11 @@ def begin(
             )
         return _start(job, folder, store, origin, config, trials)
     config = Config.from_json(known["config"])
-    make = make_comparator(config, job.train.n_features)
     state = None
     if folder.state.exists():
-        least = least_numbers(config, job.train.n_features)
+        n_columns = fit_scaler(str(config.scaling), job.train, seed=config.seed).n_columns
+        make = make_comparator(config, n_columns)
+        least = least_numbers(config, n_columns)
         state = load_state(folder.state, make, least=least)
     return TrainingRun(job, config, folder, store.run(known["run"]), state, origin.again)
 

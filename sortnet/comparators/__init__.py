@@ -4,7 +4,7 @@ from sortnet.comparators.base import DualUnits, Margin, NeuralComparator, margin
 from sortnet.comparators.cmpnn import CmpNN
 from sortnet.comparators.committee import Committee
 from sortnet.comparators.directranker import DirectRanker
-from sortnet.comparators.make import Learner, Make, MakeOne, kind_of, make_comparator
+from sortnet.comparators.make import Learner, Make, MakeFor, MakeOne, kind_of, make_comparator
 
 __all__ = [
     "CmpNN",
@@ -13,6 +13,7 @@ __all__ = [
     "DualUnits",
     "Learner",
     "Make",
+    "MakeFor",
     "MakeOne",
     "Margin",
     "NeuralComparator",

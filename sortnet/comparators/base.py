@@ -83,7 +83,7 @@ class NeuralComparator(nn.Module, ABC):
     def logistic_loss(
         self, embedded: Tensor, winner: Tensor, loser: Tensor, weight: Tensor
     ) -> Tensor:
-        """(n, width), (m,), (m,), (m,) -> the sum of weight * log(1 + exp(-logit)) over pairs, ()."""
+        """(n, width), (m,), (m,), (m,) -> the sum of weight * log(1 + exp(-logit)), ()."""
         losses = nn.functional.softplus(-self.logit(embedded[winner], embedded[loser]))
         return weight @ losses
 

@@ -165,8 +165,7 @@ class CmpNN(NeuralComparator):
         from sortnet.comparators.dual_loss import DualLogisticLoss
 
         w = self.w_gt - self.w_lt
-        total: Tensor = DualLogisticLoss.apply(embedded, w, winner, loser, weight)
-        return total
+        return DualLogisticLoss.apply(embedded, w, winner, loser, weight)  # type: ignore[no-any-return,no-untyped-call]
 
     def _drop(self, h: Tensor, dual: Tensor) -> tuple[Tensor, Tensor]:
         if not (self.training and self.dropout):

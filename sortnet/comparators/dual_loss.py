@@ -24,7 +24,7 @@ class DualLogisticLoss(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(  # type: ignore[override]
+    def forward(
         ctx: Any, embedded: Tensor, w: Tensor, winner: Tensor, loser: Tensor, weight: Tensor
     ) -> Tensor:
         """(n, 2H) p | q, (H,) w_> - w_<, (m,) document numbers and weights -> the loss, ()."""
@@ -44,9 +44,7 @@ class DualLogisticLoss(torch.autograd.Function):
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def _loss(
-    E: F64, w: F64, winner: I64, loser: I64, weight: F64, d_embedded: F64, d_w: F64
-) -> float:
+def _loss(E: F64, w: F64, winner: I64, loser: I64, weight: F64, d_embedded: F64, d_w: F64) -> float:
     H = w.shape[0]
     h = np.empty(2 * H)  # the units, then their duals
     total = 0.0

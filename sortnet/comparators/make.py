@@ -17,6 +17,7 @@ from sortnet.errors import ComparatorError
 
 Learner: TypeAlias = NeuralComparator | Committee
 Make: TypeAlias = Callable[[int], Learner]
+MakeFor: TypeAlias = Callable[[Config, int], Make]
 MakeOne: TypeAlias = Callable[[int, int], NeuralComparator]
 # {a name of config.COMPARATORS: (its class, the settings that it takes)}
 KINDS: dict[str, tuple[Callable[..., NeuralComparator], tuple[str, ...]]] = {
@@ -31,7 +32,7 @@ def make_comparator(config: Config, n_features: int, one: MakeOne | None = None)
     Args:
         config: settings; the members of a committee have different seeds. One that the loop
             adds to begins as one comparator.
-        n_features: d, of a document.
+        n_features: d, of a document: the columns that the scaling makes.
         one: (n_features, seed) -> a custom comparator, in place of `config.comparator`.
 
     >>> make_comparator(Config(committee=2, start="warm"), 3)(0).members[1].n_features

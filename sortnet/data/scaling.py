@@ -1,35 +1,69 @@
-"""Scaling of features, fitted on training data only and kept in the model."""
+"""Scaling of features, fitted on training data only and kept in the model.
+
+A scaling is one part or several, joined by `+`; the columns of `query+rank` are those of `query`
+and then those of `rank`. A part is a row of `_PARTS`: how its table is fitted, which feature each
+of its columns comes from, and how it scales a run of whole queries.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from sortnet.config import SCALINGS
+from sortnet.config import scaling_parts
 from sortnet.errors import DataError
 from sortnet.types import F32, F64, I64, Queries
 
-_CHUNK = 1 << 16  # documents scaled at a time, so that temporaries stay small
-_SAMPLE = 200_000  # documents that the quantiles are computed from, at most
+_CHUNK = 1 << 22  # values scaled at a time, so that temporaries stay small
+_SAMPLE = 200_000  # documents that means and quantiles are computed from, at most
 _REFERENCES = 1_000  # quantiles kept per feature
 _EDGE = 1e-7  # how near 0 and 1 a quantile may come: 5.2 standard deviations
+_BINS = 16  # of `piecewise`, at most
+_CLIP_QUERY, _CLIP = 5.0, 10.0  # standard deviations that `zscore`, and `standard` and `log`, keep
+_MISSING = np.uint64(0xFFFFFFFF)  # ranks behind all numbers
 
 
 @dataclass(frozen=True, eq=False)
 class Scaler:
-    """A fitted scaling: nothing for `query`, else a table with one column per feature.
+    """A fitted scaling.
 
     Attributes:
-        kind: one of `sortnet.config.SCALINGS`.
-        table: `quantile`: (n_references, n_features) quantiles; `none`: (1, n_features) means,
-            used where a value is missing; `query`: (0, n_features).
+        tables: {part: its table, one column per feature}, in the order of the parts. `none`:
+            (1, n_features) means; `standard`, `log`: (2, n_features) means and 1 / standard
+            deviations, 0 for a constant; `quantile`: (n_references, n_features) quantiles;
+            `piecewise`: (17, n_features) edges; `missing`: (1, n_features) 1 where a value was
+            missing; `query`, `zscore`, `rank`: (0, n_features).
     """
 
-    kind: str
-    table: F64
+    tables: Mapping[str, F64]
+
+    @property
+    def n_features(self) -> int:
+        """The number of features that it takes."""
+        return int(next(iter(self.tables.values())).shape[1])
+
+    @property
+    def n_columns(self) -> int:
+        """The number of columns that it makes of them."""
+        return len(self.sources)
+
+    @cached_property
+    def sources(self) -> I64:
+        """(n_columns,) the number of the feature that each column comes from."""
+        each = [_PARTS[part].sources(table) for part, table in self.tables.items()]
+        return np.concatenate(each).astype(np.int64, copy=False)
+
+    @property
+    def depends_on_query(self) -> bool:
+        """Whether a document's columns depend on the other documents of its query."""
+        return any(_PARTS[part].of_query for part in self.tables)
 
     def __call__(self, queries: Queries) -> Queries:
         """Scale the documents' features.
@@ -38,104 +72,236 @@ class Scaler:
             queries: documents with the features the scaler was fitted on; NaN is missing.
 
         Returns:
-            The same documents; their features hold no NaN.
+            The same documents with (n_docs, n_columns) features that hold no NaN.
 
         Raises:
             DataError: if the number of features differs.
 
-        Cost: one pass over the features, one copy of them.
+        Cost: one array of the scaled features, filled a run of queries at a time.
         """
-        if queries.n_features != self.table.shape[1]:
+        if queries.n_features != self.n_features:
             raise DataError(
                 f"{queries.source}: {queries.n_features} features where "
-                f"{self.table.shape[1]} were scaled in training"
+                f"{self.n_features} were scaled in training"
             )
-        out = np.empty_like(queries.features)
-        for docs, offsets in _chunks(queries.offsets):
-            X = queries.features[docs]
-            if self.kind == "query":
-                out[docs] = _per_query(X, offsets)
-            elif self.kind == "quantile":
-                out[docs] = _to_normal(X, self.table)
-            else:
-                out[docs] = np.where(np.isnan(X), self.table, X)
-        return queries.with_features(out)
+        out = np.empty((queries.n_docs, self.n_columns), np.float32)
+        docs_at_once = _CHUNK // max(self.n_columns, self.n_features, 1)
+        for docs, offsets in _chunks(queries.offsets, docs_at_once):
+            self._fill(out[docs], queries.features[docs], offsets)
+        names = queries.feature_names
+        return replace(
+            queries,
+            features=out,
+            feature_names=None if names is None else tuple(names[k] for k in self.sources),
+        )
+
+    def _fill(self, out: F32, X: F32, offsets: I64) -> None:
+        first = 0
+        for part, table in self.tables.items():
+            columns = _PARTS[part].scale(X, offsets, table)
+            out[:, first : first + columns.shape[1]] = columns
+            first += columns.shape[1]
 
 
-def fit_scaler(kind: str, queries: Queries, *, seed: int = 0) -> Scaler:
+def fit_scaler(spec: str, queries: Queries, *, seed: int = 0) -> Scaler:
     """Fit a scaling to the training part.
 
-    `query` is equation 5 of the SortNet paper, (x - mean over the query) / max over the query
-    of |x|; a missing value becomes the query's mean. `quantile` maps every feature to a normal
-    of standard deviation 1/3 (the DirectRanker paper); a missing value becomes the median.
-    `none` only replaces missing values by the training mean.
+    | part | column of feature x | missing value |
+    |---|---|---|
+    | `query` | (x - mean) / maximum of abs(x) over the query (SortNet paper, equation 5) | 0 |
+    | `zscore` | (x - mean) / standard deviation over the query, clipped at 5 | 0 |
+    | `rank` | rank within the query, from -1 for the least to 1; ties get the mean rank | 0 |
+    | `log` | sign(x) log(1 + abs(x)), then as `standard` | 0 |
+    | `quantile` | to a normal of standard deviation 1/3 (the DirectRanker paper) | 0, the median |
+    | `standard` | (x - mean) / standard deviation of the training part, clipped at 10 | 0 |
+    | `piecewise` | for each bin b, clip((x - e_b) / (e_b+1 - e_b), 0, 1) | 0 |
+    | `none` | x | the training mean |
+    | `missing` | 0, only of features that miss a value in training | 1 |
+
+    The bins of `piecewise` (Gorishniy, Rubachev and Babenko 2022, On Embeddings for Numerical
+    Features in Tabular Deep Learning, equation 1) are at most 16 a feature; their edges e are the
+    different ones of 17 quantiles of the training part, so that a constant has no bin.
+
+    Args:
+        spec: one part, or several joined by `+`.
+        queries: the training part.
+        seed: of the 200,000 documents that means, deviations and quantiles are computed from,
+            where there are more; `none` and `missing` take all.
+
+    Raises:
+        DataError: if a part is unknown or named twice, or no column is left.
 
     >>> q = Queries.from_arrays([[1.0], [3.0]], [0, 1])
-    >>> fit_scaler("query", q)(q).features.ravel()
-    array([-0.33333334,  0.33333334], dtype=float32)
+    >>> fit_scaler("query+rank", q)(q).features
+    array([[-0.33333334, -1.        ],
+           [ 0.33333334,  1.        ]], dtype=float32)
+
+    Cost: a sort of every feature of the sample where a part takes quantiles.
     """
-    X = queries.features
-    if kind == "query":
-        return Scaler(kind, np.empty((0, queries.n_features)))
-    if kind == "none":
-        return Scaler(kind, _means(X)[None])
-    if kind == "quantile":
-        if len(X) > _SAMPLE:
-            docs = np.random.default_rng(seed).choice(len(X), _SAMPLE, replace=False)
-            X = X[np.sort(docs)]
-        return Scaler(kind, _quantiles(X))
-    raise DataError(f"unknown scaling {kind!r}; known are {', '.join(SCALINGS)}")
+    tables = {part: _PARTS[part].fit(queries.features, seed) for part in scaling_parts(spec)}
+    scaler = Scaler(tables)
+    if queries.n_features and not scaler.n_columns:
+        raise DataError(
+            f"{queries.source}: scaling {spec} makes no column of these features: "
+            "none varies or misses a value as it needs; add another part, such as query"
+        )
+    return scaler
 
 
-def _chunks(offsets: I64) -> Iterator[tuple[slice, I64]]:
-    """Runs of whole queries of about _CHUNK documents, with their offsets from 0."""
+def table_rows(part: str) -> tuple[float, float]:
+    """The least and the most rows that the table of a part has."""
+    return _PARTS[part].rows
+
+
+def _chunks(offsets: I64, docs_at_once: int) -> Iterator[tuple[slice, I64]]:
+    """Runs of whole queries of about so many documents, with their offsets from 0."""
     first = 0
     while first < len(offsets) - 1:
-        last = int(np.searchsorted(offsets, offsets[first] + _CHUNK, side="right")) - 1
+        last = int(np.searchsorted(offsets, offsets[first] + docs_at_once, side="right")) - 1
         last = max(last, first + 1)  # a query longer than a chunk is a chunk
         yield slice(offsets[first], offsets[last]), offsets[first : last + 1] - offsets[first]
         first = last
 
 
-def _per_query(X: F32, offsets: I64) -> F32:
-    sizes = np.diff(offsets)
-    sizes, starts = sizes[sizes > 0], offsets[:-1][sizes > 0]  # reduceat takes no empty query
-    missing = np.isnan(X)
-    if missing.any():
-        X = np.where(missing, np.float32(0), X)
-        present = np.add.reduceat(~missing, starts, dtype=np.int64)
-    else:
-        present = sizes[:, None]
-    sums = np.add.reduceat(X, starts, dtype=np.float64)
-    largest = np.maximum.reduceat(np.abs(X), starts).astype(np.float64)
-    means = sums / np.maximum(present, 1)
-    # A feature that is 0 all over the query stays 0.
-    factors = np.divide(1.0, largest, out=np.zeros_like(largest), where=largest > 0)
-    scaled = (X - np.repeat(means, sizes, axis=0)) * np.repeat(factors, sizes, axis=0)
-    scaled[missing] = 0
-    out: F32 = scaled.astype(np.float32)
-    return out
+def _no_table(X: F32, seed: int) -> F64:
+    return np.empty((0, X.shape[1]))
 
 
-def _means(X: F32) -> F64:
+def _means(X: F32, seed: int) -> F64:
     present = ~np.isnan(X)
-    sums = np.sum(X, axis=0, dtype=np.float64, where=present)
-    means: F64 = sums / np.maximum(present.sum(axis=0), 1)
+    sums: F64 = np.sum(X, axis=0, dtype=np.float64, where=present)
+    means: F64 = sums[None] / np.maximum(present.sum(axis=0), 1)
     return means
 
 
-def _quantiles(X: F32) -> F64:
-    levels = np.linspace(0, 1, min(_REFERENCES, max(len(X), 2)))
-    table = np.zeros((len(levels), X.shape[1]))
-    for k in range(X.shape[1]):
-        column = X[:, k][~np.isnan(X[:, k])].astype(np.float64)
-        if len(column):
-            table[:, k] = np.quantile(column, levels)
+def _with_missing(X: F32, seed: int) -> F64:
+    return np.isnan(X).any(axis=0).astype(np.float64)[None]
+
+
+def _moments(X: F32, seed: int, of: Callable[[F32], F32] = lambda x: x) -> F64:
+    table = np.zeros((2, X.shape[1]))
+    for k, column in _columns(X, seed):
+        x = of(column)  # float32, so that the sum of equal numbers is exact: a constant has none
+        deviation = np.std(x, dtype=np.float64)
+        table[:, k] = np.mean(x, dtype=np.float64), 1 / deviation if deviation else 0
+    return table
+
+
+def _quantiles(X: F32, seed: int) -> F64:
+    return _at_levels(X, seed, min(_REFERENCES, max(len(X), 2)))
+
+
+def _bins(X: F32, seed: int) -> F64:
+    # Edges as exact as the features are: bins of rounding errors would be none.
+    return _at_levels(X, seed, _BINS + 1).astype(np.float32).astype(np.float64)
+
+
+def _at_levels(X: F32, seed: int, n: int) -> F64:
+    """(n, n_features) quantiles."""
+    levels, table = np.linspace(0, 1, n), np.zeros((n, X.shape[1]))
+    for k, column in _columns(X, seed):
+        table[:, k] = np.quantile(column.astype(np.float64), levels)
     table.sort(axis=0)  # interpolation may break the order in the last bit
     return table
 
 
-def _to_normal(X: F32, table: F64) -> F32:
+def _columns(X: F32, seed: int) -> Iterator[tuple[int, F32]]:
+    """The numbers of features that have values, and these, of a sample of the documents."""
+    if len(X) > _SAMPLE:
+        docs = np.random.default_rng(seed).choice(len(X), _SAMPLE, replace=False)
+        X = X[np.sort(docs)]
+    for k in range(X.shape[1]):
+        column = X[:, k][~np.isnan(X[:, k])]
+        if len(column):
+            yield k, column
+
+
+def _per_query(X: F32, offsets: I64, table: F64) -> F64:
+    deviations, sizes, starts, _ = _centred(X, offsets)
+    largest = np.fmax.reduceat(np.abs(X), starts).astype(np.float64)
+    # A feature that is 0 all over the query stays 0, as one that is missing all over does.
+    factors = np.divide(1.0, largest, out=np.zeros_like(largest), where=largest > 0)
+    deviations *= np.repeat(factors, sizes, axis=0)
+    return deviations
+
+
+def _z_scores(X: F32, offsets: I64, table: F64) -> F64:
+    deviations, sizes, starts, present = _centred(X, offsets)
+    variances = np.add.reduceat(deviations * deviations, starts) / present
+    factors = np.divide(1, np.sqrt(variances), out=np.zeros_like(variances), where=variances > 0)
+    deviations *= np.repeat(factors, sizes, axis=0)
+    return np.clip(deviations, -_CLIP_QUERY, _CLIP_QUERY, out=deviations)
+
+
+def _centred(X: F32, offsets: I64) -> tuple[F64, I64, I64, NDArray[Any]]:
+    """Values less their query's mean, 0 where missing; of the queries that have documents the
+    sizes, the first documents and how many values are present, at least 1."""
+    sizes = np.diff(offsets)
+    sizes, starts = sizes[sizes > 0], offsets[:-1][sizes > 0]  # reduceat takes no empty query
+    missing = np.isnan(X)
+    present: NDArray[Any] = sizes[:, None]
+    if any_missing := bool(missing.any()):
+        X = np.where(missing, np.float32(0), X)
+        present = np.maximum(np.add.reduceat(~missing, starts, dtype=np.int64), 1)
+    means = np.add.reduceat(X, starts, dtype=np.float64) / present
+    deviations: F64 = X - np.repeat(means, sizes, axis=0)
+    if any_missing:
+        deviations[missing] = 0
+    return deviations, sizes, starts, present
+
+
+def _ranks(X: F32, offsets: I64, table: F64) -> F64:
+    """All features and queries in one sort by (feature, query, value)."""
+    sizes = np.diff(offsets)
+    sizes, starts = sizes[sizes > 0], offsets[:-1][sizes > 0]
+    values = np.ascontiguousarray(X.T)
+    missing = np.isnan(values)
+    query = np.repeat(np.arange(len(sizes), dtype=np.uint64), sizes)
+    keys = _ordered(values) + (query << np.uint64(32))
+    keys[missing] |= _MISSING
+    order = np.argsort(keys, axis=1)
+    places = _mean_places(np.take_along_axis(keys, order, axis=1))
+    last = np.add.reduceat(~missing, starts, axis=1, dtype=np.int64) - 1.0
+    # A query stands where it stood, so that what holds of a document's query holds of a place.
+    scaled = places - np.repeat(starts, sizes)
+    scaled *= np.repeat(np.divide(2, last, out=np.zeros_like(last), where=last > 0), sizes, axis=1)
+    scaled -= np.repeat(last > 0, sizes, axis=1)
+    out = np.empty_like(scaled)
+    np.put_along_axis(out, order, scaled, axis=1)
+    out[missing] = 0
+    return out.T
+
+
+def _ordered(x: F32) -> NDArray[np.uint64]:
+    """Whole numbers below 2^32 in the order of the floating-point numbers, -0 as 0."""
+    bits = (x + np.float32(0)).view(np.uint32)
+    sign = np.uint32(1 << 31)
+    return np.where(bits & sign, ~bits, bits | sign).astype(np.uint64)
+
+
+def _mean_places(keys: NDArray[np.uint64]) -> F64:
+    """(d, n) rows of sorted keys -> places from 0 in each row, equal keys at their mean place."""
+    first = np.ones(keys.shape, bool)
+    np.not_equal(keys[:, 1:], keys[:, :-1], out=first[:, 1:])
+    begins = np.flatnonzero(first)
+    lengths = np.diff(begins, append=keys.size)
+    middles = begins % keys.shape[1] + (lengths - 1) / 2
+    return np.repeat(middles, lengths).reshape(keys.shape)
+
+
+def _standard(X: F32, offsets: I64, table: F64) -> F64:
+    means, factors = table
+    scaled: F64 = (X - means) * factors
+    scaled[np.isnan(X)] = 0
+    return np.clip(scaled, -_CLIP, _CLIP, out=scaled)
+
+
+def _logarithm(X: F32) -> F32:
+    logs: F32 = np.copysign(np.log1p(np.abs(X)), X)
+    return logs
+
+
+def _to_normal(X: F32, offsets: I64, table: F64) -> F32:
     levels = np.linspace(0, 1, len(table))
     out = np.empty_like(X)
     for k in range(X.shape[1]):
@@ -147,3 +313,67 @@ def _to_normal(X: F32, table: F64) -> F32:
         out[:, k] = ndtri(np.clip((above + below) / 2, _EDGE, 1 - _EDGE)) / 3
     out[np.isnan(X)] = 0
     return out
+
+
+def _piecewise(X: F32, offsets: I64, table: F64) -> F64:
+    features, bins = _bins_of(table)
+    low = table[bins, features]
+    filled: F64 = X[:, features] - low
+    filled /= table[bins + 1, features] - low
+    filled[np.isnan(filled)] = 0
+    return np.clip(filled, 0, 1, out=filled)
+
+
+def _bins_of(table: F64) -> tuple[I64, I64]:
+    """The feature and the lower edge of each bin, feature by feature; those of no width left out.
+
+    So the edges are the different quantiles, and a constant has no bin.
+    """
+    features, bins = np.nonzero(np.diff(table, axis=0).T > 0)
+    return features, bins
+
+
+def _of_each(table: F64) -> I64:
+    return np.arange(table.shape[1])
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What a word of `sortnet.config.SCALINGS` stands for.
+
+    Attributes:
+        scale: (n, n_features) documents of whole queries, their offsets and the table -> the
+            columns, (n, len(sources(table))).
+        fit: (n_docs, n_features) training documents and a seed -> the table.
+        rows: the least and the most rows of the table.
+        sources: a table -> the feature of each column.
+        of_query: whether the columns of a document depend on its query.
+    """
+
+    scale: Callable[[F32, I64, F64], NDArray[Any]]
+    fit: Callable[[F32, int], F64] = _no_table
+    rows: tuple[float, float] = (0, 0)
+    sources: Callable[[F64], I64] = _of_each
+    of_query: bool = False
+
+
+_PARTS = {
+    "query": _Part(_per_query, of_query=True),
+    "zscore": _Part(_z_scores, of_query=True),
+    "rank": _Part(_ranks, of_query=True),
+    "log": _Part(
+        lambda X, offsets, table: _standard(_logarithm(X), offsets, table),
+        lambda X, seed: _moments(X, seed, _logarithm),
+        (2, 2),
+    ),
+    "quantile": _Part(_to_normal, _quantiles, (2, math.inf)),
+    "standard": _Part(_standard, _moments, (2, 2)),
+    "piecewise": _Part(_piecewise, _bins, (_BINS + 1, _BINS + 1), lambda table: _bins_of(table)[0]),
+    "none": _Part(lambda X, offsets, table: np.where(np.isnan(X), table, X), _means, (1, 1)),
+    "missing": _Part(
+        lambda X, offsets, table: np.isnan(X[:, table[0] > 0]),
+        _with_missing,
+        (1, 1),
+        lambda table: np.flatnonzero(table[0] > 0),
+    ),
+}

@@ -67,7 +67,8 @@ def explain_pair(
 
         value_k = Σ over z in {a, b} of (z_k - z'_k) ∫ from 0 to 1 of ∂m(a(t), b(t)) / ∂z_k dt
 
-    in the scaled features that the comparator sees. The values sum to m(a, b) - m(z', z'), and
+    in the scaled features that the comparator sees; the values of a feature's columns, where the
+    scaling makes several, are added up. The values sum to m(a, b) - m(z', z'), and
     those of (b, a) are the same with the other sign if the comparator is antisymmetric. The
     path is halved where the integral is not exact enough, until the errors of its pieces add up
     to at most `tolerance` times the sum of the absolute values (for each document separately), or
@@ -78,7 +79,7 @@ def explain_pair(
         queries: unscaled documents; a's whole query must be among them.
         a: document number.
         b: document number of another document of the same query.
-        baseline: (n_features,) z' in scaled features; by default the mean of the query's
+        baseline: (n_columns,) z' in scaled features; by default the mean of the query's
             documents, so that a feature counts by how the two differ from the average.
         tolerance: of the sum, relative.
 
@@ -100,15 +101,17 @@ def explain_pair(
     model.check_features(queries)
     query = _query_of(queries, a, b)
     own = slice(*queries.offsets[query : query + 2].tolist())
-    scaled, margin = model.differentiable(queries.take([query]))
-    start = scaled.mean(axis=0) if baseline is None else _baseline(baseline, model.n_features)
+    scaled, margin, sources = model.differentiable(queries.take([query]))
+    start = scaled.mean(axis=0) if baseline is None else _baseline(baseline, scaled.shape[1])
     ends = scaled[[a - own.start, b - own.start]]
     path = _Path(margin, np.stack([start, start]), ends)
     values, error = path.integrate(tolerance)
+    of_features = np.zeros(model.n_features)
+    np.add.at(of_features, sources, values.sum(axis=0))
     return Explanation(
         margin=path.at_end,
         baseline=path.at_start,
-        values=values.sum(axis=0),
+        values=of_features,
         a=queries.features[a],
         b=queries.features[b],
         names=feature_names(model, queries),
@@ -138,10 +141,10 @@ def _query_of(queries: Queries, a: int, b: int) -> int:
     return int(query)
 
 
-def _baseline(given: ArrayLike, n_features: int) -> F64:
+def _baseline(given: ArrayLike, n_columns: int) -> F64:
     baseline = np.asarray(given, dtype=np.float64)
-    if baseline.shape != (n_features,) or not np.isfinite(baseline).all():
-        raise DataError(f"a baseline is {n_features} finite numbers, not shape {baseline.shape}")
+    if baseline.shape != (n_columns,) or not np.isfinite(baseline).all():
+        raise DataError(f"a baseline is {n_columns} finite numbers, not shape {baseline.shape}")
     return baseline
 
 

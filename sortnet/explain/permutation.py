@@ -118,9 +118,10 @@ class _Measured:
     """Documents whose columns are shuffled in place, and the quality of their ranking."""
 
     def __init__(
-        self, queries: Queries, order: Callable[[Queries], I64], metric: Metric, empty: Empty
-    ) -> None:
-        self._queries, self._order = queries, order
+        self, queries: Queries, order: Callable[[Queries], I64], sources: I64,
+        metric: Metric, empty: Empty,
+    ) -> None:  # fmt: skip
+        self._queries, self._order, self._sources = queries, order, sources
         self._metric, self._empty = metric, empty
 
     def quality(self) -> float:
@@ -128,13 +129,13 @@ class _Measured:
         return average(per_query(self._metric, ranked, self._queries.offsets), self._empty)
 
     def quality_shuffled(self, feature: int, order: I64, unchanged: float) -> float:
-        """The quality with one column in another order; `unchanged` if that changes nothing."""
-        column = self._queries.features[:, feature]
-        kept = column.copy()
+        """The quality with a feature's columns in one other order; `unchanged` if they stay."""
+        columns, table = np.flatnonzero(self._sources == feature), self._queries.features
+        kept = table[:, columns]
         if np.array_equal(kept[order], kept):
             return unchanged
-        column[:] = kept[order]
+        table[:, columns] = kept[order]
         try:
             return self.quality()
         finally:
-            column[:] = kept
+            table[:, columns] = kept

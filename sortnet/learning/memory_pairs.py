@@ -28,9 +28,7 @@ class MemoryPairs:
     def __init__(self) -> None:
         self._tables = {split: _Table() for split in SPLITS}
 
-    def add(
-        self, split: Split, iteration: int, pairs: Pairs, wrong: Pairs | None = None
-    ) -> int:
+    def add(self, split: Split, iteration: int, pairs: Pairs, wrong: Pairs | None = None) -> int:
         """Add an iteration's pairs; returns how many were first seen in this iteration.
 
         Cost: a copy of the pairs kept.

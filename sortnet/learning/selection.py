@@ -14,7 +14,7 @@ import numpy as np
 from sortnet.comparators import Learner
 from sortnet.config import PAIRS
 from sortnet.errors import DataError
-from sortnet.types import F64, I64, Queries, Sorting
+from sortnet.types import F64, I64, Comparator, Queries, Sorting
 
 _CANDIDATES = 20  # random pairs looked at for each that `uncertain` chooses
 _OF_A_QUERY = 1000  # pairs that `even` takes of a query, at least
@@ -84,8 +84,9 @@ def uncertain(shown: Shown) -> tuple[I64, I64]:
     """Of many random pairs those whose margins are nearest 0."""
     sizes, n = shown.queries.sizes, _wanted(shown)
     i, j = _drawn(shown, sizes * (sizes - 1) / 2, _CANDIDATES * n)
-    prepared = shown.comparator.prepare(shown.queries.features)
-    margins = np.abs(shown.comparator.prefer(prepared, i, j))
+    comparator: Comparator = shown.comparator
+    prepared = comparator.prepare(shown.queries.features)
+    margins = np.abs(comparator.prefer(prepared, i, j))
     nearest = np.sort(np.argsort(margins, kind="stable")[:n])
     return i[nearest], j[nearest]
 
@@ -112,8 +113,9 @@ def selected(strategy: str, shown: Shown, asked: I64, left: int | None) -> tuple
     key, first = np.unique(keys(i, j), return_index=True)
     fresh = np.isin(key, asked, assume_unique=True, invert=True)
     if left is not None and np.count_nonzero(fresh) > left:
-        over = shown.rng.permutation(np.flatnonzero(fresh))[left:]
-        key, first, fresh = (np.delete(array, over) for array in (key, first, fresh))
+        kept = np.ones(len(key), np.bool_)
+        kept[shown.rng.permutation(np.flatnonzero(fresh))[left:]] = False
+        key, first, fresh = key[kept], first[kept], fresh[kept]
     return i[first], j[first], np.union1d(asked, key[fresh])
 
 

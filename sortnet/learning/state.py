@@ -96,7 +96,8 @@ class Iteration:
         """
         T, V = parts
         return cls(
-            state.iteration, len(T.sorting.i), len(V.sorting.i), len(T.wrong), len(V.wrong), *new, *kept,
+            state.iteration, len(T.sorting.i), len(V.sorting.i), len(T.wrong), len(V.wrong),
+            *new, *kept,
             V.measures[quality], state.best_iteration == state.iteration,
             {"train": T.measures, "vali": V.measures},
             trained.epochs, trained.kept_epoch, trained.train_loss, trained.vali_loss,

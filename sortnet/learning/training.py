@@ -179,9 +179,9 @@ class _ByQuery:
     def drawn(self, most: int | None) -> I64:
         """(n_queries,) pairs of each query in an epoch, see `train_on_pairs`."""
         sizes = np.diff(self.offsets)
-        if most is None:
-            return sizes
-        return np.minimum(sizes, np.maximum(most, _A_DOCUMENT * np.diff(self.doc_offsets)))
+        if most is not None:
+            sizes = np.minimum(sizes, np.maximum(most, _A_DOCUMENT * np.diff(self.doc_offsets)))
+        return sizes
 
     def batches(
         self, size: int, most: int | None, rng: np.random.Generator | None, device: torch.device

@@ -55,6 +55,11 @@ class Ranker(ABC):
     @abstractmethod
     def n_features(self) -> int: ...
 
+    @property
+    def depends_on_query(self) -> bool:
+        """Whether a margin may depend on the other documents of the query."""
+        return True
+
     @abstractmethod
     def scores(self, queries: Queries) -> F32:
         """(n_docs,) in a query, higher is better; they say nothing across queries."""
@@ -78,7 +83,7 @@ class Ranker(ABC):
     def margins(self, queries: Queries, i: ArrayLike, j: ArrayLike) -> F32:
         """(m,) margins of documents i over documents j (document numbers): above 0, i goes first.
 
-        They may depend on the other documents of the query.
+        They may depend on the other documents of the query, see `depends_on_query`.
         """
         scores = self.scores(queries)
         differences: F32 = scores[np.asarray(i)] - scores[np.asarray(j)]
@@ -88,8 +93,10 @@ class Ranker(ABC):
         """What each part of the ranker says of document i over document j, by name."""
         return [{"margin": float(self.margins(queries, [i], [j])[0])}]
 
-    def differentiable(self, queries: Queries) -> tuple[F64, Margin]:
-        """(n_docs, d) documents as the margin sees them, and the margin with gradients.
+    def differentiable(self, queries: Queries) -> tuple[F64, Margin, I64]:
+        """(n_docs, d) documents as the margin sees them, the margin with gradients, and sources.
+
+        The sources are, (d,), the number of the feature that each column comes from.
 
         Raises:
             ModelError: if its margins are not functions of two documents that have gradients.
@@ -99,14 +106,16 @@ class Ranker(ABC):
             "sortnet importance says which features it ranks by"
         )
 
-    def repeatable(self, queries: Queries) -> tuple[Queries, Callable[[Queries], I64]]:
-        """A copy of the documents as it sees them, and what orders them once features changed.
+    def repeatable(self, queries: Queries) -> tuple[Queries, Callable[[Queries], I64], I64]:
+        """A copy of the documents as it sees them, what orders them once changed, and sources.
 
+        The sources are the number of the feature that each column of the copy comes from.
         All orders begin at one arrangement: a changed feature that it does not use changes none.
         """
         start = arrangement(queries)
         copy = queries.with_features(queries.features.copy())
-        return copy, lambda changed: self._by_scores(changed, start)
+        sources = np.arange(self.n_features)
+        return copy, lambda changed: self._by_scores(changed, start), sources
 
     def order_before(self, queries: Queries) -> I64:
         """(n_docs,) the order before anything was learned: of random weights."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from sortnet.comparators import make_comparator
+from sortnet.comparators import MakeFor, make_comparator
 from sortnet.config import Config
 from sortnet.data.scaling import fit_scaler
 from sortnet.learning.judges import can_be_learned
@@ -43,6 +43,7 @@ class _Trials:
     left: float  # whole trainings of one comparator that may still be made
     progress: Progress
     on_trial: Callable[[Trial], None]
+    make_for: MakeFor
     done: dict[tuple[Config, float], F64] = field(default_factory=dict)
     table: list[Trial] = field(default_factory=list)
 
@@ -61,7 +62,7 @@ class _Trials:
             return False
         self.left -= share
         self.progress(f"choosing the settings, trial {len(self.done) + 1}")
-        qualities = [_qualities(T, V, config, share) for T, V in self.parts]
+        qualities = [_qualities(T, V, config, share, self.make_for) for T, V in self.parts]
         self.done[config, share] = np.concatenate(qualities)
         values = {name: _plain(config.flat()[name]) for name in OPEN}
         epochs = _epochs(config, share)
@@ -75,6 +76,7 @@ def settle(
     vali: Queries,
     config: Config,
     *,
+    make_for: MakeFor | None = None,
     progress: Progress = lambda text: None,
     on_trial: Callable[[Trial], None] = lambda trial: None,
 ) -> tuple[Config, list[Trial]]:
@@ -86,6 +88,7 @@ def settle(
             divided into three parts and each is predicted from the others.
         config: settings with a RankQuality; `tune_budget` says how long this may take, 0: what is
             open gets fixed values.
+        make_for: makes a custom comparator, whose hidden units are its own business.
         progress: called with progress messages.
         on_trial: called with each trial when it is done.
 
@@ -95,13 +98,21 @@ def settle(
     Cost: about twelve short trainings of one comparator, on 20,000 documents of each part at most.
     """
     names = [name for name in OPEN if config.flat()[name] is None]
+    if make_for is not None and "hidden" in names:
+        names.remove("hidden")
     best = config.settled
     some, judges = _sample(train, config.seed), _sample(vali, config.seed)
     usable = int(can_choose(config.rank_quality, judges).sum())
     if not names or not config.tune_budget or not can_be_learned(some) or not usable:
         return best, []
     parts = [(some, judges)] if usable >= _FEW else list(_folds(some, judges, config))
-    trials = _Trials(parts, config.tune_budget * config.committee, progress, on_trial)
+    trials = _Trials(
+        parts,
+        config.tune_budget * config.committee,
+        progress,
+        on_trial,
+        make_for or make_comparator,
+    )
     if "scaling" in names:
         menu = [best.changed(scaling=each) for each in _scalings(train)]
         half = trials.of(menu, _QUARTER)[: (len(menu) + 1) // 2]
@@ -148,13 +159,15 @@ def _epochs(config: Config, share: float) -> int:
     return max(1, round(share * config.training.epochs))
 
 
-def _qualities(train: Queries, vali: Queries, config: Config, share: float) -> F64:
+def _qualities(
+    train: Queries, vali: Queries, config: Config, share: float, make_for: MakeFor
+) -> F64:
     """(n_queries,) RankQuality of one comparator on `vali`."""
     config = config.changed(committee=1, start="add", epochs=_epochs(config, share))
     scaler = fit_scaler(config.scaling or "", train, seed=config.seed)
     T, V, quality = scaler(train), scaler(vali), config.rank_quality
     state = learn_to_sort(
-        T, V, make_comparator(config, T.n_features), quality=quality, empty=config.empty,
+        T, V, make_for(config, scaler.n_columns), quality=quality, empty=config.empty,
         training=config.training, pairs=config.pairs, start=config.start, seed=config.seed,
     )  # fmt: skip
     assert state.best is not None  # the loop has run at least one iteration
@@ -170,9 +183,7 @@ def _sample(queries: Queries, seed: int) -> Queries:
     return queries.take(np.sort(order[fitting]))
 
 
-def _folds(
-    train: Queries, vali: Queries, config: Config
-) -> Iterator[tuple[Queries, Queries]]:
+def _folds(train: Queries, vali: Queries, config: Config) -> Iterator[tuple[Queries, Queries]]:
     """All queries in three parts, each with the others to learn from."""
     both = train if vali is train else _joined(train, vali)
     part = np.random.default_rng(config.seed).permutation(len(both)) % _FOLDS

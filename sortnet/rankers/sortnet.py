@@ -12,13 +12,12 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from sortnet import __version__
-from sortnet.comparators import Learner, Make, Margin, kind_of, make_comparator, margin_of
+from sortnet.comparators import Learner, Make, MakeFor, Margin, kind_of, make_comparator, margin_of
 from sortnet.config import Config, least_numbers, settle_quality
 from sortnet.data.scaling import Scaler, fit_scaler
 from sortnet.errors import DataError, ModelError
 from sortnet.learning.loop import Callback, learn_to_sort
 from sortnet.learning.state import Iteration, State
-
 from sortnet.metrics import MEASURED
 from sortnet.rankers.base import Ranker, check_same_features
 from sortnet.rankers.folder import Saved, read_folder
@@ -50,7 +49,12 @@ class Model(Ranker):
 
     @property
     def n_features(self) -> int:
-        return int(self.scaler.table.shape[1])
+        return self.scaler.n_features
+
+    @property
+    def depends_on_query(self) -> bool:
+        """Whether a margin depends on the other documents of the query, by the scaling."""
+        return self.scaler.depends_on_query
 
     def sort(self, queries: Queries) -> Sorting:
         """The ranking of every query, and the comparisons made on the way.
@@ -79,7 +83,8 @@ class Model(Ranker):
     def margins(self, queries: Queries, i: ArrayLike, j: ArrayLike) -> F32:
         """(m,) margins of documents i over documents j (document numbers): above 0, i goes first.
 
-        With the scaling `query` a margin depends on the other documents of the query.
+        With a scaling by the query (`query`, `zscore`, `rank`) a margin depends on the other
+        documents of the query, see `depends_on_query`.
         """
         self.check_features(queries)
         comparator: Comparator = self.comparator
@@ -91,19 +96,23 @@ class Model(Ranker):
         X = self.scaler(queries).features[[i, j]]
         return [net.verdict(net.prepare(X), 0, 1) for net in self.comparator.members]
 
-    def differentiable(self, queries: Queries) -> tuple[F64, Margin]:
+    def differentiable(self, queries: Queries) -> tuple[F64, Margin, I64]:
         scaled = self.scaler(queries).features.astype(np.float64)
-        return scaled, margin_of(self.comparator)
+        return scaled, margin_of(self.comparator), self.scaler.sources
 
-    def repeatable(self, queries: Queries) -> tuple[Queries, Callable[[Queries], I64]]:
+    def repeatable(self, queries: Queries) -> tuple[Queries, Callable[[Queries], I64], I64]:
         # Scaled once for all: every scaling commutes with shuffling a feature within a query.
         scaled = self.scaler(queries)
         start = arrangement(scaled)
-        return scaled, lambda changed: sort(self.comparator, changed, start=start).order
+
+        def order(changed: Queries) -> I64:
+            return sort(self.comparator, changed, start=start).order
+
+        return scaled, order, self.scaler.sources
 
     def untrained(self) -> Model:
         """C0, the comparator of random weights that the first iteration sorted with."""
-        make = make_comparator(self.config, self.n_features)
+        make = make_comparator(self.config, self.scaler.n_columns)
         return replace(self, comparator=make(self.config.seed))
 
     def order_before(self, queries: Queries) -> I64:
@@ -113,7 +122,8 @@ class Model(Ranker):
         return tensors_of(self.comparator, "comparator") | scaler_tensors(self.scaler)
 
     def facts(self) -> dict[str, Any]:
-        return {"comparator": kind_of(self.comparator) or OWN}
+        comparator = kind_of(self.comparator) or OWN
+        return {"comparator": comparator, "depends_on_query": self.depends_on_query}
 
     @classmethod
     def load(cls, folder: str | Path, *, make: Make | None = None) -> Model:
@@ -133,19 +143,25 @@ class Model(Ranker):
 def load(
     saved: Saved, *, make_for: Callable[[Config, int], Make | None] = lambda config, n: None
 ) -> Model:
-    """The model in a folder; `make_for` says what makes the comparator, None: the settings."""
+    """The model in a folder.
+
+    Args:
+        saved: the folder.
+        make_for: the settings and the scaling's number of columns -> what makes the comparator;
+            None: what the settings say.
+    """
     if saved.kind != Config.kind:
         raise ModelError(
             f"{saved.path}: a ranker of kind {saved.kind!r}, which sortnet.load_ranker reads"
         )
-    config, n_features = saved.settings(Config), saved.n_features
-    scaler = take_scaler(saved, config.scaling)
-    make = make_for(config, n_features)
+    config = saved.settings(Config)
+    scaler = take_scaler(saved, str(config.scaling))
+    make = make_for(config, scaler.n_columns)
     if make is None:
         if saved.about.get("comparator") == OWN:
             raise ModelError(f"{saved.path}: its comparator is somebody's own: give it as make=")
-        refuse_few(saved.tensors, least_numbers(config, n_features), saved.weights)
-        make = make_comparator(config, n_features)
+        refuse_few(saved.tensors, least_numbers(config, scaler.n_columns), saved.weights)
+        make = make_comparator(config, scaler.n_columns)
     learner = filled(make, "comparator", saved.tensors, saved.weights)
     return Model(config, scaler, learner, feature_names=saved.feature_names, info=saved.info)
 
@@ -160,7 +176,7 @@ def fit(
     vali: Queries,
     config: Config | None = None,
     *,
-    make: Make | None = None,
+    make_for: MakeFor | None = None,
     sink: PairSink | None = None,
     callbacks: Sequence[Callback] = (),
     save: Callable[[Model], None] | None = None,
@@ -174,7 +190,8 @@ def fit(
         train: labelled queries; scaling and pairs are learned from them.
         vali: labelled queries with the same features.
         config: settings; what they leave open is chosen first, see `settle_quality` and `settle`.
-        make: makes the comparator from a seed, for one of the caller's own.
+        make_for: the settings and the scaling's number of columns -> what makes the comparator
+            from a seed, for one of the caller's own.
         sink: where mis-compared pairs go; in memory when left out.
         callbacks: see `learn_to_sort`.
         save: called with the model whenever an iteration found a better one, before `callbacks`.
@@ -197,8 +214,8 @@ def fit(
     config = Config() if config is None else config
     check_same_features(train, vali)
     config = settle_quality(train, vali, config)
-    config = config.settled if make else settle(train, vali, config, progress=progress)[0]
-    scaler = fit_scaler(config.scaling, train, seed=config.seed)
+    config = settle(train, vali, config, make_for=make_for, progress=progress)[0]
+    scaler = fit_scaler(str(config.scaling), train, seed=config.seed)
 
     def model_of(state: State) -> Model:
         return _model_of(state, config, scaler, train.feature_names, info)
@@ -210,7 +227,7 @@ def fit(
     state = learn_to_sort(
         scaler(train),
         scaler(vali),
-        make or make_comparator(config, train.n_features),
+        (make_for or make_comparator)(config, scaler.n_columns),
         quality=config.rank_quality,
         metrics=[config.metric(name) for name in MEASURED],
         empty=config.empty,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,11 +12,13 @@ import torch
 from safetensors.torch import save
 
 from sortnet.comparators import Committee, Learner, Make
-from sortnet.data.scaling import Scaler
+from sortnet.config import scaling_parts
+from sortnet.data.scaling import Scaler, table_rows
 from sortnet.errors import ModelError
 from sortnet.files import check_fields, parse_json, shown, write_atomically
 from sortnet.learning.state import State
 from sortnet.rankers.folder import Saved, described, parse_tensors, read_bytes, refuse_rest
+from sortnet.types import F64
 
 _SCALER = "scaler"
 _ASKED = "asked"
@@ -136,14 +137,24 @@ def refuse_few(tensors: Mapping[str, torch.Tensor], least: int, path: Path) -> N
 
 
 def scaler_tensors(scaler: Scaler) -> dict[str, torch.Tensor]:
-    """The scaling's table, as `take_scaler` finds it."""
-    return {_SCALER: torch.from_numpy(np.ascontiguousarray(scaler.table))}
+    """The table of each part of the scaling, as `take_scaler` finds it."""
+    return {
+        f"{_SCALER}.{part}": torch.from_numpy(np.ascontiguousarray(table))
+        for part, table in scaler.tables.items()
+    }
 
 
-def take_scaler(saved: Saved, kind: str) -> Scaler:
-    """The scaling of that kind, taken out of the tensors."""
-    table = saved.tensors.pop(_SCALER, None)
-    low, high = {"query": (0, 0), "none": (1, 1)}.get(kind, (2, math.inf))
+def take_scaler(saved: Saved, spec: str) -> Scaler:
+    """The scaling of those parts, taken out of the tensors."""
+    parts = scaling_parts(spec)
+    if _SCALER in saved.tensors:  # version 0.2 had scalings of one part
+        saved.tensors[f"{_SCALER}.{parts[0]}"] = saved.tensors.pop(_SCALER)
+    return Scaler({part: _take_table(saved, part) for part in parts})
+
+
+def _take_table(saved: Saved, part: str) -> F64:
+    table = saved.tensors.pop(f"{_SCALER}.{part}", None)
+    low, high = table_rows(part)
     if (
         table is None
         or table.dtype != torch.float64
@@ -152,12 +163,13 @@ def take_scaler(saved: Saved, kind: str) -> Scaler:
         or table.shape[1] != saved.n_features
     ):
         raise ModelError(
-            f"{saved.weights}: the scaling is not of {saved.n_features} features: "
+            f"{saved.weights}: the scaling {part} is not of {saved.n_features} features: "
             f"{described(table)}"
         )
     if not bool(torch.isfinite(table).all()):
-        raise ModelError(f"{saved.weights}: the scaling has NaN or infinity")
-    return Scaler(kind, table.numpy())
+        raise ModelError(f"{saved.weights}: the scaling {part} has NaN or infinity")
+    found: F64 = table.numpy()
+    return found
 
 
 def _metadata(raw: bytes) -> dict[str, str]:

@@ -323,9 +323,7 @@ class Judge(Protocol):
 class PairSink(Protocol):
     """Where the pairs to learn from go; adding the same iteration again changes nothing."""
 
-    def add(
-        self, split: Split, iteration: int, pairs: Pairs, wrong: Pairs | None = None
-    ) -> int:
+    def add(self, split: Split, iteration: int, pairs: Pairs, wrong: Pairs | None = None) -> int:
         """Add an iteration's pairs (each once); returns how many were new.
 
         The count of mis-comparisons increases by one for those that are `wrong`; None: all are.

@@ -125,7 +125,9 @@ def _insert_sqlite(connection: Connection, shared: tuple[int, str, int, int], co
         connection.exec_driver_sql(INSERT + values + UPSERT, parameters)
 
 
-def _insert_postgresql(connection: Connection, shared: tuple[int, str, int, int], columns: I64) -> None:
+def _insert_postgresql(
+    connection: Connection, shared: tuple[int, str, int, int], columns: I64
+) -> None:
     run, split, iteration, times = shared
     values = (
         f"SELECT {run}, '{split}', q, w, l, {iteration}, {iteration}, {times}"

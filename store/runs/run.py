@@ -69,9 +69,7 @@ class Run:
         row = self._row()
         return in_words(status_of(row), row.host)
 
-    def add(
-        self, split: Split, iteration: int, pairs: Pairs, wrong: Pairs | None = None
-    ) -> int:
+    def add(self, split: Split, iteration: int, pairs: Pairs, wrong: Pairs | None = None) -> int:
         """Add an iteration's pairs, all or none; returns how many are new.
 
         Those that are `wrong` (None: all) were mis-compared: their count increases once per
