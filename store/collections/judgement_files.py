@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 import math
 from collections import Counter
@@ -17,6 +16,7 @@ from typing import IO, Any, Literal, NoReturn, TypeAlias
 from sortnet.errors import DataError, JudgementError, StoreError
 from sortnet.files import write_atomically
 from sortnet.items import Items
+from sortnet.items.rows import read_rows, shown
 from sortnet.preference import ANSWERS, Judgement
 from sortnet.preference.base import check_undo
 from store.collections.collection import Collection
@@ -186,13 +186,15 @@ def read_lines(
     if form is None:
         known = ", ".join(SUFFIXES)
         raise DataError(f"{path}: judgements are read from {known}; say which format it has")
-    text = _read_text(path)
-    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
-    records = _json_records(path, text) if form == "jsonl" else _csv_records(path, text, delimiter)
+    tabs = form == "csv" and path.suffix.lower() == ".tsv"
+    rows = read_rows(path, ".tsv" if tabs else f".{form}", may_be_empty=True)
+    if form == "csv" and rows.lines and set(FIELDS) <= set(rows.columns) and rows.unfinished:
+        _refuse(rows.place(-1), "half a line, the file was cut")
     lines: list[Line] = []
     before = _Before()
-    for where, record in records:
-        line = _line(where, record, items, annotator, before)
+    for row in range(len(rows.lines)):
+        record = {name: values[row] for name, values in rows.columns.items()}
+        line = _line(rows.place(row), record, items, annotator, before)
         before.check(line)
         lines.append(line)
     return lines
@@ -233,7 +235,7 @@ class _Before:
         try:
             check_undo(line.judgement, found.judgement, undone=number in self.undone)
         except JudgementError as error:
-            _refuse(line.where, f"{error} (line {found.where.rpartition(':')[2]})")
+            _refuse(line.where, f"{error} ({found.where.rpartition(', ')[2]})")
         self.undone.add(number)
 
 
@@ -262,10 +264,10 @@ def _line(
     else:
         sides = ("left", "right")
     if answer not in ANSWERS:
-        _refuse(where, f"unknown answer {_shown(answer)}; known are {', '.join(ANSWERS)}")
+        _refuse(where, f"unknown answer {shown(answer)}; known are {', '.join(ANSWERS)}")
     left, right = (_item(where, given[side], items) for side in sides)
     if left == right:
-        _refuse(where, f"item {_shown(given[sides[0]])} cannot be compared with itself")
+        _refuse(where, f"item {shown(given[sides[0]])} cannot be compared with itself")
     if (answer == "undo") != ("undoes" in given):
         _refuse(where, '`undoes` must be set if and only if answer is "undo"')
     facts = {key: read(where, key, given[key]) for key, read in _FACTS.items() if key in given}
@@ -277,7 +279,7 @@ def _line(
 def _item(where: str, value: Any, items: Mapping[str, int]) -> int:
     name = str(value) if isinstance(value, int) else value
     if not isinstance(name, str) or name not in items:
-        _refuse(where, f"the collection has no item {_shown(value)}")
+        _refuse(where, f"the collection has no item {shown(value)}")
     return items[name]
 
 
@@ -292,28 +294,28 @@ def _annotator(where: str, value: Any) -> str:
 
 def _text_of(where: str, key: str, value: Any, *, longest: int = _LONGEST) -> str:
     if not isinstance(value, str) or len(value) > longest or not value.isprintable():
-        _refuse(where, f"{key} {_shown(value)} is not a text of at most {longest} characters")
+        _refuse(where, f"{key} {shown(value)} is not a text of at most {longest} characters")
     return value
 
 
 def _id(where: str, value: Any) -> str:
     id = _text_of(where, "id", value)
     if not (id.isalnum() and id.isascii()):
-        _refuse(where, f"id {_shown(value)} must have letters and digits only")
+        _refuse(where, f"id {shown(value)} must have letters and digits only")
     return id
 
 
 def _whole(where: str, key: str, value: Any, *, least: int = 0, most: int = _LARGEST) -> int:
     number = _number(value)  # also 900.0, as spreadsheets and pandas write it
     if not least <= number <= most or not number.is_integer():
-        _refuse(where, f"{key} {_shown(value)} is not a whole number from {least} on")
+        _refuse(where, f"{key} {shown(value)} is not a whole number from {least} on")
     return int(number)
 
 
 def _real(where: str, key: str, value: Any, *, most: float) -> float:
     number = _number(value)
     if not 0 <= number <= most:
-        _refuse(where, f"{key} {_shown(value)} is not a number from 0 to {most:.0f}")
+        _refuse(where, f"{key} {shown(value)} is not a number from 0 to {most:.0f}")
     return number
 
 
@@ -337,67 +339,5 @@ def _number(value: Any) -> float:
         return math.nan
 
 
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else f"{text[:37]}..."
-
-
 def _refuse(where: str, fault: str) -> NoReturn:
     raise DataError(f"{where}: {fault}")
-
-
-def _read_text(path: Path) -> str:
-    try:
-        raw = path.read_bytes()
-    except OSError as error:
-        raise DataError(f"{path}: {error.strerror or error}") from None
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        raise DataError(f"{path}:{line}: is not UTF-8 ({error.reason})") from None
-
-
-def _json_records(path: Path, text: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    lines = text.split("\n")
-    for number, line in enumerate(lines, start=1):
-        where = f"{path}:{number}"
-        if not line.strip():
-            continue
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            cut = number == len(lines)
-            fault = "half a line, the file was cut" if cut else f"is not JSON: {error}"
-            raise DataError(f"{where}: {fault} ({_shown(line[-30:])})") from None
-        if not isinstance(record, dict):
-            _refuse(where, f"is not a JSON object: {_shown(record)}")
-        yield where, record
-
-
-def _csv_records(path: Path, text: str, delimiter: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    header: list[str] = []
-    while True:
-        where = f"{path}:{reader.line_num + 1}"
-        try:
-            row = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            raise DataError(f"{where}: is not CSV: {error}") from None
-        if not header:
-            header = [name.strip() for name in row]
-            continue
-        if not row:
-            continue
-        if len(row) != len(header):
-            _refuse(where, f"{len(row)} fields where the header has {len(header)}")
-        if set(FIELDS) <= set(header) and not text.endswith("\n") and _is_last(reader, text):
-            _refuse(where, "half a line, the file was cut")
-        yield where, dict(zip(header, row, strict=True))
-
-
-def _is_last(reader: Any, text: str) -> bool:
-    """Whether the line just read is the one at the end, which has no newline."""
-    return bool(reader.line_num > text.count("\n"))
