@@ -35,7 +35,6 @@ INNER = (
     "store.collections.item_rows",
     "store.collections.collection_rows",
     "store.collections.judgement_rows",
-    "store.collections.names",
     "store.collections.server_claim",
 )
 

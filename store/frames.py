@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,61 +13,46 @@ from numpy.typing import NDArray
 from sortnet.errors import DataError
 from sortnet.preference import Judgement
 from sortnet.types import I64, SPLITS, Queries, Split
+from store.database.tables import Base, CollectionRow, IterationRow, JudgementRow, RunRow
 
 if TYPE_CHECKING:
     import pandas as pd
 
+_KINDS = {int: "int64", float: "float64", bool: "bool", str: "str"}
+_TIME: Final = "datetime64[us, UTC]"
+
+
+def _kinds(table: type[Base], names: Iterable[str]) -> dict[str, str]:
+    """The types of a table's columns in a frame; whole numbers and flags that may be missing."""
+    kinds = {}
+    for column in (table.__table__.columns[name] for name in names):
+        kind = _KINDS.get(column.type.python_type, "object")
+        kind = {"int64": "Int64", "bool": "boolean"}.get(kind, kind) if column.nullable else kind
+        kinds[column.name] = _TIME if column.type.python_type is datetime else kind
+    return kinds
+
+
 RUN_COLUMNS = {
-    "id": "str",
-    "status": "str",
-    "created": "datetime64[us, UTC]",
-    "finished": "datetime64[us, UTC]",
-    "iterations": "int64",
-    "best_iteration": "Int64",
-    "best_quality": "float64",
-    "tp": "Int64",
-    "vp": "Int64",
-    "command": "str",
-    "seed": "int64",
-    "out": "str",
-    "host": "str",
-    "pid": "Int64",
-    "config": "object",
-    "versions": "object",
-    "data": "object",
+    **_kinds(RunRow, ["id", "status", "created", "finished"]),
+    **{"iterations": "int64", "best_iteration": "Int64", "best_quality": "float64"},
+    **_kinds(IterationRow, ["tp", "vp"]),
+    **_kinds(RunRow, ["command", "seed", "out", "host", "pid", "config", "versions", "data"]),
 }
-ITERATION_COLUMNS = {
-    "iteration": "int64",
-    "created": "datetime64[us, UTC]",
-    **dict.fromkeys(
-        ["comparisons_train", "comparisons_vali", "miscompared_train", "miscompared_vali"],
-        "Int64",
-    ),
-    **dict.fromkeys(["new_train", "new_vali", "tp", "vp"], "Int64"),
-    "quality": "float64",
-    "best": "boolean",
-    **dict.fromkeys(
-        ["epochs", "kept_epoch", "train_loss", "vali_loss", "seconds_sort", "seconds_train"],
-        "float64",
-    ),
-}
+ITERATION_COLUMNS = _kinds(
+    IterationRow,
+    [c for c in IterationRow.__annotations__ if c not in ("run", "measures", "observed")],
+)
 COLLECTION_COLUMNS = {
-    "name": "str",
-    "created": "datetime64[us, UTC]",
+    **_kinds(CollectionRow, ["name", "created"]),
     **dict.fromkeys(["items", "annotators", "judgements"], "int64"),
-    "source": "str",
-    "root": "str",
-    "seed": "int64",
-    "settings": "object",
+    **_kinds(CollectionRow, ["source", "root", "seed", "settings"]),
 }
-_KINDS = {"int": "int64", "int | None": "Int64", "float": "float64", "float | None": "float64"}
 # A column per field of a judgement, with the items' ids, and whether it was undone later.
 JUDGEMENT_COLUMNS = {
     "number": "int64",
-    **{field.name: _KINDS.get(str(field.type), "str") for field in fields(Judgement)},
-    **dict.fromkeys(["left", "right"], "str"),
-    "at": "datetime64[us, UTC]",
-    "undone": "bool",
+    **dict.fromkeys((field.name for field in fields(Judgement)), "str"),
+    **_kinds(JudgementRow, ["milliseconds", "probability", "model", "number", "undoes"]),
+    **{"at": _TIME, "undone": "bool"},
 }
 PAIR_NUMBERS = ("first_iteration", "last_iteration", "times")
 OUTCOMES = ("right", "wrong")
@@ -86,17 +72,9 @@ def typed(rows: Sequence[Any], columns: dict[str, str]) -> pd.DataFrame:
     import pandas as pd
 
     values = {name: [getattr(row, name) for row in rows] for name in columns}
-    series = {name: typed_column(values[name], kind) for name, kind in columns.items()}
-    return pd.DataFrame(series)
-
-
-def typed_column(values: list[Any], kind: str) -> pd.Series[Any]:
-    """Values as a column of that type; times are UTC."""
-    import pandas as pd
-
-    if kind.startswith("datetime64"):
-        return pd.to_datetime(pd.Series(values, dtype="datetime64[us]")).dt.tz_localize("UTC")
-    return pd.Series(values, dtype=kind)
+    return pd.DataFrame(
+        {name: pd.Series(values[name], dtype=kind) for name, kind in columns.items()}
+    )
 
 
 def judgements_frame(
@@ -114,8 +92,8 @@ def judgements_frame(
         values[side] = [names[item] for item in values[side]]
     values["undone"] = [number in undone for number in values["number"]]
     at = pd.Series(values.pop("at"), dtype="float64")
-    columns = {name: typed_column(values[name], JUDGEMENT_COLUMNS[name]) for name in values}
-    columns["at"] = pd.to_datetime(at, unit="s", utc=True).astype("datetime64[us, UTC]")
+    columns = {name: pd.Series(values[name], dtype=JUDGEMENT_COLUMNS[name]) for name in values}
+    columns["at"] = pd.to_datetime(at, unit="s", utc=True).astype(_TIME)
     return pd.DataFrame(columns, columns=list(JUDGEMENT_COLUMNS))
 
 
@@ -286,12 +264,8 @@ def order_frame(query: Queries, before: I64, after: I64) -> pd.DataFrame:
     everyone = np.arange(query.n_docs)
     if not all(np.array_equal(np.sort(order), everyone) for order in (before, after)):
         raise DataError(f"{query.source}: an order is not one of its {query.n_docs} documents")
-    rows = [f"row {row}" for row in query.rows]
-    names = (
-        rows
-        if query.docids is None
-        else [d or r for d, r in zip(query.docids.tolist(), rows, strict=True)]
-    )
+    docids = [""] * query.n_docs if query.docids is None else query.docids.tolist()
+    names = [docid or f"row {row}" for docid, row in zip(docids, query.rows, strict=True)]
     ranks = {"before": np.argsort(before) + 1, "after": np.argsort(after) + 1}
     frame = pd.DataFrame({"document": pd.Series(names, dtype="str"), "grade": query.grades} | ranks)
     frame.attrs["qid"] = str(query.qids[0])

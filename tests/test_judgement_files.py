@@ -257,8 +257,14 @@ def numbered(number: int, who: str = "ana", undoes: int | None = None) -> str:
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        (numbered(1) + numbered(2, undoes=3) + numbered(3), "line 2: an undo of judgement 3, which"),
-        (numbered(1) + numbered(2, undoes=2), "line 2: an undo of judgement 2, which no earlier line"),
+        (
+            numbered(1) + numbered(2, undoes=3) + numbered(3),
+            "line 2: an undo of judgement 3, which",
+        ),
+        (
+            numbered(1) + numbered(2, undoes=2),
+            "line 2: an undo of judgement 2, which no earlier line",
+        ),
         (numbered(1) + numbered(2, "bo", undoes=1), "is not 'bo''s to undo"),
         (
             numbered(1) + numbered(2, undoes=1) + numbered(3, undoes=2),

@@ -15,11 +15,7 @@ _BYTES_A_VALUE = 16  # of a column and of its conversion
 
 
 def from_parquet(path: Path, make: Callable[[Any], T]) -> T:
-    """Read a file and return `make(table)` of its pyarrow table.
-
-    Raises:
-        DataError: if pyarrow is not installed, the file is damaged or does not fit into memory.
-    """
+    """Read a file and return `make(table)` of its pyarrow table."""
     try:
         from pyarrow import parquet
     except ImportError:

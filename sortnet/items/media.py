@@ -20,16 +20,9 @@ _SIDEWAYS = (5, 6, 7, 8)
 
 
 def inside(root: Path, name: str, place: str, suffixes: tuple[str, ...]) -> str:
-    """A file's path relative to `root`, with `/` and links resolved.
+    """The path of an existing file relative to `root`, with `/` and links resolved.
 
-    Args:
-        root: the folder, resolved.
-        name: as in the table, relative to `root` or absolute.
-        place: prefix of messages.
-        suffixes: allowed suffixes.
-
-    Raises:
-        DataError: if it does not exist, is of another kind, or is not inside `root`.
+    `name` is relative to `root` or absolute; `place` is the prefix of messages.
     """
     try:
         found = (root / name).resolve()
@@ -49,12 +42,7 @@ def inside(root: Path, name: str, place: str, suffixes: tuple[str, ...]) -> str:
 def load_image(path: Path, place: str, *, side: int) -> tuple[Image, tuple[int, int]]:
     """An image with its pixels, upright, and the width and height it is shown at.
 
-    Args:
-        place: prefix of messages.
-        side: pixels needed in each direction; some formats decode much faster at reduced size.
-
-    Raises:
-        DataError: if it is broken, cut or larger than 100 million pixels.
+    Some formats decode much faster at a reduced size: `side` pixels are needed each way.
     """
     from PIL import Image, ImageOps, UnidentifiedImageError
 

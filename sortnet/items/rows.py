@@ -30,33 +30,20 @@ _SHOWN = 60  # characters of a value that a message shows
 
 @dataclass(frozen=True)
 class Rows:
-    """A table as read from its file.
-
-    Attributes:
-        path: the file.
-        columns: {name: one value per row}; nested values are kept as read.
-        lines: the line at which each row starts, from 1.
-        unit: what `lines` counts: `line` or `row`.
-        unfinished: whether a text does not end with a newline.
-    """
+    """A table as read from its file."""
 
     path: Path
-    columns: dict[str, list[Any]]
-    lines: list[int]
-    unit: str = "line"
-    unfinished: bool = False
+    columns: dict[str, list[Any]]  # {name: one value per row}; nested values are kept as read
+    lines: list[int]  # at which each row starts, from 1
+    unit: str = "line"  # what `lines` counts: `line` or `row`
+    unfinished: bool = False  # a text that does not end with a newline
 
     def place(self, row: int) -> str:
         return f"{self.path}, {self.unit} {self.lines[row]}"
 
 
 def read_rows(path: Path, kind: str | None = None, *, may_be_empty: bool = False) -> Rows:
-    """Read a table without interpreting its columns; its kind, a suffix, is by its name if None.
-
-    Raises:
-        DataError: on a file that cannot be read, is truncated, empty or of another kind; on rows
-            longer or shorter than the header, bytes that are not UTF-8, and duplicate columns.
-    """
+    """Read a table without interpreting its columns; its kind, a suffix, is by its name if None."""
     if not path.exists():
         raise DataError(f"{path}: no such file or folder")
     suffixes = (s for s in reversed(path.suffixes[-2:]) if s.lower() != ".gz")

@@ -38,7 +38,7 @@ def merge(old: Items, new: Items, *, update: bool = False) -> Items:
     to = [places[name] for name in new.ids]
     features = np.empty((len(places), len(old.feature_names)), np.float32)
     features[: len(old)] = old.features
-    features[to] = new.features[:, _columns(old, new)]
+    features[to] = new.features[:, columns_of(old.feature_names, new)]
     return replace(
         old,
         ids=tuple(places),
@@ -46,7 +46,7 @@ def merge(old: Items, new: Items, *, update: bool = False) -> Items:
         images=_placed(old.images, new.images, to, len(places)),
         audio=_placed(old.audio, new.audio, to, len(places)),
         features=features,
-        root=_root(old, new),
+        root=root_of(old.root, new),
         source=new.source,
     )
 
@@ -79,19 +79,20 @@ def _placed(
     return tuple(values)
 
 
-def _columns(old: Items, new: Items) -> list[int]:
-    """The places of the old items' columns in the new ones, which must be the same."""
+def columns_of(old: Sequence[str], new: Items) -> list[int]:
+    """The places of the old items' features in the new ones, which must be the same."""
     where = {name: k for k, name in enumerate(new.feature_names)}
-    for name in old.feature_names:
+    for name in old:
         if name not in where:
             raise DataError(f"{new.source}: there is no feature {shown(name)}, as the others have")
-    more = [name for name in new.feature_names if name not in old.feature_names]
+    more = [name for name in new.feature_names if name not in old]
     if more:
         raise DataError(f"{new.source}: the others have no feature {shown(more[0])}: ignore it")
-    return [where[name] for name in old.feature_names]
+    return [where[name] for name in old]
 
 
-def _root(old: Items, new: Items) -> Path | None:
-    if old.root is not None and new.root is not None and old.root != new.root:
-        raise DataError(f"{new.source}: its files lie in {new.root}, the others' in {old.root}")
-    return old.root or new.root
+def root_of(old: Path | None, new: Items) -> Path | None:
+    """The folder of files of old and new items, which must be the same."""
+    if old is not None and new.root is not None and old != new.root:
+        raise DataError(f"{new.source}: its files lie in {new.root}, the others' in {old}")
+    return old or new.root

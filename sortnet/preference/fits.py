@@ -20,16 +20,10 @@ _BETTER = 1.0  # standard errors by which it must predict held-out votes better
 
 @dataclass(frozen=True, eq=False)
 class Basis:
-    """Learned features and scales, chosen from the answers up to a milestone.
+    """Learned features and scales, chosen from the answers up to a milestone."""
 
-    Attributes:
-        milestone: number of events up to it.
-        features: (n, d + h), the given ones and those learned by a net.
-        scales: of the prior, and the annotators' reliability.
-    """
-
-    milestone: int
-    features: F64
+    milestone: int  # number of events up to it
+    features: F64  # (n, d + h), the given ones and those learned by a net
     scales: Scales
 
 

@@ -268,19 +268,12 @@ class Session:
         rng = np.random.default_rng(
             [self.seed, crc32(annotator.encode()), self.events, self._asked]
         )
-        return (
-            self._drawn(annotator, taken, rng)
-            or self._random(annotator, taken, rng)
-            or self._skipped(annotator, taken)
-        )
-
-    def _drawn(self, annotator: str, taken: set[Pair], rng: np.random.Generator) -> Question | None:
         drawn = rng.random()
-        if drawn < self.holdout:
-            return self._random(annotator, taken, rng)
-        if drawn < self.holdout + self.repeats:
-            return self._repeat(annotator, taken, rng) or self._chosen(annotator, taken, rng)
-        return self._chosen(annotator, taken, rng)
+        ways = [self._random if drawn < self.holdout else self._chosen, self._random]
+        if self.holdout <= drawn < self.holdout + self.repeats:
+            ways.insert(0, self._repeat)
+        found = (way(annotator, taken, rng) for way in ways)
+        return next(filter(None, found), None) or self._skipped(annotator, taken)
 
     def _chosen(
         self, annotator: str, taken: set[Pair], rng: np.random.Generator

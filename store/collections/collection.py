@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from sqlalchemy import Connection, delete, select, update
 
@@ -18,17 +18,13 @@ from sortnet.preference.base import Pair
 from store.collections import leases as lease_rows
 from store.collections.collection_rows import (
     Annotator,
+    checked_name,
     find_collection,
+    is_name,
     make_annotator,
     read_annotators,
 )
-from store.collections.item_rows import (
-    count_items,
-    item_numbers,
-    next_item,
-    read_items,
-    write_items,
-)
+from store.collections.item_rows import item_numbers, next_item, read_items, write_items
 from store.collections.judgement_rows import (
     insert_judgements,
     judgement_to_undo,
@@ -37,8 +33,7 @@ from store.collections.judgement_rows import (
     undone,
 )
 from store.collections.leases import Lease
-from store.collections.names import checked_name, is_name
-from store.collections.server_claim import BEAT, ServerClaim, is_served
+from store.collections.server_claim import BEAT, ServerClaim, live_server
 from store.database.engine import Database
 from store.database.tables import (
     AnnotatorRow,
@@ -51,6 +46,8 @@ from store.database.tables import (
 
 if TYPE_CHECKING:
     import pandas as pd
+
+T = TypeVar("T")
 
 
 class Changes(NamedTuple):
@@ -104,13 +101,11 @@ class Collection:
 
     def items(self) -> Items:
         """All items, in the order of their numbers."""
-        with self.database.transaction() as connection:
-            return read_items(connection, self.number)
+        return self._read(read_items)
 
     def n_items(self) -> int:
         """The number of items, from the end of an index."""
-        with self.database.transaction() as connection:
-            return next_item(connection, self.number)
+        return self._read(next_item)
 
     def add(self, items: Items, *, update: bool = False) -> tuple[int, int]:
         """Append items; returns how many were added, and how many replaced.
@@ -121,12 +116,12 @@ class Collection:
         Raises:
             StoreError: on an id that occurs twice or is known, or on different features.
         """
-        with self._locked() as connection:
+        with self.locked() as connection:
             return write_items(connection, self.number, self.name, items, replace=update)
 
     def remove(self) -> None:
         """Remove the collection with all its rows."""
-        with self._locked() as connection:
+        with self.locked() as connection:
             for row in (ServerRow, LeaseRow, JudgementRow, AnnotatorRow, ItemRow):
                 connection.execute(delete(row).where(row.collection == self.number))
             connection.execute(delete(CollectionRow).where(CollectionRow.number == self.number))
@@ -138,14 +133,14 @@ class Collection:
             StoreError: on an unknown name without `create`, or an invalid one.
         """
         checked_name("annotator", name)
-        if found := self._annotators_of(AnnotatorRow.name == name):
+        if found := self._read(read_annotators, AnnotatorRow.name == name):
             return found[0]
         if not create:
             known = ", ".join(a.name for a in self.annotators()[:10]) or "none yet"
             raise StoreError(f"collection {self.name!r} has no annotator {name!r}; known: {known}")
-        with self._locked() as connection:
+        with self.locked() as connection:
             self._numbers_of(connection, [name])
-        return self._annotators_of(AnnotatorRow.name == name)[0]
+        return self._read(read_annotators, AnnotatorRow.name == name)[0]
 
     def annotator_of(self, token: str) -> Annotator:
         """The annotator with that secret token.
@@ -154,7 +149,7 @@ class Collection:
             StoreError: if there is none.
         """
         plausible = lease_rows.plausible(token)
-        found = self._annotators_of(AnnotatorRow.token == token) if plausible else []
+        found = self._read(read_annotators, AnnotatorRow.token == token) if plausible else []
         if not found:
             raise StoreError(
                 f"that link is nobody's in collection {self.name!r}; ask for a new one"
@@ -163,12 +158,11 @@ class Collection:
 
     def annotators(self) -> list[Annotator]:
         """All annotators, in the order of creation."""
-        return self._annotators_of()
+        return self._read(read_annotators)
 
     def judgements(self, after: int = 0) -> list[Judgement]:
         """All judgements with a higher number, in order, including undos."""
-        with self.database.transaction() as connection:
-            return read_judgements(connection, self.number, JudgementRow.number > after)
+        return self._read(read_judgements, JudgementRow.number > after)
 
     def changes(self, after: int) -> Changes:
         """Judgements with a higher number, the number of items and the leases, in one snapshot."""
@@ -181,8 +175,7 @@ class Collection:
 
     def judgement_ids(self) -> list[str]:
         """The ids by which an import recognises judgements, in the order of their numbers."""
-        with self.database.transaction() as connection:
-            return read_ids(connection, self.number)
+        return self._read(read_ids)
 
     def judgements_frame(self) -> pd.DataFrame:
         """One row per judgement: annotator, both items, answer, and whether it was undone later.
@@ -212,7 +205,7 @@ class Collection:
             renew: ids of their live leases to renew; they come first.
         """
         # Leases lost in a power cut are simply leased again: no need to wait for the disk.
-        with self._locked(durable=False) as connection:
+        with self.locked(durable=False) as connection:
             now = self.clock()
             key = self._numbers_of(connection, [annotator])[annotator]
             life = {"now": now, "expires": now + seconds}
@@ -227,8 +220,7 @@ class Collection:
 
     def leases(self, annotator: str | None = None) -> list[Lease]:
         """Live leases of an annotator or of all, in the order of creation."""
-        with self.database.transaction() as connection:
-            live = lease_rows.read_leases(connection, self.number, self.clock())
+        live = self._read(lease_rows.read_leases, self.clock())
         return [lease for lease in live if annotator in (None, lease.annotator)]
 
     def live_pairs(self) -> set[Pair]:
@@ -241,12 +233,11 @@ class Collection:
         Raises:
             LeaseError: if there is no such lease.
         """
-        with self.database.transaction() as connection:
-            return lease_rows.find(connection, self.number, lease)[0].question
+        return self._read(lease_rows.find, lease)[0].question
 
     def renew(self, annotator: str, leases: Sequence[str], seconds: float) -> int:
         """Renew live leases of that annotator from now on; returns how many there were."""
-        with self._locked(durable=False) as connection:
+        with self.locked(durable=False) as connection:
             now = self.clock()
             number = self._known(connection, annotator)
             if number is None:
@@ -257,7 +248,7 @@ class Collection:
 
     def release(self, annotator: str, leases: Sequence[str] | None = None) -> None:
         """Release an annotator's leases: all, or those of `leases`."""
-        with self._locked() as connection:
+        with self.locked() as connection:
             number = self._known(connection, annotator)
             if number is not None:
                 these = [LeaseRow.annotator == number]
@@ -279,7 +270,7 @@ class Collection:
         if judgement.undoes is not None:
             raise JudgementError("an undo is no answer to a question")
         annotator = judgement.annotator
-        with self._locked() as connection:
+        with self.locked() as connection:
             now = self.clock()
             stored = self._answered(connection, lease, annotator)
             new = stored is None
@@ -300,7 +291,7 @@ class Collection:
         Raises:
             JudgementError: if it does not exist, or is another's, an undo, or undone.
         """
-        with self._locked() as connection:
+        with self.locked() as connection:
             judgement = judgement_to_undo(connection, self.number, number)
             undo = replace(judgement.undo(), annotator=annotator, at=self.clock())
             key = self._numbers_of(connection, [annotator])
@@ -319,11 +310,11 @@ class Collection:
         Raises:
             JudgementError: on an unknown item, or an undo of an unknown judgement.
         """
-        with self._locked() as connection:
+        with self.locked() as connection:
             moved: dict[int, int] = {}
             if ids is not None:
                 judgements, ids, moved = self._not_yet(connection, judgements, ids)
-            n_items = count_items(connection, self.number)
+            n_items = next_item(connection, self.number)
             for judgement in judgements:
                 if not 0 <= judgement.pair[0] < judgement.pair[1] < n_items:
                     raise JudgementError(
@@ -338,7 +329,7 @@ class Collection:
 
         The first process to ask sets it: all others get the same.
         """
-        with self._locked() as connection:
+        with self.locked() as connection:
             row = find_collection(connection, self.database.name, self.name)
             self.settings = {name: default, **row.settings}
             if name not in row.settings:
@@ -352,14 +343,19 @@ class Collection:
         Raises:
             StoreError: if another live process serves it.
         """
-        return ServerClaim(self.database, self.number, self.name, clock=self.clock, beat=beat)
+        return ServerClaim(self, beat=beat)
 
     def is_served(self) -> bool:
         """Whether a live process serves it."""
-        return is_served(self.database, self.number, self.clock())
+        return self._read(live_server, self.clock()) is not None
+
+    def _read(self, work: Callable[..., T], *args: Any) -> T:
+        """What a function of the collection's rows returns, in one transaction."""
+        with self.database.transaction() as connection:
+            return work(connection, self.number, *args)
 
     @contextmanager
-    def _locked(self, *, durable: bool = True) -> Iterator[Connection]:
+    def locked(self, *, durable: bool = True) -> Iterator[Connection]:
         """A transaction that excludes all other writers of this collection.
 
         So numbers are assigned in the order of commits, and a lease is created and closed once.
@@ -399,10 +395,6 @@ class Collection:
                 connection, self.number, name
             )
         return numbers
-
-    def _annotators_of(self, *only: Any) -> list[Annotator]:
-        with self.database.transaction() as connection:
-            return read_annotators(connection, self.number, *only)
 
     def _not_yet(
         self, connection: Connection, judgements: Sequence[Judgement], ids: Sequence[str]

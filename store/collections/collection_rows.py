@@ -10,9 +10,28 @@ from typing import Any
 from sqlalchemy import Connection, func, insert, select
 
 from sortnet.errors import StoreError
-from store.collections.names import checked_name, is_name
 from store.database.engine import utc_now
 from store.database.tables import AnnotatorRow, CollectionRow, ItemRow, JudgementRow
+
+LONGEST_NAME = 200
+
+
+def checked_name(what: str, name: str) -> str:
+    """Return the name, if it can be read and typed.
+
+    >>> checked_name("annotator", "ana")
+    'ana'
+    """
+    if not is_name(name):
+        raise StoreError(
+            f"{what} {name[:40]!r}: a name has 1 to {LONGEST_NAME} printable characters, "
+            "and no space at its ends"
+        )
+    return name
+
+
+def is_name(name: str) -> bool:
+    return 0 < len(name) <= LONGEST_NAME and name == name.strip() and name.isprintable()
 
 
 @dataclass(frozen=True)
@@ -53,11 +72,7 @@ def collections_query() -> Any:
 
 
 def find_collection(connection: Connection, store: str, name: str) -> Any:
-    """The row of that collection.
-
-    Raises:
-        StoreError: if there is none; the message lists the collections of the store.
-    """
+    """The row of that collection."""
     row = None
     if is_name(name):
         these = select(CollectionRow.__table__).where(CollectionRow.name == name)

@@ -10,7 +10,8 @@ from sqlalchemy import Connection, bindparam, func, insert, select, update
 
 from sortnet.errors import DataError, StoreError
 from sortnet.items import Items
-from sortnet.items.update import places_of
+from sortnet.items.update import columns_of, places_of, root_of
+from sortnet.types import F32
 from store.database.tables import CollectionRow, ItemRow
 
 FEATURE = np.dtype("<f4")  # in the database, whatever the machine's byte order
@@ -42,11 +43,6 @@ def item_numbers(connection: Connection, collection: int) -> dict[str, int]:
     return {row.id: row.number for row in connection.execute(these.order_by(ItemRow.number))}
 
 
-def count_items(connection: Connection, collection: int) -> int:
-    of_collection = ItemRow.collection == collection
-    return connection.execute(select(func.count()).where(of_collection)).scalar_one()
-
-
 def next_item(connection: Connection, collection: int) -> int:
     """The number that the next item gets; items are never removed one by one, so also the count."""
     last = select(func.max(ItemRow.number)).where(ItemRow.collection == collection)
@@ -57,23 +53,29 @@ def next_item(connection: Connection, collection: int) -> int:
 def write_items(
     connection: Connection, collection: int, name: str, items: Items, *, replace: bool
 ) -> tuple[int, int]:
-    """Add items, replacing known ones if `replace`; returns how many were added and replaced.
-
-    Raises:
-        StoreError: on an id that occurs twice or is known, or on different features.
-    """
+    """Add items, replacing known ones if `replace`; returns how many were added and replaced."""
+    this = CollectionRow.number == collection
+    about = connection.execute(select(CollectionRow.__table__).where(this)).one()
     known = item_numbers(connection, collection)
+    old = known.keys() & set(items.ids)
+    facts = {"feature_names": list(items.feature_names), "source": items.source}
+    features, root = items.features, items.root
     try:
         numbers = places_of(list(known), items, update=replace)
+        if len(old) < len(known):
+            features = features[:, columns_of(about.feature_names, items)]
+            facts["feature_names"] = about.feature_names
+            root = root_of(None if about.root is None else Path(about.root), items)
     except DataError as error:
         raise StoreError(f"collection {name!r}: {error}") from None
-    rows = _rows(collection, items, numbers)
-    old = [row for row in rows if row["id"] in known]
-    _set_facts(connection, collection, name, items, untouched=len(known) - len(old))
-    if new := [row for row in rows if row["id"] not in known]:
+    facts["root"] = about.root if root is None else str(root)
+    connection.execute(update(CollectionRow).where(this).values(**facts))
+    rows = _rows(collection, items, features, numbers)
+    if new := [row for row in rows if row["id"] not in old]:
         connection.execute(insert(ItemRow), new)
     if old:
-        connection.execute(_REPLACE, [{f"new_{key}": row[key] for key in row} for row in old])
+        replaced = [row for row in rows if row["id"] in old]
+        connection.execute(_REPLACE, [{f"new_{key}": row[key] for key in row} for row in replaced])
     return len(new), len(old)
 
 
@@ -87,46 +89,14 @@ _REPLACE = (
 )
 
 
-def _rows(collection: int, items: Items, numbers: dict[str, int]) -> list[dict[str, Any]]:
+def _rows(
+    collection: int, items: Items, features: F32, numbers: dict[str, int]
+) -> list[dict[str, Any]]:
     """Rows of the items, by the number of each id."""
-    features = np.ascontiguousarray(items.features, FEATURE)
-    columns = zip(items.ids, items.texts, items.images, items.audio, features, strict=True)
+    values = (row.tobytes() for row in np.ascontiguousarray(features, FEATURE))
+    columns = zip(items.ids, items.texts, items.images, items.audio, values, strict=True)
+    common = {"collection": collection}
     return [
-        {
-            "collection": collection,
-            "number": numbers[id],
-            "id": id,
-            "text": text,
-            "image": image,
-            "audio": audio,
-            "features": values.tobytes(),
-        }
-        for id, text, image, audio, values in columns
+        common | {"number": numbers[row[0]]} | dict(zip(("id", *_REPLACED), row, strict=True))
+        for row in columns
     ]
-
-
-def _set_facts(
-    connection: Connection, collection: int, name: str, items: Items, *, untouched: int
-) -> None:
-    """Set what all items share: feature names and folder, which must not change."""
-    this = CollectionRow.number == collection
-    about = connection.execute(select(CollectionRow.__table__).where(this)).one()
-    names, root = list(items.feature_names), None if items.root is None else str(items.root)
-    if untouched and names != about.feature_names:
-        theirs = _described(about.feature_names)
-        raise StoreError(f"{items.source}: {_described(names)}, collection {name!r} has {theirs}")
-    if untouched and root != about.root and None not in (root, about.root):
-        raise StoreError(
-            f"{items.source}: files lie in {root}, those of collection {name!r} in {about.root}"
-        )
-    facts = {"feature_names": names, "root": root or about.root, "source": items.source}
-    connection.execute(update(CollectionRow).where(this).values(**facts))
-
-
-def _described(names: list[str]) -> str:
-    """
-    >>> _described(["a", "b", "c", "d", "e"])
-    '5 features (a, b, c, d, ...)'
-    """
-    shown = ", ".join([*names[:4], "..."] if len(names) > 4 else names)
-    return f"{len(names)} features ({shown})" if names else "no features"

@@ -20,7 +20,7 @@ from sortnet.items.rows import read_rows, shown
 from sortnet.preference import ANSWERS, Judgement
 from sortnet.preference.base import check_undo
 from store.collections.collection import Collection
-from store.collections.names import checked_name
+from store.collections.collection_rows import checked_name
 
 Form: TypeAlias = Literal["jsonl", "csv"]
 SUFFIXES: dict[str, Form] = {

@@ -6,16 +6,16 @@ import os
 import secrets
 import socket
 import threading
-from collections.abc import Callable
-from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import Connection, delete, insert, select, update
 
 from sortnet.errors import SortNetError, StoreError
-from store.database.engine import Database
 from store.database.process import is_process
-from store.database.tables import CollectionRow, ServerRow
+from store.database.tables import ServerRow
+
+if TYPE_CHECKING:
+    from store.collections.collection import Collection
 
 SILENT = 30.0  # seconds without a heartbeat, after which a server counts as dead
 BEAT = 5.0
@@ -24,30 +24,14 @@ BEAT = 5.0
 class ServerClaim:
     """A process's claim to serve a collection, kept alive by heartbeats until it ends.
 
-    Args:
-        clock: returns the seconds since 1970.
-        beat: seconds between heartbeats; None: the caller calls `beat()`.
-
-    Raises:
-        StoreError: if another live process serves the collection.
-
-    Attributes:
-        lost: set if a heartbeat finds that the claim is lost: the collection was removed, or
-            another process has taken over.
+    `beat` is in seconds; None: the caller calls `beat()`. `lost` is set if a heartbeat finds that
+    the collection was removed or another process has taken over.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        collection: int,
-        name: str,
-        *,
-        clock: Callable[[], float],
-        beat: float | None = BEAT,
-    ) -> None:
-        self._database, self._collection, self._clock = database, collection, clock
+    def __init__(self, collection: Collection, *, beat: float | None = BEAT) -> None:
+        self._collection = collection
         self._id = secrets.token_hex(8)
-        self._claim(name)
+        self._claim()
         self._ended = threading.Event()
         self.lost = threading.Event()
         if beat is not None:
@@ -56,24 +40,19 @@ class ServerClaim:
     def __enter__(self) -> ServerClaim:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.end()
 
     def beat(self) -> bool:
         """Send a heartbeat; False if the claim is lost."""
-        change = update(ServerRow).where(*self._own()).values(heartbeat=self._clock())
-        with self._database.transaction(write=True, durable=False) as connection:
+        change = update(ServerRow).where(*self._own()).values(heartbeat=self._collection.clock())
+        with self._collection.database.transaction(write=True, durable=False) as connection:
             return bool(connection.execute(change).rowcount)
 
     def end(self) -> None:
         """Release the collection."""
         self._ended.set()
-        with self._database.transaction(write=True) as connection:
+        with self._collection.database.transaction(write=True) as connection:
             connection.execute(delete(ServerRow).where(*self._own()))
 
     def _beat_every(self, seconds: float) -> None:
@@ -86,40 +65,27 @@ class ServerClaim:
                 continue  # the store is unavailable for now; the next beat may reach it
 
     def _own(self) -> tuple[Any, ...]:
-        return ServerRow.collection == self._collection, ServerRow.id == self._id
+        return ServerRow.collection == self._collection.number, ServerRow.id == self._id
 
-    def _claim(self, name: str) -> None:
-        now, place = self._clock(), ServerRow.collection == self._collection
-        with self._database.transaction(write=True) as connection:
-            locked = select(CollectionRow.number).where(CollectionRow.number == self._collection)
-            if connection.execute(locked.with_for_update()).first() is None:
-                raise StoreError(f"{self._database.name}: collection {name!r} was removed")
-            other = connection.execute(select(ServerRow.__table__).where(place)).first()
-            if other is not None and _lives(other, now):
+    def _claim(self) -> None:
+        this = self._collection
+        with this.locked() as connection:
+            now = this.clock()
+            if (other := live_server(connection, this.number, now)) is not None:
                 raise StoreError(
-                    f"collection {name!r} is served by process {other.pid} on {other.host} already"
+                    f"collection {this.name!r} is served by process {other.pid} on {other.host} "
+                    "already"
                 )
-            connection.execute(delete(ServerRow).where(place))
-            connection.execute(
-                insert(ServerRow).values(
-                    collection=self._collection,
-                    id=self._id,
-                    pid=os.getpid(),
-                    host=socket.gethostname(),
-                    heartbeat=now,
-                )
-            )
+            connection.execute(delete(ServerRow).where(ServerRow.collection == this.number))
+            mine = {"collection": this.number, "id": self._id, "heartbeat": now}
+            here = {"pid": os.getpid(), "host": socket.gethostname()}
+            connection.execute(insert(ServerRow), mine | here)
 
 
-def is_served(database: Database, collection: int, now: float) -> bool:
-    """Whether a live process serves a collection."""
-    row = select(ServerRow.__table__).where(ServerRow.collection == collection)
-    with database.transaction() as connection:
-        server = connection.execute(row).first()
-    return server is not None and _lives(server, now)
-
-
-def _lives(server: Any, now: float) -> bool:
-    if now - server.heartbeat > SILENT:
-        return False
-    return bool(server.host != socket.gethostname() or is_process(server.pid))
+def live_server(connection: Connection, collection: int, now: float) -> Any:
+    """The row of the live process that serves a collection, or None."""
+    these = select(ServerRow.__table__).where(ServerRow.collection == collection)
+    server = connection.execute(these).first()
+    if server is None or now - server.heartbeat > SILENT:
+        return None
+    return server if server.host != socket.gethostname() or is_process(server.pid) else None
