@@ -114,8 +114,7 @@ def _hold_out(votes: Votes, n: int, seed: int) -> Bool:
     some = max(1, round(n * (1 - np.sqrt(1 - _CHECKED))))
     of = np.zeros(n, np.bool_)
     of[np.random.default_rng(seed).permutation(n)[:some]] = True
-    held_out: Bool = of[votes.left] | of[votes.right]
-    return held_out
+    return of[votes.left] | of[votes.right]
 
 
 def _likelihoods(features: F64, votes: Votes, n_annotators: int, held_out: Bool, seed: int) -> F64:

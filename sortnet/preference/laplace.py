@@ -167,8 +167,7 @@ class _Problem:
     def z(self, theta: F64) -> F64:
         """(m,) c (s_left - s_right) + b of each answer."""
         v, s, n = self.votes, self.to_scores(theta), len(self.features)
-        z: F64 = self.reliability[v.annotator] * (s[v.left] - s[v.right]) + s[n + v.annotator]
-        return z
+        return self.reliability[v.annotator] * (s[v.left] - s[v.right]) + s[n + v.annotator]
 
     def loss(self, theta: F64, precision: F64) -> float:
         z, t = self.z(theta), self.votes.target
@@ -207,8 +206,7 @@ class _Problem:
         """(m,) minus the second derivative of each answer's log-likelihood in its z."""
         z, t = self.z(theta), self.votes.target
         up, down = _mills(z), _mills(-z)
-        w: F64 = t * up * (z + up) + (1 - t) * down * (down - z)
-        return w
+        return t * up * (z + up) + (1 - t) * down * (down - z)
 
     def curvature(self, theta: F64) -> tuple[I64, I64, F64]:
         """Minus the second derivatives of the log-likelihood in scores and biases, as the rows,
@@ -280,8 +278,7 @@ class _Dense:
 
     def covariance(self) -> F64:
         root = self._problem.to_scores(self._root())
-        covariance: F64 = root.T @ root
-        return covariance
+        return root.T @ root
 
     def draw(self, k: int, rng: np.random.Generator) -> F64:
         """(k, d + n + a) draws around zero."""

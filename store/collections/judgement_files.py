@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
@@ -119,23 +119,19 @@ def _fields(judgement: Judgement, id: str, items: Items) -> dict[str, Any]:
 def _chosen(judgements: Sequence[Judgement], items: Items, prompt: str) -> Iterator[dict[str, str]]:
     """One record per pair, by the annotators' majority, in the order of the first vote."""
     undone = {judgement.undoes for judgement in judgements}
-    votes: dict[tuple[int, int], Counter[str]] = {}
+    votes: defaultdict[tuple[int, int], Counter[str]] = defaultdict(Counter)
     for judgement in judgements:
         if judgement.answer in ("left", "right") and judgement.number not in undone:
             low, _ = judgement.pair
             winner = judgement.left if judgement.answer == "left" else judgement.right
-            balance = votes.setdefault(judgement.pair, Counter())
-            balance[judgement.annotator] += 1 if winner == low else -1
+            votes[judgement.pair][judgement.annotator] += 1 if winner == low else -1
     for (low, high), balance in votes.items():
         # An annotator who answered a pair several times has one vote.
         surplus = sum((n > 0) - (n < 0) for n in balance.values())
         if surplus:
             better, worse = (low, high) if surplus > 0 else (high, low)
-            yield {
-                "prompt": prompt,
-                "chosen": _text(items, better),
-                "rejected": _text(items, worse),
-            }
+            chosen, rejected = _text(items, better), _text(items, worse)
+            yield {"prompt": prompt, "chosen": chosen, "rejected": rejected}
 
 
 def _text(items: Items, number: int) -> str:
@@ -220,23 +216,18 @@ class _Before:
             _refuse(line.where, f"id {line.id!r} is already in {self.ids[line.id]}")
         number, undoes = line.judgement.number, line.judgement.undoes
         if number in self.numbers:
-            where = self.numbers[number].where
-            _refuse(line.where, f"number {number} is already in {where}")
+            _refuse(line.where, f"number {number} is already in {self.numbers[number].where}")
         if undoes is not None:
-            self._check_undo(line, undoes)
+            if (found := self.numbers.get(undoes)) is None:
+                _refuse(line.where, f"an undo of judgement {undoes}, which no earlier line has")
+            try:
+                check_undo(line.judgement, found.judgement, undone=undoes in self.undone)
+            except JudgementError as error:
+                _refuse(line.where, f"{error} ({found.where.rpartition(', ')[2]})")
+            self.undone.add(undoes)
         self.ids[line.id] = line.where
         if number:
             self.numbers[number] = line
-
-    def _check_undo(self, line: Line, number: int) -> None:
-        found = self.numbers.get(number)
-        if found is None:
-            _refuse(line.where, f"an undo of judgement {number}, which no earlier line has")
-        try:
-            check_undo(line.judgement, found.judgement, undone=number in self.undone)
-        except JudgementError as error:
-            _refuse(line.where, f"{error} ({found.where.rpartition(', ')[2]})")
-        self.undone.add(number)
 
 
 def _line(
@@ -271,7 +262,12 @@ def _line(
     if (answer == "undo") != ("undoes" in given):
         _refuse(where, '`undoes` must be set if and only if answer is "undo"')
     facts = {key: read(where, key, given[key]) for key, read in _FACTS.items() if key in given}
-    name = _annotator(where, given.get("annotator"))
+    if "annotator" not in given:
+        _refuse(where, "no annotator: add the column or give --as NAME")
+    try:
+        name = checked_name("annotator", str(given["annotator"]))
+    except StoreError as error:
+        _refuse(where, str(error))
     judgement = Judgement(name, left, right, answer, **facts)
     return Line(where, id, judgement)
 
@@ -281,15 +277,6 @@ def _item(where: str, value: Any, items: Mapping[str, int]) -> int:
     if not isinstance(name, str) or name not in items:
         _refuse(where, f"the collection has no item {shown(value)}")
     return items[name]
-
-
-def _annotator(where: str, value: Any) -> str:
-    if value is None:
-        _refuse(where, "no annotator: add the column or give --as NAME")
-    try:
-        return checked_name("annotator", str(value))
-    except StoreError as error:
-        raise DataError(f"{where}: {error}") from None
 
 
 def _text_of(where: str, key: str, value: Any, *, longest: int = _LONGEST) -> str:

@@ -237,23 +237,17 @@ class Run:
 
     def _with_facts(self, frame: pd.DataFrame) -> pd.DataFrame:
         """The frame with `attrs` for its plots."""
-        best = [
-            row.iteration
-            for row in self._iterations(IterationRow.iteration, IterationRow.best)
-            if row.best
-        ]
+        rows = self._iterations(IterationRow.iteration, IterationRow.best)
+        best = [row.iteration for row in rows if row.best]
         frame.attrs |= {"run": self.id, "kept": best[-1] if best else None}
         return frame
 
     def _query_names(self) -> frames.QueryNames:
         names = list(dict.fromkeys(q for table in self._queries.values() for q in table.qids))
         number = {name: k for k, name in enumerate(names)}
-        codes = {
-            split: np.array([number[qid] for qid in table.qids], np.int64)
-            for split, table in self._queries.items()
-        }
-        first = {split: table.first for split, table in self._queries.items()}
-        return frames.QueryNames(names, codes, first)
+        tables = self._queries.items()
+        codes = {split: np.array([number[qid] for qid in table.qids]) for split, table in tables}
+        return frames.QueryNames(names, codes, {split: table.first for split, table in tables})
 
 
 class _QueryTable:
