@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, fields
 from datetime import datetime
+from itertools import combinations_with_replacement, pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -192,55 +193,44 @@ def margins_frame(rows: Sequence[Any]) -> pd.DataFrame:
     """One row per iteration, split, outcome and bin of |margin|: low, high, pairs."""
     from sortnet.sorting.observe import MARGIN_EDGES
 
-    edges = np.array([0.0, *MARGIN_EDGES, np.inf])
-    bins = len(edges) - 1
+    bins = list(pairwise([0.0, *MARGIN_EDGES, np.inf]))
     found = [
-        (iteration, split, outcome, facts["margins"][outcome])
+        (iteration, split, outcome, *edges, pairs)
         for iteration, split, facts in _observed(rows)
         for outcome in OUTCOMES
+        for edges, pairs in zip(bins, facts["margins"][outcome], strict=True)
     ]
-    counts = np.array([f[3] for f in found], np.int64).reshape(-1, bins)
-    return _long(
-        found,
-        bins,
-        outcome=_category([f[2] for f in found], OUTCOMES, bins),
-        low=np.tile(edges[:-1], len(found)),
-        high=np.tile(edges[1:], len(found)),
-        pairs=counts.ravel(),
-    )
+    return _long(found, outcome=OUTCOMES, low="float64", high="float64", pairs="int64")
 
 
 def mistakes_frame(rows: Sequence[Any]) -> pd.DataFrame:
     """One row per iteration, split and two bins of ranks, upper before lower: compared, wrong."""
     from sortnet.sorting.observe import RANK_BINS
 
-    n = len(RANK_BINS)
-    upper, lower = np.triu_indices(n)
-    found = list(_observed(rows))
-    shape = (len(found), n, n)
-    counts = {
-        name: np.array([f[2]["ranks"][name] for f in found], np.int64).reshape(shape)
-        for name in ("compared", "wrong")
-    }
-    return _long(
-        found,
-        len(upper),
-        upper=_category(upper.tolist() * len(found), RANK_BINS),
-        lower=_category(lower.tolist() * len(found), RANK_BINS),
-        **{name: table[:, upper, lower].ravel() for name, table in counts.items()},
-    )
+    found = [
+        (
+            iteration,
+            split,
+            RANK_BINS[i],
+            RANK_BINS[j],
+            ranks["compared"][i][j],
+            ranks["wrong"][i][j],
+        )
+        for iteration, split, facts in _observed(rows)
+        for i, j in combinations_with_replacement(range(len(RANK_BINS)), 2)
+        for ranks in [facts["ranks"]]
+    ]
+    return _long(found, upper=RANK_BINS, lower=RANK_BINS, compared="int64", wrong="int64")
 
 
 def cycles_frame(rows: Sequence[Any]) -> pd.DataFrame:
     """One row per iteration and split: the share of cyclic triples among those sampled."""
-    found = [f for f in _observed(rows) if "cycles" in f[2]]
-    cycles = [f[2]["cycles"] for f in found]
-    return _long(
-        found,
-        1,
-        share=np.array([c["share"] for c in cycles], np.float64),
-        sampled=np.array([c["sampled"] for c in cycles], np.int64),
-    )
+    found = [
+        (iteration, split, facts["cycles"]["share"], facts["cycles"]["sampled"])
+        for iteration, split, facts in _observed(rows)
+        if "cycles" in facts
+    ]
+    return _long(found, share="float64", sampled="int64")
 
 
 def order_frame(query: Queries, before: I64, after: I64) -> pd.DataFrame:
@@ -280,21 +270,13 @@ def _observed(rows: Sequence[Any]) -> Iterator[tuple[int, Split, dict[str, Any]]
                 yield row.iteration, split, facts
 
 
-def _long(found: Sequence[Any], repeat: int, **columns: Any) -> pd.DataFrame:
-    """A frame that starts with the iteration and the split of `found`, each repeated."""
+def _long(rows: Sequence[Any], **kinds: str | Sequence[str]) -> pd.DataFrame:
+    """A frame of iteration, split and further columns, each of a type or an ordered category."""
     import pandas as pd
 
-    iteration = np.repeat(np.array([f[0] for f in found], np.int64), repeat)
-    split = _category([f[1] for f in found], SPLITS, repeat)
-    return pd.DataFrame({"iteration": iteration, "split": split, **columns})
-
-
-def _category(
-    values: Sequence[str | int], names: Sequence[str], repeat: int = 1
-) -> pd.Categorical[Any]:
-    """Names, or their numbers, as an ordered category."""
-    import pandas as pd
-
-    codes = [names.index(v) if isinstance(v, str) else int(v) for v in values]
-    repeated = np.repeat(np.array(codes, np.int64), repeat)
-    return pd.Categorical.from_codes(repeated, categories=pd.Index(names), ordered=True)
+    columns = {"iteration": "int64", "split": SPLITS, **kinds}
+    types = {
+        name: kind if isinstance(kind, str) else pd.CategoricalDtype(list(kind), ordered=True)
+        for name, kind in columns.items()
+    }
+    return pd.DataFrame(rows, columns=list(columns)).astype(types)

@@ -15,8 +15,12 @@ from sortnet.items import Items
 from sortnet.types import Queries, Split
 from store import frames
 from store.collections.collection import Collection
-from store.collections.collection_rows import checked_name, collections_query, make_collection
-from store.collections.item_rows import write_items
+from store.collections.collection_rows import (
+    checked_name,
+    collections_query,
+    make_collection,
+    write_items,
+)
 from store.database import schema
 from store.database.engine import Database, plain, utc_now
 from store.database.process import status_of, this_process
@@ -154,7 +158,10 @@ class Store:
         with self.database.transaction() as connection:
             newest_first = select(RunRow.number, RunRow.id).order_by(RunRow.number.desc())
             rows = connection.execute(newest_first).all()
-        fits = rows[:1] if id_or_prefix == "last" else _matching(rows, id_or_prefix)
+        prefix = id_or_prefix.lower()
+        fits = [row for row in rows if prefix and row.id.startswith(prefix)]
+        if id_or_prefix == "last":
+            fits = list(rows[:1])
         if len(fits) == 1:
             return Run(self.database, fits[0].number)
         fault = f"{len(fits)} runs begin with" if fits else "no run"
@@ -239,10 +246,6 @@ def _insert_queries(connection: Connection, run: int, split: Split, queries: Que
     ]
     if rows:
         connection.execute(insert(QueryRow), rows)
-
-
-def _matching(rows: Any, prefix: str) -> Any:
-    return [row for row in rows if prefix and row.id.startswith(prefix.lower())]
 
 
 def _runs() -> Any:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sortnet.errors import DataError
+from sortnet.files import one_line
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -33,7 +34,7 @@ def inside(root: Path, name: str, place: str, suffixes: tuple[str, ...]) -> str:
     except (OSError, ValueError, RuntimeError) as error:
         if isinstance(error, DataError):
             raise
-        raise DataError(f"{place}: {name[:60]!r} is no file name: {_line(error)}") from None
+        raise DataError(f"{place}: {name[:60]!r} is no file name: {one_line(error)}") from None
     if found.suffix.lower() not in suffixes:
         raise DataError(f"{place}: {name!r} is none of {' '.join(suffixes)}")
     return found.relative_to(root).as_posix()
@@ -67,8 +68,4 @@ def load_image(path: Path, place: str, *, side: int) -> tuple[Image, tuple[int, 
             raise DataError(f"{place}: has more than {MAX_PIXELS:,} pixels") from None
         # Pillow's decoders raise all of these on damaged files.
         except (OSError, ValueError, SyntaxError, EOFError, IndexError, TypeError) as error:
-            raise DataError(f"{place}: the image is broken: {_line(error)}") from None
-
-
-def _line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:120] or type(error).__name__
+            raise DataError(f"{place}: the image is broken: {one_line(error)}") from None

@@ -154,14 +154,7 @@ def holdout_check(p: F64, right: Bool) -> tuple[int, float, float, bool]:
 
 
 def verdict(
-    wrong: float,
-    goal: float,
-    left: int | None,
-    free: int,
-    n: int,
-    right: float,
-    expected: float,
-    passed: bool,
+    wrong: float, goal: float, left: int | None, free: int, checked: tuple[int, float, float, bool]
 ) -> tuple[bool, str]:
     """Whether to stop, and why, as text.
 
@@ -170,15 +163,14 @@ def verdict(
         goal: share of them that is acceptable.
         left: about how many questions are needed.
         free: how many questions the annotators can still be asked.
-        n, right, expected, passed: as returned by `holdout_check`.
+        checked: as returned by `holdout_check`.
     """
+    n, right, expected, passed = checked
     share = f"{wrong:.0%} of the pairs are expected to be in the wrong order"
     if wrong > goal:
         if left is None or left > free:
-            return (
-                False,
-                f"{share}; more annotators are needed: {_many(free, 'question')} left for these",
-            )
+            left_now = f"{_many(free, 'question')} left for these"
+            return False, f"{share}; more annotators are needed: {left_now}"
         return False, f"{share}; about {_many(left, 'question')} until {goal:.0%}"
     if passed:
         return True, f"{share}, and the hold-out answers agree ({right:.0%} of {n} as expected)"

@@ -210,7 +210,7 @@ class Session:
         wrong = wrong_share(*difference)
         left = questions_left(*difference, asked, self.goal)
         change = expected_change(posterior, *best, pairs) if best else 0.0
-        stop, why = verdict(wrong, self.goal, left, free, *checked)
+        stop, why = verdict(wrong, self.goal, left, free, checked)
         left = left if left is None else min(left, free)
         return Remaining(left, wrong, change, *checked[:3], stop, why)
 

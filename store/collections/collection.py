@@ -21,10 +21,13 @@ from store.collections.collection_rows import (
     checked_name,
     find_collection,
     is_name,
+    item_numbers,
     make_annotator,
+    next_item,
     read_annotators,
+    read_items,
+    write_items,
 )
-from store.collections.item_rows import item_numbers, next_item, read_items, write_items
 from store.collections.judgement_rows import (
     insert_judgements,
     judgement_to_undo,
@@ -311,9 +314,6 @@ class Collection:
             JudgementError: on an unknown item, or an undo of an unknown judgement.
         """
         with self.locked() as connection:
-            moved: dict[int, int] = {}
-            if ids is not None:
-                judgements, ids, moved = self._not_yet(connection, judgements, ids)
             n_items = next_item(connection, self.number)
             for judgement in judgements:
                 if not 0 <= judgement.pair[0] < judgement.pair[1] < n_items:
@@ -322,7 +322,7 @@ class Collection:
                         f"there are {n_items}, numbered from 0"
                     )
             key = self._numbers_of(connection, (j.annotator for j in judgements))
-            return insert_judgements(connection, self.number, judgements, key, ids=ids, moved=moved)
+            return insert_judgements(connection, self.number, judgements, key, ids=ids)
 
     def setting(self, name: str, default: Any) -> Any:
         """Get a setting, storing `default` if it is unset.
@@ -395,13 +395,3 @@ class Collection:
                 connection, self.number, name
             )
         return numbers
-
-    def _not_yet(
-        self, connection: Connection, judgements: Sequence[Judgement], ids: Sequence[str]
-    ) -> tuple[list[Judgement], list[str], dict[int, int]]:
-        """The new judgements, their ids, and the known ones as {number given: number here}."""
-        known = {id: at for at, id in enumerate(read_ids(connection, self.number), start=1)}
-        both = list(zip(judgements, ids, strict=True))
-        moved = {j.number: known[id] for j, id in both if id in known and j.number}
-        new = [(judgement, id) for judgement, id in both if id not in known]
-        return [judgement for judgement, _ in new], [id for _, id in new], moved

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
+from itertools import count
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, func, insert, select
@@ -53,24 +54,23 @@ def insert_judgements(
     *,
     ids: Sequence[str] | None = None,
     lease: str | None = None,
-    moved: Mapping[int, int] | None = None,
 ) -> list[Judgement]:
-    """Append judgements, with new numbers; undos are checked.
-
-    `moved` maps the numbers that undos refer to to stored numbers.
+    """Append judgements, with new numbers, but those whose ids are known; undos are checked.
 
     The caller must hold the collection's lock, so that numbers have no gaps, and no lower number is
     added after a higher one has been read.
     """
     first = last_number(connection, collection) + 1
-    numbered = list(_renumbered(judgements, first, dict(moved or {})))
+    known = {} if ids is None else dict(zip(read_ids(connection, collection), count(1)))
+    given = [secrets.token_hex(8) for _ in judgements] if ids is None else ids
+    new = list(_renumbered(zip(given, judgements, strict=True), known, first))
+    numbered = [judgement for _, judgement in new]
     _check_undoes(connection, collection, numbered, first)
-    given = ids or [secrets.token_hex(8) for _ in numbered]
     rows = [
         as_columns(vars(judgement))
         | {"collection": collection, "annotator": annotators[judgement.annotator]}
         | {"id": id, "lease": lease}
-        for judgement, id in zip(numbered, given, strict=True)
+        for id, judgement in new
     ]
     if rows:
         connection.execute(insert(JudgementRow), rows)
@@ -91,12 +91,16 @@ def as_columns(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _renumbered(
-    judgements: Sequence[Judgement], first: int, moved: dict[int, int]
-) -> Iterator[Judgement]:
-    """The judgements numbered from `first`, with undos adjusted to the new numbers."""
-    for number, judgement in enumerate(judgements, start=first):
-        undoes = judgement.undoes and moved.get(judgement.undoes, judgement.undoes)
-        yield replace(judgement, number=number, undoes=undoes)
+    judgements: Iterable[tuple[str, Judgement]], known: Mapping[str, int], first: int
+) -> Iterator[tuple[str, Judgement]]:
+    """The new judgements numbered from `first`, with undos adjusted to the stored numbers."""
+    moved: dict[int, int] = {}
+    numbers = count(first)
+    for id, judgement in judgements:
+        number = known[id] if id in known else next(numbers)
+        if id not in known:
+            undoes = judgement.undoes and moved.get(judgement.undoes, judgement.undoes)
+            yield id, replace(judgement, number=number, undoes=undoes)
         if judgement.number:
             moved[judgement.number] = number
 

@@ -269,13 +269,10 @@ def _engine(url: URL, *, write: bool) -> Engine:
 
 
 def _reading_engine(path: Path, options: dict[str, Any]) -> Engine:
-    def connect() -> sqlite3.Connection:
-        return sqlite3.connect(
-            reading_uri(path), uri=True, timeout=BUSY_SECONDS, isolation_level=None
-        )
-
+    settings: dict[str, Any] = {"uri": True, "timeout": BUSY_SECONDS, "isolation_level": None}
     # A new connection per transaction, as other processes may have the file open or not.
-    engine = create_engine("sqlite://", creator=connect, poolclass=NullPool, **options)
+    options |= {"creator": lambda: sqlite3.connect(reading_uri(path), **settings)}
+    engine = create_engine("sqlite://", poolclass=NullPool, **options)
     event.listen(engine, "begin", _begin_reading)
     return engine
 

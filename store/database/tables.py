@@ -27,7 +27,7 @@ CollectionKey = Annotated[int, mapped_column(_TO_COLLECTION, primary_key=True, a
 class RunRow(Base):
     """A training run. Times are UTC; `data` is {split: {path, fingerprint, n_queries, ...}}.
 
-    `host`, `pid` and `process_start` are those of its process, see `store.runs.process`.
+    `host`, `pid` and `process_start` are those of its process, see `store.database.process`.
     """
 
     __tablename__ = "runs"
