@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from datetime import datetime
 from itertools import combinations_with_replacement, pairwise
 from typing import TYPE_CHECKING, Any, Final
@@ -57,15 +57,6 @@ JUDGEMENT_COLUMNS = {
 }
 PAIR_NUMBERS = ("first_iteration", "last_iteration", "times")
 OUTCOMES = ("right", "wrong")
-
-
-@dataclass(frozen=True, eq=False)
-class QueryNames:
-    """A run's query names, unique; per split the queries' codes and first documents."""
-
-    names: list[str]
-    codes: Mapping[Split, I64]
-    first: Mapping[Split, I64]
 
 
 def typed(rows: Sequence[Any], columns: dict[str, str]) -> pd.DataFrame:
@@ -142,18 +133,23 @@ def conventions(config: Mapping[str, Any], names: Sequence[str]) -> str | None:
     return metrics.conventions(found, config["empty"], 0, 0).rpartition(":")[0]
 
 
-def pair_columns(table: I64, split: Split, queries: QueryNames) -> dict[str, NDArray[Any]]:
-    """The result of `read_table` as columns of a frame; split and query as codes."""
+def pair_columns(
+    table: I64, split: Split, first: I64, codes: NDArray[Any]
+) -> dict[str, NDArray[Any]]:
+    """The result of `read_table` as columns of a frame; split and query as codes.
+
+    `first` are the first documents of the split's queries, `codes` those of their names.
+    """
     winner, loser = table[:, 0], table[:, 1]
-    query = np.searchsorted(queries.first[split], winner, side="right") - 1
-    first = queries.first[split][query]
+    query = np.searchsorted(first, winner, side="right") - 1
+    start = first[query]
     columns = {
         "split": np.full(len(table), SPLITS.index(split), np.int8),
-        "qid": queries.codes[split][query].astype(_code_type(len(queries.names))),
+        "qid": codes[query],
         "winner": winner.copy(),
         "loser": loser.copy(),
-        "winner_place": (winner - first).astype(np.int32),
-        "loser_place": (loser - first).astype(np.int32),
+        "winner_place": (winner - start).astype(np.int32),
+        "loser_place": (loser - start).astype(np.int32),
     }
     for at, name in enumerate(PAIR_NUMBERS, start=2):
         columns[name] = table[:, at].astype(np.int32)
@@ -184,7 +180,7 @@ def pairs_frame(
     return pd.DataFrame(columns, copy=False)
 
 
-def _code_type(n: int) -> type[np.signedinteger[Any]]:
+def code_type(n: int) -> type[np.signedinteger[Any]]:
     """The smallest type that pandas would choose for the codes of that many categories."""
     return next(t for t in (np.int8, np.int16, np.int32) if n < np.iinfo(t).max)
 

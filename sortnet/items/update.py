@@ -34,18 +34,22 @@ def merge(old: Items, new: Items, *, update: bool = False) -> Items:
     ('a', 'b', 'c')
     """
     old, new = given_only(old), given_only(new)
-    places = places_of(old.ids, new, update=update)
-    to = [places[name] for name in new.ids]
-    features = np.empty((len(places), len(old.feature_names)), np.float32)
-    features[: len(old)] = old.features
-    features[to] = new.features[:, columns_of(old.feature_names, new)]
+    places_of(old.ids, new, update=update)
+    # Each id at its first place, with its last row.
+    row_of = {id: row for row, id in enumerate((*old.ids, *new.ids))}
+    rows = list(row_of.values())
+    features = np.vstack((old.features, new.features[:, columns_of(old.feature_names, new)]))
+    texts, images, audio = (
+        tuple(both[row] for row in rows)
+        for both in (old.texts + new.texts, old.images + new.images, old.audio + new.audio)
+    )
     return replace(
         old,
-        ids=tuple(places),
-        texts=_placed(old.texts, new.texts, to, len(places)),
-        images=_placed(old.images, new.images, to, len(places)),
-        audio=_placed(old.audio, new.audio, to, len(places)),
-        features=features,
+        ids=tuple(row_of),
+        texts=texts,
+        images=images,
+        audio=audio,
+        features=features[rows],
         root=root_of(old.root, new),
         source=new.source,
     )
@@ -68,15 +72,6 @@ def places_of(old: Sequence[str], new: Items, *, update: bool = False) -> dict[s
                 f"{new.source}: an item {shown(id)} is there already (an update replaces it)"
             )
     return places
-
-
-def _placed(
-    old: tuple[str | None, ...], new: tuple[str | None, ...], to: list[int], n: int
-) -> tuple[str | None, ...]:
-    values = [*old, *[None] * (n - len(old))]
-    for place, value in zip(to, new, strict=True):
-        values[place] = value
-    return tuple(values)
 
 
 def columns_of(old: Sequence[str], new: Items) -> list[int]:

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, bindparam, func, insert, select, update
+from sqlalchemy import Connection, func, insert, select, update
 
 from sortnet.errors import DataError, StoreError
 from sortnet.items import Items
 from sortnet.items.update import columns_of, places_of, root_of
 from sortnet.types import F32
 from store.database.engine import utc_now
-from store.database.tables import AnnotatorRow, CollectionRow, ItemRow, JudgementRow
+from store.database.tables import AnnotatorRow, CollectionRow, ItemRow, JudgementRow, upsert
 
 LONGEST_NAME = 200
 FEATURE = np.dtype("<f4")  # in the database, whatever the machine's byte order
@@ -163,23 +163,13 @@ def write_items(
         raise StoreError(f"collection {name!r}: {error}") from None
     facts["root"] = about.root if root is None else str(root)
     connection.execute(update(CollectionRow).where(this).values(**facts))
-    rows = _rows(collection, items, features, numbers)
-    if new := [row for row in rows if row["id"] not in old]:
-        connection.execute(insert(ItemRow), new)
-    if old:
-        replaced = [row for row in rows if row["id"] in old]
-        connection.execute(_REPLACE, [{f"new_{key}": row[key] for key in row} for row in replaced])
-    return len(new), len(old)
+    stored = upsert(connection.dialect.name, ItemRow, ["collection", "number"], _REPLACED)
+    if rows := _rows(collection, items, features, numbers):
+        connection.execute(stored, rows)
+    return len(items) - len(old), len(old)
 
 
 _REPLACED = ("text", "image", "audio", "features")
-_REPLACE = (
-    update(ItemRow.__table__)  # type: ignore[arg-type]
-    .where(
-        ItemRow.collection == bindparam("new_collection"), ItemRow.number == bindparam("new_number")
-    )
-    .values({key: bindparam(f"new_{key}") for key in _REPLACED})
-)
 
 
 def _rows(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Annotated, Any, ClassVar
 
 from sqlalchemy import JSON, BigInteger, Double, ForeignKey, Index, UniqueConstraint, text
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 
@@ -225,3 +227,10 @@ class ServerRow(Base):
     pid: Mapped[int]
     host: Mapped[str]
     heartbeat: Mapped[float]
+
+
+def upsert(dialect: str, table: type[Base], keys: Sequence[str], changed: Iterable[str]) -> Any:
+    """Insert rows; where the keys are there already, change these columns."""
+    made = (sqlite if dialect == "sqlite" else postgresql).insert(table)
+    values = {name: made.excluded[name] for name in changed}
+    return made.on_conflict_do_update(index_elements=keys, set_=values)
