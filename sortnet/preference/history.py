@@ -64,7 +64,7 @@ class History:
         """
         self._check(event)
         if not event.number:
-            event = replace(event, number=self._next_number())
+            event = replace(event, number=self.events[-1].number + 1 if self.events else 1)
         self.events.append(event)
         if event.answer == "undo":
             assert event.undoes is not None
@@ -160,9 +160,6 @@ class History:
                 raise JudgementError(f"there is no item {item} among {self.n_items}")
         if event.answer == "undo":
             check_undo(event, self._live.get(event.undoes or 0))
-
-    def _next_number(self) -> int:
-        return self.events[-1].number + 1 if self.events else 1
 
     def _log_of(self, annotator: str) -> _AnnotatorLog:
         return self._logs.get(annotator) or _AnnotatorLog()

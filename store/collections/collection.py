@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -22,6 +22,7 @@ from store.collections.collection_rows import (
     find_collection,
     is_name,
     item_numbers,
+    locked,
     make_annotator,
     next_item,
     read_annotators,
@@ -119,12 +120,12 @@ class Collection:
         Raises:
             StoreError: on an id that occurs twice or is known, or on different features.
         """
-        with self.locked() as connection:
+        with self._locked() as connection:
             return write_items(connection, self.number, self.name, items, replace=update)
 
     def remove(self) -> None:
         """Remove the collection with all its rows."""
-        with self.locked() as connection:
+        with self._locked() as connection:
             for row in (ServerRow, LeaseRow, JudgementRow, AnnotatorRow, ItemRow):
                 connection.execute(delete(row).where(row.collection == self.number))
             connection.execute(delete(CollectionRow).where(CollectionRow.number == self.number))
@@ -141,7 +142,7 @@ class Collection:
         if not create:
             known = ", ".join(a.name for a in self.annotators()[:10]) or "none yet"
             raise StoreError(f"collection {self.name!r} has no annotator {name!r}; known: {known}")
-        with self.locked() as connection:
+        with self._locked() as connection:
             self._numbers_of(connection, [name])
         return self._read(read_annotators, AnnotatorRow.name == name)[0]
 
@@ -208,7 +209,7 @@ class Collection:
             renew: ids of their live leases to renew; they come first.
         """
         # Leases lost in a power cut are simply leased again: no need to wait for the disk.
-        with self.locked(durable=False) as connection:
+        with self._locked(durable=False) as connection:
             now = self.clock()
             key = self._numbers_of(connection, [annotator])[annotator]
             life = {"now": now, "expires": now + seconds}
@@ -240,7 +241,7 @@ class Collection:
 
     def renew(self, annotator: str, leases: Sequence[str], seconds: float) -> int:
         """Renew live leases of that annotator from now on; returns how many there were."""
-        with self.locked(durable=False) as connection:
+        with self._locked(durable=False) as connection:
             now = self.clock()
             number = self._known(connection, annotator)
             if number is None:
@@ -251,7 +252,7 @@ class Collection:
 
     def release(self, annotator: str, leases: Sequence[str] | None = None) -> None:
         """Release an annotator's leases: all, or those of `leases`."""
-        with self.locked() as connection:
+        with self._locked() as connection:
             number = self._known(connection, annotator)
             if number is not None:
                 these = [LeaseRow.annotator == number]
@@ -273,7 +274,7 @@ class Collection:
         if judgement.undoes is not None:
             raise JudgementError("an undo is no answer to a question")
         annotator = judgement.annotator
-        with self.locked() as connection:
+        with self._locked() as connection:
             now = self.clock()
             stored = self._answered(connection, lease, annotator)
             new = stored is None
@@ -294,7 +295,7 @@ class Collection:
         Raises:
             JudgementError: if it does not exist, or is another's, an undo, or undone.
         """
-        with self.locked() as connection:
+        with self._locked() as connection:
             judgement = judgement_to_undo(connection, self.number, number)
             undo = replace(judgement.undo(), annotator=annotator, at=self.clock())
             key = self._numbers_of(connection, [annotator])
@@ -313,7 +314,7 @@ class Collection:
         Raises:
             JudgementError: on an unknown item, or an undo of an unknown judgement.
         """
-        with self.locked() as connection:
+        with self._locked() as connection:
             n_items = next_item(connection, self.number)
             for judgement in judgements:
                 if not 0 <= judgement.pair[0] < judgement.pair[1] < n_items:
@@ -329,7 +330,7 @@ class Collection:
 
         The first process to ask sets it: all others get the same.
         """
-        with self.locked() as connection:
+        with self._locked() as connection:
             row = find_collection(connection, self.database.name, self.name)
             self.settings = {name: default, **row.settings}
             if name not in row.settings:
@@ -343,7 +344,7 @@ class Collection:
         Raises:
             StoreError: if another live process serves it.
         """
-        return ServerClaim(self, beat=beat)
+        return ServerClaim(self.database, self.number, self.name, self.clock, beat)
 
     def is_served(self) -> bool:
         """Whether a live process serves it."""
@@ -354,18 +355,8 @@ class Collection:
         with self.database.transaction() as connection:
             return work(connection, self.number, *args)
 
-    @contextmanager
-    def locked(self, *, durable: bool = True) -> Iterator[Connection]:
-        """A transaction that excludes all other writers of this collection.
-
-        So numbers are assigned in the order of commits, and a lease is created and closed once.
-        Read the clock within it: a time read before waiting for the lock would be old.
-        """
-        with self.database.transaction(write=True, durable=durable) as connection:
-            this = select(CollectionRow.number).where(CollectionRow.number == self.number)
-            if connection.execute(this.with_for_update()).first() is None:
-                raise StoreError(f"{self.database.name}: collection {self.name!r} was removed")
-            yield connection
+    def _locked(self, *, durable: bool = True) -> AbstractContextManager[Connection]:
+        return locked(self.database, self.number, self.name, durable=durable)
 
     def _answered(self, connection: Connection, lease: str, annotator: str) -> Judgement | None:
         """The answer stored under that lease, if it is this annotator's."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +17,7 @@ from sortnet.errors import DataError, StoreError
 from sortnet.items import Items
 from sortnet.items.update import columns_of, places_of, root_of
 from sortnet.types import F32
-from store.database.engine import utc_now
+from store.database.engine import Database, utc_now
 from store.database.tables import AnnotatorRow, CollectionRow, ItemRow, JudgementRow, upsert
 
 LONGEST_NAME = 200
@@ -47,6 +49,22 @@ class Annotator:
     name: str
     token: str
     created: datetime
+
+
+@contextmanager
+def locked(
+    database: Database, collection: int, name: str, *, durable: bool = True
+) -> Iterator[Connection]:
+    """A transaction that excludes all other writers of a collection.
+
+    So numbers are assigned in the order of commits, and a lease is created and closed once.
+    Read the clock within it: a time read before waiting for the lock would be old.
+    """
+    with database.transaction(write=True, durable=durable) as connection:
+        this = select(CollectionRow.number).where(CollectionRow.number == collection)
+        if connection.execute(this.with_for_update()).first() is None:
+            raise StoreError(f"{database.name}: collection {name!r} was removed")
+        yield connection
 
 
 def make_collection(

@@ -6,16 +6,16 @@ import os
 import secrets
 import socket
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from sqlalchemy import Connection, delete, insert, select, update
 
 from sortnet.errors import SortNetError, StoreError
+from store.collections.collection_rows import locked
+from store.database.engine import Database
 from store.database.process import is_process
 from store.database.tables import ServerRow
-
-if TYPE_CHECKING:
-    from store.collections.collection import Collection
 
 SILENT = 30.0  # seconds without a heartbeat, after which a server counts as dead
 BEAT = 5.0
@@ -28,10 +28,17 @@ class ServerClaim:
     the collection was removed or another process has taken over.
     """
 
-    def __init__(self, collection: Collection, *, beat: float | None = BEAT) -> None:
-        self._collection = collection
+    def __init__(
+        self,
+        database: Database,
+        collection: int,
+        name: str,
+        clock: Callable[[], float],
+        beat: float | None = BEAT,
+    ) -> None:
+        self._database, self._collection, self._clock = database, collection, clock
         self._id = secrets.token_hex(8)
-        self._claim()
+        self._claim(name)
         self._ended = threading.Event()
         self.lost = threading.Event()
         if beat is not None:
@@ -45,14 +52,14 @@ class ServerClaim:
 
     def beat(self) -> bool:
         """Send a heartbeat; False if the claim is lost."""
-        change = update(ServerRow).where(*self._own()).values(heartbeat=self._collection.clock())
-        with self._collection.database.transaction(write=True, durable=False) as connection:
+        change = update(ServerRow).where(*self._own()).values(heartbeat=self._clock())
+        with self._database.transaction(write=True, durable=False) as connection:
             return bool(connection.execute(change).rowcount)
 
     def end(self) -> None:
         """Release the collection."""
         self._ended.set()
-        with self._collection.database.transaction(write=True) as connection:
+        with self._database.transaction(write=True) as connection:
             connection.execute(delete(ServerRow).where(*self._own()))
 
     def _beat_every(self, seconds: float) -> None:
@@ -65,19 +72,17 @@ class ServerClaim:
                 continue  # the store is unavailable for now; the next beat may reach it
 
     def _own(self) -> tuple[Any, ...]:
-        return ServerRow.collection == self._collection.number, ServerRow.id == self._id
+        return ServerRow.collection == self._collection, ServerRow.id == self._id
 
-    def _claim(self) -> None:
-        this = self._collection
-        with this.locked() as connection:
-            now = this.clock()
-            if (other := live_server(connection, this.number, now)) is not None:
+    def _claim(self, name: str) -> None:
+        with locked(self._database, self._collection, name) as connection:
+            now = self._clock()
+            if (other := live_server(connection, self._collection, now)) is not None:
                 raise StoreError(
-                    f"collection {this.name!r} is served by process {other.pid} on {other.host} "
-                    "already"
+                    f"collection {name!r} is served by process {other.pid} on {other.host} already"
                 )
-            connection.execute(delete(ServerRow).where(ServerRow.collection == this.number))
-            mine = {"collection": this.number, "id": self._id, "heartbeat": now}
+            connection.execute(delete(ServerRow).where(ServerRow.collection == self._collection))
+            mine = {"collection": self._collection, "id": self._id, "heartbeat": now}
             here = {"pid": os.getpid(), "host": socket.gethostname()}
             connection.execute(insert(ServerRow), mine | here)
 
