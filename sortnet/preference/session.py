@@ -254,7 +254,7 @@ class Session:
         """Update the posterior by the events since the last fit."""
         posterior = self._fits.choosing.posterior
         if posterior.covariance is not None and self.events - self._observed <= _AT_A_TIME:
-            late = self._history.votes_after(self._observed, holdout=False)
+            late = self._history.votes(self.events, after=self._observed, holdout=False)
             for left, right, target, annotator in late.rows():
                 if annotator < len(posterior.reliability):
                     posterior.observe(left, right, target, annotator)
