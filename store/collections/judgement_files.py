@@ -188,8 +188,8 @@ def read_lines(
         _refuse(rows.place(-1), "half a line, the file was cut")
     lines: list[Line] = []
     before = _Before()
-    for row in range(len(rows.lines)):
-        record = {name: values[row] for name, values in rows.columns.items()}
+    for row, values in enumerate(zip(*rows.columns.values(), strict=True)):
+        record = dict(zip(rows.columns, values, strict=True))
         line = _line(rows.place(row), record, items, annotator, before)
         before.check(line)
         lines.append(line)
