@@ -32,10 +32,8 @@ INNER = (
     "store.plots.drawing",
     "store.database",
     "store.runs.pair_rows",
-    "store.collections.item_rows",
     "store.collections.collection_rows",
     "store.collections.judgement_rows",
-    "store.collections.names",
     "store.collections.server_claim",
 )
 

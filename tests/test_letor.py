@@ -514,5 +514,5 @@ def test_what_letor_text_cannot_hold_is_not_written(tmp_path):
     for qid in ("a b", "a#b", "", "a\nb"):
         assert f"cannot hold the qid {qid!r}" in refused(qid=[qid])
     assert "cannot hold the document id 'a b'" in refused(docids=["a b"])
-    with pytest.raises(DataError, match="cannot be written"):
+    with pytest.raises(SortNetError, match="cannot write"):
         write_letor(Queries.from_arrays([[1.0]], [0]), tmp_path / "no" / "x.txt")

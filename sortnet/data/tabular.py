@@ -17,7 +17,7 @@ from sortnet.data.free import refuse_too_large, texts
 from sortnet.data.letor_faults import MAX_FEATURES
 from sortnet.data.parquet import from_parquet
 from sortnet.errors import DataError
-from sortnet.files import open_bytes, reading
+from sortnet.files import one_line, open_bytes, reading
 from sortnet.types import F32, I64, Queries, grade_fault
 from sortnet.types.precision import Differences, neighbours
 
@@ -283,7 +283,7 @@ def _chunks(path: Path, separator: str, table: _Table) -> Generator[pd.DataFrame
                     yield chunk
         except (pd.errors.ParserError, pd.errors.ParserWarning, UnicodeError) as error:
             _refuse_ragged(path, separator)
-            raise DataError(f"{path}: {_one_line(error)}") from None
+            raise DataError(f"{path}: {one_line(error)}") from None
 
 
 def _records(path: Path, separator: str) -> Generator[tuple[int, list[str]]]:
@@ -300,7 +300,7 @@ def _records(path: Path, separator: str) -> Generator[tuple[int, list[str]]]:
                 if record:
                     yield line, record
         except (csv.Error, UnicodeError) as error:
-            raise DataError(f"{path}, after line {line}: {_one_line(error)}") from None
+            raise DataError(f"{path}, after line {line}: {one_line(error)}") from None
 
 
 def _lines(path: Path, text: io.TextIOWrapper) -> Iterator[str]:
@@ -341,7 +341,3 @@ def _place(path: Path, separator: str, row: int) -> str:
 def _some(columns: list[str]) -> str:
     names = " ".join(", ".join(name[:60] for name in columns[:20]).split())
     return names + (", ..." if len(columns) > 20 else "")
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:200]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +12,7 @@ from sortnet.errors import SortNetError
 from sortnet.explain.attribution import feature_names
 from sortnet.metrics import Empty, Metric, as_metrics, average, per_query
 from sortnet.rankers.base import Ranker
-from sortnet.types import F64, I64, Progress, Queries
+from sortnet.types import F32, F64, I64, Progress, Queries
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,15 +96,21 @@ def permutation_importance(
     model.check_features(queries)
     config = model.config
     (measure,) = as_metrics(config.rank_quality if metric is None else metric)
-    ranker = _Measured(*model.repeatable(queries), measure, empty or config.empty)
-    quality = ranker.quality()
+    documents, order_of = model.repeatable(queries)
+
+    def quality() -> float:
+        ranked = documents.grades[order_of(documents)]
+        return average(per_query(measure, ranked, documents.offsets), empty or config.empty)
+
+    unshuffled = quality()
     names = feature_names(model, queries)
     drops = np.zeros((model.n_features, repeats))
     for r, order in enumerate(_shuffles(queries, repeats, seed)):
         for k, name in enumerate(names):
             progress(f"shuffle {r + 1} of {repeats}: feature {name}")
-            drops[k, r] = quality - ranker.quality_shuffled(k, order, quality)
-    return Importance(measure, quality, drops, names)
+            with _shuffled(documents.features[:, k], order) as differs:
+                drops[k, r] = unshuffled - quality() if differs else 0.0
+    return Importance(measure, unshuffled, drops, names)
 
 
 def _shuffles(queries: Queries, repeats: int, seed: int) -> Iterator[I64]:
@@ -114,27 +121,12 @@ def _shuffles(queries: Queries, repeats: int, seed: int) -> Iterator[I64]:
         yield np.lexsort((rng.random(queries.n_docs), query)).astype(np.int64, copy=False)
 
 
-class _Measured:
-    """Documents whose columns are shuffled in place, and the quality of their ranking."""
-
-    def __init__(
-        self, queries: Queries, order: Callable[[Queries], I64], metric: Metric, empty: Empty
-    ) -> None:
-        self._queries, self._order = queries, order
-        self._metric, self._empty = metric, empty
-
-    def quality(self) -> float:
-        ranked = self._queries.grades[self._order(self._queries)]
-        return average(per_query(self._metric, ranked, self._queries.offsets), self._empty)
-
-    def quality_shuffled(self, feature: int, order: I64, unchanged: float) -> float:
-        """The quality with one column in another order; `unchanged` if that changes nothing."""
-        column = self._queries.features[:, feature]
-        kept = column.copy()
-        if np.array_equal(kept[order], kept):
-            return unchanged
-        column[:] = kept[order]
-        try:
-            return self.quality()
-        finally:
-            column[:] = kept
+@contextmanager
+def _shuffled(column: F32, order: I64) -> Iterator[bool]:
+    """Shuffle a column in place for a while; gives whether that changes it."""
+    kept = column.copy()
+    column[:] = kept[order]
+    try:
+        yield not np.array_equal(column, kept)
+    finally:
+        column[:] = kept

@@ -49,11 +49,7 @@ class Columns:
 def choose_columns(
     rows: Rows, named: Columns, ignore: Collection[str], features: Sequence[str] | None
 ) -> Columns:
-    """Choose each column's role: as named, and the rest by their names and values.
-
-    Raises:
-        DataError: on a missing column, or if no column can be shown or used as a feature.
-    """
+    """Choose each column's role: as named, and the rest by their names and values."""
     for name in (named.id, named.text, named.image, named.audio, *ignore, *(features or ())):
         if name is not None and name not in rows.columns:
             known = ", ".join(list(rows.columns)[:20])
@@ -84,10 +80,7 @@ def choose_columns(
 
 
 def number(value: Any) -> float:
-    """A cell as a number, NaN where it is missing.
-
-    Raises:
-        ValueError: if it is not a number.
+    """A cell as a number, NaN where it is missing; a ValueError if it is none.
 
     >>> number(" 1.5 "), number("n/a"), number(True)
     (1.5, nan, 1.0)
@@ -119,11 +112,7 @@ def is_numeric(values: Sequence[Any]) -> bool:
 
 
 def feature_matrix(rows: Rows, names: Sequence[str]) -> F32:
-    """The columns as (n, d) float32, NaN where a value is missing.
-
-    Raises:
-        DataError: on a value that is not a number, or is infinite in float32.
-    """
+    """The columns as (n, d) float32, NaN where a value is missing."""
     matrix = np.empty((len(rows.lines), len(names)), np.float32)
     for k, name in enumerate(names):
         matrix[:, k] = _finite(rows, name)

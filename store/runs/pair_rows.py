@@ -38,9 +38,19 @@ def add_pairs(
     """
     columns = np.stack([query, pairs.winner, pairs.loser])
     # The values that all rows share are part of the statement: no binding per row.
-    shared = (int(run), str(split), int(iteration))
-    insert = _insert_sqlite if connection.dialect.name == "sqlite" else _insert_postgresql
-    insert(connection, shared, columns)
+    shared = f"{int(iteration)}, {int(iteration)}, 1"
+    row = f"({int(run)}, '{split}', ?, ?, ?, {shared})"
+    unnested = (
+        f"SELECT {int(run)}, '{split}', q, w, l, {shared}"
+        " FROM unnest(%s::int[], %s::bigint[], %s::bigint[]) AS t (q, w, l)"
+    )
+    sqlite = connection.dialect.name == "sqlite"
+    step = ROWS_A_STATEMENT if sqlite else ROWS_A_CHUNK
+    for start in range(0, len(pairs), step):
+        part = columns[:, start : start + step]
+        values = f"VALUES {', '.join([row] * part.shape[1])}" if sqlite else unnested
+        parameters = part.T.ravel().tolist() if sqlite else part.tolist()
+        connection.exec_driver_sql(INSERT + values + UPSERT, tuple(parameters))
     return count_pairs(connection, run, split, PairRow.first_iteration == iteration)
 
 
@@ -107,24 +117,3 @@ def _joined(rows: Any) -> Any:
     texts = [cast(column, Text) for column in rows.subquery().c]
     row: ColumnElement[str] = reduce(lambda left, right: left.concat(",").concat(right), texts)
     return select(func.aggregate_strings(row, ","))
-
-
-def _insert_sqlite(connection: Connection, shared: tuple[int, str, int], columns: I64) -> None:
-    run, split, iteration = shared
-    row = f"({run}, '{split}', ?, ?, ?, {iteration}, {iteration}, 1)"
-    for start in range(0, columns.shape[1], ROWS_A_STATEMENT):
-        part = columns[:, start : start + ROWS_A_STATEMENT]
-        values = "VALUES " + ", ".join([row] * part.shape[1])
-        parameters = tuple(part.T.ravel().tolist())
-        connection.exec_driver_sql(INSERT + values + UPSERT, parameters)
-
-
-def _insert_postgresql(connection: Connection, shared: tuple[int, str, int], columns: I64) -> None:
-    run, split, iteration = shared
-    values = (
-        f"SELECT {run}, '{split}', q, w, l, {iteration}, {iteration}, 1"
-        " FROM unnest(%s::int[], %s::bigint[], %s::bigint[]) AS t (q, w, l)"
-    )
-    for start in range(0, columns.shape[1], ROWS_A_CHUNK):
-        part = columns[:, start : start + ROWS_A_CHUNK]
-        connection.exec_driver_sql(INSERT + values + UPSERT, tuple(part.tolist()))
