@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_svmlight_file
 
-from sortnet.data import free, letor, read_letor, write_letor
+from sortnet.data import letor, read_letor, write_letor
 from sortnet.data.letor_faults import MAX_FEATURES
 from sortnet.errors import DataError, SortNetError
-from sortnet.types import Queries
+from sortnet.types import Queries, free
 
 MQ2008 = Path(__file__).parent.parent.parent / "shared" / "data" / "mq2008"
 SHARED_FOLDER = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)

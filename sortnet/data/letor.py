@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sortnet.data import letor_kernel as kernel
-from sortnet.data.free import free_memory, refuse_too_large, texts
 from sortnet.data.letor_faults import (
     MAX_FEATURES,
     Block,
@@ -31,6 +30,7 @@ from sortnet.data.letor_faults import (
 from sortnet.errors import DataError
 from sortnet.files import open_bytes, reading
 from sortnet.types import F32, I32, I64, Queries, Str
+from sortnet.types.free import free_memory, refuse_long, refuse_too_large, texts
 
 BLOCK_BYTES = 1 << 20
 _LONGEST_LINE = 64 << 20
@@ -337,8 +337,7 @@ class _Growing:
         if not self.docids:
             return None
         letters = [d.dtype.itemsize // (4 if d.dtype.kind == "U" else 1) for _, d in self.docids]
-        what = f"{self.path}: document ids, the longest of {max(letters)} characters,"
-        refuse_too_large(4 * max(letters) * self.n_docs, what)
+        refuse_long(max(letters), self.n_docs, self.n_bytes, f"{self.path}: document ids")
         docids = np.zeros(self.n_docs, f"U{max(letters)}")
         for start, part in self.docids:
             docids[start : start + len(part)] = part
