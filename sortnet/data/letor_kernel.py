@@ -208,10 +208,12 @@ def _note(odd, n_odd, line, column, start, end):
 
 
 @_compiled
-def _compare(table, line, column, value, before, sums):
-    """Add to the sums the difference of a value from that of the line before, and its loss."""
+def _keep(table, line, column, value, again, before, sums):
+    """Keep a value; if the line before has one, add to the sums their difference and its loss."""
+    table[line, column] = value
     true = value - before[column]
-    if true == true:  # neither is missing
+    before[column] = value
+    if again and true == true:  # neither is missing
         kept = np.float64(table[line, column]) - np.float64(table[line - 1, column])
         sums[0, column] += abs(kept - true)
         sums[1, column] += abs(true)
@@ -264,8 +266,7 @@ def parse_lines(
     Returns:
         (next line, odd values, largest index, fault, its start, its end). Parsing ends at a fault.
     """
-    first, width = line, table.shape[1]
-    n_odd, widest = 0, 0
+    first, width, n_odd, widest = line, table.shape[1], 0, 0
     seen = np.zeros(limit + 1, np.int32)
     while line < stop and n_odd < ODD_ENOUGH:
         begin = starts[line]
@@ -303,10 +304,7 @@ def parse_lines(
                 if not _is_missing(buf, colon + 1, p):
                     n_odd = _note(odd, n_odd, line, index - 1, colon + 1, p)
             if index <= width:
-                table[line, index - 1] = value
-                if again:
-                    _compare(table, line, index - 1, value, before, sums)
-                before[index - 1] = value
+                _keep(table, line, index - 1, value, again, before, sums)
             count += 1
             p = _skip_blanks(buf, p)
         fields[line, FEATURES] = count
