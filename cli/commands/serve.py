@@ -100,14 +100,15 @@ def serve(
         collection = opened.collection(name)
         if len(collection.items()) < 2:
             raise SortNetError(f"collection {name!r} has fewer than two items: nothing to compare")
-        with ended_by_signals(), collection.serving() as claim:
-            _serve(collection, claim, listening, host, url, annotators, lease, browser)
+        with ended_by_signals() as came, collection.serving() as claim:
+            _serve(collection, claim, came, listening, host, url, annotators, lease, browser)
     say(f"no longer serving {name!r}; the links will work again at the next start")
 
 
 def _serve(
     collection: Any,
     claim: ServerClaim,
+    came: Sequence[int],
     listening: socket.socket,
     host: str,
     url: str | None,
@@ -134,7 +135,7 @@ def _serve(
     server = make_server(app)
 
     def end_if_lost() -> None:
-        server.should_exit |= claim.lost.is_set()
+        server.should_exit |= claim.lost.is_set() or bool(came)
 
     with kept_up(pages, people, also=end_if_lost):
         server.run(sockets=[listening])
