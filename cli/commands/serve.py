@@ -6,6 +6,7 @@ import errno
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -92,6 +93,7 @@ def serve(
       sortnet serve essays --host 0.0.0.0 --url https://label.example.org
     """
     _needs_extra()
+    import_module("cli.web.app")  # before signals are heard: an import can lose an interrupt
 
     with (
         open_existing(store, ITEMS_MAKER, write=True) as opened,

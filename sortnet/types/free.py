@@ -61,7 +61,7 @@ def texts(values: Sequence[str], what: str) -> NDArray[np.str_]:
 
 
 def refuse_long(longest: int, n: int, letters: int, what: str) -> None:
-    """Refuse an array of n texts of so many letters in all, each as wide as the longest.
+    """Refuse an array of n texts, each as wide as the longest, with that many letters in all.
 
     Raises:
         DataError: if it does not fit, or if next to all of it would be blank.
