@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 INNER = (
     "sortnet.files",
     "sortnet.data.find_documents",
-    "sortnet.data.free",
+    "sortnet.types.free",
     "sortnet.data.letor_faults",
     "sortnet.data.letor_kernel",
     "sortnet.data.parquet",

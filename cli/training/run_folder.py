@@ -78,7 +78,7 @@ class Folder:
 
     def tuning(self) -> dict[str, Any] | None:
         """The choice of `--tune`; None if there is none."""
-        about = _read(self._tuning, _TUNING, {"trials": list[dict]})  # type: ignore[type-arg]
+        about = _read(self._tuning, _TUNING, {"asked": dict, "trials": list[dict]})  # type: ignore[type-arg]
         for trial in about["trials"] if about else ():
             check_fields(trial, {"quality": float, "iteration": int}, self._tuning)
         return about

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sortnet.data.free import refuse_too_large
 from sortnet.errors import DataError
 from sortnet.files import one_line, reading
+from sortnet.types.free import refuse_too_large
 
 T = TypeVar("T")
 _BYTES_A_VALUE = 16  # of a column and of its conversion

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sortnet.data.free import refuse_too_large, texts
 from sortnet.data.letor_faults import MAX_FEATURES
 from sortnet.data.parquet import from_parquet
 from sortnet.errors import DataError
 from sortnet.files import one_line, open_bytes, reading
 from sortnet.types import F32, I64, Queries, grade_fault
+from sortnet.types.free import refuse_too_large, texts
 from sortnet.types.precision import Differences, neighbours
 
 if TYPE_CHECKING:
@@ -135,13 +135,12 @@ class _Table:
             raise DataError(f"{self.source}: there are no documents")
         if self.labelled:
             seen.refuse(self.features, self.source)
-        longest = max(part.dtype.itemsize for part in qids)
-        refuse_too_large(longest * start, f"{self.source}: {start} query ids")
+        qid = np.concatenate(qids)
         return Queries.from_arrays(
             np.concatenate(X),
             np.concatenate(y),
-            qid=np.concatenate(qids),
-            docids=texts(docids, f"{self.source}: document ids").tolist() if docids else None,
+            qid=qid if qid.dtype != object else texts(qid.tolist(), f"{self.source}: query ids"),
+            docids=docids or None,
             feature_names=self.features,
             source=self.source,
         )
@@ -178,7 +177,7 @@ class _Table:
             raise _Fault(names.index(""), f"there is no {self.qid!r}")
         if qids.dtype.kind in "iuf":
             return qids.to_numpy()
-        return texts(names, f"{self.source}: query ids")
+        return np.array(names, object)
 
 
 def as_pandas(frame: Any) -> pd.DataFrame:

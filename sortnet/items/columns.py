@@ -14,6 +14,7 @@ from sortnet.errors import DataError
 from sortnet.items.media import AUDIO, IMAGES
 from sortnet.items.rows import Rows, shown
 from sortnet.types import F32
+from sortnet.types.precision import refuse_lost
 
 IDS = ("id", "docid", "doc_id", "item_id", "itemid", "uid", "uuid", "key", "item", "name")
 NAMES_OF_OTHERS = (*IDS, "qid", "index")  # numbers without a magnitude
@@ -112,10 +113,17 @@ def is_numeric(values: Sequence[Any]) -> bool:
 
 
 def feature_matrix(rows: Rows, names: Sequence[str]) -> F32:
-    """The columns as (n, d) float32, NaN where a value is missing."""
+    """The columns as (n, d) float32, NaN where a value is missing.
+
+    Raises:
+        DataError: on a value that is not a number, or is infinite in float32; on a column whose
+            differences are lost in float32.
+    """
     matrix = np.empty((len(rows.lines), len(names)), np.float32)
+    one = np.zeros(len(matrix), np.int64)  # the items are one query
     for k, name in enumerate(names):
-        matrix[:, k] = _finite(rows, name)
+        matrix[:, k] = numbers = _finite(rows, name)
+        refuse_lost(numbers[:, None], one, [name], str(rows.path))
     return matrix
 
 

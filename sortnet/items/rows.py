@@ -14,10 +14,10 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from sortnet.data.free import refuse_too_large
 from sortnet.data.parquet import from_parquet
 from sortnet.errors import DataError
 from sortnet.files import open_bytes, reading
+from sortnet.types.free import refuse_too_large
 
 Value: TypeAlias = str | int | float | bool | None
 TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
