@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 INNER = (
     "sortnet.files",
     "sortnet.data.find_documents",
-    "sortnet.data.free",
+    "sortnet.types.free",
     "sortnet.data.letor_faults",
     "sortnet.data.letor_kernel",
     "sortnet.data.parquet",
@@ -32,10 +32,8 @@ INNER = (
     "store.plots.drawing",
     "store.database",
     "store.runs.pair_rows",
-    "store.collections.item_rows",
     "store.collections.collection_rows",
     "store.collections.judgement_rows",
-    "store.collections.names",
     "store.collections.server_claim",
 )
 

@@ -313,7 +313,7 @@ class Config(Settings):
     max_stale: int | None = setting(  # None: never, as in the paper
         2, "Stop after this many iterations in a row without a better RankQuality.", RUN, least=1)
     tune_budget: float = setting(
-        2.0,
+        1.5,
         "Time for choosing what was left open (scaling, hidden units, weight decay), in units of "
         "one run's; 0: fixed values.", RUN)
     device: str = setting(

@@ -176,6 +176,11 @@ def shown(value: object) -> str:
     return reprlib.repr(value)[:60]
 
 
+def one_line(error: BaseException) -> str:
+    """What an error says, on one line of limited length."""
+    return " ".join(str(error).split())[:200] or type(error).__name__
+
+
 def _is(value: Any, kind: Any) -> bool:
     origin, args = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):

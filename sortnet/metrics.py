@@ -86,8 +86,7 @@ def _map(metric: Metric, hits: _Hits) -> F64:
 
 def _p(metric: Metric, hits: _Hits) -> F64:
     within = hits.query[_within(metric, hits.rank)]
-    found: F64 = np.bincount(within, minlength=len(hits.counts)) / float(metric.cutoff or 1)
-    return found
+    return np.bincount(within, minlength=len(hits.counts)) / float(metric.cutoff or 1)
 
 
 def _mrr(metric: Metric, hits: _Hits) -> F64:

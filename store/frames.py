@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from dataclasses import fields
+from datetime import datetime
+from itertools import combinations_with_replacement, pairwise
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,73 +14,49 @@ from numpy.typing import NDArray
 from sortnet.errors import DataError
 from sortnet.preference import Judgement
 from sortnet.types import I64, SPLITS, Queries, Split
+from store.database.tables import Base, CollectionRow, IterationRow, JudgementRow, RunRow
 
 if TYPE_CHECKING:
     import pandas as pd
 
+_KINDS = {int: "int64", float: "float64", bool: "bool", str: "str"}
+_TIME: Final = "datetime64[us, UTC]"
+
+
+def _kinds(table: type[Base], names: Iterable[str]) -> dict[str, str]:
+    """The types of a table's columns in a frame; whole numbers and flags that may be missing."""
+    kinds = {}
+    for column in (table.__table__.columns[name] for name in names):
+        kind = _KINDS.get(column.type.python_type, "object")
+        kind = {"int64": "Int64", "bool": "boolean"}.get(kind, kind) if column.nullable else kind
+        kinds[column.name] = _TIME if column.type.python_type is datetime else kind
+    return kinds
+
+
 RUN_COLUMNS = {
-    "id": "str",
-    "status": "str",
-    "created": "datetime64[us, UTC]",
-    "finished": "datetime64[us, UTC]",
-    "iterations": "int64",
-    "best_iteration": "Int64",
-    "best_quality": "float64",
-    "tp": "Int64",
-    "vp": "Int64",
-    "command": "str",
-    "seed": "int64",
-    "out": "str",
-    "host": "str",
-    "pid": "Int64",
-    "config": "object",
-    "versions": "object",
-    "data": "object",
+    **_kinds(RunRow, ["id", "status", "created", "finished"]),
+    **{"iterations": "int64", "best_iteration": "Int64", "best_quality": "float64"},
+    **_kinds(IterationRow, ["tp", "vp"]),
+    **_kinds(RunRow, ["command", "seed", "out", "host", "pid", "config", "versions", "data"]),
 }
-ITERATION_COLUMNS = {
-    "iteration": "int64",
-    "created": "datetime64[us, UTC]",
-    **dict.fromkeys(
-        ["comparisons_train", "comparisons_vali", "miscompared_train", "miscompared_vali"],
-        "Int64",
-    ),
-    **dict.fromkeys(["new_train", "new_vali", "tp", "vp"], "Int64"),
-    "quality": "float64",
-    "best": "boolean",
-    **dict.fromkeys(
-        ["epochs", "kept_epoch", "train_loss", "vali_loss", "seconds_sort", "seconds_train"],
-        "float64",
-    ),
-}
+ITERATION_COLUMNS = _kinds(
+    IterationRow,
+    [c for c in IterationRow.__annotations__ if c not in ("run", "measures", "observed")],
+)
 COLLECTION_COLUMNS = {
-    "name": "str",
-    "created": "datetime64[us, UTC]",
+    **_kinds(CollectionRow, ["name", "created"]),
     **dict.fromkeys(["items", "annotators", "judgements"], "int64"),
-    "source": "str",
-    "root": "str",
-    "seed": "int64",
-    "settings": "object",
+    **_kinds(CollectionRow, ["source", "root", "seed", "settings"]),
 }
-_KINDS = {"int": "int64", "int | None": "Int64", "float": "float64", "float | None": "float64"}
 # A column per field of a judgement, with the items' ids, and whether it was undone later.
 JUDGEMENT_COLUMNS = {
     "number": "int64",
-    **{field.name: _KINDS.get(str(field.type), "str") for field in fields(Judgement)},
-    **dict.fromkeys(["left", "right"], "str"),
-    "at": "datetime64[us, UTC]",
-    "undone": "bool",
+    **dict.fromkeys((field.name for field in fields(Judgement)), "str"),
+    **_kinds(JudgementRow, ["milliseconds", "probability", "model", "number", "undoes"]),
+    **{"at": _TIME, "undone": "bool"},
 }
 PAIR_NUMBERS = ("first_iteration", "last_iteration", "times")
 OUTCOMES = ("right", "wrong")
-
-
-@dataclass(frozen=True, eq=False)
-class QueryNames:
-    """A run's query names, unique; per split the queries' codes and first documents."""
-
-    names: list[str]
-    codes: Mapping[Split, I64]
-    first: Mapping[Split, I64]
 
 
 def typed(rows: Sequence[Any], columns: dict[str, str]) -> pd.DataFrame:
@@ -86,17 +64,9 @@ def typed(rows: Sequence[Any], columns: dict[str, str]) -> pd.DataFrame:
     import pandas as pd
 
     values = {name: [getattr(row, name) for row in rows] for name in columns}
-    series = {name: typed_column(values[name], kind) for name, kind in columns.items()}
-    return pd.DataFrame(series)
-
-
-def typed_column(values: list[Any], kind: str) -> pd.Series[Any]:
-    """Values as a column of that type; times are UTC."""
-    import pandas as pd
-
-    if kind.startswith("datetime64"):
-        return pd.to_datetime(pd.Series(values, dtype="datetime64[us]")).dt.tz_localize("UTC")
-    return pd.Series(values, dtype=kind)
+    return pd.DataFrame(
+        {name: pd.Series(values[name], dtype=kind) for name, kind in columns.items()}
+    )
 
 
 def judgements_frame(
@@ -114,8 +84,8 @@ def judgements_frame(
         values[side] = [names[item] for item in values[side]]
     values["undone"] = [number in undone for number in values["number"]]
     at = pd.Series(values.pop("at"), dtype="float64")
-    columns = {name: typed_column(values[name], JUDGEMENT_COLUMNS[name]) for name in values}
-    columns["at"] = pd.to_datetime(at, unit="s", utc=True).astype("datetime64[us, UTC]")
+    columns = {name: pd.Series(values[name], dtype=JUDGEMENT_COLUMNS[name]) for name in values}
+    columns["at"] = pd.to_datetime(at, unit="s", utc=True).astype(_TIME)
     return pd.DataFrame(columns, columns=list(JUDGEMENT_COLUMNS))
 
 
@@ -163,18 +133,23 @@ def conventions(config: Mapping[str, Any], names: Sequence[str]) -> str | None:
     return metrics.conventions(found, config["empty"], 0, 0).rpartition(":")[0]
 
 
-def pair_columns(table: I64, split: Split, queries: QueryNames) -> dict[str, NDArray[Any]]:
-    """The result of `read_table` as columns of a frame; split and query as codes."""
+def pair_columns(
+    table: I64, split: Split, first: I64, codes: NDArray[Any]
+) -> dict[str, NDArray[Any]]:
+    """The result of `read_table` as columns of a frame; split and query as codes.
+
+    `first` are the first documents of the split's queries, `codes` those of their names.
+    """
     winner, loser = table[:, 0], table[:, 1]
-    query = np.searchsorted(queries.first[split], winner, side="right") - 1
-    first = queries.first[split][query]
+    query = np.searchsorted(first, winner, side="right") - 1
+    start = first[query]
     columns = {
         "split": np.full(len(table), SPLITS.index(split), np.int8),
-        "qid": queries.codes[split][query].astype(_code_type(len(queries.names))),
+        "qid": codes[query],
         "winner": winner.copy(),
         "loser": loser.copy(),
-        "winner_place": (winner - first).astype(np.int32),
-        "loser_place": (loser - first).astype(np.int32),
+        "winner_place": (winner - start).astype(np.int32),
+        "loser_place": (loser - start).astype(np.int32),
     }
     for at, name in enumerate(PAIR_NUMBERS, start=2):
         columns[name] = table[:, at].astype(np.int32)
@@ -205,7 +180,7 @@ def pairs_frame(
     return pd.DataFrame(columns, copy=False)
 
 
-def _code_type(n: int) -> type[np.signedinteger[Any]]:
+def code_type(n: int) -> type[np.signedinteger[Any]]:
     """The smallest type that pandas would choose for the codes of that many categories."""
     return next(t for t in (np.int8, np.int16, np.int32) if n < np.iinfo(t).max)
 
@@ -214,55 +189,44 @@ def margins_frame(rows: Sequence[Any]) -> pd.DataFrame:
     """One row per iteration, split, outcome and bin of |margin|: low, high, pairs."""
     from sortnet.sorting.observe import MARGIN_EDGES
 
-    edges = np.array([0.0, *MARGIN_EDGES, np.inf])
-    bins = len(edges) - 1
+    bins = list(pairwise([0.0, *MARGIN_EDGES, np.inf]))
     found = [
-        (iteration, split, outcome, facts["margins"][outcome])
+        (iteration, split, outcome, *edges, pairs)
         for iteration, split, facts in _observed(rows)
         for outcome in OUTCOMES
+        for edges, pairs in zip(bins, facts["margins"][outcome], strict=True)
     ]
-    counts = np.array([f[3] for f in found], np.int64).reshape(-1, bins)
-    return _long(
-        found,
-        bins,
-        outcome=_category([f[2] for f in found], OUTCOMES, bins),
-        low=np.tile(edges[:-1], len(found)),
-        high=np.tile(edges[1:], len(found)),
-        pairs=counts.ravel(),
-    )
+    return _long(found, outcome=OUTCOMES, low="float64", high="float64", pairs="int64")
 
 
 def mistakes_frame(rows: Sequence[Any]) -> pd.DataFrame:
     """One row per iteration, split and two bins of ranks, upper before lower: compared, wrong."""
     from sortnet.sorting.observe import RANK_BINS
 
-    n = len(RANK_BINS)
-    upper, lower = np.triu_indices(n)
-    found = list(_observed(rows))
-    shape = (len(found), n, n)
-    counts = {
-        name: np.array([f[2]["ranks"][name] for f in found], np.int64).reshape(shape)
-        for name in ("compared", "wrong")
-    }
-    return _long(
-        found,
-        len(upper),
-        upper=_category(upper.tolist() * len(found), RANK_BINS),
-        lower=_category(lower.tolist() * len(found), RANK_BINS),
-        **{name: table[:, upper, lower].ravel() for name, table in counts.items()},
-    )
+    found = [
+        (
+            iteration,
+            split,
+            RANK_BINS[i],
+            RANK_BINS[j],
+            ranks["compared"][i][j],
+            ranks["wrong"][i][j],
+        )
+        for iteration, split, facts in _observed(rows)
+        for i, j in combinations_with_replacement(range(len(RANK_BINS)), 2)
+        for ranks in [facts["ranks"]]
+    ]
+    return _long(found, upper=RANK_BINS, lower=RANK_BINS, compared="int64", wrong="int64")
 
 
 def cycles_frame(rows: Sequence[Any]) -> pd.DataFrame:
     """One row per iteration and split: the share of cyclic triples among those sampled."""
-    found = [f for f in _observed(rows) if "cycles" in f[2]]
-    cycles = [f[2]["cycles"] for f in found]
-    return _long(
-        found,
-        1,
-        share=np.array([c["share"] for c in cycles], np.float64),
-        sampled=np.array([c["sampled"] for c in cycles], np.int64),
-    )
+    found = [
+        (iteration, split, facts["cycles"]["share"], facts["cycles"]["sampled"])
+        for iteration, split, facts in _observed(rows)
+        if "cycles" in facts
+    ]
+    return _long(found, share="float64", sampled="int64")
 
 
 def order_frame(query: Queries, before: I64, after: I64) -> pd.DataFrame:
@@ -286,12 +250,8 @@ def order_frame(query: Queries, before: I64, after: I64) -> pd.DataFrame:
     everyone = np.arange(query.n_docs)
     if not all(np.array_equal(np.sort(order), everyone) for order in (before, after)):
         raise DataError(f"{query.source}: an order is not one of its {query.n_docs} documents")
-    rows = [f"row {row}" for row in query.rows]
-    names = (
-        rows
-        if query.docids is None
-        else [d or r for d, r in zip(query.docids.tolist(), rows, strict=True)]
-    )
+    docids = [""] * query.n_docs if query.docids is None else query.docids.tolist()
+    names = [docid or f"row {row}" for docid, row in zip(docids, query.rows, strict=True)]
     ranks = {"before": np.argsort(before) + 1, "after": np.argsort(after) + 1}
     frame = pd.DataFrame({"document": pd.Series(names, dtype="str"), "grade": query.grades} | ranks)
     frame.attrs["qid"] = str(query.qids[0])
@@ -306,21 +266,13 @@ def _observed(rows: Sequence[Any]) -> Iterator[tuple[int, Split, dict[str, Any]]
                 yield row.iteration, split, facts
 
 
-def _long(found: Sequence[Any], repeat: int, **columns: Any) -> pd.DataFrame:
-    """A frame that starts with the iteration and the split of `found`, each repeated."""
+def _long(rows: Sequence[Any], **kinds: str | Sequence[str]) -> pd.DataFrame:
+    """A frame of iteration, split and further columns, each of a type or an ordered category."""
     import pandas as pd
 
-    iteration = np.repeat(np.array([f[0] for f in found], np.int64), repeat)
-    split = _category([f[1] for f in found], SPLITS, repeat)
-    return pd.DataFrame({"iteration": iteration, "split": split, **columns})
-
-
-def _category(
-    values: Sequence[str | int], names: Sequence[str], repeat: int = 1
-) -> pd.Categorical[Any]:
-    """Names, or their numbers, as an ordered category."""
-    import pandas as pd
-
-    codes = [names.index(v) if isinstance(v, str) else int(v) for v in values]
-    repeated = np.repeat(np.array(codes, np.int64), repeat)
-    return pd.Categorical.from_codes(repeated, categories=pd.Index(names), ordered=True)
+    columns = {"iteration": "int64", "split": SPLITS, **kinds}
+    types = {
+        name: kind if isinstance(kind, str) else pd.CategoricalDtype(list(kind), ordered=True)
+        for name, kind in columns.items()
+    }
+    return pd.DataFrame(rows, columns=list(columns)).astype(types)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -16,9 +15,12 @@ from sortnet.items import Items
 from sortnet.types import Queries, Split
 from store import frames
 from store.collections.collection import Collection
-from store.collections.collection_rows import collections_query, make_collection
-from store.collections.item_rows import write_items
-from store.collections.names import checked_name
+from store.collections.collection_rows import (
+    checked_name,
+    collections_query,
+    make_collection,
+    write_items,
+)
 from store.database import schema
 from store.database.engine import Database, plain, utc_now
 from store.database.process import status_of, this_process
@@ -90,12 +92,7 @@ class Store:
     def __enter__(self) -> Store:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def __repr__(self) -> str:
@@ -161,7 +158,10 @@ class Store:
         with self.database.transaction() as connection:
             newest_first = select(RunRow.number, RunRow.id).order_by(RunRow.number.desc())
             rows = connection.execute(newest_first).all()
-        fits = rows[:1] if id_or_prefix == "last" else _matching(rows, id_or_prefix)
+        prefix = id_or_prefix.lower()
+        fits = [row for row in rows if prefix and row.id.startswith(prefix)]
+        if id_or_prefix == "last":
+            fits = list(rows[:1])
         if len(fits) == 1:
             return Run(self.database, fits[0].number)
         fault = f"{len(fits)} runs begin with" if fits else "no run"
@@ -170,10 +170,12 @@ class Store:
 
     def runs_frame(self) -> pd.DataFrame:
         """One row per run, the newest first, with its number of iterations and its best."""
+        import pandas as pd
+
         with self.database.transaction() as connection:
             rows = connection.execute(_runs()).all()
         frame = frames.typed(rows, frames.RUN_COLUMNS)
-        frame["status"] = frames.typed_column([status_of(row) for row in rows], "str")
+        frame["status"] = pd.Series([status_of(row) for row in rows], dtype="str")
         return frame
 
     def collection(self, name: str, *, clock: Callable[[], float] = time.time) -> Collection:
@@ -215,11 +217,13 @@ class Store:
 
     def collections_frame(self) -> pd.DataFrame:
         """One row per collection, in the order of creation, with its counts."""
+        import pandas as pd
+
         with self.database.transaction() as connection:
             rows = connection.execute(collections_query()).all()
         frame = frames.typed(rows, frames.COLLECTION_COLUMNS)
         features = [len(row.feature_names) for row in rows]
-        frame.insert(3, "features", frames.typed_column(features, "int64"))
+        frame.insert(3, "features", pd.Series(features, dtype="int64"))
         return frame
 
 
@@ -242,10 +246,6 @@ def _insert_queries(connection: Connection, run: int, split: Split, queries: Que
     ]
     if rows:
         connection.execute(insert(QueryRow), rows)
-
-
-def _matching(rows: Any, prefix: str) -> Any:
-    return [row for row in rows if prefix and row.id.startswith(prefix.lower())]
 
 
 def _runs() -> Any:

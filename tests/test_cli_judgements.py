@@ -111,7 +111,7 @@ def test_a_file_of_another_name_is_read_as_it_is_said():
 
 def test_a_fault_names_file_and_line_and_nothing_is_imported():
     Path("v.csv").write_text("annotator,left,right,answer\nana,i0,i1,left\nana,i0,i9,left\n")
-    assert "v.csv:3: the collection has no item 'i9'" in fault(
+    assert "v.csv, line 3: the collection has no item 'i9'" in fault(
         "judgements", "import", "copy", "v.csv"
     )
     assert json.loads(done("judgements", "list", "copy", "--json")) == []

@@ -278,6 +278,22 @@ def test_a_foreign_run_json_is_refused(said):
     assert "m/run.json" in fault("train", "fold", "--out", "m", "--resume", *FAST)
 
 
+@pytest.mark.parametrize("tuned", [False, True])
+def test_settings_in_run_json_that_contradict_each_other_are_refused_unbuilt(
+    said, monkeypatch, tuned
+):
+    monkeypatch.setattr("sortnet.comparators.make_comparator", None)
+    about = json.loads(Path("m/run.json").read_text())
+    if tuned:
+        about["tuned"] = True
+        Folder("m").write_tuning({"asked": about["asked"], "trials": []})
+    about["asked"] = {**about["asked"], "hidden": [100_000, 10_000]}
+    Path("m/run.json").write_text(json.dumps(about))
+    message = fault("train", "--out", "m", "--resume")
+    assert "m: run.json contradicts itself: hidden [" in message
+    assert message.rstrip().endswith("not [100000, 10000]")
+
+
 def test_a_run_json_of_another_version_is_refused(tmp_path):
     folder = Folder(tmp_path)
     folder.write_run({"run": "x"})

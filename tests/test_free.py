@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from sortnet.comparators import CmpNN, DirectRanker
-from sortnet.data import free, read_queries
+from sortnet.data import read_queries
 from sortnet.errors import DataError
 from sortnet.items import read_items
+from sortnet.types import Queries, free
 
 GB = 1_000_000_000
 
@@ -78,6 +79,29 @@ def test_one_long_document_id_in_a_large_file_is_refused_with_the_sizes(tmp_path
     assert str(path) in told and "1024 characters" in told and "GB are free" in told
     with_free(monkeypatch, 13_000_000)
     assert read_queries(path).n_docs == 3001
+
+
+@pytest.mark.parametrize("column", ["qid", "docid"])
+def test_one_long_name_is_refused_where_it_would_fill_memory_with_blanks(tmp_path, column):
+    n, long = 70_000, "d" * 1024
+    row = {"qid": "q", "label": "1", "x": "2", "docid": "d"}
+    lines = [",".join(row), *[",".join(row.values())] * n]
+    (tmp_path / "t.csv").write_text("\n".join([*lines, ",".join((row | {column: long}).values())]))
+    assert "need 0.3 GB of memory, most of it blank" in refusal(read_queries, tmp_path / "t.csv")
+
+
+def test_one_long_document_id_is_refused_however_it_comes(tmp_path, monkeypatch):
+    n, long = 70_000, "d" * 1024
+    (tmp_path / "t.txt").write_text(
+        "1 qid:1 1:2 # docid = d\n" * n + f"1 qid:1 1:2 # docid = {long}\n"
+    )
+    said = refusal(read_queries, tmp_path / "t.txt")
+    assert "longest of 1024 characters, need 0.3 GB of memory, most of it blank" in said
+    X = np.zeros((n, 1), np.float32)
+    said = refusal(lambda: Queries.from_arrays(X, docids=["d"] * (n - 1) + [long]))
+    assert said.startswith("data: docids, the longest of 1024 characters, need 0.3 GB")
+    monkeypatch.setattr(free, "_BLANK", 1000)
+    assert Queries.from_arrays(X[:9], docids=[long] * 9).docids.tolist() == [long] * 9
 
 
 def test_one_long_query_id_is_refused_with_the_sizes(tmp_path, monkeypatch):

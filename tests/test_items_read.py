@@ -343,3 +343,10 @@ def test_public_files_are_understood():
     items = read_items(SHARED / "candy" / "candy-data.csv", ignore=["winpercent"])
     assert (len(items), items.ids[0], len(items.feature_names)) == (85, "100 Grand", 11)
     assert read_with_roles(SHARED / "tmdb_title" / "title_features.csv")[1].id == "uid"
+
+
+def test_a_column_whose_differences_float32_loses_is_named(tmp_path):
+    text = "id,size,made\n" + "".join(f"i{k},{k},{1_700_000_000 + 7 * k}\n" for k in range(9))
+    message = ": column 'made': float32 loses the differences of values as large as 1.7e+09"
+    assert refused(written(tmp_path, text)).startswith(message)
+    assert read_items(written(tmp_path, text), ignore=["made"]).feature_names == ("size",)

@@ -104,7 +104,9 @@ def read_only(file: Path) -> Iterator[Path]:
             folder.chmod(0o755)
 
 
-def test_a_store_that_may_not_be_written_is_read(there: Path) -> None:
+def test_a_store_that_may_not_be_written_is_read(
+    there: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     reading = [a for a in OF_STORE if "out" not in str(a) and a[0] != "doctor"]
     # The other user may not read the run's data, where the ids are.
     reading = [(*a, "--no-ids") if a[0] == "pairs" else a for a in reading]
@@ -113,6 +115,9 @@ def test_a_store_that_may_not_be_written_is_read(there: Path) -> None:
         with pytest.raises(PermissionError):
             store.open("ab")
         assert [done(*args, "--store", store) for args in reading] == expected
+        monkeypatch.setenv("XDG_CACHE_HOME", str(store.parent))  # which the other user may read
+        seen = invoke("doctor", "--store", store).stdout  # who may miss packages of the user's own
+        assert "read-only: only commands that read work" in seen and "writable" not in seen
         assert [p.name for p in store.parent.iterdir()] == ["s.db"]
         told = fault("items", "remove", "c", "--yes", "--store", store)
     assert "readonly" in told or "unable to open" in told

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import sqlite3
 import subprocess
 import sys
 import tempfile
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -206,6 +208,21 @@ def test_a_pair_across_queries_or_beyond_the_documents_is_refused(tmp_path: Path
             run.add("train", 0, pairs((0, 1), (3, 4)))
         with pytest.raises(StoreError, match=r"vali pair of documents 4 and 5.*5 documents"):
             run.add("vali", 0, pairs((4, 5)))
+
+
+@pytest.mark.parametrize("column", ["winner", "loser"])
+@pytest.mark.parametrize("value", [2**62, -(2**62), 2**31, "'x'"])
+def test_a_damaged_document_of_a_pair_is_refused(
+    tmp_path: Path, column: str, value: object
+) -> None:
+    with open_store(tmp_path / "s.db") as store:
+        run = start(store)
+        run.add("train", 0, pairs((0, 1), (2, 1)))
+        with closing(sqlite3.connect(tmp_path / "s.db")) as other, other:
+            other.execute("PRAGMA ignore_check_constraints = ON")
+            other.execute(f"UPDATE pairs SET {column} = {value} WHERE winner = 2")
+        with pytest.raises(StoreError, match="holds data SortNet does not write"):
+            run.pairs("train")
 
 
 def test_queries_without_documents_do_not_shift_the_others(tmp_path: Path) -> None:

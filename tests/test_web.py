@@ -777,6 +777,30 @@ def test_a_signal_ends_the_command_while_it_answers_without_a_traceback(
     assert "Traceback" not in said and "no longer serving" in said
 
 
+LOST = """
+import signal, sys
+from contextlib import suppress
+from cli.main import main
+from cli.web.people import People
+
+def add(self, who, add=People.add):
+    with suppress(KeyboardInterrupt):  # as a finaliser or an import's callback loses it
+        signal.raise_signal(signal.SIGTERM)
+    return add(self, who)
+
+People.add = add
+sys.exit(main())
+"""
+
+
+def test_a_signal_that_is_lost_while_the_server_starts_ends_it(store, collection, tmp_path):
+    where = ("serve", "essays", "--port", "0", "--annotator", "ana", "--store", tmp_path / "s.db")
+    done = subprocess.run(
+        [sys.executable, "-c", LOST, *where], capture_output=True, text=True, timeout=WAIT
+    )
+    assert done.returncode == 0 and "no longer serving" in done.stderr
+
+
 @pytest.mark.parametrize("how", ["removed", "taken over"])
 def test_a_server_whose_collection_is_gone_ends_with_one_line(store, collection, tmp_path, how):
     with command("essays", "--port", 0, "--store", tmp_path / "s.db") as (process, _):

@@ -284,14 +284,15 @@ def _look_at_store(found: Found, typed: str | None) -> None:
 def _file_store(url: URL, facts: dict[str, Any]) -> str:
     path = Path(url.database or "")
     facts["exists"] = path.exists()
-    home = next(p for p in (path.absolute(), *path.absolute().parents) if p.exists())
-    if not os.access(home, os.W_OK):
-        raise SortNetError(f"store {path}: {home} is not writable")
+    home = next(p for p in path.absolute().parents if p.exists())
+    writable = all(os.access(p, os.W_OK) for p in (home, path) if p.exists())
     if not facts["exists"]:
+        if not writable:
+            raise SortNetError(f"store {path}: {home} is not writable")
         return "does not exist yet: sortnet train creates it"
     sizes = [p.stat().st_size for p in (path, Path(f"{path}-wal")) if p.exists()]
     facts["bytes"] = sum(sizes)
-    return _schema(url, facts)
+    return _schema(url, facts) + ("" if writable else "\nread-only: only commands that read work")
 
 
 def _schema(url: URL, facts: dict[str, Any]) -> str:

@@ -6,6 +6,7 @@ import errno
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -92,6 +93,7 @@ def serve(
       sortnet serve essays --host 0.0.0.0 --url https://label.example.org
     """
     _needs_extra()
+    import_module("cli.web.app")  # before signals are heard: an import can lose an interrupt
 
     with (
         open_existing(store, ITEMS_MAKER, write=True) as opened,
@@ -100,14 +102,15 @@ def serve(
         collection = opened.collection(name)
         if len(collection.items()) < 2:
             raise SortNetError(f"collection {name!r} has fewer than two items: nothing to compare")
-        with ended_by_signals(), collection.serving() as claim:
-            _serve(collection, claim, listening, host, url, annotators, lease, browser)
+        with ended_by_signals() as came, collection.serving() as claim:
+            _serve(collection, claim, came, listening, host, url, annotators, lease, browser)
     say(f"no longer serving {name!r}; the links will work again at the next start")
 
 
 def _serve(
     collection: Any,
     claim: ServerClaim,
+    came: Sequence[int],
     listening: socket.socket,
     host: str,
     url: str | None,
@@ -134,7 +137,7 @@ def _serve(
     server = make_server(app)
 
     def end_if_lost() -> None:
-        server.should_exit |= claim.lost.is_set()
+        server.should_exit |= claim.lost.is_set() or bool(came)
 
     with kept_up(pages, people, also=end_if_lost):
         server.run(sockets=[listening])

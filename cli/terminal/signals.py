@@ -8,13 +8,18 @@ from contextlib import contextmanager, suppress
 
 
 @contextmanager
-def signals_as_ctrl_c() -> Iterator[None]:
-    """Turn SIGTERM and SIGHUP into KeyboardInterrupt; signals ignored by nohup stay ignored."""
+def signals_as_ctrl_c() -> Iterator[list[int]]:
+    """Turn SIGTERM and SIGHUP into KeyboardInterrupt; signals ignored by nohup stay ignored.
+
+    Yields the list of those that came: an interrupt within a callback of an import or a finaliser
+    is lost.
+    """
+    came: list[int] = []
 
     def end(number: int, frame: object) -> None:
-        for (
-            each
-        ) in heard:  # a closing terminal sends two: the second must not interrupt the cleanup
+        came.append(number)
+        # A closing terminal sends two: the second must not interrupt the cleanup.
+        for each in heard:
             signal.signal(each, signal.SIG_IGN)
         raise KeyboardInterrupt
 
@@ -22,14 +27,14 @@ def signals_as_ctrl_c() -> Iterator[None]:
     heard = [number for number in both if signal.getsignal(number) is not signal.SIG_IGN]
     before = {number: signal.signal(number, end) for number in heard}
     try:
-        yield
+        yield came
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
 @contextmanager
-def ended_by_signals() -> Iterator[None]:
+def ended_by_signals() -> Iterator[list[int]]:
     """End on SIGTERM, a closed terminal or Ctrl-C; leases and claims are released."""
-    with suppress(KeyboardInterrupt), signals_as_ctrl_c():
-        yield
+    with suppress(KeyboardInterrupt), signals_as_ctrl_c() as came:
+        yield came

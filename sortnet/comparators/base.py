@@ -13,9 +13,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from sortnet.data.free import refuse_too_large
 from sortnet.errors import ComparatorError
 from sortnet.types import F32
+from sortnet.types.free import refuse_too_large
 
 Margin: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 

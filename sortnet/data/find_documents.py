@@ -13,11 +13,7 @@ ROW = "row:"
 
 
 def find_both(queries: Queries, a: str, b: str, qid: str | None) -> tuple[Queries, int, int]:
-    """The query that has both documents, and their numbers in it.
-
-    Raises:
-        DataError: where there is none, or where A, B or the query could be more than one.
-    """
+    """The only query that has both documents, and their numbers in it."""
     query = queries.query_of_docs()
     found = [documents_called(queries, name) for name in (a, b)]
     if qid is not None:

@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sortnet.data import letor_kernel as kernel
-from sortnet.data.free import free_memory, refuse_too_large, texts
 from sortnet.data.letor_faults import (
     MAX_FEATURES,
     Block,
@@ -30,7 +29,9 @@ from sortnet.data.letor_faults import (
 )
 from sortnet.errors import DataError
 from sortnet.files import open_bytes, reading
-from sortnet.types import F32, I32, I64, Queries, Str
+from sortnet.types import F32, F64, I32, I64, Queries, Str
+from sortnet.types.free import free_memory, refuse_long, refuse_too_large, texts
+from sortnet.types.precision import Differences
 
 BLOCK_BYTES = 1 << 20
 _LONGEST_LINE = 64 << 20
@@ -56,7 +57,8 @@ def read_letor(path: str | os.PathLike[str], *, n_features: int | None = None) -
 
     Raises:
         DataError: naming file, line and offending text, for anything but the above; for a
-            file that ends in the middle of a line, or has a number of features other than expected.
+            file that ends in the middle of a line, or has a number of features other than expected;
+            with grades, for a feature whose differences within queries are lost in float32.
 
     Cost: linear; the memory of the result and a few MB. The very first call compiles for a few
     seconds.
@@ -147,20 +149,21 @@ class _Lines:
     def __len__(self) -> int:
         return len(self.starts)
 
-    def parse(self, line: int, stop: int, table: F32) -> int:
-        """Parse lines into their rows of table; returns the largest feature index."""
+    def parse(self, line: int, stop: int, table: F32) -> tuple[int, F64]:
+        """Parse lines into their rows of table; returns the largest feature index and the sums."""
         limit = MAX_FEATURES if self.n_features is None else min(self.n_features, MAX_FEATURES)
         odd = np.empty((kernel.ODD_ENOUGH + limit + 1, 4), np.int64)
-        largest = 0
+        largest, sums, before = 0, np.zeros((4, table.shape[1])), np.empty(table.shape[1])
         while line < stop:
             line, n_odd, widest, fault, start, end = kernel.parse_lines(
-                self.block.buf, self.starts, line, stop, limit, table, self.grades, self.fields, odd
-            )
+                self.block.buf, self.starts, line, stop, limit, table, self.grades, self.fields,
+                odd, sums, before,
+            )  # fmt: skip
             self._read_odd(odd[:n_odd], table)
             if fault:
                 raise line_fault(self.block, fault, start, end, self.n_features)
             largest = max(largest, widest)
-        return largest
+        return largest, sums
 
     def _read_odd(self, odd: I64, table: F32) -> None:
         for line, column, start, end in odd.tolist():
@@ -217,6 +220,7 @@ class _Growing:
         self.number_of: dict[bytes, int] = {}
         self.qids: list[str] = []
         self.largest, self.fewest = 0, MAX_FEATURES
+        self.seen = Differences(MAX_FEATURES)
 
     def add(self, block: Block) -> None:
         """Parse a block and keep what it holds."""
@@ -225,7 +229,7 @@ class _Growing:
         if not len(lines):
             return
         if self.table.shape[1] == 0:  # the first line shows how wide most tables are
-            self._make_room(len(lines), lines.parse(0, 1, self.table))
+            self._make_room(len(lines), lines.parse(0, 1, self.table)[0])
         self._make_room(len(lines), self.table.shape[1])
         largest = self._parse(lines)
         if largest > self.table.shape[1]:
@@ -240,10 +244,11 @@ class _Growing:
         rows = self.table[self.n_docs : self.n_docs + len(lines)]
         parts = max(1, min(_threads(), len(lines) // _LINES_A_TASK))
         cuts = [len(lines) * part // parts for part in range(parts + 1)]
-        if parts == 1:
-            return lines.parse(0, len(lines), rows)
         tasks = [self.pool.submit(lines.parse, *part, rows) for part in pairwise(cuts)]
-        return max(task.result() for task in tasks)
+        results = [task.result() for task in tasks]
+        for _, sums in results:
+            self.seen.add_sums(sums)
+        return max(largest for largest, _ in results)
 
     def _make_room(self, n_lines: int, width: int) -> None:
         """Enlarge the table for more or wider rows."""
@@ -316,6 +321,8 @@ class _Growing:
         self.table.resize((self.n_docs, self.table.shape[1]), refcheck=False)
         codes, rows = np.concatenate(self.codes), None
         grades, docids = np.concatenate(self.grades), self._all_docids()
+        if grades.any():  # without grades the documents are only ranked
+            self.seen.refuse(None, str(self.path))
         if np.any(codes[1:] < codes[:-1]):
             rows = np.argsort(codes, kind="stable")
             codes, grades = codes[rows], grades[rows]
@@ -337,8 +344,7 @@ class _Growing:
         if not self.docids:
             return None
         letters = [d.dtype.itemsize // (4 if d.dtype.kind == "U" else 1) for _, d in self.docids]
-        what = f"{self.path}: document ids, the longest of {max(letters)} characters,"
-        refuse_too_large(4 * max(letters) * self.n_docs, what)
+        refuse_long(max(letters), self.n_docs, self.n_bytes, f"{self.path}: document ids")
         docids = np.zeros(self.n_docs, f"U{max(letters)}")
         for start, part in self.docids:
             docids[start : start + len(part)] = part

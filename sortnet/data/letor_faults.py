@@ -26,21 +26,13 @@ _CUT_NUMBER = re.compile(rb"[+-]?|[+-]?(\d++(\.\d*+)?|\.\d*+)([eE][+-]?)?|nul?|n
 
 @dataclass(frozen=True)
 class Block:
-    """Whole lines of a file.
-
-    Attributes:
-        path: the file.
-        first_line: the number of the block's first line, from 1.
-        buf: (bytes,) uint8, ending with a newline.
-        newlines: (lines,) int64, where they are in buf.
-        unfinished: whether the last newline was not in the file.
-    """
+    """Whole lines of a file."""
 
     path: Path
-    first_line: int
-    buf: kernel.U8
-    newlines: I64
-    unfinished: bool = False
+    first_line: int  # its number, from 1
+    buf: kernel.U8  # (bytes,) ending with a newline
+    newlines: I64  # (lines,) where they are in buf
+    unfinished: bool = False  # the last newline was not in the file
 
     def text(self, start: int, end: int) -> bytes:
         return self.buf[start:end].tobytes()

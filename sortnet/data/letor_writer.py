@@ -5,15 +5,13 @@ from __future__ import annotations
 import gzip
 import os
 import re
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, cast
 
 import numpy as np
 
 from sortnet.errors import DataError
+from sortnet.files import write_atomically
 from sortnet.types import Queries
 
 _VALUES_AT_ONCE = 1 << 17
@@ -29,11 +27,12 @@ def write_letor(queries: Queries, path: str | os.PathLike[str]) -> None:
     file is written atomically.
 
     Raises:
-        DataError: for infinite features, names with white space (or '#' in a qid), no documents,
-            and if the file cannot be written.
+        DataError: for infinite features, names with white space (or '#' in a qid), no documents.
+        SortNetError: if the file cannot be written.
 
     Cost: about a microsecond per value.
 
+    >>> import tempfile
     >>> q = Queries.from_arrays([[0.1, np.nan]], [2], qid=["a"], docids=["d7"])
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write_letor(q, Path(folder) / "x.txt")
@@ -42,12 +41,18 @@ def write_letor(queries: Queries, path: str | os.PathLike[str]) -> None:
     """
     path = Path(path)
     _refuse_unwritable(queries, path)
-    try:
-        with _replacing(path) as file:
+    write_atomically(
+        path, lambda temporary: _write(queries, temporary, packed=path.suffix == ".gz")
+    )
+
+
+def _write(queries: Queries, path: Path, *, packed: bool) -> None:
+    with path.open("wb") as raw:
+        # No name and no time inside: the same data makes the same bytes.
+        file = gzip.GzipFile("", "wb", fileobj=raw, mtime=0) if packed else raw
+        with file:
             for lines in _texts(queries):
                 file.write(lines.encode())
-    except OSError as error:
-        raise DataError(f"{path}: cannot be written: {error.strerror or error}") from None
 
 
 def _refuse_unwritable(queries: Queries, path: Path) -> None:
@@ -81,31 +86,3 @@ def _texts(queries: Queries) -> Iterator[str]:
             + (f" #docid = {docid}\n" if docid else "\n")
             for grade, qid, row, docid in zip(grades, qids, values, docids, strict=True)
         )
-
-
-@contextmanager
-def _replacing(path: Path) -> Iterator[BinaryIO]:
-    """A temporary file that replaces path once it is on disk."""
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-    temporary = Path(name)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            if path.suffix == ".gz":
-                # No name and no time inside: the same data makes the same bytes.
-                with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as packed:
-                    yield cast(BinaryIO, packed)
-            else:
-                yield file
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.chmod(0o666 & ~_umask())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -6,20 +6,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sortnet.data.free import refuse_too_large
 from sortnet.errors import DataError
-from sortnet.files import reading
+from sortnet.files import one_line, reading
+from sortnet.types.free import refuse_too_large
 
 T = TypeVar("T")
 _BYTES_A_VALUE = 16  # of a column and of its conversion
 
 
 def from_parquet(path: Path, make: Callable[[Any], T]) -> T:
-    """Read a file and return `make(table)` of its pyarrow table.
-
-    Raises:
-        DataError: if pyarrow is not installed, the file is damaged or does not fit into memory.
-    """
+    """Read a file and return `make(table)` of its pyarrow table."""
     try:
         from pyarrow import parquet
     except ImportError:
@@ -34,8 +30,8 @@ def from_parquet(path: Path, make: Callable[[Any], T]) -> T:
         except (DataError, MemoryError):
             raise
         except Exception as error:  # pyarrow and pandas raise a dozen types on damage
-            words = " ".join(str(error).split())[:200]
-            raise DataError(f"{path}: is damaged or no Parquet file: {words}") from None
+            fault = f"is damaged or no Parquet file: {one_line(error)}"
+            raise DataError(f"{path}: {fault}") from None
 
 
 def _refuse_too_large(path: Path, about: Any) -> None:

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sortnet.data.free import refuse_too_large, texts
 from sortnet.data.letor_faults import MAX_FEATURES
 from sortnet.data.parquet import from_parquet
 from sortnet.errors import DataError
-from sortnet.files import open_bytes, reading
+from sortnet.files import one_line, open_bytes, reading
 from sortnet.types import F32, I64, Queries, grade_fault
+from sortnet.types.free import refuse_too_large, texts
 from sortnet.types.precision import Differences, neighbours
 
 if TYPE_CHECKING:
@@ -135,13 +135,12 @@ class _Table:
             raise DataError(f"{self.source}: there are no documents")
         if self.labelled:
             seen.refuse(self.features, self.source)
-        longest = max(part.dtype.itemsize for part in qids)
-        refuse_too_large(longest * start, f"{self.source}: {start} query ids")
+        qid = np.concatenate(qids)
         return Queries.from_arrays(
             np.concatenate(X),
             np.concatenate(y),
-            qid=np.concatenate(qids),
-            docids=texts(docids, f"{self.source}: document ids").tolist() if docids else None,
+            qid=qid if qid.dtype != object else texts(qid.tolist(), f"{self.source}: query ids"),
+            docids=docids or None,
             feature_names=self.features,
             source=self.source,
         )
@@ -178,7 +177,7 @@ class _Table:
             raise _Fault(names.index(""), f"there is no {self.qid!r}")
         if qids.dtype.kind in "iuf":
             return qids.to_numpy()
-        return texts(names, f"{self.source}: query ids")
+        return np.array(names, object)
 
 
 def as_pandas(frame: Any) -> pd.DataFrame:
@@ -283,7 +282,7 @@ def _chunks(path: Path, separator: str, table: _Table) -> Generator[pd.DataFrame
                     yield chunk
         except (pd.errors.ParserError, pd.errors.ParserWarning, UnicodeError) as error:
             _refuse_ragged(path, separator)
-            raise DataError(f"{path}: {_one_line(error)}") from None
+            raise DataError(f"{path}: {one_line(error)}") from None
 
 
 def _records(path: Path, separator: str) -> Generator[tuple[int, list[str]]]:
@@ -300,7 +299,7 @@ def _records(path: Path, separator: str) -> Generator[tuple[int, list[str]]]:
                 if record:
                     yield line, record
         except (csv.Error, UnicodeError) as error:
-            raise DataError(f"{path}, after line {line}: {_one_line(error)}") from None
+            raise DataError(f"{path}, after line {line}: {one_line(error)}") from None
 
 
 def _lines(path: Path, text: io.TextIOWrapper) -> Iterator[str]:
@@ -341,7 +340,3 @@ def _place(path: Path, separator: str, row: int) -> str:
 def _some(columns: list[str]) -> str:
     names = " ".join(", ".join(name[:60] for name in columns[:20]).split())
     return names + (", ..." if len(columns) > 20 else "")
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:200]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -152,20 +152,13 @@ def rmse(x: F64, y: F64) -> float:
 
 def in_parallel(tasks: Sequence[Callable[[], T]], jobs: int, progress: Progress) -> list[T]:
     """The results of tasks, in order; each process has one thread for linear algebra."""
-    done = []
-    for result in _results(tasks, jobs):
+    from joblib import Parallel, delayed
+
+    done: list[T] = []
+    for result in Parallel(jobs, return_as="generator")(delayed(task)() for task in tasks):
         done.append(result)
         progress(f"simulated {len(done)} of {len(tasks)} sessions")
     return done
-
-
-def _results(tasks: Sequence[Callable[[], T]], jobs: int) -> Iterator[T]:
-    if jobs == 1:
-        yield from (task() for task in tasks)
-        return
-    from joblib import Parallel, delayed
-
-    yield from Parallel(jobs, return_as="generator")(delayed(task)() for task in tasks)
 
 
 def _check(

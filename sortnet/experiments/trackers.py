@@ -114,7 +114,8 @@ def mlflow_callback(
                 with _impatient():
                     client = MlflowClient(tracking_uri=uri)
                     key = _mlflow_run(client, experiment, run, params or {})
-            _log_metrics(client, key, record)
+            for name, value in figures(record).items():
+                client.log_metric(key, name, value, step=record.iteration)
             if state.finished:
                 client.set_terminated(key)
         except MlflowException as error:
@@ -150,11 +151,6 @@ def _mlflow_run(client: Any, experiment: str, name: str | None, params: Mapping[
     for key, value in params.items():
         client.log_param(made.info.run_id, key, value)
     return str(made.info.run_id)
-
-
-def _log_metrics(client: Any, run: str, record: Iteration) -> None:
-    for name, value in figures(record).items():
-        client.log_metric(run, name, value, step=record.iteration)
 
 
 def _missing(extra: str) -> SortNetError:

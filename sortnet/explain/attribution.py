@@ -171,13 +171,9 @@ class _Path:
             if self.points + 2 * bad.sum() * sum(_NODES) > _POINTS:
                 break
             middle = (left[bad] + right[bad]) / 2
-            new_left = np.concatenate((left[bad], middle))
-            new_right = np.concatenate((middle, right[bad]))
-            new_values, new_errors = self._panels(new_left, new_right)
-            left = np.concatenate((left[~bad], new_left))
-            right = np.concatenate((right[~bad], new_right))
-            values = np.concatenate((values[~bad], new_values))
-            errors = np.concatenate((errors[~bad], new_errors))
+            ends = np.concatenate((left[bad], middle)), np.concatenate((middle, right[bad]))
+            both = zip((left, right, values, errors), (*ends, *self._panels(*ends)), strict=True)
+            left, right, values, errors = (np.concatenate((old[~bad], new)) for old, new in both)
         raise ComparatorError(
             f"the margin jumps between the documents: its gradients leave {errors.sum():.3g} of "
             f"{self.at_end - self.at_start:.3g} unexplained"

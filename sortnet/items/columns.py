@@ -14,6 +14,7 @@ from sortnet.errors import DataError
 from sortnet.items.media import AUDIO, IMAGES
 from sortnet.items.rows import Rows, shown
 from sortnet.types import F32
+from sortnet.types.precision import refuse_lost
 
 IDS = ("id", "docid", "doc_id", "item_id", "itemid", "uid", "uuid", "key", "item", "name")
 NAMES_OF_OTHERS = (*IDS, "qid", "index")  # numbers without a magnitude
@@ -49,11 +50,7 @@ class Columns:
 def choose_columns(
     rows: Rows, named: Columns, ignore: Collection[str], features: Sequence[str] | None
 ) -> Columns:
-    """Choose each column's role: as named, and the rest by their names and values.
-
-    Raises:
-        DataError: on a missing column, or if no column can be shown or used as a feature.
-    """
+    """Choose each column's role: as named, and the rest by their names and values."""
     for name in (named.id, named.text, named.image, named.audio, *ignore, *(features or ())):
         if name is not None and name not in rows.columns:
             known = ", ".join(list(rows.columns)[:20])
@@ -84,10 +81,7 @@ def choose_columns(
 
 
 def number(value: Any) -> float:
-    """A cell as a number, NaN where it is missing.
-
-    Raises:
-        ValueError: if it is not a number.
+    """A cell as a number, NaN where it is missing; a ValueError if it is none.
 
     >>> number(" 1.5 "), number("n/a"), number(True)
     (1.5, nan, 1.0)
@@ -122,11 +116,14 @@ def feature_matrix(rows: Rows, names: Sequence[str]) -> F32:
     """The columns as (n, d) float32, NaN where a value is missing.
 
     Raises:
-        DataError: on a value that is not a number, or is infinite in float32.
+        DataError: on a value that is not a number, or is infinite in float32; on a column whose
+            differences are lost in float32.
     """
     matrix = np.empty((len(rows.lines), len(names)), np.float32)
+    one = np.zeros(len(matrix), np.int64)  # the items are one query
     for k, name in enumerate(names):
-        matrix[:, k] = _finite(rows, name)
+        matrix[:, k] = numbers = _finite(rows, name)
+        refuse_lost(numbers[:, None], one, [name], str(rows.path))
     return matrix
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sortnet.errors import DataError
+from sortnet.files import one_line
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -20,16 +21,9 @@ _SIDEWAYS = (5, 6, 7, 8)
 
 
 def inside(root: Path, name: str, place: str, suffixes: tuple[str, ...]) -> str:
-    """A file's path relative to `root`, with `/` and links resolved.
+    """The path of an existing file relative to `root`, with `/` and links resolved.
 
-    Args:
-        root: the folder, resolved.
-        name: as in the table, relative to `root` or absolute.
-        place: prefix of messages.
-        suffixes: allowed suffixes.
-
-    Raises:
-        DataError: if it does not exist, is of another kind, or is not inside `root`.
+    `name` is relative to `root` or absolute; `place` is the prefix of messages.
     """
     try:
         found = (root / name).resolve()
@@ -40,7 +34,7 @@ def inside(root: Path, name: str, place: str, suffixes: tuple[str, ...]) -> str:
     except (OSError, ValueError, RuntimeError) as error:
         if isinstance(error, DataError):
             raise
-        raise DataError(f"{place}: {name[:60]!r} is no file name: {_line(error)}") from None
+        raise DataError(f"{place}: {name[:60]!r} is no file name: {one_line(error)}") from None
     if found.suffix.lower() not in suffixes:
         raise DataError(f"{place}: {name!r} is none of {' '.join(suffixes)}")
     return found.relative_to(root).as_posix()
@@ -49,12 +43,7 @@ def inside(root: Path, name: str, place: str, suffixes: tuple[str, ...]) -> str:
 def load_image(path: Path, place: str, *, side: int) -> tuple[Image, tuple[int, int]]:
     """An image with its pixels, upright, and the width and height it is shown at.
 
-    Args:
-        place: prefix of messages.
-        side: pixels needed in each direction; some formats decode much faster at reduced size.
-
-    Raises:
-        DataError: if it is broken, cut or larger than 100 million pixels.
+    Some formats decode much faster at a reduced size: `side` pixels are needed each way.
     """
     from PIL import Image, ImageOps, UnidentifiedImageError
 
@@ -79,8 +68,4 @@ def load_image(path: Path, place: str, *, side: int) -> tuple[Image, tuple[int, 
             raise DataError(f"{place}: has more than {MAX_PIXELS:,} pixels") from None
         # Pillow's decoders raise all of these on damaged files.
         except (OSError, ValueError, SyntaxError, EOFError, IndexError, TypeError) as error:
-            raise DataError(f"{place}: the image is broken: {_line(error)}") from None
-
-
-def _line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:120] or type(error).__name__
+            raise DataError(f"{place}: the image is broken: {one_line(error)}") from None

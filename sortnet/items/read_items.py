@@ -97,7 +97,10 @@ def _from_rows(rows: Rows, roles: Columns) -> Items:
     ids = _ids(rows, roles.id)
     return Items(
         ids=ids,
-        texts=tuple(_text_of(rows, roles.text, k, name) for k, name in enumerate(ids)),
+        texts=tuple(
+            checked_text(text, name, rows.place(row))
+            for row, (text, name) in enumerate(zip(_words(rows, roles.text), ids, strict=True))
+        ),
         images=_media(rows, roles.image, root, IMAGES),
         audio=_media(rows, roles.audio, root, AUDIO),
         features=feature_matrix(rows, roles.features),
@@ -111,8 +114,7 @@ def _ids(rows: Rows, column: str | None) -> tuple[str, ...]:
     if column is None:
         return tuple(str(k + 1) for k in range(len(rows.lines)))
     first: dict[str, int] = {}
-    for row, value in enumerate(rows.columns[column]):
-        name = _word(rows, column, row, value).strip()
+    for row, name in enumerate(map(str.strip, _words(rows, column))):
         check_id(name, rows.place(row))
         if name in first:
             where = f"{rows.unit} {rows.lines[first[name]]}"
@@ -122,11 +124,7 @@ def _ids(rows: Rows, column: str | None) -> tuple[str, ...]:
 
 
 def check_id(name: str, place: str) -> None:
-    """Refuse an invalid id.
-
-    Raises:
-        DataError: if it is empty, has more than 200 characters, or control characters.
-    """
+    """Refuse an id that is empty, too long, or holds control characters."""
     if not name:
         raise DataError(f"{place}: the id is missing")
     if len(name) > MAX_ID:
@@ -135,20 +133,8 @@ def check_id(name: str, place: str) -> None:
         raise DataError(f"{place}: the id {shown(name)} holds a control character")
 
 
-def _text_of(rows: Rows, column: str | None, row: int, name: str) -> str | None:
-    if column is None:
-        return None
-    text = _word(rows, column, row, rows.columns[column][row])
-    check_text(text, name, rows.place(row))
-    return text if text.strip() else None
-
-
-def check_text(text: str, name: str, place: str) -> None:
-    """Refuse a text that a page or a database cannot hold.
-
-    Raises:
-        DataError: on more than 1 MB, NUL, and halves of characters.
-    """
+def checked_text(text: str, name: str, place: str) -> str | None:
+    """Refuse a text that a page or a database cannot hold."""
     try:
         size = len(text.encode())
     except UnicodeEncodeError:
@@ -158,6 +144,14 @@ def check_text(text: str, name: str, place: str) -> None:
         raise DataError(f"{place}: {what}; the limit is {MAX_TEXT:,}")
     if "\0" in text:
         raise DataError(f"{place}: the text of {shown(name)} holds a NUL byte")
+    return text if text.strip() else None
+
+
+def _words(rows: Rows, column: str | None) -> list[str]:
+    """A column as texts, all empty without one."""
+    if column is None:
+        return [""] * len(rows.lines)
+    return [_word(rows, column, row, value) for row, value in enumerate(rows.columns[column])]
 
 
 def _word(rows: Rows, column: str, row: int, value: Any) -> str:
@@ -185,13 +179,9 @@ def _refuse_nested(rows: Rows, ignore: Collection[str]) -> None:
 def _media(
     rows: Rows, column: str | None, root: Path, suffixes: tuple[str, ...]
 ) -> tuple[str | None, ...]:
-    if column is None:
-        return (None,) * len(rows.lines)
-    values = rows.columns[column]
-    names = [_word(rows, column, row, value).strip() for row, value in enumerate(values)]
     return tuple(
-        inside(root, name, rows.place(row), suffixes) if name else None
-        for row, name in enumerate(names)
+        inside(root, name.strip(), rows.place(row), suffixes) if name.strip() else None
+        for row, name in enumerate(_words(rows, column))
     )
 
 
@@ -252,5 +242,4 @@ def _text_file(path: Path, name: str) -> str | None:
     if size > MAX_TEXT:
         raise DataError(f"{path}: the text has {size:,} bytes; the limit is {MAX_TEXT:,}")
     text = decoded(path, path.read_bytes())
-    check_text(text, name, str(path))
-    return text if text.strip() else None
+    return checked_text(text, name, str(path))

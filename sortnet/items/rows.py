@@ -14,10 +14,10 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from sortnet.data.free import refuse_too_large
 from sortnet.data.parquet import from_parquet
 from sortnet.errors import DataError
 from sortnet.files import open_bytes, reading
+from sortnet.types.free import refuse_too_large
 
 Value: TypeAlias = str | int | float | bool | None
 TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
@@ -30,41 +30,31 @@ _SHOWN = 60  # characters of a value that a message shows
 
 @dataclass(frozen=True)
 class Rows:
-    """A table as read from its file.
-
-    Attributes:
-        path: the file.
-        columns: {name: one value per row}; nested values are kept as read.
-        lines: the line at which each row starts, from 1.
-        unit: what `lines` counts: `line` or `row`.
-    """
+    """A table as read from its file."""
 
     path: Path
-    columns: dict[str, list[Any]]
-    lines: list[int]
-    unit: str = "line"
+    columns: dict[str, list[Any]]  # {name: one value per row}; nested values are kept as read
+    lines: list[int]  # at which each row starts, from 1
+    unit: str = "line"  # what `lines` counts: `line` or `row`
+    unfinished: bool = False  # a text that does not end with a newline
 
     def place(self, row: int) -> str:
         return f"{self.path}, {self.unit} {self.lines[row]}"
 
 
-def read_rows(path: Path) -> Rows:
-    """Read a table without interpreting its columns.
-
-    Raises:
-        DataError: on a file that cannot be read, is truncated, empty or of another kind; on rows
-            longer or shorter than the header, bytes that are not UTF-8, and duplicate columns.
-    """
+def read_rows(path: Path, kind: str | None = None, *, may_be_empty: bool = False) -> Rows:
+    """Read a table without interpreting its columns; its kind, a suffix, is by its name if None."""
     if not path.exists():
         raise DataError(f"{path}: no such file or folder")
-    kind = next((s for s in reversed(path.suffixes[-2:]) if s.lower() != ".gz"), "").lower()
+    suffixes = (s for s in reversed(path.suffixes[-2:]) if s.lower() != ".gz")
+    kind = kind or next(suffixes, "").lower()
     if kind not in TABLES:
         raise DataError(f"{path}: is none of {', '.join(TABLES)} nor a folder")
     with reading(path):
         if kind == ".parquet":
             return _parquet(path)
         text = _text(path)
-        if not text.strip():
+        if not text.strip() and not may_be_empty:
             raise DataError(f"{path}: the file is empty")
         return _jsonl(path, text) if kind in (".jsonl", ".ndjson") else _csv(path, text, kind)
 
@@ -149,7 +139,7 @@ def _records(path: Path, text: str, separator: str, quoting: Any) -> Rows:
             rows.append(record)
             lines.append(line)
     columns = {name: [row[k] for row in rows] for k, name in enumerate(header)}
-    return Rows(path, dict(columns), lines)
+    return Rows(path, dict(columns), lines, unfinished=not text.endswith("\n"))
 
 
 @contextmanager
@@ -181,9 +171,10 @@ def _jsonl(path: Path, text: str) -> Rows:
     records: list[dict[str, Any]] = []
     lines: list[int] = []
     # Not splitlines: JSON may hold an unescaped U+2028.
-    for number, line in enumerate(text.split("\n"), start=1):
+    numbered = text.split("\n")
+    for number, line in enumerate(numbered, start=1):
         if line.strip():
-            records.append(_object(f"{path}, line {number}", line))
+            records.append(_object(f"{path}, line {number}", line, cut=number == len(numbered)))
             lines.append(number)
     names = list(dict.fromkeys(name for record in records for name in record))
     what = f"{path}: {len(records)} rows of {len(names)} columns"
@@ -191,11 +182,12 @@ def _jsonl(path: Path, text: str) -> Rows:
     return Rows(path, {name: [r.get(name) for r in records] for name in names}, lines)
 
 
-def _object(place: str, line: str) -> dict[str, Any]:
+def _object(place: str, line: str, *, cut: bool) -> dict[str, Any]:
     try:
         value = json.loads(line, object_pairs_hook=_once)
     except json.JSONDecodeError as error:
-        raise DataError(f"{place}: is no JSON ({error.msg}): {shown(line.strip())}") from None
+        why = "half a line, the file was cut" if cut else error.msg
+        raise DataError(f"{place}: is no JSON ({why}): {shown(line.strip())}") from None
     except (ValueError, RecursionError) as error:
         raise DataError(f"{place}: {error}: {shown(line.strip())}") from None
     if not isinstance(value, dict):

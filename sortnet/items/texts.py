@@ -96,7 +96,8 @@ def topic_features(
     # Texts that are all alike have no variance to explain.
     with np.errstate(invalid="ignore", divide="ignore"):
         scores = svd.fit_transform(counts)
-    signs = np.sign(_largest(svd.components_))
+    largest = np.abs(svd.components_).argmax(axis=1)
+    signs = np.sign(svd.components_[np.arange(k), largest])
     loadings = svd.components_[:, : len(terms)] * signs[:, None]
     return (scores * signs).astype(np.float32), _named(loadings, terms)
 
@@ -119,12 +120,6 @@ def _tfidf(texts: list[str], analyzer: str, ngrams: tuple[int, int]) -> tuple[An
     except ValueError:  # no term is in two texts
         return csr_matrix((len(texts), 0), dtype=np.float32), []
     return matrix, vectorizer.get_feature_names_out().tolist()
-
-
-def _largest(components: F32) -> F32:
-    """The entry of each row that is largest in magnitude."""
-    where = np.abs(components).argmax(axis=1)
-    return np.take_along_axis(components, where[:, None], axis=1)[:, 0]
 
 
 def _named(loadings: F32, terms: list[str]) -> tuple[str, ...]:

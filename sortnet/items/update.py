@@ -34,19 +34,23 @@ def merge(old: Items, new: Items, *, update: bool = False) -> Items:
     ('a', 'b', 'c')
     """
     old, new = given_only(old), given_only(new)
-    places = places_of(old.ids, new, update=update)
-    to = [places[name] for name in new.ids]
-    features = np.empty((len(places), len(old.feature_names)), np.float32)
-    features[: len(old)] = old.features
-    features[to] = new.features[:, _columns(old, new)]
+    places_of(old.ids, new, update=update)
+    # Each id at its first place, with its last row.
+    row_of = {id: row for row, id in enumerate((*old.ids, *new.ids))}
+    rows = list(row_of.values())
+    features = np.vstack((old.features, new.features[:, columns_of(old.feature_names, new)]))
+    texts, images, audio = (
+        tuple(both[row] for row in rows)
+        for both in (old.texts + new.texts, old.images + new.images, old.audio + new.audio)
+    )
     return replace(
         old,
-        ids=tuple(places),
-        texts=_placed(old.texts, new.texts, to, len(places)),
-        images=_placed(old.images, new.images, to, len(places)),
-        audio=_placed(old.audio, new.audio, to, len(places)),
-        features=features,
-        root=_root(old, new),
+        ids=tuple(row_of),
+        texts=texts,
+        images=images,
+        audio=audio,
+        features=features[rows],
+        root=root_of(old.root, new),
         source=new.source,
     )
 
@@ -70,28 +74,20 @@ def places_of(old: Sequence[str], new: Items, *, update: bool = False) -> dict[s
     return places
 
 
-def _placed(
-    old: tuple[str | None, ...], new: tuple[str | None, ...], to: list[int], n: int
-) -> tuple[str | None, ...]:
-    values = [*old, *[None] * (n - len(old))]
-    for place, value in zip(to, new, strict=True):
-        values[place] = value
-    return tuple(values)
-
-
-def _columns(old: Items, new: Items) -> list[int]:
-    """The places of the old items' columns in the new ones, which must be the same."""
+def columns_of(old: Sequence[str], new: Items) -> list[int]:
+    """The places of the old items' features in the new ones, which must be the same."""
     where = {name: k for k, name in enumerate(new.feature_names)}
-    for name in old.feature_names:
+    for name in old:
         if name not in where:
             raise DataError(f"{new.source}: there is no feature {shown(name)}, as the others have")
-    more = [name for name in new.feature_names if name not in old.feature_names]
+    more = [name for name in new.feature_names if name not in old]
     if more:
         raise DataError(f"{new.source}: the others have no feature {shown(more[0])}: ignore it")
-    return [where[name] for name in old.feature_names]
+    return [where[name] for name in old]
 
 
-def _root(old: Items, new: Items) -> Path | None:
-    if old.root is not None and new.root is not None and old.root != new.root:
-        raise DataError(f"{new.source}: its files lie in {new.root}, the others' in {old.root}")
-    return old.root or new.root
+def root_of(old: Path | None, new: Items) -> Path | None:
+    """The folder of files of old and new items, which must be the same."""
+    if old is not None and new.root is not None and old != new.root:
+        raise DataError(f"{new.source}: its files lie in {new.root}, the others' in {old}")
+    return old or new.root

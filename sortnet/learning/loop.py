@@ -117,7 +117,8 @@ def learn_to_sort(
         T_i = _sort(state.comparator, train, judge, measured, empty)
         V_i = _sort(state.comparator, vali, judge, measured, empty)
 
-        state = state.scored(V_i.measures[quality.name], V_i.right)
+        larger = start == "add" and i > 1
+        state = state.scored(V_i.measures[quality.name], V_i.right, larger=larger)
         TP_i, asked = _taken(train, T_i, judge, pairs, state, judgements, seed_i)
         VP_i = V_i.wrong if pairs == "wrong" else _answered(vali, V_i, judge)
         new = sink.add("train", i, TP_i, T_i.wrong), sink.add("vali", i, VP_i, V_i.wrong)

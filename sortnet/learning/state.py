@@ -13,6 +13,9 @@ from sortnet.sorting.observe import share_right
 from sortnet.types import I64, Pairs, Sorting
 
 
+_ALIKE = 0.003  # RankQuality that validation queries can hardly tell apart
+
+
 @dataclass(frozen=True)
 class Sorted:
     """What sorting one part with C_i showed.
@@ -130,9 +133,14 @@ class State:
     best_right: float = 0.0
     asked: I64 = field(default_factory=lambda: np.empty(0, np.int64))
 
-    def scored(self, quality: float, right: float) -> State:
-        """C_i has been scored on V: it is C* if that is the best so far."""
-        if not (quality, right) > (self.best_quality, self.best_right):  # NaN is never better
+    def scored(self, quality: float, right: float, *, larger: bool = False) -> State:
+        """C_i has been scored on V: it is C* if that is the best so far.
+
+        A `larger` committee, which varies less, is C* where its RankQuality is about the same too.
+        """
+        alike = larger and quality > self.best_quality - _ALIKE
+        # NaN is never better.
+        if not (alike or (quality, right) > (self.best_quality, self.best_right)):
             return self
         return replace(
             self,

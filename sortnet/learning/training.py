@@ -194,8 +194,8 @@ class _ByQuery:
         sizes = self.drawn(most)[queries]
         ends = np.cumsum(sizes)
         pairs = _ranges(starts, sizes)
-        if rng is not None and (sizes < all_of).any() | (sizes > size).any():
-            _draw(pairs, starts, all_of, sizes, rng)
+        if rng is not None:
+            _draw(pairs, starts, all_of, sizes, size, rng)
         for begin in range(0, len(pairs), size):
             end = min(begin + size, len(pairs))
             first, last = np.searchsorted(ends, (begin, end - 1), side="right")
@@ -221,17 +221,19 @@ def _ranges(starts: I64, sizes: I64) -> I64:
     return indexes
 
 
-def _draw(pairs: I64, starts: I64, all_of: I64, sizes: I64, rng: np.random.Generator) -> None:
-    """Draw pairs anew, in place, for each query of which not all are taken at a time.
+def _draw(
+    pairs: I64, starts: I64, all_of: I64, sizes: I64, size: int, rng: np.random.Generator
+) -> None:
+    """Draw pairs anew, in place, for each query of which not all are taken, with replacement.
 
-    With replacement where fewer than all are wanted; otherwise the same pairs in random order.
+    A query that is divided among mini-batches of `size` pairs has its pairs in random order.
     """
-    owner = np.repeat(np.arange(len(sizes)), sizes)
-    chance = rng.random(len(pairs))
-    some = (sizes < all_of)[owner]
-    drawn = starts[owner] + (chance * all_of[owner]).astype(np.int64)
-    pairs[some] = drawn[some]
-    pairs[~some] = pairs[np.lexsort((chance, owner))][~some]
+    for query in np.flatnonzero((sizes > size) & (sizes == all_of)):
+        own = slice(sizes[:query].sum(), sizes[: query + 1].sum())
+        pairs[own] = starts[query] + rng.permutation(int(sizes[query]))
+    owner = np.repeat(np.arange(len(sizes)), np.where(sizes < all_of, sizes, 0))
+    drawn = starts[owner] + (rng.random(len(owner)) * all_of[owner]).astype(np.int64)
+    pairs[np.repeat(sizes < all_of, sizes)] = drawn
 
 
 def _train(

@@ -20,16 +20,10 @@ _BETTER = 1.0  # standard errors by which it must predict held-out votes better
 
 @dataclass(frozen=True, eq=False)
 class Basis:
-    """Learned features and scales, chosen from the answers up to a milestone.
+    """Learned features and scales, chosen from the answers up to a milestone."""
 
-    Attributes:
-        milestone: number of events up to it.
-        features: (n, d + h), the given ones and those learned by a net.
-        scales: of the prior, and the annotators' reliability.
-    """
-
-    milestone: int
-    features: F64
+    milestone: int  # number of events up to it
+    features: F64  # (n, d + h), the given ones and those learned by a net
     scales: Scales
 
 
@@ -120,8 +114,7 @@ def _hold_out(votes: Votes, n: int, seed: int) -> Bool:
     some = max(1, round(n * (1 - np.sqrt(1 - _CHECKED))))
     of = np.zeros(n, np.bool_)
     of[np.random.default_rng(seed).permutation(n)[:some]] = True
-    held_out: Bool = of[votes.left] | of[votes.right]
-    return held_out
+    return of[votes.left] | of[votes.right]
 
 
 def _likelihoods(features: F64, votes: Votes, n_annotators: int, held_out: Bool, seed: int) -> F64:

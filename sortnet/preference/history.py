@@ -15,7 +15,7 @@ from scipy.sparse.csgraph import connected_components
 from sortnet.errors import JudgementError
 from sortnet.preference.base import HOLDOUT, TARGETS, Judgement, Pair, check_undo
 from sortnet.preference.posterior import Votes
-from sortnet.types import I64, Bool
+from sortnet.types import I64
 
 Rows: TypeAlias = NDArray[np.void]
 _NEVER = 1 << 62
@@ -64,7 +64,7 @@ class History:
         """
         self._check(event)
         if not event.number:
-            event = replace(event, number=self._next_number())
+            event = replace(event, number=self.events[-1].number + 1 if self.events else 1)
         self.events.append(event)
         if event.answer == "undo":
             assert event.undoes is not None
@@ -124,26 +124,22 @@ class History:
         """The judgements that are not undone, in order."""
         return iter(self._live.values())
 
-    def votes_after(self, upto: int, *, holdout: bool = True) -> Votes:
-        """The votes after the first `upto` events that are not undone, oldest first."""
-        votes = self._votes[: self._rows]
-        votes = votes[np.searchsorted(votes["added"], upto, side="right") :]
-        return _as_votes(votes[_not_undone(votes, len(self.events), holdout)])
+    def votes(self, upto: int, *, after: int = 0, holdout: bool = True) -> Votes:
+        """The votes not undone after the first `upto` events, oldest first.
 
-    def votes(self, upto: int, *, holdout: bool = True) -> Votes:
-        """The votes not undone after the first `upto` events, with the hold-out or without.
+        Without the hold-out or with it, and without those of the first `after` events.
 
         Cost: a copy of the votes.
         """
-        votes = self._votes[: self._rows]
-        votes = votes[: np.searchsorted(votes["added"], upto, side="right")]
-        return _as_votes(votes[_not_undone(votes, upto, holdout)])
+        added = self._votes["added"][: self._rows]
+        votes = self._votes[slice(*np.searchsorted(added, (after, upto), side="right"))]
+        return _as_votes(votes[(votes["undone"] > upto) & (holdout | ~votes["holdout"])])
 
     def holdout_votes(self) -> Votes:
         """The votes of the hold-out that are not undone, without ties."""
         votes = self._votes[: self._rows]
         decided = votes["holdout"] & (votes["target"] != 0.5)
-        return _as_votes(votes[decided & _not_undone(votes, len(self.events), holdout=True)])
+        return _as_votes(votes[decided & (votes["undone"] > len(self.events))])
 
     def components(self) -> I64:
         """(n,) each item's connected component in the graph of answers without the hold-out."""
@@ -160,9 +156,6 @@ class History:
                 raise JudgementError(f"there is no item {item} among {self.n_items}")
         if event.answer == "undo":
             check_undo(event, self._live.get(event.undoes or 0))
-
-    def _next_number(self) -> int:
-        return self.events[-1].number + 1 if self.events else 1
 
     def _log_of(self, annotator: str) -> _AnnotatorLog:
         return self._logs.get(annotator) or _AnnotatorLog()
@@ -243,11 +236,6 @@ class _AnnotatorLog:
         self.pairs: dict[Pair, int] = {}  # how often they answered each
         self.once: dict[Pair, int] = {}  # number of the judgement, of pairs answered once
         self.again: dict[Pair, Judgement] = {}  # undone, not answered again
-
-
-def _not_undone(votes: Rows, upto: int, holdout: bool) -> Bool:
-    kept: Bool = votes["undone"] > upto
-    return kept if holdout else kept & ~votes["holdout"]
 
 
 def _as_votes(rows: Rows) -> Votes:

@@ -167,8 +167,7 @@ class _Problem:
     def z(self, theta: F64) -> F64:
         """(m,) c (s_left - s_right) + b of each answer."""
         v, s, n = self.votes, self.to_scores(theta), len(self.features)
-        z: F64 = self.reliability[v.annotator] * (s[v.left] - s[v.right]) + s[n + v.annotator]
-        return z
+        return self.reliability[v.annotator] * (s[v.left] - s[v.right]) + s[n + v.annotator]
 
     def loss(self, theta: F64, precision: F64) -> float:
         z, t = self.z(theta), self.votes.target
@@ -192,19 +191,22 @@ class _Problem:
 
     def slope(self, theta: F64) -> F64:
         """(d + n + a,) gradient of the log-likelihood."""
-        z, t, v = self.z(theta), self.votes.target, self.votes
+        z, t = self.z(theta), self.votes.target
         pull = t * _mills(z) - (1 - t) * _mills(-z)
-        n = len(self.features)
+        return self.pull_back(self.summed(pull))
+
+    def summed(self, pull: F64) -> F64:
+        """(n + a,) sums of the votes' pulls on scores and biases."""
+        v, n = self.votes, len(self.features)
         scaled = pull * self.reliability[v.annotator]
         items = np.bincount(v.left, scaled, n) - np.bincount(v.right, scaled, n)
-        return self.pull_back(np.append(items, np.bincount(v.annotator, pull, self.n_annotators)))
+        return np.append(items, np.bincount(v.annotator, pull, self.n_annotators))
 
     def weights(self, theta: F64) -> F64:
         """(m,) minus the second derivative of each answer's log-likelihood in its z."""
         z, t = self.z(theta), self.votes.target
         up, down = _mills(z), _mills(-z)
-        w: F64 = t * up * (z + up) + (1 - t) * down * (down - z)
-        return w
+        return t * up * (z + up) + (1 - t) * down * (down - z)
 
     def curvature(self, theta: F64) -> tuple[I64, I64, F64]:
         """Minus the second derivatives of the log-likelihood in scores and biases, as the rows,
@@ -276,8 +278,7 @@ class _Dense:
 
     def covariance(self) -> F64:
         root = self._problem.to_scores(self._root())
-        covariance: F64 = root.T @ root
-        return covariance
+        return root.T @ root
 
     def draw(self, k: int, rng: np.random.Generator) -> F64:
         """(k, d + n + a) draws around zero."""
@@ -313,15 +314,9 @@ class _Large:
 
     def draw(self, k: int, rng: np.random.Generator) -> F64:
         """Draw from the Gaussian by perturbing the data and the prior, and solving."""
-        p, v = self._problem, self._problem.votes
-        n = len(p.features)
-        noise = rng.standard_normal((k, len(v))) * np.sqrt(p.weights(self._theta))
-        c = p.reliability[v.annotator]
-        size = n + p.n_annotators
-        slopes = np.empty((k, size))
-        for row, e in enumerate(noise):
-            items = np.bincount(v.left, c * e, n) - np.bincount(v.right, c * e, n)
-            slopes[row] = np.append(items, np.bincount(v.annotator, e, p.n_annotators))
+        p = self._problem
+        noise = rng.standard_normal((k, len(p.votes))) * np.sqrt(p.weights(self._theta))
+        slopes = np.stack([p.summed(e) for e in noise])
         prior = rng.standard_normal((k, len(self._theta))) * np.sqrt(self._precision)
         return self._gradients(p.pull_back(slopes) + prior)
 

@@ -159,8 +159,7 @@ def information(mean: F64, variance: F64) -> F64:
 
 def _coin(p: F64) -> F64:
     q = np.clip(p, 1e-12, 1 - 1e-12)
-    bits: F64 = -(q * np.log2(q) + (1 - q) * np.log2(1 - q))
-    return bits
+    return -(q * np.log2(q) + (1 - q) * np.log2(1 - q))
 
 
 @dataclass(frozen=True, eq=False)

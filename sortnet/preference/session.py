@@ -253,7 +253,7 @@ class Session:
         """Update the posterior by the events since the last fit."""
         posterior = self._fits.choosing.posterior
         if posterior.covariance is not None and self.events - self._observed <= _AT_A_TIME:
-            late = self._history.votes_after(self._observed, holdout=False)
+            late = self._history.votes(self.events, after=self._observed, holdout=False)
             for left, right, target, annotator in late.rows():
                 if annotator < len(posterior.reliability):
                     posterior.observe(left, right, target, annotator)
@@ -267,19 +267,12 @@ class Session:
         rng = np.random.default_rng(
             [self.seed, crc32(annotator.encode()), self.events, self._asked]
         )
-        return (
-            self._drawn(annotator, taken, rng)
-            or self._random(annotator, taken, rng)
-            or self._skipped(annotator, taken)
-        )
-
-    def _drawn(self, annotator: str, taken: set[Pair], rng: np.random.Generator) -> Question | None:
         drawn = rng.random()
-        if drawn < self.holdout:
-            return self._random(annotator, taken, rng)
-        if drawn < self.holdout + self.repeats:
-            return self._repeat(annotator, taken, rng) or self._chosen(annotator, taken, rng)
-        return self._chosen(annotator, taken, rng)
+        ways = [self._random if drawn < self.holdout else self._chosen, self._random]
+        if self.holdout <= drawn < self.holdout + self.repeats:
+            ways.insert(0, self._repeat)
+        found = (way(annotator, taken, rng) for way in ways)
+        return next(filter(None, found), None) or self._skipped(annotator, taken)
 
     def _chosen(
         self, annotator: str, taken: set[Pair], rng: np.random.Generator

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,20 +67,14 @@ def questions_left(mean: F64, variance: F64, asked: float, goal: float) -> int |
     the squared difference to gain a part of what the variance loses. None if a million questions
     are not enough.
     """
-    few, many = 0, _MOST
 
-    def after(m: int) -> float:
+    def enough(m: int) -> bool:
         then = variance * asked / (asked + m)
-        return wrong_share(np.sqrt(mean**2 + _GAINED * np.maximum(variance - then, 0)), then)
+        gained = _GAINED * np.maximum(variance - then, 0)
+        return wrong_share(np.sqrt(mean**2 + gained), then) <= goal
 
-    if after(0) <= goal:
-        return 0
-    if after(many) > goal:
-        return None
-    while many - few > 1:
-        middle = (few + many) // 2
-        few, many = (middle, many) if after(middle) > goal else (few, middle)
-    return many
+    least = bisect_left(range(_MOST + 1), True, key=enough)
+    return least if least <= _MOST else None
 
 
 def expected_change(posterior: Posterior, i: int, j: int, pairs: tuple[I64, I64]) -> float:

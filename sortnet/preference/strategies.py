@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -26,23 +27,8 @@ class _Merge:
     """A node of the sort's tree: a merge of two sorted runs."""
 
     parent: _Merge | None
-    runs: list[list[int]] = field(default_factory=list)  # of the finished children
+    runs: list[deque[int]] = field(default_factory=list)  # what is left of the finished children
     merged: list[int] = field(default_factory=list)
-    at: list[int] = field(default_factory=lambda: [0, 0])
-
-    def wants(self) -> Pair:
-        """The heads of both runs."""
-        return self.runs[0][self.at[0]], self.runs[1][self.at[1]]
-
-    def take(self, run: int) -> bool:
-        """Move the head of a run; returns whether the merge is finished."""
-        self.merged.append(self.runs[run][self.at[run]])
-        self.at[run] += 1
-        for k in (0, 1):
-            if self.at[k] == len(self.runs[k]):
-                self.merged += self.runs[1 - k][self.at[1 - k] :]
-                return True
-        return False
 
 
 class MergePass:
@@ -83,8 +69,14 @@ class MergePass:
     def answer(self, a: int, b: int, first: int) -> None:
         """Answer which of two goes first; ignored if it is not pending."""
         merge = self._waiting.pop((min(a, b), max(a, b)), None)
-        if merge is not None:
-            self._advance(merge, 0 if merge.wants()[0] == first else 1)
+        if merge is None:
+            return
+        left, right = merge.runs
+        merge.merged.append((left if left[0] == first else right).popleft())
+        if left and right:
+            self._wait(merge)
+        else:
+            self._done([*merge.merged, *left, *right], merge.parent)
 
     def _start(self, items: list[int], parent: _Merge | None) -> None:
         if len(items) <= 1:
@@ -98,19 +90,13 @@ class MergePass:
         if parent is None:
             self.ranking = run
             return
-        parent.runs.append(run)
+        parent.runs.append(deque(run))
         if len(parent.runs) == 2:
             self._wait(parent)
 
     def _wait(self, merge: _Merge) -> None:
-        a, b = merge.wants()
+        a, b = (run[0] for run in merge.runs)
         self._waiting[min(a, b), max(a, b)] = merge
-
-    def _advance(self, merge: _Merge, run: int) -> None:
-        if merge.take(run):
-            self._done(merge.merged, merge.parent)
-        else:
-            self._wait(merge)
 
 
 @dataclass(frozen=True, eq=False)

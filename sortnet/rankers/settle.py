@@ -30,7 +30,7 @@ HIDDEN = ((10,), (32,), (64,), (100,))
 WEIGHT_DECAYS = (1.0, 0.3, 0.03, 0.003, 0.0)  # the strongest first
 _QUARTER, _HALF = 0.25, 0.5
 _TRIED_ON = 20_000  # documents of each part at most, so that trials take seconds
-_FEW = 60  # validation queries that can choose, below which trials are cross-validated
+_FEW = 20  # validation queries that can choose, below which trials are cross-validated
 _FOLDS = 3
 _CLEAR = 0.002  # a loss that no simpler setting is worth
 
@@ -58,9 +58,10 @@ class _Trials:
     def _try(self, config: Config, share: float) -> bool:
         if (config, share) in self.done:
             return True
-        if self.left < share:
+        cost = share * len(self.parts)
+        if self.left < cost:
             return False
-        self.left -= share
+        self.left -= cost
         self.progress(f"choosing the settings, trial {len(self.done) + 1}")
         qualities = [_qualities(T, V, config, share, self.make_for) for T, V in self.parts]
         self.done[config, share] = np.concatenate(qualities)

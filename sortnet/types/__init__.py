@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sortnet.errors import DataError
+from sortnet.types.free import texts
 from sortnet.types.precision import refuse_lost
 
 F32: TypeAlias = NDArray[np.float32]
@@ -80,8 +81,9 @@ class Queries:
             source: what error messages call the data.
 
         Raises:
-            DataError: on shapes that disagree, infinite features, negative or fractional grades;
-                with grades, on a feature whose differences within queries are lost in float32.
+            DataError: on shapes that disagree, infinite features, negative or fractional grades,
+                a document id that makes memory of blanks for the others; with grades, on a feature
+                whose differences within queries are lost in float32.
 
         Cost: one stable sort of the query ids; X is copied only if rows must move.
         """
@@ -109,7 +111,7 @@ class Queries:
             grades,
             codes,
             names,
-            docids=None if docids is None else np.asarray(docids, dtype=np.str_),
+            docids=None if docids is None else texts([*map(str, docids)], f"{source}: docids"),
             feature_names=None if feature_names is None else tuple(map(str, feature_names)),
             source=source,
         )

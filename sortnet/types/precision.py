@@ -32,7 +32,7 @@ large as 1e+09: subtract the smallest one first
     """
 
     def __init__(self, n_features: int) -> None:
-        self._lost, self._spread, self._size, self._largest = np.zeros((4, n_features))
+        self._sums = np.zeros((4, n_features))
 
     def add(self, X: NDArray[Any], i: _I64, j: _I64, first: int = 0) -> None:
         """Compare rows i of X with rows j; X holds the features from number `first`.
@@ -42,17 +42,24 @@ large as 1e+09: subtract the smallest one first
         if np.can_cast(X.dtype, np.float32):
             return
         rows = max(_AT_ONCE // max(X.shape[1], 1), 1)
-        own = slice(first, first + X.shape[1])
         for at in range(0, len(i), rows):
             a, b = (X[which[at : at + rows]].astype(np.float64) for which in (i, j))
             with np.errstate(over="ignore", invalid="ignore"):
                 true = b - a
                 kept = b.astype(np.float32).astype(np.float64) - a.astype(np.float32)
-                self._lost[own] += _sums(kept - true)
-            self._spread[own] += _sums(true)
-            self._size[own] += _sums(a)
-            largest = np.fmax.reduce(np.abs(b), axis=0)
-            self._largest[own] = np.fmax(self._largest[own], largest)
+                lost = _sums(kept - true)
+            largest = np.fmax.reduce(np.abs(b), axis=0, initial=0)
+            self.add_sums(np.stack([lost, _sums(true), _sums(a), largest]), first)
+
+    def add_sums(self, sums: _F64, first: int = 0) -> None:
+        """Add the (4, m) sums over rows of the features from number `first`.
+
+        They are the differences that float32 loses, the differences, the values, all without
+        their signs, and the largest value.
+        """
+        own = self._sums[:, first : first + sums.shape[1]]
+        own[:3] += sums[:3]
+        np.fmax(own[3], sums[3], out=own[3])
 
     def refuse(self, names: Sequence[str] | None, source: str) -> None:
         """Refuse the first feature whose differences are lost.
@@ -60,14 +67,14 @@ large as 1e+09: subtract the smallest one first
         Raises:
             DataError: naming it.
         """
-        real = self._spread > _NOISE * self._size
-        bad = np.flatnonzero(real & (self._lost > _LOST * self._spread))
+        lost, spread, size, largest = self._sums
+        bad = np.flatnonzero((spread > _NOISE * size) & (lost > _LOST * spread))
         if len(bad):
             k = bad[0]
             name = f"feature {k + 1}" if names is None else f"column {names[k]!r}"
             raise DataError(
                 f"{source}: {name}: float32 loses the differences of values as large as "
-                f"{self._largest[k]:.3g}: subtract the smallest one first"
+                f"{largest[k]:.3g}: subtract the smallest one first"
             )
 
 

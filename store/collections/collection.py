@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from sqlalchemy import Connection, delete, select, update
 
@@ -18,14 +18,14 @@ from sortnet.preference.base import Pair
 from store.collections import leases as lease_rows
 from store.collections.collection_rows import (
     Annotator,
+    checked_name,
     find_collection,
-    make_annotator,
-    read_annotators,
-)
-from store.collections.item_rows import (
-    count_items,
+    is_name,
     item_numbers,
+    locked,
+    make_annotator,
     next_item,
+    read_annotators,
     read_items,
     write_items,
 )
@@ -37,8 +37,7 @@ from store.collections.judgement_rows import (
     undone,
 )
 from store.collections.leases import Lease
-from store.collections.names import checked_name, is_name
-from store.collections.server_claim import BEAT, ServerClaim, is_served
+from store.collections.server_claim import BEAT, ServerClaim, live_server
 from store.database.engine import Database
 from store.database.tables import (
     AnnotatorRow,
@@ -51,6 +50,8 @@ from store.database.tables import (
 
 if TYPE_CHECKING:
     import pandas as pd
+
+T = TypeVar("T")
 
 
 class Changes(NamedTuple):
@@ -104,13 +105,11 @@ class Collection:
 
     def items(self) -> Items:
         """All items, in the order of their numbers."""
-        with self.database.transaction() as connection:
-            return read_items(connection, self.number)
+        return self._read(read_items)
 
     def n_items(self) -> int:
         """The number of items, from the end of an index."""
-        with self.database.transaction() as connection:
-            return next_item(connection, self.number)
+        return self._read(next_item)
 
     def add(self, items: Items, *, update: bool = False) -> tuple[int, int]:
         """Append items; returns how many were added, and how many replaced.
@@ -138,14 +137,14 @@ class Collection:
             StoreError: on an unknown name without `create`, or an invalid one.
         """
         checked_name("annotator", name)
-        if found := self._annotators_of(AnnotatorRow.name == name):
+        if found := self._read(read_annotators, AnnotatorRow.name == name):
             return found[0]
         if not create:
             known = ", ".join(a.name for a in self.annotators()[:10]) or "none yet"
             raise StoreError(f"collection {self.name!r} has no annotator {name!r}; known: {known}")
         with self._locked() as connection:
             self._numbers_of(connection, [name])
-        return self._annotators_of(AnnotatorRow.name == name)[0]
+        return self._read(read_annotators, AnnotatorRow.name == name)[0]
 
     def annotator_of(self, token: str) -> Annotator:
         """The annotator with that secret token.
@@ -154,7 +153,7 @@ class Collection:
             StoreError: if there is none.
         """
         plausible = lease_rows.plausible(token)
-        found = self._annotators_of(AnnotatorRow.token == token) if plausible else []
+        found = self._read(read_annotators, AnnotatorRow.token == token) if plausible else []
         if not found:
             raise StoreError(
                 f"that link is nobody's in collection {self.name!r}; ask for a new one"
@@ -163,12 +162,11 @@ class Collection:
 
     def annotators(self) -> list[Annotator]:
         """All annotators, in the order of creation."""
-        return self._annotators_of()
+        return self._read(read_annotators)
 
     def judgements(self, after: int = 0) -> list[Judgement]:
         """All judgements with a higher number, in order, including undos."""
-        with self.database.transaction() as connection:
-            return read_judgements(connection, self.number, JudgementRow.number > after)
+        return self._read(read_judgements, JudgementRow.number > after)
 
     def changes(self, after: int) -> Changes:
         """Judgements with a higher number, the number of items and the leases, in one snapshot."""
@@ -181,8 +179,7 @@ class Collection:
 
     def judgement_ids(self) -> list[str]:
         """The ids by which an import recognises judgements, in the order of their numbers."""
-        with self.database.transaction() as connection:
-            return read_ids(connection, self.number)
+        return self._read(read_ids)
 
     def judgements_frame(self) -> pd.DataFrame:
         """One row per judgement: annotator, both items, answer, and whether it was undone later.
@@ -227,8 +224,7 @@ class Collection:
 
     def leases(self, annotator: str | None = None) -> list[Lease]:
         """Live leases of an annotator or of all, in the order of creation."""
-        with self.database.transaction() as connection:
-            live = lease_rows.read_leases(connection, self.number, self.clock())
+        live = self._read(lease_rows.read_leases, self.clock())
         return [lease for lease in live if annotator in (None, lease.annotator)]
 
     def live_pairs(self) -> set[Pair]:
@@ -241,8 +237,7 @@ class Collection:
         Raises:
             LeaseError: if there is no such lease.
         """
-        with self.database.transaction() as connection:
-            return lease_rows.find(connection, self.number, lease)[0].question
+        return self._read(lease_rows.find, lease)[0].question
 
     def renew(self, annotator: str, leases: Sequence[str], seconds: float) -> int:
         """Renew live leases of that annotator from now on; returns how many there were."""
@@ -320,10 +315,7 @@ class Collection:
             JudgementError: on an unknown item, or an undo of an unknown judgement.
         """
         with self._locked() as connection:
-            moved: dict[int, int] = {}
-            if ids is not None:
-                judgements, ids, moved = self._not_yet(connection, judgements, ids)
-            n_items = count_items(connection, self.number)
+            n_items = next_item(connection, self.number)
             for judgement in judgements:
                 if not 0 <= judgement.pair[0] < judgement.pair[1] < n_items:
                     raise JudgementError(
@@ -331,7 +323,7 @@ class Collection:
                         f"there are {n_items}, numbered from 0"
                     )
             key = self._numbers_of(connection, (j.annotator for j in judgements))
-            return insert_judgements(connection, self.number, judgements, key, ids=ids, moved=moved)
+            return insert_judgements(connection, self.number, judgements, key, ids=ids)
 
     def setting(self, name: str, default: Any) -> Any:
         """Get a setting, storing `default` if it is unset.
@@ -352,24 +344,19 @@ class Collection:
         Raises:
             StoreError: if another live process serves it.
         """
-        return ServerClaim(self.database, self.number, self.name, clock=self.clock, beat=beat)
+        return ServerClaim(self.database, self.number, self.name, self.clock, beat)
 
     def is_served(self) -> bool:
         """Whether a live process serves it."""
-        return is_served(self.database, self.number, self.clock())
+        return self._read(live_server, self.clock()) is not None
 
-    @contextmanager
-    def _locked(self, *, durable: bool = True) -> Iterator[Connection]:
-        """A transaction that excludes all other writers of this collection.
+    def _read(self, work: Callable[..., T], *args: Any) -> T:
+        """What a function of the collection's rows returns, in one transaction."""
+        with self.database.transaction() as connection:
+            return work(connection, self.number, *args)
 
-        So numbers are assigned in the order of commits, and a lease is created and closed once.
-        Read the clock within it: a time read before waiting for the lock would be old.
-        """
-        with self.database.transaction(write=True, durable=durable) as connection:
-            this = select(CollectionRow.number).where(CollectionRow.number == self.number)
-            if connection.execute(this.with_for_update()).first() is None:
-                raise StoreError(f"{self.database.name}: collection {self.name!r} was removed")
-            yield connection
+    def _locked(self, *, durable: bool = True) -> AbstractContextManager[Connection]:
+        return locked(self.database, self.number, self.name, durable=durable)
 
     def _answered(self, connection: Connection, lease: str, annotator: str) -> Judgement | None:
         """The answer stored under that lease, if it is this annotator's."""
@@ -399,17 +386,3 @@ class Collection:
                 connection, self.number, name
             )
         return numbers
-
-    def _annotators_of(self, *only: Any) -> list[Annotator]:
-        with self.database.transaction() as connection:
-            return read_annotators(connection, self.number, *only)
-
-    def _not_yet(
-        self, connection: Connection, judgements: Sequence[Judgement], ids: Sequence[str]
-    ) -> tuple[list[Judgement], list[str], dict[int, int]]:
-        """The new judgements, their ids, and the known ones as {number given: number here}."""
-        known = {id: at for at, id in enumerate(read_ids(connection, self.number), start=1)}
-        both = list(zip(judgements, ids, strict=True))
-        moved = {j.number: known[id] for j, id in both if id in known and j.number}
-        new = [(judgement, id) for judgement, id in both if id not in known]
-        return [judgement for judgement, _ in new], [id for _, id in new], moved

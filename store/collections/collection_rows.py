@@ -1,18 +1,45 @@
-"""Find, create and count collections and annotators in the database."""
+"""Collections, annotators and items in the database: find, create, count, read and write."""
 
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, func, insert, select
+import numpy as np
+from sqlalchemy import Connection, func, insert, select, update
 
-from sortnet.errors import StoreError
-from store.collections.names import checked_name, is_name
-from store.database.engine import utc_now
-from store.database.tables import AnnotatorRow, CollectionRow, ItemRow, JudgementRow
+from sortnet.errors import DataError, StoreError
+from sortnet.items import Items
+from sortnet.items.update import columns_of, places_of, root_of
+from sortnet.types import F32
+from store.database.engine import Database, utc_now
+from store.database.tables import AnnotatorRow, CollectionRow, ItemRow, JudgementRow, upsert
+
+LONGEST_NAME = 200
+FEATURE = np.dtype("<f4")  # in the database, whatever the machine's byte order
+
+
+def checked_name(what: str, name: str) -> str:
+    """Return the name, if it can be read and typed.
+
+    >>> checked_name("annotator", "ana")
+    'ana'
+    """
+    if not is_name(name):
+        raise StoreError(
+            f"{what} {name[:40]!r}: a name has 1 to {LONGEST_NAME} printable characters, "
+            "and no space at its ends"
+        )
+    return name
+
+
+def is_name(name: str) -> bool:
+    return 0 < len(name) <= LONGEST_NAME and name == name.strip() and name.isprintable()
 
 
 @dataclass(frozen=True)
@@ -22,6 +49,22 @@ class Annotator:
     name: str
     token: str
     created: datetime
+
+
+@contextmanager
+def locked(
+    database: Database, collection: int, name: str, *, durable: bool = True
+) -> Iterator[Connection]:
+    """A transaction that excludes all other writers of a collection.
+
+    So numbers are assigned in the order of commits, and a lease is created and closed once.
+    Read the clock within it: a time read before waiting for the lock would be old.
+    """
+    with database.transaction(write=True, durable=durable) as connection:
+        this = select(CollectionRow.number).where(CollectionRow.number == collection)
+        if connection.execute(this.with_for_update()).first() is None:
+            raise StoreError(f"{database.name}: collection {name!r} was removed")
+        yield connection
 
 
 def make_collection(
@@ -53,11 +96,7 @@ def collections_query() -> Any:
 
 
 def find_collection(connection: Connection, store: str, name: str) -> Any:
-    """The row of that collection.
-
-    Raises:
-        StoreError: if there is none; the message lists the collections of the store.
-    """
+    """The row of that collection."""
     row = None
     if is_name(name):
         these = select(CollectionRow.__table__).where(CollectionRow.name == name)
@@ -87,3 +126,78 @@ def make_annotator(connection: Connection, collection: int, name: str) -> int:
     }
     made = insert(AnnotatorRow).returning(AnnotatorRow.number)
     return int(connection.execute(made, values).scalar_one())
+
+
+def read_items(connection: Connection, collection: int) -> Items:
+    """All items of a collection in the order of their numbers."""
+    about = connection.execute(
+        select(CollectionRow.__table__).where(CollectionRow.number == collection)
+    ).one()
+    of_collection = select(ItemRow.__table__).where(ItemRow.collection == collection)
+    rows = connection.execute(of_collection.order_by(ItemRow.number)).all()
+    joined = np.frombuffer(b"".join(row.features for row in rows), FEATURE)
+    return Items(
+        ids=tuple(row.id for row in rows),
+        texts=tuple(row.text for row in rows),
+        images=tuple(row.image for row in rows),
+        audio=tuple(row.audio for row in rows),
+        features=joined.reshape(len(rows), len(about.feature_names)).astype(np.float32),
+        feature_names=tuple(about.feature_names),
+        root=None if about.root is None else Path(about.root),
+        source=about.source,
+    )
+
+
+def item_numbers(connection: Connection, collection: int) -> dict[str, int]:
+    """{id: number} of all items of a collection, in the order of their numbers."""
+    these = select(ItemRow.id, ItemRow.number).where(ItemRow.collection == collection)
+    return {row.id: row.number for row in connection.execute(these.order_by(ItemRow.number))}
+
+
+def next_item(connection: Connection, collection: int) -> int:
+    """The number that the next item gets; items are never removed one by one, so also the count."""
+    last = select(func.max(ItemRow.number)).where(ItemRow.collection == collection)
+    found = connection.execute(last).scalar()
+    return 0 if found is None else int(found) + 1
+
+
+def write_items(
+    connection: Connection, collection: int, name: str, items: Items, *, replace: bool
+) -> tuple[int, int]:
+    """Add items, replacing known ones if `replace`; returns how many were added and replaced."""
+    this = CollectionRow.number == collection
+    about = connection.execute(select(CollectionRow.__table__).where(this)).one()
+    known = item_numbers(connection, collection)
+    old = known.keys() & set(items.ids)
+    facts = {"feature_names": list(items.feature_names), "source": items.source}
+    features, root = items.features, items.root
+    try:
+        numbers = places_of(list(known), items, update=replace)
+        if len(old) < len(known):
+            features = features[:, columns_of(about.feature_names, items)]
+            facts["feature_names"] = about.feature_names
+            root = root_of(None if about.root is None else Path(about.root), items)
+    except DataError as error:
+        raise StoreError(f"collection {name!r}: {error}") from None
+    facts["root"] = about.root if root is None else str(root)
+    connection.execute(update(CollectionRow).where(this).values(**facts))
+    stored = upsert(connection.dialect.name, ItemRow, ["collection", "number"], _REPLACED)
+    if rows := _rows(collection, items, features, numbers):
+        connection.execute(stored, rows)
+    return len(items) - len(old), len(old)
+
+
+_REPLACED = ("text", "image", "audio", "features")
+
+
+def _rows(
+    collection: int, items: Items, features: F32, numbers: dict[str, int]
+) -> list[dict[str, Any]]:
+    """Rows of the items, by the number of each id."""
+    values = (row.tobytes() for row in np.ascontiguousarray(features, FEATURE))
+    columns = zip(items.ids, items.texts, items.images, items.audio, values, strict=True)
+    common = {"collection": collection}
+    return [
+        common | {"number": numbers[row[0]]} | dict(zip(("id", *_REPLACED), row, strict=True))
+        for row in columns
+    ]

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
@@ -17,10 +16,11 @@ from typing import IO, Any, Literal, NoReturn, TypeAlias
 from sortnet.errors import DataError, JudgementError, StoreError
 from sortnet.files import write_atomically
 from sortnet.items import Items
+from sortnet.items.rows import read_rows, shown
 from sortnet.preference import ANSWERS, Judgement
 from sortnet.preference.base import check_undo
 from store.collections.collection import Collection
-from store.collections.names import checked_name
+from store.collections.collection_rows import checked_name
 
 Form: TypeAlias = Literal["jsonl", "csv"]
 SUFFIXES: dict[str, Form] = {
@@ -119,23 +119,19 @@ def _fields(judgement: Judgement, id: str, items: Items) -> dict[str, Any]:
 def _chosen(judgements: Sequence[Judgement], items: Items, prompt: str) -> Iterator[dict[str, str]]:
     """One record per pair, by the annotators' majority, in the order of the first vote."""
     undone = {judgement.undoes for judgement in judgements}
-    votes: dict[tuple[int, int], Counter[str]] = {}
+    votes: defaultdict[tuple[int, int], Counter[str]] = defaultdict(Counter)
     for judgement in judgements:
         if judgement.answer in ("left", "right") and judgement.number not in undone:
             low, _ = judgement.pair
             winner = judgement.left if judgement.answer == "left" else judgement.right
-            balance = votes.setdefault(judgement.pair, Counter())
-            balance[judgement.annotator] += 1 if winner == low else -1
+            votes[judgement.pair][judgement.annotator] += 1 if winner == low else -1
     for (low, high), balance in votes.items():
         # An annotator who answered a pair several times has one vote.
         surplus = sum((n > 0) - (n < 0) for n in balance.values())
         if surplus:
             better, worse = (low, high) if surplus > 0 else (high, low)
-            yield {
-                "prompt": prompt,
-                "chosen": _text(items, better),
-                "rejected": _text(items, worse),
-            }
+            chosen, rejected = _text(items, better), _text(items, worse)
+            yield {"prompt": prompt, "chosen": chosen, "rejected": rejected}
 
 
 def _text(items: Items, number: int) -> str:
@@ -186,13 +182,15 @@ def read_lines(
     if form is None:
         known = ", ".join(SUFFIXES)
         raise DataError(f"{path}: judgements are read from {known}; say which format it has")
-    text = _read_text(path)
-    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
-    records = _json_records(path, text) if form == "jsonl" else _csv_records(path, text, delimiter)
+    tabs = form == "csv" and path.suffix.lower() == ".tsv"
+    rows = read_rows(path, ".tsv" if tabs else f".{form}", may_be_empty=True)
+    if form == "csv" and rows.lines and set(FIELDS) <= set(rows.columns) and rows.unfinished:
+        _refuse(rows.place(-1), "half a line, the file was cut")
     lines: list[Line] = []
     before = _Before()
-    for where, record in records:
-        line = _line(where, record, items, annotator, before)
+    for row, values in enumerate(zip(*rows.columns.values(), strict=True)):
+        record = dict(zip(rows.columns, values, strict=True))
+        line = _line(rows.place(row), record, items, annotator, before)
         before.check(line)
         lines.append(line)
     return lines
@@ -218,23 +216,18 @@ class _Before:
             _refuse(line.where, f"id {line.id!r} is already in {self.ids[line.id]}")
         number, undoes = line.judgement.number, line.judgement.undoes
         if number in self.numbers:
-            where = self.numbers[number].where
-            _refuse(line.where, f"number {number} is already in {where}")
+            _refuse(line.where, f"number {number} is already in {self.numbers[number].where}")
         if undoes is not None:
-            self._check_undo(line, undoes)
+            if (found := self.numbers.get(undoes)) is None:
+                _refuse(line.where, f"an undo of judgement {undoes}, which no earlier line has")
+            try:
+                check_undo(line.judgement, found.judgement, undone=undoes in self.undone)
+            except JudgementError as error:
+                _refuse(line.where, f"{error} ({found.where.rpartition(', ')[2]})")
+            self.undone.add(undoes)
         self.ids[line.id] = line.where
         if number:
             self.numbers[number] = line
-
-    def _check_undo(self, line: Line, number: int) -> None:
-        found = self.numbers.get(number)
-        if found is None:
-            _refuse(line.where, f"an undo of judgement {number}, which no earlier line has")
-        try:
-            check_undo(line.judgement, found.judgement, undone=number in self.undone)
-        except JudgementError as error:
-            _refuse(line.where, f"{error} (line {found.where.rpartition(':')[2]})")
-        self.undone.add(number)
 
 
 def _line(
@@ -262,14 +255,19 @@ def _line(
     else:
         sides = ("left", "right")
     if answer not in ANSWERS:
-        _refuse(where, f"unknown answer {_shown(answer)}; known are {', '.join(ANSWERS)}")
+        _refuse(where, f"unknown answer {shown(answer)}; known are {', '.join(ANSWERS)}")
     left, right = (_item(where, given[side], items) for side in sides)
     if left == right:
-        _refuse(where, f"item {_shown(given[sides[0]])} cannot be compared with itself")
+        _refuse(where, f"item {shown(given[sides[0]])} cannot be compared with itself")
     if (answer == "undo") != ("undoes" in given):
         _refuse(where, '`undoes` must be set if and only if answer is "undo"')
     facts = {key: read(where, key, given[key]) for key, read in _FACTS.items() if key in given}
-    name = _annotator(where, given.get("annotator"))
+    if "annotator" not in given:
+        _refuse(where, "no annotator: add the column or give --as NAME")
+    try:
+        name = checked_name("annotator", str(given["annotator"]))
+    except StoreError as error:
+        _refuse(where, str(error))
     judgement = Judgement(name, left, right, answer, **facts)
     return Line(where, id, judgement)
 
@@ -277,43 +275,34 @@ def _line(
 def _item(where: str, value: Any, items: Mapping[str, int]) -> int:
     name = str(value) if isinstance(value, int) else value
     if not isinstance(name, str) or name not in items:
-        _refuse(where, f"the collection has no item {_shown(value)}")
+        _refuse(where, f"the collection has no item {shown(value)}")
     return items[name]
-
-
-def _annotator(where: str, value: Any) -> str:
-    if value is None:
-        _refuse(where, "no annotator: add the column or give --as NAME")
-    try:
-        return checked_name("annotator", str(value))
-    except StoreError as error:
-        raise DataError(f"{where}: {error}") from None
 
 
 def _text_of(where: str, key: str, value: Any, *, longest: int = _LONGEST) -> str:
     if not isinstance(value, str) or len(value) > longest or not value.isprintable():
-        _refuse(where, f"{key} {_shown(value)} is not a text of at most {longest} characters")
+        _refuse(where, f"{key} {shown(value)} is not a text of at most {longest} characters")
     return value
 
 
 def _id(where: str, value: Any) -> str:
     id = _text_of(where, "id", value)
     if not (id.isalnum() and id.isascii()):
-        _refuse(where, f"id {_shown(value)} must have letters and digits only")
+        _refuse(where, f"id {shown(value)} must have letters and digits only")
     return id
 
 
 def _whole(where: str, key: str, value: Any, *, least: int = 0, most: int = _LARGEST) -> int:
     number = _number(value)  # also 900.0, as spreadsheets and pandas write it
     if not least <= number <= most or not number.is_integer():
-        _refuse(where, f"{key} {_shown(value)} is not a whole number from {least} on")
+        _refuse(where, f"{key} {shown(value)} is not a whole number from {least} on")
     return int(number)
 
 
 def _real(where: str, key: str, value: Any, *, most: float) -> float:
     number = _number(value)
     if not 0 <= number <= most:
-        _refuse(where, f"{key} {_shown(value)} is not a number from 0 to {most:.0f}")
+        _refuse(where, f"{key} {shown(value)} is not a number from 0 to {most:.0f}")
     return number
 
 
@@ -337,67 +326,5 @@ def _number(value: Any) -> float:
         return math.nan
 
 
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else f"{text[:37]}..."
-
-
 def _refuse(where: str, fault: str) -> NoReturn:
     raise DataError(f"{where}: {fault}")
-
-
-def _read_text(path: Path) -> str:
-    try:
-        raw = path.read_bytes()
-    except OSError as error:
-        raise DataError(f"{path}: {error.strerror or error}") from None
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        raise DataError(f"{path}:{line}: is not UTF-8 ({error.reason})") from None
-
-
-def _json_records(path: Path, text: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    lines = text.split("\n")
-    for number, line in enumerate(lines, start=1):
-        where = f"{path}:{number}"
-        if not line.strip():
-            continue
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            cut = number == len(lines)
-            fault = "half a line, the file was cut" if cut else f"is not JSON: {error}"
-            raise DataError(f"{where}: {fault} ({_shown(line[-30:])})") from None
-        if not isinstance(record, dict):
-            _refuse(where, f"is not a JSON object: {_shown(record)}")
-        yield where, record
-
-
-def _csv_records(path: Path, text: str, delimiter: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    header: list[str] = []
-    while True:
-        where = f"{path}:{reader.line_num + 1}"
-        try:
-            row = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            raise DataError(f"{where}: is not CSV: {error}") from None
-        if not header:
-            header = [name.strip() for name in row]
-            continue
-        if not row:
-            continue
-        if len(row) != len(header):
-            _refuse(where, f"{len(row)} fields where the header has {len(header)}")
-        if set(FIELDS) <= set(header) and not text.endswith("\n") and _is_last(reader, text):
-            _refuse(where, "half a line, the file was cut")
-        yield where, dict(zip(header, row, strict=True))
-
-
-def _is_last(reader: Any, text: str) -> bool:
-    """Whether the line just read is the one at the end, which has no newline."""
-    return bool(reader.line_num > text.count("\n"))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
+from itertools import count
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, func, insert, select
@@ -15,11 +16,9 @@ from sortnet.preference.base import check_undo
 from store.database.tables import AnnotatorRow, JudgementRow
 
 _ITEMS = {"left": "left_item", "right": "right_item"}  # other columns have the fields' names
+_FIELDS = (_ITEMS.get(field.name, field.name) for field in fields(Judgement))
 _COLUMNS = [
-    AnnotatorRow.name
-    if field.name == "annotator"
-    else getattr(JudgementRow, _ITEMS.get(field.name, field.name))
-    for field in fields(Judgement)
+    AnnotatorRow.name if name == "annotator" else getattr(JudgementRow, name) for name in _FIELDS
 ]
 _JUDGEMENTS = select(*_COLUMNS).join(AnnotatorRow, AnnotatorRow.number == JudgementRow.annotator)
 
@@ -55,28 +54,24 @@ def insert_judgements(
     *,
     ids: Sequence[str] | None = None,
     lease: str | None = None,
-    moved: Mapping[int, int] | None = None,
 ) -> list[Judgement]:
-    """Append judgements, with new numbers; undos are checked.
-
-    `moved` maps the numbers that undos refer to to stored numbers.
+    """Append judgements, with new numbers, but those whose ids are known; undos are checked.
 
     The caller must hold the collection's lock, so that numbers have no gaps, and no lower number is
     added after a higher one has been read.
-
-    Raises:
-        JudgementError: on an undo of a judgement that is unknown, undone, or another's.
     """
     first = last_number(connection, collection) + 1
-    numbered = list(_renumbered(judgements, first, dict(moved or {})))
+    known = {} if ids is None else dict(zip(read_ids(connection, collection), count(1)))
+    given = [secrets.token_hex(8) for _ in judgements] if ids is None else ids
+    new = list(_renumbered(zip(given, judgements, strict=True), known, first))
+    numbered = [judgement for _, judgement in new]
     _check_undoes(connection, collection, numbered, first)
-    given = ids or [secrets.token_hex(8) for _ in numbered]
     rows = [
-        _row(judgement, id) | {"collection": collection, "annotator": annotators[j.annotator]}
-        for judgement, id, j in zip(numbered, given, judgements, strict=True)
+        as_columns(vars(judgement))
+        | {"collection": collection, "annotator": annotators[judgement.annotator]}
+        | {"id": id, "lease": lease}
+        for id, judgement in new
     ]
-    if lease is not None:
-        rows[0]["lease"] = lease
     if rows:
         connection.execute(insert(JudgementRow), rows)
     return numbered
@@ -90,19 +85,22 @@ def undone(connection: Connection, collection: int) -> set[int]:
     return {number for number in connection.execute(taken).scalars() if number is not None}
 
 
-def _row(judgement: Judgement, id: str) -> dict[str, Any]:
-    row = dict(vars(judgement), id=id)
-    del row["annotator"]
-    return row | {"left_item": row.pop("left"), "right_item": row.pop("right"), "lease": None}
+def as_columns(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of a question or judgement by the names of their columns."""
+    return {_ITEMS.get(name, name): value for name, value in values.items()}
 
 
 def _renumbered(
-    judgements: Sequence[Judgement], first: int, moved: dict[int, int]
-) -> Iterator[Judgement]:
-    """The judgements numbered from `first`, with undos adjusted to the new numbers."""
-    for number, judgement in enumerate(judgements, start=first):
-        undoes = judgement.undoes and moved.get(judgement.undoes, judgement.undoes)
-        yield replace(judgement, number=number, undoes=undoes)
+    judgements: Iterable[tuple[str, Judgement]], known: Mapping[str, int], first: int
+) -> Iterator[tuple[str, Judgement]]:
+    """The new judgements numbered from `first`, with undos adjusted to the stored numbers."""
+    moved: dict[int, int] = {}
+    numbers = count(first)
+    for id, judgement in judgements:
+        number = known[id] if id in known else next(numbers)
+        if id not in known:
+            undoes = judgement.undoes and moved.get(judgement.undoes, judgement.undoes)
+            yield id, replace(judgement, number=number, undoes=undoes)
         if judgement.number:
             moved[judgement.number] = number
 
@@ -110,34 +108,22 @@ def _renumbered(
 def _check_undoes(
     connection: Connection, collection: int, judgements: Sequence[Judgement], first: int
 ) -> None:
-    undoes = [judgement for judgement in judgements if judgement.undoes is not None]
-    if not undoes:
+    if all(judgement.undoes is None for judgement in judgements):
         return
-    new = {judgement.number: judgement for judgement in judgements}
-    taken: set[int] = set()
-    for undo in undoes:
-        number = undo.undoes or 0
-        if number >= first:
-            found, undone = new.get(number) if number < undo.number else None, number in taken
-        else:
-            found = judgement_to_undo(connection, collection, number)
-            undone = number in taken or _is_undone(connection, collection, number)
-        check_undo(undo, found, undone=undone)
-        taken.add(number)
+    earlier: dict[int, Judgement] = {}
+    taken = undone(connection, collection)
+    for judgement in judgements:
+        if (number := judgement.undoes) is not None:
+            if number < first:
+                earlier[number] = judgement_to_undo(connection, collection, number)
+            check_undo(judgement, earlier.get(number), undone=number in taken)
+            taken.add(number)
+        earlier[judgement.number] = judgement
 
 
 def judgement_to_undo(connection: Connection, collection: int, number: int) -> Judgement:
-    """The judgement of that number.
-
-    Raises:
-        JudgementError: if there is none.
-    """
+    """The judgement of that number, which must exist."""
     found = read_judgements(connection, collection, JudgementRow.number == number)
     if not found:
         raise JudgementError(f"an undo of judgement {number}, which is not there")
     return found[0]
-
-
-def _is_undone(connection: Connection, collection: int, number: int) -> bool:
-    these = (JudgementRow.collection == collection, JudgementRow.undoes == number)
-    return connection.execute(select(JudgementRow.number).where(*these)).first() is not None

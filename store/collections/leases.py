@@ -11,6 +11,7 @@ from sqlalchemy import ColumnElement, Connection, insert, select, update
 
 from sortnet.errors import LeaseError
 from sortnet.preference import Question
+from store.collections.judgement_rows import as_columns
 from store.database.tables import AnnotatorRow, LeaseRow
 
 LONGEST_ID = 64
@@ -64,8 +65,7 @@ def take(
     Args:
         annotator, key: name and number of the annotator.
     """
-    over = (LeaseRow.collection == collection, LeaseRow.open, LeaseRow.expires <= now)
-    connection.execute(update(LeaseRow).where(*over).values(open=False))
+    close(connection, collection, LeaseRow.expires <= now)
     live = select(LeaseRow.low, LeaseRow.high).where(*_live(collection, now))
     taken = {(row.low, row.high) for row in connection.execute(live)}
     leases: list[Lease] = []
@@ -75,24 +75,14 @@ def take(
             leases.append(Lease(secrets.token_urlsafe(16), question, annotator, expires))
     if leases:
         common = {"collection": collection, "annotator": key, "created": now, "open": True}
-        connection.execute(insert(LeaseRow), [_row(lease) | common for lease in leases])
+        rows = [
+            as_columns(vars(lease.question))
+            | dict(zip(("low", "high"), lease.question.pair, strict=True))
+            | {"id": lease.id, "expires": lease.expires, **common}
+            for lease in leases
+        ]
+        connection.execute(insert(LeaseRow), rows)
     return leases
-
-
-def _row(lease: Lease) -> dict[str, Any]:
-    q = lease.question
-    low, high = q.pair
-    return {
-        "id": lease.id,
-        "expires": lease.expires,
-        "low": low,
-        "high": high,
-        "left_item": q.left,
-        "right_item": q.right,
-        "strategy": q.strategy,
-        "probability": float(q.probability),
-        "model": q.model,
-    }
 
 
 def close(connection: Connection, collection: int, *only: ColumnElement[bool]) -> None:

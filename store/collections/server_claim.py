@@ -7,15 +7,15 @@ import secrets
 import socket
 import threading
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import Connection, delete, insert, select, update
 
 from sortnet.errors import SortNetError, StoreError
+from store.collections.collection_rows import locked
 from store.database.engine import Database
 from store.database.process import is_process
-from store.database.tables import CollectionRow, ServerRow
+from store.database.tables import ServerRow
 
 SILENT = 30.0  # seconds without a heartbeat, after which a server counts as dead
 BEAT = 5.0
@@ -24,16 +24,8 @@ BEAT = 5.0
 class ServerClaim:
     """A process's claim to serve a collection, kept alive by heartbeats until it ends.
 
-    Args:
-        clock: returns the seconds since 1970.
-        beat: seconds between heartbeats; None: the caller calls `beat()`.
-
-    Raises:
-        StoreError: if another live process serves the collection.
-
-    Attributes:
-        lost: set if a heartbeat finds that the claim is lost: the collection was removed, or
-            another process has taken over.
+    `beat` is in seconds; None: the caller calls `beat()`. `lost` is set if a heartbeat finds that
+    the collection was removed or another process has taken over.
     """
 
     def __init__(
@@ -41,7 +33,6 @@ class ServerClaim:
         database: Database,
         collection: int,
         name: str,
-        *,
         clock: Callable[[], float],
         beat: float | None = BEAT,
     ) -> None:
@@ -56,12 +47,7 @@ class ServerClaim:
     def __enter__(self) -> ServerClaim:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.end()
 
     def beat(self) -> bool:
@@ -89,37 +75,22 @@ class ServerClaim:
         return ServerRow.collection == self._collection, ServerRow.id == self._id
 
     def _claim(self, name: str) -> None:
-        now, place = self._clock(), ServerRow.collection == self._collection
-        with self._database.transaction(write=True) as connection:
-            locked = select(CollectionRow.number).where(CollectionRow.number == self._collection)
-            if connection.execute(locked.with_for_update()).first() is None:
-                raise StoreError(f"{self._database.name}: collection {name!r} was removed")
-            other = connection.execute(select(ServerRow.__table__).where(place)).first()
-            if other is not None and _lives(other, now):
+        with locked(self._database, self._collection, name) as connection:
+            now = self._clock()
+            if (other := live_server(connection, self._collection, now)) is not None:
                 raise StoreError(
                     f"collection {name!r} is served by process {other.pid} on {other.host} already"
                 )
-            connection.execute(delete(ServerRow).where(place))
-            connection.execute(
-                insert(ServerRow).values(
-                    collection=self._collection,
-                    id=self._id,
-                    pid=os.getpid(),
-                    host=socket.gethostname(),
-                    heartbeat=now,
-                )
-            )
+            connection.execute(delete(ServerRow).where(ServerRow.collection == self._collection))
+            mine = {"collection": self._collection, "id": self._id, "heartbeat": now}
+            here = {"pid": os.getpid(), "host": socket.gethostname()}
+            connection.execute(insert(ServerRow), mine | here)
 
 
-def is_served(database: Database, collection: int, now: float) -> bool:
-    """Whether a live process serves a collection."""
-    row = select(ServerRow.__table__).where(ServerRow.collection == collection)
-    with database.transaction() as connection:
-        server = connection.execute(row).first()
-    return server is not None and _lives(server, now)
-
-
-def _lives(server: Any, now: float) -> bool:
-    if now - server.heartbeat > SILENT:
-        return False
-    return bool(server.host != socket.gethostname() or is_process(server.pid))
+def live_server(connection: Connection, collection: int, now: float) -> Any:
+    """The row of the live process that serves a collection, or None."""
+    these = select(ServerRow.__table__).where(ServerRow.collection == collection)
+    server = connection.execute(these).first()
+    if server is None or now - server.heartbeat > SILENT:
+        return None
+    return server if server.host != socket.gethostname() or is_process(server.pid) else None

@@ -31,8 +31,7 @@ SECRETS = ("password", "sslpassword")  # parts of a URL's query
 class Database:
     """An engine and its name in messages, which never shows a password.
 
-    Args:
-        write: whether it may write; if not, a SQLite file and its folder stay unchanged.
+    Without `write` a SQLite file and its folder stay unchanged.
     """
 
     def __init__(self, url: str | Path | URL | None = None, *, write: bool = True) -> None:
@@ -74,13 +73,8 @@ class Database:
     def transaction(self, *, write: bool = False, durable: bool = True) -> Iterator[Connection]:
         """One transaction: committed on leaving, rolled back on an error.
 
-        Args:
-            write: whether it will write.
-            durable: whether it must survive a power cut; if not, it does not wait for the disk.
-                The next durable one includes it, so the order of transactions is kept.
-
-        Raises:
-            StoreError: on any error of the database.
+        One that is not `durable` does not wait for the disk, and may be lost in a power cut. The
+        next durable one includes it, so the order of transactions is kept.
         """
         engine = self.engine.execution_options(sortnet_write=write, sortnet_durable=durable)
         with self._faults(), engine.begin() as connection:
@@ -91,11 +85,8 @@ class Database:
     def retrying(self, work: Callable[[Connection], T], *, write: bool = False) -> T:
         """Run `work` in a transaction, and retry while a server is unavailable.
 
-        `work` must be idempotent: a commit without a reply may have succeeded.
-
-        Raises:
-            StoreError: on any error of the database; if a server is unavailable, after a minute,
-                then at once until it is back.
+        `work` must be idempotent: a commit without a reply may have succeeded. A server may be
+        away for a minute; after that every call fails at once until it is back.
         """
         until, wait = time.monotonic() + self._retry_seconds, 0.1
         while True:
@@ -256,8 +247,7 @@ def _refuse_unescaped(text: str, url: URL) -> None:
 
 
 def _secrets(url: URL) -> list[str]:
-    found = [url.query.get(name, ()) for name in SECRETS]
-    given = [part for parts in found for part in ([parts] if isinstance(parts, str) else parts)]
+    given = [part for name in SECRETS for part in url.normalized_query.get(name, ())]
     return [secret for secret in (url.password, *given) if secret]
 
 
@@ -279,13 +269,10 @@ def _engine(url: URL, *, write: bool) -> Engine:
 
 
 def _reading_engine(path: Path, options: dict[str, Any]) -> Engine:
-    def connect() -> sqlite3.Connection:
-        return sqlite3.connect(
-            reading_uri(path), uri=True, timeout=BUSY_SECONDS, isolation_level=None
-        )
-
+    settings: dict[str, Any] = {"uri": True, "timeout": BUSY_SECONDS, "isolation_level": None}
     # A new connection per transaction, as other processes may have the file open or not.
-    engine = create_engine("sqlite://", creator=connect, poolclass=NullPool, **options)
+    options |= {"creator": lambda: sqlite3.connect(reading_uri(path), **settings)}
+    engine = create_engine("sqlite://", poolclass=NullPool, **options)
     event.listen(engine, "begin", _begin_reading)
     return engine
 

@@ -31,14 +31,7 @@ LOCK = 0x536F72744E6574  # "SortNet": PostgreSQL's advisory locks are numbers
 
 
 def upgrade(connection: Connection, *, name: str, to: str = "head") -> Path | None:
-    """Upgrade the database to the newest schema within the open transaction.
-
-    Returns:
-        Path of the copy of the SQLite file made before; None if there was nothing to copy.
-
-    Raises:
-        StoreError: if the database is of a newer schema, or another program's.
-    """
+    """Upgrade the database within the open transaction; returns the copy of the old SQLite file."""
     from alembic import command
 
     sqlite = connection.dialect.name == "sqlite"
@@ -56,11 +49,7 @@ def upgrade(connection: Connection, *, name: str, to: str = "head") -> Path | No
 
 
 def look(connection: Connection, *, name: str) -> str | None:
-    """The schema's revision, or None for an empty database; changes nothing.
-
-    Raises:
-        StoreError: if the database is of a newer schema, or another program's.
-    """
+    """The schema's revision, or None for an empty database; refuses any other; changes nothing."""
     if connection.dialect.name == "sqlite":
         owner = connection.exec_driver_sql("PRAGMA application_id").scalar_one()
         if owner not in (0, APPLICATION_ID):

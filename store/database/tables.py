@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from sqlalchemy import JSON, BigInteger, Double, ForeignKey, Index, UniqueConstraint, text
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 
@@ -14,10 +16,14 @@ class Base(DeclarativeBase):
     type_annotation_map: ClassVar = {dict[str, Any]: JSON, list[str]: JSON, float: Double}
 
 
-def _of_collection() -> Mapped[int]:
-    """The collection, as the first part of a key."""
-    to_collections = ForeignKey("collections.number", ondelete="CASCADE")
-    return mapped_column(to_collections, primary_key=True, autoincrement=False)
+_TO_RUN = ForeignKey("runs.number", ondelete="CASCADE")
+_TO_COLLECTION = ForeignKey("collections.number", ondelete="CASCADE")
+Big = Annotated[int, mapped_column(BigInteger)]
+Key = Annotated[int, mapped_column(primary_key=True)]
+RunKey = Annotated[int, mapped_column(_TO_RUN, primary_key=True)]
+# A part of a key, which SQLite does not count up.
+Part = Annotated[int, mapped_column(primary_key=True, autoincrement=False)]
+CollectionKey = Annotated[int, mapped_column(_TO_COLLECTION, primary_key=True, autoincrement=False)]
 
 
 class RunRow(Base):
@@ -28,14 +34,14 @@ class RunRow(Base):
 
     __tablename__ = "runs"
 
-    number: Mapped[int] = mapped_column(primary_key=True)
+    number: Mapped[Key]
     id: Mapped[str] = mapped_column(unique=True)
     created: Mapped[datetime]
     finished: Mapped[datetime | None]
     status: Mapped[str]
     command: Mapped[str]
     config: Mapped[dict[str, Any]]
-    seed: Mapped[int] = mapped_column(BigInteger)
+    seed: Mapped[Big]
     versions: Mapped[dict[str, Any]]
     data: Mapped[dict[str, Any]]
     out: Mapped[str | None]
@@ -49,13 +55,11 @@ class QueryRow(Base):
 
     __tablename__ = "queries"
 
-    run: Mapped[int] = mapped_column(
-        ForeignKey("runs.number", ondelete="CASCADE"), primary_key=True
-    )
+    run: Mapped[RunKey]
     split: Mapped[str] = mapped_column(primary_key=True)
-    query: Mapped[int] = mapped_column(primary_key=True)
+    query: Mapped[Key]
     qid: Mapped[str]
-    first: Mapped[int] = mapped_column(BigInteger)
+    first: Mapped[Big]
     size: Mapped[int]
 
 
@@ -64,19 +68,17 @@ class IterationRow(Base):
 
     __tablename__ = "iterations"
 
-    run: Mapped[int] = mapped_column(
-        ForeignKey("runs.number", ondelete="CASCADE"), primary_key=True
-    )
-    iteration: Mapped[int] = mapped_column(primary_key=True)
+    run: Mapped[RunKey]
+    iteration: Mapped[Key]
     created: Mapped[datetime]
-    comparisons_train: Mapped[int | None] = mapped_column(BigInteger)
-    comparisons_vali: Mapped[int | None] = mapped_column(BigInteger)
-    miscompared_train: Mapped[int | None] = mapped_column(BigInteger)
-    miscompared_vali: Mapped[int | None] = mapped_column(BigInteger)
-    new_train: Mapped[int | None] = mapped_column(BigInteger)
-    new_vali: Mapped[int | None] = mapped_column(BigInteger)
-    tp: Mapped[int | None] = mapped_column(BigInteger)
-    vp: Mapped[int | None] = mapped_column(BigInteger)
+    comparisons_train: Mapped[Big | None]
+    comparisons_vali: Mapped[Big | None]
+    miscompared_train: Mapped[Big | None]
+    miscompared_vali: Mapped[Big | None]
+    new_train: Mapped[Big | None]
+    new_vali: Mapped[Big | None]
+    tp: Mapped[Big | None]
+    vp: Mapped[Big | None]
     quality: Mapped[float | None]
     best: Mapped[bool | None]
     measures: Mapped[dict[str, Any] | None]
@@ -100,9 +102,7 @@ class PairRow(Base):
     # Without a rowid SQLite keeps the pairs in the key's own tree: half the size and the time.
     __table_args__ = ({"sqlite_with_rowid": False},)
 
-    run: Mapped[int] = mapped_column(
-        ForeignKey("runs.number", ondelete="CASCADE"), primary_key=True
-    )
+    run: Mapped[RunKey]
     split: Mapped[str] = mapped_column(primary_key=True)
     winner: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
     loser: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
@@ -119,14 +119,14 @@ class CollectionRow(Base):
     # A number is never reused: a process may still hold that of a removed collection.
     __table_args__ = ({"sqlite_autoincrement": True},)
 
-    number: Mapped[int] = mapped_column(primary_key=True)
+    number: Mapped[Key]
     name: Mapped[str] = mapped_column(unique=True)
     created: Mapped[datetime]
     root: Mapped[str | None]
     source: Mapped[str]
     feature_names: Mapped[list[str]]
     settings: Mapped[dict[str, Any]]
-    seed: Mapped[int] = mapped_column(BigInteger)
+    seed: Mapped[Big]
 
 
 class ItemRow(Base):
@@ -135,8 +135,8 @@ class ItemRow(Base):
     __tablename__ = "items"
     __table_args__ = (UniqueConstraint("collection", "id"),)
 
-    collection: Mapped[int] = _of_collection()
-    number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    collection: Mapped[CollectionKey]
+    number: Mapped[Part]
     id: Mapped[str]
     text: Mapped[str | None]
     image: Mapped[str | None]
@@ -150,7 +150,7 @@ class AnnotatorRow(Base):
     __tablename__ = "annotators"
     __table_args__ = (UniqueConstraint("collection", "name"), {"sqlite_autoincrement": True})
 
-    number: Mapped[int] = mapped_column(primary_key=True)
+    number: Mapped[Key]
     collection: Mapped[int] = mapped_column(ForeignKey("collections.number", ondelete="CASCADE"))
     name: Mapped[str]
     token: Mapped[str] = mapped_column(unique=True)
@@ -170,14 +170,14 @@ class JudgementRow(Base):
         UniqueConstraint("collection", "undoes"),
     )
 
-    collection: Mapped[int] = _of_collection()
-    number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    collection: Mapped[CollectionKey]
+    number: Mapped[Part]
     id: Mapped[str]
     annotator: Mapped[int] = mapped_column(ForeignKey("annotators.number"))
     left_item: Mapped[int]
     right_item: Mapped[int]
     answer: Mapped[str]
-    milliseconds: Mapped[int | None] = mapped_column(BigInteger)
+    milliseconds: Mapped[Big | None]
     strategy: Mapped[str]
     probability: Mapped[float]
     model: Mapped[int]
@@ -201,7 +201,7 @@ class LeaseRow(Base):
         {"sqlite_autoincrement": True},
     )
 
-    number: Mapped[int] = mapped_column(primary_key=True)
+    number: Mapped[Key]
     id: Mapped[str] = mapped_column(unique=True)
     collection: Mapped[int] = mapped_column(ForeignKey("collections.number", ondelete="CASCADE"))
     annotator: Mapped[int] = mapped_column(ForeignKey("annotators.number"))
@@ -222,8 +222,15 @@ class ServerRow(Base):
 
     __tablename__ = "servers"
 
-    collection: Mapped[int] = _of_collection()
+    collection: Mapped[CollectionKey]
     id: Mapped[str]
     pid: Mapped[int]
     host: Mapped[str]
     heartbeat: Mapped[float]
+
+
+def upsert(dialect: str, table: type[Base], keys: Sequence[str], changed: Iterable[str]) -> Any:
+    """Insert rows; where the keys are there already, change these columns."""
+    made = (sqlite if dialect == "sqlite" else postgresql).insert(table)
+    values = {name: made.excluded[name] for name in changed}
+    return made.on_conflict_do_update(index_elements=keys, set_=values)

@@ -72,11 +72,19 @@ def new_figure(
     return figure, panels
 
 
-def remove_unused(panels: list[Axes], used: int, columns: int) -> None:
-    """Remove the empty panels; those above them get their labels, which shared axes hide."""
-    for k in range(used, len(panels)):
+def grid(
+    n: int, most: int, title: str, remark: str | None = None, share: bool = False
+) -> tuple[Figure, list[Axes]]:
+    """A figure of n panels, at most that many in a row."""
+    columns = min(n, most)
+    rows = -(-n // columns)
+    figure, panels = new_figure(
+        max(2.9 * columns, 5), 1.4 + 2.2 * rows, rows, columns, title, remark, share
+    )
+    for k in range(n, len(panels)):
         panels[k].remove()
-        panels[k - columns].tick_params(labelbottom=True)
+        panels[k - columns].tick_params(labelbottom=True)  # which shared axes hide
+    return figure, panels[:n]
 
 
 def line(axes: Axes, frame: pd.DataFrame, column: str, split: str, label: str | None) -> None:
@@ -118,15 +126,6 @@ def legend(figure: Figure, axes: Axes) -> None:
     )  # fmt: skip
 
 
-def power_of_two(value: float) -> str:
-    """A power of two as a short number.
-
-    >>> power_of_two(0.125), power_of_two(4.0)
-    ('1/8', '4')
-    """
-    return f"{value:g}" if value >= 1 else f"1/{1 / value:g}"
-
-
 def some_of(iterations: list[int], kept: int | None, most: int) -> list[int]:
     """At most that many: the first, the last, the kept one, and others evenly between."""
     if len(iterations) <= most:
@@ -137,29 +136,6 @@ def some_of(iterations: list[int], kept: int | None, most: int) -> list[int]:
         chosen.remove(min(inner, key=lambda k: abs(k - kept)))
         chosen.add(kept)
     return sorted(chosen)
-
-
-def bars(
-    names: list[str], values: pd.Series[Any], splits: list[str], labels: list[str], *,
-    title: str, xlabel: str, ylabel: str,
-) -> Figure:  # fmt: skip
-    """Horizontal bars from the top, each in its split's colour, with a label after it."""
-    figure, (axes,) = new_figure(6.4, 1.4 + 0.22 * max(len(names), 4), 1, 1, title)
-    place = np.arange(len(names))
-    for split in SPLITS:
-        of = np.array([s == split for s in splits])
-        if of.any():
-            axes.barh(place[of], values.to_numpy()[of], 0.75, label=PARTS[split], **BARS[split])
-    for at, value, label in zip(place, values, labels, strict=True):
-        axes.annotate(label, (value, at), (4, 0), textcoords="offset points", fontsize=7,
-                      va="center", color=INK)  # fmt: skip
-    axes.set_yticks(place, [literal(name) for name in names], fontsize=7.5)
-    axes.set(xlabel=xlabel, ylabel=ylabel, xlim=(0, float(values.max()) * 1.25))
-    axes.set_ylim(len(names) - 0.4, -0.6)
-    axes.xaxis.set_major_locator(whole_numbers())
-    axes.grid(visible=False, axis="y")
-    legend(figure, axes)
-    return figure
 
 
 def grade_styles(grades: list[int]) -> dict[int, dict[str, Any]]:

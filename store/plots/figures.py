@@ -6,7 +6,7 @@ print. Nothing is global: no pyplot, no settings changed. `figure.savefig(path)`
 
 from __future__ import annotations
 
-import math
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,29 +14,8 @@ import numpy as np
 from sortnet.errors import DataError
 from sortnet.types import SPLITS
 from store.frames import measure_names
-from store.plots.drawing import (
-    BARS,
-    BLUE,
-    INK,
-    LEADER,
-    ORANGE,
-    PARTS,
-    bars,
-    by_iteration,
-    check,
-    grade_styles,
-    legend,
-    line,
-    literal,
-    new_figure,
-    of_split,
-    percent,
-    power_of_two,
-    remove_unused,
-    short,
-    some_of,
-    whole_numbers,
-)
+from store.plots import drawing as draw
+from store.plots.drawing import BARS, INK, PARTS, check
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,18 +38,18 @@ def pair_growth(iterations: pd.DataFrame) -> Figure:
         DataError: without an iteration to draw.
     """
     check(iterations, ("iteration", "tp", "vp", "new_train", "new_vali"), TRAIN_FIRST)
-    figure, (sizes, new) = new_figure(8, 3.9, 1, 2, "Pairs the comparator got wrong")
+    figure, (sizes, new) = draw.new_figure(8, 3.9, 1, 2, "Pairs the comparator got wrong")
     for split, size in (("train", "tp"), ("vali", "vp")):
-        line(sizes, iterations, size, split, f"{PARTS[split]} ({size.upper()})")
-        line(new, iterations, f"new_{split}", split, None)
+        draw.line(sizes, iterations, size, split, f"{PARTS[split]} ({size.upper()})")
+        draw.line(new, iterations, f"new_{split}", split, None)
     sizes.set_title("kept so far", fontsize=9)
     sizes.set_ylabel("pairs")
     new.set_title("new in the iteration", fontsize=9)
     new.set_ylabel("pairs an iteration")
     for axes in (sizes, new):
         axes.set_ylim(bottom=0)
-        by_iteration(axes, iterations)
-    legend(figure, sizes)
+        draw.by_iteration(axes, iterations)
+    draw.legend(figure, sizes)
     return figure
 
 
@@ -89,21 +68,16 @@ def measures(iterations: pd.DataFrame, *, conventions: str | None = None) -> Fig
     if not names:
         raise DataError(f"no measures to draw: {TRAIN_FIRST}")
     conventions = conventions or iterations.attrs.get("conventions") or "conventions not given"
-    columns = min(len(names), 2 if len(names) in (2, 4) else 3)
-    rows = math.ceil(len(names) / columns)
-    figure, panels = new_figure(
-        max(2.9 * columns, 5), 1.4 + 2.3 * rows, rows, columns, "Measures of the ranking",
-        conventions,
-    )  # fmt: skip
-    for axes, name in zip(panels, names, strict=False):
+    columns = 2 if len(names) in (2, 4) else 3
+    figure, panels = draw.grid(len(names), columns, "Measures of the ranking", conventions)
+    for axes, name in zip(panels, names, strict=True):
         for split in SPLITS:
             if f"{split}_{name}" in iterations:
-                line(axes, iterations, f"{split}_{name}", split, PARTS[split])
+                draw.line(axes, iterations, f"{split}_{name}", split, PARTS[split])
         axes.set_title(name, fontsize=9)
         axes.margins(y=0.12)
-        by_iteration(axes, iterations)
-    remove_unused(panels, len(names), columns)
-    legend(figure, panels[0])
+        draw.by_iteration(axes, iterations)
+    draw.legend(figure, panels[0])
     return figure
 
 
@@ -121,25 +95,17 @@ def margins(margins: pd.DataFrame, *, split: str = "vali", most: int = 6) -> Fig
         DataError: without a margin to draw.
     """
     check(margins, ("iteration", "split", "outcome", "low", "high", "pairs"), OBSERVE_FIRST)
-    frame = of_split(margins, split)
-    chosen = some_of(frame["iteration"].unique().tolist(), margins.attrs.get("kept"), most)
-    columns = min(len(chosen), 3)
-    rows = math.ceil(len(chosen) / columns)
-    figure, panels = new_figure(
-        max(2.9 * columns, 5), 1.5 + 2.1 * rows, rows, columns,
-        f"Margins of compared {PARTS[split]} pairs of different grades", share=True,
-    )  # fmt: skip
-    for axes, iteration in zip(panels, chosen, strict=False):
+    frame = draw.of_split(margins, split)
+    chosen = draw.some_of(frame["iteration"].unique().tolist(), margins.attrs.get("kept"), most)
+    title = f"Margins of compared {PARTS[split]} pairs of different grades"
+    figure, panels = draw.grid(len(chosen), 3, title, share=True)
+    for axes, iteration in zip(panels, chosen, strict=True):
         one = frame[frame["iteration"] == iteration]
         _margins_panel(axes, one)
         kept = " (kept)" if iteration == margins.attrs.get("kept") else ""
         axes.set_title(f"iteration {iteration}{kept}", fontsize=9)
-    remove_unused(panels, len(chosen), columns)
-    for axes in panels[: len(chosen)]:
-        axes.set_xlabel("|margin|")
-    for axes in panels[::columns]:
-        axes.set_ylabel("pairs")
-    legend(figure, panels[0])
+        axes.set(xlabel="|margin|", ylabel="pairs" if axes in panels[::3] else "")
+    draw.legend(figure, panels[0])
     return figure
 
 
@@ -157,7 +123,7 @@ def mistakes_by_rank(
         DataError: without a mistake to draw, or on an unknown iteration.
     """
     check(mistakes, ("iteration", "split", "upper", "lower", "compared", "wrong"), OBSERVE_FIRST)
-    frame = of_split(mistakes, split)
+    frame = draw.of_split(mistakes, split)
     known = frame["iteration"].unique().tolist()
     if iteration is None:
         kept = mistakes.attrs.get("kept")
@@ -171,15 +137,15 @@ def mistakes_by_rank(
     )
     title = f"Mistakes by rank, {PARTS[split]}, iteration {iteration}"
     remark = "colour: share of the pairs compared that were wrong; figures: how many were"
-    figure, (axes,) = new_figure(6.4, 5.4, 1, 1, title, remark)
+    figure, (axes,) = draw.new_figure(6.4, 5.4, 1, 1, title, remark)
     made, missed = compared.to_numpy(), wrong.to_numpy()
     share = missed / np.where(made > 0, made, np.nan)
     image = axes.imshow(share, cmap="Blues", vmin=0)
-    figure.colorbar(image, ax=axes, format=percent(), shrink=0.8)
+    figure.colorbar(image, ax=axes, format=draw.percent(), shrink=0.8)
     for row, column in np.argwhere(made > 0):
         dark = share[row, column] > 0.55 * np.nanmax(share)
         axes.text(
-            column, row, short(int(missed[row, column])), ha="center", va="center",
+            column, row, draw.short(int(missed[row, column])), ha="center", va="center",
             fontsize=7.5, color="white" if dark else INK,
         )  # fmt: skip
     axes.set_xticks(range(len(wrong.columns)), list(wrong.columns), fontsize=8)
@@ -203,12 +169,23 @@ def hard_queries(pairs: pd.DataFrame, *, top: int = 20) -> Figure:
     grouped = pairs.groupby(["split", "qid"], observed=True)["times"].agg(["sum", "size"])
     worst = grouped.sort_values("sum", ascending=False, kind="stable").head(top).reset_index()
     labels = [f"{k:,} times, {n:,} pairs" for k, n in zip(worst["sum"], worst["size"], strict=True)]
-    return bars(
-        worst["qid"].astype(str).tolist(), worst["sum"], worst["split"].tolist(), labels,
-        title=f"The {len(worst)} hardest queries",
-        xlabel="times wrong, summed over the query's pairs and all iterations",
-        ylabel="query",
-    )  # fmt: skip
+    names = worst["qid"].astype(str).tolist()
+    height = 1.4 + 0.22 * max(len(names), 4)
+    figure, (axes,) = draw.new_figure(6.4, height, 1, 1, f"The {len(worst)} hardest queries")
+    for split in SPLITS:
+        of = worst[worst["split"] == split]
+        if len(of):
+            axes.barh(of.index, of["sum"], 0.75, label=PARTS[split], **BARS[split])
+    for at, value, label in zip(worst.index, worst["sum"], labels, strict=True):
+        axes.annotate(label, (value, at), (4, 0), textcoords="offset points", fontsize=7,
+                      va="center", color=INK)  # fmt: skip
+    axes.set_yticks(worst.index, [draw.literal(name) for name in names], fontsize=7.5)
+    axes.set(xlabel="times wrong, summed over the query's pairs and all iterations", ylabel="query")
+    axes.set(xlim=(0, float(worst["sum"].max()) * 1.25), ylim=(len(names) - 0.4, -0.6))
+    axes.xaxis.set_major_locator(draw.whole_numbers())
+    axes.grid(visible=False, axis="y")
+    draw.legend(figure, axes)
+    return figure
 
 
 def cycles(cycles: pd.DataFrame) -> Figure:
@@ -223,16 +200,18 @@ def cycles(cycles: pd.DataFrame) -> Figure:
     check(cycles, ("iteration", "split", "share", "sampled"), OBSERVE_FIRST)
     sampled = int(cycles["sampled"].max())
     remark = f"share of {sampled:,} sampled triples; tossing coins: 25 %"
-    figure, (axes,) = new_figure(5.6, 3.7, 1, 1, "Circles a before b before c before a", remark)
+    figure, (axes,) = draw.new_figure(
+        5.6, 3.7, 1, 1, "Circles a before b before c before a", remark
+    )
     for split in SPLITS:
         part = cycles[cycles["split"] == split]
         if len(part):
-            line(axes, part, "share", split, PARTS[split])
+            draw.line(axes, part, "share", split, PARTS[split])
     axes.set_ylim(0, max(0.01, 1.15 * float(cycles["share"].max())))
     axes.set_ylabel("cyclic triples")
-    axes.yaxis.set_major_formatter(percent())
-    by_iteration(axes, cycles)
-    legend(figure, axes)
+    axes.yaxis.set_major_formatter(draw.percent())
+    draw.by_iteration(axes, cycles)
+    draw.legend(figure, axes)
     return figure
 
 
@@ -252,30 +231,31 @@ def before_after(
     check(order, ("document", "grade", "before", "after"), "give the rankings of a query")
     shown = order.sort_values("after").head(top)
     title = f"{names[0]} and {names[1]}".capitalize() + (
-        f", query {literal(str(order.attrs['qid']))}" if "qid" in order.attrs else ""
+        f", query {draw.literal(str(order.attrs['qid']))}" if "qid" in order.attrs else ""
     )
     more = f"the first {len(shown)} of {len(order)} documents" if len(shown) < len(order) else None
     lowest = int(shown[["before", "after"]].to_numpy().max())
     height = 1.5 + 0.2 * max(min(lowest, 2 * top), 4)
-    figure, (axes,) = new_figure(5.6, height, 1, 1, title, more)
-    styles = grade_styles(order["grade"].unique().tolist())
+    figure, (axes,) = draw.new_figure(5.6, height, 1, 1, title, more)
+    styles = draw.grade_styles(order["grade"].unique().tolist())
     at, per_rank = 0.0, 72 * (height - 1.5) / lowest  # points
     columns = (shown[name].tolist() for name in ("document", "grade", "before", "after"))
     for document, grade, before, after in zip(*columns, strict=True):
         axes.plot([0, 1], [before, after], gid=str(document), **styles[grade])
         at = max(after, at + 9.5 / per_rank)  # below the label above
-        aside, leader = (8, None) if at == after else (18, LEADER)
-        axes.annotate(f"{after}. {literal(str(document))}", (1, after), textcoords="offset points",
+        aside, leader = (8, None) if at == after else (18, draw.LEADER)
+        label = f"{after}. {draw.literal(str(document))}"
+        axes.annotate(label, (1, after), textcoords="offset points",
                       xytext=(aside, (after - at) * per_rank), fontsize=7.5, va="center",
                       color=INK, arrowprops=leader)  # fmt: skip
     axes.set_xticks([0, 1], names)
     axes.set(ylabel="rank", xlim=(-0.08, 1.08))
     axes.set_ylim(lowest + 0.7, 0.3)
-    axes.yaxis.set_major_locator(whole_numbers())
+    axes.yaxis.set_major_locator(draw.whole_numbers())
     axes.grid(visible=False)
     for grade, style in styles.items():
         axes.plot([], [], label=f"grade {grade}", **style)
-    legend(figure, axes)
+    draw.legend(figure, axes)
     return figure
 
 
@@ -291,26 +271,26 @@ def seconds(iterations: pd.DataFrame) -> Figure:
     check(iterations, ("iteration", "seconds_sort", "seconds_train"), TRAIN_FIRST)
     total = float(iterations[["seconds_sort", "seconds_train"]].sum().sum())
     remark = f"{total:,.1f} seconds in all"
-    figure, (axes,) = new_figure(5.6, 3.7, 1, 1, "Time of an iteration", remark)
+    figure, (axes,) = draw.new_figure(5.6, 3.7, 1, 1, "Time of an iteration", remark)
     number = iterations["iteration"].to_numpy()
     sort = iterations["seconds_sort"].fillna(0).to_numpy()
     train = iterations["seconds_train"].fillna(0).to_numpy()
     axes.bar(number, train, 0.7, label="training", **BARS["train"])
     axes.bar(number, sort, 0.7, bottom=train, label="sorting", **BARS["vali"])
     axes.set_ylabel("seconds")
-    by_iteration(axes, iterations)
-    legend(figure, axes)
+    draw.by_iteration(axes, iterations)
+    draw.legend(figure, axes)
     return figure
 
 
 def _margins_panel(axes: Axes, one: pd.DataFrame) -> None:
     styles = {
-        "right": {"color": BLUE, "fill": True, "alpha": 0.35},
-        "wrong": {"color": ORANGE, "fill": False, "linewidth": 1.8},
+        "right": {"color": draw.BLUE, "fill": True, "alpha": 0.35},
+        "wrong": {"color": draw.ORANGE, "fill": False, "linewidth": 1.8},
     }
     for outcome, style in styles.items():
         part = one[one["outcome"] == outcome]
         axes.stairs(part["pairs"], np.arange(len(part) + 1), label=outcome, gid=outcome, **style)  # type: ignore[arg-type]
     low = part["low"].to_numpy()
     ticks = np.arange(1, len(low), 4)
-    axes.set_xticks(ticks, [power_of_two(low[tick]) for tick in ticks])
+    axes.set_xticks(ticks, [str(Fraction(low[tick])) for tick in ticks])

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import ColumnElement, Connection, false, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 
 from sortnet.errors import StoreError
 from sortnet.types import I64, SPLITS, Pairs, Split
 from store import frames
 from store.database.engine import Database, plain, utc_now
 from store.database.process import in_words, status_of, this_process
-from store.database.tables import IterationRow, PairRow, QueryRow, RunRow
+from store.database.tables import IterationRow, PairRow, QueryRow, RunRow, upsert
 from store.runs.pair_rows import add_pairs, count_pairs, read_pairs, read_table
 
 if TYPE_CHECKING:
@@ -107,11 +106,9 @@ class Run:
         if unknown or "iteration" not in iteration:
             fault = f"no column {unknown[0]!r}" if unknown else "'iteration' is missing"
             raise StoreError(f"record of an iteration: {fault}; columns: {', '.join(MEASURED)}")
-        dialect = sqlite if self._database.dialect == "sqlite" else postgresql
-        given = plain(iteration)
-        insert = dialect.insert(IterationRow).values(run=self.number, created=utc_now(), **given)
-        upsert = insert.on_conflict_do_update(index_elements=["run", "iteration"], set_=given)
-        self._database.retrying(lambda db: db.execute(upsert), write=True)
+        row = {"run": self.number, "created": utc_now(), **plain(iteration)}
+        stored = upsert(self._database.dialect, IterationRow, ["run", "iteration"], iteration)
+        self._database.retrying(lambda db: db.execute(stored, row), write=True)
 
     def finish(self, status: str) -> None:
         """Store how the run ended; `running` reopens it: this process continues it.
@@ -183,13 +180,15 @@ class Run:
 
         Cost: in SQLite about 1 us and 40 bytes per pair; `iter_pairs` reads them in parts.
         """
-        names = self._query_names()
+        names, codes = self._query_names()
         only = self._only(split, qid, iteration, min_times)
-        nothing = frames.pair_columns(np.empty((0, 5), np.int64), "train", names)
-        parts = chain([nothing], self._pair_columns(names, READ_AT_ONCE, only))
+        nothing = frames.pair_columns(
+            np.empty((0, 5), np.int64), "train", self._queries["train"].first, codes["train"]
+        )
+        parts = chain([nothing], self._pair_columns(codes, READ_AT_ONCE, only))
         with self._database.transaction() as connection:
             room = sum(count_pairs(connection, self.number, part, *only[part]) for part in only)
-        return self._with_facts(frames.pairs_frame(parts, names.names, room=room))
+        return self._with_facts(frames.pairs_frame(parts, names, room=room))
 
     def iter_pairs(
         self,
@@ -201,10 +200,10 @@ class Run:
         min_times: int = 1,
     ) -> Iterator[pd.DataFrame]:
         """The rows of `pairs_frame` in parts of at most `chunk`, read as needed."""
-        names = self._query_names()
+        names, codes = self._query_names()
         only = self._only(split, qid, iteration, min_times)
-        for columns in self._pair_columns(names, chunk, only):
-            yield frames.pairs_frame([columns], names.names)
+        for columns in self._pair_columns(codes, chunk, only):
+            yield frames.pairs_frame([columns], names)
 
     def _only(
         self, split: Split | None, qid: str | None, iteration: int | None, min_times: int
@@ -220,12 +219,15 @@ class Run:
         }
 
     def _pair_columns(
-        self, names: frames.QueryNames, chunk: int, only: Mapping[Split, list[ColumnElement[bool]]]
+        self,
+        codes: Mapping[Split, NDArray[Any]],
+        chunk: int,
+        only: Mapping[Split, list[ColumnElement[bool]]],
     ) -> Iterator[dict[str, NDArray[Any]]]:
         for part, conditions in only.items():
             with self._database.transaction() as connection:
                 for table in read_table(connection, self.number, part, chunk, *conditions):
-                    yield frames.pair_columns(table, part, names)
+                    yield frames.pair_columns(table, part, self._queries[part].first, codes[part])
 
     def _row(self) -> Any:
         return self._database.retrying(lambda db: db.execute(_run_row(self.number)).one())
@@ -241,23 +243,17 @@ class Run:
 
     def _with_facts(self, frame: pd.DataFrame) -> pd.DataFrame:
         """The frame with `attrs` for its plots."""
-        best = [
-            row.iteration
-            for row in self._iterations(IterationRow.iteration, IterationRow.best)
-            if row.best
-        ]
+        rows = self._iterations(IterationRow.iteration, IterationRow.best)
+        best = [row.iteration for row in rows if row.best]
         frame.attrs |= {"run": self.id, "kept": best[-1] if best else None}
         return frame
 
-    def _query_names(self) -> frames.QueryNames:
+    def _query_names(self) -> tuple[list[str], dict[Split, NDArray[Any]]]:
+        """The names of all queries, unique, and their codes in each split."""
         names = list(dict.fromkeys(q for table in self._queries.values() for q in table.qids))
-        number = {name: k for k, name in enumerate(names)}
-        codes = {
-            split: np.array([number[qid] for qid in table.qids], np.int64)
-            for split, table in self._queries.items()
-        }
-        first = {split: table.first for split, table in self._queries.items()}
-        return frames.QueryNames(names, codes, first)
+        code, kind = {name: k for k, name in enumerate(names)}, frames.code_type(len(names))
+        tables = self._queries.items()
+        return names, {s: np.array([code[qid] for qid in t.qids], kind) for s, t in tables}
 
 
 class _QueryTable:

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sortnet.errors import DataError
-from sortnet.types import Str
 
 _ENDLESS = 1 << 47  # assumed where the machine does not report its memory
+_BLANK = 1 << 28  # bytes that texts may take beside a long one
+_BLANKS_A_LETTER = 16
 _CGROUPS = Path("/sys/fs/cgroup")
 # (folder of the groups, its controller in /proc/self/cgroup, limit, usage, cache in memory.stat)
 _VERSIONS = (
@@ -48,15 +50,26 @@ def refuse_too_large(n_bytes: int, what: str) -> None:
         raise DataError(f"{what} {sizes}")
 
 
-def texts(values: Sequence[str], what: str) -> Str:
+def texts(values: Sequence[str], what: str) -> NDArray[np.str_]:
     """Texts as an array, in which each takes as much memory as the longest.
 
     Raises:
-        DataError: if it does not fit.
+        DataError: see `refuse_long`.
     """
-    longest = max(map(len, values), default=0)
-    refuse_too_large(4 * longest * len(values), f"{what}, the longest of {longest} characters,")
+    refuse_long(max(map(len, values), default=0), len(values), sum(map(len, values)), what)
     return np.array(values, np.str_)
+
+
+def refuse_long(longest: int, n: int, letters: int, what: str) -> None:
+    """Refuse an array of n texts, each as wide as the longest, with that many letters in all.
+
+    Raises:
+        DataError: if it does not fit, or if next to all of it would be blank.
+    """
+    n_bytes, what = 4 * longest * n, f"{what}, the longest of {longest} characters,"
+    if n_bytes > max(_BLANK, 4 * _BLANKS_A_LETTER * letters):
+        raise DataError(f"{what} need {n_bytes / 1e9:.1f} GB of memory, most of it blank: cut it")
+    refuse_too_large(n_bytes, what)
 
 
 def _left_in_groups() -> list[int]:
