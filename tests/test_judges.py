@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sortnet.learning.judges import can_be_learned, judge_by_grades
+from sortnet.learning.judges import can_be_learned, judge_by_grades, wrong_pairs
 from sortnet.types import Queries, Sorting
 
 
@@ -21,7 +21,7 @@ def test_wrong_is_every_compared_pair_whose_higher_grade_did_not_win(seed):
         if grades[b] > grades[a] and m >= 0:
             expected.add((int(b), int(a)))
     queries = Queries.from_arrays(np.zeros((9, 1)), grades)
-    wrong = judge_by_grades(queries, Sorting(np.arange(9), i, j, margin))
+    wrong = wrong_pairs(Sorting(np.arange(9), i, j, margin), judge_by_grades(queries, i, j))
     assert list(zip(wrong.winner.tolist(), wrong.loser.tolist(), strict=True)) == sorted(expected)
 
 

@@ -17,7 +17,10 @@ from sortnet.sorting import sort
 from sortnet.types import Pairs, Queries, Sorting
 
 MAP, NDCG = parse_metric("map"), parse_metric("ndcg@5")
-HOW = Training(epochs=4, batch_size=64, lr=0.02)
+HOW = Training(
+    loss="squared", keep="loss", schedule="steps", optimizer="adam", query_pairs=None, epochs=4,
+    batch_size=64, lr=0.02,
+)  # fmt: skip
 
 
 def made(n_queries: int, seed: int, noise: float = 0.5) -> Queries:
@@ -50,7 +53,7 @@ def iteration_seed(seed: int, i: int) -> int:
     return int(np.random.SeedSequence([seed, i]).generate_state(1)[0])
 
 
-def algorithm_3_1(T: Queries, V: Queries, max_iter: int, warm_start: bool, seed: int):
+def algorithm_3_1(T: Queries, V: Queries, max_iter: int, start: str, seed: int):
     """The paper's algorithm with Python sets; returns C* and what each iteration saw."""
     C, TP, VP, best, best_score, history = make(seed), set(), set(), None, (-1.0, 0), []
     for i in range(max_iter):
@@ -65,7 +68,7 @@ def algorithm_3_1(T: Queries, V: Queries, max_iter: int, warm_start: bool, seed:
         if TP_i <= TP and VP_i <= VP:
             break
         TP, VP = TP | TP_i, VP | VP_i
-        following = copy.deepcopy(C) if warm_start else make(iteration_seed(seed, i + 1))
+        following = copy.deepcopy(C) if start == "warm" else make(iteration_seed(seed, i + 1))
         train_on_pairs(
             following, T, as_pairs(TP), V, as_pairs(VP), HOW, seed=iteration_seed(seed, i + 1)
         )
@@ -73,15 +76,15 @@ def algorithm_3_1(T: Queries, V: Queries, max_iter: int, warm_start: bool, seed:
     return best, history
 
 
-@pytest.mark.parametrize("warm_start", [True, False])
-def test_the_loop_is_algorithm_3_1(warm_start):
+@pytest.mark.parametrize("start", ["warm", "fresh"])
+def test_the_loop_is_algorithm_3_1(start):
     T, V = made(40, 1), made(15, 2)
     records = []
     state = learn_to_sort(
-        T, V, make, quality=MAP, metrics=[NDCG], training=HOW, max_iter=6, warm_start=warm_start,
+        T, V, make, quality=MAP, metrics=[NDCG], training=HOW, max_iter=6, start=start,
         seed=7, callbacks=[lambda record, state: records.append(record)],
     )  # fmt: skip
-    best, history = algorithm_3_1(T, V, 6, warm_start, 7)
+    best, history = algorithm_3_1(T, V, 6, start, 7)
     seen = [
         (r.miscompared_train, r.miscompared_vali, r.new_train, r.new_vali, r.quality)
         for r in records
@@ -171,9 +174,9 @@ def test_the_last_iteration_trains_nothing():
     assert [r.epochs for r in records] == [0]
 
 
-@pytest.mark.parametrize("warm_start", [True, False])
+@pytest.mark.parametrize("start", ["warm", "fresh"])
 @pytest.mark.parametrize("stop", [1, 3])
-def test_a_resumed_run_ends_like_one_that_was_never_stopped(stop, warm_start):
+def test_a_resumed_run_ends_like_one_that_was_never_stopped(stop, start):
     T, V = made(30, 1), made(12, 2)
 
     def committee(seed):
@@ -184,7 +187,7 @@ def test_a_resumed_run_ends_like_one_that_was_never_stopped(stop, warm_start):
         callback = [lambda record, state: (records.append(record), states.append(state))]
         end = learn_to_sort(
             T, V, committee, quality=NDCG, training=HOW, max_iter=max_iter, seed=3, sink=sink,
-            warm_start=warm_start, callbacks=callback, state=state,
+            start=start, callbacks=callback, state=state,
         )  # fmt: skip
         return end, records, states
 

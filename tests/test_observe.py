@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sortnet.comparators import CmpNN
-from sortnet.learning.judges import judge_by_grades
+from sortnet.learning.judges import judge_by_grades, wrong_pairs
 from sortnet.sorting import sort
 from sortnet.sorting.observe import MARGIN_EDGES, RANK_BINS, observe
 from sortnet.types import Pairs, Queries, Sorting
@@ -54,7 +54,7 @@ def counted(queries: Queries, sorting: Sorting, wrong: set[frozenset[int]]):
 @given(seed=st.integers(0, 99), sizes=st.lists(st.integers(0, 70), min_size=1, max_size=4))
 def test_margins_and_ranks_are_those_of_counting_one_by_one(seed, sizes):
     queries, sorting = made(seed, sizes)
-    wrong = judge_by_grades(queries, sorting)
+    wrong = wrong_pairs(sorting, judge_by_grades(queries, sorting.i, sorting.j))
     found = observe(queries, sorting, wrong)
     as_sets = {frozenset(p) for p in zip(wrong.winner.tolist(), wrong.loser.tolist(), strict=True)}
     margins, ranks = counted(queries, sorting, as_sets)
@@ -66,7 +66,7 @@ def test_margins_and_ranks_are_those_of_counting_one_by_one(seed, sizes):
 
 def test_the_order_of_the_wrong_pairs_and_strangers_among_them_make_no_difference():
     queries, sorting = made(1, [40, 30])
-    wrong = judge_by_grades(queries, sorting)
+    wrong = wrong_pairs(sorting, judge_by_grades(queries, sorting.i, sorting.j))
     compared = {frozenset(p) for p in zip(sorting.i.tolist(), sorting.j.tolist(), strict=True)}
     stranger = next([0, k] for k in range(1, 40) if frozenset((0, k)) not in compared)
     shuffled = np.random.default_rng(0).permutation(len(wrong))
@@ -102,7 +102,7 @@ def test_circles_are_sampled_with_the_comparator_and_left_out_without():
     queries = Queries.from_arrays([[0.0], [1.0], [2.0]], [0, 1, 2])
     comparator = StoneScissorsPaper()
     sorting = sort(comparator, queries)
-    wrong = judge_by_grades(queries, sorting)
+    wrong = wrong_pairs(sorting, judge_by_grades(queries, sorting.i, sorting.j))
     found = observe(queries, sorting, wrong, comparator=comparator)
     assert found["cycles"] == {"share": 1.0, "sampled": 1}
     assert "cycles" not in observe(queries, sorting, wrong)

@@ -14,10 +14,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sortnet.comparators import CmpNN, Committee, DirectRanker
+from sortnet.comparators import CmpNN, Committee, DirectRanker, NeuralComparator
 from sortnet.config import Training
 from sortnet.errors import ComparatorError, DivergedError
-from sortnet.learning.training import _Grouped, train_on_pairs
+from sortnet.learning.training import _ByQuery, train_on_pairs
 from sortnet.types import Pairs, Queries
 
 
@@ -37,19 +37,22 @@ def mean_loss(net, queries: Queries, pairs: Pairs) -> float:
         return float(net.loss(e[pairs.winner], e[pairs.loser]).mean())
 
 
+def batches_of(queries, pairs, size, most=None, seed=0):
+    grouped = _ByQuery.of(queries, pairs)
+    return list(grouped.batches(size, most, np.random.default_rng(seed), torch.device("cpu")))
+
+
 @given(st.integers(1, 6), st.integers(2, 9), st.integers(1, 40), st.integers(0, 999))
 @settings(max_examples=50, deadline=None)
 def test_batches_hold_every_pair_once_with_its_own_features(n_queries, size, batch_size, seed):
     queries, pairs = made(n_queries, size, seed)
-    grouped = _Grouped.of(queries, pairs, batch_size, seed)
     seen = []
-    batches = list(grouped.batches(np.random.default_rng(seed)))
-    for groups in batches:
-        x, winner, loser = grouped.batch(groups, torch.device("cpu"))
-        seen += zip(map(bytes, x[winner].numpy()), map(bytes, x[loser].numpy()), strict=True)
-        assert len(winner) < 2 * batch_size
-        used = np.unique(np.concatenate((winner, loser)))
-        np.testing.assert_array_equal(used, np.arange(len(x)))  # no document for nothing
+    batches = batches_of(queries, pairs, batch_size, seed=seed)
+    for batch in batches:
+        x, winner, loser = batch.x.numpy(), batch.winner.numpy(), batch.loser.numpy()
+        seen += zip(map(bytes, x[winner]), map(bytes, x[loser]), strict=True)
+        assert float(batch.weight.sum()) == pytest.approx(1)
+    assert all(len(batch.winner) == batch_size for batch in batches[:-1])
     X = queries.features
     expected = zip(map(bytes, X[pairs.winner]), map(bytes, X[pairs.loser]), strict=True)
     assert sorted(seen) == sorted(expected)
@@ -61,22 +64,52 @@ def test_a_query_of_many_pairs_is_divided_into_batches(batch_size):
     winner, loser = np.triu_indices(80, 1)
     some = np.sort(rng.permutation(len(winner))[:2000])
     queries = Queries.from_arrays(rng.normal(size=(80, 3)), group=[80])
-    grouped = _Grouped.of(queries, Pairs(winner[some], loser[some]), batch_size, 0)
-    batches = list(grouped.batches(np.random.default_rng(1)))
+    batches = batches_of(queries, Pairs(winner[some], loser[some]), batch_size)
     assert len(batches) == -(-2000 // batch_size)
-    sizes = [len(grouped.batch(groups, torch.device("cpu"))[1]) for groups in batches]
-    assert sum(sizes) == 2000 and max(sizes) - min(sizes) <= 1
-    winners = grouped.docs[grouped.winner[: sizes[0]]]
-    assert len(set(winners.tolist())) > min(sizes[0], 80) / 3  # a random part, not a few winners
+    winners = set(batches[0].winner.tolist())
+    assert len(winners) > min(batch_size, 80) / 3  # a random part, not a few winners
 
 
-def test_queries_that_a_batch_has_room_for_stay_whole():
-    queries, pairs = made(20, 8, 3)
-    most = int(np.bincount(queries.query_of_docs()[pairs.winner]).max())
-    grouped = _Grouped.of(queries, pairs, most, 0)
-    owners = queries.query_of_docs()[grouped.docs]
-    assert [len(set(part)) for part in np.split(owners, grouped.doc_offsets[1:-1])] == [1] * 20
-    assert _Grouped.of(queries, pairs, most - 1, 0).offsets.size > grouped.offsets.size == 21
+@given(st.integers(1, 60), st.integers(0, 999))
+@settings(max_examples=30, deadline=None)
+def test_an_epoch_takes_so_many_pairs_of_a_query_and_six_of_a_document(most, seed):
+    queries, pairs = made(4, 30, seed)
+    of_query = np.bincount(queries.query_of_docs()[pairs.winner], minlength=4)
+    docs = [np.unique(np.concatenate((pairs.winner, pairs.loser)))]
+    n_docs = np.bincount(queries.query_of_docs()[docs[0]], minlength=4)
+    expected = np.minimum(of_query, np.maximum(most, 6 * n_docs))
+    taken = sum(len(batch.winner) for batch in batches_of(queries, pairs, 7, most, seed))
+    assert taken == expected.sum()
+
+
+def test_the_compiled_loss_is_the_logistic_one_with_its_gradients():
+    rng = np.random.default_rng(0)
+    net = CmpNN(5, hidden=7, seed=1)
+    x = torch.from_numpy(rng.normal(0, 2, (30, 5)).astype(np.float32))
+    i, j = (torch.from_numpy(rng.integers(0, 30, 200)) for _ in "ij")
+    weight = torch.from_numpy(rng.random(200).astype(np.float32))
+    found = []
+    for loss_of in (NeuralComparator.logistic_loss, CmpNN.logistic_loss):
+        net.zero_grad()
+        loss = loss_of(net, net.embed(x), i, j, weight)
+        loss.backward()
+        found.append([loss.detach(), *(p.grad.clone() for p in (net.v, net.b, net.w_gt, net.w_lt))])
+    for plain, compiled in zip(*found, strict=True):
+        torch.testing.assert_close(plain, compiled, rtol=1e-4, atol=1e-5)
+
+
+def test_the_epoch_best_by_rank_quality_is_kept():
+    train, tp = made(6, 6, 1)
+    net, scores = CmpNN(3, hidden=4, seed=3), iter([0.1, 0.9, 0.3, 0.9, 0.2])
+    weights = []
+
+    def score(one):
+        weights.append(one.v.detach().clone())
+        return next(scores)
+
+    trained = train_on_pairs(net, train, tp, train, Pairs.empty(), Training(epochs=10), score=score)
+    assert len(weights) == 5 and trained.kept_epoch == 9  # of equals the later one
+    assert torch.equal(net.v, weights[3])
 
 
 def test_one_full_batch_of_plain_sgd_is_one_gradient_step():
@@ -85,14 +118,17 @@ def test_one_full_batch_of_plain_sgd_is_one_gradient_step():
     by_hand = copy.deepcopy(net)
     e = by_hand.embed(torch.from_numpy(queries.features))
     by_hand.loss(e[pairs.winner], e[pairs.loser]).mean().backward()
-    how = Training(epochs=1, batch_size=10**6, lr=0.1, optimizer="sgd", momentum=0, weight_decay=0)
+    how = Training(
+        loss="squared", schedule="steps", epochs=1, batch_size=10**6, lr=0.1, optimizer="sgd",
+        momentum=0, weight_decay=0,
+    )  # fmt: skip
     train_on_pairs(net, queries, pairs, queries, Pairs.empty(), how)
     for ours, theirs in zip(net.parameters(), by_hand.parameters(), strict=True):
         torch.testing.assert_close(ours, theirs - 0.1 * theirs.grad)
 
 
 @pytest.mark.parametrize("make", [CmpNN, DirectRanker])
-@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
+@pytest.mark.parametrize("optimizer", ["adamw", "adam", "sgd"])
 def test_training_learns_to_order_pairs_it_has_not_seen(make, optimizer):
     (train, tp), (vali, vp), (test, pairs) = made(30, 8, 1), made(9, 8, 2), made(9, 8, 3)
     net = make(3, seed=0)
@@ -107,7 +143,7 @@ def test_the_kept_epoch_is_the_best_on_the_validation_pairs():
     wrong = Pairs(right.loser, right.winner)  # the better it learns, the worse it gets on these
     net = CmpNN(3, hidden=4, seed=3)
     trained = train_on_pairs(
-        net, train, tp, vali, wrong, Training(epochs=8, lr=0.05, batch_size=1024)
+        net, train, tp, vali, wrong, Training(loss="squared", epochs=8, lr=0.05, batch_size=1024)
     )
     assert trained.epochs == 8
     assert trained.kept_epoch == 1
@@ -115,7 +151,12 @@ def test_the_kept_epoch_is_the_best_on_the_validation_pairs():
     last = CmpNN(3, hidden=4, seed=3)
     assert (
         train_on_pairs(
-            last, train, tp, vali, Pairs.empty(), Training(epochs=8, lr=0.05, batch_size=1024)
+            last,
+            train,
+            tp,
+            vali,
+            Pairs.empty(),
+            Training(loss="squared", epochs=8, lr=0.05, batch_size=1024),
         ).kept_epoch
         == 8
     )

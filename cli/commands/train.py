@@ -219,8 +219,7 @@ def _refuse_damage(folder: Folder, known: Mapping[str, Any]) -> None:
     from cli.training.job import differences
     from sortnet.config import Config
 
-    recorded = (folder.tuning() or known)["asked"] if known["tuned"] else known["config"]
-    settled, asked = (Config.from_json(v).to_json() for v in (recorded, known["asked"]))
+    settled, asked = (Config.from_json(known[name]).to_json() for name in ("config", "asked"))
     # What was left open has been settled since.
     damage = [text for text in differences(settled, asked) if not text.endswith(", not None")]
     if damage:

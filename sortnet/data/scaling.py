@@ -169,13 +169,14 @@ def _no_table(X: F32, seed: int) -> F64:
 
 def _means(X: F32, seed: int) -> F64:
     present = ~np.isnan(X)
-    sums: F64 = np.sum(X, axis=0, dtype=np.float64, where=present)
-    means: F64 = sums[None] / np.maximum(present.sum(axis=0), 1)
+    sums = np.sum(X, axis=0, dtype=np.float64, where=present, keepdims=True)
+    means: F64 = sums / np.maximum(present.sum(axis=0), 1)
     return means
 
 
 def _with_missing(X: F32, seed: int) -> F64:
-    return np.isnan(X).any(axis=0).astype(np.float64)[None]
+    missing: F64 = np.atleast_2d(np.isnan(X).any(axis=0)).astype(np.float64)
+    return missing
 
 
 def _moments(X: F32, seed: int, of: Callable[[F32], F32] = lambda x: x) -> F64:
