@@ -137,7 +137,7 @@ class Training:
         TRAINING, least=1)
     optimizer: str = setting(
         "adamw", "AdamW, Adam, or SGD with momentum.", TRAINING, choices=("adamw", "adam", "sgd"))
-    lr: float = setting(0.02, "Learning rate, the highest of a schedule.", TRAINING)
+    lr: float = setting(0.03, "Learning rate, the highest of a schedule.", TRAINING)
     schedule: str = setting(
         "one-cycle",
         "Learning rate over the training: up and down once (one-cycle), or falling by --lr-decay "
@@ -350,7 +350,7 @@ class Config(Settings):
 
 
 # What is taken for settings left open where nothing chooses them.
-FIXED: dict[str, Any] = {"hidden": (32,), "scaling": "quantile", "weight_decay": 0.03}
+FIXED: dict[str, Any] = {"hidden": (32,), "scaling": "query+rank+quantile", "weight_decay": 0.03}
 _TRAINING_BEFORE = {"loss": "squared", "query_pairs": None, "keep": "loss", "schedule": "steps"}
 # Algorithm 3.1 to the letter.
 PAPER: dict[str, Any] = {

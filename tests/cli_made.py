@@ -13,7 +13,7 @@ from cli.main import main
 
 FAST = (
     *("--epochs", "3", "--max-iter", "4", "--hidden", "4", "--committee", "1", "--threads", "1"),
-    *("--weight-decay", "0.01"),
+    *("--weight-decay", "0.01", "--scaling", "query"),
 )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sortnet.config import Config
-from sortnet.errors import DataError, SortNetError
+from sortnet.errors import SortNetError
 from sortnet.metrics import MEASURED, Metric
 from sortnet.types import Progress, Queries
 
@@ -72,15 +72,12 @@ def _checked(train: Queries, vali: Queries, config: Config) -> Config:
 
     from sortnet.comparators import make_comparator
     from sortnet.config import settle_quality
-    from sortnet.learning.judges import can_be_learned
+    from sortnet.learning.judges import check_can_be_learned
     from sortnet.metrics import evaluate
     from sortnet.rankers.base import check_same_features
 
     check_same_features(train, vali)
-    if not can_be_learned(train):
-        raise DataError(
-            f"{train.source}: no query has documents of two different grades: nothing to learn"
-        )
+    check_can_be_learned(train)
     config = settle_quality(train, vali, config)
     metrics = [config.rank_quality, *map(config.metric, MEASURED)]
     for queries in (train, vali):

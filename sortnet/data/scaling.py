@@ -154,7 +154,7 @@ def table_rows(part: str) -> tuple[float, float]:
 
 
 def _chunks(offsets: I64, docs_at_once: int) -> Iterator[tuple[slice, I64]]:
-    """Runs of whole queries of about so many documents, with their offsets from 0."""
+    """Runs of whole queries of about the number of documents, with their offsets from 0."""
     first = 0
     while first < len(offsets) - 1:
         last = int(np.searchsorted(offsets, offsets[first] + docs_at_once, side="right")) - 1

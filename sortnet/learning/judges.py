@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from sortnet.errors import DataError
 from sortnet.types import F32, I32, I64, Pairs, Queries, Sorting
 
 
@@ -51,3 +52,11 @@ def can_be_learned(queries: Queries) -> bool:
     """Whether some query has two documents of different grades."""
     same_query = np.diff(queries.query_of_docs()) == 0
     return bool(np.any(same_query & (np.diff(queries.grades) != 0)))
+
+
+def check_can_be_learned(queries: Queries) -> None:
+    """Refuse queries none of which has documents of two grades."""
+    if not can_be_learned(queries):
+        raise DataError(
+            f"{queries.source}: no query has documents of two different grades: nothing to learn"
+        )

@@ -17,14 +17,14 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
 
 from sortnet.comparators import Committee, Learner, Make
 from sortnet.config import Training
-from sortnet.errors import DataError
-from sortnet.learning.judges import can_be_learned, in_order, judge_by_grades, wrong_pairs
+from sortnet.learning.judges import check_can_be_learned, in_order, judge_by_grades, wrong_pairs
 from sortnet.learning.memory_pairs import MemoryPairs
 from sortnet.learning.selection import Shown, selected
 from sortnet.learning.state import Iteration, Sorted, State
@@ -95,19 +95,13 @@ def learn_to_sort(
 
     Cost: an iteration makes at most n ceil(log2 n) comparisons a query, and trains on TP.
     """
-    if not can_be_learned(train):
-        raise DataError(
-            f"{train.source}: no query has documents of two different grades: nothing to learn"
-        )
+    check_can_be_learned(train)
     check_can_choose(quality, vali)
     sink = MemoryPairs() if sink is None else sink
     how = Training() if training is None else training
-    measured = list(dict.fromkeys((quality, *metrics)))
+    measured, add = list(dict.fromkeys((quality, *metrics))), start == "add"
     state = State(0, make(seed)) if state is None else state
-
-    def score(net: Learner) -> float:
-        return evaluate(vali, sort(net, vali).order, quality, empty=empty)[quality.name]
-
+    score = partial(_quality, vali, quality, empty)
     TP, VP = sink.pairs("train", state.iteration), sink.pairs("vali", state.iteration)
 
     for i in range(state.iteration, 0 if state.finished else max_iter):
@@ -117,32 +111,30 @@ def learn_to_sort(
         T_i = _sort(state.comparator, train, judge, measured, empty)
         V_i = _sort(state.comparator, vali, judge, measured, empty)
 
-        larger = start == "add" and i > 1
-        state = state.scored(V_i.measures[quality.name], V_i.right, larger=larger)
+        state = state.scored(V_i.measures[quality.name], V_i.right, larger=add and i > 1)
         TP_i, asked = _taken(train, T_i, judge, pairs, state, judgements, seed_i)
-        VP_i = V_i.wrong if pairs == "wrong" else _answered(vali, V_i, judge)
+        VP_i = V_i.wrong if pairs == "wrong" else V_i.answered
         new = sink.add("train", i, TP_i, T_i.wrong), sink.add("vali", i, VP_i, V_i.wrong)
         TP, VP = TP | TP_i, VP | VP_i
         # The comparator that the last iteration would train is never sorted with.
-        stale = i - state.best_iteration
-        done = i == max_iter - 1 or stale == max_stale
-        finished = done or (i == committee if start == "add" else new == (0, 0))
+        done = i == max_iter - 1 or i - state.best_iteration == max_stale
+        finished = done or (i == committee if add else new == (0, 0))
 
         started = time.perf_counter()
-        learner, trained = state.comparator, Trained(0, 0, np.nan, np.nan)
+        C_next, trained = state.comparator, Trained(0, 0, np.nan, np.nan)
         if not finished:
-            learner = copy.deepcopy(state.comparator) if start == "warm" else make(seed_i)
+            C_next = copy.deepcopy(state.comparator) if start == "warm" else make(seed_i)
             trained = train_on_pairs(
-                learner, train, TP, vali, VP, how, score=score, seed=seed_i, progress=tell
+                C_next, train, TP, vali, VP, how, score=score, seed=seed_i, progress=tell
             )
-            if start == "add" and i > 0:
-                learner = Committee([*state.comparator.members, *learner.members])
+        if add and i > 0 and not finished:
+            C_next = Committee([*state.comparator.members, *C_next.members])
         seconds = time.perf_counter() - started
 
         record = Iteration.of(
             state, quality.name, (T_i, V_i), new, (len(TP), len(VP)), len(asked), trained, seconds
         )
-        state = state.then(learner, finished=finished, asked=asked)
+        state = state.then(C_next, finished=finished, asked=asked)
         for callback in callbacks:
             callback(record, state)
         if finished:
@@ -150,15 +142,21 @@ def learn_to_sort(
     return state
 
 
+def _quality(part: Queries, quality: Metric, empty: Empty, net: Learner) -> float:
+    return evaluate(part, sort(net, part).order, quality, empty=empty)[quality.name]
+
+
 def _sort(
     comparator: Learner, part: Queries, judge: Judge, metrics: Sequence[Metric], empty: Empty
 ) -> Sorted:
     started = time.perf_counter()
     sorting = sort(comparator, part)
-    wrong = wrong_pairs(sorting, judge(part, sorting.i, sorting.j))
+    answers = judge(part, sorting.i, sorting.j)
+    wrong = wrong_pairs(sorting, answers)
     seconds = time.perf_counter() - started
     return Sorted(
         sorting,
+        in_order(sorting.i, sorting.j, answers),
         wrong,
         evaluate(part, sorting.order, metrics, empty=empty),
         observe(part, sorting, wrong, comparator=comparator),
@@ -183,12 +181,6 @@ def _taken(
     i, j, asked = selected(strategy, shown, state.asked, left)
     answered = in_order(i, j, judge(part, i, j))
     return (answered & found.wrong if strategy == "wrong" else answered), asked
-
-
-def _answered(part: Queries, found: Sorted, judge: Judge) -> Pairs:
-    """All that the sort compared, as the judge orders it."""
-    i, j = found.sorting.i, found.sorting.j
-    return in_order(i, j, judge(part, i, j))
 
 
 def _iteration_seed(seed: int, iteration: int) -> int:

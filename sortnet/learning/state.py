@@ -21,13 +21,15 @@ class Sorted:
 
     Attributes:
         sorting: the ranking and the comparisons made.
-        wrong: the pairs that the judge found mis-compared.
+        answered: the compared pairs, as the judge orders them.
+        wrong: those of them that were mis-compared.
         measures: {metric name: mean over the queries}.
         observed: what `observe` says of the sort.
         seconds: of sorting and judging, by the clock.
     """
 
     sorting: Sorting
+    answered: Pairs
     wrong: Pairs
     measures: dict[str, float]
     observed: dict[str, Any]

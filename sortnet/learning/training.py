@@ -224,7 +224,7 @@ def _ranges(starts: I64, sizes: I64) -> I64:
 def _draw(
     pairs: I64, starts: I64, all_of: I64, sizes: I64, size: int, rng: np.random.Generator
 ) -> None:
-    """Draw pairs anew, in place, for each query of which not all are taken, with replacement.
+    """Draw other pairs, in place, for each query of which not all are taken, with replacement.
 
     A query that is divided among mini-batches of `size` pairs has its pairs in random order.
     """
@@ -281,14 +281,14 @@ def _train(
 
 
 def _optimizer(net: NeuralComparator, how: Training) -> torch.optim.Optimizer:
-    decay = FIXED["weight_decay"] if how.weight_decay is None else how.weight_decay
+    decayed = FIXED["weight_decay"] if how.weight_decay is None else how.weight_decay
     if how.optimizer == "sgd":
         return torch.optim.SGD(
-            net.parameters(), lr=how.lr, momentum=how.momentum, weight_decay=decay
+            net.parameters(), lr=how.lr, momentum=how.momentum, weight_decay=decayed
         )
     kind = torch.optim.AdamW if how.optimizer == "adamw" else torch.optim.Adam
     # One call a step for all weights of a small net.
-    return kind(net.parameters(), lr=how.lr, weight_decay=decay, fused=True)
+    return kind(net.parameters(), lr=how.lr, weight_decay=decayed, fused=True)
 
 
 def _schedule(
