@@ -175,7 +175,7 @@ def _means(X: F32, seed: int) -> F64:
 
 
 def _with_missing(X: F32, seed: int) -> F64:
-    return np.isnan(X).any(axis=0).astype(np.float64)[None]
+    return np.isnan(X).any(axis=0, keepdims=True).astype(np.float64)
 
 
 def _moments(X: F32, seed: int, of: Callable[[F32], F32] = lambda x: x) -> F64:
