@@ -1,17 +1,24 @@
-"""Scaling: equation 5 written out, quantiles against scikit-learn, missing values, chunks."""
+"""Scaling: every part against its formula written out, missing values, joining, chunks."""
 
 import importlib
+import warnings
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from scipy.stats import rankdata
 from sklearn.preprocessing import QuantileTransformer
 
+from sortnet.config import SCALINGS, Config
 from sortnet.data.scaling import fit_scaler
 from sortnet.errors import DataError
 from sortnet.types import Queries
 
+module = importlib.import_module("sortnet.data.scaling")
+ALL = "+".join(SCALINGS)
 sizes = st.lists(st.integers(0, 6), min_size=1, max_size=8).filter(any)
 
 
@@ -22,46 +29,239 @@ def made(sizes, seed, missing=0.0):
     return Queries.from_arrays(X, group=np.array(sizes))
 
 
+@st.composite
+def tables(draw):
+    """Few different values, so that there are ties and constants; empty queries; missing ones."""
+    group = draw(sizes)
+    values = st.one_of(
+        st.sampled_from([0.0, -0.0, 1.0, 2.5, -1e-30, 3e38, -3e38, 1e-45, float("nan")]),
+        st.floats(width=32, allow_infinity=False),
+    )
+    X = draw(hnp.arrays(np.float32, (sum(group), draw(st.integers(1, 4))), elements=values))
+    return Queries.from_arrays(X, group=np.array(group))
+
+
+def scaled_by(spec, queries, train=None):
+    with warnings.catch_warnings(), np.errstate(all="raise", under="ignore"):
+        warnings.simplefilter("error")
+        return fit_scaler(spec, queries if train is None else train)(queries).features
+
+
+def by_query(queries, of):
+    """A function of one feature of one query, of every one; 0 where a value is missing."""
+    out = np.zeros(queries.features.shape)
+    for a, b in pairwise(queries.offsets):
+        for k in range(queries.n_features):
+            x = queries.features[a:b, k].astype(np.float64)
+            if (there := ~np.isnan(x)).any():
+                out[a:b, k][there] = of(x[there])
+    return out
+
+
 @given(sizes, st.integers(0, 999))
 @settings(deadline=None)
 def test_per_query_scaling_is_equation_5(sizes, seed):
     queries = made(sizes, seed)
     scaled = fit_scaler("query", queries)(queries).features
-    for a, b in zip(queries.offsets, queries.offsets[1:], strict=False):
+    for a, b in pairwise(queries.offsets):
         X = queries.features[a:b].astype(np.float64)
         if b > a:
             expected = (X - X.mean(axis=0)) / np.abs(X).max(axis=0)
             np.testing.assert_allclose(scaled[a:b], expected, atol=1e-6)
 
 
+@given(tables())
+@settings(deadline=None)
+def test_rank_is_scipys_in_each_query(queries):
+    def of(x):
+        return 2 * (rankdata(x) - 1) / (len(x) - 1) - 1 if len(x) > 1 else 0
+
+    np.testing.assert_allclose(scaled_by("rank", queries), by_query(queries, of), atol=1e-6)
+
+
+@given(tables())
+@settings(deadline=None)
+def test_zscore_is_numpys_in_each_query(queries):
+    def of(x):
+        return np.clip((x - x.mean()) / x.std(), -5, 5) if np.ptp(x) else 0
+
+    np.testing.assert_allclose(scaled_by("zscore", queries), by_query(queries, of), atol=1e-5)
+
+
+@pytest.mark.parametrize("spec", ["standard", "log"])
+@given(tables(), tables())
+@settings(deadline=None, max_examples=50)
+def test_standard_and_log_are_numpys_over_the_training_part(spec, train, test):
+    scaler = fit_scaler(spec, train)
+    X = np.resize(test.features, (5, train.n_features))
+    scaled = scaler(Queries.from_arrays(X)).features
+    for k in range(train.n_features):
+        column, x = (a[:, k].astype(np.float64) for a in (train.features, X))
+        if spec == "log":
+            column, x = (np.sign(a) * np.log1p(np.abs(a)) for a in (column, x))
+        column = column[~np.isnan(column)]
+        varies = len(np.unique(train.features[:, k][~np.isnan(train.features[:, k])])) > 1
+        expected = np.zeros(5)
+        if varies and column.std() > 1e-6 * np.abs(column).max():
+            expected = np.clip((x - column.mean()) / column.std(), -10, 10)
+            expected[np.isnan(x)] = 0
+        elif varies:  # rounding of the logarithm
+            continue
+        np.testing.assert_allclose(scaled[:, k], expected, atol=1e-3)
+
+
+def bins_one_by_one(train, X):
+    columns, sources = [], []
+    for k in range(train.shape[1]):
+        there = train[:, k][~np.isnan(train[:, k])].astype(np.float64)
+        if not len(there):
+            continue
+        edges = np.unique(np.float32(np.quantile(there, np.linspace(0, 1, 17)))).tolist()
+        for low, high in pairwise(edges):
+            column = [0.0 if np.isnan(x) else (x - low) / (high - low) for x in X[:, k].tolist()]
+            columns.append([min(max(value, 0.0), 1.0) for value in column])
+            sources.append(k)
+    return np.array(columns).T, sources
+
+
+@given(tables(), st.integers(0, 99))
+@settings(deadline=None)
+def test_piecewise_is_the_loop_over_bins(queries, seed):
+    train = Queries.from_arrays(
+        np.concatenate((queries.features, made([40], seed).features[:, :1].repeat(
+            queries.n_features, axis=1)))
+    )  # fmt: skip
+    scaler = fit_scaler("piecewise", train)
+    expected, sources = bins_one_by_one(train.features, queries.features)
+    assert scaler.sources.tolist() == sources
+    assert max(np.bincount(sources)) <= 16
+    np.testing.assert_allclose(scaler(queries).features, expected, atol=1e-6)
+
+
+def test_bins_of_a_constant_and_of_a_feature_that_is_never_there_are_none():
+    X = np.array([[1, 7, np.nan, 0], [2, 7, np.nan, 0], [3, 7, np.nan, 1], [4, 7, np.nan, 1]])
+    scaler = fit_scaler("piecewise", Queries.from_arrays(X))
+    assert set(scaler.sources.tolist()) == {0, 3}
+    assert scaler.sources.tolist().count(0) == 16
+    ends = scaler(Queries.from_arrays([[0, 0, 0, 0], [9, 9, 9, 9]])).features
+    assert not ends[0].any() and ends[1].all()  # beyond the edges no bin is more than full
+
+
+def test_missing_has_a_column_for_each_feature_that_missed_a_value_in_training():
+    train = Queries.from_arrays([[1, np.nan, 3.0], [np.nan, 1, 3]])
+    scaler = fit_scaler("missing", train)
+    test = Queries.from_arrays([[np.nan, 1, np.nan], [1, np.nan, 1]])
+    assert scaler.sources.tolist() == [0, 1]
+    assert scaler(test).features.tolist() == [[1, 0], [0, 1]]
+
+
+def test_log_brings_numbers_of_all_sizes_to_about_1():
+    X = np.float32(10.0) ** np.arange(-3, 30, dtype=np.float32)[:, None]
+    scaled = scaled_by("log", Queries.from_arrays(np.concatenate((X, -X))))
+    assert np.abs(scaled).max() < 3
+    assert np.all(np.diff(scaled[: len(X), 0]) > 0)
+    np.testing.assert_allclose(scaled[: len(X)], -scaled[len(X) :], atol=1e-6)
+
+
+@given(tables(), tables())
+@settings(deadline=None)
+def test_parts_stand_side_by_side_and_no_column_is_nan_or_infinite(train, test):
+    test = Queries.from_arrays(np.resize(test.features, (7, train.n_features)), group=[3, 0, 1, 3])
+    scaler = fit_scaler(ALL, train)
+    scaled = scaler(test).features
+    assert scaled.dtype == np.float32 and np.isfinite(scaled).all()
+    assert scaled.shape == (7, scaler.n_columns) and scaler.n_features == train.n_features
+    first = 0
+    for part in SCALINGS:
+        if (
+            part in ("piecewise", "missing")
+            and not module._PARTS[part].sources(scaler.tables[part]).size
+        ):
+            continue
+        alone = fit_scaler(part, train)
+        some = slice(first, first + alone.n_columns)
+        np.testing.assert_array_equal(scaled[:, some], alone(test).features)
+        assert scaler.sources[some].tolist() == alone.sources.tolist()
+        first += alone.n_columns
+    assert first == scaler.n_columns
+
+
+@pytest.mark.parametrize("part", SCALINGS)
+@given(st.integers(0, 999))
+@settings(deadline=None, max_examples=20)
+def test_scaling_commutes_with_shuffling_a_feature_within_a_query(part, seed):
+    queries = made([5, 0, 1, 7], seed, missing=0.2)
+    queries.features[0, :] = np.nan  # so that `missing` has columns
+    scaler = fit_scaler(part, queries)
+    rng = np.random.default_rng(seed)
+    order = np.lexsort((rng.random(queries.n_docs), queries.query_of_docs()))
+    changed = queries.features.copy()
+    changed[:, 1] = changed[order, 1]
+    expected = scaler(queries).features
+    columns = scaler.sources == 1
+    expected[:, columns] = expected[order][:, columns]
+    scaled = scaler(queries.with_features(changed)).features
+    np.testing.assert_allclose(scaled, expected, atol=1e-6)
+
+
+def test_the_order_of_rows_and_queries_does_not_matter():
+    queries = made([5, 3, 1, 7], 4, missing=0.2)
+    scaler = fit_scaler(ALL, queries)
+    rng = np.random.default_rng(0)
+    rows = rng.permutation(queries.n_docs)
+    qid = queries.query_of_docs()
+    again = scaler(Queries.from_arrays(queries.features[rows], qid=qid[rows]))
+    found = again.in_row_order(again.features)
+    np.testing.assert_allclose(found, scaler(queries).features[rows], atol=1e-6)
+
+
 def test_chunks_do_not_change_the_result(monkeypatch):
-    queries = made([5, 0, 9, 1, 7, 30], 1, missing=0.2)
-    scalers = [fit_scaler(kind, queries) for kind in ("query", "quantile", "none")]
+    queries = made([5, 0, 9, 1, 0, 7, 30, 0], 1, missing=0.2)
+    scalers = [fit_scaler(spec, queries) for spec in (*SCALINGS, ALL)]
     whole = [scaler(queries).features for scaler in scalers]
-    module = importlib.import_module("sortnet.data.scaling")
-    monkeypatch.setattr(module, "_CHUNK", 8)
-    for scaler, expected in zip(scalers, whole, strict=True):
-        np.testing.assert_array_equal(scaler(queries).features, expected)
+    for chunk in (1, 24, 8 * scalers[-1].n_columns):
+        monkeypatch.setattr(module, "_CHUNK", chunk)
+        for scaler, expected in zip(scalers, whole, strict=True):
+            np.testing.assert_array_equal(scaler(queries).features, expected)
+
+
+def test_no_documents_are_scaled_to_none():
+    scaler = fit_scaler(ALL, made([9], 0, missing=0.3))
+    for group in ([], [0, 0]):
+        nothing = Queries.from_arrays(np.empty((0, 3)), group=np.array(group, int))
+        assert scaler(nothing).features.shape == (0, scaler.n_columns)
+
+
+@pytest.mark.parametrize(
+    ("spec", "depends"),
+    [("query", True), ("none+zscore", True), ("quantile+rank", True), ("log+standard", False),
+     ("quantile+piecewise+missing", False)],
+)  # fmt: skip
+def test_what_depends_on_the_query_changes_with_the_others_in_it(spec, depends):
+    queries = made([6], 0, missing=0.2)
+    scaler = fit_scaler(spec, queries)
+    assert scaler.depends_on_query == depends
+    first = queries.with_features(queries.features[:2])
+    first = Queries.from_arrays(first.features)
+    same = np.array_equal(scaler(first).features, scaler(queries).features[:2])
+    assert same != depends
+
+
+def test_columns_have_their_features_names():
+    named = Queries.from_arrays([[1.0, 2], [2, 5]], feature_names=["a", "b"])
+    assert fit_scaler("query+rank", named)(named).feature_names == ("a", "b", "a", "b")
 
 
 def test_a_feature_that_is_constant_or_zero_in_a_query_becomes_zero():
-    queries = Queries.from_arrays([[0.0, 7.0], [0.0, 7.0]], qid=["a", "a"])
-    assert not fit_scaler("query", queries)(queries).features.any()
+    queries = Queries.from_arrays([[0.0, 0.1], [0.0, 0.1], [0.0, 0.1]], qid=["a"] * 3)
+    for spec in ("query", "zscore", "rank", "standard", "log"):
+        assert not scaled_by(spec, queries).any()
 
 
 def test_a_missing_value_becomes_its_querys_mean():
     queries = Queries.from_arrays([[1.0], [np.nan], [3.0], [np.nan]], qid=[0, 0, 0, 1])
     scaled = fit_scaler("query", queries)(queries).features.ravel()
     np.testing.assert_allclose(scaled, [(1 - 2) / 3, 0, (3 - 2) / 3, 0], atol=1e-7)
-
-
-@pytest.mark.parametrize("kind", ["query", "quantile", "none"])
-def test_no_missing_value_is_propagated(kind):
-    queries = made([4, 9, 2], 3, missing=0.4)
-    queries.features[:, 2] = np.nan  # a feature that is never there
-    scaled = fit_scaler(kind, queries)(queries)
-    assert np.isfinite(scaled.features).all()
-    assert scaled.features.dtype == np.float32
 
 
 def test_quantile_scaling_is_scikit_learns_with_a_third_of_the_deviation():
@@ -87,9 +287,28 @@ def test_no_scaling_puts_the_training_mean_where_a_value_is_missing():
     assert fit_scaler("none", train)(test).features.ravel().tolist() == [3.0, 9.0]
 
 
+def test_a_sample_of_many_documents_is_the_seeds(monkeypatch):
+    monkeypatch.setattr(module, "_SAMPLE", 20)
+    queries = made([100], 0)
+    tables = [fit_scaler("standard", queries, seed=seed).tables["standard"] for seed in (0, 0, 1)]
+    assert np.array_equal(tables[0], tables[1]) and not np.array_equal(tables[0], tables[2])
+
+
 def test_other_features_and_unknown_scalings_are_refused():
     queries = made([3], 0)
     with pytest.raises(DataError, match="2 features where 3 were scaled"):
         fit_scaler("query", queries)(Queries.from_arrays(np.zeros((2, 2))))
-    with pytest.raises(DataError, match="'minmax'"):
-        fit_scaler("minmax", queries)
+    for spec in ("minmax", "query+minmax", "", "query+", "query rank", "x" * 999):
+        with pytest.raises(DataError, match=r"unknown scaling '.{0,60}; known are query, zscore,"):
+            fit_scaler(spec, queries)
+        with pytest.raises(DataError, match="unknown scaling"):
+            Config(scaling=spec)
+    with pytest.raises(DataError, match="'rank\\+query\\+rank' names a part twice"):
+        Config(scaling="rank+query+rank")
+    with pytest.raises(DataError, match="unknown scaling 5"):
+        Config(scaling=5)
+
+
+def test_a_scaling_without_columns_is_refused():
+    with pytest.raises(DataError, match="scaling missing makes no column"):
+        fit_scaler("missing", made([3], 0))
