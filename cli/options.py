@@ -18,8 +18,6 @@ from sortnet.config import LARGEST_SEED, Config, Setting, settings_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sortnet.types import Queries
-
 C = TypeVar("C", bound=Callable[..., Any])
 
 
@@ -189,63 +187,41 @@ def _words(values: Iterable[str | tuple[str, ...] | None]) -> list[str]:
     return found
 
 
-def data_option(command: C) -> C:
-    """Add `--cache`, for commands that read data."""
-    return click.option(
-        "--cache/--no-cache",
-        default=False,
-        show_default=True,
-        help="Cache the parsed file in the user's cache folder for the next read.",
-    )(command)
-
-
-def threads_option(command: C) -> C:
-    return click.option(
-        "--threads",
-        type=Whole(1),
-        help="Number of threads; default and maximum: all cores.",
-    )(command)
-
-
-def json_option(command: C) -> C:
-    return click.option(
-        "--json", "as_json", is_flag=True, help="Print one JSON document on stdout, nothing else."
-    )(command)
-
-
-def store_option(command: C) -> C:
-    return click.option(
-        "--store",
-        metavar="URL",
-        envvar="SORTNET_STORE",
-        show_envvar=True,
-        help="Store: a file or postgresql://...; default: sortnet.db in the user's data folder.",
-    )(command)
-
-
-def lease_option(command: C) -> C:
-    return click.option(
-        "--lease",
-        type=Real(1, 86400),
-        default=600.0,
-        show_default=True,
-        help="Seconds for which a pair is reserved for the annotator it was shown to.",
-    )(command)
-
-
 def cache_folder(cache: bool) -> Path | None:
     """The `cache` argument of the readers."""
+    if not cache:
+        return None
     from sortnet.data import default_cache_dir
 
-    return default_cache_dir() if cache else None
+    return default_cache_dir()
 
 
-def read_data(path: str, n_features: int, *, cache: bool, labelled: bool) -> Queries:
-    """Read the queries of a file for a model with `n_features` features."""
-    from sortnet.data import read_queries
-
-    folder = cache_folder(cache)
-    return read_queries(path, n_features=n_features, labelled=labelled, cache=folder)
+# The command gets the folder of the cache, or None.
+data_option = click.option(
+    "--cache/--no-cache",
+    default=False,
+    callback=lambda ctx, param, value: cache_folder(value),
+    help="Cache the parsed file in the user's cache folder for the next read.",
+)
+threads_option = click.option(
+    "--threads", type=Whole(1), help="Number of threads; default and maximum: all cores."
+)
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON document on stdout, nothing else."
+)
+store_option = click.option(
+    "--store",
+    metavar="URL",
+    envvar="SORTNET_STORE",
+    show_envvar=True,
+    help="Store: a file or postgresql://...; default: sortnet.db in the user's data folder.",
+)
+lease_option = click.option(
+    "--lease",
+    type=Real(1, 86400),
+    default=600.0,
+    help="Seconds for which a pair is reserved for the annotator it was shown to.",
+)
 
 
 def cores() -> int:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from cli.inputs.two_documents import load_pair, pair_arguments
+from cli.inputs.model_and_data import load_pair, pair_arguments
 from cli.options import json_option
 from cli.output import print_json, print_table, progress, put
 from cli.printing.places import both, name_of, put_first
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 @pair_arguments
 @json_option
 def compare(
-    model: str, data: str, a: str, b: str, qid: str | None, cache: bool, as_json: bool
+    model: str, data: str, a: str, b: str, qid: str | None, cache: Path | None, as_json: bool
 ) -> None:
     """Compare two documents of a query in DATA by MODEL: which one goes first, with what margin.
 
@@ -33,7 +34,7 @@ def compare(
       sortnet compare model test.csv 12 15
     """
     with progress() as status:
-        answer = _answer(*load_pair(model, data, (a, b), qid, status, cache=cache))
+        answer = _answer(*load_pair(model, data, (a, b), qid, cache, status))
     if as_json:
         print_json(answer)
     else:

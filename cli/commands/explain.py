@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from cli.inputs.two_documents import load_pair, pair_arguments
+from cli.inputs.model_and_data import load_pair, pair_arguments
 from cli.options import Whole, json_option
 from cli.output import print_json, print_table, progress, put
 from cli.printing.bars import BAR, bar, cut
@@ -20,9 +21,7 @@ if TYPE_CHECKING:
 
 @click.command(short_help="Explain why a model ranks one document before another.")
 @pair_arguments
-@click.option(
-    "--top", type=Whole(1), default=10, show_default=True, help="Number of features shown."
-)
+@click.option("--top", type=Whole(1), default=10, help="Number of features shown.")
 @json_option
 def explain(
     model: str,
@@ -31,7 +30,7 @@ def explain(
     b: str,
     qid: str | None,
     top: int,
-    cache: bool,
+    cache: Path | None,
     as_json: bool,
 ) -> None:
     """Explain why MODEL ranks one document of a query in DATA before another.
@@ -48,7 +47,7 @@ def explain(
     from sortnet.explain.attribution import explain_pair
 
     with progress() as status:
-        loaded, one, i, j = load_pair(model, data, (a, b), qid, status, cache=cache)
+        loaded, one, i, j = load_pair(model, data, (a, b), qid, cache, status)
         if i == j:
             raise DataError(
                 f"{one.source}: {a!r} and {b!r} are the same document (row:{one.rows[i]}): "

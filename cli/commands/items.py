@@ -200,13 +200,7 @@ _COUNTS = ("items", "features", "annotators", "judgements")
 @items.command("show")
 @click.argument("name")
 @click.argument("id_", metavar="[ID]", required=False)
-@click.option(
-    "--limit",
-    type=Whole(1),
-    default=_SHOWN,
-    show_default=True,
-    help="Maximum number of items shown.",
-)
+@click.option("--limit", type=Whole(1), default=_SHOWN, help="Maximum number of items shown.")
 @store_option
 @json_option
 def show_(name: str, id_: str | None, limit: int, store: str | None, as_json: bool) -> None:

@@ -30,13 +30,7 @@ def judgements() -> None:
 
 @judgements.command("list")
 @click.argument("name")
-@click.option(
-    "--limit",
-    type=Whole(1),
-    default=_SHOWN,
-    show_default=True,
-    help="Maximum number of judgements shown.",
-)
+@click.option("--limit", type=Whole(1), default=_SHOWN, help="Maximum number of judgements shown.")
 @store_option
 @json_option
 def list_(name: str, limit: int, store: str | None, as_json: bool) -> None:
@@ -108,16 +102,14 @@ def _summed(frame: pd.DataFrame, limit: int) -> str:
 
 @judgements.command()
 @click.argument("name")
+@click.option("--format", "form", type=click.Choice(["jsonl", "csv", "chosen"]), default="jsonl")
+@output_option("--output", "-o", default="-", help="Output file; -: stdout.")
 @click.option(
-    "--format",
-    "form",
-    type=click.Choice(["jsonl", "csv", "chosen"]),
-    default="jsonl",
-    show_default=True,
-)
-@output_option("--output", "-o", default="-", show_default=True, help="Output file; -: stdout.")
-@click.option(
-    "--prompt", default="", metavar="TEXT", help="Value of `prompt` in every line of format chosen."
+    "--prompt",
+    default="",
+    show_default=False,
+    metavar="TEXT",
+    help="Value of `prompt` in every line of format chosen.",
 )
 @store_option
 def export(name: str, form: Any, output: str, prompt: str, store: str | None) -> None:

@@ -38,14 +38,12 @@ if TYPE_CHECKING:
     "--timeout",
     type=Real(0, 86400, min_open=True),
     default=60.0,
-    show_default=True,
     help="Timeout for an answer of the program, in seconds.",
 )
 @click.option(
     "--workers",
     type=Whole(1, 64),
     default=1,
-    show_default=True,
     help="Number of copies of the program that run in parallel.",
 )
 @lease_option

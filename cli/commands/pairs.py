@@ -25,21 +25,12 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("run", shell_complete=run_ids)
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["csv", "jsonl", "parquet"]),
-    default="csv",
-    show_default=True,
-)
-@output_option("--output", "-o", default="-", show_default=True, help="Output file; -: stdout.")
-@click.option(
-    "--split", type=click.Choice(["train", "vali", "all"]), default="all", show_default=True
-)
+@click.option("--format", "form", type=click.Choice(["csv", "jsonl", "parquet"]), default="csv")
+@output_option("--output", "-o", default="-", help="Output file; -: stdout.")
+@click.option("--split", type=click.Choice(["train", "vali", "all"]), default="all")
 @click.option(
     "--ids/--no-ids",
     default=True,
-    show_default=True,
     help="Add the documents' ids from the run's data, if it still exists.",
 )
 @store_option

@@ -5,19 +5,13 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 import click
 
-from cli.options import (
-    data_option,
-    files,
-    folders,
-    output_option,
-    read_data,
-    set_threads,
-    threads_option,
-)
+from cli.inputs.model_and_data import data_arguments, load_model, read_data
+from cli.options import output_option
 from cli.output import progress, write_output
 from sortnet.errors import DataError
 
@@ -37,29 +31,20 @@ class Ranked(NamedTuple):
 
 
 @click.command(short_help="Put the documents of every query in order.")
-@click.argument("model", shell_complete=folders)
-@click.argument("data", shell_complete=files)
 @output_option(
-    "--output",
-    "-o",
-    inputs=["model", "data"],
-    default="-",
-    show_default=True,
-    help="Output file; -: stdout.",
+    "--output", "-o", inputs=["model", "data"], default="-", help="Output file; -: stdout."
 )
 @click.option(
     "--format",
     "form",
     type=click.Choice(["trec", "csv", "jsonl"]),
     default="trec",
-    show_default=True,
     help="Output format; trec: qid Q0 docid rank score tag.",
 )
-@click.option("--tag", default="sortnet", show_default=True, help="Tag in the last column of trec.")
-@data_option
-@threads_option
+@click.option("--tag", default="sortnet", help="Tag in the last column of trec.")
+@data_arguments
 def rank(
-    model: str, data: str, output: str, form: str, tag: str, cache: bool, threads: int | None
+    model: str, data: str, output: str, form: str, tag: str, cache: Path | None, threads: int | None
 ) -> None:
     """Rank the documents of every query in DATA with the model in the folder MODEL.
 
@@ -71,16 +56,11 @@ def rank(
       sortnet rank model new.txt --output run.trec
       sortnet rank model new.csv --format jsonl | head
     """
-    from sortnet.rankers.base import load_ranker
-
     if tag.split() != [tag]:
         raise click.UsageError(f"--tag {tag!r}: a trec tag is a single word")
     with progress() as status:
-        status(f"loading {model}")
-        set_threads(threads)
-        loaded = load_ranker(model)
-        status(f"reading {data}")
-        queries = read_data(data, loaded.n_features, cache=cache, labelled=False)
+        loaded = load_model(model, status, threads)
+        queries = read_data(data, loaded, status, cache=cache, labelled=False)
         status("ranking")
         ranked = ranking(loaded, queries)
         writers: dict[str, Callable[[IO[str]], None]] = {

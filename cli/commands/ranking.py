@@ -26,14 +26,8 @@ _WIDE = 80  # columns, if the width of a line is unknown
 
 @click.command("ranking", short_help="Rank the items of a collection by its judgements.")
 @click.argument("name")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["table", "csv", "json"]),
-    default="table",
-    show_default=True,
-)
-@output_option("--output", "-o", default="-", show_default=True, help="Output file; -: stdout.")
+@click.option("--format", "form", type=click.Choice(["table", "csv", "json"]), default="table")
+@output_option("--output", "-o", default="-", help="Output file; -: stdout.")
 @click.option("--top", type=Whole(1), metavar="N", help="Only the best N items.")
 @store_option
 @json_option

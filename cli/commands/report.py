@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -10,7 +11,6 @@ from cli.inputs.named_runs import find_run, run_ids
 from cli.inputs.opened_store import open_existing
 from cli.options import (
     Whole,
-    cache_folder,
     data_option,
     files,
     folders,
@@ -48,11 +48,7 @@ if TYPE_CHECKING:
     help="Training or validation data of the run, if it was moved; repeatable.",
 )
 @click.option(
-    "--queries",
-    type=Whole(0),
-    default=3,
-    show_default=True,
-    help="Number of hardest queries shown per part.",
+    "--queries", type=Whole(0), default=3, help="Number of hardest queries shown per part."
 )
 @data_option
 @threads_option
@@ -63,7 +59,7 @@ def report(
     model: str | None,
     data: tuple[str, ...],
     queries: int,
-    cache: bool,
+    cache: Path | None,
     threads: int | None,
     store: str | None,
 ) -> None:
@@ -86,7 +82,7 @@ def report(
         refuse_without_iterations(found)
         to = f"report-{found.id}.html" if output is None else output
         refuse_output(to, *(str(facts.get("path") or "") for facts in found.data.values()))
-        sources = find_sources(found, model, data, cache=cache_folder(cache), progress=status)
+        sources = find_sources(found, model, data, cache=cache, progress=status)
         status("drawing")
         text = render(found, sources, _conventions(found, sources), top=queries)
     write_output(to, lambda file: file.write(text))

@@ -42,15 +42,10 @@ def _origin(ctx: click.Context, param: click.Parameter, url: str | None) -> str 
 @click.option(
     "--host",
     default="127.0.0.1",
-    show_default=True,
     help="Address to listen on; 0.0.0.0: all addresses of this machine.",
 )
 @click.option(
-    "--port",
-    type=Whole(0, 65535),
-    default=8000,
-    show_default=True,
-    help="Port to listen on; 0: any free port.",
+    "--port", type=Whole(0, 65535), default=8000, help="Port to listen on; 0: any free port."
 )
 @click.option(
     "--annotator",

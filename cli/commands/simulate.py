@@ -31,35 +31,24 @@ _USUAL = {
 
 @click.command("simulate", short_help="Simulate how many questions a good ranking takes.")
 @click.option(
-    "--protocol", type=click.Choice(list(_USUAL)), default="ids", show_default=True,
+    "--protocol", type=click.Choice(list(_USUAL)), default="ids",
     help="Items without features, items with features, or recorded votes.",
 )  # fmt: skip
-@click.option(
-    "--items", "n", type=Whole(2, 10_000), default=20, show_default=True, metavar="N",
-    help="Number of items.",
-)  # fmt: skip
-@click.option(
-    "--features", "d", type=Whole(1, 1000), default=5, show_default=True, metavar="D",
-    help="Number of features.",
-)  # fmt: skip
-@click.option(
-    "--outside", type=Real(0, 1, max_open=True), default=0.0, show_default=True,
-    metavar="SHARE", help="Share of the scores' variance that the features do not explain.",
-)  # fmt: skip
-@click.option(
-    "--budget", "budgets", type=Whole(1), multiple=True, metavar="M",
-    help="Evaluate the ranking after M questions; repeatable.",
-)  # fmt: skip
-@click.option(
-    "--strategy", "strategies", multiple=True, metavar="NAME",
-    help="Strategy: default, features, merge, bald, committee, closest, random, merge-sort "
-    "or quicksort; repeatable.",
-)  # fmt: skip
-@click.option("--seeds", type=Whole(1), default=30, show_default=True,
+@click.option("--items", "n", type=Whole(2, 10_000), default=20, metavar="N",
+              help="Number of items.")  # fmt: skip
+@click.option("--features", "d", type=Whole(1, 1000), default=5, metavar="D",
+              help="Number of features.")  # fmt: skip
+@click.option("--outside", type=Real(0, 1, max_open=True), default=0.0, metavar="SHARE",
+              help="Share of the scores' variance that the features do not explain.")  # fmt: skip
+@click.option("--budget", "budgets", type=Whole(1), multiple=True, metavar="M",
+              help="Evaluate the ranking after M questions; repeatable.")  # fmt: skip
+@click.option("--strategy", "strategies", multiple=True, metavar="NAME",
+              help="Strategy: default, features, merge, bald, committee, closest, random, "
+              "merge-sort or quicksort; repeatable.")  # fmt: skip
+@click.option("--seeds", type=Whole(1), default=30,
               help="Number of repetitions, each with other true scores.")  # fmt: skip
-@click.option("--seed", type=SEED, default=0, show_default=True,
-              help="Random seed.")  # fmt: skip
-@click.option("--jobs", type=Whole(1), default=1, show_default=True, help="Number of processes.")
+@click.option("--seed", type=SEED, default=0, help="Random seed.")
+@click.option("--jobs", type=Whole(1), default=1, help="Number of processes.")
 @click.option("--votes", "votes_file", metavar="FILE", shell_complete=files,
               help="Table with two items and an answer per row (protocol votes).")  # fmt: skip
 @click.option("--items-file", metavar="FILE", shell_complete=files,

@@ -47,7 +47,6 @@ _FILES = "Files"
     "--out",
     "-o",
     default="model",
-    show_default=True,
     metavar="DIR",
     shell_complete=folders,
     help="Model folder to write.",
@@ -72,7 +71,6 @@ _FILES = "Files"
     _FILES,
     "--cache/--no-cache",
     default=False,
-    show_default=True,
     help="Cache the parsed data in the user's cache folder for the next read.",
 )
 @settings_options

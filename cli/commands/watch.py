@@ -40,19 +40,9 @@ class Look(NamedTuple):
 @click.option(
     "--web", is_flag=True, help="Serve a page that refreshes itself, on this machine only."
 )
+@click.option("--port", type=Whole(0, 65535), default=0, help="Port of --web; 0: any free port.")
 @click.option(
-    "--port",
-    type=Whole(0, 65535),
-    default=0,
-    show_default=True,
-    help="Port of --web; 0: any free port.",
-)
-@click.option(
-    "--interval",
-    type=Real(0.1, 3600),
-    default=2.0,
-    show_default=True,
-    help="Seconds between two reads of the store.",
+    "--interval", type=Real(0.1, 3600), default=2.0, help="Seconds between two reads of the store."
 )
 @store_option
 def watch(run: str, web: bool, port: int, interval: float, store: str | None) -> None:
