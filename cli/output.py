@@ -35,6 +35,22 @@ def say(text: str) -> None:
     put(text, err=True)
 
 
+def count(n: int, noun: str) -> str:
+    """
+    >>> count(1, "item"), count(2, "item")
+    ('1 item', '2 items')
+    """
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
+def cut(text: str, width: int) -> str:
+    """
+    >>> cut("a long name", 9)
+    'a long...'
+    """
+    return text if len(text) <= width else f"{text[: width - 3]}..."
+
+
 def print_json(value: Any) -> None:
     put(json.dumps(value, indent=2, allow_nan=False))
 

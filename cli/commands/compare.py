@@ -10,7 +10,7 @@ import click
 from cli.inputs.model_and_data import load_pair, pair_arguments
 from cli.options import json_option
 from cli.output import print_json, print_table, progress, put
-from cli.printing.places import both, name_of, put_first
+from cli.printing.explanations import both, name_of, put_first
 
 if TYPE_CHECKING:
     from sortnet.rankers.base import Ranker

@@ -9,9 +9,9 @@ import click
 
 from cli.inputs.model_and_data import data_arguments, load_model, read_data
 from cli.options import SEED, Whole, json_option, output_option
-from cli.output import print_json, print_table, progress, put, write_output
-from cli.printing.bars import BAR, bar, cut
+from cli.output import cut, print_json, print_table, progress, put, write_output
 from cli.printing.conventions import conventions_of
+from cli.printing.explanations import BAR, NAME, bar
 
 if TYPE_CHECKING:
     from sortnet.explain.permutation import Importance
@@ -104,7 +104,11 @@ def _print_importance(
     put(f"{name} {found.quality:.4f} on {source}")
     most = max(abs(row["mean"]) for row in shown)
     rows = [
-        [cut(row["feature"]), *(f"{row[k]:.4f}" for k in ("mean", "std")), bar(row["mean"], most)]
+        [
+            cut(row["feature"], NAME),
+            *(f"{row[k]:.4f}" for k in ("mean", "std")),
+            bar(row["mean"], most),
+        ]
         for row in shown
     ]
     print_table(["feature", "drop", "std", " " * BAR], rows)

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cli.inputs.opened_store import ITEMS_MAKER, open_existing
+from cli.inputs.opened_store import open_collection
 from cli.options import Whole, files, json_option, output_option, store_option
-from cli.output import print_json, print_table, printable, put, say, write_output
+from cli.output import cut, print_json, print_table, printable, put, say, write_output
+from cli.printing.iterations import rows_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,9 +44,11 @@ def list_(name: str, limit: int, store: str | None, as_json: bool) -> None:
       sortnet judgements list essays
       sortnet judgements list essays --limit 100 --json
     """
-    with open_existing(store, ITEMS_MAKER) as opened:
-        frame = opened.collection(name).judgements_frame()
-        rows = [_facts(row) for row in frame.tail(limit).to_dict("records")]
+    with open_collection(store, name) as collection:
+        frame = collection.judgements_frame()
+        rows = rows_of(frame.tail(limit))
+        for row in rows:
+            row["at"] = row["at"] and row["at"].replace(" ", "T")
         if as_json:
             print_json(rows)
             return
@@ -59,22 +62,12 @@ def list_(name: str, limit: int, store: str | None, as_json: bool) -> None:
 _HEADER = ["judgement", "annotator", "left", "right", "answer", "seconds", "at (UTC)"]
 
 
-def _facts(row: dict[Any, Any]) -> dict[str, Any]:
-    """A row as a JSON object."""
-    import pandas as pd
-
-    facts = {str(key): None if value is pd.NA else value for key, value in row.items()}
-    at = facts["at"]
-    return facts | {"at": None if pd.isna(at) else at.isoformat()}
-
-
 def _line(row: dict[str, Any]) -> list[str]:
     seconds = row["milliseconds"]
     return [
         str(row["number"]),
         printable(row["annotator"]),
-        _short(row["left"]),
-        _short(row["right"]),
+        *(cut(printable(row[side]), _ROOM) for side in ("left", "right")),
         _answer(row),
         "-" if seconds is None else f"{seconds / 1000:.1f}",
         "-" if row["at"] is None else row["at"][:16].replace("T", " "),
@@ -85,11 +78,6 @@ def _answer(row: dict[str, Any]) -> str:
     if row["answer"] == "undo":
         return f"undo of {row['undoes']}"
     return f"{row['answer']}{' (undone)' if row['undone'] else ''}"
-
-
-def _short(id: str) -> str:
-    text = printable(id)
-    return text if len(text) <= _ROOM else f"{text[: _ROOM - 3]}..."
 
 
 def _summed(frame: pd.DataFrame, limit: int) -> str:
@@ -128,8 +116,7 @@ def export(name: str, form: Any, output: str, prompt: str, store: str | None) ->
     from store.collections.judgement_files import export_judgements
 
     written: list[int] = []
-    with open_existing(store, ITEMS_MAKER) as opened:
-        collection = opened.collection(name)
+    with open_collection(store, name) as collection:
         write_output(
             output,
             lambda file: written.append(export_judgements(collection, file, form, prompt=prompt)),
@@ -167,8 +154,8 @@ def import_(
     """
     from store.collections.judgement_files import import_judgements
 
-    with open_existing(store, ITEMS_MAKER, write=True) as opened:
-        done = import_judgements(opened.collection(name), file, form=form, annotator=annotator)
+    with open_collection(store, name, write=True) as collection:
+        done = import_judgements(collection, file, form=form, annotator=annotator)
     if as_json:
         print_json({"collection": name, "added": done.added, "known": done.known})
         return

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cli.inputs.opened_store import ITEMS_MAKER, open_existing
+from cli.inputs.opened_store import open_collection
 from cli.options import Real, Whole, json_option, lease_option, store_option
 from cli.output import print_json, progress, put
 from cli.terminal.asking import Asking, Front
@@ -86,8 +86,7 @@ def label(
     who = annotator or _login()
     from store.service.labelling import LabellingService
 
-    with open_existing(store, ITEMS_MAKER, write=True) as opened:
-        collection = opened.collection(name)
+    with open_collection(store, name, write=True) as collection:
         seconds = max(lease, 4 * timeout if judge else 0)
         service = LabellingService(collection, lease_seconds=seconds, goal=until)
         collection.annotator(who)  # validates the name before anything is shown

@@ -10,8 +10,7 @@ from typing import IO, TYPE_CHECKING
 
 import click
 
-from cli.inputs.named_runs import find_run, run_ids
-from cli.inputs.opened_store import open_existing
+from cli.inputs.named_runs import open_run, run_ids
 from cli.options import output_option, store_option
 from cli.output import progress, say, write_file, write_output
 from sortnet.errors import SortNetError
@@ -47,8 +46,7 @@ def pairs(run: str, form: str, output: str, split: str, ids: bool, store: str | 
       sortnet pairs 3f2a --format parquet --output pairs.parquet --split train
     """
     only: Split | None = None if split == "all" else split  # type: ignore[assignment]
-    with open_existing(store) as opened:
-        found = find_run(opened, run)
+    with open_run(store, run) as found:
         docids = _docids(found, only) if ids else {}
         parts = (_with_ids(part, docids) for part in _parts(found, only))
         if form == "parquet":

@@ -10,9 +10,9 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from cli.inputs.opened_store import ITEMS_MAKER, open_existing
+from cli.inputs.opened_store import open_collection
 from cli.options import Whole, json_option, output_option, store_option
-from cli.output import printable, put, say, width, write_output
+from cli.output import count, printable, put, say, width, write_output
 from cli.printing.item_rankings import ranking_frame, ranking_json, ranking_lines
 
 if TYPE_CHECKING:
@@ -47,8 +47,8 @@ def ranking(
     """
     from store.service.labelling import LabellingService
 
-    with open_existing(store, ITEMS_MAKER) as opened:
-        service = LabellingService(opened.collection(name))
+    with open_collection(store, name) as collection:
+        service = LabellingService(collection)
         service.settle()
         ranked, remaining, items = service.ranking, service.remaining, service.items
         heard, goal = _heard(service.session.judgements()), service.session.goal
@@ -99,7 +99,7 @@ def _standing(
     if not answers:
         return [f"no judgements yet: sortnet label {shlex.quote(name)}"]
     by = f"{people} {'person' if people == 1 else 'people'}"
-    summary = f"{n} items, {answers} answer{'' if answers == 1 else 's'} by {by}; {remaining.why}"
+    summary = f"{n} items, {count(answers, 'answer')} by {by}; {remaining.why}"
     # Once the goal is reached, `why` already contains this check.
     return [summary, _checked(remaining)] if remaining.wrong_pairs > goal else [summary]
 

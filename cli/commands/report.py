@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cli.inputs.named_runs import find_run, run_ids
-from cli.inputs.opened_store import open_existing
+from cli.inputs.named_runs import open_run, run_ids
 from cli.options import (
     Whole,
     data_option,
@@ -76,9 +75,8 @@ def report(
     from cli.report.page import refuse_without_iterations, render
     from cli.report.sources import find_sources
 
-    with progress() as status, open_existing(store) as opened:
+    with progress() as status, open_run(store, run) as found:
         set_threads(threads)
-        found = find_run(opened, run)
         refuse_without_iterations(found)
         to = f"report-{found.id}.html" if output is None else output
         refuse_output(to, *(str(facts.get("path") or "") for facts in found.data.values()))

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from cli.inputs.opened_store import ITEMS_MAKER, open_existing
+from cli.inputs.opened_store import open_collection
 from cli.options import Whole, lease_option, store_option
 from cli.output import printable, put, say
 from cli.terminal.signals import ended_by_signals
@@ -89,10 +89,9 @@ def serve(
     _needs_extra()
 
     with (
-        open_existing(store, ITEMS_MAKER, write=True) as opened,
+        open_collection(store, name, write=True) as collection,
         _listening(host, port) as listening,
     ):
-        collection = opened.collection(name)
         if len(collection.items()) < 2:
             raise SortNetError(f"collection {name!r} has fewer than two items: nothing to compare")
         with ended_by_signals(), collection.serving() as claim:
@@ -110,10 +109,9 @@ def _serve(
     lease: float,
     browser: bool,
 ) -> None:
-    from cli.web.app import make_app, make_server
-    from cli.web.background import kept_up
-    from cli.web.page_service import PageService
-    from cli.web.people import People
+    from cli.web.app import make_app
+    from cli.web.page_service import PageService, People
+    from cli.web.server import kept_up, make_server
     from store.service.labelling import LabellingService
 
     pages = PageService(LabellingService(collection, lease_seconds=lease))

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from cli.inputs.named_runs import again, find_run, run_ids
-from cli.inputs.opened_store import open_existing
+from cli.inputs.named_runs import again, open_run, run_ids
 from cli.options import Real, Whole, store_option
-from cli.output import put, say
+from cli.output import count, put, say
 from cli.printing import iterations
 
 if TYPE_CHECKING:
@@ -57,8 +56,7 @@ def watch(run: str, web: bool, port: int, interval: float, store: str | None) ->
       sortnet watch 3f2a --interval 10 | tee progress.txt
       sortnet watch last --web --port 8080
     """
-    with open_existing(store) as opened:
-        found = find_run(opened, run)
+    with open_run(store, run) as found:
         try:
             if web:
                 from cli.report.live_page import serve
@@ -88,7 +86,7 @@ def _looks(run: Run, interval: float) -> Iterator[Look]:
 
 def _hint(run: Run, rows: Sequence[dict[str, Any]], quiet: float) -> str | None:
     """A killed run keeps status "running"; after a long silence suggest --resume."""
-    slowest = max((_seconds(row) for row in rows), default=0.0)
+    slowest = max(map(iterations.seconds, rows), default=0.0)
     if quiet < max(QUIET, 5 * slowest):
         return None
     where = run.status_text.removeprefix("running")
@@ -134,7 +132,9 @@ def _screen(run: Run, look: Look, height: int, console: Any) -> RenderableType:
     sparks = [_spark_line(name, label, look.rows, marks) for name, label in _followed(quality)]
     below = [text for text in sparks if text] + ([look.hint] if look.hint else [])
     text = Text(no_wrap=True, overflow="ellipsis")
-    text.append(f"run {run.id}  {look.standing}  {_count(len(look.rows))}\n", style="bold")
+    text.append(
+        f"run {run.id}  {look.standing}  {count(len(look.rows), 'iteration')}\n", style="bold"
+    )
     if not look.rows:
         text.append(f"{look.hint or 'waiting for the first iteration'}")
         return text
@@ -185,12 +185,4 @@ def _ending(run: Run, look: Look) -> str:
     """How the run ended, and the next step."""
     step = f"resume with: {again(run)}" if again(run) else f"next: sortnet report {run.id}"
     ended = "was killed" if look.status == "killed" else f"is {look.status}"
-    return f"run {run.id} {ended}, {_count(len(look.rows))}; {step}"
-
-
-def _count(n: int) -> str:
-    return f"{n} iteration{'' if n == 1 else 's'}"
-
-
-def _seconds(row: dict[str, Any]) -> float:
-    return float((row["seconds_sort"] or 0) + (row["seconds_train"] or 0))
+    return f"run {run.id} {ended}, {count(len(look.rows), 'iteration')}; {step}"

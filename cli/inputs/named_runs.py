@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import shlex
 import sqlite3
-from contextlib import closing, suppress
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import CompletionItem
 
+from cli.inputs.opened_store import open_existing
 from sortnet.errors import SortNetError, StoreError
 
 if TYPE_CHECKING:
-    from store import Run, Store
+    from store import Run
 
 _NEWEST = 30  # runs that are offered for completion
 
 
-def find_run(opened: Store, name: str) -> Run:
-    """The run with that id; an empty store raises with the next step."""
-    if opened.runs_frame().empty:
-        raise StoreError(f"{opened.database.name} has no runs yet: sortnet train makes one")
-    return opened.run(name)
+@contextmanager
+def open_run(store: str | None, name: str) -> Iterator[Run]:
+    """Open the run with that id; an empty store raises with the next step."""
+    with open_existing(store) as opened:
+        if opened.runs_frame().empty:
+            raise StoreError(f"{opened.database.name} has no runs yet: sortnet train makes one")
+        yield opened.run(name)
 
 
 def resume(out: str) -> str:

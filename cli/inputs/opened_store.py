@@ -14,7 +14,7 @@ from sortnet.errors import SortNetError, StoreError
 if TYPE_CHECKING:
     from sqlalchemy import URL
 
-    from store import Store
+    from store import Collection, Store
 
 ITEMS_MAKER = "sortnet items add"  # the command that creates a store with collections
 
@@ -51,6 +51,13 @@ def open_existing(
                 f"{opened.database.name} contains data that SortNet does not write, "
                 f"or this is a bug in SortNet: {what}"
             ) from error
+
+
+@contextmanager
+def open_collection(url: str | None, name: str, *, write: bool = False) -> Iterator[Collection]:
+    """Open a collection of an existing store."""
+    with open_existing(url, ITEMS_MAKER, write=write) as opened:
+        yield opened.collection(name)
 
 
 # Raised for values that the tables should not contain.

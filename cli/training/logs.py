@@ -44,16 +44,12 @@ def callbacks_of(logs: Sequence[Log], run: Run) -> list[Callback]:
         return []
     from sortnet.experiments.trackers import mlflow_callback, tensorboard_callback
 
+    params = {**run.config, **run.config.get("training", {}), "command": run.command}
+    for name in ("tuning", "training"):
+        params.pop(name, None)
     return [
         tensorboard_callback(log.place or ".")
         if log.kind == "tensorboard"
-        else mlflow_callback(log.place, run=run.id, params=_params(run))
+        else mlflow_callback(log.place, run=run.id, params=params)
         for log in logs
     ]
-
-
-def _params(run: Run) -> dict[str, Any]:
-    """All settings in one flat mapping."""
-    values = {name: value for name, value in run.config.items() if name != "tuning"}
-    training: dict[str, Any] = values.pop("training", {})
-    return {**values, **training, "command": run.command}

@@ -182,7 +182,12 @@ def _start(
         command=origin.command,
         config=config.to_json() | ({} if trials is None else {"tuning": trials}),
         seed=config.seed,
-        versions=versions(),
+        versions={
+            "sortnet": __version__,
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "numpy": np.__version__,
+        },
         train=job.train,
         vali=job.vali,
         data=job.data,
@@ -226,13 +231,3 @@ def store_url(typed: str | None, known: Mapping[str, Any] | None) -> tuple[URL, 
     if known is not None and shown != (before := stored_url(parse_url(known["store"]))):
         raise StoreError(f"the run's pairs are in {before}, not in {shown}")
     return url, shown
-
-
-def versions() -> dict[str, str]:
-    """Versions and machine of a run."""
-    return {
-        "sortnet": __version__,
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "numpy": np.__version__,
-    }

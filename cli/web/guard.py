@@ -155,7 +155,8 @@ class Guard:
             return 403, "the request comes from another page"
         if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
             return 403, "the request comes from another page"
-        if method == "POST" and _media_type(headers) != "application/json":
+        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+        if method == "POST" and kind != "application/json":
             return 415, "the request is not application/json"
         return None
 
@@ -163,10 +164,6 @@ class Guard:
 def _refuse(code: int, why: str) -> JSONResponse:
     # The rest of the request is not read, so the connection cannot be reused.
     return JSONResponse({"error": why}, code, {"Connection": "close"})
-
-
-def _media_type(headers: Headers) -> str:
-    return headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 async def _read(receive: Receive) -> bytes | None:

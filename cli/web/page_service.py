@@ -1,7 +1,8 @@
-"""Thread-safe operations behind the pages: next, answer, undo, item."""
+"""Thread-safe operations behind the pages: next, answer, undo, item; who may use them."""
 
 from __future__ import annotations
 
+import secrets
 import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ from sortnet.preference import Judgement
 from store.database.engine import plain
 
 if TYPE_CHECKING:
-    from store import Lease
+    from store import Collection, Lease
     from store.service.labelling import LabellingService
 
 AT_HAND = 3  # pairs leased to a page: the one shown and the next two
@@ -20,6 +21,7 @@ NOTHING = (
     "There is nothing to ask now: all pairs were asked, or are reserved by other annotators. "
     "This page checks again by itself."
 )
+ADMIN = "admin_token"  # name of the setting of the collection
 
 
 class PageService:
@@ -92,3 +94,37 @@ class PageService:
             "audio": None if audio is None else f"/sound/{number}",
             "more": f"/text/{number}" if long else None,
         }
+
+
+class People:
+    """The links of a collection, stored so that they survive a restart."""
+
+    def __init__(self, collection: Collection) -> None:
+        self._collection = collection
+        self._lock = threading.Lock()
+        self._names: dict[str, str] = {}
+        self.admin: str = collection.setting(ADMIN, secrets.token_urlsafe(24))
+        self.read()
+
+    def read(self) -> None:
+        """Read annotators that were added elsewhere."""
+        self._names = {who.token: who.name for who in self._collection.annotators()}
+
+    @property
+    def tokens(self) -> dict[str, str]:
+        """{name: token} of all annotators."""
+        return {name: token for token, name in self._names.items()}
+
+    def name_of(self, token: str) -> str | None:
+        """The annotator with that token, or None."""
+        return self._names.get(token)
+
+    def is_admin(self, token: str) -> bool:
+        return secrets.compare_digest(token.encode(), self.admin.encode())
+
+    def add(self, name: str) -> str:
+        """The token of an annotator, who is created if the name is new."""
+        with self._lock:
+            token = self._collection.annotator(name).token
+            self.read()
+        return token

@@ -1,4 +1,4 @@
-"""Two documents of a query: their ranks, and which one goes first."""
+"""Two documents of a query and the features that decide, with a bar for each value."""
 
 from __future__ import annotations
 
@@ -9,6 +9,13 @@ from cli.output import put
 if TYPE_CHECKING:
     from sortnet.rankers.base import Ranker
     from sortnet.types import Queries
+
+BAR, NAME = 20, 24  # characters of a bar, and of a feature's name
+
+
+def bar(value: float, most: float) -> str:
+    length = round(BAR * abs(value) / most) if most > 0 else 0
+    return (("+" if value > 0 else "-") * length).ljust(BAR)
 
 
 def both(model: Ranker, one: Queries, i: int, j: int, margin: float) -> dict[str, Any]:
