@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import os
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
+from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -70,19 +71,15 @@ class Real(click.FloatRange):
 SEED = Whole(0, largest=LARGEST_SEED)
 
 
-class _Hidden(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 on
-    name = "units"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[int, ...]:
-        if isinstance(value, tuple):
-            return value
-        try:
-            sizes = tuple(int(size) for size in str(value).split(","))
-        except ValueError:
-            sizes = ()
-        if not sizes or min(sizes) < 1:
-            self.fail(f"{value!r} is not a list of layer sizes such as 20 or 32,20,5", param, ctx)
-        return sizes
+def units(value: Any) -> tuple[int, ...]:
+    """Sizes of layers as typed: 20 or 32,20,5."""
+    try:
+        sizes = tuple(int(size) for size in str(value).split(","))
+    except ValueError:
+        sizes = ()
+    if not sizes or min(sizes) < 1:
+        raise click.BadParameter(f"{value!r} is not a list of layer sizes such as 20 or 32,20,5")
+    return sizes
 
 
 def section(name: str, *args: Any, **options: Any) -> Callable[[C], C]:
@@ -110,10 +107,9 @@ def settings_options(command: C) -> C:
 
 
 def _option_type(setting: Setting) -> Any:
-    words = setting.words.values() if setting.words else setting.choices
-    if words:
+    if words := setting.words.values() if setting.words else setting.choices:
         return click.Choice(list(words))
-    return setting.values if isinstance(setting.values, type) else _Hidden()
+    return setting.values if isinstance(setting.values, type) else units
 
 
 def _typed(setting: Setting) -> Any:
@@ -170,21 +166,15 @@ def output_option(*names: str, inputs: Sequence[str] = (), **options: Any) -> Ca
         @wraps(command)
         def checked(*args: Any, **given: Any) -> Any:
             if given[name] is not None:
-                refuse_output(given[name], *_words(given[k] for k in inputs))
+                read = (given[k] or () for k in inputs)
+                each = ([value] if isinstance(value, str) else value for value in read)
+                refuse_output(given[name], *chain.from_iterable(each))
             return command(*args, **given)
 
         # Applied below click's own decorators, so that all add to the same command.
         return click.option(*names, shell_complete=files, metavar="FILE", **options)(checked)  # type: ignore[return-value]
 
     return add
-
-
-def _words(values: Iterable[str | tuple[str, ...] | None]) -> list[str]:
-    """Single, repeated and missing parameters as one list."""
-    found: list[str] = []
-    for value in values:
-        found += [value] if isinstance(value, str) else value or ()
-    return found
 
 
 def cache_folder(cache: bool) -> Path | None:

@@ -99,7 +99,6 @@ def add(
 
 
 def _old(opened: Store, name: str) -> Items | None:
-    """The items of an existing collection."""
     there = opened.collections_frame()["name"].tolist()
     return opened.collection(name).items() if name in there else None
 
@@ -218,7 +217,6 @@ def show_(name: str, id_: str | None, limit: int, store: str | None, as_json: bo
 
 
 def _facts(all_items: Items, k: int, *, features: bool = False) -> dict[str, Any]:
-    """An item as a JSON object."""
     about: dict[str, Any] = {"id": all_items.ids[k]}
     kinds = {"text": all_items.texts, "image": all_items.images, "audio": all_items.audio}
     about |= {kind: values[k] for kind, values in kinds.items() if values[k] is not None}

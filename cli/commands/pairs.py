@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 import click
 
-from cli.inputs.named_runs import open_run, run_ids
+from cli.inputs.opened_store import open_run, run_ids
 from cli.options import output_option, store_option
 from cli.output import progress, say, write_file, write_output
 from sortnet.errors import SortNetError
@@ -52,8 +53,7 @@ def pairs(run: str, form: str, output: str, split: str, ids: bool, store: str | 
         if form == "parquet":
             _write_parquet(output, parts)
         else:
-            write = _write_csv if form == "csv" else _write_jsonl
-            write_output(output, lambda file: write(file, parts))
+            write_output(output, partial(_write_text, form, parts))
 
 
 def _parts(run: Run, split: Split | None) -> Iterator[pd.DataFrame]:
@@ -96,14 +96,12 @@ def _with_ids(pairs: pd.DataFrame, docids: Mapping[Split, Str]) -> pd.DataFrame:
     return pairs.assign(**ids)
 
 
-def _write_csv(file: IO[str], parts: Iterator[pd.DataFrame]) -> None:
+def _write_text(form: str, parts: Iterator[pd.DataFrame], file: IO[str]) -> None:
     for k, part in enumerate(parts):
-        part.to_csv(file, header=k == 0, index=False, lineterminator="\n")
-
-
-def _write_jsonl(file: IO[str], parts: Iterator[pd.DataFrame]) -> None:
-    for part in parts:
-        part.to_json(file, orient="records", lines=True)
+        if form == "csv":
+            part.to_csv(file, header=k == 0, index=False, lineterminator="\n")
+        else:
+            part.to_json(file, orient="records", lines=True)
 
 
 def _write_parquet(output: str, parts: Iterator[pd.DataFrame]) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple
 
@@ -62,13 +63,8 @@ def rank(
         loaded = load_model(model, status, threads)
         queries = read_data(data, loaded, status, cache=cache, labelled=False)
         status("ranking")
-        ranked = ranking(loaded, queries)
-        writers: dict[str, Callable[[IO[str]], None]] = {
-            "trec": lambda file: _write_trec(file, ranked, tag, queries.source),
-            "csv": lambda file: _write_csv(file, ranked),
-            "jsonl": lambda file: _write_jsonl(file, ranked),
-        }
-        write_output(output, writers[form])
+        write = partial(_write, form, ranking(loaded, queries), tag, queries.source)
+        write_output(output, write)
 
 
 def ranking(model: Ranker, queries: Queries) -> Iterator[Ranked]:
@@ -84,21 +80,20 @@ def ranking(model: Ranker, queries: Queries) -> Iterator[Ranked]:
             yield Ranked(qid, docid, rows[at], at - begin + 1, float(end - 1 - at))
 
 
-def _write_trec(file: IO[str], ranked: Iterator[Ranked], tag: str, source: str) -> None:
+def _write(form: str, ranked: Iterator[Ranked], tag: str, source: str, file: IO[str]) -> None:
+    if form == "csv":
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(Ranked._fields)
+        writer.writerows(ranked)
     for r in ranked:
-        docid = str(r.row) if r.docid is None else r.docid
-        if r.qid.split() != [r.qid] or docid.split() != [docid]:
-            name = r.qid if r.qid.split() != [r.qid] else docid
+        jsonl = form == "jsonl"
+        file.write(json.dumps(r._asdict(), ensure_ascii=False) if jsonl else _trec(r, tag, source))
+        file.write("\n")
+
+
+def _trec(r: Ranked, tag: str, source: str) -> str:
+    docid = str(r.row) if r.docid is None else r.docid
+    for name in (r.qid, docid):
+        if name.split() != [name]:
             raise DataError(f"{source}: trec ids cannot contain spaces, as {name!r} does; use csv")
-        file.write(f"{r.qid} Q0 {docid} {r.rank} {r.score:g} {tag}\n")
-
-
-def _write_csv(file: IO[str], ranked: Iterator[Ranked]) -> None:
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(Ranked._fields)
-    writer.writerows(ranked)
-
-
-def _write_jsonl(file: IO[str], ranked: Iterator[Ranked]) -> None:
-    for r in ranked:
-        file.write(json.dumps(r._asdict(), ensure_ascii=False) + "\n")
+    return f"{r.qid} Q0 {docid} {r.rank} {r.score:g} {tag}"

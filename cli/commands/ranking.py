@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from collections.abc import Sequence
 from functools import partial
 from typing import IO, TYPE_CHECKING, Any
@@ -12,7 +11,7 @@ import click
 
 from cli.inputs.opened_store import open_collection
 from cli.options import Whole, json_option, output_option, store_option
-from cli.output import count, printable, put, say, width, write_output
+from cli.output import count, printable, say, width, write_output
 from cli.printing.item_rankings import ranking_frame, ranking_json, ranking_lines
 
 if TYPE_CHECKING:
@@ -53,35 +52,23 @@ def ranking(
         ranked, remaining, items = service.ranking, service.remaining, service.items
         heard, goal = _heard(service.session.judgements()), service.session.goal
         frame = ranking_frame(ranked, items.ids).head(top or len(items))
-        form = "json" if as_json else form
-        write_output(output, partial(_WRITERS[form], frame, items))
+        write_output(output, partial(_write, "json" if as_json else form, frame, items))
         for line in _standing(name, len(items), heard, remaining, goal):
             say(line)
         if output != "-":
             say(f"{output}: {len(frame)} items of {name}")
 
 
-def _write_table(frame: pd.DataFrame, items: Items, file: IO[str]) -> None:
-    head, *lines = ranking_lines(frame, items, width() or _WIDE)
-    if file is sys.stdout:
-        put(head, bold=True)
+def _write(form: str, frame: pd.DataFrame, items: Items, file: IO[str]) -> None:
+    if form == "json":
+        file.write(ranking_json(frame))
+    elif form == "csv":
+        if file.isatty():
+            frame = frame.assign(id=frame["id"].map(printable))
+        frame.to_csv(file, index=False, lineterminator="\n")
     else:
-        print(head, file=file)
-    for line in lines:
-        print(line, file=file)
-
-
-def _write_csv(frame: pd.DataFrame, items: Items, file: IO[str]) -> None:
-    if file.isatty():
-        frame = frame.assign(id=frame["id"].map(printable))
-    frame.to_csv(file, index=False, lineterminator="\n")
-
-
-def _write_json(frame: pd.DataFrame, items: Items, file: IO[str]) -> None:
-    file.write(ranking_json(frame))
-
-
-_WRITERS: dict[str, Any] = {"table": _write_table, "csv": _write_csv, "json": _write_json}
+        head, *lines = ranking_lines(frame, items, width() or _WIDE)
+        print(click.style(head, bold=True) if file.isatty() else head, *lines, sep="\n", file=file)
 
 
 def _heard(events: Sequence[Any]) -> tuple[int, int]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cli.inputs.named_runs import open_run, run_ids
+from cli.inputs.opened_store import open_run, run_ids
 from cli.options import (
     Whole,
     data_option,
@@ -89,16 +89,13 @@ def report(
 
 
 def _conventions(run: Run, sources: Sources) -> list[str]:
-    """The conventions of the measures and the number of queries without a relevant document."""
-    from cli.printing.conventions import conventions_of
+    from cli.printing.conventions import conventions_of, metrics_of
     from cli.report.sources import PARTS
     from sortnet.config import Config
-    from sortnet.metrics import MEASURED
 
     known = Config.from_json({k: v for k, v in run.config.items() if k != "tuning"})
-    metrics = list(dict.fromkeys((known.rank_quality, *map(known.metric, MEASURED))))
     return [
         f"{PARTS[split]}: {line}"
         for split, queries in sources.data.items()
-        for line in conventions_of(queries, metrics, known.empty)
+        for line in conventions_of(queries, metrics_of(known), known.empty)
     ]

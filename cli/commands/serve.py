@@ -6,7 +6,8 @@ import errno
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import click
@@ -19,9 +20,8 @@ from sortnet.errors import SortNetError
 
 if TYPE_CHECKING:
     from cli.web.guard import Names
-    from store.collections.server_claim import ServerClaim
 
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
+LOOPBACK, EVERYWHERE = ("127.0.0.1", "localhost", "::1"), ("0.0.0.0", "::")
 
 
 def _origin(ctx: click.Context, param: click.Parameter, url: str | None) -> str | None:
@@ -86,7 +86,15 @@ def serve(
       sortnet serve essays --port 0 --open
       sortnet serve essays --host 0.0.0.0 --url https://label.example.org
     """
-    _needs_extra()
+    try:
+        for needed in ("starlette", "uvicorn"):
+            import_module(needed)
+    except ImportError as error:
+        raise SortNetError(f"the page needs {error.name}: pip install 'sortnet[web]'") from None
+    from cli.web.app import make_app
+    from cli.web.page_service import PageService, People
+    from cli.web.server import kept_up, make_server
+    from store.service.labelling import LabellingService
 
     with (
         open_collection(store, name, write=True) as collection,
@@ -95,46 +103,29 @@ def serve(
         if len(collection.items()) < 2:
             raise SortNetError(f"collection {name!r} has fewer than two items: nothing to compare")
         with ended_by_signals(), collection.serving() as claim:
-            _serve(collection, claim, listening, host, url, annotators, lease, browser)
+            pages = PageService(LabellingService(collection, lease_seconds=lease))
+            people = People(collection)
+            for who in annotators:
+                people.add(who)
+            port = listening.getsockname()[1]
+            shown = socket.gethostname() if host in EVERYWHERE else host
+            base = url or f"http://{_in_url(shown)}:{port}"
+            app = make_app(pages, people, _names(host, port, url), (url,) if url else ())
+            _say_links(base, people.tokens, people.admin, others=host not in LOOPBACK or bool(url))
+            if browser:
+                click.launch(f"{base}/a/{next(iter(people.tokens.values()), '')}")
+            server = make_server(app)
+
+            def end_if_lost() -> None:
+                server.should_exit |= claim.lost.is_set()
+
+            with kept_up(pages, people, also=end_if_lost):
+                server.run(sockets=[listening])
+            if claim.lost.is_set():
+                raise SortNetError(
+                    f"collection {name!r} was removed, or another process serves it now"
+                )
     say(f"no longer serving {name!r}; the links will work again at the next start")
-
-
-def _serve(
-    collection: Any,
-    claim: ServerClaim,
-    listening: socket.socket,
-    host: str,
-    url: str | None,
-    annotators: Sequence[str],
-    lease: float,
-    browser: bool,
-) -> None:
-    from cli.web.app import make_app
-    from cli.web.page_service import PageService, People
-    from cli.web.server import kept_up, make_server
-    from store.service.labelling import LabellingService
-
-    pages = PageService(LabellingService(collection, lease_seconds=lease))
-    people = People(collection)
-    for who in annotators:
-        people.add(who)
-    port = listening.getsockname()[1]
-    base = url or f"http://{_in_url(_reachable(host))}:{port}"
-    app = make_app(pages, people, _names(host, port, url), (url,) if url else ())
-    _say_links(base, people.tokens, people.admin, others=host not in LOOPBACK or url is not None)
-    if browser:
-        click.launch(f"{base}/a/{next(iter(people.tokens.values()), '')}")
-    server = make_server(app)
-
-    def end_if_lost() -> None:
-        server.should_exit |= claim.lost.is_set()
-
-    with kept_up(pages, people, also=end_if_lost):
-        server.run(sockets=[listening])
-    if claim.lost.is_set():
-        raise SortNetError(
-            f"collection {collection.name!r} was removed, or another process serves it now"
-        )
 
 
 def _say_links(base: str, tokens: dict[str, str], admin: str, *, others: bool) -> None:
@@ -147,29 +138,13 @@ def _say_links(base: str, tokens: dict[str, str], admin: str, *, others: bool) -
         say("WARNING: others can reach this server. The links are its only protection: anyone who")
         say("has one can answer, and with the admin link see and add everything.")
     if others and base.startswith("http:"):
-        say(
-            "WARNING: over plain http the links can be read on the way. Put an https proxy in front"
-        )
-        say("of the server (--url), or use a trusted network.")
+        say("WARNING: over plain http the links can be read on the way. Put an https proxy in")
+        say("front of the server (--url), or use a trusted network.")
     say("Ctrl-C stops the server")
-
-
-def _needs_extra() -> None:
-    try:
-        import starlette
-        import uvicorn
-    except ImportError as error:
-        raise SortNetError(f"the page needs {error.name}: pip install 'sortnet[web]'") from None
-    del starlette, uvicorn
 
 
 @contextmanager
 def _listening(host: str, port: int) -> Iterator[socket.socket]:
-    """Open a listening socket.
-
-    Raises:
-        SortNetError: if the address or the port is not available.
-    """
     try:
         family, kind, _, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -193,10 +168,9 @@ def _listening(host: str, port: int) -> Iterator[socket.socket]:
 
 
 def _names(host: str, port: int, url: str | None) -> Names:
-    """The host names that requests may use."""
     from cli.web.guard import Names
 
-    everywhere = host in ("0.0.0.0", "::")
+    everywhere = host in EVERYWHERE
     hosts = {*LOOPBACK, "[::1]"} if everywhere or host in LOOPBACK else {host}
     if everywhere:
         hosts |= {socket.gethostname().lower(), socket.getfqdn().lower()}
@@ -204,11 +178,6 @@ def _names(host: str, port: int, url: str | None) -> Names:
     if url:
         named.add(urlsplit(url).netloc)
     return Names(frozenset(named), any_address=everywhere)
-
-
-def _reachable(host: str) -> str:
-    """The host name to show for a wildcard address such as 0.0.0.0."""
-    return socket.gethostname() if host in ("0.0.0.0", "::") else host
 
 
 def _in_url(host: str) -> str:

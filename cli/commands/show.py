@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from cli.inputs.named_runs import open_run, resume, run_ids
+from cli.inputs.opened_store import open_run, resume, run_ids
 from cli.options import json_option, store_option
 from cli.output import print_json, put, say
 from cli.printing import iterations

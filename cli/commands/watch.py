@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from cli.inputs.named_runs import again, open_run, run_ids
+from cli.inputs.opened_store import again, open_run, run_ids
 from cli.options import Real, Whole, store_option
 from cli.output import count, put, say
 from cli.printing import iterations
@@ -95,7 +95,6 @@ def _hint(run: Run, rows: Sequence[dict[str, Any]], quiet: float) -> str | None:
 
 
 def _lines(run: Run, interval: float) -> None:
-    """Print every new iteration as a line."""
     quality, shown, hinted = iterations.quality_of(run.config), 0, False
     for look in _looks(run, interval):
         if not shown and look.rows:
@@ -129,8 +128,7 @@ def _screen(run: Run, look: Look, height: int, console: Any) -> RenderableType:
 
     quality = iterations.quality_of(run.config)
     marks = PLAIN if console.options.ascii_only else BLOCKS
-    sparks = [_spark_line(name, label, look.rows, marks) for name, label in _followed(quality)]
-    below = [text for text in sparks if text] + ([look.hint] if look.hint else [])
+    below = [*_sparks(look.rows, quality, marks), *filter(None, [look.hint])]
     text = Text(no_wrap=True, overflow="ellipsis")
     text.append(
         f"run {run.id}  {look.standing}  {count(len(look.rows), 'iteration')}\n", style="bold"
@@ -147,25 +145,16 @@ def _screen(run: Run, look: Look, height: int, console: Any) -> RenderableType:
     return text
 
 
-def _followed(quality: str) -> tuple[tuple[str, str], ...]:
-    return (
-        (f"train_{quality}", f"{quality} train"),
-        (f"vali_{quality}", f"{quality} vali"),
-        ("tp", "TP"),
-        ("vp", "VP"),
-        ("new_train", "new train"),
-        ("new_vali", "new vali"),
-    )
-
-
-def _spark_line(name: str, label: str, rows: Sequence[dict[str, Any]], marks: str) -> str | None:
-    values = [row.get(name) for row in rows]
-    known = [float(value) for value in values if value is not None]
-    if not known:
-        return None
-    digits = 0 if name in ("tp", "vp", "new_train", "new_vali") else 4
-    bounds = f"{min(known):,.{digits}f} to {max(known):,.{digits}f}"
-    return f"{label:>14} {sparkline(known[-40:], marks)} {bounds}"
+def _sparks(rows: Sequence[dict[str, Any]], quality: str, marks: str) -> Iterator[str]:
+    """A line for each figure that is known."""
+    shares = {f"{part}_{quality}": f"{quality} {part}" for part in ("train", "vali")}
+    counts = {"tp": "TP", "vp": "VP", "new_train": "new train", "new_vali": "new vali"}
+    for name, label in (shares | counts).items():
+        known = [float(row[name]) for row in rows if row.get(name) is not None]
+        if known:
+            digits = 4 if name in shares else 0
+            bounds = f"{min(known):,.{digits}f} to {max(known):,.{digits}f}"
+            yield f"{label:>14} {sparkline(known[-40:], marks)} {bounds}"
 
 
 def sparkline(values: Sequence[float], marks: str = BLOCKS) -> str:
@@ -182,7 +171,6 @@ def sparkline(values: Sequence[float], marks: str = BLOCKS) -> str:
 
 
 def _ending(run: Run, look: Look) -> str:
-    """How the run ended, and the next step."""
     step = f"resume with: {again(run)}" if again(run) else f"next: sortnet report {run.id}"
     ended = "was killed" if look.status == "killed" else f"is {look.status}"
     return f"run {run.id} {ended}, {count(len(look.rows), 'iteration')}; {step}"

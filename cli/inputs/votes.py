@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sortnet.errors import DataError
-from sortnet.items.rows import read_rows, shown
-
-if TYPE_CHECKING:
-    from sortnet.items.rows import Rows
-    from sortnet.preference.posterior import Votes
+from sortnet.items.rows import Rows, read_rows, shown
+from sortnet.preference.posterior import Votes
 
 _LEFT = ("left", "arg1", "item1", "item_1", "first", "a1", "a")
 _RIGHT = ("right", "arg2", "item2", "item_2", "second", "a2", "b")
@@ -45,8 +42,6 @@ def read_votes(
     Raises:
         DataError: on a column that is missing, an unknown item or answer, with its line.
     """
-    from sortnet.preference.posterior import Votes
-
     rows = read_rows(path)
     left, right = (_items(rows, _column(rows, names), items) for names in (_LEFT, _RIGHT))
     column = _column(rows, _ANSWER)

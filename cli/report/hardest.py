@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from cli.printing.iterations import rows_of
 from cli.report.sources import PARTS, Sources
 from cli.report.svg import picture
 from sortnet.types import SPLITS, Queries, Split
-
-if TYPE_CHECKING:
-    import pandas as pd
+from store.frames import order_frame
+from store.plots.figures import before_after
 
 PAIRS, DOCUMENTS = 12, 20  # maximum rows per query
 RECURRING = 20  # rows
@@ -39,8 +39,6 @@ def hardest(pairs: pd.DataFrame, sources: Sources, *, top: int) -> list[dict[str
 
 def _hard_query(own: pd.DataFrame, split: Split, qid: str, sources: Sources) -> dict[str, Any]:
     """A query, its worst pairs, and its documents as ranked by the kept model."""
-    from store.frames import order_frame
-
     found = {
         "qid": qid,
         "part": PARTS[split],
@@ -60,8 +58,6 @@ def _hard_query(own: pd.DataFrame, split: Split, qid: str, sources: Sources) -> 
 
 
 def _drawn(order: pd.DataFrame, qid: str) -> dict[str, str]:
-    from store.plots.figures import before_after
-
     alt = f"Ranks of the documents of query {qid} before and after training; see the table."
     about = "Before training (random weights) and after, by the kept model."
     return picture(f"Query {qid}", about, alt, lambda: before_after(order, top=DOCUMENTS))

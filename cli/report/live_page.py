@@ -8,13 +8,12 @@ from collections.abc import Callable
 from functools import lru_cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from cli.output import put, say
+from cli.report.page import render
 from sortnet.errors import SortNetError
-
-if TYPE_CHECKING:
-    from store import Run
+from store import Run
 
 HOST = "127.0.0.1"  # never another: the page is only for users of this machine
 # In addition to the page's own policy, which limits what it may load.
@@ -28,8 +27,6 @@ HEADERS = {
 
 def _page_of(run: Run, interval: float) -> Callable[[], str]:
     """The page as text, drawn once per state of the run and shared by all requests."""
-    from cli.report.page import render
-
     lock, refresh = threading.Lock(), max(1, round(interval))
 
     @lru_cache(1)

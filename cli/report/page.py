@@ -7,9 +7,12 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from cli.inputs.named_runs import again
+import pandas as pd
+from jinja2 import Environment, StrictUndefined
+
+from cli.inputs.opened_store import again
 from cli.output import count
 from cli.printing import iterations
 from cli.printing.iterations import quality_of, share
@@ -17,11 +20,9 @@ from cli.report.hardest import hardest, recurring
 from cli.report.sources import Sources
 from cli.report.svg import picture
 from sortnet.errors import DataError, SortNetError
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from store import Run
+from store import Run
+from store.frames import measure_names
+from store.plots import figures as plots
 
 
 class _Plot(NamedTuple):
@@ -73,8 +74,6 @@ def render(
 
     Cost: about 3 seconds to draw the plots, and reading the run's pairs.
     """
-    from jinja2 import Environment, StrictUndefined
-
     sources = sources or Sources()
     frame, pairs = run.iterations_frame(), run.pairs_frame()
     pictures, missing = _pictures(run, pairs)
@@ -116,8 +115,6 @@ def content_policy(style: str) -> str:
 
 def _pictures(run: Run, pairs: pd.DataFrame) -> tuple[list[dict[str, str]], list[str]]:
     """All plots for which the run has data, and a line for each of the others."""
-    from store.plots import figures as plots
-
     made, missing = [], []
     frames = {"pairs_frame": pairs}
     for plot in PLOTS:
@@ -203,8 +200,6 @@ def refuse_without_iterations(run: Run) -> None:
 
 def iteration_table(run: Run, frame: pd.DataFrame) -> dict[str, list[Any]]:
     """The measures and the rows of the table of iterations; the kept one is marked."""
-    from store.frames import measure_names
-
     names = measure_names(frame)
     kept = frame.attrs.get("kept")
     rows = []

@@ -6,10 +6,8 @@ import base64
 import io
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from matplotlib.figure import Figure
 
 _DRAWING = threading.Lock()  # matplotlib draws one figure at a time
 

@@ -10,19 +10,17 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from cli.output import printable, say
+from cli.output import cut, printable, say
 from cli.terminal.asking import ANSWERED, REPLIES, nothing_left
 from cli.terminal.program import GRACE, Fault, Program
 from sortnet.errors import LeaseError, SortNetError
+from sortnet.items import Items
 from sortnet.preference import Answer
+from store import Lease
 from store.database.engine import plain
-
-if TYPE_CHECKING:
-    from sortnet.items import Items
-    from store import Lease
-    from store.service.labelling import LabellingService
+from store.service.labelling import LabellingService
 
 PATIENCE = 3  # maximum failures in a row per worker
 
@@ -84,8 +82,7 @@ def answer_in(line: bytes, lease: str) -> Answer:
 
 
 def _quoted(line: bytes) -> str:
-    text = printable(line.decode("utf-8", "replace"))
-    return text if len(text) <= 80 else f"{text[:80]}..."
+    return cut(printable(line.decode("utf-8", "replace")), 83)
 
 
 class _Worker:

@@ -141,7 +141,6 @@ class Guard:
             await self.app(scope, _replay(body or b"", receive), send)
 
     def _refusal(self, scope: Scope, headers: Headers) -> tuple[int, str] | None:
-        """Why a request is rejected, or None."""
         host = headers.get("host", "")
         if not self.names.know(host):
             return 421, "this server answers to its own address only"

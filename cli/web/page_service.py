@@ -5,15 +5,13 @@ from __future__ import annotations
 import secrets
 import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sortnet.items import Items
 from sortnet.preference import Judgement
+from store import Collection, Lease
 from store.database.engine import plain
-
-if TYPE_CHECKING:
-    from store import Collection, Lease
-    from store.service.labelling import LabellingService
+from store.service.labelling import LabellingService
 
 AT_HAND = 3  # pairs leased to a page: the one shown and the next two
 MOST_CHARACTERS = 50_000  # characters of a text on a page; a link opens the full text
