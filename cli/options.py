@@ -14,7 +14,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from cli.output import refuse_output
-from sortnet.config import LARGEST_SEED, Config, Setting, settings_of
+from sortnet.config import LARGEST_SEED, Config, settings_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -92,32 +92,18 @@ SETTINGS = settings_of(Config)
 
 def settings_options(command: C) -> C:
     """Add all settings of a run as options, with the defaults of `Config`."""
-    for each in reversed(list(SETTINGS.values())):
-        default = _typed(each)
-        command = section(
-            each.section,
-            f"--{(each.option or each.name).replace('_', '-')}",
-            each.name,
-            type=_option_type(each),
-            default=default,
-            show_default=default is not None,
-            help=each.help,
-        )(command)
+    for each in reversed(SETTINGS.values()):
+        default, kind = each.default, each.values
+        if each.words:
+            default, kind = each.words[default], click.Choice(list(each.words.values()))
+        elif each.choices:
+            kind = click.Choice(each.choices)
+        elif not isinstance(kind, type):
+            default, kind = ",".join(map(str, default)), units
+        name = f"--{(each.option or each.name).replace('_', '-')}"
+        option = {"type": kind, "default": default, "help": each.help}
+        command = section(each.section, name, each.name, **option)(command)
     return command
-
-
-def _option_type(setting: Setting) -> Any:
-    if words := setting.words.values() if setting.words else setting.choices:
-        return click.Choice(list(words))
-    return setting.values if isinstance(setting.values, type) else units
-
-
-def _typed(setting: Setting) -> Any:
-    """A default in its command-line form."""
-    if setting.words:
-        return setting.words[setting.default]
-    default = setting.default
-    return ",".join(map(str, default)) if isinstance(default, tuple) else default
 
 
 def make_config(typed: Mapping[str, Any], base: Config | None = None) -> Config:
@@ -142,14 +128,11 @@ def command_line(ctx: click.Context) -> str:
     return shlex.join(["sortnet", *map(without_passwords, ctx.find_root().obj or ())])
 
 
-def files(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete file names without validating them."""
-    return [CompletionItem(incomplete, type="file")]
+def _names_of(kind: str) -> Callable[..., list[CompletionItem]]:
+    return lambda ctx, param, incomplete: [CompletionItem(incomplete, type=kind)]
 
 
-def folders(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete folder names."""
-    return [CompletionItem(incomplete, type="dir")]
+files, folders = _names_of("file"), _names_of("dir")  # completed, not validated
 
 
 def output_option(*names: str, inputs: Sequence[str] = (), **options: Any) -> Callable[[C], C]:

@@ -238,7 +238,7 @@ def _look_at_store(found: Found, typed: str | None) -> None:
 
         url = parse_url(typed)
         facts["url"] = stored_url(url)
-        text = _file_store(url, facts) if url.drivername == "sqlite" else _schema(url, facts)
+        text = _contents(url, facts)
     except (SortNetError, ImportError) as error:
         facts["problem"] = str(error)
         text = "cannot be used"
@@ -247,20 +247,7 @@ def _look_at_store(found: Found, typed: str | None) -> None:
     found.add("store", f"{shown}\n{text}", facts)
 
 
-def _file_store(url: URL, facts: dict[str, Any]) -> str:
-    path = Path(url.database or "")
-    facts["exists"] = path.exists()
-    home = next(p for p in (path.absolute(), *path.absolute().parents) if p.exists())
-    if not os.access(home, os.W_OK):
-        raise SortNetError(f"store {path}: {home} is not writable")
-    if not facts["exists"]:
-        return "does not exist yet: sortnet train creates it"
-    sizes = [p.stat().st_size for p in (path, Path(f"{path}-wal")) if p.exists()]
-    facts["bytes"] = sum(sizes)
-    return _schema(url, facts)
-
-
-def _schema(url: URL, facts: dict[str, Any]) -> str:
+def _contents(url: URL, facts: dict[str, Any]) -> str:
     """The contents of the store; raises what `open_store` would."""
     from sqlalchemy import func, inspect, select
 
@@ -268,6 +255,16 @@ def _schema(url: URL, facts: dict[str, Any]) -> str:
     from store.database.engine import Database
     from store.database.tables import CollectionRow, RunRow
 
+    if url.drivername == "sqlite":
+        path = Path(url.database or "")
+        facts["exists"] = path.exists()
+        home = next(p for p in (path.absolute(), *path.absolute().parents) if p.exists())
+        if not os.access(home, os.W_OK):
+            raise SortNetError(f"store {path}: {home} is not writable")
+        if not facts["exists"]:
+            return "does not exist yet: sortnet train creates it"
+        sizes = [p.stat().st_size for p in (path, Path(f"{path}-wal")) if p.exists()]
+        facts["bytes"] = sum(sizes)
     database = Database(url, write=False)
     with closing(database), database.transaction() as connection:
         facts["exists"] = True

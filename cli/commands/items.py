@@ -17,7 +17,6 @@ from sortnet.errors import StoreError
 
 if TYPE_CHECKING:
     from sortnet.items import Columns, Items
-    from store import Store
 
 _SHOWN = 20  # items that `show` lists
 _COLUMNS = 80  # if the width of a line is unknown
@@ -86,30 +85,22 @@ def add(
       sortnet items add photos holiday/
       sortnet items add args items.tsv --ignore up --ignore down
     """
+    from sortnet.items import Columns, read_with_roles
+
     with open_to_write(store) as opened, progress() as status:
-        old = _old(opened, name)
+        there = opened.collections_frame()["name"].tolist()
+        old = opened.collection(name).items() if name in there else None
         status(f"reading {file}")
-        new, roles = _read(file, options, status, least=1 if old else 2)
+        named = Columns(*(options[f"{kind}_column"] for kind in ("id", "text", "image", "audio")))
+        new, roles = read_with_roles(
+            file, named, ignore=options["ignore"], least=1 if old else 2, progress=status
+        )
         all_items = _together(old, new, described, embed, update, status)
         status("writing")
         served = opened.add_items(name, all_items, update=old is not None).is_served()
     _say_added(name, new, old, all_items, roles, as_json)
     if served and update:
         say("the running server shows the items as they were before until it is restarted")
-
-
-def _old(opened: Store, name: str) -> Items | None:
-    there = opened.collections_frame()["name"].tolist()
-    return opened.collection(name).items() if name in there else None
-
-
-def _read(
-    file: str, options: dict[str, Any], progress: Any, *, least: int
-) -> tuple[Items, Columns]:
-    from sortnet.items import Columns, read_with_roles
-
-    named = Columns(*(options[f"{kind}_column"] for kind in ("id", "text", "image", "audio")))
-    return read_with_roles(file, named, ignore=options["ignore"], least=least, progress=progress)
 
 
 def _together(
@@ -142,19 +133,15 @@ def _say_added(
     for kind in ("text", "image", "audio"):
         if column := getattr(roles, kind):
             put(f"{kind:8}  {column}")
-    put(f"features  {_features(roles.features, made)}")
+    features = [_some(roles.features)] if roles.features else []
+    features += [f"{len(made)} computed from the items"] if made else []
+    put(f"features  {' and '.join(features) or 'none: answers are learned item by item'}")
     if roles.ignored:
         put(f"ignored   {_some(roles.ignored)}")
     if roles.features and not made and any((*all_items.texts, *all_items.images)):
         say("only the features of the file are used: --describe adds features of texts and images")
     shell = shlex.quote(name)
     say(f"next: sortnet label {shell}, or in a browser: sortnet serve {shell}")
-
-
-def _features(given: tuple[str, ...], made: list[str]) -> str:
-    parts = [_some(given)] if given else []
-    parts += [f"{len(made)} computed from the items"] if made else []
-    return " and ".join(parts) or "none: answers are learned item by item"
 
 
 def _some(names: tuple[str, ...]) -> str:
@@ -209,7 +196,8 @@ def show_(name: str, id_: str | None, limit: int, store: str | None, as_json: bo
         if id_ is not None and id_ not in all_items.ids:
             raise StoreError(f"collection {name!r} has no item {id_!r}")
         if id_ is not None:
-            _show_item(_facts(all_items, all_items.ids.index(id_), features=True), as_json)
+            about = _facts(all_items, all_items.ids.index(id_), features=True)
+            (print_json if as_json else _show_item)(about)
         elif as_json:
             print_json([_facts(all_items, k) for k in range(min(limit, len(all_items)))])
         else:
@@ -226,10 +214,7 @@ def _facts(all_items: Items, k: int, *, features: bool = False) -> dict[str, Any
     return about
 
 
-def _show_item(about: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        print_json(about)
-        return
+def _show_item(about: dict[str, Any]) -> None:
     for kind in ("id", "image", "audio"):
         if kind in about:
             put(f"{kind:5}  {printable(about[kind])}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -146,24 +147,21 @@ def _say_links(base: str, tokens: dict[str, str], admin: str, *, others: bool) -
 @contextmanager
 def _listening(host: str, port: int) -> Iterator[socket.socket]:
     try:
-        family, kind, _, _, address = socket.getaddrinfo(
+        family, _, _, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-    except (OSError, UnicodeError):
-        raise SortNetError(f"--host {host!r} is not an address of this machine") from None
-    with socket.socket(family, kind) as made:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            made.bind(address)
-            made.listen(1024)
-        except OSError as error:
-            if error.errno == errno.EADDRINUSE:
-                fault = f"port {port} is in use: choose another with --port, or 0 for any"
-            elif error.errno == errno.EADDRNOTAVAIL:
-                fault = f"--host {host!r} is not an address of this machine"
-            else:
-                fault = f"cannot listen on port {port}: {error.strerror or error}"
-            raise SortNetError(fault) from None
+        both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
+        made = socket.create_server(address, family=family, backlog=1024, dualstack_ipv6=both)
+    except (OSError, UnicodeError) as error:
+        code = error.errno if isinstance(error, OSError) else None
+        if code == errno.EADDRINUSE:
+            fault = f"port {port} is in use: choose another with --port, or 0 for any"
+        elif code == errno.EADDRNOTAVAIL or isinstance(error, socket.gaierror | UnicodeError):
+            fault = f"--host {host!r} is not an address of this machine"
+        else:
+            fault = f"cannot listen on port {port}: {os.strerror(code) if code else error}"
+        raise SortNetError(fault) from None
+    with made:
         yield made
 
 

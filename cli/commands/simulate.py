@@ -148,7 +148,7 @@ def _show(frame: pd.DataFrame, as_json: bool) -> None:
         cells[name] = [f"{m:.3f}" if se != se else f"{m:.3f} ± {se:.3f}" for m, se in pairs]
     if "ms" in frame:
         cells["ms"] = frame["ms"].map("{:.1f}".format)
-    print_table(list(cells), cells.to_numpy().tolist())
+    print_table(cells.columns.tolist(), cells.to_numpy().tolist())
 
 
 def _measures(frame: pd.DataFrame) -> list[str]:

@@ -24,19 +24,18 @@ def both(model: Ranker, one: Queries, i: int, j: int, margin: float) -> dict[str
 
     rank = np.empty(one.n_docs, np.int64)
     rank[model.order(one)] = np.arange(1, one.n_docs + 1)
+
+    def document(doc: int) -> dict[str, Any]:
+        docid = None if one.docids is None else str(one.docids[doc]) or None
+        return {"docid": docid, "row": int(one.rows[doc]), "rank": int(rank[doc])}
+
     return {
         "qid": str(one.qids[0]),
         "first": "a" if margin > 0 else "b" if margin < 0 else None,
         "margin": margin,
-        **{key: document(one, doc, int(rank[doc])) for key, doc in (("a", i), ("b", j))},
+        **{key: document(doc) for key, doc in (("a", i), ("b", j))},
         "n_docs": one.n_docs,
     }
-
-
-def document(one: Queries, doc: int, rank: int) -> dict[str, Any]:
-    """A document as a JSON object."""
-    docid = None if one.docids is None else str(one.docids[doc]) or None
-    return {"docid": docid, "row": int(one.rows[doc]), "rank": rank}
 
 
 def put_first(answer: dict[str, Any]) -> None:

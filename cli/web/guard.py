@@ -167,26 +167,19 @@ def _refuse(code: int, why: str) -> JSONResponse:
 
 async def _read(receive: Receive) -> bytes | None:
     """The whole body, or None if it is too large."""
-    body = b""
-    while True:
+    body, more = b"", True
+    while more and len(body) <= MOST_BYTES:
         message = await receive()
-        part: bytes = message.get("body", b"")
-        body += part
-        if len(body) > MOST_BYTES:
-            return None
-        if not message.get("more_body", False):
-            return body
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+    return body if len(body) <= MOST_BYTES else None
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
     """Replay a body that was already read, then pass on later messages."""
-    given = False
+    read: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def again() -> Message:
-        nonlocal given
-        if given:
-            return await receive()
-        given = True
-        return {"type": "http.request", "body": body, "more_body": False}
+        return read.pop() if read else await receive()
 
     return again

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Sequence
 from typing import Any
 
 from sortnet.items import Items
 from sortnet.preference import Judgement
-from store import Collection, Lease
+from store import Collection
 from store.database.engine import plain
 from store.service.labelling import LabellingService
 
@@ -36,7 +35,22 @@ class PageService:
     def next(self, annotator: str) -> dict[str, Any]:
         """The progress of an annotator and their next pairs, with renewed leases."""
         leases = self.service.next(annotator, AT_HAND)
-        return self._state(annotator, leases)
+        session, remaining = self.service.session, self.service.remaining
+        known, last = self.service.known, session.last(annotator)
+        stop = known and remaining.stop
+        return {
+            "pairs": [
+                {"lease": lease.id}
+                | {side: self.item(getattr(lease.question, side)) for side in ("left", "right")}
+                for lease in leases
+            ],
+            "answered": session.answered(annotator),
+            "left": plain(remaining.questions) if known else None,
+            "stop": stop,
+            "why": f"{remaining.why}." if stop else NOTHING,
+            "last": last.number if last is not None else None,
+            "lease_seconds": self.service.lease_seconds,
+        }
 
     def answer(self, lease: str, judgement: Judgement) -> dict[str, Any]:
         """Store an answer; return the progress.
@@ -54,30 +68,9 @@ class PageService:
         """
         with self._undoing:
             before = self.service.session.last(annotator)
-            undone = None
-            if before is not None and before.number == last:
-                undone = self.service.undo(annotator)
-        if undone is None:
-            return self.next(annotator) | {"undone": False}
-        return self.next(annotator) | {"undone": True}
-
-    def _state(self, annotator: str, leases: Sequence[Lease]) -> dict[str, Any]:
-        session, remaining = self.service.session, self.service.remaining
-        known, last = self.service.known, session.last(annotator)
-        stop = known and remaining.stop
-        return {
-            "pairs": [self._pair(lease) for lease in leases],
-            "answered": session.answered(annotator),
-            "left": plain(remaining.questions) if known else None,
-            "stop": stop,
-            "why": f"{remaining.why}." if stop else NOTHING,
-            "last": last.number if last is not None else None,
-            "lease_seconds": self.service.lease_seconds,
-        }
-
-    def _pair(self, lease: Lease) -> dict[str, Any]:
-        sides = {"left": lease.question.left, "right": lease.question.right}
-        return {"lease": lease.id} | {side: self.item(n) for side, n in sides.items()}
+            undone = before is not None and before.number == last
+            undone = undone and self.service.undo(annotator) is not None
+        return self.next(annotator) | {"undone": undone}
 
     def item(self, number: int) -> dict[str, Any]:
         """The content of an item for a page; its id only if it has nothing else."""

@@ -67,18 +67,16 @@ class _Server(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Handle SIGHUP as uvicorn handles SIGTERM: raised in a request, it would be lost there."""
-        hangup = getattr(signal, "SIGHUP", None)
+        hangup: Any = getattr(signal, "SIGHUP", None)
         in_main = threading.current_thread() is threading.main_thread()
-        if hangup is None or not in_main or signal.getsignal(hangup) is signal.SIG_IGN:
-            with super().capture_signals():
-                yield
-            return
-        before = signal.signal(hangup, self.handle_exit)
+        heard = hangup and in_main and signal.getsignal(hangup) is not signal.SIG_IGN
+        before = signal.signal(hangup, self.handle_exit) if heard else None
         try:
             with super().capture_signals():
                 yield
         finally:
-            signal.signal(hangup, before)
+            if heard:
+                signal.signal(hangup, before)
 
 
 def make_server(app: Guard) -> uvicorn.Server:
