@@ -8,16 +8,14 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from itertools import chain
-from typing import TYPE_CHECKING, Any, TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
 
 from cli.output import refuse_output
 from sortnet.config import LARGEST_SEED, Config, settings_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 C = TypeVar("C", bound=Callable[..., Any])
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,10 +10,6 @@ from cli.inputs.model_and_data import load_pair, pair_arguments
 from cli.options import json_option
 from cli.output import print_json, print_table, progress, put
 from cli.printing.explanations import both, name_of, put_first
-
-if TYPE_CHECKING:
-    from sortnet.rankers.base import Ranker
-    from sortnet.types import Queries
 
 
 @click.command(short_help="Compare two documents of a query.")
@@ -34,19 +29,12 @@ def compare(
       sortnet compare model test.csv 12 15
     """
     with progress() as status:
-        answer = _answer(*load_pair(model, data, (a, b), qid, cache, status))
+        loaded, one, i, j = load_pair(model, data, (a, b), qid, cache, status)
+        margin = float(loaded.margins(one, [i], [j])[0])
+        answer = {**both(loaded, one, i, j, margin), "members": loaded.votes(one, i, j)}
     if as_json:
         print_json(answer)
-    else:
-        _print(answer)
-
-
-def _answer(model: Ranker, one: Queries, i: int, j: int) -> dict[str, Any]:
-    margin = float(model.margins(one, [i], [j])[0])
-    return {**both(model, one, i, j, margin), "members": model.votes(one, i, j)}
-
-
-def _print(answer: dict[str, Any]) -> None:
+        return
     put_first(answer)
     put(f"margins of {name_of(answer['a'])} over {name_of(answer['b'])}:")
     votes = answer["members"]

@@ -119,20 +119,13 @@ def _requirements(extra: str) -> Iterator[tuple[str, Any]]:
     """(distribution, versions) required by SortNet itself, or by one of its extras."""
     from packaging.requirements import Requirement
 
-    for asked in map(Requirement, _of_sortnet().get_all("Requires-Dist") or []):
+    known = [] if _version("sortnet") is None else metadata.requires("sortnet") or []
+    for asked in map(Requirement, known):
         plain, named = (
             not asked.marker or asked.marker.evaluate({"extra": e}) for e in ("", extra)
         )
         if asked.name != "sortnet" and named and not (plain and extra):
             yield asked.name, asked.specifier
-
-
-def _of_sortnet() -> Any:
-    """The metadata of the installed SortNet; empty if there is none."""
-    try:
-        return metadata.metadata("sortnet")
-    except metadata.PackageNotFoundError:
-        return Message()
 
 
 def _version(distribution: str) -> str | None:
@@ -207,7 +200,8 @@ def _look_at_cache(found: Found) -> None:
 def _look_at_extras(found: Found) -> None:
     rows: list[dict[str, Any]] = []
     lines = []
-    extras = [e for e in _of_sortnet().get_all("Provides-Extra") or [] if e not in ("dev", "docs")]
+    about: Any = Message() if _version("sortnet") is None else metadata.metadata("sortnet")
+    extras = [e for e in about.get_all("Provides-Extra") or [] if e not in ("dev", "docs")]
     for extra in extras:
         wanted = dict(_requirements(extra))
         has = {name: _version(name) for name in wanted}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -12,9 +12,6 @@ from cli.options import SETTINGS, Whole, json_option, output_option
 from cli.output import print_json, print_table, progress, put, write_output
 from cli.printing.conventions import conventions_of
 from sortnet.metrics import MEASURED
-
-if TYPE_CHECKING:
-    from sortnet.types import F64, Queries
 
 
 @click.command(short_help="Evaluate a model on labelled queries.")
@@ -82,7 +79,11 @@ def evaluate(
     means = {name: average(per, config.empty) for name, per in values.items()}
     said = conventions_of(queries, metrics, config.empty)
     if per_query is not None:
-        write_output(per_query, lambda file: _write_queries(file, queries, values))
+        import pandas as pd
+
+        # A measure of a query without a relevant document is left blank.
+        frame = pd.DataFrame({"qid": queries.qids, "n_docs": queries.sizes, **values})
+        write_output(per_query, lambda file: frame.to_csv(file, index=False, lineterminator="\n"))
     if as_json:
         about = {"model": model, "data": queries.source, "n_queries": len(queries)}
         rules = {name: getattr(config, name) for name in ("gain", "relevant_from", "empty")}
@@ -92,11 +93,3 @@ def evaluate(
         print_table(["metric", "mean"], [[name, f"{mean:.4f}"] for name, mean in means.items()])
         for line in said:
             put(line)
-
-
-def _write_queries(file: IO[str], queries: Queries, values: dict[str, F64]) -> None:
-    """One line per query; a measure of a query without a relevant document is left blank."""
-    import pandas as pd
-
-    frame = pd.DataFrame({"qid": queries.qids, "n_docs": queries.sizes, **values})
-    frame.to_csv(file, index=False, lineterminator="\n")

@@ -74,7 +74,11 @@ def importance(
             loaded, queries, metric, repeats=repeats, seed=seed, progress=status
         )
         said = conventions_of(queries, [metric], config.empty)
-    rows = _rows(found)
+    mean, std = found.mean.tolist(), found.std.tolist()
+    rows = [
+        {"feature": found.names[k], "number": k + 1, "mean": mean[k], "std": std[k]}
+        for k in found.largest()  # the most important first
+    ]
     if output is not None:
         import pandas as pd
 
@@ -86,15 +90,6 @@ def importance(
         print_json({**about, **drawn, "conventions": said, "features": rows})
     elif output != "-":
         _print_importance(found, rows[:top], queries.source, said)
-
-
-def _rows(found: Importance) -> list[dict[str, Any]]:
-    """One row per feature, the most important first."""
-    mean, std = found.mean.tolist(), found.std.tolist()
-    return [
-        {"feature": found.names[k], "number": k + 1, "mean": mean[k], "std": std[k]}
-        for k in found.largest()
-    ]
 
 
 def _print_importance(

@@ -12,7 +12,7 @@ from cli.output import cut, print_json, print_table, printable, put, say, write_
 from cli.printing.iterations import rows_of
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 _SHOWN = 20  # judgements that `list` shows
 _ROOM = 24  # characters of an item's id
@@ -56,36 +56,27 @@ def list_(name: str, limit: int, store: str | None, as_json: bool) -> None:
             say(f"no judgements yet: sortnet label {name}")
             return
         print_table(_HEADER, [_line(row) for row in rows], left=5)
-        say(_summed(frame, limit))
+        said = frame[(frame["answer"] != "undo") & ~frame["undone"]]
+        older = len(frame) - limit
+        more = f", {older} older ones not shown (--limit)" if older > 0 else ""
+        say(f"{len(said)} answers of {frame['annotator'].nunique()} annotators{more}")
 
 
 _HEADER = ["judgement", "annotator", "left", "right", "answer", "seconds", "at (UTC)"]
 
 
 def _line(row: dict[str, Any]) -> list[str]:
-    seconds = row["milliseconds"]
+    seconds, answer = row["milliseconds"], row["answer"] + " (undone)" * row["undone"]
+    if row["answer"] == "undo":
+        answer = f"undo of {row['undoes']}"
     return [
         str(row["number"]),
         printable(row["annotator"]),
         *(cut(printable(row[side]), _ROOM) for side in ("left", "right")),
-        _answer(row),
+        answer,
         "-" if seconds is None else f"{seconds / 1000:.1f}",
         "-" if row["at"] is None else row["at"][:16].replace("T", " "),
     ]
-
-
-def _answer(row: dict[str, Any]) -> str:
-    if row["answer"] == "undo":
-        return f"undo of {row['undoes']}"
-    return f"{row['answer']}{' (undone)' if row['undone'] else ''}"
-
-
-def _summed(frame: pd.DataFrame, limit: int) -> str:
-    """The number of answers and annotators, and how many rows are not shown."""
-    answers = frame[(frame["answer"] != "undo") & ~frame["undone"]]
-    people = frame["annotator"].nunique()
-    more = f", {len(frame) - limit} older ones not shown (--limit)" if len(frame) > limit else ""
-    return f"{len(answers)} answers of {people} annotators{more}"
 
 
 @judgements.command()

@@ -129,13 +129,11 @@ def _by_hand(asking: Asking, number: int | None, place: str | None) -> tuple[str
 def _by_program(
     asking: Asking, command: list[str], number: int | None, seconds: float, n_workers: int
 ) -> tuple[str, dict[str, Any]]:
-    from cli.terminal.program_judge import judge_by
+    from cli.terminal.program_judge import Judging
 
-    service, who = asking.service, asking.annotator
+    judging = Judging(asking.service, asking.annotator, number)
     with ended_by_signals():
-        judging = judge_by(
-            service, who, command, number=number, seconds=seconds, n_workers=n_workers
-        )
+        judging.run(command, seconds, n_workers)
     asking.answered += judging.answered
     return judging.why, {"failed": judging.failed, "fault": judging.fault}
 

@@ -49,18 +49,14 @@ def pairs(run: str, form: str, output: str, split: str, ids: bool, store: str | 
     only: Split | None = None if split == "all" else split  # type: ignore[assignment]
     with open_run(store, run) as found:
         docids = _docids(found, only) if ids else {}
-        parts = (_with_ids(part, docids) for part in _parts(found, only))
+        frames = found.iter_pairs(split=only)  # each fits into memory
+        first = next(frames, None)  # without pairs, a frame without rows
+        all_frames = chain([found.pairs_frame(only) if first is None else first], frames)
+        parts = (_with_ids(part, docids) for part in all_frames)
         if form == "parquet":
             _write_parquet(output, parts)
         else:
             write_output(output, partial(_write_text, form, parts))
-
-
-def _parts(run: Run, split: Split | None) -> Iterator[pd.DataFrame]:
-    """A run's pairs as frames that fit into memory; a frame without rows if there are none."""
-    parts = run.iter_pairs(split=split)
-    first = next(parts, None)
-    return chain([run.pairs_frame(split) if first is None else first], parts)
 
 
 def _docids(run: Run, only: Split | None) -> dict[Split, Str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from functools import partial
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 import click
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from sortnet.items import Items
+    from sortnet.preference import Judgement
     from sortnet.preference.intervals import Remaining
 
 _WIDE = 80  # columns, if the width of a line is unknown
@@ -50,10 +51,10 @@ def ranking(
         service = LabellingService(collection)
         service.settle()
         ranked, remaining, items = service.ranking, service.remaining, service.items
-        heard, goal = _heard(service.session.judgements()), service.session.goal
+        events, goal = service.session.judgements(), service.session.goal
         frame = ranking_frame(ranked, items.ids).head(top or len(items))
         write_output(output, partial(_write, "json" if as_json else form, frame, items))
-        for line in _standing(name, len(items), heard, remaining, goal):
+        for line in _standing(name, len(items), events, remaining, goal):
             say(line)
         if output != "-":
             say(f"{output}: {len(frame)} items of {name}")
@@ -71,22 +72,17 @@ def _write(form: str, frame: pd.DataFrame, items: Items, file: IO[str]) -> None:
         print(click.style(head, bold=True) if file.isatty() else head, *lines, sep="\n", file=file)
 
 
-def _heard(events: Sequence[Any]) -> tuple[int, int]:
-    """The number of answers that were not undone, and of annotators."""
-    undone = {event.undoes for event in events}
-    people = [e.annotator for e in events if e.answer != "undo" and e.number not in undone]
-    return len(people), len(set(people))
-
-
 def _standing(
-    name: str, n: int, heard: tuple[int, int], remaining: Remaining, goal: float
+    name: str, n: int, events: Sequence[Judgement], remaining: Remaining, goal: float
 ) -> list[str]:
     """The number of answers, and the distance from the goal."""
-    answers, people = heard
-    if not answers:
+    undone = {event.undoes for event in events}
+    said = [e.annotator for e in events if e.answer != "undo" and e.number not in undone]
+    if not said:
         return [f"no judgements yet: sortnet label {shlex.quote(name)}"]
-    by = f"{people} {'person' if people == 1 else 'people'}"
-    summary = f"{n} items, {count(answers, 'answer')} by {by}; {remaining.why}"
+    people = len(set(said))
+    by = "1 person" if people == 1 else f"{people} people"
+    summary = f"{n} items, {count(len(said), 'answer')} by {by}; {remaining.why}"
     # Once the goal is reached, `why` already contains this check.
     return [summary, _checked(remaining)] if remaining.wrong_pairs > goal else [summary]
 

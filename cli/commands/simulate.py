@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -80,6 +79,9 @@ def simulate(
       sortnet simulate --protocol features --items 100 --outside 0.2
       sortnet simulate --protocol votes --votes votes.tsv --items-file items.tsv
     """
+    from sortnet.experiments.simulated_annotators import simulate as run
+    from sortnet.experiments.simulated_annotators import summary
+
     if plot and Path(plot).suffix.lower() not in _KINDS:
         raise DataError(f"{plot}: plots are written as {', '.join(_KINDS)}")
     names = strategies or _USUAL[protocol]
@@ -89,7 +91,8 @@ def simulate(
             frame = _from_votes(votes_file, items_file, by, names, budgets, common)
         else:
             common |= {"n": n} | ({"d": d, "outside": outside} if protocol == "features" else {})
-            frame = _made_up(names, budgets or _usual_budgets(protocol, n), common)
+            results = run(names, budgets or _usual_budgets(protocol, n), **common)
+            frame = summary(results, ("spearman", "rmse", "ms"), ("strategy", "questions"))
     _show(frame, as_json)
     if plot:
         figure = drawn(frame, _title(protocol, n, d, outside, seeds))
@@ -103,16 +106,6 @@ def _usual_budgets(protocol: str, n: int) -> tuple[int, ...]:
     if protocol == "ids":
         return tuple(max(1, round(share * trial)) for share in _PAPER)
     return tuple(m for m in _FEATURES if m <= most) or (most,)
-
-
-def _made_up(
-    names: Sequence[str], budgets: tuple[int, ...], options: dict[str, Any]
-) -> pd.DataFrame:
-    from sortnet.experiments.simulated_annotators import simulate as run
-    from sortnet.experiments.simulated_annotators import summary
-
-    results = run(names, budgets, **options)
-    return summary(results, ("spearman", "rmse", "ms"), ("strategy", "questions"))
 
 
 def _from_votes(

@@ -38,7 +38,7 @@ def cells(row: Mapping[str, Any], measures: Sequence[str], number: str = "{}") -
     sums += [("miscompared_vali",), ("new_train", "new_vali"), ("tp",), ("vp",)]
     return [
         str(row["iteration"]),
-        *(count(*(row[name] for name in names), number=number) for names in sums),
+        *(total(*(row[name] for name in names), number=number) for names in sums),
         *(share(row.get(f"{part}_{name}")) for name in measures for part in SPLITS),
         f"{seconds(row):.1f}",
     ]
@@ -94,7 +94,7 @@ def quality_of(config: Mapping[str, Any]) -> str:
     return parse_metric(config.get("quality", "map")).name
 
 
-def count(*numbers: int | None, number: str = "{}") -> str:
+def total(*numbers: int | None, number: str = "{}") -> str:
     known = [n for n in numbers if n is not None]
     return number.format(sum(known)) if known else "-"
 

@@ -54,13 +54,10 @@ def _hard_query(own: pd.DataFrame, split: Split, qid: str, sources: Sources) -> 
         return found
     order = order_frame(one, model.order_before(one), model.order(one))
     documents = rows_of(order.sort_values("after").head(DOCUMENTS))
-    return found | {"documents": documents, "n_docs": len(order), "picture": _drawn(order, qid)}
-
-
-def _drawn(order: pd.DataFrame, qid: str) -> dict[str, str]:
     alt = f"Ranks of the documents of query {qid} before and after training; see the table."
     about = "Before training (random weights) and after, by the kept model."
-    return picture(f"Query {qid}", about, alt, lambda: before_after(order, top=DOCUMENTS))
+    drawn = picture(f"Query {qid}", about, alt, lambda: before_after(order, top=DOCUMENTS))
+    return found | {"documents": documents, "n_docs": len(order), "picture": drawn}
 
 
 def recurring(pairs: pd.DataFrame, sources: Sources) -> tuple[list[dict[str, Any]], int]:

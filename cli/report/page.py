@@ -167,7 +167,7 @@ def summary(run: Run, frame: pd.DataFrame) -> list[tuple[str, str]]:
         facts.append(("Before training", f"{share(first['quality'])} (random weights)"))
     facts.append(("Iterations", str(len(rows))))
     if rows:
-        tp, vp = (iterations.count(rows[-1][name], number="{:,}") for name in ("tp", "vp"))
+        tp, vp = (iterations.total(rows[-1][name], number="{:,}") for name in ("tp", "vp"))
         facts.append(("Pairs kept", f"{tp} training, {vp} validation"))
         seconds = sum(map(iterations.seconds, rows))
         facts.append(("Time", f"{seconds:,.1f} seconds of sorting and training"))

@@ -138,8 +138,26 @@ class Judging:
         self._failed_at: set[str] = set()
         self._in_a_row = 0
 
-    def run(self, workers: Sequence[_Worker]) -> None:
-        """Run until the goal is reached, enough pairs are answered, none is left, or it fails."""
+    def run(self, command: Sequence[str], seconds: float = 60.0, n_workers: int = 1) -> None:
+        """Let a program answer until the goal is reached, `number` are answered, or it fails.
+
+        A pair at which it fails is released and the program restarted; after three failures in a
+        row it is given up. All answers are stored in any case.
+
+        Raises:
+            SortNetError: if the program cannot be started.
+        """
+        workers = [_Worker(command, seconds) for _ in range(n_workers)]
+        try:
+            self._run(workers)
+        except KeyboardInterrupt:
+            self.why = self.fault = "interrupted"
+        finally:
+            for worker in workers:
+                worker.end()
+            self.service.release(self.who)
+
+    def _run(self, workers: Sequence[_Worker]) -> None:
         idle = list(workers)
         with ThreadPoolExecutor(len(workers)) as threads:
             try:
@@ -200,33 +218,3 @@ class Judging:
         self.service.release(self.who)
         left = nothing_left(self.service)
         return f"{left}, but for {self.failed} that failed" if self.failed else left
-
-
-def judge_by(
-    service: LabellingService,
-    who: str,
-    command: Sequence[str],
-    *,
-    number: int | None = None,
-    seconds: float = 60.0,
-    n_workers: int = 1,
-) -> Judging:
-    """Let a program answer until the goal is reached, `number` are answered, or it fails.
-
-    A pair at which it fails is released and the program restarted; after three failures in a row
-    it is given up. All answers are stored in any case.
-
-    Raises:
-        SortNetError: if the program cannot be started.
-    """
-    judging = Judging(service, who, number)
-    workers = [_Worker(command, seconds) for _ in range(n_workers)]
-    try:
-        judging.run(workers)
-    except KeyboardInterrupt:
-        judging.why = judging.fault = "interrupted"
-    finally:
-        for worker in workers:
-            worker.end()
-        service.release(who)
-    return judging
