@@ -45,14 +45,11 @@ TRAINING: dict[str, Any] = {"epochs": 8, "batch_size": 256, "weight_decay": 1e-4
     "--out",
     "-o",
     default="demo",
-    show_default=True,
     metavar="DIR",
     help="Output folder; a previous demo in it is replaced.",
 )
-@click.option("--seed", type=SEED, default=0, show_default=True, help="Random seed.")
-@click.option(
-    "--max-iter", type=Whole(1), default=10, show_default=True, help="Maximum number of iterations."
-)
+@click.option("--seed", type=SEED, default=0, help="Random seed.")
+@click.option("--max-iter", type=Whole(1), default=10, help="Maximum number of iterations.")
 @store_option
 @json_option
 @click.pass_context

@@ -153,37 +153,30 @@ def begin(
     show_trial: Callable[[Trial], None] = lambda trial: None,
 ) -> TrainingRun:
     """Start a new run, or resume the one that `known` records."""
-    if known is None:
-        if not origin.resumed:
-            folder.clear()
-        config, trials = job.config, None
-        with _interruptible(origin.again):
-            if origin.tune:
-                config, trials = tuned(job, folder, show_trial, progress)
-            config = settle_weight_decay(job.train, job.vali, config, progress=progress)
-        return _start(job, folder, store, origin, config, trials)
-    config = Config.from_json(known["config"])
-    make = make_comparator(config, job.train.n_features)
-    state = None
-    if folder.state.exists():
-        least = least_numbers(config, job.train.n_features)
-        state = load_state(folder.state, make, least=least)
-    return TrainingRun(job, config, folder, store.run(known["run"]), state, origin.again)
-
-
-def _start(
-    job: TrainingJob,
-    folder: Folder,
-    store: Store,
-    origin: Origin,
-    config: Config,
-    trials: list[Trial] | None,
-) -> TrainingRun:
+    if known is not None:
+        config, state = Config.from_json(known["config"]), None
+        if folder.state.exists():
+            make = make_comparator(config, job.train.n_features)
+            least = least_numbers(config, job.train.n_features)
+            state = load_state(folder.state, make, least=least)
+        return TrainingRun(job, config, folder, store.run(known["run"]), state, origin.again)
+    if not origin.resumed:
+        folder.clear()
+    config, tuning = job.config, {}
+    with _interruptible(origin.again):
+        if origin.tune:
+            config, tuning["tuning"] = tuned(job, folder, show_trial, progress)
+        config = settle_weight_decay(job.train, job.vali, config, progress=progress)
     run = store.start_run(
         command=origin.command,
-        config=config.to_json() | ({} if trials is None else {"tuning": trials}),
+        config=config.to_json() | tuning,
         seed=config.seed,
-        versions=versions(),
+        versions={
+            "sortnet": __version__,
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "numpy": np.__version__,
+        },
         train=job.train,
         vali=job.vali,
         data=job.data,
@@ -227,13 +220,3 @@ def store_url(typed: str | None, known: Mapping[str, Any] | None) -> tuple[URL, 
     if known is not None and shown != (before := stored_url(parse_url(known["store"]))):
         raise StoreError(f"the run's pairs are in {before}, not in {shown}")
     return url, shown
-
-
-def versions() -> dict[str, str]:
-    """Versions and machine of a run."""
-    return {
-        "sortnet": __version__,
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "numpy": np.__version__,
-    }

@@ -12,6 +12,7 @@ from sortnet.experiments.tuning import tune
 from sortnet.files import check_fields
 from sortnet.rankers.base import kind_module
 from sortnet.types import Progress
+from store.database.engine import plain
 
 Trial: TypeAlias = dict[str, Any]
 
@@ -22,8 +23,7 @@ def tuned(
     """Choose settings by trials; trials recorded in the folder are not repeated."""
     prints = {split: facts["fingerprint"] for split, facts in job.data.items()}
     grids = kind_module(job.config.kind).grids_for(job.train)
-    plain = [{name: [*map(_plain, values)] for name, values in g.items()} for g in grids]
-    question = {"asked": job.config.to_json(), "data": prints, "grid": plain}
+    question = {"asked": job.config.to_json(), "data": prints, "grid": plain(list(grids))}
     trials = _remembered(folder, question)
     for trial in trials:
         show(trial)
@@ -82,10 +82,6 @@ def _remembered(folder: Folder, question: Mapping[str, Any]) -> list[Trial]:
     for trial in kept["trials"]:
         check_fields(trial, dict.fromkeys(names, object), folder)
     return list(kept["trials"])
-
-
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
 
 
 def _typed(value: Any) -> str:
