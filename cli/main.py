@@ -7,31 +7,12 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import click
 
-from cli.commands.compare import compare
-from cli.commands.completion import completion
-from cli.commands.demo import demo
-from cli.commands.doctor import doctor
-from cli.commands.evaluate import evaluate
-from cli.commands.explain import explain
-from cli.commands.importance import importance
-from cli.commands.items import items
-from cli.commands.judgements import judgements
-from cli.commands.label import label
-from cli.commands.pairs import pairs
-from cli.commands.rank import rank
-from cli.commands.ranking import ranking
-from cli.commands.report import report
-from cli.commands.runs import runs
-from cli.commands.serve import serve
-from cli.commands.show import show
-from cli.commands.simulate import simulate
-from cli.commands.train import train
-from cli.commands.watch import watch
 from cli.output import printable
 from sortnet import __version__
 from sortnet.errors import SortNetError
@@ -69,7 +50,10 @@ class _MainGroup(click.Group):
 @click.group(
     cls=_MainGroup,
     invoke_without_command=True,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    context_settings={
+        **{"help_option_names": ["-h", "--help"], "show_default": True},
+        "max_content_width": 100,
+    },
 )
 @click.version_option(__version__, prog_name="sortnet")
 @click.pass_context
@@ -81,13 +65,13 @@ def main(ctx: click.Context) -> None:
 
 
 # In the order of the help.
-for command in (
-    *(demo, train, evaluate, rank, compare, explain, importance),
-    *(runs, show, pairs, report, watch),
-    *(items, label, serve, ranking, judgements, simulate),
-    *(doctor, completion),
+for name in (
+    *("demo", "train", "evaluate", "rank", "compare", "explain", "importance"),
+    *("runs", "show", "pairs", "report", "watch"),
+    *("items", "label", "serve", "ranking", "judgements", "simulate"),
+    *("doctor", "completion"),
 ):
-    main.add_command(command)
+    main.add_command(getattr(import_module(f"cli.commands.{name}"), name))
 
 
 def _ended(run: Callable[[], Any]) -> int:
@@ -106,9 +90,7 @@ def _ended(run: Callable[[], Any]) -> int:
         return _fault("interrupted")
     except MemoryError:
         return _fault("out of memory")
-    except (
-        UnicodeEncodeError
-    ) as error:  # a lone surrogate, or a character that stdout cannot encode
+    except UnicodeEncodeError as error:  # a lone surrogate, or stdout cannot encode it
         return _fault(f"{error.object[error.start]!a} cannot be written in {error.encoding}")
     except OSError as error:
         _drop_stdout()

@@ -5,20 +5,17 @@ from __future__ import annotations
 import math
 import os
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar
+from itertools import chain
+from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
 
 from cli.output import refuse_output
-from sortnet.config import LARGEST_SEED, Config, Setting, settings_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from sortnet.types import Queries
+from sortnet.config import LARGEST_SEED, Config, settings_of
 
 C = TypeVar("C", bound=Callable[..., Any])
 
@@ -72,19 +69,15 @@ class Real(click.FloatRange):
 SEED = Whole(0, largest=LARGEST_SEED)
 
 
-class _Hidden(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 on
-    name = "units"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[int, ...]:
-        if isinstance(value, tuple):
-            return value
-        try:
-            sizes = tuple(int(size) for size in str(value).split(","))
-        except ValueError:
-            sizes = ()
-        if not sizes or min(sizes) < 1:
-            self.fail(f"{value!r} is not a list of layer sizes such as 20 or 32,20,5", param, ctx)
-        return sizes
+def units(value: Any) -> tuple[int, ...]:
+    """Sizes of layers as typed: 20 or 32,20,5."""
+    try:
+        sizes = tuple(int(size) for size in str(value).split(","))
+    except ValueError:
+        sizes = ()
+    if not sizes or min(sizes) < 1:
+        raise click.BadParameter(f"{value!r} is not a list of layer sizes such as 20 or 32,20,5")
+    return sizes
 
 
 class _Joined(click.ParamType):  # type: ignore[type-arg]
@@ -111,32 +104,18 @@ SETTINGS = settings_of(Config)
 
 def settings_options(command: C) -> C:
     """Add all settings of a run as options, with the defaults of `Config`."""
-    for each in reversed(list(SETTINGS.values())):
-        default = _typed(each)
-        command = section(
-            each.section,
-            f"--{each.name.replace('_', '-')}",
-            each.name,
-            type=_option_type(each),
-            default=default,
-            show_default=default is not None,
-            help=each.help,
-        )(command)
+    for each in reversed(SETTINGS.values()):
+        default, kind = each.default, each.values
+        if each.joined:
+            kind = _Joined(each.choices)
+        elif each.choices:
+            kind = click.Choice(each.choices)
+        elif not isinstance(kind, type):
+            kind = units
+        name = f"--{each.name.replace('_', '-')}"
+        option = {"type": kind, "default": default, "help": each.help}
+        command = section(each.section, name, each.name, **option)(command)
     return command
-
-
-def _option_type(setting: Setting) -> Any:
-    if setting.joined:
-        return _Joined(setting.choices)
-    if setting.choices:
-        return click.Choice(list(setting.choices))
-    return setting.values if isinstance(setting.values, type) else _Hidden()
-
-
-def _typed(setting: Setting) -> Any:
-    """A default in its command-line form."""
-    default = setting.default
-    return ",".join(map(str, default)) if isinstance(default, tuple) else default
 
 
 def make_config(typed: Mapping[str, Any], base: Config | None = None) -> Config:
@@ -157,14 +136,11 @@ def command_line(ctx: click.Context) -> str:
     return shlex.join(["sortnet", *map(without_passwords, ctx.find_root().obj or ())])
 
 
-def files(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete file names without validating them."""
-    return [CompletionItem(incomplete, type="file")]
+def _names_of(kind: str) -> Callable[..., list[CompletionItem]]:
+    return lambda ctx, param, incomplete: [CompletionItem(incomplete, type=kind)]
 
 
-def folders(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete folder names."""
-    return [CompletionItem(incomplete, type="dir")]
+files, folders = _names_of("file"), _names_of("dir")  # completed, not validated
 
 
 def output_option(*names: str, inputs: Sequence[str] = (), **options: Any) -> Callable[[C], C]:
@@ -181,7 +157,9 @@ def output_option(*names: str, inputs: Sequence[str] = (), **options: Any) -> Ca
         @wraps(command)
         def checked(*args: Any, **given: Any) -> Any:
             if given[name] is not None:
-                refuse_output(given[name], *_words(given[k] for k in inputs))
+                read = (given[k] or () for k in inputs)
+                each = ([value] if isinstance(value, str) else value for value in read)
+                refuse_output(given[name], *chain.from_iterable(each))
             return command(*args, **given)
 
         # Applied below click's own decorators, so that all add to the same command.
@@ -190,71 +168,41 @@ def output_option(*names: str, inputs: Sequence[str] = (), **options: Any) -> Ca
     return add
 
 
-def _words(values: Iterable[str | tuple[str, ...] | None]) -> list[str]:
-    """Single, repeated and missing parameters as one list."""
-    found: list[str] = []
-    for value in values:
-        found += [value] if isinstance(value, str) else value or ()
-    return found
-
-
-def data_option(command: C) -> C:
-    """Add `--cache`, for commands that read data."""
-    return click.option(
-        "--cache/--no-cache",
-        default=False,
-        show_default=True,
-        help="Cache the parsed file in the user's cache folder for the next read.",
-    )(command)
-
-
-def threads_option(command: C) -> C:
-    return click.option(
-        "--threads",
-        type=Whole(1),
-        help="Number of threads; default and maximum: all cores.",
-    )(command)
-
-
-def json_option(command: C) -> C:
-    return click.option(
-        "--json", "as_json", is_flag=True, help="Print one JSON document on stdout, nothing else."
-    )(command)
-
-
-def store_option(command: C) -> C:
-    return click.option(
-        "--store",
-        metavar="URL",
-        envvar="SORTNET_STORE",
-        show_envvar=True,
-        help="Store: a file or postgresql://...; default: sortnet.db in the user's data folder.",
-    )(command)
-
-
-def lease_option(command: C) -> C:
-    return click.option(
-        "--lease",
-        type=Real(1, 86400),
-        default=600.0,
-        show_default=True,
-        help="Seconds for which a pair is reserved for the annotator it was shown to.",
-    )(command)
-
-
 def cache_folder(cache: bool) -> Path | None:
     """The `cache` argument of the readers."""
+    if not cache:
+        return None
     from sortnet.data import default_cache_dir
 
-    return default_cache_dir() if cache else None
+    return default_cache_dir()
 
 
-def read_data(path: str, n_features: int, *, cache: bool, labelled: bool) -> Queries:
-    """Read the queries of a file for a model with `n_features` features."""
-    from sortnet.data import read_queries
-
-    folder = cache_folder(cache)
-    return read_queries(path, n_features=n_features, labelled=labelled, cache=folder)
+# The command gets the folder of the cache, or None.
+data_option = click.option(
+    "--cache/--no-cache",
+    default=False,
+    callback=lambda ctx, param, value: cache_folder(value),
+    help="Cache the parsed file in the user's cache folder for the next read.",
+)
+threads_option = click.option(
+    "--threads", type=Whole(1), help="Number of threads; default and maximum: all cores."
+)
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON document on stdout, nothing else."
+)
+store_option = click.option(
+    "--store",
+    metavar="URL",
+    envvar="SORTNET_STORE",
+    show_envvar=True,
+    help="Store: a file or postgresql://...; default: sortnet.db in the user's data folder.",
+)
+lease_option = click.option(
+    "--lease",
+    type=Real(1, 86400),
+    default=600.0,
+    help="Seconds for which a pair is reserved for the annotator it was shown to.",
+)
 
 
 def cores() -> int:

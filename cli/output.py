@@ -35,6 +35,22 @@ def say(text: str) -> None:
     put(text, err=True)
 
 
+def count(n: int, noun: str) -> str:
+    """
+    >>> count(1, "item"), count(2, "item")
+    ('1 item', '2 items')
+    """
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
+def cut(text: str, width: int) -> str:
+    """
+    >>> cut("a long name", 9)
+    'a long...'
+    """
+    return text if len(text) <= width else f"{text[: width - 3]}..."
+
+
 def print_json(value: Any) -> None:
     put(json.dumps(value, indent=2, allow_nan=False))
 
@@ -42,7 +58,8 @@ def print_json(value: Any) -> None:
 @contextmanager
 def progress() -> Iterator[Progress]:
     """Show the current step as a spinner line on a terminal, and nowhere else."""
-    if not sys.stderr.isatty() or _is_piped(sys.stdout):
+    # The reader of a pipe may write to the same terminal.
+    if not sys.stderr.isatty() or stat.S_ISFIFO(os.fstat(sys.stdout.fileno()).st_mode):
         yield lambda text: None
         return
     from rich.console import Console
@@ -54,11 +71,6 @@ def progress() -> Iterator[Progress]:
     with Bar(*columns, console=console, transient=True, redirect_stdout=sys.stdout.isatty()) as bar:
         task = bar.add_task("")
         yield lambda text: bar.update(task, description=text)
-
-
-def _is_piped(stream: IO[str]) -> bool:
-    """Whether the stream is a pipe, whose reader may write to the same terminal."""
-    return stat.S_ISFIFO(os.fstat(stream.fileno()).st_mode)
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> list[str]:
@@ -110,7 +122,12 @@ def write_output(to: str, write: Callable[[IO[str]], object]) -> None:
     if to == "-":
         write(sys.stdout)
         return
-    write_file(to, lambda path: _write_text(path, write))
+
+    def write_text(path: Path) -> None:
+        with path.open("w", encoding="utf-8", newline="") as file:
+            write(file)
+
+    write_file(to, write_text)
 
 
 def write_file(to: str, write: Callable[[Path], object]) -> None:
@@ -151,21 +168,15 @@ def _unfit(to: str, inputs: Sequence[str]) -> str | None:
         return "that is a folder: name a file in it"
     if not path.parent.is_dir():
         return f"there is no folder {str(Path(to).parent)!r}: make it first"
-    for name in inputs:
-        if path.exists() and any(map(path.samefile, _files_of(name))):
+    for name in filter(os.path.exists, inputs if path.exists() else ()):
+        folder = Path(name).iterdir() if Path(name).is_dir() else ()
+        if any(map(path.samefile, (name, *folder))):
             return f"{name!r} is read, and would be lost: name another file"
     if _holds_a_model(path.parent):
         return "its folder is that of a model: name a file in another folder"
     if _is_database(path):
         return "that is a database, and would be lost: name another file"
     return None
-
-
-def _files_of(name: str) -> list[Path]:
-    path = Path(name)
-    if not name or not path.exists():
-        return []
-    return [path, *(path.iterdir() if path.is_dir() else ())]
 
 
 def _holds_a_model(folder: Path) -> bool:
@@ -198,8 +209,3 @@ def refuse_folder(to: str) -> None:
         raise SortNetError(
             f"cannot make {to!r}: there is no folder {str(path.parent)!r}: make it first"
         )
-
-
-def _write_text(path: Path, write: Callable[[IO[str]], object]) -> None:
-    with path.open("w", encoding="utf-8", newline="") as file:
-        write(file)

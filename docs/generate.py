@@ -49,9 +49,10 @@ def walk(command: click.Command, name: str = "sortnet") -> Iterator[tuple[str, c
 
 def help_of(name: str, command: click.Command) -> str:
     """Help as an 80-column terminal shows it."""
-    context = click.Context(command, info_name=name, terminal_width=80, max_content_width=80)
-    context.help_option_names = ["-h", "--help"]
-    return command.get_help(context)
+    from cli.main import main
+
+    settings = {**main.context_settings, "terminal_width": 80, "max_content_width": 80}
+    return command.get_help(click.Context(command, info_name=name, **settings))
 
 
 def commands() -> str:

@@ -22,11 +22,10 @@ from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
-from cli.web.app import make_app, make_server
-from cli.web.background import kept_up
+from cli.web.app import make_app
 from cli.web.guard import Names
-from cli.web.page_service import PageService
-from cli.web.people import People
+from cli.web.page_service import PageService, People
+from cli.web.server import kept_up, make_server
 from sortnet.items import Items
 from sortnet.items.features import describe
 from sortnet.items.read_items import read_items

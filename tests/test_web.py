@@ -27,7 +27,7 @@ from web_made import WAIT, Client, listening, served
 
 from cli.web import page_service
 from cli.web.guard import HEADERS, LONGEST_PATH, MOST_BYTES, Names, Rate
-from cli.web.people import People
+from cli.web.page_service import People
 from store import open_store
 from store.database.tables import LeaseRow, ServerRow
 from store.service.labelling import LabellingService

@@ -11,11 +11,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from cli.web.app import make_app, make_server
-from cli.web.background import kept_up
+from cli.web.app import make_app
 from cli.web.guard import PATIENCE, Names
-from cli.web.page_service import PageService
-from cli.web.people import People
+from cli.web.page_service import PageService, People
+from cli.web.server import kept_up, make_server
 from store import Collection
 from store.service.labelling import LabellingService
 

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
 
 import click
 
-from cli.inputs.two_documents import load_pair, pair_arguments
+from cli.inputs.model_and_data import load_pair, pair_arguments
 from cli.options import json_option
 from cli.output import print_json, print_table, progress, put
-from cli.printing.places import both, name_of, put_first
-
-if TYPE_CHECKING:
-    from sortnet.rankers.base import Ranker
-    from sortnet.types import Queries
+from cli.printing.explanations import both, name_of, put_first
 
 
 @click.command(short_help="Compare two documents of a query.")
 @pair_arguments
 @json_option
 def compare(
-    model: str, data: str, a: str, b: str, qid: str | None, cache: bool, as_json: bool
+    model: str, data: str, a: str, b: str, qid: str | None, cache: Path | None, as_json: bool
 ) -> None:
     """Compare two documents of a query in DATA by MODEL: which one goes first, with what margin.
 
@@ -33,19 +29,12 @@ def compare(
       sortnet compare model test.csv 12 15
     """
     with progress() as status:
-        answer = _answer(*load_pair(model, data, (a, b), qid, status, cache=cache))
+        loaded, one, i, j = load_pair(model, data, (a, b), qid, cache, status)
+        margin = float(loaded.margins(one, [i], [j])[0])
+        answer = {**both(loaded, one, i, j, margin), "members": loaded.votes(one, i, j)}
     if as_json:
         print_json(answer)
-    else:
-        _print(answer)
-
-
-def _answer(model: Ranker, one: Queries, i: int, j: int) -> dict[str, Any]:
-    margin = float(model.margins(one, [i], [j])[0])
-    return {**both(model, one, i, j, margin), "members": model.votes(one, i, j)}
-
-
-def _print(answer: dict[str, Any]) -> None:
+        return
     put_first(answer)
     put(f"margins of {name_of(answer['a'])} over {name_of(answer['b'])}:")
     votes = answer["members"]

@@ -6,24 +6,15 @@ import os
 from pathlib import Path
 
 import click
-from click.shell_completion import (
-    BashComplete,
-    FishComplete,
-    ShellComplete,
-    ZshComplete,
-)
+from click.shell_completion import get_completion_class
 
 from cli.output import put, say, write_output
 
-SHELLS: dict[str, type[ShellComplete]] = {
-    "bash": BashComplete,
-    "zsh": ZshComplete,
-    "fish": FishComplete,
-}
+SHELLS = ("bash", "zsh", "fish")
 
 
 @click.command(short_help="Print or install shell completion.")
-@click.argument("shell", type=click.Choice(list(SHELLS)), required=False)
+@click.argument("shell", type=click.Choice(SHELLS), required=False)
 @click.option(
     "--install", is_flag=True, help="Install the completion where the shell looks for it."
 )
@@ -44,42 +35,41 @@ def completion(ctx: click.Context, shell: str | None, install: bool) -> None:
     if not install:
         put(script)
         return
-    path = _place(shell)
+    path, next_step = _place(shell)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_output(str(path), lambda file: file.write(script + "\n"))
-    say(f"wrote {path}")
-    say(_next_step(shell, path))
+    say(f"wrote {path}\nnext: {next_step}")
 
 
 def _shell_of_user() -> str:
     name = Path(os.environ.get("SHELL", "")).name
     if name not in SHELLS:
-        known = ", ".join(SHELLS)
-        raise click.UsageError(f"$SHELL is {name!r}: give one of {known}")
+        raise click.UsageError(f"$SHELL is {name!r}: give one of {', '.join(SHELLS)}")
     return name
 
 
 def _script(shell: str, command: click.Command) -> str:
-    asked = SHELLS[shell](command, {}, "sortnet", "_SORTNET_COMPLETE")
+    kind = get_completion_class(shell)
+    assert kind is not None, "click knows all of SHELLS"
+    asked = kind(command, {}, "sortnet", "_SORTNET_COMPLETE")
     # Not source(): for bash it would start a bash to check its version.
     return (asked.source_template % asked.source_vars()).strip()
 
 
-def _place(shell: str) -> Path:
-    """Where the shell, or its completion package, looks for a user's completions."""
+def _place(shell: str) -> tuple[Path, str]:
+    """Where the shell, or its completion package, looks for completions, and the next step."""
     data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
     config = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
-    return {
-        "bash": data / "bash-completion" / "completions" / "sortnet",
-        "zsh": data / "zsh" / "site-functions" / "_sortnet",
-        "fish": config / "fish" / "completions" / "sortnet.fish",
-    }[shell]
-
-
-def _next_step(shell: str, path: Path) -> str:
-    return {
-        "bash": "next: open a new shell (needs the package bash-completion, which most systems "
-        'have;\nwithout it, add to ~/.bashrc: eval "$(sortnet completion bash)")',
-        "zsh": f"next: put into ~/.zshrc, before compinit is called: fpath=({path.parent} $fpath)",
-        "fish": "next: open a new shell",
-    }[shell]
+    if shell == "bash":
+        return (
+            data / "bash-completion" / "completions" / "sortnet",
+            "open a new shell (needs the package bash-completion, which most systems have;\n"
+            'without it, add to ~/.bashrc: eval "$(sortnet completion bash)")',
+        )
+    if shell == "zsh":
+        folder = data / "zsh" / "site-functions"
+        return (
+            folder / "_sortnet",
+            f"put into ~/.zshrc, before compinit is called: fpath=({folder} $fpath)",
+        )
+    return config / "fish" / "completions" / "sortnet.fish", "open a new shell"

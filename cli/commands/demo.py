@@ -35,14 +35,11 @@ TIMES = 3  # queries that each image is in
     "--out",
     "-o",
     default="demo",
-    show_default=True,
     metavar="DIR",
     help="Output folder; a previous demo in it is replaced.",
 )
-@click.option("--seed", type=SEED, default=0, show_default=True, help="Random seed.")
-@click.option(
-    "--max-iter", type=Whole(1), default=10, show_default=True, help="Maximum number of iterations."
-)
+@click.option("--seed", type=SEED, default=0, help="Random seed.")
+@click.option("--max-iter", type=Whole(1), default=10, help="Maximum number of iterations.")
 @store_option
 @json_option
 @click.pass_context

@@ -8,41 +8,40 @@ import sqlite3
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
+from email.message import Message
 from importlib import import_module, metadata
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from cli.options import cores, json_option, store_option
-from cli.output import print_json, progress, put
+from cli.output import count, print_json, progress, put
 from sortnet import __version__
 from sortnet.errors import SortNetError
 
 if TYPE_CHECKING:
     from sqlalchemy import URL
 
-MODULES = {
-    "scikit-learn": "sklearn",
-    "pillow": "PIL",
-}  # distributions whose module has another name
+# Distributions whose module has another name.
+MODULES = {"scikit-learn": "sklearn", "pillow": "PIL"}
 OLDEST_SQLITE = (3, 24)  # the first version with ON CONFLICT
-_LABEL, _WIDTH = 9, 80
+_LABEL, _WIDTH = 10, 80
 
 
 @dataclass
 class Found:
-    """Results of the checks: facts for JSON, lines for people, and faults."""
+    """Results of the checks: facts for JSON, text for people, and faults."""
 
     facts: dict[str, Any] = field(default_factory=dict)
-    lines: list[tuple[str, str]] = field(default_factory=list)
+    texts: dict[str, str] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
 
     def add(self, name: str, text: str, fact: Any) -> None:
-        self.facts[name] = fact
-        self.lines.append((name, text))
+        self.facts[name], self.texts[name] = fact, text
 
 
 @click.command(short_help="Check this installation; say what to do if it is broken.")
@@ -62,7 +61,7 @@ def doctor(ctx: click.Context, store: str | None, as_json: bool) -> None:
     """
     found = Found()
     with progress() as status:
-        for name, look in _LOOKS:
+        for name, look in _LOOKS.items():
             status(f"checking {name}")
             look(found)
         status("checking the store")
@@ -75,21 +74,12 @@ def doctor(ctx: click.Context, store: str | None, as_json: bool) -> None:
 
 
 def _print(found: Found) -> None:
-    for name, text in found.lines:
-        for k, part in enumerate(text.split("\n")):
-            label = name if k == 0 else ""
-            indent = " " * (_LABEL + 1)
-            first = f"{label:{_LABEL}} "
-            # A path is never wrapped: it could not be copied.
-            for line in textwrap.wrap(
-                part,
-                _WIDTH,
-                initial_indent=first,
-                subsequent_indent=indent,
-                break_long_words=False,
-                break_on_hyphens=False,
-            ):
-                put(line)
+    # A path is never wrapped: it could not be copied.
+    fitted = textwrap.TextWrapper(_WIDTH - _LABEL, break_long_words=False, break_on_hyphens=False)
+    for name, text in found.texts.items():
+        lines = [line for part in text.split("\n") for line in fitted.wrap(part)]
+        for label, line in zip_longest([name], lines, fillvalue=""):
+            put(f"{label:{_LABEL}}{line}")
     put()
     if not found.faults:
         put("everything that SortNet needs works")
@@ -110,8 +100,10 @@ def _look_at_versions(found: Found) -> None:
 
 def _look_at_needed(found: Found) -> None:
     """Import every required package: an installed one may still be broken."""
+    if _version("sortnet") is None:
+        found.faults.append("sortnet is not installed in this Python: pip install . in its folder")
     rows = []
-    for name, wanted in _requirements(found, None):
+    for name, wanted in _requirements(""):
         version = _version(name)
         problem = _import_problem(name) if version else "is not installed"
         if version and not problem and not wanted.contains(version, prereleases=True):
@@ -123,28 +115,17 @@ def _look_at_needed(found: Found) -> None:
     found.add("packages", text, rows)
 
 
-def _requirements(found: Found, extra: str | None) -> Iterator[tuple[str, Any]]:
+def _requirements(extra: str) -> Iterator[tuple[str, Any]]:
     """(distribution, versions) required by SortNet itself, or by one of its extras."""
     from packaging.requirements import Requirement
 
-    for requirement in map(Requirement, _asked_for(found)):
-        plain = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
-        named = requirement.marker is not None and requirement.marker.evaluate(
-            {"extra": extra or ""}
+    known = [] if _version("sortnet") is None else metadata.requires("sortnet") or []
+    for asked in map(Requirement, known):
+        plain, named = (
+            not asked.marker or asked.marker.evaluate({"extra": e}) for e in ("", extra)
         )
-        wanted = plain if extra is None else named and not plain
-        if wanted and requirement.name != "sortnet":
-            yield requirement.name, requirement.specifier
-
-
-def _asked_for(found: Found) -> list[str]:
-    try:
-        return metadata.requires("sortnet") or []
-    except metadata.PackageNotFoundError:
-        fault = "sortnet is not installed in this Python: pip install . in its folder"
-        if fault not in found.faults:
-            found.faults.append(fault)
-        return []
+        if asked.name != "sortnet" and named and not (plain and extra):
+            yield asked.name, asked.specifier
 
 
 def _version(distribution: str) -> str | None:
@@ -195,19 +176,15 @@ def _look_at_devices(found: Found) -> None:
 
 
 def _look_at_threads(found: Found) -> None:
-    facts: dict[str, Any] = {"cores": cores()}
-    try:
+    threads: dict[str, int] = {}
+    with suppress(Exception):  # reported already
         import torch
         from numba import config
 
-        facts |= {
-            "torch": torch.get_num_threads(),
-            "numba": config.NUMBA_NUM_THREADS,  # type: ignore[attr-defined]
-        }
-    except Exception:  # reported already
-        pass
-    used = ", ".join(f"{name} {n}" for name, n in facts.items() if name != "cores")
-    found.add("threads", f"{used or 'unknown'} of {cores()} cores", facts)
+        numba: int = config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
+        threads = {"torch": torch.get_num_threads(), "numba": numba}
+    used = ", ".join(f"{name} {n}" for name, n in threads.items())
+    found.add("threads", f"{used or 'unknown'} of {cores()} cores", {"cores": cores(), **threads})
 
 
 def _look_at_cache(found: Found) -> None:
@@ -222,80 +199,49 @@ def _look_at_cache(found: Found) -> None:
 
 def _look_at_extras(found: Found) -> None:
     rows: list[dict[str, Any]] = []
-    for extra in _extras():
-        wanted = list(_requirements(found, extra))
-        versions = {name: _version(name) for name, _ in wanted}
-        present = all(
-            version is not None and versions_wanted.contains(version, prereleases=True)
-            for (_, versions_wanted), version in zip(wanted, versions.values(), strict=True)
-        )
+    lines = []
+    about: Any = Message() if _version("sortnet") is None else metadata.metadata("sortnet")
+    extras = [e for e in about.get_all("Provides-Extra") or [] if e not in ("dev", "docs")]
+    for extra in extras:
+        wanted = dict(_requirements(extra))
+        has = {name: _version(name) for name in wanted}
+        present = all(v and wanted[name].contains(v, prereleases=True) for name, v in has.items())
         install = f"pip install 'sortnet[{extra}]'"
-        rows.append({"name": extra, "present": present, "packages": versions, "install": install})
-    width = max((len(row["name"]) for row in rows), default=0)
-    text = "\n".join(
-        f"{row['name']:{width}}  {_having(row['packages']) if row['present'] else row['install']}"
-        for row in rows
-    )
-    found.add("extras", text or "none", rows)
+        rows.append({"name": extra, "present": present, "packages": has, "install": install})
+        having = "has " + ", ".join(f"{name} {version}" for name, version in has.items())
+        lines.append(f"{extra:{max(map(len, extras))}}  {having if present else install}")
+    found.add("extras", "\n".join(lines) or "none", rows)
 
 
-def _extras() -> list[str]:
-    """The extras for users, without those for development."""
-    try:
-        known = metadata.metadata("sortnet").get_all("Provides-Extra") or []
-    except metadata.PackageNotFoundError:
-        return []
-    return [extra for extra in known if extra not in ("dev", "docs")]
-
-
-def _having(versions: dict[str, str | None]) -> str:
-    return "has " + ", ".join(f"{name} {version}" for name, version in versions.items())
-
-
-_LOOKS: tuple[tuple[str, Callable[[Found], None]], ...] = (
-    ("versions", _look_at_versions),
-    ("packages", _look_at_needed),
-    ("SQLite", _look_at_sqlite),
-    ("devices", _look_at_devices),
-    ("threads", _look_at_threads),
-    ("extras", _look_at_extras),
-    ("the cache", _look_at_cache),
-)
+_LOOKS: dict[str, Callable[[Found], None]] = {
+    "versions": _look_at_versions,
+    "packages": _look_at_needed,
+    "SQLite": _look_at_sqlite,
+    "devices": _look_at_devices,
+    "threads": _look_at_threads,
+    "extras": _look_at_extras,
+    "the cache": _look_at_cache,
+}
 
 
 def _look_at_store(found: Found, typed: str | None) -> None:
-    facts: dict[str, Any] = {"url": None, "exists": None, "schema": None, "runs": None}
-    facts |= {"collections": None, "bytes": None, "problem": None}
+    names = ("url", "exists", "schema", "runs", "collections", "bytes", "problem")
+    facts: dict[str, Any] = dict.fromkeys(names)
     try:
         from store.database.engine import parse_url, stored_url
 
         url = parse_url(typed)
         facts["url"] = stored_url(url)
-        text = _file_store(url, facts) if url.drivername == "sqlite" else _schema(url, facts)
+        text = _contents(url, facts)
     except (SortNetError, ImportError) as error:
         facts["problem"] = str(error)
         text = "cannot be used"
         found.faults.append(f"{error}; choose another with --store or SORTNET_STORE")
-    shown = facts["url"] or "unknown"
-    shown = shown.removeprefix("sqlite:///")
+    shown = (facts["url"] or "unknown").removeprefix("sqlite:///")
     found.add("store", f"{shown}\n{text}", facts)
 
 
-def _file_store(url: URL, facts: dict[str, Any]) -> str:
-    path = Path(url.database or "")
-    facts["exists"] = path.exists()
-    home = next(p for p in path.absolute().parents if p.exists())
-    writable = all(os.access(p, os.W_OK) for p in (home, path) if p.exists())
-    if not facts["exists"]:
-        if not writable:
-            raise SortNetError(f"store {path}: {home} is not writable")
-        return "does not exist yet: sortnet train creates it"
-    sizes = [p.stat().st_size for p in (path, Path(f"{path}-wal")) if p.exists()]
-    facts["bytes"] = sum(sizes)
-    return _schema(url, facts) + ("" if writable else "\nread-only: only commands that read work")
-
-
-def _schema(url: URL, facts: dict[str, Any]) -> str:
+def _contents(url: URL, facts: dict[str, Any]) -> str:
     """The contents of the store; raises what `open_store` would."""
     from sqlalchemy import func, inspect, select
 
@@ -303,6 +249,18 @@ def _schema(url: URL, facts: dict[str, Any]) -> str:
     from store.database.engine import Database
     from store.database.tables import CollectionRow, RunRow
 
+    writable = True
+    if url.drivername == "sqlite":
+        path = Path(url.database or "")
+        facts["exists"] = path.exists()
+        home = next(p for p in path.absolute().parents if p.exists())
+        writable = all(os.access(p, os.W_OK) for p in (home, path) if p.exists())
+        if not facts["exists"] and not writable:
+            raise SortNetError(f"store {path}: {home} is not writable")
+        if not facts["exists"]:
+            return "does not exist yet: sortnet train creates it"
+        sizes = [p.stat().st_size for p in (path, Path(f"{path}-wal")) if p.exists()]
+        facts["bytes"] = sum(sizes)
     database = Database(url, write=False)
     with closing(database), database.transaction() as connection:
         facts["exists"] = True
@@ -313,19 +271,15 @@ def _schema(url: URL, facts: dict[str, Any]) -> str:
         if found is None:
             return "has no tables yet: sortnet train creates them"
         tables = {"runs": RunRow.__table__}
-        if inspect(connection).has_table(
-            CollectionRow.__tablename__
-        ):  # an old store does not have this table
+        if inspect(connection).has_table(CollectionRow.__tablename__):  # not in an old store
             tables["collections"] = CollectionRow.__table__
         for what, table in tables.items():
             facts[what] = connection.execute(select(func.count()).select_from(table)).scalar_one()
-    many = ", ".join(
-        f"1 {what.removesuffix('s')}" if facts[what] == 1 else f"{facts[what]} {what}"
-        for what in tables
-    )
+    many = ", ".join(count(facts[what], what.removesuffix("s")) for what in tables)
     new = schema.newest()
     older = "" if found == new else f" (old: the next command that writes makes it {new})"
-    return f"{many}, {_bytes(facts['bytes'])}, schema {found}{older}"
+    reading = "" if writable else "\nread-only: only commands that read work"
+    return f"{many}, {_bytes(facts['bytes'])}, schema {found}{older}{reading}"
 
 
 def _bytes(n: int) -> str:

@@ -2,37 +2,19 @@
 
 from __future__ import annotations
 
-import csv
-import math
-from collections.abc import Sequence
-from typing import IO, TYPE_CHECKING
+from pathlib import Path
+from typing import Any
 
 import click
 
-from cli.options import (
-    SETTINGS,
-    Whole,
-    data_option,
-    files,
-    folders,
-    json_option,
-    output_option,
-    read_data,
-    set_threads,
-    threads_option,
-)
+from cli.inputs.model_and_data import data_arguments, load_model, read_data
+from cli.options import SETTINGS, Whole, json_option, output_option
 from cli.output import print_json, print_table, progress, put, write_output
 from cli.printing.conventions import conventions_of
 from sortnet.metrics import MEASURED
 
-if TYPE_CHECKING:
-    from sortnet.metrics import Empty, Gain, Metric
-    from sortnet.types import F64, Queries
-
 
 @click.command(short_help="Evaluate a model on labelled queries.")
-@click.argument("model", shell_complete=folders)
-@click.argument("data", shell_complete=files)
 @click.option(
     "--metric",
     "-m",
@@ -61,20 +43,17 @@ if TYPE_CHECKING:
     inputs=["model", "data"],
     help="Write the figures of every query to a CSV file (-: stdout).",
 )
-@data_option
-@threads_option
+@data_arguments
 @json_option
 def evaluate(
     model: str,
     data: str,
     names: tuple[str, ...],
-    empty: Empty | None,
-    gain: Gain | None,
-    relevant_from: int | None,
     per_query: str | None,
-    cache: bool,
+    cache: Path | None,
     threads: int | None,
     as_json: bool,
+    **conventions: Any,
 ) -> None:
     """Evaluate how well MODEL ranks the labelled queries of DATA.
 
@@ -83,66 +62,34 @@ def evaluate(
       sortnet evaluate model test.txt
       sortnet evaluate model test.txt -m ndcg@5 -m ndcg@10 --empty skip --json
     """
-    from sortnet.metrics import as_metrics, average, parse_metric
+    from sortnet.metrics import as_metrics, average
     from sortnet.metrics import per_query as of_queries
-    from sortnet.rankers.base import load_ranker
 
     if per_query == "-" and as_json:
         raise click.UsageError("--json and --per-query - both write to stdout: give one of them")
     with progress() as status:
-        status(f"loading {model}")
-        set_threads(threads)
-        loaded = load_ranker(model)
-        config = loaded.config
-        metrics = as_metrics(
-            parse_metric(name, gain=gain or config.gain,
-                         relevant_from=relevant_from or config.relevant_from)
-            for name in names or MEASURED
-        )  # fmt: skip
-        status(f"reading {data}")
-        queries = read_data(data, loaded.n_features, cache=cache, labelled=True)
+        loaded = load_model(model, status, threads)
+        given = {name: value for name, value in conventions.items() if value is not None}
+        config = loaded.config.changed(**given)
+        metrics = as_metrics(map(config.metric, names or MEASURED))
+        queries = read_data(data, loaded, status, cache=cache, labelled=True)
         status("ranking")
         ranked = queries.grades[loaded.order(queries)]
     values = {m.name: of_queries(m, ranked, queries.offsets) for m in metrics}
-    rule = empty or config.empty
-    means = {name: average(per, rule) for name, per in values.items()}
-    said = conventions_of(queries, metrics, rule)
+    means = {name: average(per, config.empty) for name, per in values.items()}
+    said = conventions_of(queries, metrics, config.empty)
     if per_query is not None:
-        write_output(per_query, lambda file: _write_queries(file, queries, values))
+        import pandas as pd
+
+        # A measure of a query without a relevant document is left blank.
+        frame = pd.DataFrame({"qid": queries.qids, "n_docs": queries.sizes, **values})
+        write_output(per_query, lambda file: frame.to_csv(file, index=False, lineterminator="\n"))
     if as_json:
-        print_json(_json(model, queries, metrics, rule, means, said))
+        about = {"model": model, "data": queries.source, "n_queries": len(queries)}
+        rules = {name: getattr(config, name) for name in ("gain", "relevant_from", "empty")}
+        figures = {"n_docs": queries.n_docs, "measures": means}
+        print_json({**about, **figures, **rules, "conventions": said})
     elif per_query != "-":
         print_table(["metric", "mean"], [[name, f"{mean:.4f}"] for name, mean in means.items()])
         for line in said:
             put(line)
-
-
-def _json(
-    model: str,
-    queries: Queries,
-    metrics: Sequence[Metric],
-    empty: Empty,
-    means: dict[str, float],
-    said: list[str],
-) -> dict[str, object]:
-    return {
-        "model": model,
-        "data": queries.source,
-        "n_queries": len(queries),
-        "n_docs": queries.n_docs,
-        "measures": means,
-        "gain": metrics[0].gain,
-        "relevant_from": metrics[0].relevant_from,
-        "empty": empty,
-        "conventions": said,
-    }
-
-
-def _write_queries(file: IO[str], queries: Queries, values: dict[str, F64]) -> None:
-    """One line per query; a measure of a query without a relevant document is left blank."""
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(["qid", "n_docs", *values])
-    columns = [column.tolist() for column in values.values()]
-    sizes = queries.sizes.tolist()
-    for qid, size, *figures in zip(queries.qids.tolist(), sizes, *columns, strict=True):
-        writer.writerow([qid, size, *("" if math.isnan(f) else repr(f) for f in figures)])

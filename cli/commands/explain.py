@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from cli.inputs.two_documents import load_pair, pair_arguments
+from cli.inputs.model_and_data import load_pair, pair_arguments
 from cli.options import Whole, json_option
-from cli.output import print_json, print_table, progress, put
-from cli.printing.bars import BAR, bar, cut
-from cli.printing.places import both, name_of, put_first
+from cli.output import cut, print_json, print_table, progress, put
+from cli.printing.explanations import BAR, NAME, bar, both, name_of, put_first
 from sortnet.errors import DataError
 
 if TYPE_CHECKING:
@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 
 @click.command(short_help="Explain why a model ranks one document before another.")
 @pair_arguments
-@click.option(
-    "--top", type=Whole(1), default=10, show_default=True, help="Number of features shown."
-)
+@click.option("--top", type=Whole(1), default=10, help="Number of features shown.")
 @json_option
 def explain(
     model: str,
@@ -31,7 +29,7 @@ def explain(
     b: str,
     qid: str | None,
     top: int,
-    cache: bool,
+    cache: Path | None,
     as_json: bool,
 ) -> None:
     """Explain why MODEL ranks one document of a query in DATA before another.
@@ -48,7 +46,7 @@ def explain(
     from sortnet.explain.attribution import explain_pair
 
     with progress() as status:
-        loaded, one, i, j = load_pair(model, data, (a, b), qid, status, cache=cache)
+        loaded, one, i, j = load_pair(model, data, (a, b), qid, cache, status)
         if i == j:
             raise DataError(
                 f"{one.source}: {a!r} and {b!r} are the same document (row:{one.rows[i]}): "
@@ -88,20 +86,20 @@ def _print(explained: Explanation, answer: dict[str, Any], top: int) -> None:
     most = max(abs(float(explained.values[k])) for k in shown)
     rows = [
         [
-            cut(explained.names[k]),
+            cut(explained.names[k], NAME),
             *(f"{float(raw[k]):.4g}" for raw in (explained.a, explained.b)),
             f"{explained.values[k]:+.4g}",
             bar(float(explained.values[k]), most),
         ]
         for k in shown
     ]
-    rest = float(explained.values.sum() - explained.values[shown].sum())
-    if len(shown) < len(explained.values):
-        rows.append(
-            [f"the {len(explained.values) - len(shown)} others", "", "", f"{rest:+.4g}", " " * BAR]
-        )
+    below = {}
+    if others := len(explained.values) - len(shown):
+        rest = float(explained.values.sum() - explained.values[shown].sum())
+        below[f"the {others} others"] = rest
     if explained.baseline:
-        rows.append(["two at the query's mean", "", "", f"{explained.baseline:+.4g}", " " * BAR])
-    rows.append(["margin of A over B", "", "", f"{explained.margin:+.4g}", " " * BAR])
+        below["two at the query's mean"] = explained.baseline
+    below["margin of A over B"] = explained.margin
+    rows += [[what, "", "", f"{value:+.4g}", " " * BAR] for what, value in below.items()]
     print_table(["feature", "in A", "in B", "value", "+ for A, - for B".ljust(BAR)], rows)
     put("values add up to the margin, from that of two documents at the query's mean")

@@ -2,34 +2,22 @@
 
 from __future__ import annotations
 
-import csv
-from typing import IO, TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from cli.options import (
-    SEED,
-    Whole,
-    data_option,
-    files,
-    folders,
-    json_option,
-    output_option,
-    read_data,
-    set_threads,
-    threads_option,
-)
-from cli.output import print_json, print_table, progress, put, write_output
-from cli.printing.bars import BAR, bar, cut
+from cli.inputs.model_and_data import data_arguments, load_model, read_data
+from cli.options import SEED, Whole, json_option, output_option
+from cli.output import cut, print_json, print_table, progress, put, write_output
 from cli.printing.conventions import conventions_of
+from cli.printing.explanations import BAR, NAME, bar
 
 if TYPE_CHECKING:
     from sortnet.explain.permutation import Importance
 
 
 @click.command(short_help="Show which features matter to a model.")
-@click.argument("model", shell_complete=folders)
-@click.argument("data", shell_complete=files)
 @click.option(
     "--metric",
     "-m",
@@ -38,26 +26,17 @@ if TYPE_CHECKING:
     help="Measure: map, ndcg@10, p@10, mrr, ...; default: the RankQuality of the training.",
 )
 @click.option(
-    "--repeats",
-    type=Whole(1),
-    default=5,
-    show_default=True,
-    help="Number of times each feature is shuffled.",
+    "--repeats", type=Whole(1), default=5, help="Number of times each feature is shuffled."
 )
-@click.option(
-    "--seed", type=SEED, default=0, show_default=True, help="Random seed of the shuffling."
-)
-@click.option(
-    "--top", type=Whole(1), default=20, show_default=True, help="Number of features shown."
-)
+@click.option("--seed", type=SEED, default=0, help="Random seed of the shuffling.")
+@click.option("--top", type=Whole(1), default=20, help="Number of features shown.")
 @output_option(
     "--output",
     "-o",
     inputs=["model", "data"],
     help="Write all features to a CSV file (-: stdout).",
 )
-@data_option
-@threads_option
+@data_arguments
 @json_option
 def importance(
     model: str,
@@ -67,7 +46,7 @@ def importance(
     seed: int,
     top: int,
     output: str | None,
-    cache: bool,
+    cache: Path | None,
     threads: int | None,
     as_json: bool,
 ) -> None:
@@ -83,58 +62,46 @@ def importance(
       sortnet importance model test.txt -m ndcg@10 --repeats 20 -o drops.csv
     """
     from sortnet.explain.permutation import permutation_importance
-    from sortnet.rankers.base import load_ranker
 
     if output == "-" and as_json:
         raise click.UsageError("--json and --output - both write to stdout: give one of them")
     with progress() as status:
-        status(f"loading {model}")
-        set_threads(threads)
-        loaded = load_ranker(model)
+        loaded = load_model(model, status, threads)
         config = loaded.config
         metric = config.metric(name) if name else config.rank_quality
-        status(f"reading {data}")
-        queries = read_data(data, loaded.n_features, cache=cache, labelled=True)
+        queries = read_data(data, loaded, status, cache=cache, labelled=True)
         found = permutation_importance(
             loaded, queries, metric, repeats=repeats, seed=seed, progress=status
         )
         said = conventions_of(queries, [metric], config.empty)
+    mean, std = found.mean.tolist(), found.std.tolist()
+    rows = [
+        {"feature": found.names[k], "number": k + 1, "mean": mean[k], "std": std[k]}
+        for k in found.largest()  # the most important first
+    ]
     if output is not None:
-        write_output(output, lambda file: _write_csv(file, found))
+        import pandas as pd
+
+        table = pd.DataFrame(rows)
+        write_output(output, lambda file: table.to_csv(file, index=False, lineterminator="\n"))
     if as_json:
         about = {"model": model, "data": queries.source, "metric": metric.name}
         drawn = {"quality": found.quality, "repeats": repeats, "seed": seed}
-        print_json({**about, **drawn, "conventions": said, "features": _rows(found)})
+        print_json({**about, **drawn, "conventions": said, "features": rows})
     elif output != "-":
-        _print_importance(found, queries.source, top, said)
+        _print_importance(found, rows[:top], queries.source, said)
 
 
-def _rows(found: Importance) -> list[dict[str, Any]]:
-    """One row per feature, the most important first."""
-    mean, std = found.mean.tolist(), found.std.tolist()
-    return [
-        {"feature": found.names[k], "number": k + 1, "mean": mean[k], "std": std[k]}
-        for k in found.largest()
-    ]
-
-
-def _write_csv(file: IO[str], found: Importance) -> None:
-    rows = _rows(found)
-    writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-
-
-def _print_importance(found: Importance, source: str, top: int, said: list[str]) -> None:
+def _print_importance(
+    found: Importance, shown: list[dict[str, Any]], source: str, said: list[str]
+) -> None:
     name, repeats = found.metric.name, found.drops.shape[1]
     put(f"{name} {found.quality:.4f} on {source}")
-    shown = _rows(found)[:top]
     most = max(abs(row["mean"]) for row in shown)
     rows = [
         [
-            cut(row["feature"]),
-            f"{row['mean']:.4f}",
-            f"{row['std']:.4f}",
+            cut(row["feature"], NAME),
+            *(f"{row[k]:.4f}" for k in ("mean", "std")),
             bar(row["mean"], most),
         ]
         for row in shown

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cli.inputs.opened_store import ITEMS_MAKER, open_existing, open_to_write
+from cli.inputs.opened_store import ITEMS_MAKER, open_collection, open_existing, open_to_write
 from cli.options import Whole, files, json_option, store_option
-from cli.output import print_json, print_table, printable, progress, put, say, width
+from cli.output import count, cut, print_json, print_table, printable, progress, put, say, width
+from cli.printing.item_rankings import words_of
+from cli.printing.iterations import rows_of
 from sortnet.errors import StoreError
 
 if TYPE_CHECKING:
     from sortnet.items import Columns, Items
-    from store import Store
 
 _SHOWN = 20  # items that `show` lists
 _COLUMNS = 80  # if the width of a line is unknown
@@ -33,21 +34,18 @@ def items() -> None:
     """
 
 
+def _column_options(command: Any) -> Any:
+    kinds = {"id": "item ids", "text": "texts", "image": "image files", "audio": "audio files"}
+    for kind, what in reversed(kinds.items()):
+        said = f"Column of the {what}; default: guessed."
+        command = click.option(f"--{kind}", f"{kind}_column", metavar="COLUMN", help=said)(command)
+    return command
+
+
 @items.command()
 @click.argument("name")
 @click.argument("file", shell_complete=files)
-@click.option(
-    "--id", "id_column", metavar="COLUMN", help="Column of the item ids; default: guessed."
-)
-@click.option(
-    "--text", "text_column", metavar="COLUMN", help="Column of the texts; default: guessed."
-)
-@click.option(
-    "--image", "image_column", metavar="COLUMN", help="Column of the image files; default: guessed."
-)
-@click.option(
-    "--audio", "audio_column", metavar="COLUMN", help="Column of the audio files; default: guessed."
-)
+@_column_options
 @click.option(
     "--ignore",
     metavar="COLUMN",
@@ -87,31 +85,22 @@ def add(
       sortnet items add photos holiday/
       sortnet items add args items.tsv --ignore up --ignore down
     """
+    from sortnet.items import Columns, read_with_roles
+
     with open_to_write(store) as opened, progress() as status:
-        old = _old(opened, name)
+        there = opened.collections_frame()["name"].tolist()
+        old = opened.collection(name).items() if name in there else None
         status(f"reading {file}")
-        new, roles = _read(file, options, status, least=1 if old else 2)
+        named = Columns(*(options[f"{kind}_column"] for kind in ("id", "text", "image", "audio")))
+        new, roles = read_with_roles(
+            file, named, ignore=options["ignore"], least=1 if old else 2, progress=status
+        )
         all_items = _together(old, new, described, embed, update, status)
         status("writing")
         served = opened.add_items(name, all_items, update=old is not None).is_served()
     _say_added(name, new, old, all_items, roles, as_json)
     if served and update:
         say("the running server shows the items as they were before until it is restarted")
-
-
-def _old(opened: Store, name: str) -> Items | None:
-    """The items of an existing collection."""
-    there = opened.collections_frame()["name"].tolist()
-    return opened.collection(name).items() if name in there else None
-
-
-def _read(
-    file: str, options: dict[str, Any], progress: Any, *, least: int
-) -> tuple[Items, Columns]:
-    from sortnet.items import Columns, read_with_roles
-
-    named = Columns(*(options[f"{kind}_column"] for kind in ("id", "text", "image", "audio")))
-    return read_with_roles(file, named, ignore=options["ignore"], least=least, progress=progress)
 
 
 def _together(
@@ -138,25 +127,21 @@ def _say_added(
         print_json({**about, "items": len(all_items), "taken": vars(roles), "made": made})
         return
     also = f", {replaced} replaced" if replaced else ""
-    added = f"{len(new) - replaced} item{'' if len(new) - replaced == 1 else 's'} added"
-    put(f"{name}: {added}{also}, {len(all_items)} in all")
+    added = count(len(new) - replaced, "item")
+    put(f"{name}: {added} added{also}, {len(all_items)} in all")
     put(f"id        {roles.id or 'row number'}")
     for kind in ("text", "image", "audio"):
         if column := getattr(roles, kind):
             put(f"{kind:8}  {column}")
-    put(f"features  {_features(roles.features, made)}")
+    features = [_some(roles.features)] if roles.features else []
+    features += [f"{len(made)} computed from the items"] if made else []
+    put(f"features  {' and '.join(features) or 'none: answers are learned item by item'}")
     if roles.ignored:
         put(f"ignored   {_some(roles.ignored)}")
     if roles.features and not made and any((*all_items.texts, *all_items.images)):
         say("only the features of the file are used: --describe adds features of texts and images")
     shell = shlex.quote(name)
     say(f"next: sortnet label {shell}, or in a browser: sortnet serve {shell}")
-
-
-def _features(given: tuple[str, ...], made: list[str]) -> str:
-    parts = [_some(given)] if given else []
-    parts += [f"{len(made)} computed from the items"] if made else []
-    return " and ".join(parts) or "none: answers are learned item by item"
 
 
 def _some(names: tuple[str, ...]) -> str:
@@ -175,23 +160,18 @@ def list_(store: str | None, as_json: bool) -> None:
       sortnet items list --json
     """
     with open_existing(store, ITEMS_MAKER) as opened:
-        frame = opened.collections_frame()
-        rows = [
-            {"name": row["name"], "created": row["created"].isoformat()}
-            | {count: int(row[count]) for count in _COUNTS}
-            for row in frame.to_dict("records")
+        names = ["name", "created", *_COUNTS]
+        rows = rows_of(opened.collections_frame()[names])
+    if as_json:
+        print_json([row | {"created": row["created"].replace(" ", "T")} for row in rows])
+    elif not rows:
+        say(f"no collections yet: {ITEMS_MAKER} makes one")
+    else:
+        lines = [
+            [row["name"], *(str(row[name]) for name in _COUNTS), row["created"][:16]]
+            for row in rows
         ]
-        if as_json:
-            print_json(rows)
-        elif not rows:
-            say(f"no collections yet: {ITEMS_MAKER} makes one")
-        else:
-            lines = [
-                [row["name"], *(str(row[count]) for count in _COUNTS), row["created"][:16]]
-                for row in rows
-            ]
-            header = ["collection", *_COUNTS, "started UTC"]
-            print_table(header, [[*line[:-1], line[-1].replace("T", " ")] for line in lines])
+        print_table(["collection", *_COUNTS, "started UTC"], lines)
 
 
 _COUNTS = ("items", "features", "annotators", "judgements")
@@ -200,13 +180,7 @@ _COUNTS = ("items", "features", "annotators", "judgements")
 @items.command("show")
 @click.argument("name")
 @click.argument("id_", metavar="[ID]", required=False)
-@click.option(
-    "--limit",
-    type=Whole(1),
-    default=_SHOWN,
-    show_default=True,
-    help="Maximum number of items shown.",
-)
+@click.option("--limit", type=Whole(1), default=_SHOWN, help="Maximum number of items shown.")
 @store_option
 @json_option
 def show_(name: str, id_: str | None, limit: int, store: str | None, as_json: bool) -> None:
@@ -217,12 +191,13 @@ def show_(name: str, id_: str | None, limit: int, store: str | None, as_json: bo
       sortnet items show essays
       sortnet items show essays essay-61
     """
-    with open_existing(store, ITEMS_MAKER) as opened:
-        all_items = opened.collection(name).items()
+    with open_collection(store, name) as collection:
+        all_items = collection.items()
         if id_ is not None and id_ not in all_items.ids:
             raise StoreError(f"collection {name!r} has no item {id_!r}")
         if id_ is not None:
-            _show_item(_facts(all_items, all_items.ids.index(id_), features=True), as_json)
+            about = _facts(all_items, all_items.ids.index(id_), features=True)
+            (print_json if as_json else _show_item)(about)
         elif as_json:
             print_json([_facts(all_items, k) for k in range(min(limit, len(all_items)))])
         else:
@@ -230,25 +205,16 @@ def show_(name: str, id_: str | None, limit: int, store: str | None, as_json: bo
 
 
 def _facts(all_items: Items, k: int, *, features: bool = False) -> dict[str, Any]:
-    """An item as a JSON object."""
     about: dict[str, Any] = {"id": all_items.ids[k]}
-    for kind, values in (
-        ("text", all_items.texts),
-        ("image", all_items.images),
-        ("audio", all_items.audio),
-    ):
-        if values[k] is not None:
-            about[kind] = values[k]
+    kinds = {"text": all_items.texts, "image": all_items.images, "audio": all_items.audio}
+    about |= {kind: values[k] for kind, values in kinds.items() if values[k] is not None}
     if features:
         numbers = zip(all_items.feature_names, all_items.features[k].tolist(), strict=True)
         about["features"] = {name: None if math.isnan(x) else x for name, x in numbers}
     return about
 
 
-def _show_item(about: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        print_json(about)
-        return
+def _show_item(about: dict[str, Any]) -> None:
     for kind in ("id", "image", "audio"):
         if kind in about:
             put(f"{kind:5}  {printable(about[kind])}")
@@ -270,9 +236,7 @@ def _show_items(all_items: Items, limit: int) -> None:
     names = [printable(name) for name in all_items.ids[:limit]]
     first = max(map(len, names))
     for k, name in enumerate(names):
-        what = all_items.texts[k] or all_items.images[k] or all_items.audio[k] or ""
-        line = f"{name.ljust(first)}  {printable(' '.join(what.split()))}".rstrip()
-        put(line if len(line) <= columns else f"{line[: columns - 3]}...")
+        put(cut(f"{name.ljust(first)}  {words_of(all_items, k)}".rstrip(), columns))
     if len(all_items) > limit:
         say(f"and {len(all_items) - limit} more (--limit)")
 
@@ -288,11 +252,8 @@ def remove(name: str, yes: bool, store: str | None) -> None:
     Examples:
       sortnet items remove essays --yes
     """
-    with open_existing(store, ITEMS_MAKER, write=True) as opened:
-        collection = opened.collection(name)
-        n = len(collection.items())
-        judgements = len(collection.judgements())
-        what = f"{n} items and {judgements} judgements"
+    with open_collection(store, name, write=True) as collection:
+        what = f"{len(collection.items())} items and {len(collection.judgements())} judgements"
         if not yes and not click.confirm(f"Remove {name} with {what}?", err=True):
             say("nothing was removed")
             return

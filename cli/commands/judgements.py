@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cli.inputs.opened_store import ITEMS_MAKER, open_existing
+from cli.inputs.opened_store import open_collection
 from cli.options import Whole, files, json_option, output_option, store_option
-from cli.output import print_json, print_table, printable, put, say, write_output
+from cli.output import cut, print_json, print_table, printable, put, say, write_output
+from cli.printing.iterations import rows_of
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 _SHOWN = 20  # judgements that `list` shows
 _ROOM = 24  # characters of an item's id
@@ -30,13 +31,7 @@ def judgements() -> None:
 
 @judgements.command("list")
 @click.argument("name")
-@click.option(
-    "--limit",
-    type=Whole(1),
-    default=_SHOWN,
-    show_default=True,
-    help="Maximum number of judgements shown.",
-)
+@click.option("--limit", type=Whole(1), default=_SHOWN, help="Maximum number of judgements shown.")
 @store_option
 @json_option
 def list_(name: str, limit: int, store: str | None, as_json: bool) -> None:
@@ -49,9 +44,11 @@ def list_(name: str, limit: int, store: str | None, as_json: bool) -> None:
       sortnet judgements list essays
       sortnet judgements list essays --limit 100 --json
     """
-    with open_existing(store, ITEMS_MAKER) as opened:
-        frame = opened.collection(name).judgements_frame()
-        rows = [_facts(row) for row in frame.tail(limit).to_dict("records")]
+    with open_collection(store, name) as collection:
+        frame = collection.judgements_frame()
+        rows = rows_of(frame.tail(limit))
+        for row in rows:
+            row["at"] = row["at"] and row["at"].replace(" ", "T")
         if as_json:
             print_json(rows)
             return
@@ -59,65 +56,39 @@ def list_(name: str, limit: int, store: str | None, as_json: bool) -> None:
             say(f"no judgements yet: sortnet label {name}")
             return
         print_table(_HEADER, [_line(row) for row in rows], left=5)
-        say(_summed(frame, limit))
+        said = frame[(frame["answer"] != "undo") & ~frame["undone"]]
+        older = len(frame) - limit
+        more = f", {older} older ones not shown (--limit)" if older > 0 else ""
+        say(f"{len(said)} answers of {frame['annotator'].nunique()} annotators{more}")
 
 
 _HEADER = ["judgement", "annotator", "left", "right", "answer", "seconds", "at (UTC)"]
 
 
-def _facts(row: dict[Any, Any]) -> dict[str, Any]:
-    """A row as a JSON object."""
-    import pandas as pd
-
-    facts = {str(key): None if value is pd.NA else value for key, value in row.items()}
-    at = facts["at"]
-    return facts | {"at": None if pd.isna(at) else at.isoformat()}
-
-
 def _line(row: dict[str, Any]) -> list[str]:
-    seconds = row["milliseconds"]
+    seconds, answer = row["milliseconds"], row["answer"] + " (undone)" * row["undone"]
+    if row["answer"] == "undo":
+        answer = f"undo of {row['undoes']}"
     return [
         str(row["number"]),
         printable(row["annotator"]),
-        _short(row["left"]),
-        _short(row["right"]),
-        _answer(row),
+        *(cut(printable(row[side]), _ROOM) for side in ("left", "right")),
+        answer,
         "-" if seconds is None else f"{seconds / 1000:.1f}",
         "-" if row["at"] is None else row["at"][:16].replace("T", " "),
     ]
 
 
-def _answer(row: dict[str, Any]) -> str:
-    if row["answer"] == "undo":
-        return f"undo of {row['undoes']}"
-    return f"{row['answer']}{' (undone)' if row['undone'] else ''}"
-
-
-def _short(id: str) -> str:
-    text = printable(id)
-    return text if len(text) <= _ROOM else f"{text[: _ROOM - 3]}..."
-
-
-def _summed(frame: pd.DataFrame, limit: int) -> str:
-    """The number of answers and annotators, and how many rows are not shown."""
-    answers = frame[(frame["answer"] != "undo") & ~frame["undone"]]
-    people = frame["annotator"].nunique()
-    more = f", {len(frame) - limit} older ones not shown (--limit)" if len(frame) > limit else ""
-    return f"{len(answers)} answers of {people} annotators{more}"
-
-
 @judgements.command()
 @click.argument("name")
+@click.option("--format", "form", type=click.Choice(["jsonl", "csv", "chosen"]), default="jsonl")
+@output_option("--output", "-o", default="-", help="Output file; -: stdout.")
 @click.option(
-    "--format",
-    "form",
-    type=click.Choice(["jsonl", "csv", "chosen"]),
-    default="jsonl",
-    show_default=True,
-)
-@output_option("--output", "-o", default="-", show_default=True, help="Output file; -: stdout.")
-@click.option(
-    "--prompt", default="", metavar="TEXT", help="Value of `prompt` in every line of format chosen."
+    "--prompt",
+    default="",
+    show_default=False,
+    metavar="TEXT",
+    help="Value of `prompt` in every line of format chosen.",
 )
 @store_option
 def export(name: str, form: Any, output: str, prompt: str, store: str | None) -> None:
@@ -136,8 +107,7 @@ def export(name: str, form: Any, output: str, prompt: str, store: str | None) ->
     from store.collections.judgement_files import export_judgements
 
     written: list[int] = []
-    with open_existing(store, ITEMS_MAKER) as opened:
-        collection = opened.collection(name)
+    with open_collection(store, name) as collection:
         write_output(
             output,
             lambda file: written.append(export_judgements(collection, file, form, prompt=prompt)),
@@ -175,8 +145,8 @@ def import_(
     """
     from store.collections.judgement_files import import_judgements
 
-    with open_existing(store, ITEMS_MAKER, write=True) as opened:
-        done = import_judgements(opened.collection(name), file, form=form, annotator=annotator)
+    with open_collection(store, name, write=True) as collection:
+        done = import_judgements(collection, file, form=form, annotator=annotator)
     if as_json:
         print_json({"collection": name, "added": done.added, "known": done.known})
         return

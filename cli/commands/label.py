@@ -5,21 +5,17 @@ from __future__ import annotations
 import getpass
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import click
 
-from cli.inputs.opened_store import ITEMS_MAKER, open_existing
+from cli.inputs.opened_store import open_collection
 from cli.options import Real, Whole, json_option, lease_option, store_option
 from cli.output import print_json, progress, put
 from cli.terminal.asking import Asking, Front
 from cli.terminal.signals import ended_by_signals
 from sortnet.errors import SortNetError
-
-if TYPE_CHECKING:
-    from store.service.labelling import LabellingService
 
 
 @click.command(short_help="Compare pairs of items in a terminal, or by a program.")
@@ -38,14 +34,12 @@ if TYPE_CHECKING:
     "--timeout",
     type=Real(0, 86400, min_open=True),
     default=60.0,
-    show_default=True,
     help="Timeout for an answer of the program, in seconds.",
 )
 @click.option(
     "--workers",
     type=Whole(1, 64),
     default=1,
-    show_default=True,
     help="Number of copies of the program that run in parallel.",
 )
 @lease_option
@@ -86,31 +80,38 @@ def label(
     if judge is not None and place is not None:
         raise click.UsageError("--judge and --place cannot be combined")
     who = annotator or _login()
+    from cli.terminal.program_judge import command_of
     from store.service.labelling import LabellingService
 
-    with open_existing(store, ITEMS_MAKER, write=True) as opened:
-        collection = opened.collection(name)
+    command = None if judge is None else command_of(judge)
+    with open_collection(store, name, write=True) as collection:
         seconds = max(lease, 4 * timeout if judge else 0)
         service = LabellingService(collection, lease_seconds=seconds, goal=until)
         collection.annotator(who)  # validates the name before anything is shown
-        if judge is not None:
-            said = _by_program(service, who, judge, number, timeout, workers)
+        with progress() as status:
+            status("fitting the answers so far")
+            at_once = command is None and place is None and _has_screen()
+            (service.update if at_once else service.settle)()
+        asking = Asking(service, who)
+        if command is None:
+            why, extra = _by_hand(asking, number, place)
         else:
-            said = _by_hand(service, who, number, place)
-    summary = {"collection": name, "annotator": who, **said}
+            why, extra = _by_program(asking, command, number, timeout, workers)
+        done, in_all = asking.answered - asking.began, service.session.answered(who)
+        left, enough = service.remaining.questions, service.remaining.stop
     if as_json:
-        print_json(summary)
+        facts = {"answered": done, "in_all": in_all, "questions_left": left, "enough": enough}
+        print_json({"collection": name, "annotator": who, **facts, "why": why, **extra})
     else:
-        put(_in_words(summary))
-    if said.get("fault"):
-        raise SortNetError(f"--judge: {said['fault']}")
+        failed = f", {extra['failed']} failed" if "failed" in extra else ""
+        put(f"{who}: {done} answered, {in_all} in all{failed}; {why}")
+    if extra.get("fault"):
+        raise SortNetError(f"--judge: {extra['fault']}")
 
 
-def _by_hand(
-    service: LabellingService, who: str, number: int | None, place: str | None
-) -> dict[str, Any]:
-    asking = _asking(service, who, wait=place is not None or not _has_screen())
-    why = "interrupted"
+def _by_hand(asking: Asking, number: int | None, place: str | None) -> tuple[str, dict[str, Any]]:
+    """Why it ended, and further facts."""
+    why: str = "interrupted"
     extra: dict[str, Any] = {}
     try:
         with ended_by_signals(), _front(asking) as front:
@@ -121,65 +122,31 @@ def _by_hand(
 
                 why, extra = place_item(asking, front, place, number)
     finally:
-        service.release(who)
-    return _summary(asking, why) | extra
-
-
-def _asking(service: LabellingService, who: str, *, wait: bool) -> Asking:
-    with progress() as status:
-        status("fitting the answers so far")
-        (service.settle if wait else service.update)()
-    return Asking(service, who)
+        asking.service.release(asking.annotator)
+    return why, extra
 
 
 def _by_program(
-    service: LabellingService,
-    who: str,
-    command: str,
-    number: int | None,
-    timeout: float,
-    workers: int,
-) -> dict[str, Any]:
-    from cli.terminal.program_judge import command_of, judge_by
+    asking: Asking, command: list[str], number: int | None, seconds: float, n_workers: int
+) -> tuple[str, dict[str, Any]]:
+    from cli.terminal.program_judge import Judging
 
-    words = command_of(command)
-    asking = _asking(service, who, wait=True)
+    judging = Judging(asking.service, asking.annotator, number)
     with ended_by_signals():
-        outcome = judge_by(service, who, words, number=number, seconds=timeout, n_workers=workers)
-    asking.answered += outcome.answered
-    facts = {"failed": outcome.failed, "fault": outcome.fault}
-    return _summary(asking, outcome.why) | facts
+        judging.run(command, seconds, n_workers)
+    asking.answered += judging.answered
+    return judging.why, {"failed": judging.failed, "fault": judging.fault}
 
 
-def _summary(asking: Asking, why: str) -> dict[str, Any]:
-    remaining = asking.service.remaining
-    return {
-        "answered": asking.answered - asking.began,
-        "in_all": asking.service.session.answered(asking.annotator),
-        "questions_left": remaining.questions,
-        "enough": remaining.stop,
-        "why": why,
-    }
-
-
-def _in_words(summary: dict[str, Any]) -> str:
-    done = f"{summary['annotator']}: {summary['answered']} answered, {summary['in_all']} in all"
-    failed = f", {summary['failed']} failed" if "failed" in summary else ""
-    return f"{done}{failed}; {summary['why']}"
-
-
-@contextmanager
-def _front(asking: Asking) -> Iterator[Front]:
+def _front(asking: Asking) -> AbstractContextManager[Front]:
     """A screen if stdin is a terminal, else lines."""
     if _has_screen():
         from cli.terminal.screen import screen_of
 
-        with screen_of(asking.service, sys.stdin.fileno()) as screen:
-            yield screen
-    else:
-        from cli.terminal.lines import Lines
+        return screen_of(asking.service, sys.stdin.fileno())
+    from cli.terminal.lines import Lines
 
-        yield Lines(asking.service.items)
+    return nullcontext(Lines(asking.service.items))
 
 
 def _has_screen() -> bool:

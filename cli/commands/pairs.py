@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 import click
 
-from cli.inputs.named_runs import find_run, run_ids
-from cli.inputs.opened_store import open_existing
+from cli.inputs.opened_store import open_run, run_ids
 from cli.options import output_option, store_option
 from cli.output import progress, say, write_file, write_output
 from sortnet.errors import SortNetError
@@ -25,21 +25,12 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("run", shell_complete=run_ids)
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["csv", "jsonl", "parquet"]),
-    default="csv",
-    show_default=True,
-)
-@output_option("--output", "-o", default="-", show_default=True, help="Output file; -: stdout.")
-@click.option(
-    "--split", type=click.Choice(["train", "vali", "all"]), default="all", show_default=True
-)
+@click.option("--format", "form", type=click.Choice(["csv", "jsonl", "parquet"]), default="csv")
+@output_option("--output", "-o", default="-", help="Output file; -: stdout.")
+@click.option("--split", type=click.Choice(["train", "vali", "all"]), default="all")
 @click.option(
     "--ids/--no-ids",
     default=True,
-    show_default=True,
     help="Add the documents' ids from the run's data, if it still exists.",
 )
 @store_option
@@ -56,22 +47,16 @@ def pairs(run: str, form: str, output: str, split: str, ids: bool, store: str | 
       sortnet pairs 3f2a --format parquet --output pairs.parquet --split train
     """
     only: Split | None = None if split == "all" else split  # type: ignore[assignment]
-    with open_existing(store) as opened:
-        found = find_run(opened, run)
+    with open_run(store, run) as found:
         docids = _docids(found, only) if ids else {}
-        parts = (_with_ids(part, docids) for part in _parts(found, only))
+        frames = found.iter_pairs(split=only)  # each fits into memory
+        first = next(frames, None)  # without pairs, a frame without rows
+        all_frames = chain([found.pairs_frame(only) if first is None else first], frames)
+        parts = (_with_ids(part, docids) for part in all_frames)
         if form == "parquet":
             _write_parquet(output, parts)
         else:
-            write = _write_csv if form == "csv" else _write_jsonl
-            write_output(output, lambda file: write(file, parts))
-
-
-def _parts(run: Run, split: Split | None) -> Iterator[pd.DataFrame]:
-    """A run's pairs as frames that fit into memory; a frame without rows if there are none."""
-    parts = run.iter_pairs(split=split)
-    first = next(parts, None)
-    return chain([run.pairs_frame(split) if first is None else first], parts)
+            write_output(output, partial(_write_text, form, parts))
 
 
 def _docids(run: Run, only: Split | None) -> dict[Split, Str]:
@@ -107,14 +92,12 @@ def _with_ids(pairs: pd.DataFrame, docids: Mapping[Split, Str]) -> pd.DataFrame:
     return pairs.assign(**ids)
 
 
-def _write_csv(file: IO[str], parts: Iterator[pd.DataFrame]) -> None:
+def _write_text(form: str, parts: Iterator[pd.DataFrame], file: IO[str]) -> None:
     for k, part in enumerate(parts):
-        part.to_csv(file, header=k == 0, index=False, lineterminator="\n")
-
-
-def _write_jsonl(file: IO[str], parts: Iterator[pd.DataFrame]) -> None:
-    for part in parts:
-        part.to_json(file, orient="records", lines=True)
+        if form == "csv":
+            part.to_csv(file, header=k == 0, index=False, lineterminator="\n")
+        else:
+            part.to_json(file, orient="records", lines=True)
 
 
 def _write_parquet(output: str, parts: Iterator[pd.DataFrame]) -> None:

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 import click
 
-from cli.options import (
-    data_option,
-    files,
-    folders,
-    output_option,
-    read_data,
-    set_threads,
-    threads_option,
-)
+from cli.inputs.model_and_data import data_arguments, load_model, read_data
+from cli.options import output_option
 from cli.output import progress, write_output
 from sortnet.errors import DataError
 
@@ -37,29 +32,20 @@ class Ranked(NamedTuple):
 
 
 @click.command(short_help="Put the documents of every query in order.")
-@click.argument("model", shell_complete=folders)
-@click.argument("data", shell_complete=files)
 @output_option(
-    "--output",
-    "-o",
-    inputs=["model", "data"],
-    default="-",
-    show_default=True,
-    help="Output file; -: stdout.",
+    "--output", "-o", inputs=["model", "data"], default="-", help="Output file; -: stdout."
 )
 @click.option(
     "--format",
     "form",
     type=click.Choice(["trec", "csv", "jsonl"]),
     default="trec",
-    show_default=True,
     help="Output format; trec: qid Q0 docid rank score tag.",
 )
-@click.option("--tag", default="sortnet", show_default=True, help="Tag in the last column of trec.")
-@data_option
-@threads_option
+@click.option("--tag", default="sortnet", help="Tag in the last column of trec.")
+@data_arguments
 def rank(
-    model: str, data: str, output: str, form: str, tag: str, cache: bool, threads: int | None
+    model: str, data: str, output: str, form: str, tag: str, cache: Path | None, threads: int | None
 ) -> None:
     """Rank the documents of every query in DATA with the model in the folder MODEL.
 
@@ -71,24 +57,14 @@ def rank(
       sortnet rank model new.txt --output run.trec
       sortnet rank model new.csv --format jsonl | head
     """
-    from sortnet.rankers.base import load_ranker
-
     if tag.split() != [tag]:
         raise click.UsageError(f"--tag {tag!r}: a trec tag is a single word")
     with progress() as status:
-        status(f"loading {model}")
-        set_threads(threads)
-        loaded = load_ranker(model)
-        status(f"reading {data}")
-        queries = read_data(data, loaded.n_features, cache=cache, labelled=False)
+        loaded = load_model(model, status, threads)
+        queries = read_data(data, loaded, status, cache=cache, labelled=False)
         status("ranking")
-        ranked = ranking(loaded, queries)
-        writers: dict[str, Callable[[IO[str]], None]] = {
-            "trec": lambda file: _write_trec(file, ranked, tag, queries.source),
-            "csv": lambda file: _write_csv(file, ranked),
-            "jsonl": lambda file: _write_jsonl(file, ranked),
-        }
-        write_output(output, writers[form])
+        write = partial(_write, form, ranking(loaded, queries), tag, queries.source)
+        write_output(output, write)
 
 
 def ranking(model: Ranker, queries: Queries) -> Iterator[Ranked]:
@@ -104,21 +80,20 @@ def ranking(model: Ranker, queries: Queries) -> Iterator[Ranked]:
             yield Ranked(qid, docid, rows[at], at - begin + 1, float(end - 1 - at))
 
 
-def _write_trec(file: IO[str], ranked: Iterator[Ranked], tag: str, source: str) -> None:
+def _write(form: str, ranked: Iterator[Ranked], tag: str, source: str, file: IO[str]) -> None:
+    if form == "csv":
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(Ranked._fields)
+        writer.writerows(ranked)
     for r in ranked:
-        docid = str(r.row) if r.docid is None else r.docid
-        if r.qid.split() != [r.qid] or docid.split() != [docid]:
-            name = r.qid if r.qid.split() != [r.qid] else docid
+        jsonl = form == "jsonl"
+        file.write(json.dumps(r._asdict(), ensure_ascii=False) if jsonl else _trec(r, tag, source))
+        file.write("\n")
+
+
+def _trec(r: Ranked, tag: str, source: str) -> str:
+    docid = str(r.row) if r.docid is None else r.docid
+    for name in (r.qid, docid):
+        if name.split() != [name]:
             raise DataError(f"{source}: trec ids cannot contain spaces, as {name!r} does; use csv")
-        file.write(f"{r.qid} Q0 {docid} {r.rank} {r.score:g} {tag}\n")
-
-
-def _write_csv(file: IO[str], ranked: Iterator[Ranked]) -> None:
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(Ranked._fields)
-    writer.writerows(ranked)
-
-
-def _write_jsonl(file: IO[str], ranked: Iterator[Ranked]) -> None:
-    for r in ranked:
-        file.write(json.dumps(r._asdict(), ensure_ascii=False) + "\n")
+    return f"{r.qid} Q0 {docid} {r.rank} {r.score:g} {tag}"

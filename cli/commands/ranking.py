@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from collections.abc import Sequence
 from functools import partial
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 import click
 
-from cli.inputs.opened_store import ITEMS_MAKER, open_existing
+from cli.inputs.opened_store import open_collection
 from cli.options import Whole, json_option, output_option, store_option
-from cli.output import printable, put, say, width, write_output
+from cli.output import count, printable, say, width, write_output
 from cli.printing.item_rankings import ranking_frame, ranking_json, ranking_lines
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from sortnet.items import Items
+    from sortnet.preference import Judgement
     from sortnet.preference.stopping import Remaining
 
 _WIDE = 80  # columns, if the width of a line is unknown
@@ -26,14 +26,8 @@ _WIDE = 80  # columns, if the width of a line is unknown
 
 @click.command("ranking", short_help="Rank the items of a collection by its judgements.")
 @click.argument("name")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["table", "csv", "json"]),
-    default="table",
-    show_default=True,
-)
-@output_option("--output", "-o", default="-", show_default=True, help="Output file; -: stdout.")
+@click.option("--format", "form", type=click.Choice(["table", "csv", "json"]), default="table")
+@output_option("--output", "-o", default="-", help="Output file; -: stdout.")
 @click.option("--top", type=Whole(1), metavar="N", help="Only the best N items.")
 @store_option
 @json_option
@@ -53,59 +47,42 @@ def ranking(
     """
     from store.service.labelling import LabellingService
 
-    with open_existing(store, ITEMS_MAKER) as opened:
-        service = LabellingService(opened.collection(name))
+    with open_collection(store, name) as collection:
+        service = LabellingService(collection)
         service.settle()
         ranked, remaining, items = service.ranking, service.remaining, service.items
-        heard, goal = _heard(service.session.judgements()), service.session.goal
+        events, goal = service.session.judgements(), service.session.goal
         frame = ranking_frame(ranked, items.ids).head(top or len(items))
-        form = "json" if as_json else form
-        write_output(output, partial(_WRITERS[form], frame, items))
-        for line in _standing(name, len(items), heard, remaining, goal):
+        write_output(output, partial(_write, "json" if as_json else form, frame, items))
+        for line in _standing(name, len(items), events, remaining, goal):
             say(line)
         if output != "-":
             say(f"{output}: {len(frame)} items of {name}")
 
 
-def _write_table(frame: pd.DataFrame, items: Items, file: IO[str]) -> None:
-    head, *lines = ranking_lines(frame, items, width() or _WIDE)
-    if file is sys.stdout:
-        put(head, bold=True)
+def _write(form: str, frame: pd.DataFrame, items: Items, file: IO[str]) -> None:
+    if form == "json":
+        file.write(ranking_json(frame))
+    elif form == "csv":
+        if file.isatty():
+            frame = frame.assign(id=frame["id"].map(printable))
+        frame.to_csv(file, index=False, lineterminator="\n")
     else:
-        print(head, file=file)
-    for line in lines:
-        print(line, file=file)
-
-
-def _write_csv(frame: pd.DataFrame, items: Items, file: IO[str]) -> None:
-    if file.isatty():
-        frame = frame.assign(id=frame["id"].map(printable))
-    frame.to_csv(file, index=False, lineterminator="\n")
-
-
-def _write_json(frame: pd.DataFrame, items: Items, file: IO[str]) -> None:
-    file.write(ranking_json(frame))
-
-
-_WRITERS: dict[str, Any] = {"table": _write_table, "csv": _write_csv, "json": _write_json}
-
-
-def _heard(events: Sequence[Any]) -> tuple[int, int]:
-    """The number of answers that were not undone, and of annotators."""
-    undone = {event.undoes for event in events}
-    people = [e.annotator for e in events if e.answer != "undo" and e.number not in undone]
-    return len(people), len(set(people))
+        head, *lines = ranking_lines(frame, items, width() or _WIDE)
+        print(click.style(head, bold=True) if file.isatty() else head, *lines, sep="\n", file=file)
 
 
 def _standing(
-    name: str, n: int, heard: tuple[int, int], remaining: Remaining, goal: float
+    name: str, n: int, events: Sequence[Judgement], remaining: Remaining, goal: float
 ) -> list[str]:
     """The number of answers, and the distance from the goal."""
-    answers, people = heard
-    if not answers:
+    undone = {event.undoes for event in events}
+    said = [e.annotator for e in events if e.answer != "undo" and e.number not in undone]
+    if not said:
         return [f"no judgements yet: sortnet label {shlex.quote(name)}"]
-    by = f"{people} {'person' if people == 1 else 'people'}"
-    summary = f"{n} items, {answers} answer{'' if answers == 1 else 's'} by {by}; {remaining.why}"
+    people = len(set(said))
+    by = "1 person" if people == 1 else f"{people} people"
+    summary = f"{n} items, {count(len(said), 'answer')} by {by}; {remaining.why}"
     # Once the goal is reached, `why` already contains this check.
     return [summary, _checked(remaining)] if remaining.wrong_pairs > goal else [summary]
 

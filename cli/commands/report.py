@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from cli.inputs.named_runs import find_run, run_ids
-from cli.inputs.opened_store import open_existing
+from cli.inputs.opened_store import open_run, run_ids
 from cli.options import (
     Whole,
-    cache_folder,
     data_option,
     files,
     folders,
@@ -48,11 +47,7 @@ if TYPE_CHECKING:
     help="Training or validation data of the run, if it was moved; repeatable.",
 )
 @click.option(
-    "--queries",
-    type=Whole(0),
-    default=3,
-    show_default=True,
-    help="Number of hardest queries shown per part.",
+    "--queries", type=Whole(0), default=3, help="Number of hardest queries shown per part."
 )
 @data_option
 @threads_option
@@ -63,7 +58,7 @@ def report(
     model: str | None,
     data: tuple[str, ...],
     queries: int,
-    cache: bool,
+    cache: Path | None,
     threads: int | None,
     store: str | None,
 ) -> None:
@@ -80,13 +75,12 @@ def report(
     from cli.report.page import refuse_without_iterations, render
     from cli.report.sources import find_sources
 
-    with progress() as status, open_existing(store) as opened:
+    with progress() as status, open_run(store, run) as found:
         set_threads(threads)
-        found = find_run(opened, run)
         refuse_without_iterations(found)
         to = f"report-{found.id}.html" if output is None else output
         refuse_output(to, *(str(facts.get("path") or "") for facts in found.data.values()))
-        sources = find_sources(found, model, data, cache=cache_folder(cache), progress=status)
+        sources = find_sources(found, model, data, cache=cache, progress=status)
         status("drawing")
         text = render(found, sources, _conventions(found, sources), top=queries)
     write_output(to, lambda file: file.write(text))
@@ -95,16 +89,13 @@ def report(
 
 
 def _conventions(run: Run, sources: Sources) -> list[str]:
-    """The conventions of the measures and the number of queries without a relevant document."""
-    from cli.printing.conventions import conventions_of
+    from cli.printing.conventions import conventions_of, metrics_of
     from cli.report.sources import PARTS
     from sortnet.config import Config
-    from sortnet.metrics import MEASURED
 
     known = Config.from_json({k: v for k, v in run.config.items() if k != "tuning"})
-    metrics = list(dict.fromkeys((known.rank_quality, *map(known.metric, MEASURED))))
     return [
         f"{PARTS[split]}: {line}"
         for split, queries in sources.data.items()
-        for line in conventions_of(queries, metrics, known.empty)
+        for line in conventions_of(queries, metrics_of(known), known.empty)
     ]

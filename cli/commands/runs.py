@@ -6,8 +6,7 @@ from typing import Any
 
 import click
 
-from cli.inputs.named_runs import resume
-from cli.inputs.opened_store import open_existing
+from cli.inputs.opened_store import open_existing, resume
 from cli.options import json_option, store_option
 from cli.output import print_json, print_table, say, width
 from cli.printing.iterations import rows_of
@@ -35,14 +34,10 @@ def runs(store: str | None, as_json: bool) -> None:
         else:
             header = ["run", "started UTC", "status", "best", "quality", "pairs", "model"]
             print_table(header, _fitted([_run_line(row) for row in rows], header, width()), left=3)
-            _say_killed(rows)
-
-
-def _say_killed(rows: list[dict[str, Any]]) -> None:
-    killed = [row for row in rows if row["status"] == "killed" and row["out"]]
-    for row in killed[:1]:
-        others = f" (and {len(killed) - 1} more)" if len(killed) > 1 else ""
-        say(f"run {row['id']}{others} was killed; resume with: {resume(row['out'])}")
+            if killed := [row for row in rows if row["status"] == "killed" and row["out"]]:
+                others = f" (and {len(killed) - 1} more)" if len(killed) > 1 else ""
+                run = f"run {killed[0]['id']}{others}"
+                say(f"{run} was killed; resume with: {resume(killed[0]['out'])}")
 
 
 def _fitted(rows: list[list[str]], header: list[str], columns: int | None) -> list[list[str]]:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import errno
+import os
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import click
 
-from cli.inputs.opened_store import ITEMS_MAKER, open_existing
+from cli.inputs.opened_store import open_collection
 from cli.options import Whole, lease_option, store_option
 from cli.output import printable, put, say
 from cli.terminal.signals import ended_by_signals
@@ -20,9 +21,8 @@ from sortnet.errors import SortNetError
 
 if TYPE_CHECKING:
     from cli.web.guard import Names
-    from store.collections.server_claim import ServerClaim
 
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
+LOOPBACK, EVERYWHERE = ("127.0.0.1", "localhost", "::1"), ("0.0.0.0", "::")
 
 
 def _origin(ctx: click.Context, param: click.Parameter, url: str | None) -> str | None:
@@ -43,15 +43,10 @@ def _origin(ctx: click.Context, param: click.Parameter, url: str | None) -> str 
 @click.option(
     "--host",
     default="127.0.0.1",
-    show_default=True,
     help="Address to listen on; 0.0.0.0: all addresses of this machine.",
 )
 @click.option(
-    "--port",
-    type=Whole(0, 65535),
-    default=8000,
-    show_default=True,
-    help="Port to listen on; 0: any free port.",
+    "--port", type=Whole(0, 65535), default=8000, help="Port to listen on; 0: any free port."
 )
 @click.option(
     "--annotator",
@@ -92,59 +87,46 @@ def serve(
       sortnet serve essays --port 0 --open
       sortnet serve essays --host 0.0.0.0 --url https://label.example.org
     """
-    _needs_extra()
-    import_module("cli.web.app")  # before signals are heard: an import can lose an interrupt
+    try:
+        for needed in ("starlette", "uvicorn"):
+            import_module(needed)
+    except ImportError as error:
+        raise SortNetError(f"the page needs {error.name}: pip install 'sortnet[web]'") from None
+    from cli.web.app import make_app
+    from cli.web.page_service import PageService, People
+    from cli.web.server import kept_up, make_server
+    from store.service.labelling import LabellingService
 
     with (
-        open_existing(store, ITEMS_MAKER, write=True) as opened,
+        open_collection(store, name, write=True) as collection,
         _listening(host, port) as listening,
     ):
-        collection = opened.collection(name)
         if len(collection.items()) < 2:
             raise SortNetError(f"collection {name!r} has fewer than two items: nothing to compare")
         with ended_by_signals() as came, collection.serving() as claim:
-            _serve(collection, claim, came, listening, host, url, annotators, lease, browser)
+            pages = PageService(LabellingService(collection, lease_seconds=lease))
+            people = People(collection)
+            for who in annotators:
+                people.add(who)
+            port = listening.getsockname()[1]
+            shown = socket.gethostname() if host in EVERYWHERE else host
+            base = url or f"http://{_in_url(shown)}:{port}"
+            app = make_app(pages, people, _names(host, port, url), (url,) if url else ())
+            _say_links(base, people.tokens, people.admin, others=host not in LOOPBACK or bool(url))
+            if browser:
+                click.launch(f"{base}/a/{next(iter(people.tokens.values()), '')}")
+            server = make_server(app)
+
+            def end_if_lost() -> None:
+                server.should_exit |= claim.lost.is_set() or bool(came)
+
+            with kept_up(pages, people, also=end_if_lost):
+                server.run(sockets=[listening])
+            if claim.lost.is_set():
+                raise SortNetError(
+                    f"collection {name!r} was removed, or another process serves it now"
+                )
     say(f"no longer serving {name!r}; the links will work again at the next start")
-
-
-def _serve(
-    collection: Any,
-    claim: ServerClaim,
-    came: Sequence[int],
-    listening: socket.socket,
-    host: str,
-    url: str | None,
-    annotators: Sequence[str],
-    lease: float,
-    browser: bool,
-) -> None:
-    from cli.web.app import make_app, make_server
-    from cli.web.background import kept_up
-    from cli.web.page_service import PageService
-    from cli.web.people import People
-    from store.service.labelling import LabellingService
-
-    pages = PageService(LabellingService(collection, lease_seconds=lease))
-    people = People(collection)
-    for who in annotators:
-        people.add(who)
-    port = listening.getsockname()[1]
-    base = url or f"http://{_in_url(_reachable(host))}:{port}"
-    app = make_app(pages, people, _names(host, port, url), (url,) if url else ())
-    _say_links(base, people.tokens, people.admin, others=host not in LOOPBACK or url is not None)
-    if browser:
-        click.launch(f"{base}/a/{next(iter(people.tokens.values()), '')}")
-    server = make_server(app)
-
-    def end_if_lost() -> None:
-        server.should_exit |= claim.lost.is_set() or bool(came)
-
-    with kept_up(pages, people, also=end_if_lost):
-        server.run(sockets=[listening])
-    if claim.lost.is_set():
-        raise SortNetError(
-            f"collection {collection.name!r} was removed, or another process serves it now"
-        )
 
 
 def _say_links(base: str, tokens: dict[str, str], admin: str, *, others: bool) -> None:
@@ -157,56 +139,36 @@ def _say_links(base: str, tokens: dict[str, str], admin: str, *, others: bool) -
         say("WARNING: others can reach this server. The links are its only protection: anyone who")
         say("has one can answer, and with the admin link see and add everything.")
     if others and base.startswith("http:"):
-        say(
-            "WARNING: over plain http the links can be read on the way. Put an https proxy in front"
-        )
-        say("of the server (--url), or use a trusted network.")
+        say("WARNING: over plain http the links can be read on the way. Put an https proxy in")
+        say("front of the server (--url), or use a trusted network.")
     say("Ctrl-C stops the server")
-
-
-def _needs_extra() -> None:
-    try:
-        import starlette
-        import uvicorn
-    except ImportError as error:
-        raise SortNetError(f"the page needs {error.name}: pip install 'sortnet[web]'") from None
-    del starlette, uvicorn
 
 
 @contextmanager
 def _listening(host: str, port: int) -> Iterator[socket.socket]:
-    """Open a listening socket.
-
-    Raises:
-        SortNetError: if the address or the port is not available.
-    """
     try:
-        family, kind, _, _, address = socket.getaddrinfo(
+        family, _, _, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-    except (OSError, UnicodeError):
-        raise SortNetError(f"--host {host!r} is not an address of this machine") from None
-    with socket.socket(family, kind) as made:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            made.bind(address)
-            made.listen(1024)
-        except OSError as error:
-            if error.errno == errno.EADDRINUSE:
-                fault = f"port {port} is in use: choose another with --port, or 0 for any"
-            elif error.errno == errno.EADDRNOTAVAIL:
-                fault = f"--host {host!r} is not an address of this machine"
-            else:
-                fault = f"cannot listen on port {port}: {error.strerror or error}"
-            raise SortNetError(fault) from None
+        both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
+        made = socket.create_server(address, family=family, backlog=1024, dualstack_ipv6=both)
+    except (OSError, UnicodeError) as error:
+        code = error.errno if isinstance(error, OSError) else None
+        if code == errno.EADDRINUSE:
+            fault = f"port {port} is in use: choose another with --port, or 0 for any"
+        elif code == errno.EADDRNOTAVAIL or isinstance(error, socket.gaierror | UnicodeError):
+            fault = f"--host {host!r} is not an address of this machine"
+        else:
+            fault = f"cannot listen on port {port}: {os.strerror(code) if code else error}"
+        raise SortNetError(fault) from None
+    with made:
         yield made
 
 
 def _names(host: str, port: int, url: str | None) -> Names:
-    """The host names that requests may use."""
     from cli.web.guard import Names
 
-    everywhere = host in ("0.0.0.0", "::")
+    everywhere = host in EVERYWHERE
     hosts = {*LOOPBACK, "[::1]"} if everywhere or host in LOOPBACK else {host}
     if everywhere:
         hosts |= {socket.gethostname().lower(), socket.getfqdn().lower()}
@@ -214,11 +176,6 @@ def _names(host: str, port: int, url: str | None) -> Names:
     if url:
         named.add(urlsplit(url).netloc)
     return Names(frozenset(named), any_address=everywhere)
-
-
-def _reachable(host: str) -> str:
-    """The host name to show for a wildcard address such as 0.0.0.0."""
-    return socket.gethostname() if host in ("0.0.0.0", "::") else host
 
 
 def _in_url(host: str) -> str:

@@ -6,8 +6,7 @@ from typing import Any
 
 import click
 
-from cli.inputs.named_runs import find_run, resume, run_ids
-from cli.inputs.opened_store import open_existing
+from cli.inputs.opened_store import open_run, resume, run_ids
 from cli.options import json_option, store_option
 from cli.output import print_json, put, say
 from cli.printing import iterations
@@ -26,8 +25,7 @@ def show(run: str, store: str | None, as_json: bool) -> None:
       sortnet show last
       sortnet show 3f2a --json
     """
-    with open_existing(store) as opened:
-        found = find_run(opened, run)
+    with open_run(store, run) as found:
         standing = found.status_text
         rows = iterations.rows_of(found.iterations_frame())
         about: dict[str, Any] = {"id": found.id, "status": found.status} | {

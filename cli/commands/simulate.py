@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +14,6 @@ from sortnet.errors import DataError
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
-
-    from sortnet.types import Progress
 
 # Budgets of the ASAP paper (half a trial, one, three), of features and of recorded votes.
 _PAPER = (0.5, 1, 3)
@@ -31,35 +28,24 @@ _USUAL = {
 
 @click.command("simulate", short_help="Simulate how many questions a good ranking takes.")
 @click.option(
-    "--protocol", type=click.Choice(list(_USUAL)), default="ids", show_default=True,
+    "--protocol", type=click.Choice(list(_USUAL)), default="ids",
     help="Items without features, items with features, or recorded votes.",
 )  # fmt: skip
-@click.option(
-    "--items", "n", type=Whole(2, 10_000), default=20, show_default=True, metavar="N",
-    help="Number of items.",
-)  # fmt: skip
-@click.option(
-    "--features", "d", type=Whole(1, 1000), default=5, show_default=True, metavar="D",
-    help="Number of features.",
-)  # fmt: skip
-@click.option(
-    "--outside", type=Real(0, 1, max_open=True), default=0.0, show_default=True,
-    metavar="SHARE", help="Share of the scores' variance that the features do not explain.",
-)  # fmt: skip
-@click.option(
-    "--budget", "budgets", type=Whole(1), multiple=True, metavar="M",
-    help="Evaluate the ranking after M questions; repeatable.",
-)  # fmt: skip
-@click.option(
-    "--strategy", "strategies", multiple=True, metavar="NAME",
-    help="Strategy: default, features, merge, bald, committee, closest, random, merge-sort "
-    "or quicksort; repeatable.",
-)  # fmt: skip
-@click.option("--seeds", type=Whole(1), default=30, show_default=True,
+@click.option("--items", "n", type=Whole(2, 10_000), default=20, metavar="N",
+              help="Number of items.")  # fmt: skip
+@click.option("--features", "d", type=Whole(1, 1000), default=5, metavar="D",
+              help="Number of features.")  # fmt: skip
+@click.option("--outside", type=Real(0, 1, max_open=True), default=0.0, metavar="SHARE",
+              help="Share of the scores' variance that the features do not explain.")  # fmt: skip
+@click.option("--budget", "budgets", type=Whole(1), multiple=True, metavar="M",
+              help="Evaluate the ranking after M questions; repeatable.")  # fmt: skip
+@click.option("--strategy", "strategies", multiple=True, metavar="NAME",
+              help="Strategy: default, features, merge, bald, committee, closest, random, "
+              "merge-sort or quicksort; repeatable.")  # fmt: skip
+@click.option("--seeds", type=Whole(1), default=30,
               help="Number of repetitions, each with other true scores.")  # fmt: skip
-@click.option("--seed", type=SEED, default=0, show_default=True,
-              help="Random seed.")  # fmt: skip
-@click.option("--jobs", type=Whole(1), default=1, show_default=True, help="Number of processes.")
+@click.option("--seed", type=SEED, default=0, help="Random seed.")
+@click.option("--jobs", type=Whole(1), default=1, help="Number of processes.")
 @click.option("--votes", "votes_file", metavar="FILE", shell_complete=files,
               help="Table with two items and an answer per row (protocol votes).")  # fmt: skip
 @click.option("--items-file", metavar="FILE", shell_complete=files,
@@ -93,22 +79,25 @@ def simulate(
       sortnet simulate --protocol features --items 100 --outside 0.2
       sortnet simulate --protocol votes --votes votes.tsv --items-file items.tsv
     """
-    if plot:
-        _check_kind(Path(plot))
-    common: dict[str, Any] = {"seeds": seeds, "seed": seed, "jobs": jobs}
+    from sortnet.experiments.simulated_annotators import simulate as run
+    from sortnet.experiments.simulated_annotators import summary
+
+    if plot and Path(plot).suffix.lower() not in _KINDS:
+        raise DataError(f"{plot}: plots are written as {', '.join(_KINDS)}")
     names = strategies or _USUAL[protocol]
     with progress() as status:
+        common: dict[str, Any] = {"seeds": seeds, "seed": seed, "jobs": jobs, "progress": status}
         if protocol == "votes":
-            frame = _from_votes(votes_file, items_file, by, names, budgets, common, status)
+            frame = _from_votes(votes_file, items_file, by, names, budgets, common)
         else:
-            made: dict[str, Any] = {"n": n}
-            if protocol == "features":
-                made |= {"d": d, "outside": outside}
-            frame = _made_up(names, budgets or _usual_budgets(protocol, n), made, common, status)
+            common |= {"n": n} | ({"d": d, "outside": outside} if protocol == "features" else {})
+            results = run(names, budgets or _usual_budgets(protocol, n), **common)
+            frame = summary(results, ("spearman", "rmse", "ms"), ("strategy", "questions"))
     _show(frame, as_json)
     if plot:
-        title = _title(protocol, n, d, outside, seeds)
-        write_file(plot, partial(_save, drawn(frame, title), Path(plot)))
+        figure = drawn(frame, _title(protocol, n, d, outside, seeds))
+        form = Path(plot).suffix.lower().removeprefix(".")
+        write_file(plot, lambda path: figure.savefig(path, format=form))
         say(f"{plot}: the plot")
 
 
@@ -119,20 +108,9 @@ def _usual_budgets(protocol: str, n: int) -> tuple[int, ...]:
     return tuple(m for m in _FEATURES if m <= most) or (most,)
 
 
-def _made_up(
-    names: tuple[str, ...], budgets: tuple[int, ...], made: dict[str, Any],
-    common: dict[str, Any], progress: Progress,
-) -> pd.DataFrame:  # fmt: skip
-    from sortnet.experiments.simulated_annotators import simulate as run
-    from sortnet.experiments.simulated_annotators import summary
-
-    results = run(names, budgets, **made, **common, progress=progress)
-    return summary(results, ("spearman", "rmse", "ms"), ("strategy", "questions"))
-
-
 def _from_votes(
     votes_file: str | None, items_file: str | None, by: str | None, names: tuple[str, ...],
-    budgets: tuple[int, ...], common: dict[str, Any], progress: Progress,
+    budgets: tuple[int, ...], common: dict[str, Any],
 ) -> pd.DataFrame:  # fmt: skip
     import numpy as np
 
@@ -146,36 +124,28 @@ def _from_votes(
     items = read_items(items_file, features=())
     numbers = {name: k for k, name in enumerate(items.ids)}
     known, group = read_votes(Path(votes_file), numbers, by)
-    features = describe(items, progress=progress).features.astype("float64")
+    features = describe(items, progress=common["progress"]).features.astype("float64")
     some = len(known) // 2 if group is None else int(np.bincount(group).min()) // 2
     usual = budgets or tuple(m for m in _VOTES if m <= some) or (max(1, some),)
-    results = simulate_votes(
-        features, known, names, usual, group=group, **common, progress=progress
-    )
+    results = simulate_votes(features, known, names, usual, group=group, **common)
     return summary(results, ("accuracy",), ("strategy", "questions"))
 
 
 def _show(frame: pd.DataFrame, as_json: bool) -> None:
     if as_json:
-        rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
-        print_json(rows)
+        print_json(frame.astype(object).where(frame.notna(), None).to_dict("records"))
         return
-    values = [v for v in ("spearman", "rmse", "accuracy") if v in frame]
-    header = ["strategy", "questions", *values, *(["ms"] if "ms" in frame else [])]
-    cells = [
-        [
-            str(row["strategy"]),
-            str(row["questions"]),
-            *(_with_error(row[v], row[f"{v}_se"]) for v in values),
-            *([f"{row['ms']:.1f}"] if "ms" in frame else []),
-        ]
-        for row in frame.to_dict("records")
-    ]
-    print_table(header, cells)
+    cells = frame[["strategy", "questions"]].astype(str)
+    for name in _measures(frame):
+        pairs = zip(frame[name], frame[f"{name}_se"], strict=True)
+        cells[name] = [f"{m:.3f}" if se != se else f"{m:.3f} ± {se:.3f}" for m, se in pairs]
+    if "ms" in frame:
+        cells["ms"] = frame["ms"].map("{:.1f}".format)
+    print_table(cells.columns.tolist(), cells.to_numpy().tolist())
 
 
-def _with_error(mean: float, error: float) -> str:
-    return f"{mean:.3f}" if error != error else f"{mean:.3f} ± {error:.3f}"
+def _measures(frame: pd.DataFrame) -> list[str]:
+    return [name for name in _LABELS if name in frame]
 
 
 def _title(protocol: str, n: int, d: int, outside: float, seeds: int) -> str:
@@ -190,9 +160,11 @@ def _title(protocol: str, n: int, d: int, outside: float, seeds: int) -> str:
 
 def drawn(frame: pd.DataFrame, title: str) -> Figure:
     """Draw one panel per measure: mean by questions with a 95 % interval, a line per strategy."""
+    from matplotlib.ticker import FixedLocator, NullLocator, StrMethodFormatter
+
     from store.plots.drawing import legend, new_figure
 
-    values = [v for v in ("spearman", "rmse", "accuracy") if v in frame]
+    values = _measures(frame)
     figure, panels = new_figure(3.4 * len(values) + 1, 3.7, 1, len(values), title)
     for axes, value in zip(panels, values, strict=True):
         for number, (name, rows) in enumerate(frame.groupby("strategy", sort=False)):
@@ -204,7 +176,9 @@ def drawn(frame: pd.DataFrame, title: str) -> Figure:
                 color=style["color"], alpha=0.15, linewidth=0,
             )  # fmt: skip
         axes.set_xscale("log")
-        _ticks(axes, sorted(frame["questions"].unique()))
+        axes.xaxis.set_major_locator(FixedLocator(sorted(frame["questions"].unique())))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
         axes.set(xlabel="questions", ylabel=_LABELS[value])
     legend(figure, panels[0])
     return figure
@@ -225,20 +199,3 @@ _STYLES: tuple[dict[str, Any], ...] = tuple(
         ("#56B4E9", "X", "-."), ("#767676", "*", ":"), ("#8C510A", "<", "-"),
     )
 )  # fmt: skip
-
-
-def _ticks(axes: Any, questions: list[int]) -> None:
-    from matplotlib.ticker import FixedLocator, NullLocator, StrMethodFormatter
-
-    axes.xaxis.set_major_locator(FixedLocator(questions))
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
-
-
-def _check_kind(path: Path) -> None:
-    if path.suffix.lower() not in _KINDS:
-        raise DataError(f"{path}: plots are written as {', '.join(_KINDS)}")
-
-
-def _save(figure: Figure, named: Path, path: Path) -> None:
-    figure.savefig(path, format=named.suffix.lower().removeprefix("."))

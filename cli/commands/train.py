@@ -26,7 +26,7 @@ from cli.output import print_json, progress, put, refuse_folder, say
 from cli.printing import iterations
 from cli.printing.conventions import conventions_of, measures
 from cli.terminal.signals import signals_as_ctrl_c
-from cli.training.logs import Log, LogType, callbacks_of
+from cli.training.logs import Log, callbacks_of, log
 from sortnet.errors import SortNetError
 
 if TYPE_CHECKING:
@@ -47,7 +47,6 @@ _FILES = "Files"
     "--out",
     "-o",
     default="model",
-    show_default=True,
     metavar="DIR",
     shell_complete=folders,
     help="Model folder to write.",
@@ -72,7 +71,6 @@ _FILES = "Files"
     _FILES,
     "--cache/--no-cache",
     default=False,
-    show_default=True,
     help="Cache the parsed data in the user's cache folder for the next read.",
 )
 @settings_options
@@ -102,7 +100,7 @@ _FILES = "Files"
     "The run",
     "--log",
     "logs",
-    type=LogType(),
+    type=log,
     multiple=True,
     metavar="WHERE",
     help="Also log the figures of every iteration to tensorboard:DIR, mlflow or mlflow:URI.",

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from cli.inputs.named_runs import again, find_run, run_ids
-from cli.inputs.opened_store import open_existing
+from cli.inputs.opened_store import again, open_run, run_ids
 from cli.options import Real, Whole, store_option
-from cli.output import put, say
+from cli.output import count, put, say
 from cli.printing import iterations
 
 if TYPE_CHECKING:
@@ -40,19 +39,9 @@ class Look(NamedTuple):
 @click.option(
     "--web", is_flag=True, help="Serve a page that refreshes itself, on this machine only."
 )
+@click.option("--port", type=Whole(0, 65535), default=0, help="Port of --web; 0: any free port.")
 @click.option(
-    "--port",
-    type=Whole(0, 65535),
-    default=0,
-    show_default=True,
-    help="Port of --web; 0: any free port.",
-)
-@click.option(
-    "--interval",
-    type=Real(0.1, 3600),
-    default=2.0,
-    show_default=True,
-    help="Seconds between two reads of the store.",
+    "--interval", type=Real(0.1, 3600), default=2.0, help="Seconds between two reads of the store."
 )
 @store_option
 def watch(run: str, web: bool, port: int, interval: float, store: str | None) -> None:
@@ -67,8 +56,7 @@ def watch(run: str, web: bool, port: int, interval: float, store: str | None) ->
       sortnet watch 3f2a --interval 10 | tee progress.txt
       sortnet watch last --web --port 8080
     """
-    with open_existing(store) as opened:
-        found = find_run(opened, run)
+    with open_run(store, run) as found:
         try:
             if web:
                 from cli.report.live_page import serve
@@ -98,7 +86,7 @@ def _looks(run: Run, interval: float) -> Iterator[Look]:
 
 def _hint(run: Run, rows: Sequence[dict[str, Any]], quiet: float) -> str | None:
     """A killed run keeps status "running"; after a long silence suggest --resume."""
-    slowest = max((_seconds(row) for row in rows), default=0.0)
+    slowest = max(map(iterations.seconds, rows), default=0.0)
     if quiet < max(QUIET, 5 * slowest):
         return None
     where = run.status_text.removeprefix("running")
@@ -107,7 +95,6 @@ def _hint(run: Run, rows: Sequence[dict[str, Any]], quiet: float) -> str | None:
 
 
 def _lines(run: Run, interval: float) -> None:
-    """Print every new iteration as a line."""
     quality, shown, hinted = iterations.quality_of(run.config), 0, False
     for look in _looks(run, interval):
         if not shown and look.rows:
@@ -141,10 +128,11 @@ def _screen(run: Run, look: Look, height: int, console: Any) -> RenderableType:
 
     quality = iterations.quality_of(run.config)
     marks = PLAIN if console.options.ascii_only else BLOCKS
-    sparks = [_spark_line(name, label, look.rows, marks) for name, label in _followed(quality)]
-    below = [text for text in sparks if text] + ([look.hint] if look.hint else [])
+    below = [*_sparks(look.rows, quality, marks), *filter(None, [look.hint])]
     text = Text(no_wrap=True, overflow="ellipsis")
-    text.append(f"run {run.id}  {look.standing}  {_count(len(look.rows))}\n", style="bold")
+    text.append(
+        f"run {run.id}  {look.standing}  {count(len(look.rows), 'iteration')}\n", style="bold"
+    )
     if not look.rows:
         text.append(f"{look.hint or 'waiting for the first iteration'}")
         return text
@@ -157,25 +145,16 @@ def _screen(run: Run, look: Look, height: int, console: Any) -> RenderableType:
     return text
 
 
-def _followed(quality: str) -> tuple[tuple[str, str], ...]:
-    return (
-        (f"train_{quality}", f"{quality} train"),
-        (f"vali_{quality}", f"{quality} vali"),
-        ("tp", "TP"),
-        ("vp", "VP"),
-        ("new_train", "new train"),
-        ("new_vali", "new vali"),
-    )
-
-
-def _spark_line(name: str, label: str, rows: Sequence[dict[str, Any]], marks: str) -> str | None:
-    values = [row.get(name) for row in rows]
-    known = [float(value) for value in values if value is not None]
-    if not known:
-        return None
-    digits = 0 if name in ("tp", "vp", "new_train", "new_vali") else 4
-    bounds = f"{min(known):,.{digits}f} to {max(known):,.{digits}f}"
-    return f"{label:>14} {sparkline(known[-40:], marks)} {bounds}"
+def _sparks(rows: Sequence[dict[str, Any]], quality: str, marks: str) -> Iterator[str]:
+    """A line for each figure that is known."""
+    shares = {f"{part}_{quality}": f"{quality} {part}" for part in ("train", "vali")}
+    counts = {"tp": "TP", "vp": "VP", "new_train": "new train", "new_vali": "new vali"}
+    for name, label in (shares | counts).items():
+        known = [float(row[name]) for row in rows if row.get(name) is not None]
+        if known:
+            digits = 4 if name in shares else 0
+            bounds = f"{min(known):,.{digits}f} to {max(known):,.{digits}f}"
+            yield f"{label:>14} {sparkline(known[-40:], marks)} {bounds}"
 
 
 def sparkline(values: Sequence[float], marks: str = BLOCKS) -> str:
@@ -192,15 +171,6 @@ def sparkline(values: Sequence[float], marks: str = BLOCKS) -> str:
 
 
 def _ending(run: Run, look: Look) -> str:
-    """How the run ended, and the next step."""
     step = f"resume with: {again(run)}" if again(run) else f"next: sortnet report {run.id}"
     ended = "was killed" if look.status == "killed" else f"is {look.status}"
-    return f"run {run.id} {ended}, {_count(len(look.rows))}; {step}"
-
-
-def _count(n: int) -> str:
-    return f"{n} iteration{'' if n == 1 else 's'}"
-
-
-def _seconds(row: dict[str, Any]) -> float:
-    return float((row["seconds_sort"] or 0) + (row["seconds_train"] or 0))
+    return f"run {run.id} {ended}, {count(len(look.rows), 'iteration')}; {step}"

@@ -1,12 +1,17 @@
-"""Open the store that a command reads or writes; `parse_url` of the engine says which it is."""
+"""Open the store, the run or the collection that a command names; complete a run's id."""
 
 from __future__ import annotations
 
+import shlex
+import sqlite3
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import click
+from click.shell_completion import CompletionItem
 
 from cli.output import say
 from sortnet.errors import SortNetError, StoreError
@@ -14,8 +19,9 @@ from sortnet.errors import SortNetError, StoreError
 if TYPE_CHECKING:
     from sqlalchemy import URL
 
-    from store import Store
+    from store import Collection, Run, Store
 
+_NEWEST = 30  # runs that are offered for completion
 ITEMS_MAKER = "sortnet items add"  # the command that creates a store with collections
 
 
@@ -53,6 +59,13 @@ def open_existing(
             ) from error
 
 
+@contextmanager
+def open_collection(url: str | None, name: str, *, write: bool = False) -> Iterator[Collection]:
+    """Open a collection of an existing store."""
+    with open_existing(url, ITEMS_MAKER, write=write) as opened:
+        yield opened.collection(name)
+
+
 # Raised for values that the tables should not contain.
 _ODD = (ValueError, TypeError, AttributeError, LookupError, OverflowError, RecursionError)
 
@@ -68,3 +81,43 @@ def open_to_write(url: URL | str | None) -> Store:
             f"copy of the old file: {opened.copy}"
         )
     return opened
+
+
+@contextmanager
+def open_run(store: str | None, name: str) -> Iterator[Run]:
+    """Open the run with that id; an empty store raises with the next step."""
+    with open_existing(store) as opened:
+        if opened.runs_frame().empty:
+            raise StoreError(f"{opened.database.name} has no runs yet: sortnet train makes one")
+        yield opened.run(name)
+
+
+def resume(out: str) -> str:
+    """The command that resumes the run whose model is in that folder."""
+    return shlex.join(["sortnet", "train", "--resume", "--out", out])
+
+
+def again(run: Run) -> str | None:
+    """The command that resumes an unfinished run; None if it is done."""
+    return None if run.status == "done" or run.out is None else resume(run.out)
+
+
+def run_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete `last` and the newest runs of a SQLite store; errors give no completions."""
+    items = [CompletionItem("last", help="the newest run")]
+    with suppress(SortNetError, sqlite3.Error, OSError):
+        items += _runs(ctx.params.get("store"))
+    return [item for item in items if item.value.startswith(incomplete)]
+
+
+def _runs(store: str | None) -> list[CompletionItem]:
+    from store.database.engine import parse_url, reading_uri
+
+    url = parse_url(store)
+    if url.drivername != "sqlite":  # a remote server may be slow
+        return []
+    file = reading_uri(Path(url.database or ""))
+    with closing(sqlite3.connect(file, uri=True, timeout=0.2)) as connection:
+        newest = "SELECT id, status, created FROM runs ORDER BY number DESC LIMIT ?"
+        rows = connection.execute(newest, (_NEWEST,)).fetchall()
+    return [CompletionItem(id_, help=f"{status}, {created[:16]}") for id_, status, created in rows]

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sortnet.errors import DataError
-from sortnet.items.rows import read_rows, shown
-
-if TYPE_CHECKING:
-    from sortnet.items.rows import Rows
-    from sortnet.preference.posterior import Votes
+from sortnet.items.rows import Rows, read_rows, shown
+from sortnet.preference.posterior import Votes
 
 _LEFT = ("left", "arg1", "item1", "item_1", "first", "a1", "a")
 _RIGHT = ("right", "arg2", "item2", "item_2", "second", "a2", "b")
@@ -45,8 +42,6 @@ def read_votes(
     Raises:
         DataError: on a column that is missing, an unknown item or answer, with its line.
     """
-    from sortnet.preference.posterior import Votes
-
     rows = read_rows(path)
     left, right = (_items(rows, _column(rows, names), items) for names in (_LEFT, _RIGHT))
     column = _column(rows, _ANSWER)
@@ -56,9 +51,21 @@ def read_votes(
             f"{path}: column {column!r} has only 0 and 1, and 0 would be a tie: write left or "
             "right, 1 or 2, a1 or a2, or an item's id; tie for neither"
         )
-    targets = np.array(
-        [_target(rows, k, str(said), left[k], right[k], items) for k, said in enumerate(answers)]
-    )
+
+    def target(k: int, word: str) -> float:
+        """1 for left, 0 for right, ½ for a tie, NaN for none of them."""
+        if word.lower() in _NOTHING:
+            return float("nan")
+        if left[k] == right[k]:
+            raise DataError(f"{rows.place(k)}: an item is compared with itself")
+        # Ids take precedence: items may be named 1 and 2.
+        if items.get(word) in (left[k], right[k]):
+            return float(items[word] == left[k])
+        if word.lower() not in _SAID:
+            raise DataError(f"{rows.place(k)}: unknown answer {shown(str(answers[k]))}")
+        return _SAID[word.lower()]
+
+    targets = np.array([target(k, str(said).strip()) for k, said in enumerate(answers)])
     said = ~np.isnan(targets)
     if not said.any():
         raise DataError(f"{path}: has no votes")
@@ -85,21 +92,3 @@ def _items(rows: Rows, column: str, items: Mapping[str, int]) -> Any:
             raise DataError(f"{rows.place(k)}: unknown item {shown(name)}")
         numbers[k] = number
     return numbers
-
-
-def _target(
-    rows: Rows, k: int, said: str, left: int, right: int, items: Mapping[str, int]
-) -> float:
-    """1 for left, 0 for right, ½ for a tie, NaN for none of them."""
-    word = said.strip()
-    if word.lower() in _NOTHING:
-        return float("nan")
-    if left == right:
-        raise DataError(f"{rows.place(k)}: an item is compared with itself")
-    # Ids take precedence: items may be named 1 and 2.
-    if items.get(word) in (left, right):
-        return float(items[word] == left)
-    target = _SAID.get(word.lower())
-    if target is None:
-        raise DataError(f"{rows.place(k)}: unknown answer {shown(said)}")
-    return target

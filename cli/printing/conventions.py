@@ -6,10 +6,17 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from cli.output import table
+from sortnet.metrics import MEASURED
 
 if TYPE_CHECKING:
+    from sortnet.config import Settings
     from sortnet.metrics import Empty, Metric
     from sortnet.types import Queries
+
+
+def metrics_of(config: Settings) -> list[Metric]:
+    """All measures, the RankQuality first."""
+    return list(dict.fromkeys((config.rank_quality, *map(config.metric, MEASURED))))
 
 
 def conventions_of(queries: Queries, metrics: Sequence[Metric], empty: Empty) -> list[str]:

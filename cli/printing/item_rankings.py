@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from cli.output import printable, table
+from cli.output import cut, printable, table
 from cli.printing.iterations import rows_of
 
 if TYPE_CHECKING:
@@ -37,24 +37,20 @@ def ranking_json(frame: pd.DataFrame) -> str:
 def ranking_lines(frame: pd.DataFrame, items: Items, width: int) -> list[str]:
     """A header and one line per item, at most `width` long, with as much of its text as fits."""
     rows = [
-        [str(rank), _cut(printable(str(id)), _ID), f"{score:.2f}", f"{low}-{high}", str(judged)]
+        [str(rank), cut(printable(str(id)), _ID), f"{score:.2f}", f"{low}-{high}", str(judged)]
         for _, rank, id, score, low, high, judged in frame.itertuples()
     ]
     lines = table(["rank", "id", "score", "90 %", "judged"], rows, left=2)
     over = width - max(map(len, lines)) - 2
-    what = [_words(items, k) for k in frame.index]
+    what = [words_of(items, k) for k in frame.index]
     if over < _LEAST or not any(what):
         return lines
     wide = max(map(len, lines))
-    return [f"{line.ljust(wide)}  {_cut(text, over)}".rstrip()
+    return [f"{line.ljust(wide)}  {cut(text, over)}".rstrip()
             for line, text in zip(lines, ["", *what], strict=True)]  # fmt: skip
 
 
-def _words(items: Items, k: int) -> str:
+def words_of(items: Items, k: int) -> str:
     """The start of an item's text, or the path of its image or sound."""
     what = items.texts[k] or items.images[k] or items.audio[k] or ""
     return printable(" ".join(what[:1000].split()))
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else f"{text[: width - 3]}..."

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from cli.output import put
+from sortnet.types import SPLITS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,20 +29,23 @@ def header(quality: str) -> list[str]:
 
 def line(row: Mapping[str, Any], quality: str) -> str:
     """Format a row of `flat` or of the store's frame; `*` marks the best so far."""
-    cells = (
-        row["iteration"],
-        _count(row["comparisons_train"], row["comparisons_vali"]),
-        _count(row["miscompared_train"]),
-        _count(row["miscompared_vali"]),
-        _count(row["new_train"], row["new_vali"]),
-        _count(row["tp"]),
-        _count(row["vp"]),
-        _share(row.get(f"train_{quality}")),
-        _share(row.get(f"vali_{quality}")),
-        f"{row['seconds_sort'] + row['seconds_train']:.1f}",
-        "*" if row["best"] is True else "",
-    )
-    return _FORMAT.format(*cells).rstrip()
+    return _FORMAT.format(*cells(row, [quality]), "*" if row["best"] is True else "").rstrip()
+
+
+def cells(row: Mapping[str, Any], measures: Sequence[str], number: str = "{}") -> list[str]:
+    """The figures of a row as text, whole numbers in that format."""
+    sums = [("comparisons_train", "comparisons_vali"), ("miscompared_train",)]
+    sums += [("miscompared_vali",), ("new_train", "new_vali"), ("tp",), ("vp",)]
+    return [
+        str(row["iteration"]),
+        *(total(*(row[name] for name in names), number=number) for names in sums),
+        *(share(row.get(f"{part}_{name}")) for name in measures for part in SPLITS),
+        f"{seconds(row):.1f}",
+    ]
+
+
+def seconds(row: Mapping[str, Any]) -> float:
+    return float((row["seconds_sort"] or 0) + (row["seconds_train"] or 0))
 
 
 def shower(quality: str, *, err: bool = False) -> Callable[[Iteration], None]:
@@ -70,13 +74,17 @@ def flat(record: Iteration) -> dict[str, Any]:
 
 def rows_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
     """The store's frame as rows of Python types."""
+    import pandas as pd
+
     from store.database.engine import plain
 
-    rows: list[dict[str, Any]] = [
-        {str(name): None if _missing(value) else plain(value) for name, value in row.items()}
+    def missing(value: Any) -> bool:
+        return pd.api.types.is_scalar(value) and bool(pd.isna(value))
+
+    return [
+        {str(name): None if missing(value) else plain(value) for name, value in row.items()}
         for row in frame.to_dict("records")
     ]
-    return rows
 
 
 def quality_of(config: Mapping[str, Any]) -> str:
@@ -86,16 +94,10 @@ def quality_of(config: Mapping[str, Any]) -> str:
     return parse_metric(config.get("quality", "map")).name
 
 
-def _missing(value: Any) -> bool:
-    import pandas as pd
-
-    return pd.api.types.is_scalar(value) and bool(pd.isna(value))
-
-
-def _count(*numbers: int | None) -> str:
+def total(*numbers: int | None, number: str = "{}") -> str:
     known = [n for n in numbers if n is not None]
-    return str(sum(known)) if known else "-"
+    return number.format(sum(known)) if known else "-"
 
 
-def _share(value: float | None) -> str:
+def share(value: float | None) -> str:
     return "-" if value is None or math.isnan(value) else f"{value:.4f}"

@@ -27,7 +27,7 @@ def trial_shower(quality: str, line: Callable[[str], None]) -> Callable[[Trial],
 
 def chosen(config: Mapping[str, Any], trial: Trial) -> str:
     """The settings chosen in their command-line form."""
-    names = [name for name in _settings_of(trial) if name in config]
+    names = [name for name in _settings_of(trial) if name != "epochs"]
     return ", ".join(f"{name} {_typed(config[name])}" for name in names)
 
 

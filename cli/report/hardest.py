@@ -2,41 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from cli.printing.iterations import rows_of
 from cli.report.sources import PARTS, Sources
-from cli.report.svg import Picture, picture
+from cli.report.svg import picture
 from sortnet.types import SPLITS, Queries, Split
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from sortnet.rankers.base import Ranker
+from store.frames import order_frame
+from store.plots.figures import before_after
 
 PAIRS, DOCUMENTS = 12, 20  # maximum rows per query
 RECURRING = 20  # rows
 
 
-@dataclass(frozen=True)
-class HardQuery:
-    """A query, its worst pairs, and its documents as ranked by the kept model."""
-
-    qid: str
-    part: str
-    n_pairs: int
-    times: int
-    pairs: list[dict[str, Any]]
-    documents: list[dict[str, Any]] = field(default_factory=list)
-    n_docs: int = 0
-    picture: Picture | None = None
-
-
-def hardest(pairs: pd.DataFrame, sources: Sources, *, top: int) -> list[HardQuery]:
-    """The `top` hardest queries of each part, those of validation first.
+def hardest(pairs: pd.DataFrame, sources: Sources, *, top: int) -> list[dict[str, Any]]:
+    """The `top` hardest queries of each part, those of validation first, for the template.
 
     The hardness of a query is the number of times its pairs were wrong, over all iterations.
 
@@ -54,31 +37,27 @@ def hardest(pairs: pd.DataFrame, sources: Sources, *, top: int) -> list[HardQuer
     return found
 
 
-def _hard_query(own: pd.DataFrame, split: Split, qid: str, sources: Sources) -> HardQuery:
-    rows = _pair_rows(own.nlargest(PAIRS, "times"), sources)
-    facts = (qid, PARTS[split], len(own), int(own["times"].sum()), rows)
-    queries = sources.data.get(split)
+def _hard_query(own: pd.DataFrame, split: Split, qid: str, sources: Sources) -> dict[str, Any]:
+    """A query, its worst pairs, and its documents as ranked by the kept model."""
+    found = {
+        "qid": qid,
+        "part": PARTS[split],
+        "n_pairs": len(own),
+        "times": int(own["times"].sum()),
+        "pairs": _pair_rows(own.nlargest(PAIRS, "times"), sources),
+        "documents": [],
+        "picture": None,
+    }
+    queries, model = sources.data.get(split), sources.model
     one = None if queries is None else queries.take(np.flatnonzero(queries.qids == qid))
-    if one is None or len(one) != 1 or sources.model is None:
-        return HardQuery(*facts)
-    order = _order(sources.model, one)
-    documents = order.sort_values("after").head(DOCUMENTS)
-    return HardQuery(*facts, rows_of(documents), len(order), _drawn(order, qid))
-
-
-def _order(model: Ranker, one: Queries) -> pd.DataFrame:
-    """The query's documents as ranked before training and by the kept model."""
-    from store.frames import order_frame
-
-    return order_frame(one, model.order_before(one), model.order(one))
-
-
-def _drawn(order: pd.DataFrame, qid: str) -> Picture:
-    from store.plots.figures import before_after
-
+    if one is None or len(one) != 1 or model is None:
+        return found
+    order = order_frame(one, model.order_before(one), model.order(one))
+    documents = rows_of(order.sort_values("after").head(DOCUMENTS))
     alt = f"Ranks of the documents of query {qid} before and after training; see the table."
     about = "Before training (random weights) and after, by the kept model."
-    return picture(f"Query {qid}", about, alt, lambda: before_after(order, top=DOCUMENTS))
+    drawn = picture(f"Query {qid}", about, alt, lambda: before_after(order, top=DOCUMENTS))
+    return found | {"documents": documents, "n_docs": len(order), "picture": drawn}
 
 
 def recurring(pairs: pd.DataFrame, sources: Sources) -> tuple[list[dict[str, Any]], int]:
@@ -100,22 +79,20 @@ def _pair_rows(worst: pd.DataFrame, sources: Sources) -> list[dict[str, Any]]:
     for pair in rows_of(worst):
         queries = sources.data.get(pair["split"])
         first, last = pair["first_iteration"], pair["last_iteration"]
+        docs = [pair[side] for side in ("winner", "loser")]
+        grades = [] if queries is None else queries.grades[docs].tolist()
         rows.append(
             {
                 "query": pair["qid"],
                 "part": PARTS[pair["split"]],
                 "winner": _name(queries, pair["winner"], pair["winner_place"]),
                 "loser": _name(queries, pair["loser"], pair["loser_place"]),
-                "grades": "" if queries is None else _grades(queries, pair),
+                "grades": " > ".join(map(str, grades)),
                 "times": pair["times"],
                 "iterations": str(first) if first == last else f"{first} to {last}",
             }
         )
     return rows
-
-
-def _grades(queries: Queries, pair: dict[str, Any]) -> str:
-    return " > ".join(str(queries.grades[pair[side]]) for side in ("winner", "loser"))
 
 
 def _name(queries: Queries | None, document: int, place: int) -> str:

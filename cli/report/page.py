@@ -5,27 +5,27 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
-from cli.inputs.named_runs import again
+import pandas as pd
+from jinja2 import Environment, StrictUndefined
+
+from cli.inputs.opened_store import again
+from cli.output import count
 from cli.printing import iterations
-from cli.printing.iterations import quality_of
+from cli.printing.iterations import quality_of, share
 from cli.report.hardest import hardest, recurring
 from cli.report.sources import Sources
-from cli.report.svg import Picture, picture
+from cli.report.svg import picture
 from sortnet.errors import DataError, SortNetError
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from store import Run
+from store import Run
+from store.frames import measure_names
+from store.plots import figures as plots
 
 
-@dataclass(frozen=True)
-class _Plot:
+class _Plot(NamedTuple):
     draw: str  # the function of store.plots
     frame: str  # the method of Run that makes its frame
     title: str
@@ -74,8 +74,6 @@ def render(
 
     Cost: about 3 seconds to draw the plots, and reading the run's pairs.
     """
-    from jinja2 import Environment, StrictUndefined
-
     sources = sources or Sources()
     frame, pairs = run.iterations_frame(), run.pairs_frame()
     pictures, missing = _pictures(run, pairs)
@@ -115,10 +113,8 @@ def content_policy(style: str) -> str:
     )
 
 
-def _pictures(run: Run, pairs: pd.DataFrame) -> tuple[list[Picture], list[str]]:
+def _pictures(run: Run, pairs: pd.DataFrame) -> tuple[list[dict[str, str]], list[str]]:
     """All plots for which the run has data, and a line for each of the others."""
-    from store.plots import figures as plots
-
     made, missing = [], []
     frames = {"pairs_frame": pairs}
     for plot in PLOTS:
@@ -166,16 +162,14 @@ def summary(run: Run, frame: pd.DataFrame) -> list[tuple[str, str]]:
     best = [row for row in rows if row["best"]]
     if best:
         first, kept = rows[0], best[-1]
-        said = f"{_share(kept['quality'])} on validation, iteration {kept['iteration']}"
+        said = f"{share(kept['quality'])} on validation, iteration {kept['iteration']}"
         facts.append((f"{quality} of the kept model", said))
-        facts.append(("Before training", f"{_share(first['quality'])} (random weights)"))
+        facts.append(("Before training", f"{share(first['quality'])} (random weights)"))
     facts.append(("Iterations", str(len(rows))))
     if rows:
-        last = rows[-1]
-        facts.append(
-            ("Pairs kept", f"{_count(last['tp'])} training, {_count(last['vp'])} validation")
-        )
-        seconds = sum((row["seconds_sort"] or 0) + (row["seconds_train"] or 0) for row in rows)
+        tp, vp = (iterations.total(rows[-1][name], number="{:,}") for name in ("tp", "vp"))
+        facts.append(("Pairs kept", f"{tp} training, {vp} validation"))
+        seconds = sum(map(iterations.seconds, rows))
         facts.append(("Time", f"{seconds:,.1f} seconds of sorting and training"))
     return facts
 
@@ -183,7 +177,7 @@ def summary(run: Run, frame: pd.DataFrame) -> list[tuple[str, str]]:
 def status_line(run: Run, n: int) -> str | None:
     """The status line of an unfinished run; None if it is done."""
     status = run.status
-    after = f"after {n} iteration{'' if n == 1 else 's'}"
+    after = f"after {count(n, 'iteration')}"
     if status == "running":
         where = run.status_text.removeprefix("running")
         return f"The run was running{where} when this was written, or was killed, {after}."
@@ -206,21 +200,11 @@ def refuse_without_iterations(run: Run) -> None:
 
 def iteration_table(run: Run, frame: pd.DataFrame) -> dict[str, list[Any]]:
     """The measures and the rows of the table of iterations; the kept one is marked."""
-    from store.frames import measure_names
-
     names = measure_names(frame)
     kept = frame.attrs.get("kept")
     rows = []
     for row in iterations.rows_of(frame):
-        cells = [
-            str(row["iteration"]),
-            _count(row["comparisons_train"], row["comparisons_vali"]),
-            *(_count(row[name]) for name in ("miscompared_train", "miscompared_vali")),
-            _count(row["new_train"], row["new_vali"]),
-            *(_count(row[name]) for name in ("tp", "vp")),
-            *(_share(row.get(f"{part}_{n}")) for n in names for part in ("train", "vali")),
-            f"{(row['seconds_sort'] or 0) + (row['seconds_train'] or 0):.1f}",
-        ]
+        cells = iterations.cells(row, names, "{:,}")
         rows.append({"cells": cells, "kept": row["iteration"] == kept})
     return {"measures": names, "rows": rows}
 
@@ -234,12 +218,3 @@ def _settings(values: Mapping[str, Any], under: str = "") -> Iterator[tuple[str,
             yield f"{under}{name}", f"{len(value)} settings tried"
         else:
             yield f"{under}{name}", "not set" if value is None else str(value)
-
-
-def _count(*numbers: int | None) -> str:
-    known = [n for n in numbers if n is not None]
-    return f"{sum(known):,}" if known else "-"
-
-
-def _share(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4f}"

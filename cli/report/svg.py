@@ -6,27 +6,14 @@ import base64
 import io
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from matplotlib.figure import Figure
 
 _DRAWING = threading.Lock()  # matplotlib draws one figure at a time
 
 
-@dataclass(frozen=True)
-class Picture:
-    """A figure of the page; `source` is a data URL."""
-
-    title: str
-    alt: str
-    about: str
-    source: str
-
-
-def picture(title: str, about: str, alt: str, draw: Callable[[], Figure]) -> Picture:
-    """A figure as SVG inside the page.
+def picture(title: str, about: str, alt: str, draw: Callable[[], Figure]) -> dict[str, str]:
+    """A figure for the page's template; its source is a data URL of SVG.
 
     Raises:
         DataError: if there is nothing to draw.
@@ -35,4 +22,4 @@ def picture(title: str, about: str, alt: str, draw: Callable[[], Figure]) -> Pic
         file = io.BytesIO()
         draw().savefig(file, format="svg", metadata={"Date": None})
     source = "data:image/svg+xml;base64," + base64.b64encode(file.getvalue()).decode()
-    return Picture(title, alt, about, source)
+    return {"title": title, "alt": alt, "about": about, "source": source}

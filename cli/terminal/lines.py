@@ -5,15 +5,12 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from cli.output import printable, say
 from cli.terminal.asking import QUIT, REPLIES, UNDO
 from cli.terminal.pair_view import facts_of
-
-if TYPE_CHECKING:
-    from sortnet.items import Items
-    from store import Lease
+from sortnet.items import Items
+from store import Lease
 
 _LONGEST = 10_000  # maximum bytes of a line
 _KNOWN = (*REPLIES, UNDO, QUIT)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+
+from rich.console import Console, Group, RenderableType
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
 
 from cli.output import printable
-
-if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
-    from rich.text import Text
-
-    from sortnet.items import Items
+from sortnet.items import Items
 
 NARROW = 80  # least columns for two items side by side
 LONGEST = 200_000  # maximum characters of a text
@@ -37,7 +36,6 @@ def facts_of(items: Items, k: int) -> list[str]:
 
 
 def _features(items: Items, k: int) -> list[str]:
-    """A small table of an item that has only features."""
     names = [printable(name) for name in items.feature_names[:_MANY]]
     wide = max(map(len, names), default=0)
     values = items.features[k].tolist()
@@ -53,10 +51,6 @@ def draw_pair(
     console: Console, left: Sequence[str], right: Sequence[str], height: int
 ) -> tuple[RenderableType, bool]:
     """Two items in a given number of lines, and whether anything was cut."""
-    from rich.console import Group
-    from rich.panel import Panel
-    from rich.table import Table
-
     side_by_side = console.width >= NARROW
     wide = console.width // 2 if side_by_side else console.width
     rows = max((height if side_by_side else height // 2) - 2, 1)
@@ -76,8 +70,6 @@ def draw_pair(
 
 def _fitted(console: Console, lines: Sequence[str], wide: int, rows: int) -> tuple[Text, bool]:
     """The lines that fit into the rows, with a mark if some are missing."""
-    from rich.text import Text
-
     kept = wrapped(console, lines, wide, rows + 1)
     cut = len(kept) > rows
     if cut:
@@ -87,8 +79,6 @@ def _fitted(console: Console, lines: Sequence[str], wide: int, rows: int) -> tup
 
 def wrapped(console: Console, lines: Sequence[str], wide: int, most: int) -> list[Text]:
     """At most `most` rows of lines wrapped at words."""
-    from rich.text import Text
-
     rows: list[Text] = []
     for line in lines:
         if len(rows) >= most:
@@ -100,8 +90,6 @@ def wrapped(console: Console, lines: Sequence[str], wide: int, most: int) -> lis
 
 def both_whole(console: Console, left: Sequence[str], right: Sequence[str]) -> list[Text]:
     """Two items, one above the other, as rows."""
-    from rich.text import Text
-
     rows: list[Text] = []
     for title, lines in (("1", left), ("2", right)):
         most = 20 * LONGEST // max(console.width, 1)

@@ -134,7 +134,6 @@ class Program:
         return how + self._last_words()
 
     def _last_words(self) -> str:
-        """The last line of its stderr."""
         lines = self._errors.decode("utf-8", "replace").split("\n")
         last = next((line.strip() for line in reversed(lines) if line.strip()), "")
         return f": {printable(last[:_SHOWN])}" if last else ""

@@ -9,20 +9,17 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from cli.output import printable, say
+from cli.output import cut, printable, say
 from cli.terminal.asking import ANSWERED, REPLIES, nothing_left
 from cli.terminal.program import GRACE, Fault, Program
 from sortnet.errors import LeaseError, SortNetError
+from sortnet.items import Items
 from sortnet.preference import Answer
+from store import Lease
 from store.database.engine import plain
-
-if TYPE_CHECKING:
-    from sortnet.items import Items
-    from store import Lease
-    from store.service.labelling import LabellingService
+from store.service.labelling import LabellingService
 
 PATIENCE = 3  # maximum failures in a row per worker
 
@@ -84,8 +81,7 @@ def answer_in(line: bytes, lease: str) -> Answer:
 
 
 def _quoted(line: bytes) -> str:
-    text = printable(line.decode("utf-8", "replace"))
-    return text if len(text) <= 80 else f"{text[:80]}..."
+    return cut(printable(line.decode("utf-8", "replace")), 83)
 
 
 class _Worker:
@@ -125,9 +121,8 @@ class _Worker:
             self._program.end(GRACE)
 
 
-@dataclass
-class Outcome:
-    """Result of a labelling run by a program.
+class Judging:
+    """Distribute pairs to workers and store answers; one thread calls the service.
 
     Attributes:
         answered: number of answered pairs.
@@ -136,25 +131,34 @@ class Outcome:
         fault: the last error, if the program was given up.
     """
 
-    answered: int = 0
-    failed: int = 0
-    why: str = ""
-    fault: str = ""
-
-
-class _Judging:
-    """Distribute pairs to workers and store answers; one thread calls the service."""
-
     def __init__(self, service: LabellingService, who: str, number: int | None) -> None:
         self.service, self.who, self.number = service, who, number
-        self.outcome = Outcome()
+        self.answered, self.failed, self.why, self.fault = 0, 0, "", ""
         self._asked: dict[Future[tuple[Answer, int]], tuple[_Worker, Lease]] = {}
         self._failed_at: set[str] = set()
         self._in_a_row = 0
 
-    def run(self, workers: Sequence[_Worker]) -> None:
-        """Run until the goal is reached, enough pairs are answered, none is left, or it fails."""
-        idle, outcome = list(workers), self.outcome
+    def run(self, command: Sequence[str], seconds: float = 60.0, n_workers: int = 1) -> None:
+        """Let a program answer until the goal is reached, `number` are answered, or it fails.
+
+        A pair at which it fails is released and the program restarted; after three failures in a
+        row it is given up. All answers are stored in any case.
+
+        Raises:
+            SortNetError: if the program cannot be started.
+        """
+        workers = [_Worker(command, seconds) for _ in range(n_workers)]
+        try:
+            self._run(workers)
+        except KeyboardInterrupt:
+            self.why = self.fault = "interrupted"
+        finally:
+            for worker in workers:
+                worker.end()
+            self.service.release(self.who)
+
+    def _run(self, workers: Sequence[_Worker]) -> None:
+        idle = list(workers)
         with ThreadPoolExecutor(len(workers)) as threads:
             try:
                 while True:
@@ -173,16 +177,16 @@ class _Judging:
                 for worker in workers:
                     worker.stop()
                 raise
-        if not outcome.fault:
+        if not self.fault:
             self.service.settle()
-        outcome.why = outcome.fault or self._why()
+        self.why = self.fault or self._why()
 
     def _leases(self, most: int) -> list[Lease]:
         """Assign pairs to idle workers, except reserved pairs that were given up."""
-        if self.outcome.fault or self.service.remaining.stop:
+        if self.fault or self.service.remaining.stop:
             return []
         if self.number is not None:
-            most = min(most, self.number - self.outcome.answered - len(self._asked))
+            most = min(most, self.number - self.answered - len(self._asked))
         if most <= 0:
             return []
         not_these = self._failed_at | {lease.id for _, lease in self._asked.values()}
@@ -196,51 +200,21 @@ class _Judging:
             new = self.service.answer(lease.id, judgement).new
         except (Fault, LeaseError) as error:
             self._failed_at.add(lease.id)
-            self.outcome.failed += 1
+            self.failed += 1
             self._in_a_row += 1
             say(f"--judge: {error}")
             if self._in_a_row >= patience:
-                self.outcome.fault = f"failed {self._in_a_row} times in a row; the last: {error}"
+                self.fault = f"failed {self._in_a_row} times in a row; the last: {error}"
         else:
-            self.outcome.answered += new
+            self.answered += new
             self._in_a_row = 0
             if not new:
                 say(ANSWERED)
 
     def _why(self) -> str:
         remaining = self.service.remaining
-        if remaining.stop or self.outcome.answered == self.number:
+        if remaining.stop or self.answered == self.number:
             return remaining.why
         self.service.release(self.who)
         left = nothing_left(self.service)
-        return f"{left}, but for {self.outcome.failed} that failed" if self.outcome.failed else left
-
-
-def judge_by(
-    service: LabellingService,
-    who: str,
-    command: Sequence[str],
-    *,
-    number: int | None = None,
-    seconds: float = 60.0,
-    n_workers: int = 1,
-) -> Outcome:
-    """Let a program answer until the goal is reached, `number` are answered, or it fails.
-
-    A pair at which it fails is released and the program restarted; after three failures in a row
-    it is given up. All answers are stored in any case.
-
-    Raises:
-        SortNetError: if the program cannot be started.
-    """
-    judging = _Judging(service, who, number)
-    workers = [_Worker(command, seconds) for _ in range(n_workers)]
-    try:
-        judging.run(workers)
-    except KeyboardInterrupt:
-        judging.outcome.why = judging.outcome.fault = "interrupted"
-    finally:
-        for worker in workers:
-            worker.end()
-        service.release(who)
-    return judging.outcome
+        return f"{left}, but for {self.failed} that failed" if self.failed else left

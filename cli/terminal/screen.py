@@ -5,19 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeAlias
+from functools import partial
+from typing import TypeAlias
+
+from rich.console import Console, Group
+from rich.text import Text
 
 from cli.printing.item_rankings import ranking_frame, ranking_lines
 from cli.terminal.asking import LATE, QUIT, UNDO
 from cli.terminal.keys import END, Keys, keys_of
 from cli.terminal.pair_view import both_whole, draw_pair, facts_of
-
-if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
-    from rich.text import Text
-
-    from store import Lease
-    from store.service.labelling import LabellingService
+from store import Lease
+from store.service.labelling import LabellingService
 
 Sides: TypeAlias = tuple[Sequence[str], Sequence[str]]
 
@@ -50,7 +49,7 @@ class Screen:
 
     def __init__(self, console: Console, keys: Keys, service: LabellingService) -> None:
         self._console, self._keys, self._service = console, keys, service
-        self._note = ""
+        self._draw, self._note = console.update_screen, ""
 
     def ask(self, lease: Lease, standing: str, still: Callable[[], bool]) -> tuple[str, int]:
         """See `cli.terminal.asking.Front`."""
@@ -65,10 +64,10 @@ class Screen:
                 self._note = ""
                 return _REPLIES[key], round(1000 * (time.monotonic() - started))
             if key in ("f", "r", "h"):
-                looked = self._look(key, sides)
-                started += (
-                    looked if key != "f" else 0.0
-                )  # reading the full text counts as answering time
+                looked = time.monotonic()
+                self._page(partial(self._rows, key, sides))
+                if key != "f":  # reading the full text counts as answering time
+                    started += time.monotonic() - looked
             if time.monotonic() - renewed > self._service.lease_seconds / 3:
                 renewed = time.monotonic()
                 if not still():
@@ -80,61 +79,35 @@ class Screen:
         self._note = text
 
     def enough(self, why: str) -> bool:
-        from rich.text import Text
-
-        text = Text(f"Enough: {why}.\n\nEnter: continue   q: quit")
-        self._draw(text)
-        while True:
-            key = self._keys.read(TICK)
-            if key == "enter":
-                return True
-            if key in ("q", END):
-                return False
-            self._draw(text)
+        text = f"Enough: {why}.\n\nEnter: continue   q: quit"
+        return self._key_below(text, "enter", "q", END) == "enter"
 
     def over(self, why: str) -> bool:
-        from rich.text import Text
-
-        text = Text(f"That was all: {why}.\n\nz: undo the last answer   any other key: end")
         self._keys.drop()
-        self._draw(text)
-        while (key := self._keys.read(TICK)) is None:
-            self._draw(text)
-        return _REPLIES.get(key) == UNDO
+        text = f"That was all: {why}.\n\nz: undo the last answer   any other key: end"
+        return _REPLIES.get(self._key_below(text)) == UNDO
+
+    def _key_below(self, text: str, *known: str) -> str:
+        """Show a text until one of the keys is pressed; any key, if none is named."""
+        while True:
+            self._draw(Text(text))
+            key = self._keys.read(TICK)
+            if key is not None and (key in known or not known):
+                return key
 
     def _show_pair(self, sides: Sides, standing: str) -> tuple[int, int]:
-        from rich.console import Group
-        from rich.text import Text
-
         size = self._console.size
         drawn, cut = draw_pair(self._console, *sides, max(size.height - 1 - _BELOW, 3))
         plain = self._console.options.ascii_only
         marks = ("<-", "->", "v") if plain else ("←", "→", "↓")
         keys = "1 {} left   2 {} right   0 {} tie   space skip   ? can't say".format(*marks)
         more = f"z undo   r ranking   {'f show all   ' if cut else ''}h help   q quit"
-        self._draw(
-            Group(
-                Text(standing, style="bold", no_wrap=True, overflow="ellipsis"),
-                drawn,
-                Text(f"Which is better?   {self._note}", no_wrap=True, overflow="ellipsis"),
-                Text(keys, no_wrap=True, overflow="ellipsis"),
-                Text(more, no_wrap=True, overflow="ellipsis"),
-            )
-        )
+        below = (f"Which is better?   {self._note}", keys, more)
+        line = partial(Text, no_wrap=True, overflow="ellipsis")
+        self._draw(Group(line(standing, style="bold"), drawn, *map(line, below)))
         return size
 
-    def _draw(self, what: RenderableType) -> None:
-        self._console.update_screen(what)
-
-    def _look(self, key: str, sides: Sides) -> float:
-        """Show the full texts, the ranking or the help; return for how many seconds."""
-        started = time.monotonic()
-        self._page(lambda: self._rows(key, sides))
-        return time.monotonic() - started
-
     def _rows(self, key: str, sides: Sides) -> list[Text]:
-        from rich.text import Text
-
         if key == "f":
             return both_whole(self._console, *sides)
         if key == "h":
@@ -151,7 +124,8 @@ class Screen:
             height = self._console.height - 1
             last = max(len(rows) - height, 0)
             at = min(max(at, 0), last)
-            self._draw_page(rows[at : at + height], last > 0)
+            keys = "space, arrows: scroll   any other key: back" if last else "any key: back"
+            self._draw(Text("\n").join([*rows[at : at + height], Text(keys, style="bold")]))
             key = self._keys.read(TICK)
             moves = {"down": 1, "up": -1, "space": height, "page down": height, "page up": -height}
             if key is not None and (key not in moves or not last):
@@ -160,18 +134,10 @@ class Screen:
             if size != self._console.size:
                 rows, size = make(), self._console.size
 
-    def _draw_page(self, rows: Sequence[Text], scrolls: bool) -> None:
-        from rich.text import Text
-
-        keys = "space, arrows: scroll   any other key: back" if scrolls else "any key: back"
-        self._draw(Text("\n").join([*rows, Text(keys, style="bold")]))
-
 
 @contextmanager
 def screen_of(service: LabellingService, fd: int) -> Iterator[Screen]:
     """Use the terminal on stderr as an alternate screen, and restore it afterwards."""
-    from rich.console import Console
-
     console = Console(stderr=True)
     with keys_of(fd) as keys, console.screen():
         yield Screen(console, keys, service)

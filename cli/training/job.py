@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sortnet.config import Config
+from cli.printing.conventions import metrics_of
+from sortnet.config import Config, settle_quality
 from sortnet.errors import SortNetError
-from sortnet.metrics import MEASURED, Metric
+from sortnet.metrics import Metric, evaluate
 from sortnet.types import Progress, Queries
 
 
@@ -32,9 +33,7 @@ class TrainingJob:
 
     @property
     def metrics(self) -> list[Metric]:
-        """All measures, the RankQuality first."""
-        config = self.config
-        return list(dict.fromkeys((config.rank_quality, *map(config.metric, MEASURED))))
+        return metrics_of(self.config)
 
 
 def read_job(
@@ -71,17 +70,14 @@ def _checked(train: Queries, vali: Queries, config: Config) -> Config:
     import numpy as np
 
     from sortnet.comparators import make_comparator
-    from sortnet.config import settle_quality
     from sortnet.learning.judges import check_can_be_learned
-    from sortnet.metrics import evaluate
     from sortnet.rankers.base import check_same_features
 
     check_same_features(train, vali)
     check_can_be_learned(train)
     config = settle_quality(train, vali, config)
-    metrics = [config.rank_quality, *map(config.metric, MEASURED)]
     for queries in (train, vali):
-        evaluate(queries, np.arange(queries.n_docs), metrics, empty=config.empty)
+        evaluate(queries, np.arange(queries.n_docs), metrics_of(config), empty=config.empty)
     make_comparator(config, train.n_features)(config.seed)
     return config
 

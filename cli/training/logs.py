@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -22,20 +22,14 @@ class Log(NamedTuple):
     place: str | None
 
 
-class LogType(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 on
+def log(value: str) -> Log:
     """tensorboard:DIR, mlflow or mlflow:URI; fails at once if the package is not installed."""
-
-    name = "log"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> Log:
-        if isinstance(value, Log):
-            return value
-        kind, _, place = str(value).partition(":")
-        if kind not in ("tensorboard", "mlflow") or (kind == "tensorboard" and not place):
-            self.fail(f"{value!r} is not tensorboard:DIR, mlflow or mlflow:URI", param, ctx)
-        if find_spec(kind) is None:
-            raise SortNetError(f"--log {kind} needs it: pip install 'sortnet[{kind}]'")
-        return Log(kind, place or None)
+    kind, _, place = value.partition(":")
+    if kind not in ("tensorboard", "mlflow") or (kind == "tensorboard" and not place):
+        raise click.BadParameter(f"{value!r} is not tensorboard:DIR, mlflow or mlflow:URI")
+    if find_spec(kind) is None:
+        raise SortNetError(f"--log {kind} needs it: pip install 'sortnet[{kind}]'")
+    return Log(kind, place or None)
 
 
 def callbacks_of(logs: Sequence[Log], run: Run) -> list[Callback]:
@@ -44,16 +38,12 @@ def callbacks_of(logs: Sequence[Log], run: Run) -> list[Callback]:
         return []
     from sortnet.experiments.trackers import mlflow_callback, tensorboard_callback
 
+    params = {**run.config, **run.config.get("training", {}), "command": run.command}
+    for name in ("tuning", "training"):
+        params.pop(name, None)
     return [
         tensorboard_callback(log.place or ".")
         if log.kind == "tensorboard"
-        else mlflow_callback(log.place, run=run.id, params=_params(run))
+        else mlflow_callback(log.place, run=run.id, params=params)
         for log in logs
     ]
-
-
-def _params(run: Run) -> dict[str, Any]:
-    """All settings in one flat mapping."""
-    values = {name: value for name, value in run.config.items() if name != "tuning"}
-    training: dict[str, Any] = values.pop("training", {})
-    return {**values, **training, "command": run.command}

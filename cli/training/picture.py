@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
 from sortnet.types import F32, I32, I64
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 COLUMNS = 18  # images per line
 _INK, _FAINT, _WRONG = "#222222", "#767676", "#c44e00"  # distinguishable for colour-blind readers
@@ -44,9 +45,6 @@ def draw(path: Path, images: F32, numbers: I32, panels: Sequence[Panel], *, titl
     An image in a wrong place, where another number belongs, has a tinted paper and its number
     coloured and underlined.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     columns = min(COLUMNS, len(numbers))
     lines = -(-len(numbers) // columns)
     panel_height = _HEAD + lines * _LINE
@@ -94,8 +92,6 @@ def _draw_image(axes: Axes, x: float, y: float, ink: F32, number: str, wrong: bo
 
 
 def _frame(axes: Axes, x: float, y: float, colour: str, *, size: float = 0.88) -> None:
-    from matplotlib.patches import Rectangle
-
     axes.add_patch(Rectangle((x, y), size, size, fill=False, edgecolor=colour, linewidth=0.8))
 
 

@@ -152,37 +152,30 @@ def begin(
     show_trial: Callable[[Trial], None] = lambda trial: None,
 ) -> TrainingRun:
     """Start a new run, or resume the one that `known` records."""
-    if known is None:
-        if not origin.resumed:
-            folder.clear()
-        with _interruptible(origin.again):
-            config, trials = settle(
-                job.train, job.vali, job.config, progress=progress, on_trial=show_trial
-            )
-        return _start(job, folder, store, origin, config, trials)
-    config = Config.from_json(known["config"])
-    state = None
-    if folder.state.exists():
-        n_columns = fit_scaler(str(config.scaling), job.train, seed=config.seed).n_columns
-        make = make_comparator(config, n_columns)
-        least = least_numbers(config, n_columns)
-        state = load_state(folder.state, make, least=least)
-    return TrainingRun(job, config, folder, store.run(known["run"]), state, origin.again)
-
-
-def _start(
-    job: TrainingJob,
-    folder: Folder,
-    store: Store,
-    origin: Origin,
-    config: Config,
-    trials: Sequence[Trial],
-) -> TrainingRun:
+    if known is not None:
+        config, state = Config.from_json(known["config"]), None
+        if folder.state.exists():
+            n_columns = fit_scaler(str(config.scaling), job.train, seed=config.seed).n_columns
+            least = least_numbers(config, n_columns)
+            make = make_comparator(config, n_columns)
+            state = load_state(folder.state, make, least=least)
+        return TrainingRun(job, config, folder, store.run(known["run"]), state, origin.again)
+    if not origin.resumed:
+        folder.clear()
+    with _interruptible(origin.again):
+        config, trials = settle(
+            job.train, job.vali, job.config, progress=progress, on_trial=show_trial
+        )
     run = store.start_run(
         command=origin.command,
         config=config.to_json() | ({"tuning": trials} if trials else {}),
         seed=config.seed,
-        versions=versions(),
+        versions={
+            "sortnet": __version__,
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "numpy": np.__version__,
+        },
         train=job.train,
         vali=job.vali,
         data=job.data,
@@ -225,13 +218,3 @@ def store_url(typed: str | None, known: Mapping[str, Any] | None) -> tuple[URL, 
     if known is not None and shown != (before := stored_url(parse_url(known["store"]))):
         raise StoreError(f"the run's pairs are in {before}, not in {shown}")
     return url, shown
-
-
-def versions() -> dict[str, str]:
-    """Versions and machine of a run."""
-    return {
-        "sortnet": __version__,
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "numpy": np.__version__,
-    }

@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from cli.web.page_service import PageService
-from cli.web.people import People
+from cli.web.page_service import PageService, People
 from sortnet.preference import Judgement
 from sortnet.preference.agreement import agreement
 from store.database.engine import plain
@@ -94,7 +93,7 @@ def _has(text: str | None, find: str) -> bool:
 
 
 def _snippet(text: str | None) -> str | None:
-    return None if text is None else shorten(text[: 2 * SNIPPET], SNIPPET, placeholder=" …")
+    return text and shorten(text[: 2 * SNIPPET], SNIPPET, placeholder=" …")
 
 
 def _per_hour(events: Sequence[Judgement], now: float) -> dict[str, int]:

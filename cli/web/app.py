@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import json
-import signal
-import threading
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import cache, partial
-from types import FrameType
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
-import uvicorn
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -27,22 +22,22 @@ from starlette.responses import (
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from cli.web import media_files as media
+from cli.web import downloads
 from cli.web.admin_state import AdminState
-from cli.web.exports import EXPORTS
+from cli.web.downloads import EXPORTS
 from cli.web.guard import PATIENCE, Guard, Names, Rate
-from cli.web.page_service import PageService
-from cli.web.patience import Impatient
-from cli.web.people import People
+from cli.web.page_service import PageService, People
 from sortnet.errors import JudgementError, LeaseError, SortNetError, StoreError
 from sortnet.preference import ANSWERS, Answer
 
 GIVEN = tuple(answer for answer in ANSWERS if answer != "undo")
 LONGEST_MS = 24 * 3600 * 1000
-Answering: TypeAlias = Callable[[Request], Awaitable[Response]]
-Work: TypeAlias = Callable[
-    [str, Request, dict[str, Any]], Response
-]  # annotator of the token, and the body
+NO_SUCH_LINK = (
+    "This link is unknown. It may be incomplete, or belong to another collection: "
+    "ask the person who sent it for a new one."
+)
+# Of the token's annotator, the request and its body.
+Work: TypeAlias = Callable[[str, Request, dict[str, Any]], Response]
 
 
 def make_app(
@@ -69,56 +64,18 @@ def make_app(
     return Guard(app, names, origins, patience=patience)
 
 
-class _Server(uvicorn.Server):
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Only stop: uvicorn's own handler raises the signal again while requests are running."""
-        self.should_exit = True
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Handle SIGHUP as uvicorn handles SIGTERM: raised in a request, it would be lost there."""
-        hangup = getattr(signal, "SIGHUP", None)
-        in_main = threading.current_thread() is threading.main_thread()
-        if hangup is None or not in_main or signal.getsignal(hangup) is signal.SIG_IGN:
-            with super().capture_signals():
-                yield
-            return
-        before = signal.signal(hangup, self.handle_exit)
-        try:
-            with super().capture_signals():
-                yield
-        finally:
-            signal.signal(hangup, before)
-
-
-def make_server(app: Guard) -> uvicorn.Server:
-    """A server of the application that logs only its own errors."""
-    config = uvicorn.Config(
-        app,
-        http=partial(Impatient, patience=app.patience),  # type: ignore[arg-type]
-        log_config=None,
-        log_level="error",
-        access_log=False,  # the addresses contain secret tokens
-        server_header=False,
-        date_header=False,
-        proxy_headers=False,
-        lifespan="off",
-        ws="none",
-        timeout_graceful_shutdown=1,
-    )
-    return _Server(config)
-
-
-def _behind_token(who: Callable[[str], str | None]) -> Callable[[Work], Answering]:
-    """Handle requests with a valid token: `who` maps it to its annotator, or None."""
+def _routes(
+    base: str, who: Callable[[str], str | None], works: Mapping[tuple[str, str], Work]
+) -> Iterator[Route]:
+    """A route for each method and path below a token; `who` maps it to its annotator, or None."""
     rate = Rate()
 
-    def behind(work: Work) -> Answering:
+    def behind_token(work: Work) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
             token = request.path_params["token"]
             name = who(token)
             if name is None:
-                raise _no_such_link(request)
+                raise HTTPException(404, NO_SUCH_LINK)
             if not rate.allows(token):
                 raise HTTPException(429, "too many requests; slow down", {"Retry-After": "1"})
             body = await _body(request) if request.method == "POST" else {}
@@ -126,12 +83,11 @@ def _behind_token(who: Callable[[str], str | None]) -> Callable[[Work], Answerin
 
         return answer
 
-    return behind
+    for (method, path), work in works.items():
+        yield Route(f"{base}/{{token:str}}{path}", behind_token(work), methods=[method])
 
 
-def _annotator_routes(pages: PageService, people: People) -> list[Route]:
-    behind_token = _behind_token(people.name_of)
-
+def _annotator_routes(pages: PageService, people: People) -> Iterator[Route]:
     def page(name: str, request: Request, body: dict[str, Any]) -> Response:
         return _page("page.html", collection=pages.collection.name, annotator=name)
 
@@ -158,29 +114,27 @@ def _annotator_routes(pages: PageService, people: People) -> list[Route]:
         found = pages.items.texts[number] if number < len(pages.items) else None
         if found is None:
             raise HTTPException(404, "unknown text")
-        return PlainTextResponse(found, headers=media.HEADERS)
+        return PlainTextResponse(found, headers=downloads.HEADERS)
 
-    base = "/a/{token:str}"
-    return [
-        Route(base, behind_token(page)),
-        Route(f"{base}/next", behind_token(next_pairs), methods=["POST"]),
-        Route(f"{base}/answer", behind_token(answer), methods=["POST"]),
-        Route(f"{base}/undo", behind_token(undo), methods=["POST"]),
-        Route(f"{base}/text/{{number:int}}", behind_token(text)),
-        Route(f"{base}/{{kind:str}}/{{number:int}}", behind_token(partial(_media, pages))),
-    ]
+    works: dict[tuple[str, str], Work] = {
+        ("GET", ""): page,
+        ("POST", "/next"): next_pairs,
+        ("POST", "/answer"): answer,
+        ("POST", "/undo"): undo,
+        ("GET", "/text/{number:int}"): text,
+        ("GET", "/{kind:str}/{number:int}"): partial(_media, pages),
+    }
+    return _routes("/a", people.name_of, works)
 
 
-def _admin_routes(pages: PageService, people: People) -> list[Route]:
+def _admin_routes(pages: PageService, people: People) -> Iterator[Route]:
     admin = AdminState(pages, people)
-    behind_token = _behind_token(lambda token: "admin" if people.is_admin(token) else None)
 
     def page(_: str, request: Request, body: dict[str, Any]) -> Response:
         return _page("admin.html", collection=pages.collection.name, base=request.url.path)
 
     def state(_: str, request: Request, body: dict[str, Any]) -> Response:
-        find = request.query_params.get("find", "")[:200]
-        return JSONResponse(admin.state(find))
+        return JSONResponse(admin.state(request.query_params.get("find", "")[:200]))
 
     def add(_: str, request: Request, body: dict[str, Any]) -> Response:
         name = _text(body, "name", 100)
@@ -194,23 +148,23 @@ def _admin_routes(pages: PageService, people: People) -> list[Route]:
         saved = f'attachment; filename="{name}"'
         return Response(write(pages), media_type=kind, headers={"Content-Disposition": saved})
 
-    base = "/admin/{token:str}"
-    return [
-        Route(base, behind_token(page)),
-        Route(f"{base}/state", behind_token(state)),
-        Route(f"{base}/annotators", behind_token(add), methods=["POST"]),
-        Route(f"{base}/{{kind:str}}/{{number:int}}", behind_token(partial(_media, pages))),
-        Route(f"{base}/{{file:str}}", behind_token(export)),
-    ]
+    works: dict[tuple[str, str], Work] = {
+        ("GET", ""): page,
+        ("GET", "/state"): state,
+        ("POST", "/annotators"): add,
+        ("GET", "/{kind:str}/{number:int}"): partial(_media, pages),
+        ("GET", "/{file:str}"): export,
+    }
+    return _routes("/admin", lambda token: "admin" if people.is_admin(token) else None, works)
 
 
 def _media(pages: PageService, _: str, request: Request, body: dict[str, Any]) -> Response:
     kind, number = request.path_params["kind"], request.path_params["number"]
-    found = media.find_file(pages.items, kind, number)
+    found = downloads.find_file(pages.items, kind, number)
     if found is None:
         raise HTTPException(404, "there is no such file")
     path, content_type = found
-    return FileResponse(path, media_type=content_type, headers=media.HEADERS)
+    return FileResponse(path, media_type=content_type, headers=downloads.HEADERS)
 
 
 async def _body(request: Request) -> dict[str, Any]:
@@ -232,10 +186,9 @@ def _text(body: dict[str, Any], name: str, longest: int) -> str:
 
 def _given(body: dict[str, Any]) -> Answer:
     text = _text(body, "answer", 20)
-    for answer in GIVEN:
-        if text == answer:
-            return answer
-    raise HTTPException(422, f"unknown answer {text!r}; known are {', '.join(GIVEN)}")
+    if text not in GIVEN:
+        raise HTTPException(422, f"unknown answer {text!r}; known are {', '.join(GIVEN)}")
+    return cast(Answer, text)
 
 
 def _milliseconds(body: dict[str, Any]) -> int | None:
@@ -244,14 +197,6 @@ def _milliseconds(body: dict[str, Any]) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return int(value) if 0 <= value <= LONGEST_MS else None
-
-
-def _no_such_link(request: Request) -> HTTPException:
-    return HTTPException(
-        404,
-        "This link is unknown. It may be incomplete, or belong to another collection: "
-        "ask the person who sent it for a new one.",
-    )
 
 
 def _sentence(error: Exception) -> str:
@@ -275,8 +220,7 @@ async def _refused(request: Request, error: HTTPException) -> Response:
 
 
 async def _fault(request: Request, error: SortNetError) -> Response:
-    code = 410 if isinstance(error, LeaseError) else 422
-    code = 503 if isinstance(error, StoreError) else code
+    code = 503 if isinstance(error, StoreError) else 410 if isinstance(error, LeaseError) else 422
     return _told(request, code, _sentence(error))
 
 

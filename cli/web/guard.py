@@ -141,7 +141,6 @@ class Guard:
             await self.app(scope, _replay(body or b"", receive), send)
 
     def _refusal(self, scope: Scope, headers: Headers) -> tuple[int, str] | None:
-        """Why a request is rejected, or None."""
         host = headers.get("host", "")
         if not self.names.know(host):
             return 421, "this server answers to its own address only"
@@ -155,7 +154,8 @@ class Guard:
             return 403, "the request comes from another page"
         if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
             return 403, "the request comes from another page"
-        if method == "POST" and _media_type(headers) != "application/json":
+        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+        if method == "POST" and kind != "application/json":
             return 415, "the request is not application/json"
         return None
 
@@ -165,32 +165,21 @@ def _refuse(code: int, why: str) -> JSONResponse:
     return JSONResponse({"error": why}, code, {"Connection": "close"})
 
 
-def _media_type(headers: Headers) -> str:
-    return headers.get("content-type", "").partition(";")[0].strip().lower()
-
-
 async def _read(receive: Receive) -> bytes | None:
     """The whole body, or None if it is too large."""
-    body = b""
-    while True:
+    body, more = b"", True
+    while more and len(body) <= MOST_BYTES:
         message = await receive()
-        part: bytes = message.get("body", b"")
-        body += part
-        if len(body) > MOST_BYTES:
-            return None
-        if not message.get("more_body", False):
-            return body
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+    return body if len(body) <= MOST_BYTES else None
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
     """Replay a body that was already read, then pass on later messages."""
-    given = False
+    read: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def again() -> Message:
-        nonlocal given
-        if given:
-            return await receive()
-        given = True
-        return {"type": "http.request", "body": body, "more_body": False}
+        return read.pop() if read else await receive()
 
     return again

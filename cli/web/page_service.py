@@ -1,18 +1,16 @@
-"""Thread-safe operations behind the pages: next, answer, undo, item."""
+"""Thread-safe operations behind the pages: next, answer, undo, item; who may use them."""
 
 from __future__ import annotations
 
+import secrets
 import threading
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sortnet.items import Items
 from sortnet.preference import Judgement
+from store import Collection
 from store.database.engine import plain
-
-if TYPE_CHECKING:
-    from store import Lease
-    from store.service.labelling import LabellingService
+from store.service.labelling import LabellingService
 
 AT_HAND = 3  # pairs leased to a page: the one shown and the next two
 MOST_CHARACTERS = 50_000  # characters of a text on a page; a link opens the full text
@@ -20,6 +18,7 @@ NOTHING = (
     "There is nothing to ask now: all pairs were asked, or are reserved by other annotators. "
     "This page checks again by itself."
 )
+ADMIN = "admin_token"  # name of the setting of the collection
 
 
 class PageService:
@@ -36,7 +35,22 @@ class PageService:
     def next(self, annotator: str) -> dict[str, Any]:
         """The progress of an annotator and their next pairs, with renewed leases."""
         leases = self.service.next(annotator, AT_HAND)
-        return self._state(annotator, leases)
+        session, remaining = self.service.session, self.service.remaining
+        known, last = self.service.known, session.last(annotator)
+        stop = known and remaining.stop
+        return {
+            "pairs": [
+                {"lease": lease.id}
+                | {side: self.item(getattr(lease.question, side)) for side in ("left", "right")}
+                for lease in leases
+            ],
+            "answered": session.answered(annotator),
+            "left": plain(remaining.questions) if known else None,
+            "stop": stop,
+            "why": f"{remaining.why}." if stop else NOTHING,
+            "last": last.number if last is not None else None,
+            "lease_seconds": self.service.lease_seconds,
+        }
 
     def answer(self, lease: str, judgement: Judgement) -> dict[str, Any]:
         """Store an answer; return the progress.
@@ -54,30 +68,9 @@ class PageService:
         """
         with self._undoing:
             before = self.service.session.last(annotator)
-            undone = None
-            if before is not None and before.number == last:
-                undone = self.service.undo(annotator)
-        if undone is None:
-            return self.next(annotator) | {"undone": False}
-        return self.next(annotator) | {"undone": True}
-
-    def _state(self, annotator: str, leases: Sequence[Lease]) -> dict[str, Any]:
-        session, remaining = self.service.session, self.service.remaining
-        known, last = self.service.known, session.last(annotator)
-        stop = known and remaining.stop
-        return {
-            "pairs": [self._pair(lease) for lease in leases],
-            "answered": session.answered(annotator),
-            "left": plain(remaining.questions) if known else None,
-            "stop": stop,
-            "why": f"{remaining.why}." if stop else NOTHING,
-            "last": last.number if last is not None else None,
-            "lease_seconds": self.service.lease_seconds,
-        }
-
-    def _pair(self, lease: Lease) -> dict[str, Any]:
-        sides = {"left": lease.question.left, "right": lease.question.right}
-        return {"lease": lease.id} | {side: self.item(n) for side, n in sides.items()}
+            undone = before is not None and before.number == last
+            undone = undone and self.service.undo(annotator) is not None
+        return self.next(annotator) | {"undone": undone}
 
     def item(self, number: int) -> dict[str, Any]:
         """The content of an item for a page; its id only if it has nothing else."""
@@ -92,3 +85,37 @@ class PageService:
             "audio": None if audio is None else f"/sound/{number}",
             "more": f"/text/{number}" if long else None,
         }
+
+
+class People:
+    """The links of a collection, stored so that they survive a restart."""
+
+    def __init__(self, collection: Collection) -> None:
+        self._collection = collection
+        self._lock = threading.Lock()
+        self._names: dict[str, str] = {}
+        self.admin: str = collection.setting(ADMIN, secrets.token_urlsafe(24))
+        self.read()
+
+    def read(self) -> None:
+        """Read annotators that were added elsewhere."""
+        self._names = {who.token: who.name for who in self._collection.annotators()}
+
+    @property
+    def tokens(self) -> dict[str, str]:
+        """{name: token} of all annotators."""
+        return {name: token for token, name in self._names.items()}
+
+    def name_of(self, token: str) -> str | None:
+        """The annotator with that token, or None."""
+        return self._names.get(token)
+
+    def is_admin(self, token: str) -> bool:
+        return secrets.compare_digest(token.encode(), self.admin.encode())
+
+    def add(self, name: str) -> str:
+        """The token of an annotator, who is created if the name is new."""
+        with self._lock:
+            token = self._collection.annotator(name).token
+            self.read()
+        return token

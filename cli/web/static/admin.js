@@ -13,19 +13,20 @@ function notice(text) {
   $("notice").hidden = !text;
 }
 
-function cell(content, kind = "td", name = "") {
+function within(kind, ...parts) {
   const made = document.createElement(kind);
-  if (name) made.className = name;
-  if (kind === "th") made.scope = "row";
-  made.append(...[content].flat());
+  made.append(...parts);
   return made;
 }
 
-function row(cells) {
-  const made = document.createElement("tr");
-  made.append(...cells);
+function cell(content, kind = "td", name = "") {
+  const made = within(kind, ...[content].flat());
+  if (name) made.className = name;
+  if (kind === "th") made.scope = "row";
   return made;
 }
+
+const row = (cells) => within("tr", ...cells);
 
 function shape(kind, attributes) {
   const made = document.createElementNS(SVG, kind);
@@ -48,11 +49,7 @@ function interval(entry, n) {
 function item(entry) {
   const parts = [entry.text === null ? entry.id : entry.text];
   if (entry.image) {
-    const image = new Image();
-    image.alt = "";
-    image.loading = "lazy";
-    image.src = BASE + entry.image;
-    parts.unshift(image);
+    parts.unshift(Object.assign(new Image(), { alt: "", loading: "lazy", src: BASE + entry.image }));
   }
   return cell(parts, "th", "text");
 }
@@ -79,11 +76,9 @@ function drawFigures(state) {
     "Cyclic triples": percent(state.agreement.cycles),
     "Pairs expected wrong": percent(state.remaining?.wrong_pairs),
   };
-  $("figures").replaceChildren(...Object.entries(figures).map(([name, value]) => {
-    const made = document.createElement("div");
-    made.append(cell(name, "dt"), cell(value, "dd"));
-    return made;
-  }));
+  $("figures").replaceChildren(...Object.entries(figures).map(
+    ([name, value]) => within("div", cell(name, "dt"), cell(value, "dd")),
+  ));
   $("summary").textContent = `${state.items} items, ${state.people.length} people`;
   const why = state.remaining ? state.remaining.why : "The first ranking is being computed.";
   if ($("why").textContent !== why) $("why").textContent = why;
@@ -101,9 +96,8 @@ function remarks(about) {
 function drawPeople(state) {
   if ($("people").contains(document.activeElement)) return; // do not redraw while a link has the focus
   $("people").tBodies[0].replaceChildren(...state.people.map((who) => {
-    const link = document.createElement("a");
-    link.href = who.path;
-    link.textContent = location.origin + who.path;
+    const to = { href: who.path, textContent: location.origin + who.path };
+    const link = Object.assign(document.createElement("a"), to);
     const about = who.figures || {};
     const again = about.repeats ? `${percent(about.consistency)} of ${about.repeats}` : "–";
     return row([

@@ -44,35 +44,24 @@ function notice(text) {
 
 function element(side, item) {
   const parts = [];
+  const add = (tag, properties) => {
+    const made = Object.assign(document.createElement(tag), properties);
+    parts.push(made);
+    return made;
+  };
   if (item.image) {
-    const image = new Image();
-    image.alt = `Image of the ${side} item`;
-    image.src = BASE + item.image;
+    const image = add("img", { alt: `Image of the ${side} item`, src: BASE + item.image });
     image.onerror = () => image.replaceWith("This image cannot be shown.");
-    parts.push(image);
   }
   if (item.audio) {
-    const audio = document.createElement("audio");
-    audio.controls = true;
-    audio.preload = "auto";
-    audio.src = BASE + item.audio;
+    const audio = add("audio", { controls: true, preload: "auto", src: BASE + item.audio });
     audio.setAttribute("aria-label", `Sound of the ${side} item`);
     audio.onerror = () => audio.replaceWith("This sound cannot be played.");
-    parts.push(audio);
   }
-  if (item.text !== null) {
-    const text = document.createElement("p");
-    text.className = "text";
-    text.textContent = item.text;
-    parts.push(text);
-  }
+  if (item.text !== null) add("p", { className: "text", textContent: item.text });
   if (item.more) {
-    const link = document.createElement("a");
-    link.href = BASE + item.more;
-    link.target = "_blank";
-    link.rel = "noopener";
-    link.textContent = "The whole text (in a new tab)";
-    parts.push(link);
+    const text = { textContent: "The whole text (in a new tab)", target: "_blank", rel: "noopener" };
+    add("a", { ...text, href: BASE + item.more });
   }
   return parts;
 }

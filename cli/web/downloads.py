@@ -1,10 +1,15 @@
-"""Serve images and sounds of items: by number, known types only, from the items' folder only."""
+"""Files of the pages: images and sounds of items, the ranking and the answers."""
 
 from __future__ import annotations
 
+import io
+from functools import partial
 from pathlib import Path
 
+from cli.printing.item_rankings import ranking_frame, ranking_json
+from cli.web.page_service import PageService
 from sortnet.items import Items
+from store.collections.judgement_files import ExportForm, export_judgements
 
 # Types that a browser shows but cannot execute, so neither SVG nor HTML.
 IMAGES = {
@@ -43,3 +48,26 @@ def find_file(items: Items, kind: str, number: int) -> tuple[Path, str] | None:
     if of_kind is None or not path.is_relative_to(root) or not path.is_file():
         return None
     return path, of_kind
+
+
+def _ranking(pages: PageService, form: str) -> str:
+    """The current ranking; without rows before the first fit."""
+    frame = ranking_frame(pages.service.ranking, pages.items.ids)
+    if not pages.service.known:
+        frame = frame.head(0)
+    return ranking_json(frame) if form == "json" else frame.to_csv(index=False, lineterminator="\n")
+
+
+def _judgements(pages: PageService, form: ExportForm) -> str:
+    text = io.StringIO(newline="")
+    export_judgements(pages.collection, text, form)
+    return text.getvalue()
+
+
+# {file: (content type, writer of its content)}
+EXPORTS = {
+    "ranking.csv": ("text/csv", partial(_ranking, form="csv")),
+    "ranking.json": ("application/json", partial(_ranking, form="json")),
+    "judgements.csv": ("text/csv", partial(_judgements, form="csv")),
+    "judgements.jsonl": ("application/x-ndjson", partial(_judgements, form="jsonl")),
+}

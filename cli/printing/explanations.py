@@ -1,4 +1,4 @@
-"""Two documents of a query: their ranks, and which one goes first."""
+"""Two documents of a query and the features that decide, with a bar for each value."""
 
 from __future__ import annotations
 
@@ -10,6 +10,13 @@ if TYPE_CHECKING:
     from sortnet.rankers.base import Ranker
     from sortnet.types import Queries
 
+BAR, NAME = 20, 24  # characters of a bar, and of a feature's name
+
+
+def bar(value: float, most: float) -> str:
+    length = round(BAR * abs(value) / most) if most > 0 else 0
+    return (("+" if value > 0 else "-") * length).ljust(BAR)
+
 
 def both(model: Ranker, one: Queries, i: int, j: int, margin: float) -> dict[str, Any]:
     """The ranks of two documents, and which one goes first."""
@@ -17,19 +24,18 @@ def both(model: Ranker, one: Queries, i: int, j: int, margin: float) -> dict[str
 
     rank = np.empty(one.n_docs, np.int64)
     rank[model.order(one)] = np.arange(1, one.n_docs + 1)
+
+    def document(doc: int) -> dict[str, Any]:
+        docid = None if one.docids is None else str(one.docids[doc]) or None
+        return {"docid": docid, "row": int(one.rows[doc]), "rank": int(rank[doc])}
+
     return {
         "qid": str(one.qids[0]),
         "first": "a" if margin > 0 else "b" if margin < 0 else None,
         "margin": margin,
-        **{key: document(one, doc, int(rank[doc])) for key, doc in (("a", i), ("b", j))},
+        **{key: document(doc) for key, doc in (("a", i), ("b", j))},
         "n_docs": one.n_docs,
     }
-
-
-def document(one: Queries, doc: int, rank: int) -> dict[str, Any]:
-    """A document as a JSON object."""
-    docid = None if one.docids is None else str(one.docids[doc]) or None
-    return {"docid": docid, "row": int(one.rows[doc]), "rank": rank}
 
 
 def put_first(answer: dict[str, Any]) -> None:

@@ -1,0 +1,64 @@
+"""MODEL DATA, or MODEL DATA A B: the arguments of commands that rank documents by a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from cli.options import data_option, files, folders, set_threads, threads_option
+
+if TYPE_CHECKING:
+    from sortnet.rankers.base import Ranker
+    from sortnet.types import Progress, Queries
+
+C = TypeVar("C", bound=Callable[..., Any])
+
+
+def data_arguments(command: C) -> C:
+    """Add the arguments MODEL DATA and the options `--cache` and `--threads`."""
+    return _arguments(data_option(threads_option(command)))
+
+
+def pair_arguments(command: C) -> C:
+    """Add the arguments MODEL DATA A B and the options `--qid` and `--cache`."""
+    qid = click.option("--qid", help="Query id, if both documents are in several queries.")
+    return _arguments(click.argument("a")(click.argument("b")(qid(data_option(command)))))
+
+
+def _arguments(command: C) -> C:
+    data = click.argument("data", shell_complete=files)
+    return click.argument("model", shell_complete=folders)(data(command))
+
+
+def load_model(model: str, progress: Progress, threads: int | None = None) -> Ranker:
+    """The model of a folder, which is to run in that number of threads."""
+    from sortnet.rankers.base import load_ranker
+
+    progress(f"loading {model}")
+    set_threads(threads)
+    return load_ranker(model)
+
+
+def read_data(
+    data: str, model: Ranker, progress: Progress, *, cache: Path | None, labelled: bool
+) -> Queries:
+    """The queries of a file, with the features of the model."""
+    from sortnet.data import read_queries
+
+    progress(f"reading {data}")
+    return read_queries(data, n_features=model.n_features, labelled=labelled, cache=cache)
+
+
+def load_pair(
+    model: str, data: str, names: tuple[str, str], qid: str | None, cache: Path | None,
+    progress: Progress,
+) -> tuple[Ranker, Queries, int, int]:  # fmt: skip
+    """The model, the query that has both documents, and their numbers in it."""
+    from sortnet.data.find_documents import find_both
+
+    loaded = load_model(model, progress)
+    queries = read_data(data, loaded, progress, cache=cache, labelled=False)
+    return loaded, *find_both(queries, *names, qid)

@@ -1,0 +1,136 @@
+"""The server: it closes connections that send nothing, and keeps the model fitted meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from types import FrameType
+from typing import Any
+
+import h11
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from cli.web.guard import Guard
+from cli.web.page_service import PageService, People
+
+LOOK = 1.0  # seconds between two reads of the store
+
+
+class Impatient(H11Protocol):
+    """uvicorn's HTTP/1.1 protocol with a timeout for the request head, which uvicorn lacks.
+
+    Args:
+        patience: timeout in seconds for a request head, from the start of the connection or from
+            the last request. `cli.web.guard` limits the time of the body.
+    """
+
+    def __init__(self, *args: Any, patience: float, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._patience = patience
+        self._waiting: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._wait_or_not()
+
+    def handle_events(self) -> None:
+        super().handle_events()
+        self._wait_or_not()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._stop_waiting()
+        super().connection_lost(error)
+
+    def _wait_or_not(self) -> None:
+        if self.conn.their_state is not h11.IDLE:
+            self._stop_waiting()
+        elif self._waiting is None and not self.transport.is_closing():
+            self._waiting = self.loop.call_later(self._patience, self.timeout_keep_alive_handler)
+
+    def _stop_waiting(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
+
+
+class _Server(uvicorn.Server):
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Only stop: uvicorn's own handler raises the signal again while requests are running."""
+        self.should_exit = True
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Handle SIGHUP as uvicorn handles SIGTERM: raised in a request, it would be lost there."""
+        hangup: Any = getattr(signal, "SIGHUP", None)
+        in_main = threading.current_thread() is threading.main_thread()
+        heard = hangup and in_main and signal.getsignal(hangup) is not signal.SIG_IGN
+        before = signal.signal(hangup, self.handle_exit) if heard else None
+        try:
+            with super().capture_signals():
+                yield
+        finally:
+            if heard:
+                signal.signal(hangup, before)
+
+
+def make_server(app: Guard) -> uvicorn.Server:
+    """A server of the application that logs only its own errors."""
+    config = uvicorn.Config(
+        app,
+        http=partial(Impatient, patience=app.patience),  # type: ignore[arg-type]
+        log_config=None,
+        log_level="error",
+        access_log=False,  # the addresses contain secret tokens
+        server_header=False,
+        date_header=False,
+        proxy_headers=False,
+        lifespan="off",
+        ws="none",
+        timeout_graceful_shutdown=1,
+    )
+    return _Server(config)
+
+
+@contextmanager
+def kept_up(
+    pages: PageService, people: People, *, also: Callable[[], None] = lambda: None
+) -> Iterator[None]:
+    """Read judgements of other processes and keep the model fitted, in background threads.
+
+    Args:
+        also: called before each read of the store.
+    """
+    over = threading.Event()
+    thread = threading.Thread(target=_look_again, args=(pages, people, also, over), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join(1)  # a running fit is not awaited: it has no side effects
+
+
+def _look_again(
+    pages: PageService, people: People, also: Callable[[], None], over: threading.Event
+) -> None:
+    """Repeat until stopped; an error is printed once, and the work is retried later."""
+    wait, printed = 0.0, ""
+    while not over.wait(wait):
+        wait = LOOK
+        try:
+            also()
+            pages.service.sync()
+            people.read()
+            pages.service.update()
+            fault = pages.service.fault
+        except Exception as error:  # any error: answers must still be accepted
+            wait, fault = 5 * LOOK, f"{type(error).__name__}: {error}"
+        if fault and fault != printed:
+            print(f"sortnet: {' '.join(fault.split())}", file=sys.stderr)
+        printed = fault
