@@ -278,15 +278,9 @@ def test_a_foreign_run_json_is_refused(said):
     assert "m/run.json" in fault("train", "fold", "--out", "m", "--resume", *FAST)
 
 
-@pytest.mark.parametrize("tuned", [False, True])
-def test_settings_in_run_json_that_contradict_each_other_are_refused_unbuilt(
-    said, monkeypatch, tuned
-):
+def test_settings_in_run_json_that_contradict_each_other_are_refused_unbuilt(said, monkeypatch):
     monkeypatch.setattr("sortnet.comparators.make_comparator", None)
     about = json.loads(Path("m/run.json").read_text())
-    if tuned:
-        about["tuned"] = True
-        Folder("m").write_tuning({"asked": about["asked"], "trials": []})
     about["asked"] = {**about["asked"], "hidden": [100_000, 10_000]}
     Path("m/run.json").write_text(json.dumps(about))
     message = fault("train", "--out", "m", "--resume")

@@ -1,23 +1,20 @@
-"""sortnet train --tune: settings tried on the validation part, kept, and learned with."""
+"""Settings left open: settled by trials on the validation part, kept, shown, and learned with."""
 
 from __future__ import annotations
 
 import json
-import shlex
 from pathlib import Path
 
 import pytest
 from cli_made import done, fault, invoke, make_fold
 
-import sortnet.experiments.tuning
-from sortnet.config import Config, Training
-from sortnet.data import read_queries
-from sortnet.experiments.tuning import tune
+import cli.training.training_run
+from sortnet.config import FIXED, PAPER, Config
 from sortnet.rankers.sortnet import Model
 from store import open_store
 
-FAST = ("--epochs", "2", "--max-iter", "3", "--committee", "1", "--threads", "1")
-TRAIN = ("train", "fold", "--tune", "--out", "m", "--store", "s.db", *FAST)
+FAST = ("--epochs", "4", "--max-iter", "2", "--committee", "1", "--threads", "1")
+TRAIN = ("train", "fold", "--out", "m", "--store", "s.db", *FAST)
 
 
 @pytest.fixture(autouse=True)
@@ -26,80 +23,57 @@ def _at_home(tmp_path, monkeypatch):
     make_fold(tmp_path / "fold")
 
 
-@pytest.fixture(scope="module")
-def expected(tmp_path_factory):
-    fold = make_fold(tmp_path_factory.mktemp("tune"))
-    train, vali = (read_queries(fold / f"{part}.txt") for part in ("train", "vali"))
-    config = Config(committee=1, max_iter=3, quality="ndcg@10", training=Training(epochs=2))
-    return tune(train, vali, config)
-
-
-def test_the_trials_are_shown_and_the_best_is_learned_with(expected):
-    told = done(*TRAIN)
-    lines = told.splitlines()
-    shown = [line.split()[-1] for line in lines[2 : 2 + len(expected.trials)]]
-    assert shown == [f"{trial['quality']:.4f}" for trial in expected.trials]
-    assert lines[1].split() == ["hidden", "weight_decay", "warm_start", "ndcg@10"]
-    model = Model.load("m")
-    assert model.config.to_json() == expected.config.to_json()
-    assert model.info["quality"] == max(trial["quality"] for trial in expected.trials)
-
-
-def test_the_trials_are_kept_in_the_folder_and_in_the_run(expected):
-    told = json.loads(done(*TRAIN, "--json"))
-    kept = json.loads(Path("m/tuning.json").read_text())
+def test_the_trials_are_shown_kept_and_the_chosen_settings_learned_with():
+    out = done(*TRAIN, "--tune-budget", "9")
     with open_store("s.db") as store:
-        recorded = store.run("last").config
-    assert kept["trials"] == recorded["tuning"] == told["tuning"] == expected.trials
-    assert kept["chosen"] == json.loads(json.dumps(expected.config.to_json()))
-    assert recorded["hidden"] == list(expected.config.hidden)
+        trials = store.run("last").config["tuning"]
+    header = ["scaling", "hidden", "weight_decay", "epochs", "ndcg@10"]
+    lines = [line.split() for line in out.splitlines()]
+    at = lines.index(header)
+    shown = lines[at + 1 : at + 1 + len(trials)]
+    assert [line[-1] for line in shown] == [f"{trial['quality']:.4f}" for trial in trials]
+    config = Model.load("m").config
+    assert [config.scaling, list(config.hidden), config.training.weight_decay] in [
+        [trial[name] for name in header[:3]] for trial in trials
+    ]
+    again = [line.split() for line in done("show", "last", "--store", "s.db").splitlines()]
+    assert again[again.index(header) :][: len(trials) + 1] == lines[at : at + len(trials) + 1]
+    assert lines[at + len(trials) + 1] in again  # what was chosen
 
 
-def count_runs(patch, *, stop_at=None):
-    """Counts the runs of the tuning; Ctrl-C comes in place of one of them."""
-    fit, runs = sortnet.experiments.tuning.fit_ranker, []
-
-    def counted(*args, **options):
-        if len(runs) == stop_at:
-            raise KeyboardInterrupt
-        runs.append(1)
-        return fit(*args, **options)
-
-    patch.setattr(sortnet.experiments.tuning, "fit_ranker", counted)
-    return runs
+def test_nothing_is_tried_where_the_budget_is_nothing_or_nothing_is_open(monkeypatch):
+    whole = ("--scaling", "rank", "--hidden", "3", "--weight-decay", "0.1")
+    for k, typed in enumerate((("--no-tune",), ("--tune-budget", "0"), whole)):
+        folder = f"m{k}"
+        out = done("train", "fold", "--out", folder, "--store", "s.db", *FAST, *typed)
+        assert "chosen" not in out
+        settled = Model.load(folder).config.flat()
+        if typed != whole:
+            assert {name: settled[name] for name in FIXED} == FIXED
 
 
-def test_trials_of_a_stopped_tuning_are_not_run_again(expected, monkeypatch):
-    with monkeypatch.context() as patch:
-        count_runs(patch, stop_at=4)
-        result = invoke(*TRAIN)
-    assert result.exit_code == 2
-    again = shlex.split(result.stderr.strip().split("interrupted; resume with: ")[1])
-    assert len(json.loads(Path("m/tuning.json").read_text())["trials"]) == 4
-    runs = count_runs(monkeypatch)
-    done(*again[1:])
-    assert len(runs) == len(expected.trials) - 4
-    assert Model.load("m").config.to_json() == expected.config.to_json()
-
-
-def test_trials_with_other_settings_are_run_again(expected, monkeypatch):
+def test_a_run_is_resumed_without_trials(monkeypatch):
     done(*TRAIN)
-    for name in ("run.json", "model.json", "state.safetensors"):
-        Path("m", name).unlink()
-    runs = count_runs(monkeypatch)
-    done(*TRAIN, "--resume", "--seed", "3")
-    assert len(runs) == len(expected.trials)
-    assert json.loads(Path("m/tuning.json").read_text())["asked"]["seed"] == 3
-
-
-def test_a_tuned_run_is_resumed_without_tuning_again(monkeypatch):
-    done(*TRAIN)
-    monkeypatch.setattr(sortnet.experiments.tuning, "fit_ranker", None)
+    monkeypatch.setattr(cli.training.training_run, "settle", None)
     result = invoke("train", "--out", "m", "--resume")
     assert result.exit_code == 0, result.output
     assert "finished already" in result.stderr
 
 
-def test_a_run_that_was_not_tuned_is_not_tuned_in_the_middle():
-    done("train", "fold", "--out", "m", "--store", "s.db", *FAST)
-    assert "without it" in fault("train", "--out", "m", "--resume", "--tune")
+def test_the_preset_of_the_paper_is_its_algorithm_and_can_be_changed():
+    done("train", "fold", "--out", "m", "--store", "s.db", "--preset", "paper", "--max-iter", "2")
+    asked = json.loads(Path("m/run.json").read_text())["asked"]
+    config = Config.from_json(asked)
+    assert config == Config().changed(**{**PAPER, "max_iter": 2, "quality": config.quality})
+    assert len(Model.load("m").comparator.members) == 1
+    assert "invalid" in fault_text("train", "fold", "--preset", "other").lower()
+
+
+def fault_text(*args: str) -> str:
+    result = invoke(*args)
+    assert result.exit_code == 2
+    return result.stderr
+
+
+def test_a_budget_below_nothing_is_refused():
+    assert "tune_budget must be 0 or more" in fault("train", "fold", "--tune-budget", "-1")

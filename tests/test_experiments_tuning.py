@@ -9,7 +9,10 @@ from sortnet.experiments.tuning import tune
 from sortnet.rankers.sortnet import fit
 from sortnet.types import Queries
 
-FAST = Config(committee=1, max_iter=2, training=Training(epochs=2, weight_decay=0.01))
+FAST = Config(
+    committee=1, max_iter=2, hidden=(4,), scaling="query", start="warm",
+    training=Training(epochs=2, weight_decay=0.01),
+)  # fmt: skip
 
 
 def made(seed: int) -> Queries:
@@ -20,7 +23,7 @@ def made(seed: int) -> Queries:
 
 def test_the_best_on_validation_wins_and_every_trial_is_recorded():
     train, vali = made(1), made(2)
-    grid = {"hidden": [(1,), (6,)], "lr": [1e-5, 0.05], "warm_start": [True, False]}
+    grid = {"hidden": [(1,), (6,)], "lr": [1e-5, 0.05], "start": ["warm", "fresh"]}
     seen = []
     tuned = tune(train, vali, FAST, grid=grid, on_trial=seen.append)
     assert seen == tuned.trials
@@ -28,7 +31,7 @@ def test_the_best_on_validation_wins_and_every_trial_is_recorded():
     best = max(seen, key=lambda trial: trial["quality"])
     assert list(tuned.config.hidden) == best["hidden"]
     assert tuned.config.training.lr == best["lr"]
-    assert tuned.config.warm_start == best["warm_start"]
+    assert tuned.config.start == best["start"]
     for trial in (seen[0], seen[-1]):
         settings = {name: trial[name] for name in grid}
         again = fit(train, vali, FAST.changed(**settings))
@@ -59,13 +62,13 @@ def test_a_grid_over_what_the_trials_are_compared_by_is_refused(name):
 
 def test_a_later_grid_starts_from_what_the_one_before_it_chose():
     train, vali = made(1), made(2)
-    grids = [{"hidden": [(1,), (6,)]}, {"warm_start": [True, False]}]
+    grids = [{"hidden": [(1,), (6,)]}, {"start": ["warm", "fresh"]}]
     ran = []
     tuned = tune(train, vali, FAST, grid=grids, on_trial=ran.append)
     first = tune(train, vali, FAST, grid=grids[0])
     second = tune(train, vali, first.config, grid=grids[1])
     assert tuned.config == second.config
     hidden = list(first.config.hidden)
-    tried = [(trial["hidden"], trial["warm_start"]) for trial in ran]
-    assert tried == [([1], True), ([6], True), (hidden, False)]  # nothing is run twice
+    tried = [(trial["hidden"], trial["start"]) for trial in ran]
+    assert tried == [([1], "warm"), ([6], "warm"), (hidden, "fresh")]  # nothing is run twice
     assert tuned.trials == ran

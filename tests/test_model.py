@@ -32,11 +32,16 @@ def made(seed: int, names: list[str] | None = None) -> Queries:
     return Queries.from_arrays(X, y, group=[10] * 6, feature_names=names, source="made.csv")
 
 
+FIXED = Config(max_iter=2, scaling="query", tune_budget=0.0)
+
+
 def learned(**settings) -> Model:
     config = Config(
         **{
             "max_iter": 3,
             "committee": 1,
+            "hidden": (20,),
+            "scaling": "query",
             "training": Training(epochs=2, weight_decay=0.01),
             **settings,
         }
@@ -84,7 +89,7 @@ def test_a_model_of_ones_own_network_is_loaded_with_what_makes_it(tmp_path):
         torch.manual_seed(seed)
         return DirectRanker(3, feature_part=torch.nn.Sequential(torch.nn.Linear(3, 2)), seed=seed)
 
-    model = fit(made(1), made(2), Config(max_iter=2), make_for=lambda config, n: make)
+    model = fit(made(1), made(2), FIXED, make_for=lambda config, n: make)
     model.save(tmp_path)
     loaded = Model.load(tmp_path, make=make)
     np.testing.assert_array_equal(model.scores(made(3)), loaded.scores(made(3)))
@@ -97,9 +102,7 @@ def test_a_subclass_of_ours_is_not_loaded_as_ours(tmp_path):
         def margin(self, e_i, e_j):
             return -super().margin(e_i, e_j)
 
-    fit(
-        made(1), made(2), Config(max_iter=1), make_for=lambda config, n: lambda s: Opposite(n)
-    ).save(tmp_path)
+    fit(made(1), made(2), FIXED, make_for=lambda config, n: lambda s: Opposite(n)).save(tmp_path)
     with pytest.raises(ModelError, match=r"somebody's own: give it as make="):
         Model.load(tmp_path)
 
@@ -161,8 +164,8 @@ DAMAGES = [
     ("weights", lambda p: p.write_bytes(b"PK\x03\x04 a zip"), "not a readable"),
     ("weights", lambda p: p.unlink(), "No such file"),
     ("weights", lambda p: p.write_bytes(p.read_bytes()[:-1] + b"x"), "not the weights that"),
-    ("weights", tensors(v=lambda t: t[:2]), "v of member 0 is float32 2x20, not float32 3x20"),
-    ("weights", tensors(v=lambda t: t.double()), "v of member 0 is float64 3x20, not"),
+    ("weights", tensors(v=lambda t: t[:2]), "v of member 0 is float32 2x40, not float32 3x40"),
+    ("weights", tensors(v=lambda t: t.double()), "v of member 0 is float64 3x40, not"),
     ("weights", tensors(b=lambda t: t * torch.nan), "b of member 0 has NaN or infinity"),
     ("weights", tensors(b=lambda t: t / 0), "b of member 0 has NaN or infinity"),
     ("weights", tensors(b=lambda t: None), "b of member 0 is missing"),
@@ -190,7 +193,7 @@ DAMAGES = [
     ("model", settings(tau={}), r"tau cannot be \{\}"),
     ("model", settings(gain="odd"), "gain cannot be 'odd'"),
     ("model", settings(comparator="elo"), r"model\.json: unknown comparator 'elo'"),
-    ("model", settings(committee=10**9), "31,000,000,000|30,000,000,000"),
+    ("model", settings(committee=10**9, start="warm"), "81,000,000,000|60,000,000,000"),
     ("model", edited(weights_sha256="0"), "weights_sha256 cannot be '0'"),
     ("model", edited(weights_sha256="../" * 20), "weights_sha256 cannot be"),
     ("model", edited(weights_sha256="0" * 64), r"weights-0{16}\.safetensors: .*No such file"),
@@ -302,7 +305,7 @@ def test_a_state_of_version_0_1_is_read_and_keeps_the_first_of_equals(tmp_path):
 @pytest.fixture
 def state_file(tmp_path):
     """The state of a run, and what makes its comparators."""
-    make = make_comparator(Config(committee=1), 3)
+    make = make_comparator(Config(committee=1, hidden=(10,)), 3)
     state = State(2, make(1), make(2), 1, 0.9, finished=False)
     save_state(tmp_path / "state.safetensors", state)
     return tmp_path / "state.safetensors", make, state

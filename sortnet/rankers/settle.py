@@ -25,7 +25,7 @@ from sortnet.types import F64, Progress, Queries
 Trial = dict[str, Any]
 
 OPEN = ("scaling", "hidden", "weight_decay")
-SCALINGS = ("quantile", "quantile+piecewise", "query+rank", "query+rank+quantile", "zscore")
+SCALINGS = ("query+rank+quantile", "quantile+piecewise", "query+rank", "quantile", "zscore")
 HIDDEN = ((10,), (32,), (64,), (100,))
 WEIGHT_DECAYS = (1.0, 0.3, 0.03, 0.003, 0.0)  # the strongest first
 _QUARTER, _HALF = 0.25, 0.5
@@ -54,6 +54,13 @@ class _Trials:
 
     def mean(self, config: Config, share: float) -> float:
         return average(self.done[config, share], config.empty)
+
+    def gain(self, there: Config, here: Config, share: float) -> float:
+        """How much better `there` is than `here`, in standard errors of the mean difference."""
+        gain = self.done[there, share] - self.done[here, share]
+        gain = gain[~np.isnan(gain)]  # queries without a relevant document do not count
+        error = gain.std(ddof=1) / np.sqrt(len(gain)) if len(gain) > 1 else 0.0
+        return float(gain.mean() / max(error, 1e-9)) if len(gain) else 0.0
 
     def _try(self, config: Config, share: float) -> bool:
         if (config, share) in self.done:
@@ -115,40 +122,39 @@ def settle(
         make_for or make_comparator,
     )
     if "scaling" in names:
-        menu = [best.changed(scaling=each) for each in _scalings(train)]
-        half = trials.of(menu, _QUARTER)[: (len(menu) + 1) // 2]
-        best = next(iter(trials.of(half, _HALF)), best)
+        first, *others = menu = [best.changed(scaling=each) for each in _scalings(train)]
+        half = trials.of(menu, _QUARTER)[: len(menu) // 2]
+        rest = trials.of([first, *(c for c in half if c != first)], _HALF)
+        best = next((c for c in rest if c in others and trials.gain(c, first, _HALF) > 1), first)
     if "hidden" in names:
         best = _along(trials, best, "hidden", HIDDEN)
     if "weight_decay" in names:
         best = _along(trials, best, "weight_decay", WEIGHT_DECAYS)
-    finalists = [c for c, share in trials.done if share == _HALF]
-    finalists.sort(key=lambda c: (c != best, -trials.mean(c, _HALF)))
-    best = next(iter(trials.of(finalists[:2], 1.0)), best)
+    second = [c for c, share in trials.done if share == _HALF and c != best]
+    second.sort(key=lambda c: -trials.mean(c, _HALF))
+    whole = trials.of([best, *second[:1]], 1.0)
+    if len(whole) == 2 and whole[0] != best and trials.gain(whole[0], best, 1.0) > 1:
+        best = whole[0]
     return best, trials.table
 
 
 def _along(trials: _Trials, best: Config, name: str, values: Sequence[Any]) -> Config:
-    """Go on to the neighbouring value of one setting as long as that is better."""
+    """Go on to the neighbouring value of one setting as long as that is better.
+
+    A stronger weight decay, which costs nothing, is taken where it is no clear loss either.
+    """
     at = values.index(best.flat()[name])
     for step in (-1, 1):
+        least = -0.5 if name == "weight_decay" and step < 0 else 0.5
         while 0 <= at + step < len(values):
             there = best.changed(**{name: values[at + step]})
-            both = trials.of([best, there], _HALF)
-            if len(both) < 2 or not _better(trials, there, best, stronger=step < 0, name=name):
+            if len(trials.of([best, there], _HALF)) < 2:
+                break
+            lost = trials.mean(best, _HALF) - trials.mean(there, _HALF)
+            if trials.gain(there, best, _HALF) < least or lost > _CLEAR:
                 break
             best, at = there, at + step
     return best
-
-
-def _better(trials: _Trials, there: Config, best: Config, *, stronger: bool, name: str) -> bool:
-    """Whether to go there: a stronger weight decay, of equal cost, also where it is no loss."""
-    gain = trials.done[there, _HALF] - trials.done[best, _HALF]
-    gain = gain[~np.isnan(gain)]  # queries without a relevant document do not count
-    if name != "weight_decay" or not stronger or len(gain) < 2:
-        return bool(gain.mean() > 0)
-    error = gain.std(ddof=1) / np.sqrt(len(gain))
-    return bool(gain.mean() > -min(error, _CLEAR) / 2)
 
 
 def _scalings(train: Queries) -> list[str]:
