@@ -25,6 +25,8 @@ def show(run: str, store: str | None, as_json: bool) -> None:
       sortnet show last
       sortnet show 3f2a --json
     """
+    from sortnet.config import BY_QUERY
+
     with open_existing(store) as opened:
         found = find_run(opened, run)
         standing = found.status_text
@@ -43,6 +45,10 @@ def show(run: str, store: str | None, as_json: bool) -> None:
                 f"{split:8} {facts['path']}: {facts['n_queries']} queries, "
                 f"{facts['n_docs']} documents, {facts['n_features']} features"
             )
+        spec = about["config"]["scaling"]
+        by_query = not BY_QUERY.isdisjoint(spec.split("+"))
+        on = "the other documents of the query too" if by_query else "the two documents alone"
+        put(f"{'scaling':8} {spec}: a margin depends on {on}")
         quality = iterations.quality_of(about["config"])
         put()
         for text in (*iterations.header(quality), *(iterations.line(row, quality) for row in rows)):
