@@ -45,10 +45,10 @@ def show(run: str, store: str | None, as_json: bool) -> None:
                 f"{split:8} {facts['path']}: {facts['n_queries']} queries, "
                 f"{facts['n_docs']} documents, {facts['n_features']} features"
             )
-        spec = about["config"]["scaling"]
-        by_query = not BY_QUERY.isdisjoint(spec.split("+"))
-        on = "the other documents of the query too" if by_query else "the two documents alone"
-        put(f"{'scaling':8} {spec}: a margin depends on {on}")
+        if spec := about["config"].get("scaling"):
+            alone = BY_QUERY.isdisjoint(spec.split("+"))
+            on = "the two documents alone" if alone else "the other documents of the query too"
+            put(f"scaling  {spec}: a margin depends on {on}")
         quality = iterations.quality_of(about["config"])
         put()
         for text in (*iterations.header(quality), *(iterations.line(row, quality) for row in rows)):
