@@ -26,6 +26,7 @@ S = TypeVar("S", bound="Settings")
 SCALINGS = (  # parts, which + joins
     "query", "zscore", "rank", "log", "quantile", "standard", "piecewise", "none", "missing"
 )  # fmt: skip
+BY_QUERY = frozenset(("query", "zscore", "rank"))  # these scale a document by its whole query
 PAIRS = ("wrong", "compared", "uncertain", "random", "neighbours", "even", "all")
 STARTS = ("add", "warm", "fresh")
 LARGEST_SEED = 2**63 - 1  # torch takes no larger one

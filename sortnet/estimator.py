@@ -159,7 +159,8 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         """(n_docs,) one number a row, in the order of the rows; in a query, higher is better.
 
         Of SortNet it is the number of documents that the comparator puts below this one in its
-        query, so it says nothing across queries; the rows' order does not change it.
+        query, so it says nothing across queries; the rows' order does not change it. A query of one
+        row gets 0.
 
         Raises:
             DataError: on rows that cannot be used, or without queries where `fit` had some.

@@ -102,6 +102,17 @@ def test_choices_are_those_that_the_settings_take():
             assert make_config({setting.name: value}).flat()[setting.name] == value
 
 
+def test_the_last_part_of_a_scaling_is_completed():
+    option = next(p for p in main.commands["train"].params if p.name == "scaling")
+
+    def completed(text):
+        return [item.value for item in option.type.shell_complete(None, option, text)]
+
+    assert completed("qu") == ["query", "quantile"]
+    assert completed("query+qu") == ["query+quantile"]
+    assert "query+rank" in completed("query+") and "query+query" not in completed("query+")
+
+
 def test_every_setting_reaches_its_field():
     expected = others()
     assert all(value != Config().flat()[name] for name, value in expected.items())

@@ -274,6 +274,17 @@ def test_a_state_that_is_cut_is_refused(whole, tmp_path):
     assert "whole/state.safetensors" in result.stderr
 
 
+def test_a_run_whose_scaling_makes_other_columns_is_resumed(monkeypatch):
+    asked = ("--scaling", "quantile+piecewise", "--max-iter", "2")
+    done(*train("whole", *asked))
+    with monkeypatch.context() as patch:
+        killed_at(patch, cli.training.training_run, "save_state", 1, after=True)
+        with pytest.raises(Killed):
+            invoke(*train("killed", *asked))
+    done(*train("killed", *asked, "--resume"))
+    assert_same_end("killed", outcome("whole"))
+
+
 def test_a_resumed_run_keeps_the_weight_decay_that_it_chose():
     open_settings = [word for word in train("m", "--max-iter", "2") if word not in ("0.01",)]
     open_settings.remove("--weight-decay")

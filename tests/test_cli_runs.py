@@ -72,6 +72,7 @@ def test_a_run_is_shown_with_its_iterations(run):
     for line, (name, q) in zip(lines[4:6], data.items(), strict=True):
         assert line.startswith(f"{name} ")
         assert line.endswith(f": {len(q)} queries, {q.n_docs} documents, 4 features")
+    assert lines[6] == "scaling  query: a margin depends on the other documents of the query too"
     frame = run.iterations_frame()
     assert [line.split()[8] for line in lines[-len(frame) :]] == [
         f"{value:.4f}" for value in frame["vali_ndcg@10"]
@@ -81,7 +82,7 @@ def test_a_run_is_shown_with_its_iterations(run):
 def test_the_last_run_is_shown_by_that_name():
     lines = done("show", "last").splitlines()
     assert lines[0].split() == ["id", run_of("m2")]
-    assert "ndcg@5 on" in lines[7]
+    assert "ndcg@5 on" in lines[8]
 
 
 def test_a_run_as_json_has_all_there_is(run):

@@ -736,6 +736,16 @@ def test_a_comparator_of_ones_own_is_trained_saved_and_loaded(tmp_path, committe
         SortNetRanker.load(tmp_path)
 
 
+def test_a_comparator_of_ones_own_takes_the_columns_of_the_scaling(tmp_path):
+    X, y, qid = made()
+    ranker = small(comparator=with_own_features, scaling="query+piecewise", weight_decay=None)
+    ranker.fit(X, y, qid=qid)
+    assert ranker.model_.scaler.n_columns > ranker.n_features_in_ == 4
+    ranker.save(tmp_path)
+    loaded = SortNetRanker.load(tmp_path, comparator=with_own_features)
+    np.testing.assert_array_equal(loaded.predict(X, qid), ranker.predict(X, qid))
+
+
 @pytest.mark.parametrize("params", [{}, {"comparator": "directranker", "committee": 2}])
 def test_a_saved_estimator_comes_back_as_it_was(tmp_path, params):
     frame, y = framed()

@@ -84,7 +84,7 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("scaling", ["query", "quantile", "none"])
+@pytest.mark.parametrize("scaling", ["query", "quantile", "none", "rank"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_values_sum_to_the_margin_whatever_the_comparator(kind, scaling):
     queries = made_queries()
@@ -334,14 +334,15 @@ def test_a_feature_that_is_not_used_counts_nothing_though_the_order_is_not_trans
     assert np.all(found.drops[1:] == 0) and np.any(found.drops[0] != 0)
 
 
-@pytest.mark.parametrize("scaling", ["query", "quantile", "none"])
+@pytest.mark.parametrize("scaling", ["query", "quantile", "none", "query+rank+missing+piecewise"])
 def test_a_drop_is_what_sorting_the_raw_data_with_the_shuffled_column_loses(scaling):
     """By hand: shuffle the unscaled column by the same numbers, scale and sort it all again."""
     queries = graded_by_first(1)
     holes = queries.features.copy()
     holes[::7, 1] = np.nan
     queries = queries.with_features(holes)
-    model = model_of(Linear(W), queries, scaling)
+    sources = fit_scaler(scaling, queries).sources
+    model = model_of(Linear(W[sources]), queries, scaling)
     found = permutation_importance(model, queries, "map", repeats=1, seed=5)
     keys = np.random.default_rng(5).random(queries.n_docs).reshape(30, 8)
     order = (keys.argsort(axis=1) + np.arange(0, 240, 8)[:, None]).ravel()
@@ -351,6 +352,32 @@ def test_a_drop_is_what_sorting_the_raw_data_with_the_shuffled_column_loses(scal
         again = queries.with_features(shuffled)
         quality = evaluate(again, model.sort(again).order, "map")["map"]
         assert found.drops[k, 0] == pytest.approx(found.quality - quality, abs=1e-12)
+
+
+JOINED = "query+rank+piecewise"
+
+
+def test_the_columns_of_a_feature_are_explained_and_shuffled_together():
+    queries = graded_by_first(1)
+    scaler = fit_scaler(JOINED, queries)
+    w = np.random.default_rng(0).normal(size=scaler.n_columns).astype(np.float32)
+    model = model_of(Linear(w), queries, JOINED)
+    told = explain_pair(model, queries, 0, 1)
+    apart = w * np.subtract(*scaler(queries).features[[0, 1]])
+    expected = [apart[scaler.sources == k].sum() for k in range(4)]
+    np.testing.assert_allclose(told.values, expected, atol=1e-5)
+    assert told.values.sum() == pytest.approx(told.margin, abs=1e-5)
+    with pytest.raises(DataError, match=f"{scaler.n_columns} finite"):
+        explain_pair(model, queries, 0, 1, baseline=np.zeros(4))
+
+
+def test_a_feature_without_columns_changes_nothing():
+    queries = graded_by_first(1)
+    constant = queries.with_features(queries.features * np.float32([1, 0, 1, 1]))
+    scaler = fit_scaler("piecewise", constant)
+    model = model_of(Linear(np.ones(scaler.n_columns, np.float32)), constant, "piecewise")
+    assert explain_pair(model, queries, 0, 1).values[1] == 0
+    assert permutation_importance(model, queries, repeats=2).drops[1].tolist() == [0, 0]
 
 
 def test_importance_is_the_same_for_the_same_seed_and_leaves_the_data_alone():

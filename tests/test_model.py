@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save
 
 import sortnet.rankers.folder
 from sortnet.comparators import CmpNN, DirectRanker, make_comparator
-from sortnet.config import Config, Training
+from sortnet.config import SCALINGS, Config, Training
 from sortnet.errors import DataError, ModelError, SortNetError
 from sortnet.learning.state import State
 from sortnet.rankers.sortnet import Model, fit
@@ -55,6 +55,7 @@ def learned(**settings) -> Model:
         {},
         {"committee": 3, "hidden": (4,), "units": "sigmoid"},
         {"hidden": (5, 3), "scaling": "quantile"},
+        {"scaling": "+".join(part for part in SCALINGS if part != "missing")},
         {"comparator": "directranker", "hidden": (6, 2), "tau": "sigmoid", "scaling": "none"},
     ],
 )
@@ -228,6 +229,45 @@ def test_settings_of_a_monster_take_no_memory(folder, monkeypatch):
     monkeypatch.setattr("sortnet.rankers.sortnet.make_comparator", never)
     with pytest.raises(ModelError, match="and it has 1,000,300,000 or more"):
         Model.load(folder)
+
+
+@pytest.mark.parametrize("scaling", ["query", "quantile", "none"])
+def test_a_scaling_of_version_0_2_which_had_one_table_is_read(tmp_path, scaling):
+    def as_before(path):
+        known = safetensors.torch.load(path.read_bytes())
+        known["scaler"] = known.pop(f"scaler.{scaling}")
+        write(path, known)
+
+    model = learned(scaling=scaling)
+    model.save(tmp_path)
+    as_before(weights_of(tmp_path))
+    test = made(3)
+    np.testing.assert_array_equal(Model.load(tmp_path).scores(test), model.scores(test))
+
+
+def test_each_table_of_a_scaling_must_fit(tmp_path):
+    learned(scaling="log+piecewise").save(tmp_path)
+    known = safetensors.torch.load(weights_of(tmp_path).read_bytes())
+    for part, table, text in [
+        ("log", known["scaler.log"][:1], "scaling log is not of 3 features: float64 1x3"),
+        ("log", known["scaler.log"] / 0, "scaling log has NaN or infinity"),
+        ("piecewise", known["scaler.piecewise"][:5], "scaling piecewise is not of 3 features"),
+        ("piecewise", torch.zeros(17, 3, dtype=torch.float64), "not the weights of this comp"),
+    ]:
+        write(weights_of(tmp_path), {**known, f"scaler.{part}": table})
+        with pytest.raises(ModelError, match=text):
+            Model.load(tmp_path)
+
+
+def test_a_model_says_whether_its_margins_depend_on_the_query(tmp_path):
+    for scaling, depends in (("none+rank", True), ("quantile+standard", False)):
+        model = learned(scaling=scaling, max_iter=1)
+        model.save(tmp_path)
+        assert Model.load(tmp_path).depends_on_query == depends
+        assert json.loads((tmp_path / "model.json").read_text())["depends_on_query"] == depends
+        test, pair = made(3), Queries.from_arrays(made(3).features[:2])
+        same = np.array_equal(model.margins(test, [0], [1]), model.margins(pair, [0], [1]))
+        assert same != depends
 
 
 OLD = Path(__file__).parent / "data" / "model-0.1.0"

@@ -25,6 +25,8 @@ def show(run: str, store: str | None, as_json: bool) -> None:
       sortnet show last
       sortnet show 3f2a --json
     """
+    from sortnet.config import BY_QUERY
+
     with open_run(store, run) as found:
         standing = found.status_text
         rows = iterations.rows_of(found.iterations_frame())
@@ -42,6 +44,10 @@ def show(run: str, store: str | None, as_json: bool) -> None:
                 f"{split:8} {facts['path']}: {facts['n_queries']} queries, "
                 f"{facts['n_docs']} documents, {facts['n_features']} features"
             )
+        if spec := about["config"].get("scaling"):
+            alone = BY_QUERY.isdisjoint(spec.split("+"))
+            on = "the two documents alone" if alone else "the other documents of the query too"
+            put(f"scaling  {spec}: a margin depends on {on}")
         quality = iterations.quality_of(about["config"])
         put()
         if trials := about["config"].get("tuning"):

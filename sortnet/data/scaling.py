@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from sortnet.config import scaling_parts
+from sortnet.config import BY_QUERY, scaling_parts
 from sortnet.errors import DataError
 from sortnet.types import F32, F64, I64, Queries
 
@@ -63,7 +63,7 @@ class Scaler:
     @property
     def depends_on_query(self) -> bool:
         """Whether a document's columns depend on the other documents of its query."""
-        return any(_PARTS[part].of_query for part in self.tables)
+        return not BY_QUERY.isdisjoint(self.tables)
 
     def __call__(self, queries: Queries) -> Queries:
         """Scale the documents' features.
@@ -175,8 +175,7 @@ def _means(X: F32, seed: int) -> F64:
 
 
 def _with_missing(X: F32, seed: int) -> F64:
-    missing: F64 = np.atleast_2d(np.isnan(X).any(axis=0)).astype(np.float64)
-    return missing
+    return np.array([np.isnan(X).any(axis=0)], np.float64)
 
 
 def _moments(X: F32, seed: int, of: Callable[[F32], F32] = lambda x: x) -> F64:
@@ -348,20 +347,18 @@ class _Part:
         fit: (n_docs, n_features) training documents and a seed -> the table.
         rows: the least and the most rows of the table.
         sources: a table -> the feature of each column.
-        of_query: whether the columns of a document depend on its query.
     """
 
     scale: Callable[[F32, I64, F64], NDArray[Any]]
     fit: Callable[[F32, int], F64] = _no_table
     rows: tuple[float, float] = (0, 0)
     sources: Callable[[F64], I64] = _of_each
-    of_query: bool = False
 
 
 _PARTS = {
-    "query": _Part(_per_query, of_query=True),
-    "zscore": _Part(_z_scores, of_query=True),
-    "rank": _Part(_ranks, of_query=True),
+    "query": _Part(_per_query),
+    "zscore": _Part(_z_scores),
+    "rank": _Part(_ranks),
     "log": _Part(
         lambda X, offsets, table: _standard(_logarithm(X), offsets, table),
         lambda X, seed: _moments(X, seed, _logarithm),

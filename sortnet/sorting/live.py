@@ -178,6 +178,8 @@ class LiveRanking(Generic[Name, Document]):
 def pairwise(comparator: Comparator) -> Callable[[F32, F32], float]:
     """A comparator as a function of two documents' scaled features, for `LiveRanking`.
 
+    They must not have been scaled by their query: `Model.depends_on_query` says whether they are.
+
     >>> class ByFirstFeature:
     ...     def prepare(self, X): return X[:, 0]
     ...     def prefer(self, x, i, j): return x[i] - x[j]
