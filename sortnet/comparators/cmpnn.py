@@ -9,12 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sortnet.comparators.base import (
-    DualUnits,
-    NeuralComparator,
-    activation,
-    initial_weights,
-)
+from sortnet.comparators.base import NeuralComparator, activation, initial_weights
+from sortnet.comparators.forms import DualUnits
 from sortnet.config import hidden_sizes
 from sortnet.errors import ComparatorError
 
@@ -137,11 +133,10 @@ class CmpNN(NeuralComparator):
 
     @torch.no_grad()
     def kernel(self) -> DualUnits | None:
-        # A subclass that overrides these has margins that the compiled sort would not give.
-        unchanged = all(getattr(type(self), name) is getattr(CmpNN, name) for name in _COMPILED)
-        if not unchanged or len(self.hidden) > 1 or self.device.type != "cpu":
+        ours = self._compares_as(CmpNN, _COMPILED)
+        if not ours or len(self.hidden) > 1 or self.device.type != "cpu":
             return None
-        return DualUnits(self.v, self.b, self.w_gt - self.w_lt, self.units)
+        return DualUnits(self.prepare, self.w_gt - self.w_lt, self.units)
 
     def verdict(self, prepared: Tensor, i: int, j: int) -> dict[str, float]:
         with torch.no_grad():
