@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sortnet.comparators import CmpNN, Committee, DirectRanker
+from sortnet.comparators import CmpNN, Committee, DirectRanker, DualUnits, Score
 from sortnet.errors import ComparatorError
 from sortnet.sorting import sort
 from sortnet.types import Queries
@@ -27,7 +27,7 @@ def test_the_layers_of_a_committee_side_by_side_have_its_margin(units):
     committee = Committee([CmpNN(3, hidden=h, units=units, seed=h) for h in (2, 5, 3)])
     layer = committee.kernel()
     assert layer is not None and layer.units == units
-    p, q = layer.embed(X).detach().numpy().reshape(len(X), 2, 10).swapaxes(0, 1)
+    p, q = layer.embed(X).numpy().reshape(len(X), 2, 10).swapaxes(0, 1)
     s = {"tanh": np.tanh, "sigmoid": lambda z: 1 / (1 + np.exp(-z))}[units]
     expected = (s(p[I] + q[J]) - s(p[J] + q[I])) @ layer.w.numpy()
     np.testing.assert_allclose(expected, margin(committee), atol=1e-6)
@@ -38,12 +38,41 @@ class Opposite(CmpNN):
         return -super().margin(e_i, e_j)
 
 
+class Reversed(DirectRanker):
+    def prefer(self, prepared, i, j):
+        return super().prefer(prepared, j, i)
+
+
 def test_what_the_compiled_sort_would_get_wrong_offers_no_kernel():
-    assert CmpNN(3).kernel() is not None
-    for own in (CmpNN(3, hidden=(3, 2)), DirectRanker(3), Opposite(3)):
+    assert CmpNN(3).kernel() is not None and DirectRanker(3).kernel() is not None
+    for own in (CmpNN(3, hidden=(3, 2)), Opposite(3), Reversed(3)):
         assert own.kernel() is None
         assert Committee([CmpNN(3), own]).kernel() is None
     assert Committee([CmpNN(3), CmpNN(3, units="sigmoid")]).kernel() is None
+    assert Committee([DirectRanker(3), DirectRanker(3, tau="identity")]).kernel() is None
+
+
+@pytest.mark.parametrize(
+    ("taus", "form"),
+    [
+        (["tanh"], Score),
+        (["identity", "identity"], Score),
+        (["tanh", "tanh"], DualUnits),  # a sum of tanh is the difference of no score
+        (["sigmoid", "sigmoid"], DualUnits),
+        (["tanh", "sigmoid"], type(None)),
+    ],
+)
+def test_a_committee_has_a_score_where_its_margins_are_differences_of_one(taus, form):
+    committee = Committee([DirectRanker(3, tau=tau, seed=k) for k, tau in enumerate(taus)])
+    assert type(committee.kernel()) is form
+
+
+def test_dual_units_and_direct_rankers_of_one_activation_are_joined():
+    committee = Committee([CmpNN(3, hidden=2), DirectRanker(3), CmpNN(3, hidden=3, seed=1)])
+    layer = committee.kernel()
+    p, q = layer.embed(X).numpy().reshape(len(X), 2, 6).swapaxes(0, 1)
+    expected = (np.tanh(p[I] + q[J]) - np.tanh(p[J] + q[I])) @ layer.w.numpy()
+    np.testing.assert_allclose(expected, margin(committee), atol=1e-6)
 
 
 def test_a_subclass_sorts_by_its_own_margin():

@@ -100,6 +100,52 @@ def test_the_kernel_and_the_batched_sort_agree(sizes, seed, units, several):
     np.testing.assert_allclose([pair[2] for pair in one], [pair[2] for pair in other], atol=2e-4)
 
 
+direct_rankers = st.builds(
+    DirectRanker,
+    st.just(3),
+    hidden=st.sampled_from([3, (6, 2)]),
+    units=st.sampled_from(["tanh", "sigmoid", "relu"]),
+    tau=st.sampled_from(["tanh", "identity", "sigmoid"]),
+    seed=st.integers(0, 2**16),
+)
+
+
+def comparisons(sorting):
+    at = np.lexsort((sorting.j, sorting.i))
+    return np.stack((sorting.i[at], sorting.j[at])), sorting.margin[at]
+
+
+@given(sizes, st.integers(0, 2**16), direct_rankers, st.sampled_from([1, 30, 1e4]))
+@settings(max_examples=80, deadline=None)
+def test_a_score_is_sorted_as_its_margins_are_ties_and_all(sizes, seed, net, scale):
+    queries = random_queries(sizes, seed)
+    tied = queries.with_features(queries.features.round() * np.float32(scale))
+    compiled, batched = sort(net, tied), sort(Batched(net), tied)
+    np.testing.assert_array_equal(compiled.order, batched.order)
+    for one, other in zip(comparisons(compiled), comparisons(batched), strict=True):
+        np.testing.assert_array_equal(one, other)  # the margins too, to the last bit
+
+
+@given(sizes, st.integers(0, 2**16), st.lists(direct_rankers, min_size=2, max_size=4))
+@settings(max_examples=60, deadline=None)
+def test_a_committee_of_direct_rankers_is_sorted_as_its_margins_are(sizes, seed, members):
+    comparator, queries = Committee(members), random_queries(sizes, seed)
+    compiled, batched = sort(comparator, queries), sort(Batched(comparator), queries)
+    np.testing.assert_array_equal(compiled.order, batched.order)
+    (ours, margin), (theirs, expected) = comparisons(compiled), comparisons(batched)
+    np.testing.assert_array_equal(ours, theirs)
+    np.testing.assert_allclose(margin, expected, atol=1e-5, rtol=1e-5)
+
+
+def test_scores_too_large_for_the_kernel_are_sorted_in_batches():
+    queries = random_queries([30, 4], 2)
+    huge = queries.with_features(queries.features * 1e6)
+    comparator = Committee([DirectRanker(3, units="relu", seed=seed) for seed in (0, 1)])
+    np.testing.assert_array_equal(
+        sort(comparator, huge).order, sort(Batched(comparator), huge).order
+    )
+
+
 @given(sizes, st.integers(0, 2**16))
 @settings(max_examples=40, deadline=None)
 def test_no_more_comparisons_than_a_textbook_merge_sort(sizes, seed):
@@ -169,13 +215,14 @@ def test_a_saturated_net_still_sorts_by_its_margin():
     np.testing.assert_allclose(sorting.margin, direct, atol=1e-5)
 
 
+@pytest.mark.parametrize("kind", [CmpNN, DirectRanker])
 @pytest.mark.parametrize("wrap", [lambda net: net, Batched])
-def test_margins_that_are_not_numbers_are_refused_with_their_query_and_row(wrap):
+def test_margins_that_are_not_numbers_are_refused_with_their_query_and_row(wrap, kind):
     X = np.zeros((5, 3), np.float32)
     X[4] = np.nan
     queries = Queries.from_arrays(X, qid=["a", "a", "b", "b", "b"], source="rows.txt")
     with pytest.raises(ComparatorError, match=r"not a number \(query b, row [234] of rows.txt\)"):
-        sort(wrap(CmpNN(3, hidden=2)), queries)
+        sort(wrap(kind(3, hidden=2)), queries)
 
 
 def test_data_larger_than_a_chunk_is_sorted_the_same(monkeypatch):

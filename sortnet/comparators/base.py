@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from sortnet.comparators.forms import Form
 from sortnet.errors import ComparatorError
 from sortnet.types import F32
 from sortnet.types.free import refuse_too_large
@@ -24,39 +24,6 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "sigmoid": torch.sigmoid,
     "relu": torch.relu,
 }
-
-
-@dataclass(frozen=True, eq=False)
-class DualUnits:
-    """One layer of dual units on the CPU: margin(i, j) = w (s(p_i + q_j) - s(p_j + q_i)).
-
-    Attributes:
-        v: (d, 2H) float32, with p | q = x v + (b, 0).
-        b: (H,) float32.
-        w: (H,) float32.
-        units: `tanh` or `sigmoid`, s.
-    """
-
-    v: Tensor
-    b: Tensor
-    w: Tensor
-    units: str
-
-    def embed(self, X: F32) -> Tensor:
-        """(n, d) -> (n, 2H): p and q side by side."""
-        check_features(X, len(self.v))
-        padded = nn.functional.pad(self.b, (0, len(self.b)))
-        return torch.from_numpy(np.ascontiguousarray(X)) @ self.v + padded
-
-    @classmethod
-    def joined(cls, parts: Sequence[DualUnits | None]) -> DualUnits | None:
-        """One layer whose margin is the sum of the parts' margins; None if there is none."""
-        own = [part for part in parts if part is not None]
-        if len(own) < len(parts) or len({part.units for part in own}) > 1:
-            return None
-        p, q = zip(*(torch.split(part.v, len(part.b), dim=1) for part in own), strict=True)
-        b, w = (torch.cat([getattr(part, name) for part in own]) for name in "bw")
-        return cls(torch.cat((*p, *q), dim=1), b, w, own[0].units)
 
 
 class NeuralComparator(nn.Module, ABC):
@@ -104,9 +71,13 @@ class NeuralComparator(nn.Module, ABC):
         """The nets of which the comparator consists: itself, or the members of a committee."""
         return (self,)
 
-    def kernel(self) -> DualUnits | None:
+    def kernel(self) -> Form | None:
         """The form that the compiled sort takes; None if it would not give the same margins."""
         return None
+
+    def _compares_as(self, ours: type[NeuralComparator], names: Sequence[str]) -> bool:
+        """Whether no subclass has overridden these, and so its margins."""
+        return all(getattr(type(self), name) is getattr(ours, name) for name in names)
 
     def verdict(self, prepared: Tensor, i: int, j: int) -> dict[str, float]:
         """The net's outputs for one pair, by name."""

@@ -9,12 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sortnet.comparators.base import (
-    DualUnits,
-    NeuralComparator,
-    activation,
-    initial_weights,
-)
+from sortnet.comparators.base import NeuralComparator, activation, initial_weights
+from sortnet.comparators.forms import DualUnits
 from sortnet.config import hidden_sizes
 from sortnet.errors import ComparatorError
 
@@ -137,15 +133,14 @@ class CmpNN(NeuralComparator):
 
     def _one_dual_layer(self) -> bool:
         """Whether compiled code computes its margins: one layer on the CPU."""
-        # A subclass that overrides these has others.
-        unchanged = all(getattr(type(self), name) is getattr(CmpNN, name) for name in _COMPILED)
-        return unchanged and len(self.hidden) == 1 and self.device.type == "cpu"
+        ours = self._compares_as(CmpNN, _COMPILED)
+        return ours and len(self.hidden) == 1 and self.device.type == "cpu"
 
     @torch.no_grad()
     def kernel(self) -> DualUnits | None:
         if not self._one_dual_layer():
             return None
-        return DualUnits(self.v, self.b, self.w_gt - self.w_lt, self.units)
+        return DualUnits(self.prepare, self.w_gt - self.w_lt, self.units)
 
     def verdict(self, prepared: Tensor, i: int, j: int) -> dict[str, float]:
         with torch.no_grad():

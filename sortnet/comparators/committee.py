@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from sortnet.comparators.base import DualUnits, NeuralComparator
+from sortnet.comparators.base import NeuralComparator
+from sortnet.comparators.forms import Form, joined
 from sortnet.errors import ComparatorError
 from sortnet.types import F32
 
@@ -35,11 +36,11 @@ class Committee:
             raise ComparatorError("the comparators of a committee must take the same features")
         self.members = tuple(members)
 
-    def kernel(self) -> DualUnits | None:
-        """The members' layers joined, if each has one."""
+    def kernel(self) -> Form | None:
+        """The members' forms joined, if each has one and their sum does."""
         if type(self).prefer is not Committee.prefer or type(self).prepare is not Committee.prepare:
             return None
-        return DualUnits.joined([member.kernel() for member in self.members])
+        return joined([member.kernel() for member in self.members])
 
     def prepare(self, X: F32) -> list[torch.Tensor]:
         return [member.prepare(X) for member in self.members]

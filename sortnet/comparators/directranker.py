@@ -15,8 +15,11 @@ from sortnet.comparators.base import (
     activation,
     initial_weights,
 )
+from sortnet.comparators.forms import Score
 from sortnet.config import hidden_sizes
 from sortnet.errors import ComparatorError
+
+_COMPILED = ("prepare", "embed", "margin", "prefer")  # what the compiled sort relies on
 
 
 # Named functions, so that an estimator can be sent to another process.
@@ -116,6 +119,11 @@ class DirectRanker(NeuralComparator):
 
     def margin(self, e_i: Tensor, e_j: Tensor) -> Tensor:
         return self._tau(self.logit(e_i, e_j))
+
+    def kernel(self) -> Score | None:
+        if not self._compares_as(DirectRanker, _COMPILED):
+            return None
+        return Score(self.prepare, self.tau, self._tau)
 
     def loss(self, e_winner: Tensor, e_loser: Tensor) -> Tensor:
         return (1 - self.margin(e_winner, e_loser)) ** 2

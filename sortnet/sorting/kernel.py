@@ -1,4 +1,4 @@
-"""The compiled sort for one-hidden-layer CmpNNs on the CPU, one query per task."""
+"""The compiled sort for comparators that are dual units or have a score, one query per task."""
 
 from __future__ import annotations
 
@@ -6,12 +6,29 @@ import numpy as np
 import torch
 from numba import njit, prange
 
-from sortnet.comparators import DualUnits
+from sortnet.comparators import DualUnits, Form, Score
 from sortnet.sorting.threads import in_threads
 from sortnet.types import F32, F64, I32, I64
 
 # exp(2p) below e^175 keeps (1 + e)(1 + e'), with e = exp(2p) exp(2q), within a float64.
 _LARGEST = 175.0
+
+
+def in_numbers(form: Form, X: F32) -> tuple[F64, F64] | None:
+    """Prepare documents for the kernel: see `exponentials`, or scores, (n,), and no weights.
+
+    In float64 a difference of two float32 scores rounds to the one that float32 would give.
+    """
+    if isinstance(form, DualUnits):
+        return exponentials(form, X)
+    return form.embed(X)[:, 0].cpu().double().numpy(), np.empty(0)
+
+
+def finish(form: Form, margin: F32) -> F32:
+    """The margins, from what the kernel wrote: of scores, the differences."""
+    if isinstance(form, Score):
+        margin = form.of_differences(torch.from_numpy(margin)).numpy()
+    return margin
 
 
 @torch.no_grad()
@@ -38,8 +55,10 @@ def exponentials(layer: DualUnits, X: F32) -> tuple[F64, F64] | None:
 
 # reassoc lets the sum over units be vectorised; nothing else may be allowed: a fused
 # multiply-add in a*b - c*d would make a document differ from its twin.
-@njit(fastmath={"reassoc"}, inline="always")
+@njit(fastmath={"reassoc"})
 def _margin(E, w, i, j):  # type: ignore[no-untyped-def]
+    if E.ndim == 1:  # decided when it is compiled: each form has a margin of its own
+        return E[i] - E[j]
     total = 0.0
     H = w.shape[0]
     for h in range(H):
@@ -63,7 +82,7 @@ def merge_sort(
     """Sort `order` within each query in place, best first; returns each query's comparisons.
 
     Args:
-        E, w: what `exponentials` returns.
+        E, w: what `in_numbers` returns.
         order: (n,) document numbers in the arrangement to start from.
         offsets: (n_queries + 1,) of the queries in `order`.
         room: (n_queries + 1,) where each query may write its comparisons.

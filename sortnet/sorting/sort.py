@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from sortnet.comparators import DualUnits
+from sortnet.comparators import DualUnits, Form
 from sortnet.errors import ComparatorError
-from sortnet.sorting.kernel import exponentials, merge_sort, pack, project
+from sortnet.sorting.kernel import finish, in_numbers, merge_sort, pack, project
 from sortnet.sorting.levels import merge_sort_levels
 from sortnet.types import F32, F64, I32, I64, Comparator, Queries, Sorting
 
-# Documents prepared at a time, which bounds memory whatever the data's size. The kernel wants
-# them in the cache, the other comparators large batches.
+# Documents prepared at a time, which bounds memory whatever the data's size. Dual units are to
+# stay in the cache, the other comparators want large batches.
 _COMPILED_CHUNK = 1 << 14
 _BATCHED_CHUNK = 1 << 17
 
@@ -21,9 +21,9 @@ _BATCHED_CHUNK = 1 << 17
 def sort(comparator: Comparator, queries: Queries, *, start: I64 | None = None) -> Sorting:
     """Sort every query by merge sort, at most n ceil(log2 n) comparisons for n documents.
 
-    A comparator that offers a `kernel` (one-hidden-layer CmpNNs on the CPU, and committees of them)
-    is sorted by compiled code, one query per thread; any other level by level, in batches over all
-    queries. Both make the same comparisons.
+    A comparator that offers a `kernel` (a CmpNN of one hidden layer on the CPU, a DirectRanker, a
+    committee of either) is sorted by compiled code, one query per thread; any other level by level,
+    in batches over all queries. Both make the same comparisons.
 
     Args:
         comparator: anything with `prepare` and `prefer`; it need not be transitive.
@@ -45,15 +45,16 @@ def sort(comparator: Comparator, queries: Queries, *, start: I64 | None = None) 
     >>> sort(ByFirstFeature(), q).order.tolist()
     [1, 2, 0]
 
-    Cost: preparing every document once; for CmpNN about 10 nanoseconds per comparison and unit.
+    Cost: preparing every document once; a comparison takes CmpNN about 10 nanoseconds
+    per unit, DirectRanker about 30.
     """
     order = arrangement(queries) if start is None else np.array(start, dtype=np.int64)
     if len(order) != queries.n_docs:
         raise ComparatorError(f"start has {len(order)} documents, the data {queries.n_docs}")
-    layer = comparator.kernel() if hasattr(comparator, "kernel") else None
-    docs = _BATCHED_CHUNK if layer is None else _COMPILED_CHUNK
+    form = comparator.kernel() if hasattr(comparator, "kernel") else None
+    docs = _COMPILED_CHUNK if isinstance(form, DualUnits) else _BATCHED_CHUNK
     parts = [
-        _sort_chunk(comparator, queries, order, first, last, layer)
+        _sort_chunk(comparator, queries, order, first, last, form)
         for first, last in _chunks(queries.offsets, docs)
     ]
     if not parts:
@@ -94,15 +95,16 @@ def _sort_chunk(
     order: I64,
     first: int,
     last: int,
-    layer: DualUnits | None,
+    form: Form | None,
 ) -> tuple[I64, I32, I32, F32]:
     begin, end = queries.offsets[first], queries.offsets[last]
     offsets = queries.offsets[first : last + 1] - begin
     local = order[begin:end] - begin
     X = queries.features[begin:end]
-    ready = None if layer is None else exponentials(layer, X)
-    if ready is not None:
+    ready = None if form is None else in_numbers(form, X)
+    if form is not None and ready is not None:
         i, j, margin = _sort_compiled(*ready, local, offsets, int(begin))
+        margin = finish(form, margin)
     else:
         prepared = comparator.prepare(X)
         local, i, j, margin = merge_sort_levels(comparator, prepared, local, offsets)
