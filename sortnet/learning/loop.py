@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
@@ -50,6 +51,7 @@ def learn_to_sort(
     warm_start: bool = True,
     judge: Judge = judge_by_grades,
     sink: PairSink | None = None,
+    others: Mapping[str, Queries] | None = None,
     callbacks: Sequence[Callback] = (),
     progress: Progress = lambda text: None,
     state: State | None = None,
@@ -71,6 +73,8 @@ def learn_to_sort(
         warm_start: train C_{i+1} from the weights of C_i, not from new random ones.
         judge: says which comparisons were wrong.
         sink: where the pairs go; in memory when left out.
+        others: scaled queries that are measured in every iteration and decide nothing; their
+            measures stand in its record by these names.
         callbacks: called after each iteration with what it did and the state to go on from.
         progress: called with progress messages.
         state: resume from here; the sink must have the pairs of the iterations before.
@@ -103,6 +107,10 @@ def learn_to_sort(
         T_i = _sort(state.comparator, train, judge, measured, empty)
         V_i = _sort(state.comparator, vali, judge, measured, empty)
 
+        more = {
+            name: evaluate(part, sort(state.comparator, part).order, measured, empty=empty)
+            for name, part in (others or {}).items()
+        }
         state = state.scored(V_i.measures[quality.name], V_i.right)
         new = sink.add("train", i, T_i.wrong), sink.add("vali", i, V_i.wrong)
         TP, VP = TP | T_i.wrong, VP | V_i.wrong
@@ -121,6 +129,7 @@ def learn_to_sort(
         record = Iteration.of(
             state, quality.name, (T_i, V_i), new, (len(TP), len(VP)), trained, seconds
         )
+        record = replace(record, measures=record.measures | more)
         state = state.then(learner, finished=finished)
         for callback in callbacks:
             callback(record, state)

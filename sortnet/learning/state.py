@@ -50,7 +50,7 @@ class Iteration:
         quality: RankQuality of C_i on the validation part.
         best: whether C_i is the best so far; of equal RankQuality is the one that got more pairs
             of V right.
-        measures: {"train" | "vali": {metric name: mean over queries}} of C_i.
+        measures: {"train" | "vali" | another part: {metric name: mean over queries}} of C_i.
         epochs, kept_epoch: of the training that made C_{i+1} (0 where there was none; means
             over the members of a committee).
         train_loss, vali_loss: of that training, at its last and at its kept epoch.

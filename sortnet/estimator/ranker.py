@@ -1,4 +1,4 @@
-"""SortNetRanker: learning to sort with scikit-learn's conventions."""
+"""SortNetRanker itself: fit, predict, compare, save and load."""
 
 from __future__ import annotations
 
@@ -6,42 +6,52 @@ import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from inspect import Parameter, Signature
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self, Unpack
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sortnet.comparators import MakeOne, make_comparator
-from sortnet.config import Config, Settings, settings_of, settle_quality
-from sortnet.errors import DataError, ModelError
+from sortnet.config import Config, Settings, settle_quality
+from sortnet.errors import DataError, ModelError, SortNetError
+from sortnet.estimator.arrays import (
+    as_table,
+    column_qid,
+    documents,
+    numbered,
+    numbers,
+    refuse_qid_as_feature,
+)
+from sortnet.estimator.categories import Categories
+from sortnet.estimator.evaluation import (
+    callbacks_of,
+    eval_parts,
+    hold_out,
+    measures,
+    named,
+    refuse_training_part,
+    results,
+    say,
+)
+from sortnet.estimator.parameters import (
+    SIGNATURE,
+    Parameters,
+    all_parameters,
+    custom,
+    parameters_of,
+    settings_from,
+    tuned,
+)
+from sortnet.explain.attribution import feature_shares, some_queries
 from sortnet.learning.loop import Callback
 from sortnet.learning.state import Iteration, State
-from sortnet.metrics import Metric, can_choose, evaluate
-from sortnet.rankers.base import Ranker, fit_ranker, kind_module, load_ranker
-from sortnet.types import F32, I64, Queries
-
-_OWN = {  # the parameters that are no settings of a run, and their defaults
-    "ranker": "sortnet",
-    "validation_fraction": 0.2,
-    "random_state": Config().seed,
-    "single_query": False,
-    "tune": False,
-}
-
-
-def _signature() -> Signature:
-    """The parameters of the estimator: every setting of SortNet by its name, and its own."""
-    settings = {name: s.default for name, s in settings_of(Config).items() if name != "seed"}
-    kind = Parameter.KEYWORD_ONLY
-    own = [Parameter(name, kind, default=value) for name, value in (settings | _OWN).items()]
-    return Signature([Parameter("self", Parameter.POSITIONAL_ONLY), *own])
-
-
-_SIGNATURE = _signature()
+from sortnet.metrics import evaluate
+from sortnet.rankers.base import Ranker, fit_ranker, load_ranker
+from sortnet.sorting.threads import limit_threads
+from sortnet.types import F32, F64, I64, Queries
 
 
 class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -51,7 +61,11 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
     any order), or `group` (sizes of consecutive queries), or the column `qid` of a DataFrame, which
     is no feature then. With none of them all rows are one query, which `fit` warns of; on an
     estimator fitted with queries, two rows or more without them are refused. NaN is a missing
-    value. Grades `y` are whole numbers from 0.
+    value. Grades `y` are whole numbers from 0. A sparse matrix becomes an array, its zeros are 0.
+
+    A column of a DataFrame is categorical if its dtype is, or if it holds texts that are no
+    numbers: up to 10 levels become an indicator each, more become codes by frequency, ordered ones
+    codes in their order; no grade is looked at. A level that `fit` did not see is no level.
 
     In `GridSearchCV` and `cross_val_score` give the queries as a column `qid` of a DataFrame: a
     `qid` given to `fit` does not reach `score`, unless it is routed there, with
@@ -72,6 +86,9 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         single_query: rows without queries are meant as one query: no warning, no refusal.
         tune: choose settings by RankQuality on the validation part first: those of a grid
             {parameter: values to try}, or True for the ranker's own, see `tuning.tune`.
+        verbose: 1 writes a line an iteration to stderr.
+        n_jobs: threads of `fit` and of what predicts; None leaves them as they are (all cores,
+            where nobody set them), -1 uses every core. The numbers are the whole process's.
         settings: every other setting of `sortnet.config.Config` and of its training, by its name
             and with its default; `help(SortNetRanker)` lists them.
 
@@ -82,7 +99,12 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         best_score_: its RankQuality on the queries that chose: too good a figure for a test, and
             a training figure where they were trained on as well, of which `fit` warns.
         quality_: the name of that RankQuality, such as `ndcg@10`.
-        n_features_in_: the number of features.
+        n_iter_: the number of iterations; None where there are none.
+        evals_result_: {name: {measure: a value an iteration}} of the parts in `eval_set` (named
+            `valid_0`, ...), or of what was held out; RankQuality and the measures of `eval_metric`.
+        feature_importances_: see its own page; the sum is 1.
+        categories_: the categorical columns, by their numbers from 0.
+        n_features_in_: the number of columns of X.
         feature_names_in_: their names, where X had some.
         one_query_: whether all rows were one query, for want of `qid` and `group`.
         tuned_: the trials, with `tune`; the settings chosen are `model_.config`.
@@ -94,10 +116,11 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
     array([0., 2., 1.], dtype=float32)
     """
 
-    def __init__(self, **params: Any) -> None:
-        given = _SIGNATURE.bind(self, **params)  # refuses names that are no parameter
-        given.apply_defaults()
-        for name, value in list(given.arguments.items())[1:]:
+    _sample: Queries | None  # of the validation part, for feature_importances_
+    _shares: F64 | None
+
+    def __init__(self, **params: Unpack[Parameters]) -> None:
+        for name, value in all_parameters(params).items():
             setattr(self, name, value)
 
     def fit(
@@ -107,66 +130,141 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         *,
         qid: ArrayLike | None = None,
         group: ArrayLike | None = None,
-        sample_weight: None = None,
+        sample_weight: ArrayLike | None = None,
         eval_set: Any = None,
         eval_qid: Any = None,
         eval_group: Any = None,
+        eval_names: Sequence[str] | None = None,
+        eval_metric: str | Sequence[str] | None = None,
         callbacks: Sequence[Callback] | None = None,
     ) -> Self:
         """Learn to sort the queries of X; see `sortnet.rankers.base.fit_ranker`.
 
         Args:
-            X: (n_docs, n_features).
+            X: (n_docs, n_columns).
             y: (n_docs,) grades, higher is more relevant.
             qid: (n_docs,) the query of each row.
             group: (n_queries,) sizes of consecutive queries, in place of `qid`.
-            sample_weight: refused, as every mis-compared pair counts alike.
-            eval_set: (X, y) of the queries that choose epoch and iteration, or a list of one.
+            sample_weight: (n_docs,) of the rows: a pair counts the product of its rows' weights;
+                or (n_queries,) of the queries, in the order of their first rows. RankQuality
+                counts every query alike.
+            eval_set: (X, y) of the queries that choose epoch and iteration; or a list of such
+                tuples, of which the first chooses and the others are only measured.
             eval_qid, eval_group: their queries; in a list where `eval_set` is.
+            eval_names: of the parts in `evals_result_`.
+            eval_metric: measures such as `map` and `ndcg@5` that `evals_result_` has as well.
             callbacks: called with an `Iteration` and a `State` after each iteration.
 
         Raises:
             DataError: on data or settings that cannot be used, such as a feature that is the qid.
         """
-        if sample_weight is not None:
-            raise DataError(
-                "sample_weight is not supported: every mis-compared pair counts alike; "
-                "leave out what must not count"
-            )
         if y is None:
             raise DataError("SortNetRanker requires y to be passed, but the target y is None")
-        config = self._config()
-        train = self._queries(X, y, qid, group, reset=True)
+        also = callbacks_of(callbacks)
+        config = settings_from(self.get_params(deep=False))
+        train = self._queries(X, y, qid, group, weights=sample_weight, reset=True)
         if eval_set is None:
             config = settle_quality(train, train, config)
             share, metric = self.validation_fraction, config.rank_quality
-            train, vali = _hold_out(train, share, config.seed, metric)
+            train, vali = hold_out(train, share, config.seed, metric)
+            parts = {"": vali}
         else:
-            vali = self._queries(*_evaluation(eval_set, eval_qid, eval_group), source="eval_set")
+            given = eval_parts(eval_set, eval_qid, eval_group)
+            refuse_training_part(X, [*given.values()])
+            parts = {source: self._queries(*part, source=source) for source, part in given.items()}
+            vali = next(iter(parts.values()))
             config = settle_quality(train, vali, config)
-        config = self._tuned(train, vali, config)
-        history: list[Iteration] = []
+        names = named(eval_names, len(parts))
+        with limit_threads(self.n_jobs):
+            config = self._tuned(train, vali, config)
+            return self._fit(train, dict(zip(names, parts.values(), strict=True)), config,
+                             eval_metric, also)  # fmt: skip
+
+    def _fit(
+        self,
+        train: Queries,
+        parts: dict[str, Queries],
+        config: Settings,
+        eval_metric: str | Sequence[str] | None,
+        callbacks: Sequence[Callback],
+    ) -> Self:
+        """Fit the ranker; the first part chooses."""
+        metrics, history = measures(config, eval_metric), list[Iteration]()
+        keys = {name: f"eval {k}" if k else "vali" for k, name in enumerate(parts)}
+        own = custom(self.comparator, config, train.n_features)
+        vali, *others = parts.values()
+        if config.kind == Config.kind:
+            own["others"] = dict(zip([*keys.values()][1:], others, strict=True))
+            own["metrics"] = [metric.name for metric in metrics[1:]]
 
         def remember(record: Iteration, state: State) -> None:
             history.append(record)
 
-        own = _custom(self.comparator, config, train.n_features)
-        model = fit_ranker(train, vali, config, callbacks=[remember, *(callbacks or ())], **own)
+        speak = [say(keys, metrics[0])] if self.verbose > 0 else []
+        model = fit_ranker(train, vali, config, callbacks=[remember, *speak, *callbacks], **own)
+        watched = {name: (keys[name], part) for name, part in parts.items()}
+        self.evals_result_ = results(history, model, watched, metrics)
+        self._sample, self._shares = some_queries(vali), None
         return self._fitted(model, history)
 
-    def predict(self, X: Any, qid: ArrayLike | None = None) -> F32:
+    @property
+    def feature_importances_(self) -> F64:
+        """(n_features_in_,) the share of each column in the margins between validation documents.
+
+        Integrated gradients of 1,000 random pairs of the queries that chose, see
+        `sortnet.explain.attribution.feature_shares`; the indicators of a categorical column are
+        added up. What a measure loses without a feature is another question, which
+        `sortnet.explain.permutation.permutation_importance` answers.
+
+        Raises:
+            AttributeError: if the ranker has no gradients, or was loaded from a folder that does
+                not hold them.
+
+        Cost: computed when first asked for, from about 2,000 documents kept since `fit`.
+        """
+        check_is_fitted(self)
+        if self._shares is None:
+            if self._sample is None:
+                raise AttributeError("the folder holds no feature_importances_")
+            try:
+                found = feature_shares(self.model_, self._sample)
+            except (SortNetError, RuntimeError) as error:
+                raise AttributeError(f"no feature_importances_: {error}") from None
+            widths = self.categories_.widths(self.n_features_in_)
+            column = np.repeat(np.arange(len(widths)), widths)
+            self._shares = np.bincount(column, found, minlength=len(widths))
+        shares: F64 = self._shares
+        return shares
+
+    def predict(
+        self,
+        X: Any,
+        qid: ArrayLike | None = None,
+        *,
+        kind: Literal["place", "score"] = "place",
+    ) -> F32:
         """(n_docs,) one number a row, in the order of the rows; in a query, higher is better.
 
-        Of SortNet it is the number of documents that the comparator puts below this one in its
-        query, so it says nothing across queries; the rows' order does not change it.
+        Args:
+            X: (n_docs, n_columns).
+            qid: (n_docs,) the query of each row.
+            kind: `place`: of SortNet the number of documents that the comparator puts below this
+                one in its query, which says nothing across queries. `score`: of DirectRanker its
+                g(x), summed over a committee, which can be compared across queries where the
+                scaling does not depend on the query; of CmpNN the mean margin over the other
+                documents of the query, n^2 comparisons. Other kinds of rankers have one score.
 
         Raises:
             DataError: on rows that cannot be used, or without queries where `fit` had some.
         """
         check_is_fitted(self)
+        if kind not in ("place", "score"):
+            raise DataError(f"kind must be 'place' or 'score', got {str(kind)[:60]!r}")
         queries = self._queries(X, None, qid)
-        scores: F32 = queries.in_row_order(self.model_.scores(queries))
-        return scores
+        with limit_threads(self.n_jobs):
+            of = self.model_.scores if kind == "place" else self.model_.real_scores
+            found: F32 = queries.in_row_order(of(queries))
+        return found
 
     def rank(self, X: Any, qid: ArrayLike | None = None) -> I64:
         """(n_docs,) each row's rank in its query, from 1 for the best, in the order of the rows."""
@@ -174,7 +272,9 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         queries = self._queries(X, None, qid)
         first = np.repeat(queries.offsets[:-1], queries.sizes)
         ranks = np.empty(queries.n_docs, np.int64)
-        ranks[self.model_.order(queries)] = np.arange(queries.n_docs) - first + 1
+        with limit_threads(self.n_jobs):
+            order = self.model_.order(queries)
+        ranks[order] = np.arange(queries.n_docs) - first + 1
         found: I64 = queries.in_row_order(ranks)
         return found
 
@@ -199,8 +299,9 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             queries, i, j = self._in_pairs(*(([a], [b]) if single else (a, b)))
         else:
             queries = self._queries(context, None, qid)
-            i, j = _documents(queries, np.atleast_1d(a), np.atleast_1d(b))
-        margins = self.model_.margins(queries, i, j)
+            i, j = documents(queries, np.atleast_1d(a), np.atleast_1d(b))
+        with limit_threads(self.n_jobs):
+            margins = self.model_.margins(queries, i, j)
         return float(margins[0]) if single else margins
 
     def score(self, X: Any, y: ArrayLike, qid: ArrayLike | None = None) -> float:
@@ -208,7 +309,8 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         check_is_fitted(self)
         queries, config = self._queries(X, y, qid), self.model_.config
         metric = config.rank_quality
-        order = self.model_.order(queries)
+        with limit_threads(self.n_jobs):
+            order = self.model_.order(queries)
         return evaluate(queries, order, metric, empty=config.empty)[metric.name]
 
     def save(self, folder: str | Path) -> None:
@@ -218,10 +320,15 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             SortNetError: if the folder cannot be written.
         """
         check_is_fitted(self)
+        shares = getattr(self, "feature_importances_", None)
         about = {
             "validation_fraction": self.validation_fraction,
             "single_query": self.single_query,
             "one_query": self.one_query_,
+            "feature_importances": None if shares is None else shares.tolist(),
+            "categories": self.categories_.to_json(),
+            "columns": getattr(self, "feature_names_in_", np.array([])).tolist(),
+            "n_columns": self.n_features_in_,
             "history": [_plain(asdict(record)) for record in self.history_],
         }
         model = replace(self.model_, info={**self.model_.info, "estimator": about})
@@ -243,30 +350,32 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             own["make_for"] = lambda config, n: make_comparator(config, n, comparator)
         model = load_ranker(folder, **own)
         about = model.info.get("estimator", {})
-        ranker = cls(**_parameters(model.config))
+        ranker = cls(**parameters_of(model.config))
         if comparator is not None:
             ranker.set_params(comparator=comparator)
-        ranker.one_query_ = about.get("one_query", False)
-        ranker.n_features_in_ = model.n_features
-        if model.feature_names is not None:
-            ranker.feature_names_in_ = np.array(model.feature_names, dtype=object)
         try:
-            ranker.set_params(validation_fraction=about.get("validation_fraction", 0.2))
-            ranker.set_params(single_query=about.get("single_query", False))
-            history = [Iteration(**_unplain(record)) for record in about.get("history", [])]
-            return ranker._fitted(model, history)
+            return ranker._restored(model, about)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ModelError(f"{Path(folder) / 'model.json'}: damaged info: {error!r}") from None
 
-    def _config(self) -> Settings:
-        """The settings of the kind of ranker; what it has not must be as it is by default."""
-        settings: Settings = kind_module(self.ranker).SETTINGS()
-        own, ours = settings.flat(), _SIGNATURE.parameters
-        given = {name: getattr(self, name) for name in ours if name not in ("self", *_OWN)}
-        if callable(self.comparator) and self.ranker == Config.kind:
-            del given["comparator"]
-        changed = {k: v for k, v in given.items() if k in own or v != ours[k].default}
-        return settings.changed(**changed, seed=_seed(self.random_state))
+    def _restored(self, model: Ranker, about: Mapping[str, Any]) -> Self:
+        """As `save` found it; of a folder of `sortnet train`, as much as there is."""
+        self.one_query_ = about.get("one_query", False)
+        self.n_features_in_ = n = int(about.get("n_columns", model.n_features))
+        self.categories_ = Categories.from_json(about.get("categories", {}), n)
+        if self.categories_.widths(n).sum() != model.n_features:
+            raise ValueError("not the categorical columns of this model")
+        names = about.get("columns", model.feature_names)
+        if names:
+            self.feature_names_in_ = np.array(names, dtype=object)
+        self.set_params(
+            validation_fraction=about.get("validation_fraction", 0.2),
+            single_query=about.get("single_query", False),
+        )
+        shares = about.get("feature_importances")
+        self._sample, self._shares = None, None if shares is None else np.array(shares, np.float64)
+        history = [Iteration(**_unplain(record)) for record in about.get("history", [])]
+        return self._fitted(model, history)
 
     def _queries(
         self,
@@ -275,6 +384,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         qid: ArrayLike | None = None,
         group: ArrayLike | None = None,
         *,
+        weights: ArrayLike | None = None,
         reset: bool = False,
         source: str = "X",
         pairs: bool = False,
@@ -283,30 +393,45 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
 
         Rows for `pairs` need no query.
         """
-        X, qid = _column_qid(_as_frame(X), qid, source)
-        X = _with_numbers(X, source)
+        X, qid = column_qid(as_table(X, source), qid, source)
         if reset:
             self.one_query_ = qid is None and group is None
-        least = 2 if reset else 0  # ranking no documents is no fault
+            self.categories_ = Categories.of(X, source)
+        found = self._checked(X, y, reset, source)
+        columns, grades = (found, None) if y is None else found
+        names = getattr(self, "feature_names_in_", None)
+        if qid is None and group is None and len(columns) > 1 and not pairs:
+            self._take_as_one_query(len(columns), reset, source)
+        if reset:
+            refuse_qid_as_feature(columns, qid, names, source)
+        return Queries.from_arrays(
+            self.categories_.expanded(columns, source),
+            grades,
+            qid=qid,
+            group=group,
+            feature_names=self.categories_.names(names),
+            source=source,
+            weights=weights,
+        )
+
+    def _checked(self, X: Any, y: ArrayLike | None, reset: bool, source: str) -> Any:
+        """X as an array, with the codes of its categorical columns, and y where there is one."""
         both = {} if y is None else {"y": y, "y_numeric": True}
+        least = 2 if reset else 0  # ranking no documents is no fault
         try:
-            found = validate_data(
+            if self.categories_.columns and not reset:
+                validate_data(self, X, reset=False, skip_check_array=True)  # columns by their names
+            X = numbers(self.categories_.coded(X, source), source)
+            return validate_data(
                 self, X, **both, reset=reset, dtype=(np.float64, np.float32),
                 ensure_all_finite="allow-nan", ensure_min_samples=least,
             )  # fmt: skip
+        except DataError:
+            raise
         except ValueError as error:
             if "string to float" in str(error):
-                _with_numbers(_numbered(X), source)
+                numbers(numbered(X), source)
             raise DataError(str(error) if source == "X" else f"{source}: {error}") from None
-        features, grades = (found, None) if y is None else found
-        names = getattr(self, "feature_names_in_", None)
-        if qid is None and group is None and len(features) > 1 and not pairs:
-            self._take_as_one_query(len(features), reset, source)
-        if reset:
-            _refuse_qid_as_feature(features, qid, names, source)
-        return Queries.from_arrays(
-            features, grades, qid=qid, group=group, feature_names=names, source=source
-        )
 
     def _take_as_one_query(self, n: int, reset: bool, source: str) -> None:
         """Refuse rows without queries; warn where scikit-learn wants `fit` to take them."""
@@ -319,7 +444,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
                 stacklevel=4,
             )
             return
-        wanted = "eval_qid" if source == "eval_set" else "qid"
+        wanted = "eval_qid" if source.startswith("eval_set") else "qid"
         raise DataError(
             f"{source} has no qid, but the ranker was fitted with queries: give {wanted} or a "
             "column 'qid' (in a search: the column, or metadata routing), or set "
@@ -330,9 +455,9 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         """Queries of two documents, a[k] and b[k]."""
         if len(a) != len(b):
             raise DataError(f"{len(a)} documents cannot be compared with {len(b)} one by one")
-        rows = np.empty((2 * len(a), self.n_features_in_), np.float32)
-        for first, documents in enumerate((a, b)):
-            checked = self._queries(documents, None, pairs=True)
+        rows = np.empty((2 * len(a), self.model_.n_features), np.float32)
+        for first, given in enumerate((a, b)):
+            checked = self._queries(given, None, pairs=True)
             rows[first::2] = checked.in_row_order(checked.features)
         queries = Queries.from_arrays(rows, group=np.full(len(a), 2), source="a and b")
         return queries, np.arange(0, len(rows), 2), np.arange(1, len(rows), 2)
@@ -341,18 +466,17 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         """The settings chosen on the validation part, where that is asked for."""
         if self.tune is False:
             return config
-        if callable(self.comparator):
-            raise DataError("tune chooses among the comparators of SortNet, not your own")
-        from sortnet.experiments.tuning import tune
-
-        tuned = tune(train, vali, config, grid=None if self.tune is True else self.tune)
-        self.tuned_ = tuned.trials
-        return tuned.config
+        found = tuned(train, vali, config, self.get_params(deep=False))
+        self.tuned_ = found.trials
+        settings: Settings = found.config
+        return settings
 
     def _fitted(self, model: Ranker, history: list[Iteration]) -> Self:
         self.model_ = model
         self.history_ = history
         iteration = model.info.get("iteration")
+        iterations = model.info.get("iterations")
+        self.n_iter_ = None if iterations is None else int(iterations)
         self.best_iteration_ = None if iteration is None else int(iteration)
         self.best_score_ = float(model.info["quality"])
         self.quality_ = model.config.rank_quality.name
@@ -363,156 +487,12 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         tags.target_tags.required = True
         tags.target_tags.positive_only = True
         tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True  # made dense
         return tags
 
 
 # What scikit-learn, help() and an editor read.
-SortNetRanker.__init__.__signature__ = _SIGNATURE  # type: ignore[attr-defined]
-
-
-def _as_frame(X: Any) -> Any:
-    """A data frame as one of pandas; an array or a list as it is."""
-    if not hasattr(X, "columns"):
-        return X
-    from sortnet.data.tabular import as_pandas
-
-    return as_pandas(X)
-
-
-def _with_numbers(X: Any, source: str) -> Any:
-    """Refuse texts, dates and other objects by the name of their column."""
-    dates = getattr(getattr(X, "dtype", None), "kind", None) in ("m", "M")
-    if not dates and not hasattr(X, "columns"):
-        return X
-    from sortnet.data.tabular import with_numbers
-
-    return with_numbers(_numbered(X) if dates else X, source)
-
-
-def _numbered(X: Any) -> Any:
-    """An array as a frame whose columns are called by their numbers from 1."""
-    import pandas as pd
-
-    return pd.DataFrame(np.asarray(X)).rename(columns=lambda k: f"feature {k + 1}")
-
-
-def _column_qid(X: Any, qid: ArrayLike | None, source: str) -> tuple[Any, ArrayLike | None]:
-    """Take the column `qid` out of a DataFrame."""
-    columns = [str(c) for c in getattr(X, "columns", ())]
-    if renamed := [c for c in columns if c.endswith("__qid")]:
-        raise DataError(
-            f"{source}: the column {renamed[0]!r} is no feature: call it 'qid' "
-            "(a ColumnTransformer does with verbose_feature_names_out=False)"
-        )
-    if "qid" not in columns:
-        return X, qid
-    if qid is not None:
-        raise DataError(f"{source} has a column 'qid', so give no qid besides")
-    return X.drop(columns="qid"), X["qid"]
-
-
-def _refuse_qid_as_feature(X: NDArray[Any], qid: Any, names: Any, source: str) -> None:
-    """Refuse a feature that is the qid in every row, if there are two queries at least."""
-    try:
-        number = np.asarray(qid, dtype=X.dtype)
-    except (TypeError, ValueError):  # no qid, or names
-        return
-    if number.shape != (len(X),) or (number == number[0]).all():
-        return
-    for k in np.flatnonzero(X[0] == number[0]):
-        if np.array_equal(X[:, k], number):
-            name = f"feature {k + 1}" if names is None else f"the column {names[k]!r}"
-            raise DataError(f"{source}: {name} is the qid in every row, no feature: leave it out")
-
-
-def _evaluation(eval_set: Any, qid: Any, group: Any) -> tuple[Any, Any, Any, Any]:
-    """X, y, qid and group of the validation part, given as they are or in lists of one."""
-    if isinstance(eval_set, list):
-        given = {"eval_set": eval_set, "eval_qid": qid, "eval_group": group}
-        for name, value in given.items():
-            if value is not None and len(value) != 1:
-                raise DataError(f"{name} is a list of {len(value)}: one part chooses, give one")
-        eval_set, qid, group = (None if value is None else value[0] for value in given.values())
-    if not isinstance(eval_set, tuple) or len(eval_set) != 2:
-        raise DataError("eval_set must be (X, y) or [(X, y)]")
-    return (*eval_set, qid, group)
-
-
-def _hold_out(queries: Queries, share: float, seed: int, metric: Metric) -> tuple[Queries, Queries]:
-    """Some whole queries to learn from, the others to choose by.
-
-    Queries that can choose by the metric are divided by themselves, so that both parts have some
-    of them.
-    """
-    if not 0 < share < 1:
-        raise DataError(f"validation_fraction must be between 0 and 1, got {share}")
-    useful = can_choose(metric, queries)
-    if useful.sum() < 2:
-        warnings.warn(
-            f"{useful.sum()} of {len(queries)} queries can choose by {metric.name}, so none is "
-            "held out: best_score_ is a training figure; give more queries or an eval_set",
-            stacklevel=3,
-        )
-        return queries, queries
-    generator = np.random.default_rng(seed)
-    held = np.zeros(len(queries), np.bool_)
-    for kind, least in ((useful, 1), (~useful, 0)):
-        numbers = generator.permutation(np.flatnonzero(kind))
-        most = max(len(numbers) - 1, 0)
-        held[numbers[: min(max(round(share * len(numbers)), least), most)]] = True
-    return queries.take(np.flatnonzero(~held)), queries.take(np.flatnonzero(held))
-
-
-def _documents(queries: Queries, a: Any, b: Any) -> tuple[I64, I64]:
-    """Document numbers of the rows a and b, which must be of one query pair by pair."""
-    rows = np.stack(_whole(a, b))
-    bad = (rows < 0) | (rows >= queries.n_docs)
-    if bad.any():
-        raise DataError(f"row {rows[bad][0]}: the context has rows 0 to {queries.n_docs - 1}")
-    document = np.empty(queries.n_docs, np.int64)
-    document[queries.rows] = np.arange(queries.n_docs)
-    i, j = document[rows]
-    query = queries.query_of_docs()
-    apart = query[i] != query[j]
-    if apart.any():
-        k = int(np.argmax(apart))
-        raise DataError(
-            f"rows {rows[0, k]} and {rows[1, k]} are of the queries {queries.qids[query[i[k]]]} "
-            f"and {queries.qids[query[j[k]]]}: only documents of one query compare"
-        )
-    return i, j
-
-
-def _whole(a: NDArray[Any], b: NDArray[Any]) -> tuple[I64, I64]:
-    if a.shape != b.shape or a.ndim != 1:
-        raise DataError(f"rows of shapes {a.shape} and {b.shape} cannot be compared one by one")
-    if a.dtype.kind not in "iu" or b.dtype.kind not in "iu":
-        raise DataError("with a context, a and b are numbers of its rows")
-    return a.astype(np.int64), b.astype(np.int64)
-
-
-def _custom(comparator: Any, config: Any, n_features: int) -> dict[str, Any]:
-    """How the fit makes a custom comparator."""
-    if not callable(comparator):
-        return {}
-    return {"make": make_comparator(config, n_features, comparator)}
-
-
-def _seed(random_state: Any) -> int:
-    if random_state is None:
-        return int(np.random.SeedSequence().generate_state(1)[0])
-    if isinstance(random_state, np.random.RandomState):
-        return int(random_state.randint(2**31))
-    if isinstance(random_state, np.random.Generator):
-        return int(random_state.integers(2**31))
-    return random_state  # type: ignore[no-any-return]  # `Config` refuses what is no seed
-
-
-def _parameters(config: Settings) -> dict[str, Any]:
-    """The estimator's parameters of these settings."""
-    values = config.flat() | {"ranker": config.kind}
-    values["random_state"] = values.pop("seed")
-    return {name: value for name, value in values.items() if name in _SIGNATURE.parameters}
+SortNetRanker.__init__.__signature__ = SIGNATURE  # type: ignore[attr-defined]
 
 
 def _plain(value: Any) -> Any:
