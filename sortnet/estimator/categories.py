@@ -64,14 +64,17 @@ class Categories:
         columns = {k: X.iloc[:, k] for k in range(X.shape[1])}
         return cls({k: _category(c, source) for k, c in columns.items() if _is_category(c)})
 
-    def coded(self, X: Any, source: str) -> Any:
-        """The frame with codes in place of the values of these columns."""
-        if not self.columns:
-            return X
+    def refuse_array(self, X: Any, source: str) -> None:
+        """Refuse what has no columns, where levels are looked up in them."""
         if not hasattr(X, "columns"):
             raise DataError(
                 f"{source} must be a DataFrame: the ranker was fitted with categorical columns"
             )
+
+    def coded(self, X: Any) -> Any:
+        """The frame with codes in place of the values of these columns."""
+        if not self.columns:
+            return X
         X = X.copy(deep=False)
         for k, category in self.columns.items():
             X.isetitem(k, category.codes(X.iloc[:, k]))

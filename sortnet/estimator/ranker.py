@@ -231,10 +231,8 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             except (SortNetError, RuntimeError) as error:
                 raise AttributeError(f"no feature_importances_: {error}") from None
             widths = self.categories_.widths(self.n_features_in_)
-            column = np.repeat(np.arange(len(widths)), widths)
-            self._shares = np.bincount(column, found, minlength=len(widths))
-        shares: F64 = self._shares
-        return shares
+            self._shares = np.add.reduceat(found, np.cumsum(widths) - widths)
+        return self._shares
 
     def predict(
         self,
@@ -420,8 +418,9 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         least = 2 if reset else 0  # ranking no documents is no fault
         try:
             if self.categories_.columns and not reset:
+                self.categories_.refuse_array(X, source)
                 validate_data(self, X, reset=False, skip_check_array=True)  # columns by their names
-            X = numbers(self.categories_.coded(X, source), source)
+            X = numbers(self.categories_.coded(X), source)
             return validate_data(
                 self, X, **both, reset=reset, dtype=(np.float64, np.float32),
                 ensure_all_finite="allow-nan", ensure_min_samples=least,

@@ -58,7 +58,7 @@ def limit_threads(n_jobs: int | None) -> Iterator[None]:
     if not isinstance(n_jobs, Integral) or n_jobs == 0:
         raise DataError(f"n_jobs must be None, a number of threads or -1, got {n_jobs!r}")
     threads = effective_n_jobs(n_jobs)
-    most: int = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
+    most: int = numba.config.NUMBA_NUM_THREADS
     before = torch.get_num_threads(), numba.get_num_threads()
     with threadpool_limits(threads):
         try:
