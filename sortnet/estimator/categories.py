@@ -57,7 +57,7 @@ class Categories:
         """Those of a frame; an array has none.
 
         Raises:
-            DataError: if a column has so many levels that it holds names or free text.
+            DataError: if a column has too many levels: it holds names or free text.
         """
         if not hasattr(X, "columns"):
             return cls()

@@ -146,7 +146,7 @@ def _baseline(given: ArrayLike, n_features: int) -> F64:
 
 
 def some_queries(queries: Queries, *, documents: int = 2000, seed: int = 0) -> Queries:
-    """Random whole queries of two documents or more, about so many documents, one at least."""
+    """Random whole queries of two documents or more, about that many documents, one at least."""
     useful = np.random.default_rng(seed).permutation(np.flatnonzero(queries.sizes > 1))
     enough = int(np.searchsorted(np.cumsum(queries.sizes[useful]), documents)) + 1
     return queries.take(useful[:enough])

@@ -107,10 +107,7 @@ def learn_to_sort(
         T_i = _sort(state.comparator, train, judge, measured, empty)
         V_i = _sort(state.comparator, vali, judge, measured, empty)
 
-        more = {
-            name: evaluate(part, sort(state.comparator, part).order, measured, empty=empty)
-            for name, part in (others or {}).items()
-        }
+        more = _measures(state.comparator, others or {}, measured, empty)
         state = state.scored(V_i.measures[quality.name], V_i.right)
         new = sink.add("train", i, T_i.wrong), sink.add("vali", i, V_i.wrong)
         TP, VP = TP | T_i.wrong, VP | V_i.wrong
@@ -152,6 +149,15 @@ def _sort(
         observe(part, sorting, wrong, comparator=comparator),
         seconds,
     )
+
+
+def _measures(
+    comparator: Learner, parts: Mapping[str, Queries], metrics: Sequence[Metric], empty: Empty
+) -> dict[str, dict[str, float]]:
+    return {
+        name: evaluate(part, sort(comparator, part).order, metrics, empty=empty)
+        for name, part in parts.items()
+    }
 
 
 def _iteration_seed(seed: int, iteration: int) -> int:

@@ -45,7 +45,7 @@ def in_threads(function: _F) -> _F:
 
 @contextmanager
 def limit_threads(n_jobs: int | None) -> Iterator[None]:
-    """Use so many threads for torch, numpy and the kernels; None leaves them, -1 is every core.
+    """Use that many threads for torch, numpy and the kernels; None leaves them, -1 is every core.
 
     The numbers are the process's: of two threads that do this at once, the last decides.
 
