@@ -20,10 +20,11 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from torch import nn
 
-import sortnet.estimator
+import sortnet.estimator.ranker
 from sortnet import DirectRanker, SortNetError, SortNetRanker
 from sortnet.config import Config
 from sortnet.errors import DataError, ModelError
+from sortnet.estimator.parameters import OWN
 
 SMALL = {
     "hidden": (6,),
@@ -66,30 +67,21 @@ def fitted() -> SortNetRanker:
 def parts(monkeypatch):
     """The training and validation queries that `fit` hands to `fit_ranker`, and the settings."""
     seen = []
-    fit = sortnet.estimator.fit_ranker
+    fit = sortnet.estimator.ranker.fit_ranker
 
     def spy(train, vali, config, **rest):
         seen[:] = [train, vali, config]
         return fit(train, vali, config, **rest)
 
-    monkeypatch.setattr(sortnet.estimator, "fit_ranker", spy)
+    monkeypatch.setattr(sortnet.estimator.ranker, "fit_ranker", spy)
     return seen
 
 
 UNSUPPORTED = {
     "check_methods_subset_invariance": "a score is a place among the documents of a query",
-} | dict.fromkeys(
-    (
-        "check_sample_weights_pandas_series",
-        "check_sample_weights_not_an_array",
-        "check_sample_weights_list",
-        "check_sample_weights_shape",
-        "check_sample_weights_not_overwritten",
-        "check_sample_weight_equivalence_on_dense_data",
-        "check_all_zero_sample_weights_error",
-    ),
-    "sample_weight is refused, not ignored",
-)
+    "check_sample_weight_equivalence_on_dense_data": "a query is sorted with every document once",
+    "check_sample_weight_equivalence_on_sparse_data": "a query is sorted with every document once",
+}
 
 
 @pytest.mark.filterwarnings("ignore:.* can choose by")  # most checks give no queries
@@ -116,6 +108,8 @@ def test_its_defaults_are_those_of_the_settings():
         "random_state": Config().seed,
         "single_query": False,
         "tune": False,
+        "verbose": 0,
+        "n_jobs": None,
     }
 
 
@@ -130,7 +124,7 @@ def test_every_parameter_reaches_the_settings(parts):
     expected = others() | {"max_iter": 2, "relevant_from": 2, "seed": 5}
     given = {name: value for name, value in expected.items() if name != "seed"}
     defaults = SortNetRanker().get_params()
-    besides = {"ranker", "validation_fraction", "random_state", "single_query", "tune"}
+    besides = set(OWN)
     assert given.keys() == defaults.keys() - besides
     assert all(value != defaults[name] for name, value in given.items())
     X, y, qid = made()
@@ -307,11 +301,10 @@ def test_an_evaluation_set_may_come_in_groups_or_in_a_frame(parts):
 @pytest.mark.parametrize(
     ("given", "fault"),
     [
-        ({"eval_set": [(0, 0), (0, 0)]}, "eval_set is a list of 2"),
         ({"eval_set": [(0, 0)], "eval_qid": [1, 2, 3]}, "eval_qid is a list of 3"),
         ({"eval_set": np.eye(2)}, r"eval_set must be \(X, y\)"),
         ({"eval_set": ([[1.0]], [0, 1])}, "eval_set: .*inconsistent numbers of samples"),
-        ({"sample_weight": [1, 2]}, "sample_weight is not supported"),
+        ({"sample_weight": [1, 2]}, r"one a row \(108\) or one a query \(12\), got shape \(2,\)"),
         ({"group": [1, 2]}, "group must be sizes of queries that add up to 108"),
         ({"qid": [1, 2]}, r"108 rows of features but qid has shape \(2,\)"),
     ],

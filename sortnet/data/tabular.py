@@ -186,7 +186,11 @@ def as_pandas(frame: Any) -> pd.DataFrame:
         return frame  # type: ignore[no-any-return]
     import pandas as pd
 
-    return pd.DataFrame({str(name): np.asarray(frame[name]) for name in frame.columns})
+    def column(values: Any) -> Any:
+        levels = str(getattr(values, "dtype", "")).startswith(("Categorical", "Enum"))  # of polars
+        return pd.Categorical(np.asarray(values)) if levels else np.asarray(values)
+
+    return pd.DataFrame({str(name): column(frame[name]) for name in frame.columns})
 
 
 def with_numbers(frame: pd.DataFrame, source: str) -> pd.DataFrame:

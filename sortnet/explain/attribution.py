@@ -148,6 +148,63 @@ def _baseline(given: ArrayLike, n_columns: int) -> F64:
     return baseline
 
 
+def some_queries(queries: Queries, *, documents: int = 2000, seed: int = 0) -> Queries:
+    """Random whole queries of two documents or more, about that many documents, one at least."""
+    useful = np.random.default_rng(seed).permutation(np.flatnonzero(queries.sizes > 1))
+    enough = int(np.searchsorted(np.cumsum(queries.sizes[useful]), documents)) + 1
+    return queries.take(useful[:enough])
+
+
+def feature_shares(model: Ranker, queries: Queries, *, pairs: int = 1000, seed: int = 0) -> F64:
+    """(n_features,) the share of each feature in the margins of random pairs; their sum is 1.
+
+    For a pair (a, b) with the mean c = (a + b) / 2, and z(t) = c + t (z - c),
+
+        value_k = (a_k - b_k) / 2 * ∫ from 0 to 1 of (∂m / ∂a_k - ∂m / ∂b_k)(a(t), b(t)) dt
+        share_k = mean over the pairs of |value_k|, divided by the sum of these means
+
+    in scaled features: integrated gradients from the pair's mean, where no document is better, so
+    that the values of a pair sum to m(a, b). Five Gauss-Legendre nodes; `explain_pair` bounds its
+    error instead. All is 0 where every margin is. It says what the comparator looks at, not what
+    that is good for: `permutation_importance` does.
+
+    Args:
+        model: a ranker whose margins have gradients, see `Ranker.differentiable`.
+        queries: unscaled documents; queries of one document are left out.
+        pairs: how many, of queries chosen alike.
+        seed: of the pairs.
+
+    Raises:
+        ModelError: if the features are not those the model was trained on, or it has no gradients.
+
+    Cost: five gradients a pair; 0.03 s for 1000 pairs of 46 features and five small nets.
+    """
+    model.check_features(queries)
+    queries = queries.take(np.flatnonzero(queries.sizes > 1))
+    if not len(queries):
+        return np.zeros(model.n_features)
+    documents, margin, sources = model.differentiable(queries)
+    rng = np.random.default_rng(seed)
+    query = rng.integers(len(queries), size=pairs)
+    sizes, first = queries.sizes[query], queries.offsets[query]
+    i = rng.integers(sizes)
+    j = (i + 1 + rng.integers(sizes - 1)) % sizes  # another one
+    a, b = (torch.from_numpy(documents[first + k]) for k in (i, j))
+    middle, half = (a + b) / 2, (a - b) / 2
+    values = torch.zeros_like(half)
+    for node, weight in zip(*np.polynomial.legendre.leggauss(5), strict=True):
+        way = (node + 1) / 2 * half
+        x, y = (middle + way).requires_grad_(), (middle - way).requires_grad_()
+        total = margin(x, y).sum()
+        slopes = torch.autograd.grad(total, (x, y)) if total.requires_grad else (x * 0, y * 0)
+        values += weight / 2 * half * (slopes[0] - slopes[1])
+    of_features = torch.zeros(pairs, model.n_features, dtype=values.dtype)
+    of_features.index_add_(1, torch.from_numpy(sources), values.detach())
+    means = of_features.abs().mean(dim=0).numpy()
+    shares: F64 = means / max(float(means.sum()), np.finfo(np.float64).tiny)
+    return shares
+
+
 class _Path:
     """The straight line from one pair of documents to another, and the margin along it."""
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TypeAlias
 
@@ -54,6 +54,7 @@ def learn_to_sort(
     committee: int = 1,
     judge: Judge = judge_by_grades,
     sink: PairSink | None = None,
+    others: Mapping[str, Queries] | None = None,
     callbacks: Sequence[Callback] = (),
     progress: Progress = lambda text: None,
     state: State | None = None,
@@ -80,6 +81,8 @@ def learn_to_sort(
         committee: with `add`, the number of comparators at which to end.
         judge: says which of two documents is better.
         sink: where the pairs go; in memory when left out.
+        others: scaled queries that are measured in every iteration and decide nothing; their
+            measures stand in its record by these names.
         callbacks: called after each iteration with what it did and the state to go on from.
         progress: called with progress messages.
         state: resume from here; the sink must have the pairs of the iterations before.
@@ -110,6 +113,7 @@ def learn_to_sort(
         seed_i = _iteration_seed(seed, i + 1)
         T_i = _sort(state.comparator, train, judge, measured, empty)
         V_i = _sort(state.comparator, vali, judge, measured, empty)
+        more = _measures(state.comparator, others or {}, measured, empty)
 
         state = state.scored(V_i.measures[quality.name], V_i.right, larger=add and i > 1)
         TP_i, asked = _taken(train, T_i, judge, pairs, state, judgements, seed_i)
@@ -132,8 +136,9 @@ def learn_to_sort(
         seconds = time.perf_counter() - started
 
         record = Iteration.of(
-            state, quality.name, (T_i, V_i), new, (len(TP), len(VP)), len(asked), trained, seconds
-        )
+            state, quality.name, (T_i, V_i), more, new, (len(TP), len(VP)), len(asked), trained,
+            seconds,
+        )  # fmt: skip
         state = state.then(C_next, finished=finished, asked=asked)
         for callback in callbacks:
             callback(record, state)
@@ -162,6 +167,15 @@ def _sort(
         observe(part, sorting, wrong, comparator=comparator),
         seconds,
     )
+
+
+def _measures(
+    comparator: Learner, parts: Mapping[str, Queries], metrics: Sequence[Metric], empty: Empty
+) -> dict[str, dict[str, float]]:
+    return {
+        name: evaluate(part, sort(comparator, part).order, metrics, empty=empty)
+        for name, part in parts.items()
+    }
 
 
 def _taken(

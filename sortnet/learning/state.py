@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -54,7 +55,7 @@ class Iteration:
         quality: RankQuality of C_i on the validation part.
         best: whether C_i is the best so far; of equal RankQuality is the one that got more pairs
             of V right.
-        measures: {"train" | "vali": {metric name: mean over queries}} of C_i.
+        measures: {"train" | "vali" | another part: {metric name: mean over queries}} of C_i.
         epochs, kept_epoch: of the training that made C_{i+1} (0 where there was none; means
             over the members of a committee).
         train_loss, vali_loss: of that training, at its last and at its kept epoch.
@@ -88,6 +89,7 @@ class Iteration:
         state: State,
         quality: str,
         parts: tuple[Sorted, Sorted],
+        others: Mapping[str, dict[str, float]],
         new: tuple[int, int],
         kept: tuple[int, int],
         answers: int,
@@ -96,6 +98,8 @@ class Iteration:
     ) -> Iteration:
         """The record of the iteration that `state` was scored in; pairs are of (T, V).
 
+        `others` are measures of further queries by name.
+
         `answers` is how many training comparisons the judge has been asked about so far.
         """
         T, V = parts
@@ -103,7 +107,7 @@ class Iteration:
             state.iteration, len(T.sorting.i), len(V.sorting.i), len(T.wrong), len(V.wrong),
             *new, *kept,
             V.measures[quality], state.best_iteration == state.iteration,
-            {"train": T.measures, "vali": V.measures},
+            {"train": T.measures, "vali": V.measures, **others},
             trained.epochs, trained.kept_epoch, trained.train_loss, trained.vali_loss,
             T.seconds + V.seconds, seconds_train,
             {"train": T.observed | {"answers": answers}, "vali": V.observed},

@@ -60,7 +60,8 @@ def train_on_pairs(
     Args:
         comparator: trained from its current weights; a committee member by member, each with
             its own mini-batches.
-        train: scaled queries, to whose document numbers TP refers.
+        train: scaled queries, to whose document numbers TP refers; where they have weights, a pair
+            counts by the product of its documents'.
         tp: training pairs.
         vali: scaled queries of VP.
         vp: validation pairs.
@@ -156,9 +157,11 @@ class _ByQuery:
     winner: I64  # (m,) indexes into `docs`, query by query
     loser: I64
     offsets: I64  # (n_queries + 1,) of a query's part of the pairs
+    weight: F32 | None  # (m,) of the pairs; None: 1
 
     @classmethod
     def of(cls, queries: Queries, pairs: Pairs) -> _ByQuery:
+        weights = queries.weights
         # Ordered by the winner, and documents are numbered query by query.
         docs = np.unique(np.concatenate((pairs.winner, pairs.loser)))
         doc_offsets = np.searchsorted(docs, queries.offsets)
@@ -171,6 +174,7 @@ class _ByQuery:
             np.searchsorted(docs, pairs.winner),
             np.searchsorted(docs, pairs.loser),
             np.append(offsets[some], len(pairs)),
+            None if weights is None else weights[pairs.winner] * weights[pairs.loser],
         )
 
     def __len__(self) -> int:
@@ -209,7 +213,10 @@ class _ByQuery:
         n_docs = self.doc_offsets[queries + 1] - starts
         shift = np.repeat(np.cumsum(n_docs) - n_docs - starts, taken)
         docs = self.docs[_ranges(starts, n_docs)]
-        weight = np.full(len(pairs), 1 / len(pairs), np.float32)
+        weight = np.ones(len(pairs), np.float32)
+        if self.weight is not None:
+            weight = self.weight[pairs].astype(np.float32)
+        weight /= max(float(weight.sum()), np.finfo(np.float32).tiny)
         arrays = self.features[docs], self.winner[pairs] + shift, self.loser[pairs] + shift, weight
         return _Batch(*(torch.from_numpy(array).to(device) for array in arrays))
 

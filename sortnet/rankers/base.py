@@ -64,6 +64,10 @@ class Ranker(ABC):
     def scores(self, queries: Queries) -> F32:
         """(n_docs,) in a query, higher is better; they say nothing across queries."""
 
+    def real_scores(self, queries: Queries) -> F32:
+        """(n_docs,) how good each document is, not only its place; in a query, higher is better."""
+        return self.scores(queries)
+
     @abstractmethod
     def tensors(self) -> dict[str, Tensor]:
         """What it has learned, by name, as `save` keeps it."""

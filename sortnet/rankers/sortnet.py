@@ -12,7 +12,16 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from sortnet import __version__
-from sortnet.comparators import Learner, Make, MakeFor, Margin, kind_of, make_comparator, margin_of
+from sortnet.comparators import (
+    DirectRanker,
+    Learner,
+    Make,
+    MakeFor,
+    Margin,
+    kind_of,
+    make_comparator,
+    margin_of,
+)
 from sortnet.config import Config, least_numbers, settle_quality
 from sortnet.data.scaling import Scaler, fit_scaler
 from sortnet.errors import DataError, ModelError
@@ -24,6 +33,7 @@ from sortnet.rankers.folder import Saved, read_folder
 from sortnet.rankers.settle import settle
 from sortnet.rankers.weights import filled, refuse_few, scaler_tensors, take_scaler, tensors_of
 from sortnet.sorting import sort
+from sortnet.sorting.mean_margins import mean_margins
 from sortnet.sorting.sort import arrangement
 from sortnet.types import F32, F64, I64, Comparator, PairSink, Progress, Queries, Sorting
 
@@ -79,6 +89,28 @@ class Model(Ranker):
         last = np.repeat(queries.offsets[1:], queries.sizes) - 1
         scores[order] = last - np.arange(queries.n_docs)
         return scores
+
+    def real_scores(self, queries: Queries) -> F32:
+        """(n_docs,) of DirectRankers the sum of their g(x), else the mean margins.
+
+        A sum of g(x) can be compared across queries where the scaling does not depend on the
+        query. A committee's order is by margins, from which the order by the sum may differ.
+
+        Cost: one pass over the documents; see `mean_margins` for the others.
+        """
+        nets = self.comparator.members
+        if not all(isinstance(net, DirectRanker) for net in nets):
+            return self.mean_margins(queries)
+        self.check_features(queries)
+        X = self.scaler(queries).features
+        each = [net.prepare(X)[:, 0].cpu().numpy() for net in nets]
+        total: F32 = np.sum(each, axis=0, dtype=np.float32)
+        return total
+
+    def mean_margins(self, queries: Queries) -> F32:
+        """(n_docs,) see `sortnet.sorting.mean_margins`; they say nothing across queries."""
+        self.check_features(queries)
+        return mean_margins(self.comparator, self.scaler(queries))
 
     def margins(self, queries: Queries, i: ArrayLike, j: ArrayLike) -> F32:
         """(m,) margins of documents i over documents j (document numbers): above 0, i goes first.
@@ -178,6 +210,8 @@ def fit(
     *,
     make_for: MakeFor | None = None,
     sink: PairSink | None = None,
+    others: Mapping[str, Queries] | None = None,
+    metrics: Sequence[str] = (),
     callbacks: Sequence[Callback] = (),
     save: Callable[[Model], None] | None = None,
     progress: Progress = lambda text: None,
@@ -193,6 +227,8 @@ def fit(
         make_for: the settings and the scaling's number of columns -> what makes the comparator
             from a seed, for one of the caller's own.
         sink: where mis-compared pairs go; in memory when left out.
+        others: more queries, measured in every iteration by these names.
+        metrics: more measures, besides RankQuality and `sortnet.metrics.MEASURED`.
         callbacks: see `learn_to_sort`.
         save: called with the model whenever an iteration found a better one, before `callbacks`.
         progress: called with progress messages.
@@ -229,7 +265,7 @@ def fit(
         scaler(vali),
         (make_for or make_comparator)(config, scaler.n_columns),
         quality=config.rank_quality,
-        metrics=[config.metric(name) for name in MEASURED],
+        metrics=[config.metric(name) for name in (*MEASURED, *metrics)],
         empty=config.empty,
         training=config.training,
         max_iter=config.max_iter,
@@ -239,6 +275,7 @@ def fit(
         start=config.start,
         committee=config.committee,
         sink=sink,
+        others={name: scaler(part) for name, part in (others or {}).items()},
         callbacks=[save_better, *callbacks],
         progress=progress,
         state=state,

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import wraps
+from numbers import Integral
 from types import FunctionType
 from typing import Any, TypeVar, cast
 
 import numba
 import torch
+from joblib import effective_n_jobs
+from threadpoolctl import threadpool_limits
+
+from sortnet.errors import DataError
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -36,6 +41,33 @@ def in_threads(function: _F) -> _F:
             return together(*arguments)
 
     return cast(_F, run)
+
+
+@contextmanager
+def limit_threads(n_jobs: int | None) -> Iterator[None]:
+    """Use that many threads for torch, numpy and the kernels; None leaves them, -1 is every core.
+
+    The numbers are the process's: of two threads that do this at once, the last decides.
+
+    Raises:
+        DataError: if `n_jobs` is 0 or no whole number.
+    """
+    if n_jobs is None:
+        yield
+        return
+    if not isinstance(n_jobs, Integral) or n_jobs == 0:
+        raise DataError(f"n_jobs must be None, a number of threads or -1, got {n_jobs!r}")
+    threads = effective_n_jobs(n_jobs)
+    most: int = numba.config.NUMBA_NUM_THREADS
+    before = torch.get_num_threads(), numba.get_num_threads()
+    with threadpool_limits(threads):
+        try:
+            torch.set_num_threads(threads)
+            numba.set_num_threads(min(threads, most))
+            yield
+        finally:
+            torch.set_num_threads(before[0])
+            numba.set_num_threads(before[1])
 
 
 def _renamed(function: FunctionType) -> FunctionType:

@@ -41,6 +41,8 @@ class Queries:
         docids: (n_docs,) the documents' names, if the source has them.
         feature_names: the columns' names, if the source has them.
         source: where the data came from, for messages.
+        weights: (n_docs,) float32, 0 or more, or None for 1 everywhere: a pair of documents counts
+            weights[i] * weights[j] in training.
 
     >>> q = Queries.from_arrays([[1.0], [2.0], [3.0]], [0, 1, 1], qid=["b", "a", "b"])
     >>> q.qids.tolist(), q.offsets.tolist(), q.rows.tolist()
@@ -55,6 +57,7 @@ class Queries:
     docids: Str | None = None
     feature_names: tuple[str, ...] | None = None
     source: str = "data"
+    weights: F32 | None = None
 
     @classmethod
     def from_arrays(
@@ -67,6 +70,7 @@ class Queries:
         docids: Sequence[str] | None = None,
         feature_names: Sequence[str] | None = None,
         source: str = "data",
+        weights: ArrayLike | None = None,
     ) -> Queries:
         """Group rows into queries; the order of queries is that of their first row.
 
@@ -79,11 +83,14 @@ class Queries:
             docids: (n_docs,) names.
             feature_names: (n_features,) names.
             source: what error messages call the data.
+            weights: (n_docs,) of the rows, or (n_queries,) of the queries in their order here: a
+                query of weight w has documents of weight sqrt(w), so its pairs have w.
 
         Raises:
             DataError: on shapes that disagree, infinite features, negative or fractional grades,
-                a document id that makes memory of blanks for the others; with grades, on a feature
-                whose differences within queries are lost in float32.
+                weights that are negative, no numbers or all 0; a document id that makes memory of
+                blanks for the others; with grades, on a feature whose differences within queries
+                are lost in float32.
 
         Cost: one stable sort of the query ids; X is copied only if rows must move.
         """
@@ -114,6 +121,7 @@ class Queries:
             docids=None if docids is None else texts([*map(str, docids)], f"{source}: docids"),
             feature_names=None if feature_names is None else tuple(map(str, feature_names)),
             source=source,
+            weights=None if weights is None else _weights(weights, codes, len(names), source),
         )
 
     @classmethod
@@ -127,6 +135,7 @@ class Queries:
         docids: Str | None = None,
         feature_names: tuple[str, ...] | None = None,
         source: str = "data",
+        weights: F32 | None = None,
     ) -> Queries:
         """Group checked rows by their query's number in `qids`; moves rows only if needed."""
         offsets = np.zeros(len(qids) + 1, np.int64)
@@ -136,7 +145,8 @@ class Queries:
             rows = np.argsort(codes, kind="stable").astype(np.int64, copy=False)
             features, grades = features[rows], grades[rows]
             docids = None if docids is None else docids[rows]
-        return cls(features, grades, offsets, qids, rows, docids, feature_names, source)
+            weights = None if weights is None else weights[rows]
+        return cls(features, grades, offsets, qids, rows, docids, feature_names, source, weights)
 
     def __len__(self) -> int:
         """The number of queries."""
@@ -183,6 +193,7 @@ class Queries:
             qids=self.qids[which],
             rows=self.rows[docs],
             docids=None if self.docids is None else self.docids[docs],
+            weights=None if self.weights is None else self.weights[docs],
         )
 
     def in_row_order(self, per_doc: NDArray[Any]) -> NDArray[Any]:
@@ -376,6 +387,27 @@ def _features(X: ArrayLike, source: str) -> tuple[NDArray[Any], F32]:
         value = table[row, column]
         raise DataError(f"{source}, row {row}, feature {column + 1}: {value} is not finite")
     return table, features
+
+
+def _weights(weights: ArrayLike, codes: I64, n_queries: int, source: str) -> F32:
+    """(n_docs,) weights of the rows, given for them or for their queries."""
+    try:
+        given = np.asarray(weights, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{source}: weights must be numbers: {error}") from None
+    if given.shape not in ((len(codes),), (n_queries,)):
+        raise DataError(
+            f"{source}: weights must be one a row ({len(codes)}) or one a query ({n_queries}), "
+            f"got shape {given.shape}"
+        )
+    bad = ~((given >= 0) & (given <= np.finfo(np.float32).max))
+    if bad.any():
+        k = int(np.argmax(bad))
+        raise DataError(f"{source}: weight {k} is {given[k]:g}, not a finite number from 0")
+    if not given.any():
+        raise DataError(f"{source}: all weights are zero: there is nothing to learn from")
+    per_row = given if len(given) == len(codes) else np.sqrt(given)[codes]
+    return per_row.astype(np.float32)
 
 
 def _codes_of_qids(qid: ArrayLike | None, n: int, source: str) -> tuple[Str, I64]:

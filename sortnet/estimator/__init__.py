@@ -1,0 +1,5 @@
+"""SortNetRanker: learning to sort with scikit-learn's conventions."""
+
+from sortnet.estimator.ranker import SortNetRanker
+
+__all__ = ["SortNetRanker"]

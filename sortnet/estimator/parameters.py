@@ -1,0 +1,149 @@
+"""The parameters of SortNetRanker: every setting of SortNet by its name, and its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from inspect import Parameter, Signature
+from typing import Any, TypedDict
+
+import numpy as np
+
+from sortnet.comparators import MakeOne, make_comparator
+from sortnet.config import Config, Settings, settings_of
+from sortnet.errors import DataError
+from sortnet.metrics import Empty, Gain
+from sortnet.rankers.base import kind_module
+
+OWN = {  # the parameters that are no settings of a run, and their defaults
+    "ranker": "sortnet",
+    "validation_fraction": 0.2,
+    "random_state": Config().seed,
+    "single_query": False,
+    "tune": False,
+    "verbose": 0,
+    "n_jobs": None,
+}
+# What other libraries call it.
+_ELSEWHERE = {
+    "early_stopping_rounds": "max_stale",
+    "n_estimators": "max_iter",
+    "num_iterations": "max_iter",
+    "learning_rate": "lr",
+    "eval_metric": "eval_metric of fit, or quality for the measure that chooses",
+    "metric": "quality",
+    "class_weight": "sample_weight of fit",
+    "categorical_feature": "a column of dtype category",
+}
+
+
+class Parameters(TypedDict, total=False):
+    """What editors and type checkers show; a test compares it with the settings."""
+
+    comparator: str | MakeOne
+    hidden: int | Sequence[int] | None
+    units: str
+    tau: str
+    committee: int
+    scaling: str | None
+    loss: str
+    epochs: int
+    query_pairs: int | None
+    keep: str
+    patience: int | None
+    batch_size: int | None
+    optimizer: str
+    lr: float
+    schedule: str
+    lr_decay: float
+    lr_decay_epochs: int
+    momentum: float
+    weight_decay: float | None
+    dropout: float
+    quality: str | None
+    relevant_from: int
+    gain: Gain
+    empty: Empty
+    pairs: str
+    judgements: int | None
+    start: str
+    max_iter: int
+    max_stale: int | None
+    tune_budget: float
+    device: str
+    ranker: str
+    validation_fraction: float
+    random_state: int | np.random.RandomState | np.random.Generator | None
+    single_query: bool
+    tune: bool | Mapping[str, Sequence[Any]]
+    verbose: int
+    n_jobs: int | None
+
+
+def _signature() -> Signature:
+    settings = {name: s.default for name, s in settings_of(Config).items() if name != "seed"}
+    kind = Parameter.KEYWORD_ONLY
+    own = [Parameter(name, kind, default=value) for name, value in (settings | OWN).items()]
+    return Signature([Parameter("self", Parameter.POSITIONAL_ONLY), *own])
+
+
+SIGNATURE = _signature()
+
+
+def all_parameters(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Every parameter, with its default where none is given.
+
+    Raises:
+        TypeError: on a name that is none, saying what it is called here where that is known.
+    """
+    known = {name: p.default for name, p in SIGNATURE.parameters.items() if name != "self"}
+    for name in given:
+        if name not in known:
+            here = f"; here it is {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""
+            raise TypeError(f"SortNetRanker has no parameter {name!r}{here}")
+    return known | dict(given)
+
+
+def settings_from(parameters: Mapping[str, Any]) -> Settings:
+    """The settings of the kind of ranker; what it has not must be as it is by default."""
+    kind = parameters["ranker"]
+    settings: Settings = kind_module(kind).SETTINGS()
+    own, ours = settings.flat(), SIGNATURE.parameters
+    given = {name: value for name, value in parameters.items() if name not in OWN}
+    if callable(given["comparator"]) and kind == Config.kind:
+        del given["comparator"]
+    changed = {k: v for k, v in given.items() if k in own or v != ours[k].default}
+    return settings.changed(**changed, seed=_seed(parameters["random_state"]))
+
+
+def parameters_of(config: Settings) -> dict[str, Any]:
+    """The estimator's parameters of these settings."""
+    values = config.flat() | {"ranker": config.kind}
+    values["random_state"] = values.pop("seed")
+    return {name: value for name, value in values.items() if name in SIGNATURE.parameters}
+
+
+def custom(comparator: Any) -> dict[str, Any]:
+    """How a custom comparator is made."""
+    if not callable(comparator):
+        return {}
+    return {"make_for": lambda config, n: make_comparator(config, n, comparator)}
+
+
+def tuned(train: Any, vali: Any, config: Settings, parameters: Mapping[str, Any]) -> Any:
+    """What `tune` found on the validation part."""
+    if callable(parameters["comparator"]):
+        raise DataError("tune chooses among the comparators of SortNet, not your own")
+    from sortnet.experiments.tuning import tune
+
+    grid = parameters["tune"]
+    return tune(train, vali, config, grid=None if grid is True else grid)
+
+
+def _seed(random_state: Any) -> int:
+    if random_state is None:
+        return int(np.random.SeedSequence().generate_state(1)[0])
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31))
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**31))
+    return random_state  # type: ignore[no-any-return]  # `Config` refuses what is no seed

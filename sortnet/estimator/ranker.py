@@ -1,0 +1,502 @@
+"""SortNetRanker itself: fit, predict, compare, save and load."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, Literal, Self, Unpack
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from sortnet.comparators import MakeOne
+from sortnet.config import Config, Settings, settle_quality
+from sortnet.errors import DataError, ModelError, SortNetError
+from sortnet.estimator.arrays import (
+    as_table,
+    column_qid,
+    documents,
+    numbered,
+    numbers,
+    refuse_qid_as_feature,
+)
+from sortnet.estimator.categories import Categories
+from sortnet.estimator.evaluation import (
+    callbacks_of,
+    eval_parts,
+    hold_out,
+    measures,
+    named,
+    refuse_training_part,
+    results,
+    say,
+)
+from sortnet.estimator.parameters import (
+    SIGNATURE,
+    Parameters,
+    all_parameters,
+    custom,
+    parameters_of,
+    settings_from,
+    tuned,
+)
+from sortnet.explain.attribution import feature_shares, some_queries
+from sortnet.learning.loop import Callback
+from sortnet.learning.state import Iteration, State
+from sortnet.metrics import evaluate
+from sortnet.rankers.base import Ranker, fit_ranker, load_ranker
+from sortnet.sorting.threads import limit_threads
+from sortnet.types import F32, F64, I64, Queries
+
+
+class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """Ranks the rows of each query by a comparator learned with Algorithm 3.1.
+
+    `X` is an array, a list or a DataFrame of pandas or polars. The query of each row is `qid` (in
+    any order), or `group` (sizes of consecutive queries), or the column `qid` of a DataFrame, which
+    is no feature then. With none of them all rows are one query, which `fit` warns of; on an
+    estimator fitted with queries, two rows or more without them are refused. NaN is a missing
+    value. Grades `y` are whole numbers from 0. A sparse matrix becomes an array, its zeros are 0.
+
+    A column of a DataFrame is categorical if its dtype is, or if it holds texts that are no
+    numbers: up to 10 levels become an indicator each, more become codes by frequency, ordered ones
+    codes in their order; no grade is looked at. A level that `fit` did not see is no level.
+
+    In `GridSearchCV` and `cross_val_score` give the queries as a column `qid` of a DataFrame: a
+    `qid` given to `fit` does not reach `score`, unless it is routed there, with
+    `sklearn.set_config(enable_metadata_routing=True)` and
+    `SortNetRanker().set_fit_request(qid=True).set_score_request(qid=True)`.
+
+    Args:
+        comparator: `cmpnn`, `directranker`, or a function (n_columns, seed) -> NeuralComparator
+            for one of your own, such as a DirectRanker with any torch module as feature part;
+            the scaling decides how many columns it makes of the features.
+        ranker: the kind of ranker; another one than `sortnet` takes of the settings those it has.
+        validation_fraction: share of the queries that chooses epoch and iteration, when `fit` is
+            given no `eval_set`. Queries are held out whole. Where fewer than two queries can
+            choose (RankQuality differs between their rankings), all queries are for both, with
+            a warning.
+        random_state: of everything random; None for another one each time.
+        single_query: rows without queries are meant as one query: no warning, no refusal.
+        tune: choose settings by RankQuality on the validation part first: those of a grid
+            {parameter: values to try}, or True for the ranker's own, see `tuning.tune`.
+        verbose: 1 writes a line an iteration to stderr.
+        n_jobs: threads of `fit` and of what predicts; None leaves them as they are (all cores,
+            where nobody set them), -1 uses every core. The numbers are the whole process's.
+        settings: every other setting of `sortnet.config.Config` and of its training, by its name
+            and with its default; `help(SortNetRanker)` lists them.
+
+    Attributes:
+        model_: the `Ranker` fitted, a `Model` where it is SortNet.
+        history_: an `Iteration` for each iteration, of a ranker that has some.
+        best_iteration_: the iteration the model is of; None where there are none.
+        best_score_: its RankQuality on the queries that chose: too good a figure for a test, and
+            a training figure where they were trained on as well, of which `fit` warns.
+        quality_: the name of that RankQuality, such as `ndcg@10`.
+        n_iter_: the number of iterations; None where there are none.
+        evals_result_: {name: {measure: a value an iteration}} of the parts in `eval_set` (named
+            `valid_0`, ...), or of what was held out; RankQuality and the measures of `eval_metric`.
+        feature_importances_: see its own page; the sum is 1.
+        categories_: the categorical columns, by their numbers from 0.
+        n_features_in_: the number of columns of X.
+        feature_names_in_: their names, where X had some.
+        one_query_: whether all rows were one query, for want of `qid` and `group`.
+        tuned_: the trials, with `tune`; the settings chosen are `model_.config`.
+
+    >>> X = np.arange(12, dtype=np.float32)[:, None]
+    >>> y, qid = X[:, 0] % 6, [1] * 6 + [2] * 6
+    >>> ranker = SortNetRanker(quality="ndcg@10").fit(X, y, qid=qid)
+    >>> ranker.predict([[3.0], [9.0], [5.0]], qid=[1, 1, 1])
+    array([0., 2., 1.], dtype=float32)
+    """
+
+    _sample: Queries | None  # of the validation part, for feature_importances_
+    _shares: F64 | None
+
+    def __init__(self, **params: Unpack[Parameters]) -> None:
+        for name, value in all_parameters(params).items():
+            setattr(self, name, value)
+
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        *,
+        qid: ArrayLike | None = None,
+        group: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        eval_set: Any = None,
+        eval_qid: Any = None,
+        eval_group: Any = None,
+        eval_names: Sequence[str] | None = None,
+        eval_metric: str | Sequence[str] | None = None,
+        callbacks: Sequence[Callback] | None = None,
+    ) -> Self:
+        """Learn to sort the queries of X; see `sortnet.rankers.base.fit_ranker`.
+
+        Args:
+            X: (n_docs, n_columns).
+            y: (n_docs,) grades, higher is more relevant.
+            qid: (n_docs,) the query of each row.
+            group: (n_queries,) sizes of consecutive queries, in place of `qid`.
+            sample_weight: (n_docs,) of the rows: a pair counts the product of its rows' weights;
+                or (n_queries,) of the queries, in the order of their first rows. RankQuality
+                counts every query alike.
+            eval_set: (X, y) of the queries that choose epoch and iteration; or a list of such
+                tuples, of which the first chooses and the others are only measured.
+            eval_qid, eval_group: their queries; in a list where `eval_set` is.
+            eval_names: of the parts in `evals_result_`.
+            eval_metric: measures such as `map` and `ndcg@5` that `evals_result_` has as well.
+            callbacks: called with an `Iteration` and a `State` after each iteration.
+
+        Raises:
+            DataError: on data or settings that cannot be used, such as a feature that is the qid.
+        """
+        if y is None:
+            raise DataError("SortNetRanker requires y to be passed, but the target y is None")
+        also = callbacks_of(callbacks)
+        config = settings_from(self.get_params(deep=False))
+        train = self._queries(X, y, qid, group, weights=sample_weight, reset=True)
+        if eval_set is None:
+            config = settle_quality(train, train, config)
+            share, metric = self.validation_fraction, config.rank_quality
+            train, vali = hold_out(train, share, config.seed, metric)
+            parts = {"": vali}
+        else:
+            given = eval_parts(eval_set, eval_qid, eval_group)
+            refuse_training_part(X, [*given.values()])
+            parts = {source: self._queries(*part, source=source) for source, part in given.items()}
+            vali = next(iter(parts.values()))
+            config = settle_quality(train, vali, config)
+        names = named(eval_names, len(parts))
+        with limit_threads(self.n_jobs):
+            config = self._tuned(train, vali, config)
+            return self._fit(train, dict(zip(names, parts.values(), strict=True)), config,
+                             eval_metric, also)  # fmt: skip
+
+    def _fit(
+        self,
+        train: Queries,
+        parts: dict[str, Queries],
+        config: Settings,
+        eval_metric: str | Sequence[str] | None,
+        callbacks: Sequence[Callback],
+    ) -> Self:
+        """Fit the ranker; the first part chooses."""
+        metrics, history = measures(config, eval_metric), list[Iteration]()
+        keys = {name: f"eval {k}" if k else "vali" for k, name in enumerate(parts)}
+        vali, *others = parts.values()
+        own = custom(self.comparator)
+        if config.kind == Config.kind:
+            own["others"] = dict(zip([*keys.values()][1:], others, strict=True))
+            own["metrics"] = [metric.name for metric in metrics[1:]]
+
+        def remember(record: Iteration, state: State) -> None:
+            history.append(record)
+
+        speak = [say(keys, metrics[0])] if self.verbose > 0 else []
+        model = fit_ranker(train, vali, config, callbacks=[remember, *speak, *callbacks], **own)
+        watched = {name: (keys[name], part) for name, part in parts.items()}
+        self.evals_result_ = results(history, model, watched, metrics)
+        self._sample, self._shares = some_queries(vali), None
+        return self._fitted(model, history)
+
+    @property
+    def feature_importances_(self) -> F64:
+        """(n_features_in_,) the share of each column in the margins between validation documents.
+
+        Integrated gradients of 1,000 random pairs of the queries that chose, see
+        `sortnet.explain.attribution.feature_shares`; the indicators of a categorical column are
+        added up. What a measure loses without a feature is another question, which
+        `sortnet.explain.permutation.permutation_importance` answers.
+
+        Raises:
+            AttributeError: if the ranker has no gradients, or was loaded from a folder that does
+                not hold them.
+
+        Cost: computed when first asked for, from about 2,000 documents kept since `fit`.
+        """
+        check_is_fitted(self)
+        if self._shares is None:
+            if self._sample is None:
+                raise AttributeError("the folder holds no feature_importances_")
+            try:
+                found = feature_shares(self.model_, self._sample)
+            except (SortNetError, RuntimeError) as error:
+                raise AttributeError(f"no feature_importances_: {error}") from None
+            widths = self.categories_.widths(self.n_features_in_)
+            self._shares = np.add.reduceat(found, np.cumsum(widths) - widths)
+        return self._shares
+
+    def predict(
+        self,
+        X: Any,
+        qid: ArrayLike | None = None,
+        *,
+        kind: Literal["place", "score"] = "place",
+    ) -> F32:
+        """(n_docs,) one number a row, in the order of the rows; in a query, higher is better.
+
+        Args:
+            X: (n_docs, n_columns).
+            qid: (n_docs,) the query of each row.
+            kind: `place`: of SortNet the number of documents that the comparator puts below this
+                one in its query, which says nothing across queries. `score`: of DirectRanker its
+                g(x), summed over a committee, which can be compared across queries where the
+                scaling does not depend on the query; of CmpNN the mean margin over the other
+                documents of the query, n^2 comparisons. Other kinds of rankers have one score.
+
+        Raises:
+            DataError: on rows that cannot be used, or without queries where `fit` had some.
+        """
+        check_is_fitted(self)
+        if kind not in ("place", "score"):
+            raise DataError(f"kind must be 'place' or 'score', got {str(kind)[:60]!r}")
+        queries = self._queries(X, None, qid)
+        with limit_threads(self.n_jobs):
+            of = self.model_.scores if kind == "place" else self.model_.real_scores
+            found: F32 = queries.in_row_order(of(queries))
+        return found
+
+    def rank(self, X: Any, qid: ArrayLike | None = None) -> I64:
+        """(n_docs,) each row's rank in its query, from 1 for the best, in the order of the rows."""
+        check_is_fitted(self)
+        queries = self._queries(X, None, qid)
+        first = np.repeat(queries.offsets[:-1], queries.sizes)
+        ranks = np.empty(queries.n_docs, np.int64)
+        with limit_threads(self.n_jobs):
+            order = self.model_.order(queries)
+        ranks[order] = np.arange(queries.n_docs) - first + 1
+        found: I64 = queries.in_row_order(ranks)
+        return found
+
+    def compare(
+        self, a: Any, b: Any, *, context: Any = None, qid: ArrayLike | None = None
+    ) -> F32 | float:
+        """Margins of documents a over documents b: above 0, a goes first.
+
+        Args:
+            a, b: (m, n_features) rows, compared one by one; or one row each, for one number.
+                With `context`, numbers of its rows in place of rows.
+            context: (n_docs, n_features) the queries the documents belong to. Where
+                `model_.depends_on_query`, as with the scaling `query`, a margin depends on them:
+                without, each pair is a query of its own.
+            qid: (n_docs,) the queries of `context`.
+
+        Raises:
+            DataError: if a and b differ in length or are not of one query.
+        """
+        check_is_fitted(self)
+        single = np.ndim(a) == (1 if context is None else 0)
+        if context is None:
+            queries, i, j = self._in_pairs(*(([a], [b]) if single else (a, b)))
+        else:
+            queries = self._queries(context, None, qid)
+            i, j = documents(queries, np.atleast_1d(a), np.atleast_1d(b))
+        with limit_threads(self.n_jobs):
+            margins = self.model_.margins(queries, i, j)
+        return float(margins[0]) if single else margins
+
+    def score(self, X: Any, y: ArrayLike, qid: ArrayLike | None = None) -> float:
+        """RankQuality, the mean over the queries of the measure `quality`; higher is better."""
+        check_is_fitted(self)
+        queries, config = self._queries(X, y, qid), self.model_.config
+        metric = config.rank_quality
+        with limit_threads(self.n_jobs):
+            order = self.model_.order(queries)
+        return evaluate(queries, order, metric, empty=config.empty)[metric.name]
+
+    def save(self, folder: str | Path) -> None:
+        """Write the model folder, which every command of `sortnet` reads, and the history.
+
+        Raises:
+            SortNetError: if the folder cannot be written.
+        """
+        check_is_fitted(self)
+        shares = getattr(self, "feature_importances_", None)
+        about = {
+            "validation_fraction": self.validation_fraction,
+            "single_query": self.single_query,
+            "one_query": self.one_query_,
+            "feature_importances": None if shares is None else shares.tolist(),
+            "categories": self.categories_.to_json(),
+            "columns": getattr(self, "feature_names_in_", np.array([])).tolist(),
+            "n_columns": self.n_features_in_,
+            "history": [_plain(asdict(record)) for record in self.history_],
+        }
+        model = replace(self.model_, info={**self.model_.info, "estimator": about})
+        model.save(folder)
+
+    @classmethod
+    def load(cls, folder: str | Path, *, comparator: MakeOne | None = None) -> Self:
+        """Read a model folder, of `save` or of `sortnet train`, as a fitted estimator.
+
+        Args:
+            folder: the model's.
+            comparator: what the parameter `comparator` was, if a function.
+
+        Raises:
+            ModelError: if the folder cannot be read, see `Model.load`.
+        """
+        model = load_ranker(folder, **custom(comparator))
+        about = model.info.get("estimator", {})
+        ranker = cls(**parameters_of(model.config))
+        if comparator is not None:
+            ranker.set_params(comparator=comparator)
+        try:
+            return ranker._restored(model, about)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise ModelError(f"{Path(folder) / 'model.json'}: damaged info: {error!r}") from None
+
+    def _restored(self, model: Ranker, about: Mapping[str, Any]) -> Self:
+        """As `save` found it; of a folder of `sortnet train`, as much as there is."""
+        self.one_query_ = about.get("one_query", False)
+        self.n_features_in_ = n = int(about.get("n_columns", model.n_features))
+        self.categories_ = Categories.from_json(about.get("categories", {}), n)
+        if self.categories_.widths(n).sum() != model.n_features:
+            raise ValueError("not the categorical columns of this model")
+        names = about.get("columns", model.feature_names)
+        if names:
+            self.feature_names_in_ = np.array(names, dtype=object)
+        self.set_params(
+            validation_fraction=about.get("validation_fraction", 0.2),
+            single_query=about.get("single_query", False),
+        )
+        shares = about.get("feature_importances")
+        self._sample, self._shares = None, None if shares is None else np.array(shares, np.float64)
+        history = [Iteration(**_unplain(record)) for record in about.get("history", [])]
+        return self._fitted(model, history)
+
+    def _queries(
+        self,
+        X: Any,
+        y: ArrayLike | None,
+        qid: ArrayLike | None = None,
+        group: ArrayLike | None = None,
+        *,
+        weights: ArrayLike | None = None,
+        reset: bool = False,
+        source: str = "X",
+        pairs: bool = False,
+    ) -> Queries:
+        """Check the data as scikit-learn does, and group its rows; `reset` where it is learned.
+
+        Rows for `pairs` need no query.
+        """
+        X, qid = column_qid(as_table(X, source), qid, source)
+        if reset:
+            self.one_query_ = qid is None and group is None
+            self.categories_ = Categories.of(X, source)
+        found = self._checked(X, y, reset, source)
+        columns, grades = (found, None) if y is None else found
+        names = getattr(self, "feature_names_in_", None)
+        if qid is None and group is None and len(columns) > 1 and not pairs:
+            self._take_as_one_query(len(columns), reset, source)
+        if reset:
+            refuse_qid_as_feature(columns, qid, names, source)
+        return Queries.from_arrays(
+            self.categories_.expanded(columns, source),
+            grades,
+            qid=qid,
+            group=group,
+            feature_names=self.categories_.names(names),
+            source=source,
+            weights=weights,
+        )
+
+    def _checked(self, X: Any, y: ArrayLike | None, reset: bool, source: str) -> Any:
+        """X as an array, with the codes of its categorical columns, and y where there is one."""
+        both = {} if y is None else {"y": y, "y_numeric": True}
+        least = 2 if reset else 0  # ranking no documents is no fault
+        try:
+            if self.categories_.columns and not reset:
+                self.categories_.refuse_array(X, source)
+                validate_data(self, X, reset=False, skip_check_array=True)  # columns by their names
+            X = numbers(self.categories_.coded(X), source)
+            return validate_data(
+                self, X, **both, reset=reset, dtype=(np.float64, np.float32),
+                ensure_all_finite="allow-nan", ensure_min_samples=least,
+            )  # fmt: skip
+        except DataError:
+            raise
+        except ValueError as error:
+            if "string to float" in str(error):
+                numbers(numbered(X), source)
+            raise DataError(str(error) if source == "X" else f"{source}: {error}") from None
+
+    def _take_as_one_query(self, n: int, reset: bool, source: str) -> None:
+        """Refuse rows without queries; warn where scikit-learn wants `fit` to take them."""
+        if self.single_query or (self.one_query_ and not reset):
+            return
+        if reset:
+            warnings.warn(
+                f"{source} has no qid: all {n} rows are taken as one query; give qid, group or a "
+                "column 'qid', or set single_query=True",
+                stacklevel=4,
+            )
+            return
+        wanted = "eval_qid" if source.startswith("eval_set") else "qid"
+        raise DataError(
+            f"{source} has no qid, but the ranker was fitted with queries: give {wanted} or a "
+            "column 'qid' (in a search: the column, or metadata routing), or set "
+            f"single_query=True if the {n} rows are one query"
+        )
+
+    def _in_pairs(self, a: Any, b: Any) -> tuple[Queries, I64, I64]:
+        """Queries of two documents, a[k] and b[k]."""
+        if len(a) != len(b):
+            raise DataError(f"{len(a)} documents cannot be compared with {len(b)} one by one")
+        rows = np.empty((2 * len(a), self.model_.n_features), np.float32)
+        for first, given in enumerate((a, b)):
+            checked = self._queries(given, None, pairs=True)
+            rows[first::2] = checked.in_row_order(checked.features)
+        queries = Queries.from_arrays(rows, group=np.full(len(a), 2), source="a and b")
+        return queries, np.arange(0, len(rows), 2), np.arange(1, len(rows), 2)
+
+    def _tuned(self, train: Queries, vali: Queries, config: Settings) -> Settings:
+        """The settings chosen on the validation part, where that is asked for."""
+        if self.tune is False:
+            return config
+        found = tuned(train, vali, config, self.get_params(deep=False))
+        self.tuned_ = found.trials
+        settings: Settings = found.config
+        return settings
+
+    def _fitted(self, model: Ranker, history: list[Iteration]) -> Self:
+        self.model_ = model
+        self.history_ = history
+        iteration = model.info.get("iteration")
+        iterations = model.info.get("iterations")
+        self.n_iter_ = None if iterations is None else int(iterations)
+        self.best_iteration_ = None if iteration is None else int(iteration)
+        self.best_score_ = float(model.info["quality"])
+        self.quality_ = model.config.rank_quality.name
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.target_tags.positive_only = True
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True  # made dense
+        return tags
+
+
+# What scikit-learn, help() and an editor read.
+SortNetRanker.__init__.__signature__ = SIGNATURE  # type: ignore[attr-defined]
+
+
+def _plain(value: Any) -> Any:
+    """NaN as None, which JSON can hold."""
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def _unplain(record: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: math.nan if value is None else value for key, value in record.items()}

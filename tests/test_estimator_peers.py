@@ -1,0 +1,439 @@
+"""SortNetRanker for who comes from LightGBM or XGBoost: weights, eval sets, categories, scores."""
+
+from __future__ import annotations
+
+import re
+from typing import get_args, get_type_hints
+
+import numba
+import numpy as np
+import pandas as pd
+import pytest
+import sortnet.data.free
+import torch
+from docs_made import ROOT
+from scipy import sparse
+from sklearn.base import clone
+from test_estimator import made, parts, small  # noqa: F401  # parts is a fixture
+
+from sortnet import Queries, SortNetRanker
+from sortnet.config import Config, settings_of
+from sortnet.errors import DataError, ModelError
+from sortnet.estimator.parameters import OWN, Parameters
+from sortnet.explain.attribution import explain_pair, feature_shares
+from sortnet.metrics import evaluate
+from sortnet.sorting import mean_margins as mean_margins_module
+from sortnet.sorting.threads import limit_threads
+
+QUICK = {"max_iter": 2, "epochs": 2}
+
+
+def shop() -> tuple[pd.DataFrame, np.ndarray]:
+    """The grade is the colour's; `maker` has 15 levels, `size` an order, `price` is noise."""
+    generator = np.random.default_rng(0)
+    colours = np.array(["blue", "green", "red"])
+    grade = generator.integers(0, 3, 120)
+    maker = generator.integers(0, 15, 120)
+    frame = pd.DataFrame(
+        {
+            "qid": np.arange(120) // 10,
+            "price": generator.normal(size=120),
+            "colour": colours[grade],
+            "maker": pd.Categorical([f"m{k}" for k in maker]),
+            "size": pd.Categorical(
+                np.array(["S", "M", "L"])[maker % 3], categories=["S", "M", "L"], ordered=True
+            ),
+            "new": maker > 7,
+        }
+    )
+    return frame, grade
+
+
+# weights
+
+
+def test_weights_of_rows_reach_the_queries_that_are_learned_from(parts):  # noqa: F811
+    X, y, qid = made()
+    weights = np.arange(len(y)) / 7
+    small(**QUICK).fit(X, y, qid=qid, sample_weight=weights)
+    for part in parts[:2]:
+        np.testing.assert_allclose(part.weights, weights[part.rows], rtol=1e-6)
+        scaled = part.with_features(part.features * 2)
+        assert scaled.weights is part.weights
+
+
+def test_a_weight_of_a_query_is_the_product_of_the_weights_of_its_documents(parts):  # noqa: F811
+    X, y, qid = made()
+    weights = np.arange(12) + 0.5
+    small(**QUICK).fit(X, y, qid=qid, sample_weight=weights)
+    of_query = dict(zip(pd.unique(qid).astype(str), weights, strict=True))
+    for part in parts[:2]:
+        expected = [of_query[name] for name in part.qids[part.query_of_docs()]]
+        np.testing.assert_allclose(part.weights**2, expected, rtol=1e-6)
+
+
+def test_no_weights_are_none(parts):  # noqa: F811
+    X, y, qid = made()
+    small(**QUICK).fit(X, y, qid=qid)
+    assert parts[0].weights is None
+
+
+@pytest.mark.parametrize(
+    ("weights", "fault"),
+    [
+        ([1, 2, 3, 4], r"one a row \(3\) or one a query \(2\), got shape \(4,\)"),
+        ([[1], [1], [1]], r"got shape \(3, 1\)"),
+        ([1, -1, 1], "weight 1 is -1, not a finite number from 0"),
+        ([1, 1, np.nan], "weight 2 is nan"),
+        ([np.inf, 1], "weight 0 is inf"),
+        ([0, 0, 0], "all weights are zero"),
+        (["a", "b", "c"], "weights must be numbers"),
+    ],
+)
+def test_weights_that_are_none_are_refused(weights, fault):
+    with pytest.raises(DataError, match=fault):
+        Queries.from_arrays([[1.0], [2.0], [3.0]], qid=[1, 1, 2], weights=weights)
+
+
+# what is measured, and what is said
+
+
+def test_the_first_eval_set_chooses_and_the_others_are_measured():
+    X, y, qid = made()
+    sets = [made(seed=1), made(seed=2)]
+    given = {"eval_set": [s[:2] for s in sets], "eval_qid": [s[2] for s in sets]}
+    names = ["chooses", "watched"]
+    ranker = small().fit(
+        X, y, qid=qid, **given, eval_metric=["map", "NDCG@3"], eval_names=names
+    )  # fmt: skip
+    alone = small().fit(X, y, qid=qid, eval_set=sets[0][:2], eval_qid=sets[0][2])
+    np.testing.assert_array_equal(ranker.predict(X, qid), alone.predict(X, qid))
+    found = ranker.evals_result_
+    assert [list(found), *(list(found[name]) for name in names)] == [
+        names, *[["ndcg@10", "map", "nDCG@3"]] * 2
+    ]  # fmt: skip
+    assert len(found["watched"]["map"]) == ranker.n_iter_ == len(ranker.history_)
+    for name, (Xv, yv, qv) in zip(names, sets, strict=True):
+        assert found[name]["ndcg@10"][ranker.best_iteration_] == pytest.approx(
+            ranker.score(Xv, yv, qv)
+        )
+        queries = Queries.from_arrays(Xv, yv, qid=qv)
+        order = ranker.model_.order(queries)
+        measured = evaluate(queries, order, ranker.model_.config.metric("map"))
+        assert found[name]["map"][ranker.best_iteration_] == pytest.approx(measured["map"])
+
+
+def test_what_was_held_out_is_measured_as_valid_0():
+    X, y, qid = made()
+    ranker = small().fit(X, y, qid=qid, eval_metric="map")
+    assert ranker.evals_result_["valid_0"]["ndcg@10"] == [r.quality for r in ranker.history_]
+    assert list(ranker.evals_result_["valid_0"]) == ["ndcg@10", "map"]
+
+
+@pytest.mark.parametrize(
+    ("given", "fault"),
+    [
+        ({"eval_set": []}, "eval_set is empty"),
+        ({"eval_names": ["a", "b"]}, "eval_names must be 1 different names"),
+        ({"eval_metric": max}, "eval_metric takes names of measures, such as ndcg@10"),
+        ({"eval_metric": "auc"}, "unknown metric 'auc'"),
+        ({"n_jobs": 0}, "n_jobs must be None, a number of threads or -1, got 0"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(given, fault):
+    X, y, qid = made()
+    n_jobs = given.pop("n_jobs", None)
+    with pytest.raises(ValueError, match=fault):
+        small(n_jobs=n_jobs, **QUICK).fit(X, y, qid=qid, **given)
+
+
+def test_training_data_that_would_choose_are_refused():
+    X, y, qid = made()
+    given = {"eval_set": [(X, y), (X[:50], y[:50])], "eval_qid": [qid, qid[:50]]}
+    with pytest.raises(DataError, match="and it is the training data: put another one first"):
+        small().fit(X, y, qid=qid, **given)
+
+
+def test_verbose_writes_a_line_an_iteration(capsys):
+    X, y, qid = made()
+    ranker = small(verbose=1).fit(X, y, qid=qid)
+    said = capsys.readouterr()
+    lines = said.err.splitlines()
+    assert said.out == "" and len(lines) == ranker.n_iter_
+    first = ranker.history_[0]
+    pairs = f"{first.new_train} new pairs of {first.tp}"
+    assert lines[0] == f"[0] valid_0 ndcg@10 {first.quality:.4f} (best), {pairs}"
+    small(verbose=-1, **QUICK).fit(X, y, qid=qid)
+    assert capsys.readouterr().err == ""
+
+
+class AfterIteration:
+    """As much of a callback of XGBoost as matters: no function."""
+
+    def after_iteration(self, model, epoch, evals_log): ...
+
+
+class EarlyStopping:
+    """As LightGBM's: called with one argument."""
+
+    def __call__(self, env): ...
+
+
+@pytest.mark.parametrize(
+    "given", [[AfterIteration()], [EarlyStopping()], EarlyStopping(), [print, 3]]
+)
+def test_a_callback_of_another_library_is_refused(given):
+    X, y, qid = made()
+    with pytest.raises(DataError, match=r"callbacks: .* to stop early, set max_stale"):
+        small().fit(X, y, qid=qid, callbacks=given)
+
+
+def test_callbacks_of_lightgbm_itself_are_refused():
+    lightgbm = pytest.importorskip("lightgbm")
+    X, y, qid = made()
+    with pytest.raises(DataError, match=r"lightgbm\..* set max_stale"):
+        small().fit(X, y, qid=qid, callbacks=[lightgbm.early_stopping(5)])
+
+
+@pytest.mark.parametrize(
+    ("name", "here"), [("early_stopping_rounds", "max_stale"), ("learning_rate", "lr")]
+)
+def test_a_parameter_of_another_library_is_named_as_it_is_here(name, here):
+    with pytest.raises(TypeError, match=f"no parameter '{name}'; here it is {here}"):
+        SortNetRanker(**{name: 3})
+
+
+def test_threads_are_as_asked_and_then_as_before(fitted_threads):
+    before = torch.get_num_threads(), numba.get_num_threads()
+    with limit_threads(2):
+        assert torch.get_num_threads() == 2
+        with limit_threads(1):
+            assert (torch.get_num_threads(), numba.get_num_threads()) == (1, 1)
+        assert torch.get_num_threads() == 2
+    assert (torch.get_num_threads(), numba.get_num_threads()) == before
+    assert fitted_threads == [2]
+
+
+@pytest.fixture
+def fitted_threads():
+    X, y, qid = made()
+    seen = []
+    small(n_jobs=2, **QUICK).fit(X, y, qid=qid, callbacks=[
+        lambda record, state: seen or seen.append(torch.get_num_threads())])  # fmt: skip
+    return seen
+
+
+def test_type_checkers_see_every_parameter():
+    hints = get_type_hints(Parameters)
+    settings = {name: s for name, s in settings_of(Config).items() if name != "seed"}
+    assert hints.keys() == settings.keys() | OWN.keys()
+    for name, setting in settings.items():
+        taken = set(get_args(hints[name])) or {hints[name]}
+        assert setting.optional == (type(None) in taken), name
+        assert setting.values in (*taken, hints[name]) or name == "hidden", name
+
+
+# importances
+
+
+@pytest.mark.parametrize("params", [{}, {"comparator": "directranker", "committee": 2}])
+def test_the_feature_that_decides_is_the_most_important(params, tmp_path):
+    X, y, qid = made()
+    ranker = small(max_iter=4, epochs=15, lr=0.02, **params).fit(X, y, qid=qid)
+    shares = ranker.feature_importances_
+    assert shares.shape == (4,) and shares.sum() == pytest.approx(1) and shares[0] > 0.5
+    ranker.save(tmp_path)
+    np.testing.assert_array_equal(SortNetRanker.load(tmp_path).feature_importances_, shares)
+
+
+def test_shares_are_means_of_what_pairs_are_explained_by():
+    X, y, qid = made()
+    ranker = small(max_iter=4).fit(X, y, qid=qid)
+    one = Queries.from_arrays(X[:2], group=[2])
+    scaled = ranker.model_.scaler(one).features
+    exact = explain_pair(ranker.model_, one, 0, 1, baseline=scaled.mean(axis=0)).values
+    expected = np.abs(exact) / np.abs(exact).sum()
+    np.testing.assert_allclose(feature_shares(ranker.model_, one), expected, atol=1e-4)
+
+
+def test_queries_of_one_document_have_no_margins():
+    X, y, qid = made()
+    model = small(**QUICK).fit(X, y, qid=qid).model_
+    assert feature_shares(model, Queries.from_arrays(X[:3], group=[1, 1, 1])).tolist() == [0] * 4
+
+
+# categories
+
+
+@pytest.fixture(scope="module")
+def shopped() -> SortNetRanker:
+    frame, y = shop()
+    return small(max_iter=5, epochs=8).fit(frame, y)
+
+
+def test_categorical_columns_are_learned_from(shopped):
+    frame, y = shop()
+    assert shopped.score(frame, y) > 0.95
+    assert shopped.n_features_in_ == 5
+    assert shopped.feature_names_in_.tolist() == ["price", "colour", "maker", "size", "new"]
+    names = ("price", "colour=blue", "colour=green", "colour=red", "maker", "size", "new")
+    assert shopped.model_.feature_names == names
+    assert np.argmax(shopped.feature_importances_) == 1 and len(shopped.feature_importances_) == 5
+
+
+def test_many_levels_are_numbered_by_how_frequent_they_are_and_ordered_ones_by_their_order(shopped):
+    frame, _ = shop()
+    maker, size = shopped.categories_.columns[2], shopped.categories_.columns[3]
+    times = frame["maker"].value_counts()
+    assert sorted(maker.levels) == sorted(times.index)
+    assert np.diff([times[level] for level in maker.levels]).min() >= 0
+    assert (size.levels, size.one_hot) == (("S", "M", "L"), False)
+
+
+def test_neither_the_order_of_rows_nor_how_values_are_stored_changes_a_code(shopped):
+    frame, _ = shop()
+    stored = frame.astype({"colour": "category", "maker": object, "size": object})
+    np.testing.assert_array_equal(shopped.predict(stored), shopped.predict(frame))
+    shuffled = frame.sample(frac=1, random_state=0)
+    expected = pd.Series(shopped.predict(frame), frame.index)[shuffled.index]
+    np.testing.assert_array_equal(shopped.predict(shuffled), expected)
+
+
+def test_a_level_that_fit_did_not_see_is_no_level(shopped):
+    frame, _ = shop()
+    rows = frame.head(3).astype({"colour": object, "maker": object})
+    rows["colour"], rows["maker"] = ["pink", None, "red"], ["nobody", None, "m1"]
+    queries = shopped._queries(rows, None)
+    found = queries.in_row_order(queries.features)
+    assert found[:, 1:4].tolist() == [[0, 0, 0], [0, 0, 0], [0, 0, 1]]
+    assert np.isnan(found[:2, 4]).all() and found[2, 4] >= 0
+
+
+def test_whole_numbers_that_became_floats_are_the_same_levels():
+    frame, y = shop()
+    frame = frame[["qid", "price"]].assign(code=pd.Categorical(y + 1))
+    ranker = small(**QUICK).fit(frame, y)
+    expected = ranker.predict(frame)
+    np.testing.assert_array_equal(ranker.predict(frame.assign(code=y + 1.0)), expected)
+    assert ranker.model_.feature_names == ("price", "code=1", "code=2", "code=3")
+
+
+def test_a_saved_estimator_has_the_same_categories(shopped, tmp_path):
+    frame, _ = shop()
+    shopped.save(tmp_path)
+    loaded = SortNetRanker.load(tmp_path)
+    np.testing.assert_array_equal(loaded.predict(frame), shopped.predict(frame))
+    assert loaded.categories_ == shopped.categories_
+    assert loaded.n_features_in_ == 5
+    assert loaded.feature_names_in_.tolist() == shopped.feature_names_in_.tolist()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"one_hot": true', '"one_hot": 7'),
+        ('"red"', "3"),
+        ('"blue",', ""),
+        ('"n_columns": 5', '"n_columns": 2'),
+    ],
+)
+def test_damaged_categories_are_refused(shopped, tmp_path, old, new):
+    shopped.save(tmp_path)
+    path = tmp_path / "model.json"
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+    with pytest.raises(ModelError, match="damaged info"):
+        SortNetRanker.load(tmp_path)
+
+
+def test_names_and_free_text_are_refused_and_an_array_where_columns_were(shopped):
+    frame, y = shop()
+    named = frame.assign(colour=[f"bike {k}" for k in range(len(frame))])
+    with pytest.raises(DataError, match="X: column 'colour' has 120 different texts in 120 rows"):
+        small().fit(named, y)
+    with pytest.raises(DataError, match="X must be a DataFrame"):
+        shopped.predict(np.zeros((2, 5)), qid=[1, 1])
+    with pytest.raises(DataError, match="feature names should match"):
+        shopped.predict(frame[["qid", "colour", "price", "maker", "size", "new"]])
+
+
+def test_rows_with_categories_can_be_compared(shopped):
+    frame, y = shop()
+    rows = frame.drop(columns="qid")
+    best, worst = rows[y == 2].head(4), rows[y == 0].head(4)
+    assert (shopped.compare(best, worst) > 0).all()
+    assert clone(shopped).fit(frame, y, eval_set=(frame, y)).best_score_ > 0.9
+
+
+def test_texts_that_are_numbers_stay_numbers():
+    frame, y = shop()
+    frame = frame[["qid", "price"]].assign(grade=y.astype(str))
+    assert small(**QUICK).fit(frame, y).categories_.columns == {}
+
+
+# sparse rows
+
+
+@pytest.mark.parametrize("make", [sparse.csr_matrix, sparse.coo_array])
+def test_a_sparse_matrix_is_an_array_whose_zeros_are_zero(make):
+    X, y, qid = made()
+    X[np.abs(X) < 0.5] = 0
+    ranker = small(**QUICK).fit(make(X), y, qid=qid)
+    dense = small(**QUICK).fit(X, y, qid=qid)
+    np.testing.assert_array_equal(ranker.predict(make(X), qid), dense.predict(X, qid))
+
+
+def test_a_sparse_matrix_that_would_not_fit_is_refused(monkeypatch):
+    monkeypatch.setattr(sortnet.data.free, "free_memory", lambda: 10**9)
+    X = sparse.csr_matrix((10**6, 10**4))
+    with pytest.raises(DataError, match=r"X: the rows of the sparse matrix.* need 120\.0 GB"):
+        small().fit(X, np.zeros(10**6), qid=np.zeros(10**6))
+
+
+# real scores
+
+
+def test_a_score_of_directranker_is_the_sum_of_its_scores_and_the_same_in_every_query():
+    X, y, qid = made()
+    ranker = small(comparator="directranker", tau="identity", committee=2, scaling="quantile")
+    ranker.fit(X, y, qid=qid)
+    scores = ranker.predict(X, qid, kind="score")
+    pairs = np.array([(i, j) for i in range(20) for j in range(20) if i != j])
+    single = clone(ranker).set_params(single_query=True)
+    single.__dict__ |= {k: v for k, v in vars(ranker).items() if k.endswith("_") or k == "_shares"}
+    margins = single.compare(*pairs.T, context=X, qid=np.zeros(len(X)))
+    np.testing.assert_allclose(scores[pairs[:, 0]] - scores[pairs[:, 1]], margins, atol=1e-5)
+    np.testing.assert_allclose(scores, ranker.predict(X, np.zeros(len(X)), kind="score"), atol=1e-6)
+    places = ranker.predict(X, qid)
+    for query in np.unique(qid):
+        mine = qid == query
+        np.testing.assert_array_equal(np.argsort(scores[mine]), np.argsort(places[mine]))
+
+
+@pytest.mark.parametrize("at_once", [1, 40, 1 << 17])
+def test_a_score_of_cmpnn_is_the_mean_margin_over_the_others(monkeypatch, at_once):
+    monkeypatch.setattr(mean_margins_module, "_PAIRS", at_once)
+    X, y, qid = made()
+    ranker = small(committee=2, **QUICK).fit(X, y, qid=qid)
+    qid = np.where(np.arange(len(qid)) == 5, 99, qid)  # a query of one document
+    scores = ranker.predict(X, qid, kind="score")
+    for row in range(len(X)):
+        others = [j for j in range(len(X)) if qid[j] == qid[row] and j != row]
+        if others:
+            margins = ranker.compare([row] * len(others), others, context=X, qid=qid)
+            assert scores[row] == pytest.approx(np.mean(margins), abs=1e-6)
+    assert scores[5] == 0
+
+
+def test_a_kind_that_is_none_is_refused():
+    X, y, qid = made()
+    with pytest.raises(DataError, match="kind must be 'place' or 'score', got 'proba'"):
+        small(**QUICK).fit(X, y, qid=qid).predict(X, qid, kind="proba")
+
+
+def test_the_page_for_who_comes_from_elsewhere_names_parameters_that_are_there():
+    page = (ROOT / "docs/how-to/lightgbm.md").read_text()
+    rows = re.findall(r"^\| .+? \| (.+?) \|", page, re.M)
+    told = {name for cell in rows for name in re.findall(r"`(\w+)[=`]", cell)}
+    assert len(told) > 8 and told - {"eval_metric"} <= Parameters.__annotations__.keys()
