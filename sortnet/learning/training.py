@@ -216,7 +216,7 @@ class _ByQuery:
         weight = np.ones(len(pairs), np.float32)
         if self.weight is not None:
             weight = self.weight[pairs].astype(np.float32)
-        weight /= max(float(weight.sum()), np.finfo(np.float32).tiny)
+        weight /= max(float(weight.sum()), float(np.finfo(np.float32).tiny))
         arrays = self.features[docs], self.winner[pairs] + shift, self.loser[pairs] + shift, weight
         return _Batch(*(torch.from_numpy(array).to(device) for array in arrays))
 

@@ -210,6 +210,7 @@ def _joined(a: Queries, b: Queries) -> Queries:
         qids=np.arange(n).astype(str),
         rows=np.arange(a.n_docs + b.n_docs),
         docids=None,
+        weights=None if a.weights is None else np.append(a.weights, np.ones(b.n_docs, np.float32)),
     )
 
 
