@@ -24,7 +24,7 @@ from sortnet.types import Queries
 S = TypeVar("S", bound="Settings")
 
 SCALINGS = (  # parts, which + joins
-    "query", "zscore", "rank", "log", "quantile", "standard", "piecewise", "none", "missing"
+    "query", "zscore", "rank", "log", "quantile", "normal", "standard", "piecewise", "none", "missing"
 )  # fmt: skip
 BY_QUERY = frozenset(("query", "zscore", "rank"))  # these scale a document by its whole query
 PAIRS = ("wrong", "compared", "uncertain", "random", "neighbours", "even", "all")
@@ -351,7 +351,7 @@ class Config(Settings):
 
 
 # What is taken for settings left open where nothing chooses them.
-FIXED: dict[str, Any] = {"hidden": (32,), "scaling": "query+rank+quantile", "weight_decay": 0.03}
+FIXED: dict[str, Any] = {"hidden": (32,), "scaling": "query+rank+normal", "weight_decay": 0.03}
 _TRAINING_BEFORE = {"loss": "squared", "query_pairs": None, "keep": "loss", "schedule": "steps"}
 # Algorithm 3.1 to the letter.
 PAPER: dict[str, Any] = {

@@ -264,14 +264,15 @@ def test_a_missing_value_becomes_its_querys_mean():
     np.testing.assert_allclose(scaled, [(1 - 2) / 3, 0, (3 - 2) / 3, 0], atol=1e-7)
 
 
-def test_quantile_scaling_is_scikit_learns_with_a_third_of_the_deviation():
+@pytest.mark.parametrize(("part", "divisor"), [("quantile", 3), ("normal", 1)])
+def test_quantile_scaling_is_scikit_learns_with_another_deviation(part, divisor):
     train, test = made([200], 5), made([50], 6)
     train.features[:40, 1] = 2.0  # a value that many share
     test.features[:5, 1] = 2.0
     test.features[5] = [100.0, -100.0, 0.0]  # beyond what was seen
     theirs = QuantileTransformer(n_quantiles=200, output_distribution="normal")
-    expected = theirs.fit(train.features.astype(np.float64)).transform(test.features) / 3
-    scaled = fit_scaler("quantile", train)(test).features
+    expected = theirs.fit(train.features.astype(np.float64)).transform(test.features) / divisor
+    scaled = fit_scaler(part, train)(test).features
     np.testing.assert_allclose(scaled, expected, atol=1e-5)
 
 

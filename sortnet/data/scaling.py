@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -112,7 +112,8 @@ def fit_scaler(spec: str, queries: Queries, *, seed: int = 0) -> Scaler:
     | `zscore` | (x - mean) / standard deviation over the query, clipped at 5 | 0 |
     | `rank` | rank within the query, from -1 for the least to 1; ties get the mean rank | 0 |
     | `log` | sign(x) log(1 + abs(x)), then as `standard` | 0 |
-    | `quantile` | to a normal of standard deviation 1/3 (the DirectRanker paper) | 0, the median |
+    | `normal` | by its quantile to a standard normal | 0, the median |
+    | `quantile` | the same of standard deviation 1/3 (the DirectRanker paper) | 0, the median |
     | `standard` | (x - mean) / standard deviation of the training part, clipped at 10 | 0 |
     | `piecewise` | for each bin b, clip((x - e_b) / (e_b+1 - e_b), 0, 1) | 0 |
     | `none` | x | the training mean |
@@ -301,7 +302,7 @@ def _logarithm(X: F32) -> F32:
     return logs
 
 
-def _to_normal(X: F32, offsets: I64, table: F64) -> F32:
+def _to_normal(X: F32, offsets: I64, table: F64, divisor: int = 1) -> F32:
     levels = np.linspace(0, 1, len(table))
     out = np.empty_like(X)
     for k in range(X.shape[1]):
@@ -310,7 +311,7 @@ def _to_normal(X: F32, offsets: I64, table: F64) -> F32:
         # the mean of the interpolation from below and from above.
         above = np.interp(x, knots, levels)
         below = -np.interp(-x, -knots[::-1], -levels[::-1])
-        out[:, k] = ndtri(np.clip((above + below) / 2, _EDGE, 1 - _EDGE)) / 3
+        out[:, k] = ndtri(np.clip((above + below) / 2, _EDGE, 1 - _EDGE)) / divisor
     out[np.isnan(X)] = 0
     return out
 
@@ -364,7 +365,8 @@ _PARTS = {
         lambda X, seed: _moments(X, seed, _logarithm),
         (2, 2),
     ),
-    "quantile": _Part(_to_normal, _quantiles, (2, math.inf)),
+    "quantile": _Part(partial(_to_normal, divisor=3), _quantiles, (2, math.inf)),
+    "normal": _Part(_to_normal, _quantiles, (2, math.inf)),
     "standard": _Part(_standard, _moments, (2, 2)),
     "piecewise": _Part(_piecewise, _bins, (_BINS + 1, _BINS + 1), lambda table: _bins_of(table)[0]),
     "none": _Part(lambda X, offsets, table: np.where(np.isnan(X), table, X), _means, (1, 1)),

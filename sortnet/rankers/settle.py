@@ -25,7 +25,7 @@ from sortnet.types import F64, Progress, Queries
 Trial = dict[str, Any]
 
 OPEN = ("scaling", "hidden", "weight_decay")
-SCALINGS = ("query+rank+quantile", "quantile+piecewise", "query+rank", "quantile", "zscore")
+SCALINGS = ("query+rank+normal", "normal+piecewise", "query+rank", "normal", "zscore")
 HIDDEN = ((10,), (32,), (64,), (100,))
 WEIGHT_DECAYS = (1.0, 0.3, 0.03, 0.003, 0.0)  # the strongest first
 _QUARTER, _HALF = 0.25, 0.5
