@@ -24,7 +24,8 @@ from sortnet.types import Queries
 S = TypeVar("S", bound="Settings")
 
 SCALINGS = (  # parts, which + joins
-    "query", "zscore", "rank", "log", "quantile", "normal", "standard", "piecewise", "none", "missing"
+    "query", "zscore", "rank", "log", "quantile", "normal", "standard", "piecewise", "none",
+    "missing",
 )  # fmt: skip
 BY_QUERY = frozenset(("query", "zscore", "rank"))  # these scale a document by its whole query
 PAIRS = ("wrong", "compared", "uncertain", "random", "neighbours", "even", "all")
