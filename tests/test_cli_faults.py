@@ -294,7 +294,7 @@ def test_a_full_disk_is_one_line(home):
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_a_full_disk_behind_stdout_is_one_line(home):
     code = "from cli.main import main; main()"
-    for args in (["rank", "m", "fold/test.txt"], ["runs", "--store", "s.db"], ["--help"]):
+    for args in (["rank", "m", "fold/test.txt"], ["--help"]):
         with Path("/dev/full").open("w") as full:
             ran = subprocess.run(
                 [sys.executable, "-c", code, *args], stdout=full, stderr=subprocess.PIPE, text=True
@@ -363,19 +363,6 @@ def test_ctrl_c_before_anything_is_learned_is_one_line_and_leaves_nothing(home, 
             result = invoke("train", "fold", "--out", "new", *FAST)
         assert result.exit_code == 2
         assert result.stderr.strip() == "sortnet: interrupted"
-
-
-@pytest.mark.slow
-def test_a_terminated_process_can_be_resumed(home):
-    code = "from cli.main import main; main()"
-    made = ["train", "fold", "--out", "new", "--store", "s.db", *FAST]
-    with subprocess.Popen([sys.executable, "-c", code, *made], stdout=subprocess.PIPE) as process:
-        process.stdout.readline()
-        process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=600)
-    done(*made, "--resume")
-    weights = [weights_of(m).read_bytes() for m in ("m", "new")]
-    assert weights[0] == weights[1]
 
 
 def test_a_message_of_several_lines_is_put_on_one(home, monkeypatch):
