@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-from cli_made import done, fault, invoke, make_fold
+from cli_made import copy_run, done, fault, invoke, make_fold
 
 import sortnet.experiments.tuning
 from sortnet.config import Config, Training
@@ -16,7 +16,10 @@ from sortnet.experiments.tuning import tune
 from sortnet.rankers.sortnet import Model
 from store import open_store
 
-FAST = ("--epochs", "2", "--max-iter", "3", "--committee", "1", "--threads", "1")
+FAST = (
+    *("--epochs", "2", "--max-iter", "3", "--committee", "1", "--threads", "1"),
+    *("--batch-size", "64"),
+)
 TRAIN = ("train", "fold", "--tune", "--out", "m", "--store", "s.db", *FAST)
 
 
@@ -30,13 +33,25 @@ def _at_home(tmp_path, monkeypatch):
 def expected(tmp_path_factory):
     fold = make_fold(tmp_path_factory.mktemp("tune"))
     train, vali = (read_queries(fold / f"{part}.txt") for part in ("train", "vali"))
-    config = Config(committee=1, max_iter=3, quality="ndcg@10", training=Training(epochs=2))
+    how = Training(epochs=2, batch_size=64)
+    config = Config(committee=1, max_iter=3, quality="ndcg@10", training=how)
     return tune(train, vali, config)
 
 
-def test_the_trials_are_shown_and_the_best_is_learned_with(expected):
-    told = done(*TRAIN)
-    lines = told.splitlines()
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory) -> Path:
+    """A folder with a tuned run and its store, and what it said in `said.txt`."""
+    folder = tmp_path_factory.mktemp("tuned")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        make_fold(Path("fold"))
+        Path("said.txt").write_text(done(*TRAIN))
+    return folder
+
+
+def test_the_trials_are_shown_and_the_best_is_learned_with(expected, tuned, tmp_path):
+    copy_run(tuned, tmp_path)
+    lines = Path("said.txt").read_text().splitlines()
     shown = [line.split()[-1] for line in lines[2 : 2 + len(expected.trials)]]
     assert shown == [f"{trial['quality']:.4f}" for trial in expected.trials]
     assert lines[1].split() == ["hidden", "weight_decay", "warm_start", "ndcg@10"]
@@ -82,8 +97,8 @@ def test_trials_of_a_stopped_tuning_are_not_run_again(expected, monkeypatch):
     assert Model.load("m").config.to_json() == expected.config.to_json()
 
 
-def test_trials_with_other_settings_are_run_again(expected, monkeypatch):
-    done(*TRAIN)
+def test_trials_with_other_settings_are_run_again(expected, tuned, tmp_path, monkeypatch):
+    copy_run(tuned, tmp_path)
     for name in ("run.json", "model.json", "state.safetensors"):
         Path("m", name).unlink()
     runs = count_runs(monkeypatch)
@@ -92,8 +107,8 @@ def test_trials_with_other_settings_are_run_again(expected, monkeypatch):
     assert json.loads(Path("m/tuning.json").read_text())["asked"]["seed"] == 3
 
 
-def test_a_tuned_run_is_resumed_without_tuning_again(monkeypatch):
-    done(*TRAIN)
+def test_a_tuned_run_is_resumed_without_tuning_again(tuned, tmp_path, monkeypatch):
+    copy_run(tuned, tmp_path)
     monkeypatch.setattr(sortnet.experiments.tuning, "fit_ranker", None)
     result = invoke("train", "--out", "m", "--resume")
     assert result.exit_code == 0, result.output
