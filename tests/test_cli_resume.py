@@ -155,8 +155,8 @@ def test_a_run_that_is_interrupted_says_how_to_go_on(unkilled, monkeypatch):
         patch.setattr(Run, "record", interrupted)
         result = invoke(*train("stopped"))
     assert result.exit_code == 2
-    told, command = result.stderr.splitlines()[-1].split("; resume with: ")
-    assert told == "sortnet: interrupted"
+    message, command = result.stderr.splitlines()[-1].split("; resume with: ")
+    assert message == "sortnet: interrupted"
     with open_store("stopped.db") as store:
         assert store.run("last").status == "interrupted"
     done(*shlex.split(command)[1:])
@@ -334,8 +334,8 @@ def signalled(monkeypatch: pytest.MonkeyPatch, number: int) -> Result:
 def test_signals_that_end_a_run_end_it_as_ctrl_c_does(unkilled, monkeypatch, number):
     result = signalled(monkeypatch, number)
     assert result.exit_code == 2
-    told, command = result.stderr.splitlines()[-1].split("; resume with: ")
-    assert told == "sortnet: interrupted"
+    message, command = result.stderr.splitlines()[-1].split("; resume with: ")
+    assert message == "sortnet: interrupted"
     assert signal.getsignal(number) is signal.SIG_DFL
     assert "interrupted" in done("runs", "--store", "stopped.db")
     done(*shlex.split(command)[1:])

@@ -61,11 +61,11 @@ def test_the_trials_are_shown_and_the_best_is_learned_with(expected, tuned, tmp_
 
 
 def test_the_trials_are_kept_in_the_folder_and_in_the_run(expected):
-    told = json.loads(done(*TRAIN, "--json"))
+    summary = json.loads(done(*TRAIN, "--json"))
     kept = json.loads(Path("m/tuning.json").read_text())
     with open_store("s.db") as store:
         recorded = store.run("last").config
-    assert kept["trials"] == recorded["tuning"] == told["tuning"] == expected.trials
+    assert kept["trials"] == recorded["tuning"] == summary["tuning"] == expected.trials
     assert kept["chosen"] == json.loads(json.dumps(expected.config.to_json()))
     assert recorded["hidden"] == list(expected.config.hidden)
 

@@ -164,8 +164,8 @@ def test_every_command_has_its_help_in_the_reference(name):
 
 
 def test_the_readme_names_no_command_that_is_not_there():
-    told = re.findall(r"(?:^    \$ |`)(sortnet [a-z]+)", README.read_text(), re.M)
-    named = set(told)
+    found = re.findall(r"(?:^    \$ |`)(sortnet [a-z]+)", README.read_text(), re.M)
+    named = set(found)
     there = {" ".join(name.split()[:2]) for name in COMMANDS}
     assert named and sorted(named - there) == []
 

@@ -9,7 +9,9 @@ from sortnet.experiments.tuning import tune
 from sortnet.rankers.sortnet import fit
 from sortnet.types import Queries
 
-FAST = Config(committee=1, max_iter=2, training=Training(epochs=2, batch_size=64, weight_decay=0.01))
+FAST = Config(
+    committee=1, max_iter=2, training=Training(epochs=2, batch_size=64, weight_decay=0.01)
+)
 
 
 def made(seed: int) -> Queries:

@@ -65,31 +65,31 @@ folder, kills = Path(sys.argv[1]), int(sys.argv[2])
 models = [model_of(seed) for seed in SEEDS]
 models[0].save(folder)
 
-def telling(told, work):
+def reported(pipe, work):
     def tell(*args, **named):
-        os.write(told, b"!")
+        os.write(pipe, b"!")
         done = work(*args, **named)
-        os.write(told, b"!")
+        os.write(pipe, b"!")
         return done
     return tell
 
 random.seed(1)
 stray = 0
 for k in range(kills):
-    heard, told = os.pipe()
+    reports, pipe = os.pipe()
     child = os.fork()
     if child == 0:
         for name in ("open", "fsync", "replace", "unlink", "mkdir"):
-            setattr(os, name, telling(told, getattr(os, name)))
+            setattr(os, name, reported(pipe, getattr(os, name)))
         while True:
             for model in models[::-1]:
                 model.save(folder)
-    os.close(told)
+    os.close(pipe)
     for _ in range(random.randrange(60)):
-        os.read(heard, 1)
+        os.read(reports, 1)
     os.kill(child, signal.SIGKILL)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
-    os.close(heard)
+    os.close(reports)
     check(Model.load(folder))
     stray += len(list(folder.iterdir())) > 2
 models[0].save(folder)

@@ -114,8 +114,8 @@ def test_a_store_that_may_not_be_written_is_read(there: Path) -> None:
             store.open("ab")
         assert [done(*args, "--store", store) for args in reading] == expected
         assert [p.name for p in store.parent.iterdir()] == ["s.db"]
-        told = fault("items", "remove", "c", "--yes", "--store", store)
-    assert "readonly" in told or "unable to open" in told
+        message = fault("items", "remove", "c", "--yes", "--store", store)
+    assert "readonly" in message or "unable to open" in message
 
 
 def test_a_foreign_file_is_refused_by_every_command_that_takes_a_store(there: Path) -> None:

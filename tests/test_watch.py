@@ -127,8 +127,8 @@ def test_ctrl_c_leaves_without_a_word_of_python(run):
         for _ in range(3):
             watch.stdout.readline()
         watch.send_signal(signal.SIGINT)
-        _, told = watch.communicate(timeout=WAIT)
-    assert (watch.returncode, told) == (0, f"no longer watching run {run.id}\n")
+        _, message = watch.communicate(timeout=WAIT)
+    assert (watch.returncode, message) == (0, f"no longer watching run {run.id}\n")
     assert run.status == "running"
 
 
@@ -195,8 +195,10 @@ def test_a_run_without_news_for_long_may_have_been_killed(run, monkeypatch):
 
     rows = [{"seconds_sort": 1.0, "seconds_train": 99.0}]
     assert cli.commands.watch._hint(run, rows, 499.0) is None
-    told = cli.commands.watch._hint(run, rows, 501.0)
-    assert told.startswith("nothing new for 501 s") and "sortnet train --resume --out m" in told
+    message = cli.commands.watch._hint(run, rows, 501.0)
+    assert (
+        message.startswith("nothing new for 501 s") and "sortnet train --resume --out m" in message
+    )
     assert cli.commands.watch._hint(run, [], 119.0) is None
 
 
@@ -296,14 +298,14 @@ def test_many_may_look_at_once_at_the_page_of_a_run_without_an_iteration(run):
 def test_a_port_in_use_is_one_line(run):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        told = fault("watch", "last", "--web", "--port", port)
-    assert f"port {port} is in use" in told and "--port" in told
+        message = fault("watch", "last", "--web", "--port", port)
+    assert f"port {port} is in use" in message and "--port" in message
 
 
 def test_what_cannot_be_watched_is_one_line(store, tmp_path):
     assert "no runs yet: sortnet train makes one" in fault("watch", "last")
     run = make(store)
-    told = fault("watch", "zz")
-    assert "no run 'zz'" in told and run.id in told
+    message = fault("watch", "zz")
+    assert "no run 'zz'" in message and run.id in message
     assert "no such file" in fault("watch", "last", "--store", tmp_path / "none.db")
     assert list(tmp_path.glob("none*")) == []

@@ -748,8 +748,8 @@ def test_the_command_prints_links_and_a_signal_ends_it_at_once(store, collection
             path = printed["ana"].split(str(port))[1]
             reply = Client(port).post(f"{path}/next")
             assert len(pairs(reply)) == 3
-            told = fault("serve", "essays", "--port", 0, "--store", tmp_path / "s.db")
-            assert f"served by process {process.pid}" in told
+            message = fault("serve", "essays", "--port", 0, "--store", tmp_path / "s.db")
+            assert f"served by process {process.pid}" in message
             start = time.monotonic()
             code, said = ended(process, number)
             assert (code, time.monotonic() - start < 100) == (0, True)
