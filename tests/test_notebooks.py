@@ -6,14 +6,12 @@ import ast
 import os
 import re
 import sys
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
 import matplotlib.font_manager
 import nbformat
 import pytest
-from jupyter_client.manager import KernelManager
 from nbclient import NotebookClient
 
 NOTEBOOKS = sorted((Path(__file__).resolve().parent.parent / "notebooks").glob("*.ipynb"))
@@ -23,32 +21,21 @@ OWN_DATA = ("SORTNET_STORE", "SORTNET_NOTEBOOK_STORE", "SORTNET_NOTEBOOK_LETOR")
 each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 
 
-@pytest.fixture(scope="module")
-def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty working folder; what Jupyter and SortNet keep for a user lies beside it."""
-    folder = tmp_path_factory.mktemp("notebooks")
-    work = folder / "work"
+    for name in ("HOME", "IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_RUNTIME_DIR"):
+        monkeypatch.setenv(name, str(tmp_path / "home"))
+    for name in OWN_DATA:
+        monkeypatch.delenv(name, raising=False)
+    # Its list of fonts is made here, once: where that takes long, it says so on stderr.
+    monkeypatch.setenv("MPLCONFIGDIR", matplotlib.get_cachedir())
+    scripts = str(Path(sys.executable).parent)  # where `sortnet` is
+    monkeypatch.setenv("PATH", os.pathsep.join([scripts, os.environ["PATH"]]))
+    monkeypatch.setenv("PYTHONWARNINGS", "default")
+    work = tmp_path / "work"
     work.mkdir()
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("HOME", "IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_RUNTIME_DIR"):
-            patch.setenv(name, str(folder / "home"))
-        for name in OWN_DATA:
-            patch.delenv(name, raising=False)
-        # Its list of fonts is made here, once: where that takes long, it says so on stderr.
-        patch.setenv("MPLCONFIGDIR", matplotlib.get_cachedir())
-        scripts = str(Path(sys.executable).parent)  # where `sortnet` is
-        patch.setenv("PATH", os.pathsep.join([scripts, os.environ["PATH"]]))
-        patch.setenv("PYTHONWARNINGS", "default")
-        yield work
-
-
-@pytest.fixture(scope="module")
-def kernel(elsewhere: Path) -> Iterator[KernelManager]:
-    """One process for all notebooks, which begin without names: what they load takes longest."""
-    manager = KernelManager()
-    manager.start_kernel(cwd=str(elsewhere))
-    yield manager
-    manager.shutdown_kernel(now=True)
+    return work
 
 
 def test_there_are_five_notebooks_numbered_from_one():
@@ -83,15 +70,17 @@ def test_a_notebook_defines_no_class_and_at_most_one_short_function(path: Path):
 
 
 @pytest.mark.slow
-@each_notebook
-def test_a_notebook_runs_and_leaves_no_warning_and_no_file(
-    path: Path, kernel: KernelManager, elsewhere: Path
-):
-    notebook = nbformat.read(path, as_version=4)
-    notebook.cells.insert(0, nbformat.v4.new_code_cell("%reset -f"))
-    NotebookClient(notebook, km=kernel, timeout=SECONDS).execute()
-    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
-    said = [o.text for o in outputs if o.output_type == "stream" and o.name == "stderr"]
-    assert [text for text in said if "warning" in text.lower()] == []
-    assert any("image/png" in o.get("data", {}) for o in outputs)
+def test_the_notebooks_run_and_leave_no_warning_and_no_file(elsewhere: Path):
+    """In one process, each without the names of those before: what they load takes longest."""
+    notebooks = [nbformat.read(path, as_version=4) for path in NOTEBOOKS]
+    whole = nbformat.v4.new_notebook()
+    for notebook in notebooks:
+        whole.cells += [nbformat.v4.new_code_cell("%reset -f"), *notebook.cells]
+    where = {"metadata": {"path": str(elsewhere)}}
+    NotebookClient(whole, timeout=SECONDS, resources=where).execute()
+    for path, notebook in zip(NOTEBOOKS, notebooks, strict=True):
+        outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+        said = [o.text for o in outputs if o.output_type == "stream" and o.name == "stderr"]
+        assert [text for text in said if "warning" in text.lower()] == [], path.name
+        assert any("image/png" in o.get("data", {}) for o in outputs), path.name
     assert list(elsewhere.iterdir()) == []
