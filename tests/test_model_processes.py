@@ -106,13 +106,13 @@ def here():
     return {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
 
 
-def test_488_loads_beside_a_writer_all_succeed(tmp_path, here):
+def test_loads_beside_a_writer_all_succeed(tmp_path, here):
     folder = tmp_path / "m"
     with subprocess.Popen(script(WRITER, folder), env=here, stdout=subprocess.PIPE) as writer:
         try:
             assert writer.stdout.readline() == b"saved\n"
             loads, seen = 0, []
-            while loads < 488 or len(set(seen)) < len(SEEDS):  # the writer has its turn too
+            while loads < 150 or len(set(seen)) < len(SEEDS):  # the writer has its turn too
                 assert writer.poll() is None
                 seen.append(check(Model.load(folder)))
                 loads += 1
