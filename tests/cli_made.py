@@ -13,7 +13,8 @@ from cli.main import main
 
 FAST = (
     *("--epochs", "3", "--max-iter", "4", "--hidden", "4", "--committee", "1", "--threads", "1"),
-    *("--weight-decay", "0.01", "--scaling", "query"),
+    # A batch size: without one an epoch is as many passes as make 32 steps.
+    *("--batch-size", "64", "--weight-decay", "0.01", "--scaling", "query"),
 )
 
 

@@ -30,7 +30,7 @@ def home(tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
-def told(*args: object) -> dict:
+def findings(*args: object) -> dict:
     result = invoke("doctor", "--json", *args)
     found = json.loads(result.stdout)
     assert result.exit_code == (0 if found["ok"] else 1)
@@ -44,7 +44,7 @@ def train(home: Path, store: str) -> None:
 
 
 def test_a_healthy_machine_is_told_and_nothing_is_made(home):
-    found = told()
+    found = findings()
     assert found["ok"]
     assert found["sortnet"] == __version__
     assert found["python"]["version"] == ".".join(map(str, sys.version_info[:3]))
@@ -71,7 +71,7 @@ def test_the_report_fits_80_columns_and_ends_with_the_verdict():
 
 def test_a_store_is_told_of_and_left_as_it_is(home, own_trained):
     before, files = Path("s.db").read_bytes(), sorted(home.rglob("*"))
-    found = told("--store", "s.db")["store"]
+    found = findings("--store", "s.db")["store"]
     assert (found["runs"], found["exists"], found["problem"]) == (1, True, None)
     assert found["bytes"] == len(before)
     with sqlite3.connect("s.db") as connection:
@@ -87,15 +87,15 @@ def test_a_run_that_is_at_work_is_seen(home, own_trained):
     with open_store("s.db") as store:
         store.run("last").finish("running")
         assert Path("s.db-wal").stat().st_size > 0
-        assert told("--store", "s.db")["store"]["runs"] == 1
+        assert findings("--store", "s.db")["store"]["runs"] == 1
 
 
 def test_the_store_of_the_environment_is_the_default_one(home, monkeypatch):
     monkeypatch.setenv("SORTNET_STORE", str(home / "team.db"))
-    assert told()["store"]["url"] == f"sqlite:///{home}/team.db"
+    assert findings()["store"]["url"] == f"sqlite:///{home}/team.db"
     monkeypatch.delenv("SORTNET_STORE")
     monkeypatch.setenv("XDG_DATA_HOME", str(home / "data"))
-    assert told()["store"]["url"] == f"sqlite:///{home}/data/sortnet/sortnet.db"
+    assert findings()["store"]["url"] == f"sqlite:///{home}/data/sortnet/sortnet.db"
     assert not (home / "data").exists()
 
 
@@ -103,14 +103,14 @@ def test_the_cache_is_measured(home, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(home / "c"))
     (home / "c/sortnet/x").mkdir(parents=True)
     (home / "c/sortnet/x/features.npy").write_bytes(bytes(1234))
-    assert told()["cache"] == {"path": f"{home}/c/sortnet", "bytes": 1234}
+    assert findings()["cache"] == {"path": f"{home}/c/sortnet", "bytes": 1234}
     assert "1.2 kB" in done("doctor")
 
 
 def test_a_file_that_is_no_store_is_broken_and_left_alone(home):
     text = "not a database, but long enough to be taken for one\n" * 99
     Path("text.db").write_text(text)
-    (broken,) = told("--store", "text.db")["faults"]
+    (broken,) = findings("--store", "text.db")["faults"]
     assert "text.db" in broken and "not a database" in broken and "--store" in broken
     result = invoke("doctor", "--store", "text.db")
     assert result.exit_code == 1
@@ -123,7 +123,7 @@ def test_a_store_of_a_newer_schema_is_broken(home):
     with sqlite3.connect("new.db") as connection:
         connection.execute("UPDATE sortnet_schema SET version_num = 'm9999'")
     connection.close()
-    (broken,) = told("--store", "new.db")["faults"]
+    (broken,) = findings("--store", "new.db")["faults"]
     assert "newer schema (m9999)" in broken and "upgrade SortNet" in broken
 
 
@@ -138,7 +138,7 @@ def test_a_store_of_an_older_schema_is_usable_and_not_upgraded(home):
     with engine.begin() as connection:
         schema.upgrade(connection, name="old", to=first)
     engine.dispose()
-    found = told("--store", "old.db")
+    found = findings("--store", "old.db")
     assert found["ok"] and found["store"]["schema"] == first and found["store"]["runs"] == 0
 
 
@@ -147,10 +147,10 @@ def test_another_program_s_database_is_broken_and_an_empty_one_is_not(home):
         with sqlite3.connect(name) as connection:
             connection.execute(made)
         connection.close()
-    (broken,) = told("--store", "theirs.db")["faults"]
+    (broken,) = findings("--store", "theirs.db")["faults"]
     assert "'runs' that is not SortNet's" in broken
     Path("empty.db").touch()
-    assert told("--store", "empty.db")["ok"]
+    assert findings("--store", "empty.db")["ok"]
 
 
 def test_a_store_that_cannot_be_reached_shows_no_password():
@@ -164,22 +164,22 @@ def test_a_store_that_cannot_be_reached_shows_no_password():
 @pytest.mark.postgresql
 def test_a_store_on_postgresql_is_told_of_and_gets_no_tables_by_looking(postgresql_url):
     for _ in range(2):
-        found = told("--store", postgresql_url)
+        found = findings("--store", postgresql_url)
         assert found["ok"] and found["store"]["schema"] is None
     open_store(postgresql_url).close()
-    found = told("--store", postgresql_url)["store"]
+    found = findings("--store", postgresql_url)["store"]
     assert found["exists"] and found["runs"] == 0 and found["bytes"] > 0
 
 
 def test_a_store_url_of_another_kind_is_broken():
-    (broken,) = told("--store", "mysql://h/db")["faults"]
+    (broken,) = findings("--store", "mysql://h/db")["faults"]
     assert "mysql" in broken
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write anywhere")
 def test_a_folder_that_may_not_be_written_is_broken(home):
     (home / "locked").mkdir(mode=0o500)
-    (broken,) = told("--store", "locked/s.db")["faults"]
+    (broken,) = findings("--store", "locked/s.db")["faults"]
     assert "is not writable" in broken
 
 
@@ -192,7 +192,7 @@ def test_a_package_that_cannot_be_imported_is_broken_with_the_pip_line(monkeypat
         return real(name)
 
     monkeypatch.setattr("cli.commands.doctor.import_module", broken)
-    (fault_,) = told()["faults"]
+    (fault_,) = findings()["faults"]
     assert fault_.startswith("numba cannot be imported (OSError: libLLVM.so: cannot open")
     assert "pip install --upgrade 'numba>=" in fault_
 
@@ -207,7 +207,7 @@ def test_a_package_that_is_missing_or_too_old_is_broken(monkeypatch):
         return found.get(name) or real(name)
 
     monkeypatch.setattr("cli.commands.doctor.metadata.version", version)
-    faults = told()["faults"]
+    faults = findings()["faults"]
     assert any(f.startswith("safetensors is not installed: pip install") for f in faults)
     assert any(f.startswith("rich is 1.0, SortNet needs rich>=") for f in faults)
     assert len(faults) == 2
@@ -222,7 +222,7 @@ def test_an_extra_that_is_missing_is_no_fault_but_has_its_pip_line(monkeypatch):
         return real(name)
 
     monkeypatch.setattr("cli.commands.doctor.metadata.version", version)
-    found = told()
+    found = findings()
     assert found["ok"]
     extras = {row["name"]: row for row in found["extras"]}
     assert "dev" not in extras and {"parquet", "postgresql"} <= set(extras)
@@ -234,7 +234,7 @@ def test_an_extra_that_is_missing_is_no_fault_but_has_its_pip_line(monkeypatch):
 def test_a_gpu_that_does_not_work_is_broken_and_can_be_done_without(monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
-    found = told()
+    found = findings()
     assert found["devices"] == ["cpu"]
     (broken,) = found["faults"]
     assert broken.startswith("the GPU cannot be used (") and "--device cpu" in broken

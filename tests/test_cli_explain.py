@@ -43,10 +43,10 @@ def queries():
 
 @pytest.mark.parametrize("model", ["m", "dr"])
 def test_the_explanation_is_the_library_s(model, queries):
-    told = json.loads(done("explain", model, TEST, "d1-0", "d1-3", "--json"))
+    summary = json.loads(done("explain", model, TEST, "d1-0", "d1-3", "--json"))
     expected = explain_pair(Model.load(model), queries, 6, 9)
-    assert told["margin"] == pytest.approx(expected.margin)
-    rows = told["features"]
+    assert summary["margin"] == pytest.approx(expected.margin)
+    rows = summary["features"]
     assert [row["number"] - 1 for row in rows] == expected.largest()
     for row in rows:
         k = row["number"] - 1
@@ -54,7 +54,7 @@ def test_the_explanation_is_the_library_s(model, queries):
         assert row["value"] == pytest.approx(expected.values[k])
         assert [row["a"], row["b"]] == queries.features[[6, 9], k].tolist()
     assert sum(row["value"] for row in rows) == pytest.approx(
-        told["margin"] - told["baseline_margin"], abs=told["error"] + 1e-9
+        summary["margin"] - summary["baseline_margin"], abs=summary["error"] + 1e-9
     )
 
 
@@ -102,15 +102,15 @@ def test_a_missing_value_is_null_and_a_long_name_is_cut_in_the_table(tmp_path, q
     frame["qid"] = queries.qids[queries.query_of_docs()]
     frame.loc[0, long] = np.nan
     frame.to_csv(tmp_path / "new.csv", index=False)
-    told = json.loads(done("explain", "m", tmp_path / "new.csv", "row:0", "row:1", "--json"))
-    assert {row["feature"]: row["a"] for row in told["features"]}[long] is None
+    summary = json.loads(done("explain", "m", tmp_path / "new.csv", "row:0", "row:1", "--json"))
+    assert {row["feature"]: row["a"] for row in summary["features"]}[long] is None
     text = done("explain", "m", tmp_path / "new.csv", "row:0", "row:1")
     assert "nan" in text and long not in text and long[:20] in text
     assert max(map(len, text.splitlines())) <= 80
 
 
 @pytest.mark.parametrize(
-    ("args", "told"),
+    ("args", "message"),
     [
         (("d1-0", "d1-0"), "same document (row:6): name two different ones"),
         (("d1-0", "row:6"), "same document"),
@@ -119,16 +119,16 @@ def test_a_missing_value_is_null_and_a_long_name_is_cut_in_the_table(tmp_path, q
         (("d1-0", "d1-1", "--qid", "none"), "no query 'none'; the first of 8 is 'q0'"),
     ],
 )
-def test_documents_that_cannot_be_explained_are_named_with_the_next_step(args, told):
-    assert told in fault("explain", "m", TEST, *args)
+def test_documents_that_cannot_be_explained_are_named_with_the_next_step(args, message):
+    assert message in fault("explain", "m", TEST, *args)
 
 
 def test_a_model_whose_features_do_not_fit_is_refused_by_both(tmp_path):
     Path(tmp_path / "wide.txt").write_text("1 qid:1 1:1 2:1 3:1 4:1 5:1\n0 qid:1 5:2\n")
     for args in (("explain", "m", tmp_path / "wide.txt", "0", "1"),
                  ("importance", "m", tmp_path / "wide.txt")):  # fmt: skip
-        told = fault(*args)
-        assert "wide.txt" in told and "5" in told and "4" in told
+        message = fault(*args)
+        assert "wide.txt" in message and "5" in message and "4" in message
 
 
 def test_a_folder_without_a_model_is_refused_by_both():
@@ -138,25 +138,25 @@ def test_a_folder_without_a_model_is_refused_by_both():
 
 @pytest.mark.parametrize(("model", "metric"), [("m", "ndcg@10"), ("dr", "ndcg@5")])
 def test_importance_is_the_library_s_by_the_model_s_rank_quality(model, metric, queries):
-    told = json.loads(done("importance", model, TEST, "--json", "--seed", 3))
+    summary = json.loads(done("importance", model, TEST, "--json", "--seed", 3))
     expected = permutation_importance(Model.load(model), queries, seed=3)
-    assert told["metric"] == metric == expected.metric.name
-    assert told["quality"] == expected.quality
-    assert (told["repeats"], told["seed"], told["data"]) == (5, 3, TEST)
-    assert [row["number"] - 1 for row in told["features"]] == expected.largest()
-    for row in told["features"]:
+    assert summary["metric"] == metric == expected.metric.name
+    assert summary["quality"] == expected.quality
+    assert (summary["repeats"], summary["seed"], summary["data"]) == (5, 3, TEST)
+    assert [row["number"] - 1 for row in summary["features"]] == expected.largest()
+    for row in summary["features"]:
         k = row["number"] - 1
         assert (row["mean"], row["std"]) == (expected.mean[k], expected.std[k])
 
 
 def test_importance_as_csv_is_the_same_figures(tmp_path):
     args = ("importance", "m", TEST, "--metric", "p@3", "--repeats", 2)
-    told = json.loads(done(*args, "--json"))
-    assert told["metric"] == "p@3"
+    summary = json.loads(done(*args, "--json"))
+    assert summary["metric"] == "p@3"
     rows = list(csv.DictReader(io.StringIO(done(*args, "--output", "-"))))
     typed = [{"feature": r["feature"], "number": int(r["number"]), "mean": float(r["mean"]),
               "std": float(r["std"])} for r in rows]  # fmt: skip
-    assert typed == told["features"]
+    assert typed == summary["features"]
     text = done(*args, "--output", tmp_path / "i.csv")
     assert text.startswith("p@3 ")
     assert list(csv.DictReader(io.StringIO((tmp_path / "i.csv").read_text()))) == rows
@@ -164,9 +164,9 @@ def test_importance_as_csv_is_the_same_figures(tmp_path):
 
 def test_the_table_of_importance_shows_the_top_and_says_what_it_means():
     lines = done("importance", "m", TEST, "--top", 2, "--repeats", 1).splitlines()
-    told = json.loads(done("importance", "m", TEST, "--repeats", 1, "--json"))
-    assert lines[0] == f"ndcg@10 {told['quality']:.4f} on {TEST}"
-    for line, row in zip(lines[2:4], told["features"], strict=False):
+    summary = json.loads(done("importance", "m", TEST, "--repeats", 1, "--json"))
+    assert lines[0] == f"ndcg@10 {summary['quality']:.4f} on {TEST}"
+    for line, row in zip(lines[2:4], summary["features"], strict=False):
         assert line.split()[:3] == [row["feature"], f"{row['mean']:.4f}", "0.0000"]
     assert "2 more: --top 4 shows all" in lines
     assert "drop of ndcg@10 where a feature is shuffled within its queries, once" in lines

@@ -124,7 +124,7 @@ def test_every_setting_reaches_its_field():
 
 
 @pytest.mark.parametrize(
-    ("args", "told"),
+    ("args", "message"),
     [
         (["nonsense"], "nonsense"),
         (["train", "--nonsense"], "--nonsense"),
@@ -137,8 +137,8 @@ def test_every_setting_reaches_its_field():
         (["rank", "m", "d", "--tag", "two words"], "two words"),
     ],
 )
-def test_a_misspelt_command_line_is_one_line_that_names_it(args, told):
-    assert told in fault(*args)
+def test_a_misspelt_command_line_is_one_line_that_names_it(args, message):
+    assert message in fault(*args)
 
 
 def test_a_fault_names_the_command_whose_help_says_more():

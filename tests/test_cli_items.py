@@ -72,9 +72,9 @@ def test_given_features_are_kept_alone_unless_more_are_asked_for():
 
 def test_columns_may_be_named_and_json_tells_all():
     args = ("items", "add", "essays", "essays.csv", "--id", "text", "--text", "teacher", "--json")
-    told = json.loads(done(*args))
+    summary = json.loads(done(*args))
     taken = {"id": "text", "text": "teacher", "image": None, "audio": None}
-    assert told == {
+    assert summary == {
         "collection": "essays",
         "added": 3,
         "replaced": 0,
@@ -125,10 +125,10 @@ def test_items_that_are_there_are_refused_or_updated_and_judgements_stay():
 def test_who_updates_items_that_are_served_is_told_what_the_server_shows():
     done("items", "add", "essays", "essays.csv")
     typed = ("items", "add", "essays", "essays.csv", "--update")
-    told = "the running server shows the items as they were before until it is restarted\n"
+    message = "the running server shows the items as they were before until it is restarted\n"
     with open_store("s.db") as store, store.collection("essays").serving():
-        assert invoke(*typed).stderr.endswith(told)
-    assert told not in invoke(*typed).stderr
+        assert invoke(*typed).stderr.endswith(message)
+    assert message not in invoke(*typed).stderr
 
 
 def test_a_folder_of_images_is_added_and_shown():
@@ -138,9 +138,9 @@ def test_a_folder_of_images_is_added_and_shown():
     said = done("items", "add", "things", "things")
     assert "id        files\nimage     files\n" in said
     assert stored("things").root == Path("things").resolve()
-    told = json.loads(done("items", "show", "things", "dark.png", "--json"))
-    assert told["image"] == "dark.png"
-    assert told["features"]["image: lightness"] == pytest.approx(0, abs=1e-6)
+    summary = json.loads(done("items", "show", "things", "dark.png", "--json"))
+    assert summary["image"] == "dark.png"
+    assert summary["features"]["image: lightness"] == pytest.approx(0, abs=1e-6)
     Path("things/cut.png").write_bytes(Path("things/red.png").read_bytes()[:60])
     assert "things, item 'cut.png': cut.png: " in fault("items", "add", "other", "things")
     assert [row["name"] for row in json.loads(done("items", "list", "--json"))] == ["things"]
@@ -159,8 +159,8 @@ def test_collections_are_listed_with_what_is_in_them():
         ["essays", "3", "1", "0", "0"],
         ["ids", "3", "0", "2", "2"],
     ]
-    told = json.loads(done("items", "list", "--json"))
-    assert [(row["name"], row["judgements"]) for row in told] == [("essays", 0), ("ids", 2)]
+    summary = json.loads(done("items", "list", "--json"))
+    assert [(row["name"], row["judgements"]) for row in summary] == [("essays", 0), ("ids", 2)]
 
 
 def test_items_are_shown_in_one_line_each_and_one_of_them_whole():

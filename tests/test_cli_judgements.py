@@ -77,10 +77,10 @@ def test_what_is_exported_is_imported_and_exported_the_same(form):
     assert done("judgements", "export", "args", "--format", form) == Path(to).read_text()
     assert done("judgements", "import", "copy", to) == "copy: 3 judgements added\n"
     assert done("judgements", "export", "copy", "--format", form) == Path(to).read_text()
-    told = done("judgements", "import", "copy", to)
-    assert told == "copy: 0 judgements added, 3 already known\n"
-    told = json.loads(done("judgements", "import", "copy", to, "--json"))
-    assert told == {"collection": "copy", "added": 0, "known": 3}
+    summary = done("judgements", "import", "copy", to)
+    assert summary == "copy: 0 judgements added, 3 already known\n"
+    summary = json.loads(done("judgements", "import", "copy", to, "--json"))
+    assert summary == {"collection": "copy", "added": 0, "known": 3}
 
 
 def test_an_export_to_a_file_says_how_much_it_wrote():
@@ -120,11 +120,11 @@ def test_a_fault_names_file_and_line_and_nothing_is_imported():
 def test_a_collection_that_is_not_there_is_named_with_those_that_are():
     for command in (["list"], ["export"], ["import"]):
         rest = ["v.csv"] if command == ["import"] else []
-        told = fault("judgements", *command, "typo", *rest)
-        assert "no collection 'typo'; collections: args, copy" in told
+        message = fault("judgements", *command, "typo", *rest)
+        assert "no collection 'typo'; collections: args, copy" in message
 
 
 def test_a_store_that_is_not_there_is_not_made_by_looking(tmp_path):
-    told = fault("judgements", "list", "args", "--store", "none.db")
-    assert "none.db: no such file; sortnet items add makes one" in told
+    message = fault("judgements", "list", "args", "--store", "none.db")
+    assert "none.db: no such file; sortnet items add makes one" in message
     assert not Path("none.db").exists()

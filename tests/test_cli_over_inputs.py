@@ -85,8 +85,8 @@ def test_what_would_be_lost_is_refused_in_one_line_before_any_work(made, writer)
         for place, words in places.items():
             if writer == "simulate":
                 place = place and str(Path(place).with_suffix(".png")) if "new" in place else place
-            told = fault(*WRITERS[writer], place)
-            assert f"cannot write {place!r}" in told and words in told
+            message = fault(*WRITERS[writer], place)
+            assert f"cannot write {place!r}" in message and words in message
 
 
 @pytest.mark.parametrize("writer", ["rank", "evaluate", "importance"])
@@ -106,8 +106,8 @@ def test_a_report_keeps_the_data_of_its_run_and_what_it_is_given(made):
     (made / "copy.txt").write_bytes((made / "fold/vali.txt").read_bytes())
     with nothing_changed(made):
         assert "fold/train.txt' is read" in fault(*WRITERS["report"], "fold/train.txt")
-        told = fault(*WRITERS["report"], "copy.txt", "--data", "copy.txt")
-        assert "'copy.txt' is read" in told
+        message = fault(*WRITERS["report"], "copy.txt", "--data", "copy.txt")
+        assert "'copy.txt' is read" in message
 
 
 def test_a_simulation_keeps_its_votes(made):

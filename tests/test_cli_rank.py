@@ -126,30 +126,32 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path):
 
 
 def test_evaluate_gives_the_mean_of_each_measure_with_its_conventions(test_queries):
-    told = done("evaluate", "m", "fold/test.txt").splitlines()
+    lines = done("evaluate", "m", "fold/test.txt").splitlines()
     order = Model.load("m").sort(test_queries).order
     grades = np.split(test_queries.grades[order], test_queries.offsets[1:-1])
     reciprocal = [1 / (np.argmax(g > 0) + 1) if g.any() else 0 for g in grades]
-    assert [line.split()[0] for line in told[:5]] == ["metric", "map", "ndcg@10", "p@10", "mrr"]
-    assert told[4].split()[1] == f"{np.mean(reciprocal):.4f}"
+    assert [line.split()[0] for line in lines[:5]] == ["metric", "map", "ndcg@10", "p@10", "mrr"]
+    assert lines[4].split()[1] == f"{np.mean(reciprocal):.4f}"
     empty = sum(not g.any() for g in grades)
-    assert told[5] == (
+    assert lines[5] == (
         "gain 2^r-1, discount log2(1+rank); P@10 divides by 10; relevant from grade 1; "
         f"queries without a relevant document counted zero: {empty} of {len(grades)}"
     )
 
 
 def test_metrics_are_those_that_are_asked_for():
-    told = done("evaluate", "m", "fold/test.txt", "-m", "nDCG@5", "--metric", "AP")
-    assert [line.split()[0] for line in told.splitlines()[1:3]] == ["nDCG@5", "map"]
+    table = done("evaluate", "m", "fold/test.txt", "-m", "nDCG@5", "--metric", "AP")
+    assert [line.split()[0] for line in table.splitlines()[1:3]] == ["nDCG@5", "map"]
 
 
 def test_err_is_measured_and_chosen_by_like_any_other(tmp_path):
     where = ("--out", tmp_path / "err", "--store", tmp_path / "err.db")
     said = done("train", "fold", "--quality", "err@10", *where, *FAST)
     assert said.startswith("err@10 chooses the iteration: ") and "err@10 on" in said
-    told = json.loads(done("evaluate", tmp_path / "err", "fold/test.txt", "-m", "ERR@10", "--json"))
-    assert list(told["measures"]) == ["err@10"] and "as in gdeval" in told["conventions"][0]
+    summary = json.loads(
+        done("evaluate", tmp_path / "err", "fold/test.txt", "-m", "ERR@10", "--json")
+    )
+    assert list(summary["measures"]) == ["err@10"] and "as in gdeval" in summary["conventions"][0]
 
 
 def test_a_rule_for_empty_queries_changes_the_mean_and_is_said(tmp_path):
@@ -160,9 +162,9 @@ def test_a_rule_for_empty_queries_changes_the_mean_and_is_said(tmp_path):
     (tmp_path / "e.txt").write_text("\n".join(text) + "\n")
 
     def mrr(rule):
-        told = json.loads(done("evaluate", "m", tmp_path / "e.txt", "--empty", rule, "--json"))
-        assert told["conventions"][0].endswith("1 of 2")
-        return told["measures"]["mrr"]
+        summary = json.loads(done("evaluate", "m", tmp_path / "e.txt", "--empty", rule, "--json"))
+        assert summary["conventions"][0].endswith("1 of 2")
+        return summary["measures"]["mrr"]
 
     assert mrr("zero") == mrr("skip") / 2
     assert mrr("one") == (mrr("skip") + 1) / 2
@@ -171,8 +173,8 @@ def test_a_rule_for_empty_queries_changes_the_mean_and_is_said(tmp_path):
 
 def test_conventions_are_those_of_the_training_unless_said_otherwise():
     def relevant_from(*more):
-        told = json.loads(done("evaluate", "dr", "fold/test.txt", "--json", *more))
-        return told["relevant_from"], told["conventions"]
+        summary = json.loads(done("evaluate", "dr", "fold/test.txt", "--json", *more))
+        return summary["relevant_from"], summary["conventions"]
 
     level, said = relevant_from()
     assert level == 2 and len(said) == 2  # ndcg finds other queries empty than map does
@@ -181,21 +183,21 @@ def test_conventions_are_those_of_the_training_unless_said_otherwise():
 
 
 def test_gain_and_threshold_are_those_asked_for():
-    told = [
+    summary = [
         json.loads(done("evaluate", "m", "fold/test.txt", "--json", "--gain", g, "-m", "ndcg"))
         for g in ("exp", "linear")
     ]
-    assert told[0]["measures"] != told[1]["measures"]
-    assert "gain r," in told[1]["conventions"][0]
+    assert summary[0]["measures"] != summary[1]["measures"]
+    assert "gain r," in summary[1]["conventions"][0]
 
 
 def test_per_query_figures_have_the_printed_means(tmp_path):
-    told = json.loads(
+    summary = json.loads(
         done("evaluate", "m", "fold/test.txt", "--per-query", tmp_path / "q.csv", "--json")
     )
     frame = pd.read_csv(tmp_path / "q.csv")
-    assert frame["n_docs"].sum() == told["n_docs"] and len(frame) == told["n_queries"]
-    for name, mean in told["measures"].items():
+    assert frame["n_docs"].sum() == summary["n_docs"] and len(frame) == summary["n_queries"]
+    for name, mean in summary["measures"].items():
         assert frame[name].fillna(0).mean() == pytest.approx(mean, abs=1e-12)
 
 
@@ -210,32 +212,32 @@ def test_compare_puts_first_what_the_model_prefers(test_queries):
     for i, j in ((0, 1), (2, 5), (7, 6)):
         margin = float(model.margins(test_queries, [i], [j])[0])
         names = test_queries.docids[[i, j]]
-        told = json.loads(done("compare", "m", "fold/test.txt", *names, "--json"))
-        assert told["first"] == ("a" if margin > 0 else "b")
-        assert told["margin"] == pytest.approx(margin, rel=1e-5)
+        summary = json.loads(done("compare", "m", "fold/test.txt", *names, "--json"))
+        assert summary["first"] == ("a" if margin > 0 else "b")
+        assert summary["margin"] == pytest.approx(margin, rel=1e-5)
         said = done("compare", "m", "fold/test.txt", *names).splitlines()[0]
         first, last = names if margin > 0 else names[::-1]
-        assert said == f"{first} goes before {last}, margin {abs(told['margin']):.4g}"
+        assert said == f"{first} goes before {last}, margin {abs(summary['margin']):.4g}"
 
 
 def test_compare_tells_both_outputs_of_a_cmpnn_and_the_ranks(test_queries):
     a, b = test_queries.docids[:2]
-    told = json.loads(done("compare", "m", "fold/test.txt", a, b, "--json"))
+    summary = json.loads(done("compare", "m", "fold/test.txt", a, b, "--json"))
     turned = json.loads(done("compare", "m", "fold/test.txt", b, a, "--json"))
-    (vote,), (back,) = told["members"], turned["members"]
+    (vote,), (back,) = summary["members"], turned["members"]
     assert vote["N_>"] == pytest.approx(back["N_<"]) and vote["N_<"] == pytest.approx(back["N_>"])
-    assert (vote["N_>"] > vote["N_<"]) == (told["margin"] > 0)
+    assert (vote["N_>"] > vote["N_<"]) == (summary["margin"] > 0)
     ranks = ranks_of("m", test_queries)
-    assert told["a"] == {"docid": a, "row": 0, "rank": ranks["q0", a]}
-    assert told["b"] == {"docid": b, "row": 1, "rank": ranks["q0", b]}
+    assert summary["a"] == {"docid": a, "row": 0, "rank": ranks["q0", a]}
+    assert summary["b"] == {"docid": b, "row": 1, "rank": ranks["q0", b]}
 
 
 @pytest.mark.parametrize(("model", "members"), [("three", 3), ("dr", 2)])
 def test_compare_tells_the_vote_of_every_member(model, members):
-    told = json.loads(done("compare", model, "fold/test.txt", "d0-0", "d0-1", "--json"))
-    votes = [member["margin"] for member in told["members"]]
+    summary = json.loads(done("compare", model, "fold/test.txt", "d0-0", "d0-1", "--json"))
+    votes = [member["margin"] for member in summary["members"]]
     assert len(votes) == members
-    assert sum(votes) == pytest.approx(told["margin"], rel=1e-5)
+    assert sum(votes) == pytest.approx(summary["margin"], rel=1e-5)
     text = done("compare", model, "fold/test.txt", "d0-0", "d0-1").splitlines()
     assert len(text) == 4 + members
 
@@ -256,9 +258,9 @@ def test_a_number_is_a_document_id_before_it_is_a_row(tmp_path, test_queries):
     frame["qid"] = test_queries.qids[test_queries.query_of_docs()]
     frame["docid"] = [str(len(frame) - 1 - k) for k in range(len(frame))]
     frame.to_csv(tmp_path / "new.csv", index=False)
-    told = json.loads(done("compare", "m", tmp_path / "new.csv", "0", "row:47", "--json"))
-    assert told["a"]["row"] == told["b"]["row"] == len(frame) - 1 == 47
-    assert told["first"] is None and told["margin"] == 0
+    summary = json.loads(done("compare", "m", tmp_path / "new.csv", "0", "row:47", "--json"))
+    assert summary["a"]["row"] == summary["b"]["row"] == len(frame) - 1 == 47
+    assert summary["first"] is None and summary["margin"] == 0
     assert "are the same to the model" in done("compare", "m", tmp_path / "new.csv", "0", "row:47")
 
 
@@ -274,12 +276,12 @@ def twice(tmp_path) -> Path:
 
 def test_a_query_is_named_where_documents_are_in_several(twice):
     assert "(q0, again)" in fault("compare", "m", twice, "d0-0", "d0-1")
-    told = json.loads(done("compare", "m", twice, "d0-0", "d0-1", "--qid", "again", "--json"))
-    assert told["qid"] == "again" and told["a"]["row"] == 6
+    summary = json.loads(done("compare", "m", twice, "d0-0", "d0-1", "--qid", "again", "--json"))
+    assert summary["qid"] == "again" and summary["a"]["row"] == 6
 
 
 @pytest.mark.parametrize(
-    ("args", "told"),
+    ("args", "message"),
     [
         (("d0-0", "nobody"), "no document 'nobody'"),
         (("d0-0", "row:99"), "no document 'row:99'"),
@@ -290,8 +292,8 @@ def test_a_query_is_named_where_documents_are_in_several(twice):
         (("d0-0", "d0-5", "--qid", "again"), "row:11, row:12"),
     ],
 )
-def test_documents_that_cannot_be_compared_are_named(twice, args, told):
-    assert told in fault("compare", "m", twice, *args)
+def test_documents_that_cannot_be_compared_are_named(twice, args, message):
+    assert message in fault("compare", "m", twice, *args)
 
 
 def test_ranking_with_a_cache_is_the_same_ranking(tmp_path, monkeypatch):

@@ -69,10 +69,10 @@ def test_texts_and_ids_cannot_send_control_sequences(folder):
 
 
 def test_how_far_it_is_is_said_beside_it():
-    told = invoke("ranking", "c").stderr
-    assert told.startswith("6 items, 80 answers by 2 people; ") and told.count("\n") == 1
-    assert "of the pairs are expected to be in the wrong order" in told
-    assert "but only 1 hold-out answer could check that" in told
+    message = invoke("ranking", "c").stderr
+    assert message.startswith("6 items, 80 answers by 2 people; ") and message.count("\n") == 1
+    assert "of the pairs are expected to be in the wrong order" in message
+    assert "but only 1 hold-out answer could check that" in message
 
 
 def test_far_from_the_goal_the_check_has_a_line_of_its_own():

@@ -58,10 +58,10 @@ def test_runs_are_listed_the_newest_first_with_their_best():
 
 
 def test_runs_as_json_are_the_frame():
-    told = json.loads(done("runs", "--json"))
-    assert [row["id"] for row in told] == [run_of("m2"), run_of("m")]
-    assert told[0]["config"]["quality"] == "ndcg@5"
-    assert pd.Timestamp(told[0]["created"]).tzinfo is not None
+    summary = json.loads(done("runs", "--json"))
+    assert [row["id"] for row in summary] == [run_of("m2"), run_of("m")]
+    assert summary[0]["config"]["quality"] == "ndcg@5"
+    assert pd.Timestamp(summary[0]["created"]).tzinfo is not None
 
 
 def test_a_run_is_shown_with_its_iterations(run):
@@ -86,12 +86,12 @@ def test_the_last_run_is_shown_by_that_name():
 
 
 def test_a_run_as_json_has_all_there_is(run):
-    told = json.loads(done("show", run.id, "--json"))
+    summary = json.loads(done("show", run.id, "--json"))
     frame = run.iterations_frame()
-    assert told["seed"] == 0 and told["data"]["train"]["n_queries"] == 20
-    assert [row["tp"] for row in told["iterations"]] == frame["tp"].tolist()
-    assert [row["best"] for row in told["iterations"]] == frame["best"].tolist()
-    assert told["iterations"][-1]["train_loss"] is None
+    assert summary["seed"] == 0 and summary["data"]["train"]["n_queries"] == 20
+    assert [row["tp"] for row in summary["iterations"]] == frame["tp"].tolist()
+    assert [row["best"] for row in summary["iterations"]] == frame["best"].tolist()
+    assert summary["iterations"][-1]["train_loss"] is None
 
 
 def test_a_run_without_iterations_is_shown_as_well():
@@ -197,15 +197,15 @@ def test_parquet_without_pyarrow_says_what_to_install(run, monkeypatch):
 
 
 def test_a_run_that_is_not_there_is_named_with_those_that_are():
-    told = fault("show", "zzz")
-    assert "'zzz'" in told and run_of("m") in told
+    message = fault("show", "zzz")
+    assert "'zzz'" in message and run_of("m") in message
     assert "'zzz'" in fault("pairs", "zzz")
 
 
 def test_a_store_that_is_not_there_is_not_made_by_looking(tmp_path):
     for command in (["runs"], ["show", "last"], ["pairs", "last"]):
-        told = fault(*command, "--store", tmp_path / "typo.db")
-        assert "typo.db: no such file" in told
+        message = fault(*command, "--store", tmp_path / "typo.db")
+        assert "typo.db: no such file" in message
     assert list(tmp_path.iterdir()) == []
 
 
@@ -221,10 +221,10 @@ def test_an_empty_store_says_how_runs_are_made(tmp_path):
 def test_a_run_in_postgresql_is_the_run_in_sqlite(postgresql_url, tmp_path, run):
     done("train", "fold", "--out", tmp_path / "m", "--store", postgresql_url, *FAST)
     assert done("pairs", "last", "--store", postgresql_url) == done("pairs", run.id)
-    told, ours = (
+    summary, ours = (
         json.loads(done("show", name, "--store", url, "--json"))["iterations"]
         for name, url in (("last", postgresql_url), (run.id, "s.db"))
     )
-    for row, other in zip(told, ours, strict=True):
+    for row, other in zip(summary, ours, strict=True):
         same = {k: v for k, v in row.items() if k != "created" and not k.startswith("seconds")}
         assert same.items() <= other.items()

@@ -46,7 +46,8 @@ def iterations_of_the_last_run(url="s.db"):
 
 
 def test_the_model_is_the_one_that_the_library_learns(said):
-    config = Config(hidden=(4,), committee=1, max_iter=4, training=Training(epochs=3))
+    training = Training(epochs=3, batch_size=64, weight_decay=0.01)
+    config = Config(hidden=(4,), committee=1, max_iter=4, training=training)
     train, vali = read_queries("fold/train.txt"), read_queries("fold/vali.txt")
     expected, ours = fit(train, vali, config), Model.load("m")
     test = read_queries("fold/test.txt")
@@ -120,22 +121,22 @@ def test_the_run_records_how_it_came_about(said, trained):
 
 def test_json_is_one_document_and_the_table_goes_to_stderr():
     result = invoke("train", "fold", "--json", "--store", "s.db", *FAST)
-    told = json.loads(result.stdout)
+    summary = json.loads(result.stdout)
     frame = iterations_of_the_last_run()
-    assert [row["new_train"] for row in told["iterations"]] == frame["new_train"].tolist()
-    assert [row["vali_map"] for row in told["iterations"]] == frame["vali_map"].tolist()
-    assert told["best_iteration"] == np.flatnonzero(frame["best"])[-1]
-    assert told["quality"]["ndcg@10"] == frame["vali_ndcg@10"].max()
+    assert [row["new_train"] for row in summary["iterations"]] == frame["new_train"].tolist()
+    assert [row["vali_map"] for row in summary["iterations"]] == frame["vali_map"].tolist()
+    assert summary["best_iteration"] == np.flatnonzero(frame["best"])[-1]
+    assert summary["quality"]["ndcg@10"] == frame["vali_ndcg@10"].max()
     best = frame["vali_ndcg@10"].idxmax()
-    assert told["measures"]["vali"]["map"] == frame["vali_map"][best]
-    assert "counted zero" in told["conventions"]["vali"][0]
-    assert told["out"] == "model"
+    assert summary["measures"]["vali"]["map"] == frame["vali_map"][best]
+    assert "counted zero" in summary["conventions"]["vali"][0]
+    assert summary["out"] == "model"
     assert len(result.stderr.splitlines()) == 3 + len(frame)
 
 
 def test_the_last_losses_are_null_in_json_not_nan():
-    told = json.loads(done("train", "fold", "--json", "--store", "s.db", *FAST))
-    assert told["iterations"][-1]["train_loss"] is None
+    summary = json.loads(done("train", "fold", "--json", "--store", "s.db", *FAST))
+    assert summary["iterations"][-1]["train_loss"] is None
 
 
 def test_the_store_is_in_the_user_s_data_folder_unless_said_otherwise(tmp_path, monkeypatch):
@@ -173,8 +174,8 @@ def test_tables_are_learned_from_as_well(suffix):
 
 def test_a_folder_that_has_a_model_is_not_taken(said):
     before = Path("m/model.json").read_bytes()
-    told = fault("train", "fold", "--out", "m", *FAST)
-    assert all(word in told for word in ("m has a model", "--resume", "--overwrite", "--out"))
+    message = fault("train", "fold", "--out", "m", *FAST)
+    assert all(word in message for word in ("m has a model", "--resume", "--overwrite", "--out"))
     assert Path("m/model.json").read_bytes() == before
 
 
@@ -206,9 +207,9 @@ def test_resuming_a_run_that_has_finished_says_so_and_changes_nothing(said):
 
 
 def test_what_a_resumed_run_is_not_told_it_remembers(said):
-    told = json.loads(done("train", "--resume", "--out", "m", "--json"))
-    assert told["config"]["hidden"] == [4]
-    assert told["run"] == json.loads(Path("m/run.json").read_text())["run"]
+    summary = json.loads(done("train", "--resume", "--out", "m", "--json"))
+    assert summary["config"]["hidden"] == [4]
+    assert summary["run"] == json.loads(Path("m/run.json").read_text())["run"]
 
 
 def test_where_there_is_no_run_to_resume_one_begins(said):
@@ -225,7 +226,7 @@ def test_a_model_without_its_run_cannot_be_resumed(said):
 
 
 @pytest.mark.parametrize(
-    ("option", "value", "told"),
+    ("option", "value", "message"),
     [
         ("--lr", 0.25, "lr 0.25, not "),
         ("--hidden", "4,4", "hidden [4, 4], not [4]"),
@@ -233,14 +234,14 @@ def test_a_model_without_its_run_cannot_be_resumed(said):
         ("--start", "fresh", "start fresh, not add"),
     ],
 )
-def test_a_resumed_run_keeps_its_settings(said, option, value, told):
-    assert told in fault("train", "--out", "m", "--resume", option, value)
+def test_a_resumed_run_keeps_its_settings(said, option, value, message):
+    assert message in fault("train", "--out", "m", "--resume", option, value)
 
 
 def test_a_resumed_run_keeps_its_data(said):
     Path("fold/vali.txt").write_text(letor(8, 99))
-    told = fault("train", "fold", "--out", "m", "--store", "s.db", "--resume", *FAST)
-    assert "vali data fold/vali.txt" in told
+    message = fault("train", "fold", "--out", "m", "--store", "s.db", "--resume", *FAST)
+    assert "vali data fold/vali.txt" in message
 
 
 def test_a_resumed_run_finds_its_data_under_another_name(said):
@@ -298,8 +299,8 @@ def test_a_run_json_of_another_version_is_refused(tmp_path):
 
 def test_a_password_is_written_down_nowhere(monkeypatch):
     url = "postgresql://ann:s3cret@127.0.0.1:1/runs?connect_timeout=2"
-    told = fault("train", "fold", "--out", "m", "--store", url, *FAST)
-    assert "127.0.0.1:1" in told and "s3cret" not in told
+    message = fault("train", "fold", "--out", "m", "--store", url, *FAST)
+    assert "127.0.0.1:1" in message and "s3cret" not in message
     assert not Path("m").exists()
 
 
@@ -335,10 +336,10 @@ def test_a_measure_that_cannot_choose_is_refused_with_what_can(quality):
     for part in ("train", "vali"):
         path = Path(f"fold/{part}.txt")
         path.write_text(stars(path.read_text()))
-    told = fault("train", "fold", "--quality", quality, *FAST)
-    assert told.startswith(f"sortnet: fold/vali.txt: {quality} scores every ranking alike")
-    assert "--quality ndcg@10" in told
-    level = re.search(r"--relevant-from (\d)", told)[1]
+    message = fault("train", "fold", "--quality", quality, *FAST)
+    assert message.startswith(f"sortnet: fold/vali.txt: {quality} scores every ranking alike")
+    assert "--quality ndcg@10" in message
+    level = re.search(r"--relevant-from (\d)", message)[1]
     said = done("train", "fold", "--quality", quality, "--relevant-from", level, *FAST)
     assert not said.startswith(f"{quality} chooses the iteration: 0 of 8")
 
@@ -351,6 +352,6 @@ def test_figures_on_a_validation_part_that_is_the_training_part_are_called_so():
 @pytest.mark.slow
 @pytest.mark.skipif(not MQ2008.exists(), reason="the MQ2008 data is not here")
 def test_real_queries_are_learned_far_better_than_chance():
-    told = json.loads(done("train", MQ2008, "--json", "--max-iter", 5, "--epochs", 5))
-    chance, learned = told["iterations"][0]["vali_map"], told["measures"]["vali"]["map"]
+    summary = json.loads(done("train", MQ2008, "--json", *FAST, "--batch-size", 256))
+    chance, learned = summary["iterations"][0]["vali_map"], summary["measures"]["vali"]["map"]
     assert learned > chance + 0.1

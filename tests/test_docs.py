@@ -31,6 +31,7 @@ sys.path.insert(0, str(ROOT / "docs"))
 
 README = ROOT / "README.md"
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
+OWN_DATA = ROOT / "docs/how-to/own-data.md"
 COMMANDS = dict(walk())
 
 # Examples of the commands' help that no test runs, and why.
@@ -105,12 +106,17 @@ def test_every_example_that_is_not_run_is_still_there():
     [
         p
         for p in PAGES
-        if p.parent.name == "how-to" or (p != TUTORIAL and "console" in p.read_text())
+        if p not in (TUTORIAL, OWN_DATA)
+        and (p.parent.name == "how-to" or "console" in p.read_text())
     ],
     ids=id_of,
 )
 def test_the_commands_of_a_page_run(page, home, request):
-    url = database_of(page.read_text(), request)
+    run_page(page, database_of(page.read_text(), request))
+
+
+def run_page(page, url=None):
+    """Run all commands and all Python of a page; the names that are left."""
     names = {}
     for block in blocks(page):
         if block.kind == "console":
@@ -118,14 +124,12 @@ def test_the_commands_of_a_page_run(page, home, request):
                 run(typed, database=url)
         elif block.kind == "python":
             run_python(block, page, names)
+    return names
 
 
 @pytest.mark.slow
 def test_the_example_with_stars_learns_with_default_settings(home):
-    names = {}
-    found = [block for block in blocks(ROOT / "docs/how-to/own-data.md") if block.kind == "python"]
-    for block in found[:2]:
-        run_python(block, ROOT / "docs/how-to/own-data.md", names)
+    names = run_page(OWN_DATA)
     chosen_by, model = names["chosen_by"], names["model"]
     assert chosen_by.grades.min() == 1
     assert model.config.quality == "ndcg@10" and model.info["iteration"] > 0
@@ -165,8 +169,8 @@ def test_every_command_has_its_help_in_the_reference(name):
 
 
 def test_the_readme_names_no_command_that_is_not_there():
-    told = re.findall(r"(?:^    \$ |`)(sortnet [a-z]+)", README.read_text(), re.M)
-    named = set(told)
+    found = re.findall(r"(?:^    \$ |`)(sortnet [a-z]+)", README.read_text(), re.M)
+    named = set(found)
     there = {" ".join(name.split()[:2]) for name in COMMANDS}
     assert named and sorted(named - there) == []
 

@@ -87,7 +87,7 @@ UNSUPPORTED = {
 @pytest.mark.filterwarnings("ignore:.* can choose by")  # most checks give no queries
 @pytest.mark.filterwarnings("ignore:X has no qid")  # the checks know of no queries
 @parametrize_with_checks(
-    [SortNetRanker(max_iter=2, epochs=2, committee=1)],
+    [SortNetRanker(max_iter=2, epochs=2, committee=1, hidden=(4,), weight_decay=0.01)],
     expected_failed_checks=lambda estimator: UNSUPPORTED,
 )
 def test_it_keeps_the_conventions_of_scikit_learn(estimator, check):
@@ -260,9 +260,9 @@ def test_the_measure_is_chosen_by_the_grades(parts):
     assert small(max_iter=1, quality="mrr").fit(X, y, qid=qid).quality_ == "mrr"
 
 
-def test_stars_are_learned_with_default_settings_and_refused_by_a_measure_blind_to_them():
+def test_stars_are_learned_by_the_default_measure_and_refused_by_one_blind_to_them():
     X, y, qid = made()
-    ranker = SortNetRanker(max_iter=4).fit(X, y + 1, qid=qid)
+    ranker = small().fit(X, y + 1, qid=qid)
     assert ranker.best_iteration_ > 0
     assert ranker.score(X, y + 1, qid=qid) > 0.8
     with pytest.raises(DataError, match=r"X: map .*try --relevant-from \d or --quality ndcg@10"):
@@ -479,8 +479,8 @@ def test_clone_and_set_params_carry_the_parameters_only(fitted):
 
 def test_grid_search_keeps_queries_whole():
     frame, y = framed()
-    grid = {"hidden": [(3,), (6,)], "weight_decay": [0.001, 0.03]}
-    search = GridSearchCV(small(), grid, cv=GroupKFold(3), error_score="raise")
+    grid = {"hidden": [(6,)], "weight_decay": [0.001, 0.03]}
+    search = GridSearchCV(small(), grid, cv=GroupKFold(2), error_score="raise")
     search.fit(frame, y, groups=frame["qid"])
     assert search.best_params_.keys() == grid.keys()
     assert 0.7 < search.best_score_ <= 1
@@ -489,7 +489,7 @@ def test_grid_search_keeps_queries_whole():
 
 def test_cross_validation_scores_each_fold_by_its_own_queries():
     frame, y = framed()
-    folds = GroupKFold(3)
+    folds = GroupKFold(2)
     scores = cross_val_score(small(), frame, y, groups=frame["qid"], cv=folds)
     expected = []
     for train, test in folds.split(frame, y, frame["qid"]):
@@ -502,10 +502,10 @@ def test_query_ids_can_be_routed_through_a_grid_search():
     X, y, qid = made()
     with config_context(enable_metadata_routing=True):
         ranker = small().set_fit_request(qid=True).set_score_request(qid=True)
-        search = GridSearchCV(ranker, {"lr": [0.003, 0.01]}, cv=GroupKFold(3), error_score="raise")
+        search = GridSearchCV(ranker, {"lr": [0.003, 0.01]}, cv=GroupKFold(2), error_score="raise")
         search.fit(X, y, qid=qid, groups=qid)
     frame, labels = framed()
-    plain = GridSearchCV(small(), {"lr": [0.003, 0.01]}, cv=GroupKFold(3))
+    plain = GridSearchCV(small(), {"lr": [0.003, 0.01]}, cv=GroupKFold(2))
     plain.fit(frame, labels, groups=frame["qid"])
     np.testing.assert_allclose(
         search.cv_results_["mean_test_score"], plain.cv_results_["mean_test_score"]
@@ -529,7 +529,7 @@ def test_a_pipeline_of_frames_keeps_the_column_qid():
         verbose_feature_names_out=False,
     ).set_output(transform="pandas")
     pipeline = make_pipeline(columns, small())
-    scores = cross_val_score(pipeline, frame, y, groups=frame["qid"], cv=GroupKFold(3))
+    scores = cross_val_score(pipeline, frame, y, groups=frame["qid"], cv=GroupKFold(2))
     assert scores.min() > 0.7
 
 
@@ -580,7 +580,7 @@ def test_a_loaded_estimator_knows_whether_it_was_fitted_with_queries(fitted, tmp
 @pytest.mark.filterwarnings("ignore:One or more of the test scores are non-finite")
 def test_a_search_that_does_not_pass_the_queries_on_to_score_finds_no_best():
     X, y, qid = made()
-    search = GridSearchCV(small(max_iter=1), {"lr": [0.003, 0.01]}, cv=GroupKFold(3))
+    search = GridSearchCV(small(max_iter=1), {"lr": [0.003, 0.01]}, cv=GroupKFold(2))
     with pytest.warns(UserWarning, match=LOST):
         search.fit(X, y, qid=qid, groups=qid)
     assert np.isnan(search.cv_results_["mean_test_score"]).all()

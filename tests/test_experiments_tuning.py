@@ -11,7 +11,7 @@ from sortnet.types import Queries
 
 FAST = Config(
     committee=1, max_iter=2, hidden=(4,), scaling="query", start="warm",
-    training=Training(epochs=2, weight_decay=0.01),
+    training=Training(epochs=2, batch_size=64, weight_decay=0.01),
 )  # fmt: skip
 
 

@@ -90,11 +90,15 @@ def test_values_sum_to_the_margin_whatever_the_comparator(kind, scaling):
     queries = made_queries()
     model = model_of(KINDS[kind](1), queries, scaling)
     for a, b in ((0, 1), (7, 9), (17, 12)):
-        told = explain_pair(model, queries, a, b)
-        assert told.margin == pytest.approx(float(model.margins(queries, [a], [b])[0]), abs=1e-4)
-        assert told.baseline == pytest.approx(0, abs=1e-12)
-        assert told.values.sum() == pytest.approx(told.margin, abs=told.error + 1e-12)
-        assert told.error <= TOLERANCE * 10 * (np.abs(told.values).sum() + 1)
+        explained = explain_pair(model, queries, a, b)
+        assert explained.margin == pytest.approx(
+            float(model.margins(queries, [a], [b])[0]), abs=1e-4
+        )
+        assert explained.baseline == pytest.approx(0, abs=1e-12)
+        assert explained.values.sum() == pytest.approx(
+            explained.margin, abs=explained.error + 1e-12
+        )
+        assert explained.error <= TOLERANCE * 10 * (np.abs(explained.values).sum() + 1)
 
 
 @settings(max_examples=40, deadline=None)
@@ -108,7 +112,7 @@ def test_values_sum_to_the_margin_within_the_tolerance_however_steep(kind, seed,
     queries = made_queries(seed=seed)
     steep = queries.with_features(queries.features * np.float32(size))
     model = model_of(KINDS[kind](seed), steep)
-    told = explain_pair(model, steep, 2, 4, tolerance=tolerance)
+    explained = explain_pair(model, steep, 2, 4, tolerance=tolerance)
     # What is allowed is relative to both documents' values apart, no less than a margin each.
     one = margin_of(model.comparator)
     mean = steep.features[:6].astype(np.float64).mean(axis=0)
@@ -116,9 +120,9 @@ def test_values_sum_to_the_margin_within_the_tolerance_however_steep(kind, seed,
         np.abs(gradients_by_riemann(one, mean, *steep.features[[2, 4]], which)).sum()
         for which in (0, 1)
     )
-    off = abs(told.values.sum() - (told.margin - told.baseline))
-    assert off <= told.error + 1e-12
-    assert told.error <= 1.2 * tolerance * apart + 1e-10
+    off = abs(explained.values.sum() - (explained.margin - explained.baseline))
+    assert off <= explained.error + 1e-12
+    assert explained.error <= 1.2 * tolerance * apart + 1e-10
 
 
 def gradients_by_riemann(margin, start, x, y, which, steps=4000):
@@ -134,39 +138,39 @@ def gradients_by_riemann(margin, start, x, y, which, steps=4000):
 def test_values_are_those_of_the_definition_s_riemann_sum(kind):
     queries = made_queries(seed=3)
     model = model_of(KINDS[kind](2), queries)
-    told = explain_pair(model, queries, 1, 4)
+    explained = explain_pair(model, queries, 1, 4)
     start = queries.features[:6].astype(np.float64).mean(axis=0)
     x, y = queries.features[[1, 4]]
     margin = margin_of(model.comparator)
     expected = sum(gradients_by_riemann(margin, start, x, y, k) for k in (0, 1))
-    np.testing.assert_allclose(told.values, expected, atol=2e-3 * np.abs(expected).max())
+    np.testing.assert_allclose(explained.values, expected, atol=2e-3 * np.abs(expected).max())
 
 
 def test_a_linear_comparator_s_values_are_weights_times_differences():
     queries = made_queries()
-    told = explain_pair(model_of(Linear(W), queries), queries, 3, 0)
+    explained = explain_pair(model_of(Linear(W), queries), queries, 3, 0)
     x = queries.features.astype(np.float64)
-    np.testing.assert_allclose(told.values, W * (x[3] - x[0]), atol=1e-12)
-    assert told.values[3] == 0
-    assert np.array_equal(told.a, queries.features[3])
-    assert np.array_equal(told.b, queries.features[0])
+    np.testing.assert_allclose(explained.values, W * (x[3] - x[0]), atol=1e-12)
+    assert explained.values[3] == 0
+    assert np.array_equal(explained.a, queries.features[3])
+    assert np.array_equal(explained.b, queries.features[0])
 
 
 def test_a_bias_of_the_comparator_is_the_baseline_s_and_no_feature_s():
     queries = made_queries()
-    told = explain_pair(model_of(Linear(W, c=0.75), queries), queries, 3, 0)
-    assert told.baseline == 0.75
-    assert told.values.sum() == pytest.approx(told.margin - 0.75)
+    explained = explain_pair(model_of(Linear(W, c=0.75), queries), queries, 3, 0)
+    assert explained.baseline == 0.75
+    assert explained.values.sum() == pytest.approx(explained.margin - 0.75)
     plain = explain_pair(model_of(Linear(W), queries), queries, 3, 0)
-    np.testing.assert_allclose(told.values, plain.values)
+    np.testing.assert_allclose(explained.values, plain.values)
 
 
 def test_a_product_is_shared_evenly_from_a_baseline_of_zeros():
     queries = Queries.from_arrays([[3.0, 5.0], [2.0, 1.0]], [1, 0])
     model = model_of(Product(np.float32([2.0, 0.0])), queries)
-    told = explain_pair(model, queries, 0, 1, baseline=[0, 0])
+    explained = explain_pair(model, queries, 0, 1, baseline=[0, 0])
     # ∫ t dt = 1/2: each factor gets half of 2 · 15 and loses half of 2 · 2.
-    np.testing.assert_allclose(told.values, [15 - 2, 15 - 2])
+    np.testing.assert_allclose(explained.values, [15 - 2, 15 - 2])
 
 
 @settings(max_examples=25, deadline=None)
@@ -201,23 +205,23 @@ def shapley(margin, start, x, y):
 def test_a_linear_comparator_s_values_are_its_shapley_values():
     queries = made_queries(seed=5)
     model = model_of(Linear(W), queries)
-    told = explain_pair(model, queries, 2, 5)
+    explained = explain_pair(model, queries, 2, 5)
     x, y = queries.features[[2, 5]].astype(np.float64)
     start = queries.features[:6].astype(np.float64).mean(axis=0)
     expected = shapley(margin_of(model.comparator), start, x, y)
-    np.testing.assert_allclose(told.values, expected, atol=1e-12)
-    assert told.largest() == np.argsort(-np.abs(expected), kind="stable").tolist()
+    np.testing.assert_allclose(explained.values, expected, atol=1e-12)
+    assert explained.largest() == np.argsort(-np.abs(expected), kind="stable").tolist()
 
 
 def test_where_a_net_is_nearly_linear_shapley_values_say_nearly_the_same():
     queries = made_queries(seed=6)
     small = queries.with_features(queries.features * np.float32(0.01))
     model = model_of(CmpNN(4, hidden=8, seed=1), small)
-    told = explain_pair(model, small, 0, 3)
+    explained = explain_pair(model, small, 0, 3)
     x, y = small.features[[0, 3]].astype(np.float64)
     start = small.features[:6].astype(np.float64).mean(axis=0)
     expected = shapley(margin_of(model.comparator), start, x, y)
-    np.testing.assert_allclose(told.values, expected, rtol=0.02, atol=1e-6)
+    np.testing.assert_allclose(explained.values, expected, rtol=0.02, atol=1e-6)
 
 
 def test_a_committee_s_values_are_the_sum_of_its_members():
@@ -241,9 +245,9 @@ def test_explaining_leaves_the_comparator_as_it_was():
 
 def test_documents_with_the_same_features_differ_in_nothing():
     queries = Queries.from_arrays([[1.0, 2.0], [1.0, 2.0], [0.0, 5.0]], [1, 0, 2])
-    told = explain_pair(model_of(CmpNN(2, seed=1), queries), queries, 0, 1)
-    assert told.margin == 0
-    np.testing.assert_allclose(told.values, 0, atol=1e-12)
+    explained = explain_pair(model_of(CmpNN(2, seed=1), queries), queries, 0, 1)
+    assert explained.margin == 0
+    np.testing.assert_allclose(explained.values, 0, atol=1e-12)
 
 
 def test_features_have_the_model_s_names_or_the_data_s_or_numbers():
@@ -384,8 +388,10 @@ def test_importance_is_the_same_for_the_same_seed_and_leaves_the_data_alone():
     queries = graded_by_first()
     model = model_of(Linear(W), queries)
     before = queries.features.copy()
-    told = [permutation_importance(model, queries, repeats=3, seed=s).drops for s in (0, 0, 1)]
-    assert np.array_equal(told[0], told[1]) and not np.array_equal(told[0], told[2])
+    explained = [permutation_importance(model, queries, repeats=3, seed=s).drops for s in (0, 0, 1)]
+    assert np.array_equal(explained[0], explained[1]) and not np.array_equal(
+        explained[0], explained[2]
+    )
     assert np.array_equal(queries.features, before)
 
 
@@ -415,9 +421,9 @@ def test_on_a_single_query_it_is_scikit_learn_s_permutation_importance():
         return evaluate(again, model.sort(again).order, "ndcg")["ndcg"]
 
     X, y = queries.features, queries.grades
-    expected = theirs(Estimator(), X, y, scoring=score, n_repeats=150, random_state=0)
-    found = permutation_importance(model, queries, "ndcg", repeats=150)
-    error = np.sqrt((expected.importances_std**2 + found.std**2) / 150)
+    expected = theirs(Estimator(), X, y, scoring=score, n_repeats=60, random_state=0)
+    found = permutation_importance(model, queries, "ndcg", repeats=60)
+    error = np.sqrt((expected.importances_std**2 + found.std**2) / 60)
     assert np.all(np.abs(found.mean - expected.importances_mean) <= 4 * error + 1e-12)
     assert found.mean[0] > found.mean[1] > 0
 

@@ -75,8 +75,8 @@ def test_one_long_document_id_in_a_large_file_is_refused_with_the_sizes(tmp_path
     lines = "1 qid:1 1:2 # docid = d\n" * 3000
     path.write_text(lines + f"1 qid:1 1:2 # docid = {'d' * 1024}\n")
     with_free(monkeypatch, 12_000_000)
-    told = refusal(read_queries, path)
-    assert str(path) in told and "1024 characters" in told and "GB are free" in told
+    message = refusal(read_queries, path)
+    assert str(path) in message and "1024 characters" in message and "GB are free" in message
     with_free(monkeypatch, 13_000_000)
     assert read_queries(path).n_docs == 3001
 
@@ -118,8 +118,8 @@ def test_one_large_index_in_a_sparse_file_is_refused_before_its_table_is_made(
     path = tmp_path / "t.txt"
     path.write_text("1 qid:1 1:2\n" * 9000 + "1 qid:1 100000:2\n")
     with_free(monkeypatch, GB)
-    told = refusal(read_queries, path)
-    assert "9001 rows of 100000 features need 3.6 GB of memory, 1.0 GB are free" in told
+    message = refusal(read_queries, path)
+    assert "9001 rows of 100000 features need 3.6 GB of memory, 1.0 GB are free" in message
 
 
 def test_a_table_of_too_many_columns_is_refused(tmp_path):
@@ -133,8 +133,8 @@ def test_a_table_beyond_free_memory_is_refused(tmp_path, monkeypatch):
     path = tmp_path / "t.csv"
     path.write_text("qid,label,a,b\n" + "1,0,1,2\n" * 1000)
     with_free(monkeypatch, 15_999)
-    told = refusal(read_queries, path)
-    assert "t.csv: the first 1000 rows of 2 features need" in told
+    message = refusal(read_queries, path)
+    assert "t.csv: the first 1000 rows of 2 features need" in message
     with_free(monkeypatch, 16_000)
     assert read_queries(path).n_docs == 1000
 
@@ -146,8 +146,8 @@ def test_a_name_without_end_is_refused_with_its_line(tmp_path, column):
     lines = [",".join(row), ",".join(row.values())]
     lines.append(",".join((row | {column: "n" * 2000}).values()))
     path.write_text("\n".join(lines) + "\n")
-    told = refusal(read_queries, path)
-    assert "line 3" in told and f"'{column}'" in told and "2000 characters" in told
+    message = refusal(read_queries, path)
+    assert "line 3" in message and f"'{column}'" in message and "2000 characters" in message
 
 
 def test_a_parquet_file_of_few_bytes_and_many_rows_is_refused_unread(tmp_path, monkeypatch):
@@ -174,5 +174,5 @@ def test_a_table_of_items_beyond_free_memory_is_refused(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("kind", [CmpNN, DirectRanker])
 def test_a_net_beyond_free_memory_is_refused_before_it_is_made(kind):
-    told = refusal(lambda: kind(4, hidden=99_999_999_999_999))
-    assert "99999999999999 weights of a hidden layer need" in told
+    message = refusal(lambda: kind(4, hidden=99_999_999_999_999))
+    assert "99999999999999 weights of a hidden layer need" in message

@@ -108,20 +108,20 @@ def test_four_hundred_nonsense_calls_end_with_a_line_and_no_traceback(made, home
         shutil.copytree(made, home)
         os.chdir(home)
         args = call_of(seed)
-        told = f"SORTNET_FUZZ_SEED={seed}: sortnet {[arg[:80] for arg in args]}"
+        about = f"SORTNET_FUZZ_SEED={seed}: sortnet {[arg[:80] for arg in args]}"
         result = runner().invoke(main, args)
         if not isinstance(result.exception, SystemExit | None):
-            raise AssertionError(told) from result.exception
+            raise AssertionError(about) from result.exception
         ends = (0, 1, 2) if args[0] == "doctor" else (0, 2)  # 1: doctor found something broken
-        assert result.exit_code in ends, told
-        assert "Traceback" not in result.stderr, told
+        assert result.exit_code in ends, about
+        assert "Traceback" not in result.stderr, about
         if result.exit_code == 2:
             last = result.stderr.splitlines()[-1]
-            assert last.startswith("sortnet: ") and len(last) <= 309, f"{told}: {last}"
+            assert last.startswith("sortnet: ") and len(last) <= 309, f"{about}: {last}"
 
 
 @pytest.mark.parametrize(
-    ("call", "code", "told"),
+    ("call", "code", "message"),
     [
         ("items show some >&-", 2, "sortnet: input or output: Bad file descriptor"),
         ("items show some 2>&-", 0, ""),
@@ -132,10 +132,10 @@ def test_four_hundred_nonsense_calls_end_with_a_line_and_no_traceback(made, home
         ("items remove some <&-", 2, "interrupted"),
     ],
 )
-def test_closed_and_full_streams_end_without_a_traceback(home, call, code, told):
+def test_closed_and_full_streams_end_without_a_traceback(home, call, code, message):
     ran = run_shell(f"{sys.executable} -c 'from cli.main import main; main()' {call}", home)
     assert ran.returncode == code, ran.stderr
-    assert told in ran.stderr and "Traceback" not in ran.stderr
+    assert message in ran.stderr and "Traceback" not in ran.stderr
 
 
 def run_shell(script: str, home: Path, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -175,12 +175,12 @@ def test_no_number_on_the_command_line_is_nan_infinite_or_without_end():
             if param.name == "dropout":  # refused where the comparator is made, see below
                 continue
             for value in ("nan", "inf", "-inf", "1e400", "9" * 400):
-                told = f"{name} {param.name} {value}"
+                about = f"{name} {param.name} {value}"
                 try:
                     number = kind.convert(value, param, None)
                 except click.BadParameter:
                     continue
-                assert name == "sortnet train", told  # whose settings refuse it themselves
+                assert name == "sortnet train", about  # whose settings refuse it themselves
                 with pytest.raises(SortNetError):
                     make_config({param.name: number})
 
@@ -197,21 +197,21 @@ def test_no_number_on_the_command_line_is_nan_infinite_or_without_end():
 )
 def test_a_setting_that_no_run_can_have_is_refused_in_a_line(home, option, value):
     before = sorted(home.rglob("*"))
-    told = fault("train", "fold", "--out", "new", "--store", "new.db", *FAST, option, value)
-    assert len(told) <= 310 and "new" not in {path.name for path in home.iterdir()}
+    message = fault("train", "fold", "--out", "new", "--store", "new.db", *FAST, option, value)
+    assert len(message) <= 310 and "new" not in {path.name for path in home.iterdir()}
     assert sorted(home.rglob("*")) == before
 
 
 @pytest.mark.parametrize("value", ["nan", "inf", "-inf", "1e400"])
 def test_a_timeout_that_is_no_number_is_refused(home, value):
-    told = fault("label", "some", "--judge", "cat", "--timeout", value)
-    assert "--timeout" in told
+    message = fault("label", "some", "--judge", "cat", "--timeout", value)
+    assert "--timeout" in message
 
 
 def test_a_long_message_keeps_its_beginning_and_its_end(home):
-    told = fault("train", "fold", "--comparator", "x" * 5000)
-    assert len(told) <= len("sortnet: \n") + 300
-    assert "xxx ... " in told and told.endswith("(see 'sortnet train --help')\n")
+    message = fault("train", "fold", "--comparator", "x" * 5000)
+    assert len(message) <= len("sortnet: \n") + 300
+    assert "xxx ... " in message and message.endswith("(see 'sortnet train --help')\n")
 
 
 @pytest.mark.parametrize(
@@ -232,8 +232,8 @@ def test_a_judgement_with_winner_loser_and_answer_is_refused_with_its_line(home,
 def test_an_index_of_five_thousand_digits_is_refused_in_a_line(home):
     zeros = "0" * 5000
     Path("t.txt").write_text(f"1 qid:1 {zeros}1:1 {zeros}1:2\n")
-    told = fault("rank", "m", "t.txt")
-    assert "t.txt, line 1: feature 1 is given twice" in told and len(told) <= 310
+    message = fault("rank", "m", "t.txt")
+    assert "t.txt, line 1: feature 1 is given twice" in message and len(message) <= 310
 
 
 @pytest.mark.parametrize("kind", ["list", "bytes", "struct"])

@@ -139,12 +139,12 @@ Make = Callable[[random.Random], bytes]
 Read = Callable[[Path], object]
 TARGETS: dict[str, tuple[int, str, Make, Read]] = {
     "letor": (
-        2500, ".txt", lambda rng: mixed(LETOR, LETOR_PARTS, rng),
+        1500, ".txt", lambda rng: mixed(LETOR, LETOR_PARTS, rng),
         lambda path: read_queries(path, n_features=(None, 4)[path.stat().st_size % 2]),
     ),
-    "csv": (2000, ".csv", lambda rng: mixed(CSV, CSV_PARTS, rng), read_queries),
-    "parquet": (700, ".parquet", damaged_parquet, read_queries),
-    "items of parquet": (300, ".parquet", damaged_parquet, read_items),
+    "csv": (1200, ".csv", lambda rng: mixed(CSV, CSV_PARTS, rng), read_queries),
+    "parquet": (400, ".parquet", damaged_parquet, read_queries),
+    "items of parquet": (200, ".parquet", damaged_parquet, read_items),
     "items of csv": (1000, ".csv", lambda rng: mixed(ITEMS, CSV_PARTS, rng), read_items),
     "items of tsv": (500, ".tsv", lambda rng: mixed(ITEMS, CSV_PARTS, rng), read_items),
     "items of jsonl": (1500, ".jsonl", lambda rng: mixed(JSONL, JSON_PARTS, rng), read_items),

@@ -73,13 +73,13 @@ def test_the_lines_say_what_the_judgements_say(store: Store) -> None:
     collection = judged(collection_of(store, "args"))
     objects = [json.loads(line) for line in exported(collection).split("\n")[:-1]]
     table = list(csv.DictReader(io.StringIO(exported(collection, "csv"), newline="")))
-    for judgement, id, told, row in zip(
+    for judgement, id, facts, row in zip(
         collection.judgements(), collection.judgement_ids(), objects, table, strict=True
     ):
         expected = dict(vars(judgement), id=id)
         expected |= {side: ODD_IDS[expected[side]] for side in ("left", "right")}
-        assert told == expected
-        assert row == {key: "" if told[key] is None else str(told[key]) for key in told}
+        assert facts == expected
+        assert row == {key: "" if facts[key] is None else str(facts[key]) for key in facts}
 
 
 @pytest.mark.parametrize("form", ["jsonl", "csv"])
@@ -237,9 +237,9 @@ def test_an_error_names_its_line_and_nothing_is_imported(
     path = write(tmp_path, name, text)
     with pytest.raises(DataError) as caught:
         import_judgements(collection, path)
-    told = str(caught.value)
-    assert told.startswith(f"{path}, line {line}: ") and fault in told
-    assert "\n" not in told and len(told) < 400 + len(str(path))
+    message = str(caught.value)
+    assert message.startswith(f"{path}, line {line}: ") and fault in message
+    assert "\n" not in message and len(message) < 400 + len(str(path))
     assert collection.judgements() == [] and collection.annotators() == []
 
 

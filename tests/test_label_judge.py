@@ -209,13 +209,14 @@ def wait_for(name: str) -> str:
 
 def children_of(code: str) -> str:
     """A program that has started another one, whose number it has written to a file."""
-    start = "import subprocess\np = subprocess.Popen(['sleep', '60'])\n"
+    start = "import subprocess\np = subprocess.Popen(['sleep', '6000'])\n"
     return f"{start}open('child', 'w').write(str(p.pid))\n{code}"
 
 
 def is_gone(pid: int) -> bool:
     """Ended; who has not been waited for yet counts too."""
-    for _ in range(100):
+    until = time.monotonic() + 600
+    while time.monotonic() < until:
         try:
             if psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
                 return True

@@ -141,7 +141,7 @@ def test_a_session_by_keys():
         stored = store.collection("words").judgements()
         assert store.collection("words").live_pairs() == set()
     assert [j.answer for j in stored] == ["left", "tie", "skip", "undo", "cant-say"]
-    assert all(0 <= j.milliseconds < 60_000 for j in stored if j.answer != "undo")
+    assert all(0 <= j.milliseconds < 600_000 for j in stored if j.answer != "undo")
     assert [f"{made_words(stored[0].left)}", f"{made_words(stored[0].right)}"] == two
 
 
@@ -279,7 +279,7 @@ def test_a_question_that_is_no_longer_theirs_is_replaced():
 
 
 def test_who_wants_to_go_on_behind_the_goal_is_told_once(service):
-    asked, told = [], []
+    asked, reasons = [], []
 
     def ask(lease, still):
         asked.append(lease.id)
@@ -287,10 +287,10 @@ def test_who_wants_to_go_on_behind_the_goal_is_told_once(service):
 
     front = Front(ask)
     service.settle()
-    front.enough = lambda why: told.append(why) or len(told) < 9
+    front.enough = lambda why: reasons.append(why) or len(reasons) < 9
     service.update = lambda: setattr(service, "remaining", replace(service.remaining, stop=True))
     Asking(service, "ana").go_on(front, 3)
-    assert (len(asked), len(told)) == (3, 1)
+    assert (len(asked), len(reasons)) == (3, 1)
     front.enough = lambda why: False
     service.remaining = replace(service.remaining, stop=False)
     Asking(service, "ana").go_on(front, 3)

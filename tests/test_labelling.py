@@ -365,6 +365,7 @@ def test_a_replay_of_the_stored_events_gives_the_services_session(
 # Answers until it is killed; says which leases were answered when that is stored.
 ANSWERS = """
 import sys
+from collections_made import answer_lease
 from store import open_store
 from store.service.labelling import LabellingService
 service = LabellingService(open_store(sys.argv[1]).collection("many"))
@@ -383,13 +384,14 @@ def test_a_kill_in_the_middle_loses_no_answer_and_a_new_service_continues(
         command = [sys.executable, "-c", ANSWERS, sqlite_url(tmp_path)]
         with subprocess.Popen(command, text=True, stdout=subprocess.PIPE) as server:
             assert server.stdout is not None
-            told = [server.stdout.readline() for _ in range(9 + round_)]
+            lines = [server.stdout.readline() for _ in range(9 + round_)]
             server.send_signal(signal.SIGKILL)
-            told += server.stdout.readlines()
-        said = {tuple(line.split()) for line in told if line.endswith("\n")}
+            lines += server.stdout.readlines()
+        said = {tuple(line.split()) for line in lines if line.endswith("\n")}
         with store.database.transaction() as connection:
             rows = connection.execute(text("SELECT lease, number FROM judgements")).all()
         stored = {(row.lease, str(row.number)) for row in rows}
+        assert len(said) >= 9 + round_
         assert said <= stored and len(stored) == len(rows)
         assert sorted(row.number for row in rows) == list(range(1, len(rows) + 1))
         held = collection.leases("ana")

@@ -69,20 +69,20 @@ def test_a_password_is_shown_and_written_nowhere(
 ):
     url = url_of(postgresql_url, password, query=query)
     assert "no password supplied" in fault("runs", "--store", url_of(postgresql_url, None))
-    told = shown("train", "fold", "--out", "m", "--store", url, *FAST)
-    assert "run    " in told and "ann@127.0.0.1" in told
+    shown_text = shown("train", "fold", "--out", "m", "--store", url, *FAST)
+    assert "run    " in shown_text and "ann@127.0.0.1" in shown_text
     again = ("--store", url, "--overwrite", "--json", *FAST)
-    told += shown("train", "fold", "--out", "m", *again)
+    shown_text += shown("train", "fold", "--out", "m", *again)
     monkeypatch.setenv("SORTNET_STORE", url)
-    told += shown("train", "--resume", "--out", "m")
+    shown_text += shown("train", "--resume", "--out", "m")
     for args in (
         ("runs",), ("runs", "--json"), ("show", "last"), ("show", "last", "--json"),
         ("doctor",), ("doctor", "--json"), ("report", "last", "--output", "-"),
         ("watch", "last"),
     ):  # fmt: skip
-        told += shown(*args)
+        shown_text += shown(*args)
     done("report", "last", "--output", "report.html")
-    for place in (told, in_files(tmp_path), in_tables(postgresql_url)):
+    for place in (shown_text, in_files(tmp_path), in_tables(postgresql_url)):
         assert not [part for part in parts(password) if part in place]
 
 
@@ -91,9 +91,9 @@ def test_a_url_whose_password_is_not_escaped_is_refused_without_showing_it(
 ):
     url = url_of(postgresql_url, "HERE").replace("HERE", password)
     for args in (("train", "fold", "--out", "m", *FAST), ("runs",), ("items", "list")):
-        told = fault(*args, "--store", url)
-        assert "%40" in told and "PGPASSWORD" in told
-        assert not [part for part in parts(password) if part in told]
+        shown_text = fault(*args, "--store", url)
+        assert "%40" in shown_text and "PGPASSWORD" in shown_text
+        assert not [part for part in parts(password) if part in shown_text]
     result = invoke("doctor", "--json", "--store", url)
     assert not [part for part in parts(password) if part in result.output]
     assert not (tmp_path / "m").exists()
@@ -105,9 +105,9 @@ def test_a_run_goes_on_with_a_password_from_elsewhere(
     url = url_of(postgresql_url, password)
     done("train", "fold", "--out", "m", "--store", url, *FAST)
     resume = ("train", "--resume", "--out", "m")
-    told = fault(*resume)
+    shown_text = fault(*resume)
     for source in ("PGPASSWORD", "~/.pgpass", "SORTNET_STORE", "--store"):
-        assert source in told
+        assert source in shown_text
     done(*resume, "--store", url)
     with monkeypatch.context() as patch:
         patch.setenv("PGPASSWORD", password)
@@ -129,12 +129,12 @@ def test_a_run_whose_folder_holds_the_password_of_an_older_version_goes_on(
     about = json.loads(Path("m/run.json").read_text())
     about["store"] = url.replace("postgresql:", "postgresql+psycopg:")
     Path("m/run.json").write_text(json.dumps(about))
-    told = shown("train", "--resume", "--out", "m") + shown(
+    shown_text = shown("train", "--resume", "--out", "m") + shown(
         "train", "--resume", "--out", "m", "--store", url
     )
     other = url.replace("/t", "/other", 1)
-    told += fault("train", "--resume", "--out", "m", "--store", other)
-    assert not [part for part in parts(password) if part in told]
+    shown_text += fault("train", "--resume", "--out", "m", "--store", other)
+    assert not [part for part in parts(password) if part in shown_text]
 
 
 @pytest.mark.parametrize(
@@ -149,9 +149,9 @@ def test_a_run_whose_folder_holds_the_password_of_an_older_version_goes_on(
 )
 @pytest.mark.parametrize("password", ["s3cret", "s3 cret", "s3@c/r:e?t", "s3\ncret", "s3%40"])
 def test_no_part_of_a_password_stays_in_what_was_typed(word: str, password: str) -> None:
-    told = without_passwords(word.format(password))
-    assert told == re.sub(r":?\{\}", "", word)
-    assert without_passwords(told) == told
+    shown_text = without_passwords(word.format(password))
+    assert shown_text == re.sub(r":?\{\}", "", word)
+    assert without_passwords(shown_text) == shown_text
 
 
 @pytest.mark.parametrize(

@@ -14,16 +14,16 @@ ANSWERS = 200
 
 def test_a_small_session_that_is_always_being_fitted_still_answers():
     session, over = Session(np.random.default_rng(0).normal(size=(30, 2))), threading.Event()
-    told = []
+    pairs = []
 
     def fit() -> None:
         while not over.is_set():
             session.refit()
 
     def answer() -> None:
-        while len(told) < ANSWERS and (questions := session.ask("ana")):
+        while len(pairs) < ANSWERS and (questions := session.ask("ana")):
             q = questions[0]
-            told.append(q.pair)
+            pairs.append(q.pair)
             session.tell(Judgement("ana", q.left, q.right, "left" if q.left > q.right else "right"))
 
     # Daemons: if they wait for each other, the test fails and does not hang.
@@ -34,4 +34,4 @@ def test_a_small_session_that_is_always_being_fitted_still_answers():
     over.set()
     threads[1].join(600)
     assert not any(thread.is_alive() for thread in threads)
-    assert len(told) == session.events == ANSWERS
+    assert len(pairs) == session.events == ANSWERS

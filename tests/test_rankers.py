@@ -83,25 +83,25 @@ def test_its_order_is_that_of_its_scores_and_of_no_row(linear):
 def test_evaluate_and_rank_take_any_ranker(linear, parts):
     test = parts[2]
     order = linear.order(test)
-    told = json.loads(done("evaluate", "m", TEST, "-m", "ndcg@5", "--json"))
-    assert told["measures"] == pytest.approx(evaluate(test, order, ["ndcg@5"]))
+    summary = json.loads(done("evaluate", "m", TEST, "-m", "ndcg@5", "--json"))
+    assert summary["measures"] == pytest.approx(evaluate(test, order, ["ndcg@5"]))
     rows = list(csv.DictReader(done("rank", "m", TEST, "--format", "csv").splitlines()))
     assert [row["docid"] for row in rows] == test.docids[order].tolist()
 
 
 def test_compare_takes_the_difference_of_scores(linear, parts):
     scores = linear.scores(parts[2])
-    told = json.loads(done("compare", "m", TEST, "d1-0", "d1-3", "--json"))
-    assert told["margin"] == pytest.approx(float(scores[6] - scores[9]))
-    assert told["members"] == [{"margin": told["margin"]}]
-    assert told["first"] == ("a" if scores[6] > scores[9] else "b")
+    summary = json.loads(done("compare", "m", TEST, "d1-0", "d1-3", "--json"))
+    assert summary["margin"] == pytest.approx(float(scores[6] - scores[9]))
+    assert summary["members"] == [{"margin": summary["margin"]}]
+    assert summary["first"] == ("a" if scores[6] > scores[9] else "b")
     assert "goes before" in done("compare", "m", TEST, "d1-0", "d1-3")
 
 
 def test_importance_is_none_of_a_feature_that_is_not_used(parts):
     Linear(SETTINGS(quality="ndcg@10"), np.array([1.0, 0, 0, 0])).save("m")
-    told = json.loads(done("importance", "m", TEST, "--json", "--repeats", 2))
-    first, *others = told["features"]
+    summary = json.loads(done("importance", "m", TEST, "--json", "--repeats", 2))
+    first, *others = summary["features"]
     assert (first["number"], first["mean"] > 0.1) == (1, True)
     assert [row["mean"] for row in others] == [0, 0, 0]
 

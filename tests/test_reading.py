@@ -119,8 +119,8 @@ def test_a_store_that_may_not_be_written_is_read(
         seen = invoke("doctor", "--store", store).stdout  # who may miss packages of the user's own
         assert "read-only: only commands that read work" in seen and "writable" not in seen
         assert [p.name for p in store.parent.iterdir()] == ["s.db"]
-        told = fault("items", "remove", "c", "--yes", "--store", store)
-    assert "readonly" in told or "unable to open" in told
+        message = fault("items", "remove", "c", "--yes", "--store", store)
+    assert "readonly" in message or "unable to open" in message
 
 
 def test_a_foreign_file_is_refused_by_every_command_that_takes_a_store(there: Path) -> None:

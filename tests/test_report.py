@@ -201,7 +201,7 @@ def test_the_table_of_iterations_is_the_store_s(text, run):
 
 def test_the_hardest_queries_are_those_of_the_most_mistakes(text, run):
     shown = re.findall(r"Query (\S+) <small>\((\w+)\)", text)
-    told = re.findall(r"<p>(\d+) pairs were wrong, (\d+) times in all", text)
+    counts = re.findall(r"<p>(\d+) pairs were wrong, (\d+) times in all", text)
     for part, split in (("validation", "vali"), ("training", "train")):
         pairs = run.pairs_frame(split)
         totals = pairs.groupby("qid", observed=True)["times"].agg(["size", "sum"])
@@ -209,7 +209,7 @@ def test_the_hardest_queries_are_those_of_the_most_mistakes(text, run):
         assert len(mine) == 3
         rest = totals.drop(mine)["sum"].max()
         assert totals.loc[mine, "sum"].min() >= rest
-        for (qid, p), (size, times) in zip(shown, told, strict=True):
+        for (qid, p), (size, times) in zip(shown, counts, strict=True):
             if p == part:
                 assert (int(size), int(times)) == tuple(totals.loc[qid])
 
@@ -375,15 +375,15 @@ def test_a_model_or_data_that_went_elsewhere_are_told_and_can_be_named(
 
 def test_another_run_s_model_or_data_are_refused_by_name(trained, tmp_path):
     (tmp_path / "other.txt").write_text(letor(4, 9))
-    told = fault("report", "last", "--data", tmp_path / "other.txt", "-o", tmp_path / "r")
-    assert "other.txt" in told and "other content" in told
+    message = fault("report", "last", "--data", tmp_path / "other.txt", "-o", tmp_path / "r")
+    assert "other.txt" in message and "other content" in message
     shutil.copytree(trained / "m", tmp_path / "m")
     path = tmp_path / "m/model.json"
     about = json.loads(path.read_text())
     about["info"]["run"] = "0123456789ab"
     path.write_text(json.dumps(about))
-    told = fault("report", "last", "--model", tmp_path / "m", "-o", tmp_path / "r")
-    assert "the model of run 0123456789ab" in told
+    message = fault("report", "last", "--model", tmp_path / "m", "-o", tmp_path / "r")
+    assert "the model of run 0123456789ab" in message
     assert not (tmp_path / "r").exists()
 
 
@@ -404,9 +404,9 @@ def test_without_output_the_file_is_named_for_the_run(
     tmp_path, trained, few_plots, run, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    told = done("report", "last", "--store", trained / "s.db", "--queries", "0")
-    assert told == f"report-{run.id}.html\n"
-    assert (tmp_path / told.strip()).read_text().startswith("<!doctype html>")
+    message = done("report", "last", "--store", trained / "s.db", "--queries", "0")
+    assert message == f"report-{run.id}.html\n"
+    assert (tmp_path / message.strip()).read_text().startswith("<!doctype html>")
 
 
 def test_on_stdout_there_is_the_page_alone(few_plots):
@@ -426,12 +426,12 @@ class TestBadInput:
 
     def test_no_runs(self, tmp_path):
         open_store(tmp_path / "s.db").close()
-        told = fault("report", "last", "--store", tmp_path / "s.db")
-        assert "no runs yet: sortnet train makes one" in told
+        message = fault("report", "last", "--store", tmp_path / "s.db")
+        assert "no runs yet: sortnet train makes one" in message
 
     def test_no_such_run(self, run):
-        told = fault("report", "zzz")
-        assert "no run 'zzz'" in told and run.id in told
+        message = fault("report", "zzz")
+        assert "no run 'zzz'" in message and run.id in message
 
     @pytest.mark.parametrize(
         ("status", "step"), [("running", "sortnet watch "), ("interrupted", "resume it: x")]
@@ -439,8 +439,8 @@ class TestBadInput:
     def test_no_iteration_yet(self, tmp_path, status, step):
         with open_store(tmp_path / "s.db") as store:
             made_run(store).finish(status)
-        told = fault("report", "last", "--store", tmp_path / "s.db")
-        assert "no iteration yet" in told and step in told
+        message = fault("report", "last", "--store", tmp_path / "s.db")
+        assert "no iteration yet" in message and step in message
 
 
 @pytest.mark.slow

@@ -53,8 +53,8 @@ def test_a_second_server_is_refused_in_one_line_until_the_first_ends(
     store: Store, collection: Collection
 ) -> None:
     with collection.serving(beat=None):
-        told = f"collection 'args' is served by process {os.getpid()} on {socket.gethostname()}"
-        with pytest.raises(StoreError, match=told):
+        message = f"collection 'args' is served by process {os.getpid()} on {socket.gethostname()}"
+        with pytest.raises(StoreError, match=message):
             collection.serving(beat=None)
         with store.collection("other").serving(beat=None):
             pass

@@ -190,8 +190,8 @@ class TestMLflow:
 
 @pytest.mark.parametrize("value", ["tensorboard", "tensorboard:", "wandb", ""])
 def test_a_misspelt_log_is_one_line_that_says_what_there_is(value):
-    told = fault("train", "fold", "--log", value)
-    assert repr(value) in told and "tensorboard:DIR" in told
+    message = fault("train", "fold", "--log", value)
+    assert repr(value) in message and "tensorboard:DIR" in message
 
 
 def test_a_log_that_is_not_installed_is_refused_before_anything_is_read(monkeypatch):

@@ -212,11 +212,11 @@ def test_impossible_settings_are_refused_by_value(wrong, text):
 def test_ctrl_c_does_not_wait_for_the_members_of_a_committee():
     queries, pairs = made(3, 6, 4)
     committee = Committee([CmpNN(3, hidden=2, seed=s) for s in range(3)])
-    told = []
+    texts = []
 
     def interrupt_at_the_tenth(text):
-        told.append(text)
-        if len(told) == 10:
+        texts.append(text)
+        if len(texts) == 10:
             os.kill(os.getpid(), signal.SIGINT)  # as a terminal does: to the process
 
     how = Training(epochs=100_000)
@@ -224,10 +224,10 @@ def test_ctrl_c_does_not_wait_for_the_members_of_a_committee():
         train_on_pairs(
             committee, queries, pairs, queries, pairs, how, progress=interrupt_at_the_tenth
         )
-    assert len(told) < 10_000
-    still = len(told)
+    assert len(texts) < 10_000
+    still = len(texts)
     time.sleep(0.05)
-    assert len(told) == still, "no thread goes on"
+    assert len(texts) == still, "no thread goes on"
 
 
 # How many threads there are at most while two members are trained by one thread.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import http.client
 import os
+import queue
 import re
 import signal
 import socket
@@ -17,9 +18,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_made import done, fault
+from cli_made import done, fault, invoke
 
 from cli.commands.watch import sparkline
+from cli.report import live_page
 from sortnet import Queries
 from sortnet.types import Pairs
 from store import Run, Store, open_store
@@ -99,10 +101,9 @@ def test_a_run_that_has_ended_is_a_table_and_a_next_step(run):
 def test_the_end_says_how_it_went_and_what_to_do(run, status, step):
     record(run, 0)
     run.finish(status)
-    with piped("last") as watch:
-        _, told = watch.communicate(timeout=WAIT)
-    assert watch.returncode == 0
-    assert told.count("\n") == 1 and f"is {status}, 1 iteration;" in told and step in told
+    result = invoke("watch", "last")
+    assert result.exit_code == 0 and result.stderr.count("\n") == 1
+    assert f"is {status}, 1 iteration;" in result.stderr and step in result.stderr
 
 
 def test_rows_come_as_iterations_do_and_it_ends_with_the_run(run):
@@ -113,10 +114,11 @@ def test_rows_come_as_iterations_do_and_it_ends_with_the_run(run):
         record(run, 1)
         assert numbers(watch.stdout.readline()) == [1]
         assert watch.poll() is None
-        record(run, 2)
+        for i in range(2, 30):
+            record(run, i)
         run.finish("done")
         rest, _ = watch.communicate(timeout=WAIT)
-    assert numbers(rest) == [2] and watch.returncode == 0
+    assert numbers(rest) == list(range(2, 30)) and watch.returncode == 0
 
 
 def test_ctrl_c_leaves_without_a_word_of_python(run):
@@ -125,18 +127,9 @@ def test_ctrl_c_leaves_without_a_word_of_python(run):
         for _ in range(3):
             watch.stdout.readline()
         watch.send_signal(signal.SIGINT)
-        _, told = watch.communicate(timeout=WAIT)
-    assert (watch.returncode, told) == (0, f"no longer watching run {run.id}\n")
+        _, message = watch.communicate(timeout=WAIT)
+    assert (watch.returncode, message) == (0, f"no longer watching run {run.id}\n")
     assert run.status == "running"
-
-
-def test_a_run_is_written_to_while_it_is_watched(run):
-    with piped("last", "--interval", "0.1") as watch:
-        for i in range(30):
-            record(run, i)
-        run.finish("done")
-        out, _ = watch.communicate(timeout=WAIT)
-    assert numbers(out) == list(range(30))
 
 
 def in_terminal(run: Run, *args: object, lines: int = 24, **environment: str) -> str:
@@ -202,8 +195,10 @@ def test_a_run_without_news_for_long_may_have_been_killed(run, monkeypatch):
 
     rows = [{"seconds_sort": 1.0, "seconds_train": 99.0}]
     assert cli.commands.watch._hint(run, rows, 499.0) is None
-    told = cli.commands.watch._hint(run, rows, 501.0)
-    assert told.startswith("nothing new for 501 s") and "sortnet train --resume --out m" in told
+    message = cli.commands.watch._hint(run, rows, 501.0)
+    assert (
+        message.startswith("nothing new for 501 s") and "sortnet train --resume --out m" in message
+    )
     assert cli.commands.watch._hint(run, [], 119.0) is None
 
 
@@ -214,13 +209,26 @@ def test_a_sparkline_is_as_high_as_its_value():
     assert sparkline(values.tolist(), marks) == "".join(marks[k] for k in expected)
 
 
-@pytest.fixture
-def served(run):
-    record(run, 0)
-    with piped("last", "--web", "--interval", "3") as watch:
-        address = watch.stdout.readline().strip()
-        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/", address)
-        yield watch, int(address.rstrip("/").rsplit(":", 1)[1])
+@contextmanager
+def served(run: Run):
+    """The port of the run's page, which a thread of this process serves."""
+    servers: queue.Queue[live_page._Server] = queue.Queue()
+
+    class Server(live_page._Server):
+        def serve_forever(self, poll_interval: float) -> None:
+            servers.put(self)
+            super().serve_forever(poll_interval)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(live_page, "_Server", Server)
+        thread = threading.Thread(target=live_page.serve, args=(run, 0, 3.0))
+        thread.start()
+        server = servers.get(timeout=WAIT)
+        try:
+            yield server.server_port
+        finally:
+            server.shutdown()
+            thread.join(WAIT)
 
 
 def ask(port: int, method: str = "GET", path: str = "/", host: str | None = None):
@@ -232,73 +240,72 @@ def ask(port: int, method: str = "GET", path: str = "/", host: str | None = None
     return response.status, dict(response.getheaders()), body
 
 
-def test_the_page_is_the_report_and_asks_again_until_the_run_has_ended(served, run):
-    watch, port = served
-    status, headers, body = ask(port)
-    assert status == 200 and headers["Content-Type"] == "text/html; charset=utf-8"
-    assert '<meta http-equiv="refresh" content="3">' in body and "0 (kept)" in body
-    assert "default-src 'none'" in html.unescape(body) and "<script" not in body
-    assert headers["Cache-Control"] == "no-store"
-    assert headers["X-Content-Type-Options"] == "nosniff"
-    assert headers["Content-Security-Policy"] == "frame-ancestors 'none'"
-    assert "Python" not in headers["Server"]
-    record(run, 1)
-    run.finish("done")
-    _, _, body = ask(port)
-    assert 'http-equiv="refresh"' not in body
-    assert '<th scope="row">1</th>' in body
-    watch.send_signal(signal.SIGINT)
-    out, told = watch.communicate(timeout=WAIT)
+def test_the_page_is_the_report_and_asks_again_until_the_run_has_ended(run):
+    record(run, 0)
+    with piped("last", "--web", "--interval", "3") as watch:
+        address = watch.stdout.readline().strip()
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/", address)
+        port = int(address.rstrip("/").rsplit(":", 1)[1])
+        status, headers, body = ask(port)
+        assert status == 200 and headers["Content-Type"] == "text/html; charset=utf-8"
+        assert '<meta http-equiv="refresh" content="3">' in body and "0 (kept)" in body
+        assert "default-src 'none'" in html.unescape(body) and "<script" not in body
+        assert headers["Cache-Control"] == "no-store"
+        assert headers["X-Content-Type-Options"] == "nosniff"
+        assert headers["Content-Security-Policy"] == "frame-ancestors 'none'"
+        assert "Python" not in headers["Server"]
+        record(run, 1)
+        run.finish("done")
+        _, _, body = ask(port)
+        assert 'http-equiv="refresh"' not in body
+        assert '<th scope="row">1</th>' in body
+        watch.send_signal(signal.SIGINT)
+        out, said = watch.communicate(timeout=WAIT)
     assert watch.returncode == 0 and out == ""
-    assert told.splitlines()[-1] == f"no longer watching run {run.id}"
+    assert said.splitlines()[-1] == f"no longer watching run {run.id}"
 
 
-def test_the_page_is_for_this_machine_and_for_looking_only(served):
-    _, port = served
-    for host in ("evil.example", f"evil.example:{port}", "127.0.0.1", ""):
-        assert ask(port, host=host)[0] == 421
-    assert ask(port, path="/etc/passwd")[0] == 404
-    assert ask(port, path="/../s.db")[0] == 404
-    for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS", "HEAD"):
-        code, headers, _ = ask(port, method)
-        assert (code, headers["Allow"]) == (405, "GET")
-    assert ask(port, host=f"localhost:{port}")[0] == 200
-    listening = Path("/proc/net/tcp")
-    if listening.exists():
-        rows = [line.split() for line in listening.read_text().splitlines()[1:]]
-        bound = {r[1] for r in rows if r[3] == "0A" and int(r[1].split(":")[1], 16) == port}
-        assert bound == {f"0100007F:{port:04X}"}
+def test_the_page_is_for_this_machine_and_for_looking_only(run):
+    with served(run) as port:
+        for host in ("evil.example", f"evil.example:{port}", "127.0.0.1", ""):
+            assert ask(port, host=host)[0] == 421
+        assert ask(port, path="/etc/passwd")[0] == 404
+        assert ask(port, path="/../s.db")[0] == 404
+        for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS", "HEAD"):
+            code, headers, _ = ask(port, method)
+            assert (code, headers["Allow"]) == (405, "GET")
+        assert ask(port, host=f"localhost:{port}")[0] == 200
+        listening = Path("/proc/net/tcp")
+        if listening.exists():
+            rows = [line.split() for line in listening.read_text().splitlines()[1:]]
+            bound = {r[1] for r in rows if r[3] == "0A" and int(r[1].split(":")[1], 16) == port}
+            assert bound == {f"0100007F:{port:04X}"}
 
 
-def test_many_may_look_at_the_page_at_once(served):
-    _, port = served
-    found: list[int] = []
-    threads = [threading.Thread(target=lambda: found.append(ask(port)[0])) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(WAIT)
-    assert found == [200] * 8
-
-
-def test_a_run_without_an_iteration_has_a_page_that_waits(run):
-    with piped("last", "--web") as watch:
-        port = int(watch.stdout.readline().strip().rstrip("/").rsplit(":", 1)[1])
-        status, _, body = ask(port)
-    assert status == 200 and 'http-equiv="refresh"' in body and "0 iterations" in body
+def test_many_may_look_at_once_at_the_page_of_a_run_without_an_iteration(run):
+    found: list[tuple[int, dict[str, str], str]] = []
+    with served(run) as port:
+        threads = [threading.Thread(target=lambda: found.append(ask(port))) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(WAIT)
+    assert [status for status, *_ in found] == [200] * 8
+    for _, _, page in found:
+        assert 'http-equiv="refresh"' in page and "0 iterations" in page
 
 
 def test_a_port_in_use_is_one_line(run):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        told = fault("watch", "last", "--web", "--port", port)
-    assert f"port {port} is in use" in told and "--port" in told
+        message = fault("watch", "last", "--web", "--port", port)
+    assert f"port {port} is in use" in message and "--port" in message
 
 
 def test_what_cannot_be_watched_is_one_line(store, tmp_path):
     assert "no runs yet: sortnet train makes one" in fault("watch", "last")
     run = make(store)
-    told = fault("watch", "zz")
-    assert "no run 'zz'" in told and run.id in told
+    message = fault("watch", "zz")
+    assert "no run 'zz'" in message and run.id in message
     assert "no such file" in fault("watch", "last", "--store", tmp_path / "none.db")
     assert list(tmp_path.glob("none*")) == []
