@@ -125,7 +125,7 @@ def settle(
         first, *others = menu = [best.changed(scaling=each) for each in _scalings(train)]
         half = trials.of(menu, _QUARTER)[: len(menu) // 2]
         rest = trials.of([first, *(c for c in half if c != first)], _HALF)
-        best = next((c for c in rest if c in others and trials.gain(c, first, _HALF) > 1), first)
+        best = next((c for c in rest if c in others and trials.gain(c, first, _HALF) > 0.5), first)
     if "hidden" in names:
         best = _along(trials, best, "hidden", HIDDEN)
     if "weight_decay" in names:
@@ -145,7 +145,7 @@ def _along(trials: _Trials, best: Config, name: str, values: Sequence[Any]) -> C
     """
     at = values.index(best.flat()[name])
     for step in (-1, 1):
-        least = -0.5 if name == "weight_decay" and step < 0 else 0.5
+        least = -0.25 if name == "weight_decay" and step < 0 else 1.0
         while 0 <= at + step < len(values):
             there = best.changed(**{name: values[at + step]})
             if len(trials.of([best, there], _HALF)) < 2:
