@@ -352,7 +352,7 @@ class Config(Settings):
 
 
 # What is taken for settings left open where nothing chooses them.
-FIXED: dict[str, Any] = {"hidden": (32,), "scaling": "query+rank+normal", "weight_decay": 0.03}
+FIXED: dict[str, Any] = {"hidden": (32,), "scaling": "query+rank", "weight_decay": 0.03}
 _TRAINING_BEFORE = {"loss": "squared", "query_pairs": None, "keep": "loss", "schedule": "steps"}
 # Algorithm 3.1 to the letter.
 PAPER: dict[str, Any] = {

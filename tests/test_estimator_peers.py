@@ -9,7 +9,7 @@ import numba
 import numpy as np
 import pandas as pd
 import pytest
-import sortnet.data.free
+import sortnet.types.free
 import torch
 from docs_made import ROOT
 from scipy import sparse
@@ -385,7 +385,7 @@ def test_a_sparse_matrix_is_an_array_whose_zeros_are_zero(make):
 
 
 def test_a_sparse_matrix_that_would_not_fit_is_refused(monkeypatch):
-    monkeypatch.setattr(sortnet.data.free, "free_memory", lambda: 10**9)
+    monkeypatch.setattr(sortnet.types.free, "free_memory", lambda: 10**9)
     X = sparse.csr_matrix((10**6, 10**4))
     with pytest.raises(DataError, match=r"X: the rows of the sparse matrix.* need 120\.0 GB"):
         small().fit(X, np.zeros(10**6), qid=np.zeros(10**6))

@@ -62,11 +62,10 @@ def made(folder: Path, queries: Queries, kind: dict) -> Path:
     facts = {"path": "train.txt", "fingerprint": "f"}
     about = {
         **{"run": "0" * 12, "store": "s.db", "command": "sortnet train", "threads": 1},
-        **{"tuned": False, "asked": config.to_json(), "config": config.to_json()},
+        **{"asked": config.to_json(), "config": config.to_json()},
         "data": {"train": facts, "vali": facts},
     }
     Folder(folder).write_run(about)
-    Folder(folder).write_tuning({"trials": [{"hidden": [3], "quality": 0.5, "iteration": 1}]})
     return folder
 
 
@@ -246,7 +245,7 @@ def test_a_damaged_run_is_read_or_refused(originals, tmp_path):
     for seed in rounds(300):
         rng = random.Random(seed)
         folder = shutil.copytree(rng.choice(originals), tmp_path / "m")
-        path = folder / rng.choice(["run.json", "run.json", "tuning.json"])
+        path = folder / "run.json"
         raw = path.read_bytes()
         bytewise = rng.random() < 0.2
         path.write_bytes(
@@ -258,7 +257,6 @@ def test_a_damaged_run_is_read_or_refused(originals, tmp_path):
             if known is not None:
                 Config.from_json(known["asked"])
                 Config.from_json(known["config"])
-            Folder(folder).tuning()
 
         found[refused(read)] += 1
         shutil.rmtree(folder)

@@ -25,13 +25,14 @@ from sortnet.types import F64, Progress, Queries
 Trial = dict[str, Any]
 
 OPEN = ("scaling", "hidden", "weight_decay")
-SCALINGS = ("query+rank+normal", "normal+piecewise", "query+rank", "normal", "zscore")
+SCALINGS = ("query+rank", "query+rank+normal", "normal", "normal+piecewise", "zscore")
 HIDDEN = ((10,), (32,), (64,), (100,))
 WEIGHT_DECAYS = (1.0, 0.3, 0.03, 0.003, 0.0)  # the strongest first
 _QUARTER, _HALF = 0.25, 0.5
 _TRIED_ON = 20_000  # documents of each part at most, so that trials take seconds
 _FEW = 20  # validation queries that can choose, below which trials are cross-validated
 _FOLDS = 3
+_SURE = 1.5  # standard errors by which a setting must be better to be preferred
 _CLEAR = 0.002  # a loss that no simpler setting is worth
 
 
@@ -125,7 +126,7 @@ def settle(
         first, *others = menu = [best.changed(scaling=each) for each in _scalings(train)]
         half = trials.of(menu, _QUARTER)[: len(menu) // 2]
         rest = trials.of([first, *(c for c in half if c != first)], _HALF)
-        best = next((c for c in rest if c in others and trials.gain(c, first, _HALF) > 0.5), first)
+        best = next((c for c in rest if c in others and trials.gain(c, first, _HALF) > _SURE), first)
     if "hidden" in names:
         best = _along(trials, best, "hidden", HIDDEN)
     if "weight_decay" in names:
@@ -133,7 +134,7 @@ def settle(
     second = [c for c, share in trials.done if share == _HALF and c != best]
     second.sort(key=lambda c: -trials.mean(c, _HALF))
     whole = trials.of([best, *second[:1]], 1.0)
-    if len(whole) == 2 and whole[0] != best and trials.gain(whole[0], best, 1.0) > 1:
+    if len(whole) == 2 and whole[0] != best and trials.gain(whole[0], best, 1.0) > _SURE:
         best = whole[0]
     return best, trials.table
 
@@ -145,7 +146,7 @@ def _along(trials: _Trials, best: Config, name: str, values: Sequence[Any]) -> C
     """
     at = values.index(best.flat()[name])
     for step in (-1, 1):
-        least = -0.25 if name == "weight_decay" and step < 0 else 1.0
+        least = 0.0 if name == "weight_decay" and step < 0 else _SURE
         while 0 <= at + step < len(values):
             there = best.changed(**{name: values[at + step]})
             if len(trials.of([best, there], _HALF)) < 2:
