@@ -32,8 +32,7 @@ _QUARTER, _HALF = 0.25, 0.5
 _TRIED_ON = 20_000  # documents of each part at most, so that trials take seconds
 _FEW = 20  # validation queries that can choose, below which trials are cross-validated
 _FOLDS = 3
-_SURE = 1.5  # standard errors by which a setting must be better to be preferred
-_CLEAR = 0.002  # a loss that no simpler setting is worth
+_SURE = 1.0  # standard errors by which a setting must be better to be preferred
 
 
 @dataclass
@@ -115,6 +114,8 @@ def settle(
     if not names or not config.tune_budget or not can_be_learned(some) or not usable:
         return best, []
     parts = [(some, judges)] if usable >= _FEW else list(_folds(some, judges, config))
+    if not parts:  # too few queries to divide
+        return best, []
     trials = _Trials(
         parts,
         config.tune_budget * config.committee,
@@ -126,7 +127,9 @@ def settle(
         first, *others = menu = [best.changed(scaling=each) for each in _scalings(train)]
         half = trials.of(menu, _QUARTER)[: len(menu) // 2]
         rest = trials.of([first, *(c for c in half if c != first)], _HALF)
-        best = next((c for c in rest if c in others and trials.gain(c, first, _HALF) > _SURE), first)
+        best = next(
+            (c for c in rest if c in others and trials.gain(c, first, _HALF) > _SURE), first
+        )
     if "hidden" in names:
         best = _along(trials, best, "hidden", HIDDEN)
     if "weight_decay" in names:
@@ -142,17 +145,16 @@ def settle(
 def _along(trials: _Trials, best: Config, name: str, values: Sequence[Any]) -> Config:
     """Go on to the neighbouring value of one setting as long as that is better.
 
-    A stronger weight decay, which costs nothing, is taken where it is no clear loss either.
+    A stronger weight decay, which costs nothing, needs to be less sure.
     """
     at = values.index(best.flat()[name])
     for step in (-1, 1):
-        least = 0.0 if name == "weight_decay" and step < 0 else _SURE
+        least = 0.5 if name == "weight_decay" and step < 0 else 1.5
         while 0 <= at + step < len(values):
             there = best.changed(**{name: values[at + step]})
             if len(trials.of([best, there], _HALF)) < 2:
                 break
-            lost = trials.mean(best, _HALF) - trials.mean(there, _HALF)
-            if trials.gain(there, best, _HALF) < least or lost > _CLEAR:
+            if trials.gain(there, best, _HALF) < least:
                 break
             best, at = there, at + step
     return best
