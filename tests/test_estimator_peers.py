@@ -9,13 +9,13 @@ import numba
 import numpy as np
 import pandas as pd
 import pytest
-import sortnet.types.free
 import torch
 from docs_made import ROOT
 from scipy import sparse
 from sklearn.base import clone
 from test_estimator import made, parts, small  # noqa: F401  # parts is a fixture
 
+import sortnet.types.free
 from sortnet import Queries, SortNetRanker
 from sortnet.config import Config, settings_of
 from sortnet.errors import DataError, ModelError
