@@ -134,7 +134,8 @@ def settle(
         best = _along(trials, best, "hidden", HIDDEN)
     if "weight_decay" in names:
         best = _along(trials, best, "weight_decay", WEIGHT_DECAYS)
-    second = [c for c, share in trials.done if share == _HALF and c != best]
+    # Some scalings are slow to learn from: the best of the others gets all epochs too.
+    second = [c for c, share in trials.done if share == _HALF and c.scaling != best.scaling]
     second.sort(key=lambda c: -trials.mean(c, _HALF))
     whole = trials.of([best, *second[:1]], 1.0)
     if len(whole) == 2 and whole[0] != best and trials.gain(whole[0], best, 1.0) > _SURE:
