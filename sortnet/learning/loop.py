@@ -36,6 +36,8 @@ from sortnet.types import I64, Judge, Pairs, PairSink, Progress, Queries
 
 Callback: TypeAlias = Callable[[Iteration, State], None]
 
+_ROUNDS = 4  # that a budget of answers is spent in
+
 
 def learn_to_sort(
     train: Queries,
@@ -108,6 +110,8 @@ def learn_to_sort(
     def score(net: Learner) -> float:
         return evaluate(vali, sort(net, vali).order, quality, empty=empty)[quality.name]
 
+    # The last comparator of a committee that grows learns from the whole budget.
+    rounds = min(committee, _ROUNDS) if start == "add" else _ROUNDS
     TP, VP = sink.pairs("train", state.iteration), sink.pairs("vali", state.iteration)
 
     for i in range(state.iteration, 0 if state.finished else max_iter):
@@ -119,7 +123,7 @@ def learn_to_sort(
 
         larger = start == "add" and i > 1
         state = state.scored(V_i.measures[quality.name], V_i.right, larger=larger)
-        TP_i, asked = _taken(train, T_i, judge, pairs, state, judgements, seed_i)
+        TP_i, asked = _taken(train, T_i, judge, pairs, state, judgements, rounds, seed_i)
         VP_i = V_i.wrong if pairs == "wrong" else _answered(vali, V_i, judge)
         new = sink.add("train", i, TP_i, T_i.wrong), sink.add("vali", i, VP_i, V_i.wrong)
         TP, VP = TP | TP_i, VP | VP_i
@@ -173,16 +177,24 @@ def _taken(
     strategy: str,
     state: State,
     judgements: int | None,
+    rounds: int,
     seed: int,
 ) -> tuple[Pairs, I64]:
     """TP_i, the pairs to learn from as the strategy takes them, and all asked about so far."""
-    n, left = len(state.asked), None if judgements is None else judgements - len(state.asked)
-    # Rounds that double: what was learned from the first answers chooses the next.
-    wanted = None if judgements is None else max(n, judgements // 8, 1)
-    shown = Shown(part, found.sorting, state.comparator, wanted, np.random.default_rng(seed))
-    i, j, asked = selected(strategy, shown, state.asked, left)
+    wanted = None if judgements is None else _round(judgements, rounds, len(state.asked))
+    rng = np.random.default_rng(seed)
+    shown = Shown(part, found.sorting, state.comparator, wanted, rng, state.asked)
+    i, j, asked = selected(strategy, shown)
     answered = in_order(i, j, judge(part, i, j))
     return (answered & found.wrong if strategy == "wrong" else answered), asked
+
+
+def _round(judgements: int, rounds: int, asked: int) -> int:
+    """Answers to ask for, of a budget that is spent in some rounds at least.
+
+    They double: what was learned from the first answers chooses the next.
+    """
+    return min(max(asked, -(-judgements // 2 ** (rounds - 1))), judgements - asked)
 
 
 def _answered(part: Queries, found: Sorted, judge: Judge) -> Pairs:
