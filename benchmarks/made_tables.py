@@ -142,6 +142,34 @@ def long_queries(seed: int) -> Made:
     return friedman(seed, queries=10, size=3000, noise=10)
 
 
+MSLR_SIZE, MSLR_FEATURES = 120, 136
+MSLR_SHARES = (0.52, 0.84, 0.97, 0.99)  # of documents up to grades 0, 1, 2, 3
+
+
+def mslr_shape(n_queries: int, seed: int) -> Queries:
+    """MSLR-WEB10K's shape, 120 documents a query and 136 features, with a truth that is bent.
+
+    The grades have MSLR's shares. A third of the features are counts of heavy tails; the truth has
+    a linear part, steps, bends and products of two, noise, and a level of the query's own.
+    """
+    rng = np.random.default_rng([10, seed])
+    X = rng.standard_normal((n_queries * MSLR_SIZE, MSLR_FEATURES), dtype=np.float32)
+    weights = np.random.default_rng(1).standard_normal(MSLR_FEATURES, dtype=np.float32)
+    truth = X @ weights / np.float32(2 * np.sqrt(MSLR_FEATURES))
+    truth += 0.6 * np.tanh(X[:, 0] * X[:, 1]) + 0.5 * np.abs(X[:, 2]) + 0.5 * (X[:, 3] > 0.5)
+    truth += 0.5 * np.sin(2 * X[:, 4]) + 0.5 * np.maximum(X[:, 5], X[:, 6])
+    truth += 0.5 * np.sign(X[:, 7]) * X[:, 8]
+    truth += rng.standard_normal(len(X), dtype=np.float32)
+    truth += 0.5 * np.repeat(rng.standard_normal(n_queries, dtype=np.float32), MSLR_SIZE)
+    third = X[:, ::3]
+    np.floor(np.exp(third * np.float32(1.5), out=third), out=third)
+    return Queries.from_arrays(
+        X,
+        np.digitize(truth, np.quantile(truth, MSLR_SHARES)),
+        group=np.full(n_queries, MSLR_SIZE),
+    )
+
+
 TABLES: dict[str, tuple[Callable[[int], Made], Sequence[float]]] = {
     "friedman1, 20 noise features": (friedman, PARTS),
     "heavy tails": (heavy_tails, PARTS),

@@ -12,7 +12,6 @@ from sortnet.learning.training import Trained
 from sortnet.sorting.observe import share_right
 from sortnet.types import I64, Pairs, Sorting
 
-
 _ALIKE = 0.003  # RankQuality that validation queries can hardly tell apart
 
 
