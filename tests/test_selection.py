@@ -10,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sortnet.comparators import CmpNN
-from sortnet.config import PAIRS
+from sortnet.config import PAIRS, Training
 from sortnet.errors import DataError
+from sortnet.learning.loop import learn_to_sort
 from sortnet.learning.selection import STRATEGIES, Shown, keys, selected
+from sortnet.metrics import parse_metric
 from sortnet.sorting import sort
 from sortnet.types import Queries
 
@@ -125,6 +127,20 @@ def test_the_first_uncertain_pairs_are_random():
     queries = made([60, 60], 3, 1)
     ours, theirs = (STRATEGIES[name](shown(queries, 50)) for name in ("uncertain", "random"))
     assert np.array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize(
+    ("committee", "asked"), [(1, [40]), (3, [10, 20, 40]), (4, [5, 10, 20, 40])]
+)
+def test_a_budget_is_spent_when_the_last_comparator_is_trained(committee, asked):
+    queries, records = made([15, 15], 3, 1), []
+    learn_to_sort(
+        queries, queries, lambda seed: CmpNN(2, hidden=3, seed=seed), quality=parse_metric("map"),
+        training=Training(epochs=1, batch_size=8), pairs="all", judgements=40, start="add",
+        committee=committee, callbacks=[lambda record, state: records.append(record)],
+    )  # fmt: skip
+    assert [r.observed["train"]["answers"] for r in records] == [*asked, 40]
+    assert records[-2].tp == records[-1].tp <= 40
 
 
 def test_neighbours_need_two_grades():
