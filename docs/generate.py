@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import json
 import pkgutil
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
 ROOT = Path(__file__).resolve().parent.parent
+PAIR_FIGURE = "pair-efficiency.png"
 # Modules that serve the others and promise nothing to a reader.
 INNER = (
     "sortnet.files",
@@ -125,6 +128,19 @@ def folders() -> str:
     if picture is None:
         raise ValueError("README.md: no picture below 'Where things are'")
     return "\n" + _fenced(inspect.cleandoc("\n" + picture[1]))
+
+
+def pair_study() -> str:
+    """The figure and the table of the study of pairs, as far as they have been made."""
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    from run import markdown
+
+    report = json.loads((ROOT / "benchmarks/results.json").read_text(encoding="utf-8"))
+    rows = [row for row in report["rows"] if row["benchmark"] == "pairs"]
+    if not rows:
+        return "\nNot measured on this version yet: `make bench ARGS=pairs`.\n\n"
+    figure = f"![Quality by share of pairs asked about, for each strategy](../{PAIR_FIGURE})\n\n"
+    return "\n" + figure * (ROOT / "docs" / PAIR_FIGURE).exists() + markdown(rows) + "\n\n"
 
 
 def _below(package: str) -> list[str]:

@@ -36,6 +36,8 @@ from sortnet.types import I64, Judge, Pairs, PairSink, Progress, Queries
 
 Callback: TypeAlias = Callable[[Iteration, State], None]
 
+_ROUNDS = 4  # that a budget of answers is spent in
+
 
 def learn_to_sort(
     train: Queries,
@@ -45,7 +47,7 @@ def learn_to_sort(
     quality: Metric,
     metrics: Sequence[Metric] = (),
     empty: Empty = "zero",
-    training: Training | None = None,
+    training: Training = Training(),  # noqa: B008  # it cannot be changed
     max_iter: int = 20,
     max_stale: int | None = None,
     pairs: str = "wrong",
@@ -101,22 +103,21 @@ def learn_to_sort(
     check_can_be_learned(train)
     check_can_choose(quality, vali)
     sink = MemoryPairs() if sink is None else sink
-    how = Training() if training is None else training
     measured, add = list(dict.fromkeys((quality, *metrics))), start == "add"
+    rounds = committee if add else _ROUNDS
     state = State(0, make(seed)) if state is None else state
     score = partial(_quality, vali, quality, empty)
     TP, VP = sink.pairs("train", state.iteration), sink.pairs("vali", state.iteration)
 
     for i in range(state.iteration, 0 if state.finished else max_iter):
-        tell = _within(progress, i)
+        tell, seed_i = _within(progress, i), _iteration_seed(seed, i + 1)
         tell("sorting")
-        seed_i = _iteration_seed(seed, i + 1)
         T_i = _sort(state.comparator, train, judge, measured, empty)
         V_i = _sort(state.comparator, vali, judge, measured, empty)
         more = _measures(state.comparator, others or {}, measured, empty)
 
         state = state.scored(V_i.measures[quality.name], V_i.right, larger=add and i > 1)
-        TP_i, asked = _taken(train, T_i, judge, pairs, state, judgements, seed_i)
+        TP_i, asked = _taken(train, T_i, judge, pairs, state, judgements, rounds, seed_i)
         VP_i = V_i.wrong if pairs == "wrong" else V_i.answered
         new = sink.add("train", i, TP_i, T_i.wrong), sink.add("vali", i, VP_i, V_i.wrong)
         TP, VP = TP | TP_i, VP | VP_i
@@ -129,15 +130,14 @@ def learn_to_sort(
         if not finished:
             C_next = copy.deepcopy(state.comparator) if start == "warm" else make(seed_i)
             trained = train_on_pairs(
-                C_next, train, TP, vali, VP, how, score=score, seed=seed_i, progress=tell
+                C_next, train, TP, vali, VP, training, score=score, seed=seed_i, progress=tell
             )
         if add and i > 0 and not finished:
             C_next = Committee([*state.comparator.members, *C_next.members])
-        seconds = time.perf_counter() - started
 
         record = Iteration.of(
             state, quality.name, (T_i, V_i), more, new, (len(TP), len(VP)), len(asked), trained,
-            seconds,
+            time.perf_counter() - started,
         )  # fmt: skip
         state = state.then(C_next, finished=finished, asked=asked)
         for callback in callbacks:
@@ -185,16 +185,26 @@ def _taken(
     strategy: str,
     state: State,
     judgements: int | None,
+    rounds: int,
     seed: int,
 ) -> tuple[Pairs, I64]:
     """TP_i, the pairs to learn from as the strategy takes them, and all asked about so far."""
-    n, left = len(state.asked), None if judgements is None else judgements - len(state.asked)
-    # Rounds that double: what was learned from the first answers chooses the next.
-    wanted = None if judgements is None else max(n, judgements // 8, 1)
-    shown = Shown(part, found.sorting, state.comparator, wanted, np.random.default_rng(seed))
-    i, j, asked = selected(strategy, shown, state.asked, left)
+    wanted = None if judgements is None else _round(judgements, rounds, len(state.asked))
+    rng = np.random.default_rng(seed)
+    shown = Shown(part, found.sorting, state.comparator, wanted, rng, state.asked)
+    i, j, asked = selected(strategy, shown)
     answered = in_order(i, j, judge(part, i, j))
     return (answered & found.wrong if strategy == "wrong" else answered), asked
+
+
+def _round(judgements: int, rounds: int, asked: int) -> int:
+    """Answers to ask for, of a budget that is spent in some rounds at least.
+
+    They double: what was learned from the first answers chooses the next. The last comparator of a
+    committee that grows learns from the whole budget.
+    """
+    first: int = -(-judgements // 2 ** (min(rounds, _ROUNDS) - 1))
+    return min(max(asked, first), judgements - asked)
 
 
 def _iteration_seed(seed: int, iteration: int) -> int:

@@ -7,7 +7,7 @@ A strategy is a function of what one sort showed that gives comparisons to ask a
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -16,7 +16,8 @@ from sortnet.config import PAIRS
 from sortnet.errors import DataError
 from sortnet.types import F64, I64, Comparator, Queries, Sorting
 
-_CANDIDATES = 20  # random pairs looked at for each that `uncertain` chooses
+_CANDIDATES = 20  # random pairs looked at for each that `uncertain` chooses,
+_AT_ONCE = 1 << 20  # as long as they are no more than this, which bounds memory
 _OF_A_QUERY = 1000  # pairs that `even` takes of a query, at least
 
 
@@ -26,6 +27,7 @@ class Shown:
 
     Attributes:
         wanted: comparisons wanted of the part; None: as many as the strategy finds right.
+        asked: (k,) `keys` of all that was asked before, ascending.
     """
 
     queries: Queries
@@ -33,6 +35,7 @@ class Shown:
     comparator: Learner
     wanted: int | None
     rng: np.random.Generator
+    asked: I64 = field(default_factory=lambda: np.empty(0, np.int64))
 
 
 Strategy = Callable[[Shown], tuple[I64, I64]]
@@ -81,13 +84,20 @@ def even(shown: Shown) -> tuple[I64, I64]:
 
 
 def uncertain(shown: Shown) -> tuple[I64, I64]:
-    """Of many random pairs those whose margins are nearest 0."""
+    """Of many random pairs, not asked about before, those whose margins are nearest 0.
+
+    The first ones are random: the margins of a comparator that has learned nothing say nothing.
+    """
+    if not len(shown.asked):
+        return random(shown)
     sizes, n = shown.queries.sizes, _wanted(shown)
-    i, j = _drawn(shown, sizes * (sizes - 1) / 2, _CANDIDATES * n)
+    drawn = _drawn(shown, sizes * (sizes - 1) / 2, min(_CANDIDATES * n, max(2 * n, _AT_ONCE)))
+    key, first = np.unique(keys(*drawn), return_index=True)
+    first = first[~np.isin(key, shown.asked, assume_unique=True)]
+    i, j = drawn[0][first], drawn[1][first]
     comparator: Comparator = shown.comparator
     prepared = comparator.prepare(shown.queries.features)
-    margins = np.abs(comparator.prefer(prepared, i, j))
-    nearest = np.sort(np.argsort(margins, kind="stable")[:n])
+    nearest = np.argsort(np.abs(comparator.prefer(prepared, i, j)), kind="stable")[:n]
     return i[nearest], j[nearest]
 
 
@@ -96,27 +106,29 @@ STRATEGIES: dict[str, Strategy] = dict(
 )
 
 
-def selected(strategy: str, shown: Shown, asked: I64, left: int | None) -> tuple[I64, I64, I64]:
-    """The comparisons to ask about, as a strategy chooses them, within a budget of answers.
+def selected(strategy: str, shown: Shown) -> tuple[I64, I64, I64]:
+    """The comparisons to ask about, as a strategy chooses them, no more new ones than wanted.
 
     Args:
         strategy: a name of `STRATEGIES`.
-        asked: (k,) `keys` of all that was asked before, ascending.
-        left: answers that may still be had; None: any number.
+        shown: what it chooses by; of more new comparisons than `wanted`, random ones are kept.
 
     Returns:
-        (m,) and (m,) document numbers, and the keys of all asked so far.
+        (m,) and (m,) document numbers, no pair twice, and the keys of all asked so far.
+
+    Raises:
+        DataError: if `neighbours` finds no two grades.
     """
     if strategy == "neighbours" and len(np.unique(shown.queries.grades)) < 2:
         raise DataError(f"{shown.queries.source}: no grades to choose pairs of adjacent ones by")
     i, j = STRATEGIES[strategy](shown)
     key, first = np.unique(keys(i, j), return_index=True)
-    fresh = np.isin(key, asked, assume_unique=True, invert=True)
-    if left is not None and np.count_nonzero(fresh) > left:
+    fresh = np.isin(key, shown.asked, assume_unique=True, invert=True)
+    if shown.wanted is not None and np.count_nonzero(fresh) > shown.wanted:
         kept = np.ones(len(key), np.bool_)
-        kept[shown.rng.permutation(np.flatnonzero(fresh))[left:]] = False
+        kept[shown.rng.permutation(np.flatnonzero(fresh))[shown.wanted :]] = False
         key, first, fresh = key[kept], first[kept], fresh[kept]
-    return i[first], j[first], np.union1d(asked, key[fresh])
+    return i[first], j[first], np.union1d(shown.asked, key[fresh])
 
 
 def keys(i: I64, j: I64) -> I64:

@@ -1,0 +1,149 @@
+"""What each strategy asks about, against brute force over every pair of made queries."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sortnet.comparators import CmpNN
+from sortnet.config import PAIRS, Training
+from sortnet.errors import DataError
+from sortnet.learning.loop import learn_to_sort
+from sortnet.learning.selection import STRATEGIES, Shown, keys, selected
+from sortnet.metrics import parse_metric
+from sortnet.sorting import sort
+from sortnet.types import Queries
+
+NET = CmpNN(2, hidden=3, seed=5)
+parts = st.builds(
+    lambda sizes, n_grades, seed: made(sizes, n_grades, seed),
+    st.lists(st.integers(1, 12), min_size=1, max_size=6),
+    st.integers(2, 4),
+    st.integers(0, 1000),
+)
+budgets = st.none() | st.integers(0, 80)
+
+
+def made(sizes: list[int], n_grades: int, seed: int) -> Queries:
+    rng = np.random.default_rng(seed)
+    n = sum(sizes)
+    grades = rng.integers(0, n_grades, n)
+    grades[: min(n, 2)] = (0, 1)[: min(n, 2)]  # some two grades
+    return Queries.from_arrays(rng.normal(0, 1, (n, 2)).astype(np.float32), grades, group=sizes)
+
+
+def shown(queries: Queries, wanted: int | None = None, asked=(), seed: int = 0) -> Shown:
+    rng = np.random.default_rng(seed)
+    return Shown(queries, sort(NET, queries), NET, wanted, rng, np.array(asked, np.int64))
+
+
+def all_pairs(queries: Queries) -> set[tuple[int, int]]:
+    return {
+        pair
+        for first, end in zip(queries.offsets[:-1], queries.offsets[1:], strict=True)
+        for pair in combinations(range(first, end), 2)
+    }
+
+
+def as_set(i, j) -> set[tuple[int, int]]:
+    return {(min(pair), max(pair)) for pair in zip(i.tolist(), j.tolist(), strict=True)}
+
+
+@pytest.mark.parametrize("strategy", PAIRS)
+@given(parts, budgets, st.integers(0, 60))
+def test_every_strategy_asks_about_pairs_of_one_query_once_and_within_the_budget(
+    strategy, queries, wanted, n_asked
+):
+    if strategy == "neighbours" and len(np.unique(queries.grades)) < 2:
+        return
+    before = np.sort([keys(*map(np.int64, pair)) for pair in sorted(all_pairs(queries))][:n_asked])
+    i, j, asked = selected(strategy, shown(queries, wanted, before))
+    pairs = as_set(i, j)
+    assert len(pairs) == len(i)
+    assert pairs <= all_pairs(queries)
+    assert asked.tolist() == sorted(set(before.tolist()) | set(keys(i, j).tolist()))
+    new = len(asked) - len(before)
+    assert wanted is None or new <= wanted
+
+
+@given(parts)
+def test_neighbours_are_the_pairs_of_adjacent_grades_of_their_query(queries):
+    expected = set()
+    for i, j in all_pairs(queries):
+        low, high = sorted((queries.grades[i], queries.grades[j]))
+        query = queries.query_of_docs()[i]
+        own = queries.grades[queries.offsets[query] : queries.offsets[query + 1]]
+        if low < high and not any(low < grade < high for grade in own):
+            expected.add((i, j))
+    assert as_set(*STRATEGIES["neighbours"](shown(queries))) == expected
+
+
+@given(parts)
+def test_all_are_all_and_compared_what_the_sort_compared(queries):
+    seen = shown(queries)
+    i, j = STRATEGIES["all"](seen)
+    assert as_set(i, j) == all_pairs(queries)
+    assert len(i) == len(all_pairs(queries))
+    assert as_set(*STRATEGIES["compared"](seen)) == as_set(seen.sorting.i, seen.sorting.j)
+
+
+def test_even_takes_about_equally_many_of_each_query_and_all_of_a_short_one():
+    queries = made([5, 100, 200, 400], 3, 1)
+    i, j = STRATEGIES["even"](shown(queries, 4000))
+    found = np.bincount(queries.query_of_docs()[i])
+    assert found[0] == 10  # all pairs of 5 documents
+    # 1,000 each: three times the standard deviation of a draw is 80
+    assert np.all(np.abs(found[1:] - 1000) < 120)
+    assert np.array_equal(queries.query_of_docs()[i], queries.query_of_docs()[j])
+
+
+def test_random_takes_pairs_by_their_number():
+    queries = made([100, 200], 3, 1)
+    i, _ = STRATEGIES["random"](shown(queries, 5000))
+    share = np.mean(queries.query_of_docs()[i] == 0)
+    assert abs(share - 4950 / (4950 + 19900)) < 0.03
+
+
+def test_uncertain_takes_new_pairs_of_smaller_margins_than_random_ones():
+    queries = made([60, 60], 3, 1)
+    first = keys(*STRATEGIES["random"](shown(queries, 30)))
+    seen = shown(queries, 100, np.unique(first))
+    i, j = STRATEGIES["uncertain"](seen)
+    assert len(as_set(i, j)) == len(i) == 100  # no pair twice, none asked before
+    assert not set(keys(i, j).tolist()) & set(first.tolist())
+
+    def margins(pairs):
+        return np.abs(NET.prefer(NET.prepare(queries.features), *pairs))
+
+    every = margins(STRATEGIES["all"](seen))
+    assert np.median(margins((i, j))) < np.quantile(every, 0.1)
+
+
+def test_the_first_uncertain_pairs_are_random():
+    queries = made([60, 60], 3, 1)
+    ours, theirs = (STRATEGIES[name](shown(queries, 50)) for name in ("uncertain", "random"))
+    assert np.array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize(
+    ("committee", "asked"), [(1, [40]), (3, [10, 20, 40]), (4, [5, 10, 20, 40])]
+)
+def test_a_budget_is_spent_when_the_last_comparator_is_trained(committee, asked):
+    queries, records = made([15, 15], 3, 1), []
+    learn_to_sort(
+        queries, queries, lambda seed: CmpNN(2, hidden=3, seed=seed), quality=parse_metric("map"),
+        training=Training(epochs=1, batch_size=8), pairs="all", judgements=40, start="add",
+        committee=committee, callbacks=[lambda record, state: records.append(record)],
+    )  # fmt: skip
+    assert [r.observed["train"]["answers"] for r in records] == [*asked, 40]
+    assert records[-2].tp == records[-1].tp <= 40
+
+
+def test_neighbours_need_two_grades():
+    queries = Queries.from_arrays(np.zeros((3, 2), np.float32), [1, 1, 1], group=[3])
+    with pytest.raises(DataError, match="no grades"):
+        selected("neighbours", shown(queries))
