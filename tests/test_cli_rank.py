@@ -25,7 +25,9 @@ def made(copy_of_trained) -> Path:
     """A folder with a fold and models learned from it."""
     folder = copy_of_trained
     fold, store = folder / "fold", ("--store", folder / "s.db")
-    done("train", fold, "--out", folder / "three", *store, *FAST, "--committee", 3)
+    done(
+        "train", fold, "--out", folder / "three", *store, *FAST, "--committee", 3, "--start", "warm"
+    )
     settings = ("--comparator", "directranker", "--committee", 2, "--relevant-from", 2)
     done("train", fold, "--out", folder / "dr", *store, *FAST, *settings)
     return folder

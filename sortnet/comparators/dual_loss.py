@@ -43,7 +43,8 @@ class DualLogisticLoss(torch.autograd.Function):
         return grads[0] * d_embedded, grads[0] * d_w, None, None, None
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+# Sums may be reordered to be vectorised; NaN must stay NaN, which ends the training.
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "arcp"})
 def _loss(E: F64, w: F64, winner: I64, loser: I64, weight: F64, d_embedded: F64, d_w: F64) -> float:
     H = w.shape[0]
     h = np.empty(2 * H)  # the units, then their duals
