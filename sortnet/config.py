@@ -315,7 +315,7 @@ class Config(Settings):
     max_stale: int | None = setting(  # None: never, as in the paper
         2, "Stop after this many iterations in a row without a better RankQuality.", RUN, least=1)
     tune_budget: float = setting(
-        1.5,
+        1.75,
         "Time for choosing what was left open (scaling, hidden units, weight decay), in units of "
         "one run's; 0: fixed values.", RUN)
     device: str = setting(

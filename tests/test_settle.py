@@ -24,7 +24,7 @@ def band(seed: int, n_queries: int = 40) -> Queries:
 
 
 def test_a_scaling_that_keeps_the_range_is_chosen_where_the_range_decides():
-    config, trials = settle(band(1), band(2), OPEN.changed(tune_budget=4.0))
+    config, trials = settle(band(1), band(2), OPEN.changed(tune_budget=7.0))
     assert "normal" in config.scaling
     tried = {trial["scaling"]: trial["quality"] for trial in reversed(trials)}
     assert tried["zscore"] < tried[config.scaling] - 0.05

@@ -7,6 +7,8 @@ from typing import Any
 
 Trial = Mapping[str, Any]
 
+_FIRST = 24  # columns; a scaling may be long
+
 
 def trial_shower(quality: str, line: Callable[[str], None]) -> Callable[[Trial], None]:
     """Format each trial as a line of settings and RankQuality, with a header above the first."""
@@ -14,13 +16,13 @@ def trial_shower(quality: str, line: Callable[[str], None]) -> Callable[[Trial],
 
     def show(trial: Trial) -> None:
         nonlocal headed
-        names = _settings_of(trial)
+        first, *names = _settings_of(trial)
         width = max(map(len, (*names, quality))) + 2
         if not headed:
-            line("".join(f"{name:>{width}}" for name in (*names, quality)))
+            line(f"{first:{_FIRST}}" + "".join(f"{name:>{width}}" for name in (*names, quality)))
             headed = True
-        cells = [_typed(trial[name]) for name in names]
-        line("".join(f"{cell:>{width}}" for cell in (*cells, f"{trial['quality']:.4f}")))
+        cells = [*(_typed(trial[name]) for name in names), f"{trial['quality']:.4f}"]
+        line(f"{_typed(trial[first]):{_FIRST}}" + "".join(f"{cell:>{width}}" for cell in cells))
 
     return show
 

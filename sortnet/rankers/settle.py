@@ -1,8 +1,8 @@
 """Settle the settings that were left open by short trials on the validation part.
 
-Successive halving over a small menu: every scaling is tried with a quarter of the epochs, the
-better half with half of them; then the hidden units and the weight decay around the best; the two
-best settings at the end with all epochs. One comparator is trained in a trial.
+Successive halving over a small menu: every scaling is tried with half of the epochs, the best two
+with all of them; then the hidden units and the weight decay around the best, with half. One
+comparator is trained in a trial.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ OPEN = ("scaling", "hidden", "weight_decay")
 SCALINGS = ("query+rank", "query+rank+normal", "normal", "normal+piecewise", "zscore")
 HIDDEN = ((10,), (32,), (64,), (100,))
 WEIGHT_DECAYS = (1.0, 0.3, 0.03, 0.003, 0.0)  # the strongest first
-_QUARTER, _HALF = 0.25, 0.5
+_HALF = 0.5
 _TRIED_ON = 20_000  # documents of each part at most, so that trials take seconds
 _FEW = 20  # validation queries that can choose, below which trials are cross-validated
 _FOLDS = 3
@@ -124,23 +124,21 @@ def settle(
         make_for or make_comparator,
     )
     if "scaling" in names:
-        first, *others = menu = [best.changed(scaling=each) for each in _scalings(train)]
-        half = trials.of(menu, _QUARTER)[: len(menu) // 2]
-        rest = trials.of([first, *(c for c in half if c != first)], _HALF)
-        best = next(
-            (c for c in rest if c in others and trials.gain(c, first, _HALF) > _SURE), first
-        )
+        best = _scaling(trials, [best.changed(scaling=each) for each in _scalings(train)])
     if "hidden" in names:
         best = _along(trials, best, "hidden", HIDDEN)
     if "weight_decay" in names:
         best = _along(trials, best, "weight_decay", WEIGHT_DECAYS)
-    # Some scalings are slow to learn from: the best of the others gets all epochs too.
-    second = [c for c, share in trials.done if share == _HALF and c.scaling != best.scaling]
-    second.sort(key=lambda c: -trials.mean(c, _HALF))
-    whole = trials.of([best, *second[:1]], 1.0)
-    if len(whole) == 2 and whole[0] != best and trials.gain(whole[0], best, 1.0) > _SURE:
-        best = whole[0]
     return best, trials.table
+
+
+def _scaling(trials: _Trials, menu: Sequence[Config]) -> Config:
+    """The first of the menu, unless the best of the others is better, with all epochs if possible."""
+    first = menu[0]
+    others = [config for config in trials.of(menu, _HALF) if config != first][:1]
+    share = 1.0 if trials.left >= 2 * len(trials.parts) else _HALF
+    best = trials.of([first, *others], share)[:1]
+    return best[0] if best and trials.gain(best[0], first, share) > _SURE else first
 
 
 def _along(trials: _Trials, best: Config, name: str, values: Sequence[Any]) -> Config:
