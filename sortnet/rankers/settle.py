@@ -32,7 +32,7 @@ _HALF = 0.5
 _TRIED_ON = 20_000  # documents of each part at most, so that trials take seconds
 _FEW = 20  # validation queries that can choose, below which trials are cross-validated
 _FOLDS = 3
-_SURE = 1.0  # standard errors by which a setting must be better to be preferred
+_SURE = 0.5  # standard errors by which a setting must be better to be preferred
 
 
 @dataclass
@@ -133,7 +133,7 @@ def settle(
 
 
 def _scaling(trials: _Trials, menu: Sequence[Config]) -> Config:
-    """The first of the menu, unless the best of the others is better, with all epochs if possible."""
+    """The first of the menu, or the best of the others if better, with all epochs if possible."""
     first = menu[0]
     others = [config for config in trials.of(menu, _HALF) if config != first][:1]
     share = 1.0 if trials.left >= 2 * len(trials.parts) else _HALF
