@@ -15,6 +15,8 @@ FAST = (
     *("--epochs", "3", "--max-iter", "4", "--hidden", "4", "--committee", "1", "--threads", "1"),
     # A batch size: without one an epoch is as many passes as make 32 steps.
     *("--batch-size", "64", "--weight-decay", "0.01", "--scaling", "query"),
+    # More iterations than a committee of one would have.
+    *("--start", "warm", "--max-stale", "5"),
 )
 
 

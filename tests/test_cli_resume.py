@@ -28,6 +28,7 @@ from store import Run, open_store
 
 SETTINGS = (
     *("--hidden", "4", "--committee", "2", "--epochs", "2", "--dropout", "0.1"),
+    *("--scaling", "query", "--start", "warm"),
     *("--max-iter", "5", "--max-stale", "5", "--threads", "1", "--weight-decay", "0.01"),
     *("--batch-size", "64"),
 )

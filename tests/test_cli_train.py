@@ -47,7 +47,15 @@ def iterations_of_the_last_run(url="s.db"):
 
 def test_the_model_is_the_one_that_the_library_learns(said):
     training = Training(epochs=3, batch_size=64, weight_decay=0.01)
-    config = Config(hidden=(4,), committee=1, max_iter=4, scaling="query", training=training)
+    config = Config(
+        hidden=(4,),
+        committee=1,
+        max_iter=4,
+        scaling="query",
+        start="warm",
+        max_stale=5,
+        training=training,
+    )
     train, vali = read_queries("fold/train.txt"), read_queries("fold/vali.txt")
     expected, ours = fit(train, vali, config), Model.load("m")
     test = read_queries("fold/test.txt")

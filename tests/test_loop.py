@@ -1,6 +1,7 @@
 """The loop against Algorithm 3.1 written a second time with plain sets, and its own promises."""
 
 import copy
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from sortnet.config import Training
 from sortnet.errors import DataError
 from sortnet.learning.loop import learn_to_sort
 from sortnet.learning.memory_pairs import MemoryPairs
+from sortnet.learning.state import State
 from sortnet.learning.training import train_on_pairs
 from sortnet.metrics import evaluate, parse_metric
 from sortnet.sorting import sort
@@ -174,20 +176,21 @@ def test_the_last_iteration_trains_nothing():
     assert [r.epochs for r in records] == [0]
 
 
-@pytest.mark.parametrize("start", ["warm", "fresh"])
+@pytest.mark.parametrize("start", ["warm", "fresh", "add"])
 @pytest.mark.parametrize("stop", [1, 3])
 def test_a_resumed_run_ends_like_one_that_was_never_stopped(stop, start):
     T, V = made(30, 1), made(12, 2)
 
     def committee(seed):
-        return Committee([CmpNN(4, hidden=3, dropout=0.2, seed=seed + k) for k in range(2)])
+        nets = [CmpNN(4, hidden=3, dropout=0.2, seed=seed + k) for k in range(2)]
+        return nets[0] if start == "add" else Committee(nets)
 
     def run(max_iter, sink, state=None):
         records, states = [], []
         callback = [lambda record, state: (records.append(record), states.append(state))]
         end = learn_to_sort(
             T, V, committee, quality=NDCG, training=HOW, max_iter=max_iter, seed=3, sink=sink,
-            start=start, callbacks=callback, state=state,
+            start=start, committee=4, callbacks=callback, state=state,
         )  # fmt: skip
         return end, records, states
 
@@ -203,6 +206,32 @@ def test_a_resumed_run_ends_like_one_that_was_never_stopped(stop, start):
     ]
     assert str(timeless[0]) == str(timeless[1])  # as text, where nan equals nan
     assert sink.pairs_frame().equals(whole_sink.pairs_frame())
+
+
+def test_each_iteration_adds_a_comparator_of_its_own():
+    T, V = made(30, 1), made(12, 2)
+    records, states = [], []
+    learn_to_sort(
+        T, V, make, quality=NDCG, training=HOW, seed=3, start="add", committee=3, pairs="all",
+        callbacks=[lambda record, state: (records.append(record), states.append(state))],
+    )  # fmt: skip
+    members = [len(state.comparator.members) for state in states]
+    assert members == [1, 2, 3, 3]
+    for before, after in pairwise(states[:3]):
+        for old, new in zip(before.comparator.members, after.comparator.members, strict=False):
+            assert old is new  # what was trained stays as it is
+    cross = sum(len(np.unique(g)) > 1 for g in np.split(T.grades, T.offsets[1:-1]))
+    assert cross and records[0].tp == records[-1].tp  # all pairs from the first on
+    assert states[-1].finished
+
+
+def test_a_larger_committee_is_kept_where_its_quality_is_about_the_same():
+    net = make(0)
+    state = State(2, net).scored(0.7, 0.5)
+    assert state.scored(0.695, 0.4).best_quality == 0.7
+    assert state.scored(0.695, 0.4, larger=True).best_quality == 0.695
+    assert state.scored(0.68, 0.9, larger=True).best_quality == 0.7
+    assert state.scored(np.nan, 0.9, larger=True).best_quality == 0.7
 
 
 def test_nothing_to_learn_is_refused():
