@@ -29,6 +29,7 @@ INNER = (
     "sortnet.items.media",
     "sortnet.preference.fits",
     "sortnet.preference.history",
+    "sortnet.preference.one_thread",
     "store.plots.drawing",
     "store.database",
     "store.runs.pair_rows",

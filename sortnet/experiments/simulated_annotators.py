@@ -15,6 +15,7 @@ from sortnet.errors import JudgementError
 from sortnet.preference.base import Pair
 from sortnet.preference.design import design
 from sortnet.preference.laplace import fit
+from sortnet.preference.one_thread import one_blas_thread
 from sortnet.preference.posterior import Votes
 from sortnet.preference.session import Session
 from sortnet.preference.strategies import STRATEGIES, MergePass
@@ -161,7 +162,7 @@ def in_parallel(tasks: Sequence[Callable[[], T]], jobs: int, progress: Progress)
 
 def _results(tasks: Sequence[Callable[[], T]], jobs: int) -> Iterator[T]:
     if jobs == 1:
-        yield from (task() for task in tasks)
+        yield from (one_blas_thread()(task)() for task in tasks)
         return
     from joblib import Parallel, delayed
 
