@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from sortnet.comparators import CmpNN
+from sortnet.comparators import CmpNN, DirectRanker
 from sortnet.sorting import sort
 from sortnet.types import Queries, Sorting
 
@@ -79,7 +79,25 @@ def run(quick: bool) -> list[dict[str, Any]]:
         lambda: sort(deep, queries), lambda: flat(deep, queries, comparisons), rounds=min(rounds, 3)
     )
     rows.append(row("sort 1,000 x 120, CmpNN 20-20-20 / flat batch", ours, batch, "<= 2"))
+    rows.append(by_score(rounds, quick))
     return rows
+
+
+class Batched:
+    """Hides that a comparator has a score, so that it is sorted level by level."""
+
+    def __init__(self, comparator: DirectRanker) -> None:
+        self.prepare, self.prefer = comparator.prepare, comparator.prefer
+
+
+def by_score(rounds: int, quick: bool) -> dict[str, Any]:
+    """Seconds of a sort of long queries by DirectRanker, compiled and level by level."""
+    queries = made(6, 300 if quick else 3000)
+    net = DirectRanker(FEATURES)
+    ours, levels = side_by_side(
+        lambda: sort(net, queries), lambda: sort(Batched(net), queries), rounds=min(rounds, 3)
+    )
+    return row("sort 6 x 3,000, DirectRanker / level by level", ours, levels, "<= 0.2")
 
 
 def long_queries(net: CmpNN, rounds: int, quick: bool) -> dict[str, Any]:

@@ -35,6 +35,7 @@ INNER = (
     "sortnet.estimator.parameters",
     "sortnet.preference.fits",
     "sortnet.preference.history",
+    "sortnet.preference.one_thread",
     "store.plots.drawing",
     "store.database",
     "store.runs.pair_rows",

@@ -1,9 +1,12 @@
 """A committee sums margins; one-hidden-layer CmpNNs are also one wide net."""
 
+from typing import ClassVar
+
 import numpy as np
 import pytest
+import torch
 
-from sortnet.comparators import CmpNN, Committee, DirectRanker, DualUnits, Score
+from sortnet.comparators import CmpNN, Committee, DirectRanker, DualUnits, Score, base
 from sortnet.errors import ComparatorError
 from sortnet.sorting import sort
 from sortnet.types import Queries
@@ -98,3 +101,24 @@ def test_empty_and_ill_matched_committees_are_refused():
         Committee([])
     with pytest.raises(ComparatorError, match="same features"):
         Committee([CmpNN(3), CmpNN(4)])
+
+
+class Watched(DirectRanker):
+    threads: ClassVar[list[int]] = []
+
+    def embed(self, x):
+        self.threads.append(torch.get_num_threads())
+        return super().embed(x)
+
+
+def test_little_work_is_done_in_one_thread_and_much_in_all(monkeypatch):
+    net, before = Watched(3), torch.get_num_threads()
+    try:
+        torch.set_num_threads(3)
+        net.prepare(X)
+        assert (net.threads, torch.get_num_threads()) == ([1], 3)
+        monkeypatch.setattr(base, "_ONE_THREAD", 0)
+        net.prepare(X)
+        assert net.threads == [1, 3]
+    finally:
+        torch.set_num_threads(before)

@@ -80,6 +80,62 @@ def test_a_forked_process_runs_the_kernels_in_one_thread(monkeypatch):
     assert numbers.tolist() == [0, 2, 4] and not used
 
 
+def test_a_kernel_leaves_torch_the_threads_that_were_set(monkeypatch):
+    threads = importlib.import_module("sortnet.sorting.threads")
+    monkeypatch.setattr(threads.numba, "njit", lambda **how: lambda function: function)
+
+    @threads.in_threads
+    def as_numbas_first_kernel_does():
+        torch.set_num_threads(7)
+
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(3)
+        as_numbas_first_kernel_does()
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
+
+
+FIRST_SORT = """
+import numba.core.event as event, numpy as np, torch
+compiled = []
+class Listener(event.Listener):
+    def on_start(self, e): compiled.append(e.data["dispatcher"])
+    def on_end(self, e): pass
+event.register("numba:compile", Listener())
+from sortnet.comparators import CmpNN, DirectRanker
+from sortnet.learning.judges import judge_by_grades
+from sortnet.sorting import sort
+from sortnet.sorting.observe import observe
+from sortnet.types import Queries
+X = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
+queries = Queries.from_arrays(X, np.arange(60) % 3, group=[30, 30])
+for net in (CmpNN(3), DirectRanker(3)):
+    made = sort(net, queries)
+    observe(queries, made, judge_by_grades(queries, made), comparator=net)
+print(len(compiled), torch.get_num_threads())
+"""
+
+
+@pytest.mark.slow
+def test_the_first_sort_of_a_later_process_compiles_nothing():
+    root = str(Path(__file__).parent.parent)
+    one = {"OMP_NUM_THREADS": "1", "PYTHONPATH": root}
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", FIRST_SORT],
+            env={**os.environ, **one},
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=True,
+        ).stdout.split()
+        for _ in range(2)
+    ]
+    assert said[1] == ["0", "1"]
+
+
 def test_there_are_no_more_threads_than_cores():
     before = torch.get_num_threads(), numba.get_num_threads()
     try:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -24,6 +25,11 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "sigmoid": torch.sigmoid,
     "relu": torch.relu,
 }
+
+
+# Multiplications of an operation below which its threads wait for each other rather than work: on
+# a busy machine a product of a few microseconds takes them a hundred milliseconds.
+_ONE_THREAD = 1 << 26
 
 
 class NeuralComparator(nn.Module, ABC):
@@ -89,7 +95,8 @@ class NeuralComparator(nn.Module, ABC):
         check_features(X, self.n_features)
         was_training = self.training
         self.eval()
-        embedded = self.embed(torch.from_numpy(np.ascontiguousarray(X)).to(self.device))
+        with self._threads_for(len(X)):
+            embedded = self.embed(torch.from_numpy(np.ascontiguousarray(X)).to(self.device))
         self.train(was_training)
         return embedded
 
@@ -100,11 +107,35 @@ class NeuralComparator(nn.Module, ABC):
         """(m,) margins of prepared document i over prepared document j."""
         was_training = self.training
         self.eval()
-        i_, j_ = (torch.as_tensor(k, device=prepared.device) for k in (i, j))
-        margins = self.margin(prepared[i_], prepared[j_])
+        with self._threads_for(len(i)):
+            i_, j_ = (torch.as_tensor(k, device=prepared.device) for k in (i, j))
+            margins = self.margin(prepared[i_], prepared[j_])
         self.train(was_training)
         out: F32 = margins.cpu().numpy()
         return out
+
+    def _threads_for(self, rows: int) -> AbstractContextManager[Any]:
+        """One thread an operation for little work, else as many as are set."""
+        little = rows * sum(weights.numel() for weights in self.parameters()) < _ONE_THREAD
+        return one_thread_an_operation() if little else nullcontext()
+
+
+@contextmanager
+def one_thread_an_operation() -> Iterator[int]:
+    """Run every torch operation in one thread; yields the number of threads before.
+
+    Small operations gain nothing from more (on a busy machine the threads mostly wait for each
+    other), and no result depends on their number.
+    """
+    threads = torch.get_num_threads()
+    if threads == 1:
+        yield threads
+        return
+    torch.set_num_threads(1)
+    try:
+        yield threads
+    finally:
+        torch.set_num_threads(threads)
 
 
 def margin_of(comparator: object) -> Margin:

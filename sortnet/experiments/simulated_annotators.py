@@ -15,6 +15,7 @@ from sortnet.errors import JudgementError
 from sortnet.preference.base import Pair
 from sortnet.preference.design import design
 from sortnet.preference.laplace import fit
+from sortnet.preference.one_thread import one_blas_thread
 from sortnet.preference.posterior import Votes
 from sortnet.preference.session import Session
 from sortnet.preference.strategies import STRATEGIES, MergePass
@@ -155,9 +156,10 @@ def in_parallel(tasks: Sequence[Callable[[], T]], jobs: int, progress: Progress)
     from joblib import Parallel, delayed
 
     done: list[T] = []
-    for result in Parallel(jobs, return_as="generator")(delayed(task)() for task in tasks):
-        done.append(result)
-        progress(f"simulated {len(done)} of {len(tasks)} sessions")
+    with one_blas_thread():  # joblib's processes have one of themselves, but one job is this one
+        for result in Parallel(jobs, return_as="generator")(delayed(task)() for task in tasks):
+            done.append(result)
+            progress(f"simulated {len(done)} of {len(tasks)} sessions")
     return done
 
 

@@ -6,7 +6,6 @@ import copy
 import threading
 from collections.abc import Callable, Iterator, Sized
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +13,7 @@ import torch
 from torch import Tensor
 
 from sortnet.comparators import Learner, NeuralComparator
+from sortnet.comparators.base import one_thread_an_operation
 from sortnet.config import FIXED, Training
 from sortnet.errors import DivergedError
 from sortnet.types import F32, I64, Pairs, Progress, Queries
@@ -81,7 +81,7 @@ def train_on_pairs(
     ours, theirs = _ByQuery.of(train, tp), _ByQuery.of(vali, vp)
     score = score if how.keep == "quality" else None
     if len(comparator.members) == 1:
-        with _one_thread_an_operation():
+        with one_thread_an_operation():  # mini-batches are small
             return _train(comparator.members[0], ours, theirs, how, score, seed, progress)
     seeds = np.random.SeedSequence(seed).generate_state(len(comparator.members))
     stop = threading.Event()
@@ -90,7 +90,7 @@ def train_on_pairs(
         report = _member_progress(progress, k + 1, seeds, stop)
         return _train(member, ours, theirs, how, score, int(seeds[k]), report)
 
-    with _one_thread_an_operation() as threads, _pool(threads) as pool:
+    with one_thread_an_operation() as threads, _pool(threads) as pool:
         try:
             each = list(pool.map(of_member, range(len(seeds)), comparator.members))
         except BaseException:
@@ -100,24 +100,8 @@ def train_on_pairs(
     return Trained(*(float(np.mean(column)) for column in columns))
 
 
-@contextmanager
-def _one_thread_an_operation() -> Iterator[int]:
-    """Run every torch operation in one thread; yields the number of threads before.
-
-    Mini-batches are too small for more (on a busy machine the threads mostly wait for each other),
-    and the weights do not depend on the number of threads. The members of a committee are trained
-    in parallel instead.
-    """
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield threads
-    finally:
-        torch.set_num_threads(threads)
-
-
 def _pool(threads: int) -> ThreadPoolExecutor:
-    """Threads that do as `_one_thread_an_operation` says.
+    """Threads that do as `one_thread_an_operation` says.
 
     A new one may share its operations among all cores, whatever was set in that which made it.
     """

@@ -10,6 +10,7 @@ from scipy import sparse
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 from scipy.special import log_ndtr
 
+from sortnet.preference.one_thread import one_blas_thread
 from sortnet.preference.posterior import Posterior, Votes
 from sortnet.types import F64, I64
 
@@ -57,6 +58,7 @@ class Fitted:
     theta: F64  # (d + n + a,) the mode: weights, residuals, biases
 
 
+@one_blas_thread()
 def fit(
     features: F64,
     votes: Votes,
@@ -109,6 +111,7 @@ def fit(
     return Fitted(posterior, theta)
 
 
+@one_blas_thread()
 def choose_scales(features: F64, votes: Votes, n_annotators: int, *, seed: int = 0) -> Scales:
     """Choose the scales by the answers; with few answers they stay near the first guess.
 

@@ -37,8 +37,12 @@ def in_threads(function: _F) -> _F:
     def run(*arguments: Any) -> Any:
         if os.getpid() != _HOME:
             return alone(*arguments)
+        threads = torch.get_num_threads()
         with _turn():
-            return together(*arguments)
+            result = together(*arguments)
+        if torch.get_num_threads() != threads:  # the first kernel sets OpenMP's, which torch uses
+            torch.set_num_threads(threads)
+        return result
 
     return cast(_F, run)
 
