@@ -194,7 +194,7 @@ def _round(judgements: int, rounds: int, asked: int) -> int:
 
     They double: what was learned from the first answers chooses the next.
     """
-    return min(max(asked, -(-judgements // 2 ** (rounds - 1))), judgements - asked)
+    return min(max(asked, -(-judgements >> (rounds - 1))), judgements - asked)
 
 
 def _answered(part: Queries, found: Sorted, judge: Judge) -> Pairs:
