@@ -105,14 +105,16 @@ def curves_of(study: Study, draw: int, seed: int, quick: bool) -> dict[str, list
     torch.set_num_threads(1)
     fold = study.load(draw)
     fold = smaller(fold) if quick else fold
-    points = {"all": [point(study, fold, seed, "all", None)]}
+    points = {"all": [point(study, fold, seed, "all", None, quick)]}
     for strategy in STRATEGIES:
         budgets = [FIRST] if quick else budgets_of(fold.train)
-        points[strategy] = [point(study, fold, seed, strategy, budget) for budget in budgets]
+        points[strategy] = [point(study, fold, seed, strategy, budget, quick) for budget in budgets]
     return points
 
 
-def point(study: Study, fold: Fold, seed: int, strategy: str, budget: int | None) -> Point:
+def point(
+    study: Study, fold: Fold, seed: int, strategy: str, budget: int | None, quick: bool
+) -> Point:
     """What one run learned from, as shares, and how well it sorts the test part."""
     assert fold.test is not None
     # Five sorts: the rounds of a budget are four, whatever is found on the way.
@@ -120,6 +122,7 @@ def point(study: Study, fold: Fold, seed: int, strategy: str, budget: int | None
         pairs=strategy, judgements=budget, scaling=study.scaling, hidden=(32,), tune_budget=0,
         max_stale=None, max_iter=5, seed=seed, empty="skip" if study.name == "MQ2008" else "zero",
     )  # fmt: skip
+    config = config.changed(epochs=2) if quick else config
     seen: list[Iteration] = []
     model = fit(fold.train, fold.vali, config, callbacks=[lambda record, _: seen.append(record)])
     answerable, learnable = countable(fold.train)

@@ -203,7 +203,7 @@ def _round(judgements: int, rounds: int, asked: int) -> int:
     They double: what was learned from the first answers chooses the next. The last comparator of a
     committee that grows learns from the whole budget.
     """
-    first: int = -(-judgements // 2 ** (min(rounds, _ROUNDS) - 1))
+    first: int = -(-judgements >> (min(rounds, _ROUNDS) - 1))
     return min(max(asked, first), judgements - asked)
 
 
