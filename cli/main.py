@@ -86,7 +86,10 @@ def _ended(run: Callable[[], Any]) -> int:
         return _fault(error.format_message())
     except SortNetError as error:
         return _fault(str(error))
-    except (click.Abort, KeyboardInterrupt):
+    except click.Abort:
+        click.echo(err=True)  # after the question that was not answered
+        return _fault("interrupted")
+    except KeyboardInterrupt:
         return _fault("interrupted")
     except MemoryError:
         return _fault("out of memory")

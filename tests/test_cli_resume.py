@@ -166,9 +166,9 @@ def test_a_run_that_is_interrupted_says_how_to_go_on(unkilled, monkeypatch):
 
 def test_the_command_to_go_on_with_resumes_and_overwrites_nothing():
     typed = "sortnet train fold --out 'my --resume' --overwrite --lr 0.1"
-    again = Origin(typed, "", False).again
+    again = Origin(typed, "").again
     assert again == "sortnet train fold --out 'my --resume' --lr 0.1 --resume"
-    assert Origin(again, "", False).again == again
+    assert Origin(again, "").again == again
 
 
 KILLS = 20

@@ -239,7 +239,7 @@ def test_a_model_without_its_run_cannot_be_resumed(said):
         ("--lr", 0.25, "lr 0.25, not "),
         ("--hidden", "4,4", "hidden [4, 4], not [4]"),
         ("--seed", 3, "seed 3, not 0"),
-        ("--start", "fresh", "start fresh, not add"),
+        ("--start", "fresh", "start fresh, not warm"),
     ],
 )
 def test_a_resumed_run_keeps_its_settings(said, option, value, message):

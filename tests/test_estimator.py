@@ -33,6 +33,7 @@ SMALL = {
     "epochs": 4,
     "batch_size": 64,
     "weight_decay": 0.01,
+    "scaling": "query",
 }
 
 

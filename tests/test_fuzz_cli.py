@@ -224,7 +224,7 @@ def test_a_long_message_keeps_its_beginning_and_its_end(home):
 )
 def test_a_judgement_with_winner_loser_and_answer_is_refused_with_its_line(home, line):
     Path("j.jsonl").write_text(line + "\n")
-    assert "j.jsonl:1: has both answer and winner, loser" in fault(
+    assert "j.jsonl, line 1: has both answer and winner, loser" in fault(
         "judgements", "import", "some", "j.jsonl"
     )
 

@@ -144,7 +144,10 @@ def mutate_tensors(raw: bytes, rng, metadata=None) -> bytes:
         lambda: tensor.flatten(),
         lambda: tensor.repeat(2, *[1] * max(tensor.dim() - 1, 0)),
         lambda: torch.zeros(*tensor.shape, 0, dtype=tensor.dtype),
-        lambda: torch.full_like(tensor, rng.choice([float("nan"), float("inf"), 1e38])),
+        lambda: torch.full_like(
+            tensor,
+            rng.choice([float("nan"), float("inf"), 1e38]) if tensor.is_floating_point() else -1,
+        ),
         lambda: torch.empty(0),
     ]
     kind = rng.randrange(len(changes) + 2)

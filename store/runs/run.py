@@ -173,7 +173,7 @@ class Run:
             split: only pairs of that split.
             qid: only pairs of that query.
             iteration: only pairs that were new in that iteration.
-            min_times: only pairs mis-compared at least that often.
+            min_times: only pairs mis-compared at least that often; 0: all that were learned from.
 
         Raises:
             StoreError: if no split has a query of that name.
@@ -212,7 +212,7 @@ class Run:
         if qid is not None and all(qid not in table.qids for table in self._queries.values()):
             raise StoreError(f"run {self.id} has no query {qid!r}")
         only = [] if iteration is None else [PairRow.first_iteration == iteration]
-        only += [] if min_times <= 1 else [PairRow.times >= min_times]
+        only += [PairRow.times >= min_times] if min_times > 0 else []
         return {
             part: only + ([] if qid is None else self._queries[part].only(qid))
             for part in ([split] if split else SPLITS)
