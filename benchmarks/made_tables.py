@@ -1,7 +1,8 @@
 """Made data sets for learning to rank, each of another kind: a seed gives three parts of queries.
 
 Grades are quantiles of a made truth, five of them, equally many documents each; where a query is so
-long that ten of the best are easily found, fewer of the higher ones. No part shares a query with another.
+long that ten of the best are easily found, fewer of the higher ones. No part shares a query with
+another.
 """
 
 from __future__ import annotations
