@@ -1,7 +1,8 @@
 """Made data sets for learning to rank, each of another kind: a seed gives three parts of queries.
 
-Grades are quantiles of a made truth, five of them, equally many documents each unless said
-otherwise. No part shares a query with another.
+Grades are quantiles of a made truth, five of them, equally many documents each; where a query is so
+long that ten of the best are easily found, fewer of the higher ones. No part shares a query with
+another.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from sortnet.data import Fold
 from sortnet.data.digits import digits_fold
 from sortnet.types import F32, F64, I64, Queries
 
-GRADES = 5
+EQUAL = (0.2, 0.4, 0.6, 0.8)  # shares of documents up to grades 0, 1, 2, 3
+RARE = (0.6, 0.9, 0.99, 0.999)
 PARTS = (0.6, 0.2, 0.2)  # of the queries
 
 
@@ -143,7 +145,7 @@ def long_queries(seed: int) -> Made:
 
 
 MSLR_SIZE, MSLR_FEATURES = 120, 136
-MSLR_SHARES = (0.52, 0.84, 0.97, 0.99)  # of documents up to grades 0, 1, 2, 3
+MSLR_SHARES = (0.52, 0.84, 0.97, 0.99)
 
 
 def mslr_shape(n_queries: int, seed: int) -> Queries:
@@ -193,12 +195,12 @@ def table(name: str, seed: int) -> Fold:
     if name == "digits + 100":
         return _moved(digits_fold(seed), 100)
     make, shares = TABLES[name]
-    return parts(make(seed), shares)
+    return parts(make(seed), shares, RARE if make is long_queries else EQUAL)
 
 
-def parts(made: Made, shares: Sequence[float] = PARTS) -> Fold:
+def parts(made: Made, shares: Sequence[float] = PARTS, grades: Sequence[float] = EQUAL) -> Fold:
     """The queries of a table divided into training, validation and test part, in order."""
-    cuts = np.quantile(made.truth, np.arange(1, GRADES) / GRADES)
+    cuts = np.quantile(made.truth, grades)
     whole = Queries.from_arrays(
         made.X.astype(np.float32), np.searchsorted(cuts, made.truth), group=made.group
     )
