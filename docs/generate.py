@@ -131,17 +131,22 @@ def folders() -> str:
     return "\n" + _fenced(inspect.cleandoc("\n" + picture[1]))
 
 
-def pair_study() -> str:
-    """The figure and the table of the study of pairs, as far as they have been made."""
+def measured(benchmark: str, figure: str = "") -> str:
+    """The table of one benchmark, below its figure, as far as they have been made."""
     sys.path.insert(0, str(ROOT / "benchmarks"))
     from run import markdown
 
     report = json.loads((ROOT / "benchmarks/results.json").read_text(encoding="utf-8"))
-    rows = [row for row in report["rows"] if row["benchmark"] == "pairs"]
+    rows = [row for row in report["rows"] if row["benchmark"] == benchmark]
     if not rows:
-        return "\nNot measured on this version yet: `make bench ARGS=pairs`.\n\n"
+        return f"\nNot measured on this version yet: `make bench ARGS={benchmark}`.\n\n"
+    return "\n" + figure + markdown(rows) + "\n\n"
+
+
+def pair_study() -> str:
+    """The figure and the table of the study of pairs."""
     figure = f"![Quality by share of pairs asked about, for each strategy](../{PAIR_FIGURE})\n\n"
-    return "\n" + figure * (ROOT / "docs" / PAIR_FIGURE).exists() + markdown(rows) + "\n\n"
+    return measured("pairs", figure * (ROOT / "docs" / PAIR_FIGURE).exists())
 
 
 def _below(package: str) -> list[str]:
