@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -382,7 +383,8 @@ def test_a_kill_in_the_middle_loses_no_answer_and_a_new_service_continues(
     collection = store.add_items("many", made_items(60))
     for round_ in range(2):
         command = [sys.executable, "-c", ANSWERS, sqlite_url(tmp_path)]
-        with subprocess.Popen(command, text=True, stdout=subprocess.PIPE) as server:
+        env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}  # for what tests share
+        with subprocess.Popen(command, text=True, stdout=subprocess.PIPE, env=env) as server:
             assert server.stdout is not None
             lines = [server.stdout.readline() for _ in range(9 + round_)]
             server.send_signal(signal.SIGKILL)

@@ -23,7 +23,7 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not hasattr(os, "fork"), reason="forks"),
 ]
-CONFIG = Config(committee=2, hidden=(3,))
+CONFIG = Config(committee=2, hidden=(3,), scaling="query", start="warm")
 SEEDS = (1, 2)
 
 

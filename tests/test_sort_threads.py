@@ -105,7 +105,7 @@ class Listener(event.Listener):
     def on_end(self, e): pass
 event.register("numba:compile", Listener())
 from sortnet.comparators import CmpNN, DirectRanker
-from sortnet.learning.judges import judge_by_grades
+from sortnet.learning.judges import judge_by_grades, wrong_pairs
 from sortnet.sorting import sort
 from sortnet.sorting.observe import observe
 from sortnet.types import Queries
@@ -113,7 +113,8 @@ X = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
 queries = Queries.from_arrays(X, np.arange(60) % 3, group=[30, 30])
 for net in (CmpNN(3), DirectRanker(3)):
     made = sort(net, queries)
-    observe(queries, made, judge_by_grades(queries, made), comparator=net)
+    wrong = wrong_pairs(made, judge_by_grades(queries, made.i, made.j))
+    observe(queries, made, wrong, comparator=net)
 print(len(compiled), torch.get_num_threads())
 """
 

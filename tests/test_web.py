@@ -780,7 +780,7 @@ LOST = """
 import signal, sys
 from contextlib import suppress
 from cli.main import main
-from cli.web.people import People
+from cli.web.page_service import People
 
 def add(self, who, add=People.add):
     with suppress(KeyboardInterrupt):  # as a finaliser or an import's callback loses it
