@@ -265,6 +265,7 @@ def _conclude(training: TrainingRun, model: Ranker, store: str, *, as_json: bool
                 "quality": {job.metrics[0].name: best["quality"]},
                 "measures": figures,
                 "conventions": said,
+                "answers": model.info["answers"],
                 "iterations": rows,
             }
         )
@@ -275,6 +276,7 @@ def _conclude(training: TrainingRun, model: Ranker, store: str, *, as_json: bool
     for split, lines in said.items():
         for text in lines:
             put(f"{split}: {text}")
-    put(f"\nmodel  {folder}")
+    put(f"\njudge  answered for {model.info['answers']:,} training pairs")
+    put(f"model  {folder}")
     put(f"run    {training.run.id} in {store}")
     put(f"next   sortnet evaluate {shlex.join([str(folder), job.test or 'TEST'])}")

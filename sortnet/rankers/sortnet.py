@@ -298,6 +298,7 @@ def _model_of(
         "iteration": state.best_iteration,
         "iterations": state.iteration,
         "quality": state.best_quality,
+        "answers": len(state.asked),
     }
     about = {**found, **(info or {})}
     return Model(config, scaler, state.best, feature_names=feature_names, info=about)
