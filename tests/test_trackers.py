@@ -165,8 +165,9 @@ class TestMLflow:
         def hang_up(listening: socket.socket) -> None:
             with contextlib.suppress(OSError):  # closed, which ends it
                 while True:
-                    listening.accept()[0].close()
-                    tries.append(dict(os.environ))
+                    connection = listening.accept()[0]
+                    tries.append(dict(os.environ))  # before the client can go on
+                    connection.close()
 
         with socket.create_server(("127.0.0.1", 0)) as listening:
             thread = threading.Thread(target=hang_up, args=(listening,))
