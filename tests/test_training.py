@@ -82,6 +82,20 @@ def test_an_epoch_takes_so_many_pairs_of_a_query_and_six_of_a_document(most, see
     assert taken == expected.sum()
 
 
+def test_the_heavier_query_is_followed_where_each_has_mini_batches_of_its_own():
+    X = np.tile(np.arange(8, dtype=np.float32)[:, None], (2, 1))
+    i, j = np.triu_indices(8, 1)  # the second query is ordered the other way round
+    pairs = Pairs(np.append(j, 8 + i), np.append(i, 8 + j))
+    for heavy in (0, 1):
+        weights = np.where(np.arange(2) == heavy, 9.0, 1.0)
+        queries = Queries.from_arrays(X, np.zeros(16), group=[8, 8], weights=weights)
+        net = CmpNN(1, hidden=3, seed=0)
+        how = Training(epochs=20, batch_size=28, query_pairs=None, optimizer="sgd", lr=0.1)
+        train_on_pairs(net, queries, pairs, queries, Pairs.empty(), how)
+        up = net.prefer(net.prepare(X), np.array([7]), np.array([0]))[0] > 0
+        assert up == (heavy == 0)
+
+
 def test_the_compiled_loss_is_the_logistic_one_with_its_gradients():
     rng = np.random.default_rng(0)
     net = CmpNN(5, hidden=7, seed=1)

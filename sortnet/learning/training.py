@@ -141,24 +141,25 @@ class _ByQuery:
     winner: I64  # (m,) indexes into `docs`, query by query
     loser: I64
     offsets: I64  # (n_queries + 1,) of a query's part of the pairs
-    weight: F32 | None  # (m,) of the pairs; None: 1
+    weight: F32 | None  # (m,) of the pairs, 1 in the mean; None: 1
 
     @classmethod
     def of(cls, queries: Queries, pairs: Pairs) -> _ByQuery:
-        weights = queries.weights
         # Ordered by the winner, and documents are numbered query by query.
-        docs = np.unique(np.concatenate((pairs.winner, pairs.loser)))
-        doc_offsets = np.searchsorted(docs, queries.offsets)
-        offsets = np.searchsorted(pairs.winner, queries.offsets)
+        winner, loser = pairs.winner, pairs.loser
+        occurs = np.zeros(queries.n_docs, np.bool_)
+        occurs[winner] = occurs[loser] = True
+        number = np.append(0, np.cumsum(occurs))  # among those that occur
+        offsets = np.searchsorted(winner, queries.offsets)
         some = np.flatnonzero(np.diff(offsets))
         return cls(
             queries.features,
-            docs,
-            np.append(doc_offsets[some], len(docs)),
-            np.searchsorted(docs, pairs.winner),
-            np.searchsorted(docs, pairs.loser),
+            np.flatnonzero(occurs),
+            np.append(number[queries.offsets[some]], number[-1]),
+            number[winner],
+            number[loser],
             np.append(offsets[some], len(pairs)),
-            None if weights is None else weights[pairs.winner] * weights[pairs.loser],
+            _of_pairs(queries.weights, winner, loser),
         )
 
     def __len__(self) -> int:
@@ -197,12 +198,21 @@ class _ByQuery:
         n_docs = self.doc_offsets[queries + 1] - starts
         shift = np.repeat(np.cumsum(n_docs) - n_docs - starts, taken)
         docs = self.docs[_ranges(starts, n_docs)]
-        weight = np.ones(len(pairs), np.float32)
-        if self.weight is not None:
-            weight = self.weight[pairs].astype(np.float32)
-        weight /= max(float(weight.sum()), float(np.finfo(np.float32).tiny))
+        weight = np.full(len(pairs), 1 / len(pairs), np.float32)
+        if self.weight is not None:  # a batch of little weight makes a small step
+            weight *= self.weight[pairs]
         arrays = self.features[docs], self.winner[pairs] + shift, self.loser[pairs] + shift, weight
         return _Batch(*(torch.from_numpy(array).to(device) for array in arrays))
+
+
+def _of_pairs(weights: F32 | None, winner: I64, loser: I64) -> F32 | None:
+    """(m,) the products of the documents' weights, 1 in the mean."""
+    if weights is None or not len(winner):
+        return None
+    product = weights[winner] * weights[loser]
+    mean = float(product.mean(dtype=np.float64))
+    scaled: F32 = (product / (mean or 1.0)).astype(np.float32)
+    return scaled
 
 
 def _ranges(starts: I64, sizes: I64) -> I64:
@@ -219,8 +229,9 @@ def _draw(
 
     A query that is divided among mini-batches of `size` pairs has its pairs in random order.
     """
+    ends = np.cumsum(sizes)
     for query in np.flatnonzero((sizes > size) & (sizes == all_of)):
-        own = slice(sizes[:query].sum(), sizes[: query + 1].sum())
+        own = slice(ends[query] - sizes[query], ends[query])
         pairs[own] = starts[query] + rng.permutation(int(sizes[query]))
     owner = np.repeat(np.arange(len(sizes)), np.where(sizes < all_of, sizes, 0))
     drawn = starts[owner] + (rng.random(len(owner)) * all_of[owner]).astype(np.int64)
