@@ -104,19 +104,19 @@ def learn_to_sort(
     check_can_choose(quality, vali)
     sink = MemoryPairs() if sink is None else sink
     measured, add = list(dict.fromkeys((quality, *metrics))), start == "add"
-    rounds = committee if add else _ROUNDS
     state = State(0, make(seed)) if state is None else state
     score = partial(_quality, vali, quality, empty)
     TP, VP = sink.pairs("train", state.iteration), sink.pairs("vali", state.iteration)
 
     for i in range(state.iteration, 0 if state.finished else max_iter):
-        tell, seed_i = _within(progress, i), _iteration_seed(seed, i + 1)
-        tell("sorting")
+        report, seed_i = _within(progress, i), _iteration_seed(seed, i + 1)
+        report("sorting")
         T_i = _sort(state.comparator, train, judge, measured, empty)
         V_i = _sort(state.comparator, vali, judge, measured, empty)
         more = _measures(state.comparator, others or {}, measured, empty)
 
         state = state.scored(V_i.measures[quality.name], V_i.right, larger=add and i > 1)
+        rounds = committee * (i < committee) if add else _ROUNDS  # when full it learns no more
         TP_i, asked = _taken(train, T_i, judge, pairs, state, judgements, rounds, seed_i)
         VP_i = V_i.wrong if pairs == "wrong" else V_i.answered
         new = sink.add("train", i, TP_i, T_i.wrong), sink.add("vali", i, VP_i, V_i.wrong)
@@ -130,7 +130,7 @@ def learn_to_sort(
         if not finished:
             C_next = copy.deepcopy(state.comparator) if start == "warm" else make(seed_i)
             trained = train_on_pairs(
-                C_next, train, TP, vali, VP, training, score=score, seed=seed_i, progress=tell
+                C_next, train, TP, vali, VP, training, score=score, seed=seed_i, progress=report
             )
         if add and i > 0 and not finished:
             C_next = Committee([*state.comparator.members, *C_next.members])
@@ -189,6 +189,8 @@ def _taken(
     seed: int,
 ) -> tuple[Pairs, I64]:
     """TP_i, the pairs to learn from as the strategy takes them, and all asked about so far."""
+    if not rounds:
+        return Pairs.empty(), state.asked
     wanted = None if judgements is None else _round(judgements, rounds, len(state.asked))
     rng = np.random.default_rng(seed)
     shown = Shown(part, found.sorting, state.comparator, wanted, rng, state.asked)

@@ -109,9 +109,11 @@ def settle(
     if make_for is not None and "hidden" in names:
         names.remove("hidden")
     best = config.settled
+    if not names or not config.tune_budget:
+        return best, []
     some, judges = _sample(train, config.seed), _sample(vali, config.seed)
     usable = int(can_choose(config.rank_quality, judges).sum())
-    if not names or not config.tune_budget or not can_be_learned(some) or not usable:
+    if not can_be_learned(some) or not usable:
         return best, []
     parts = [(some, judges)] if usable >= _FEW else list(_folds(some, judges, config))
     if not parts:  # too few queries to divide
