@@ -366,15 +366,16 @@ PRESETS = {"paper": PAPER}
 def settle_quality(train: Queries, vali: Queries, config: S) -> S:
     """The settings with a RankQuality, chosen by the grades where they leave it open.
 
-    That is `map` where train and vali have two different grades, a relevant one and another, and
-    `ndcg@10` otherwise.
+    That is `accuracy` where they are judged pairs, `map` where they have two different grades, a
+    relevant one and another, and `ndcg@10` otherwise.
 
     Raises:
         DataError: if it scores every ranking of `vali` alike, so that it cannot choose.
     """
     if config.quality is None:
         grades = np.concatenate([np.unique(queries.grades) for queries in (train, vali)])
-        config = replace(config, quality=default_quality(grades, config.relevant_from))
+        quality = default_quality(grades, config.relevant_from)
+        config = replace(config, quality=quality if vali.judged is None else "accuracy")
     check_can_choose(config.rank_quality, vali)
     return config
 

@@ -12,6 +12,10 @@ the data have, and a higher one is refused. The other measures are binary: relev
 `relevant_from` or more. A query without a relevant document (NDCG, ERR: without a grade above 0)
 has no value; `average` is the one place that says what it counts for.
 
+Documents that nobody graded, but of which people compared pairs, have one measure, accuracy: the
+share of these judgements that a ranking predicts; each counts by its weight and by how far the
+judges agreed, so a tie does not count.
+
 A measure is a row of `MEASURES`: all else here, and every command, reads it there.
 """
 
@@ -149,6 +153,7 @@ class Measure:
         needs_cutoff: it counts the first n documents in any order, so without n it says nothing.
         gain: the one that it always has.
         highest: the highest grade that it is defined for.
+        of_pairs: it is taken of judged pairs, by `outcomes`, not of grades.
     """
 
     values: Callable[[Metric, _Hits], F64]
@@ -159,6 +164,7 @@ class Measure:
     needs_cutoff: bool = False
     gain: Gain | None = None
     highest: int | None = None
+    of_pairs: bool = False
 
 
 MEASURES: dict[str, Measure] = {
@@ -185,6 +191,11 @@ MEASURES: dict[str, Measure] = {
         graded=True,
         highest=_ERR_HIGHEST,
     ),
+    "accuracy": Measure(
+        lambda metric, hits: np.full(len(hits.counts), np.nan),
+        convention="accuracy is the share of the judgements predicted, by their weights",
+        of_pairs=True,
+    ),
 }
 MEASURED = tuple(row.default for row in MEASURES.values() if row.default)  # where nobody chose any
 _KIND_OF = {
@@ -194,10 +205,15 @@ _KIND_OF = {
 }
 
 
+def measured(quality: Metric) -> tuple[str, ...]:
+    """The measures that are taken beside a RankQuality where nobody chose any."""
+    return () if quality.row.of_pairs else MEASURED
+
+
 def _known() -> str:
-    free = ", ".join(kind for kind, row in MEASURES.items() if not row.needs_cutoff)
+    free = ", ".join(k for k, row in MEASURES.items() if not (row.needs_cutoff or row.of_pairs))
     cut = ", ".join(f"{kind}@n" for kind, row in MEASURES.items() if row.needs_cutoff)
-    return f"known are {free} (each also @n, as ndcg@10) and {cut}"
+    return f"known are {free} (each also @n, as ndcg@10), {cut}, and of judged pairs accuracy"
 
 
 @dataclass(frozen=True)
@@ -224,6 +240,8 @@ class Metric:
             raise MetricError(f"unknown metric {self.kind!r}; {_known()}")
         if self.cutoff is None and self.row.needs_cutoff:
             raise MetricError(f"metric {self.kind!r} needs a cutoff, as in {self.kind}@10")
+        if self.cutoff is not None and self.row.of_pairs:
+            raise MetricError(f"metric {self.name!r}: {self.kind} has no cutoff")
         if self.cutoff is not None and self.cutoff < 1:
             raise MetricError(f"metric {self.name!r}: the cutoff must be 1 or more")
         if self.gain not in get_args(Gain):
@@ -371,11 +389,37 @@ def evaluate(
     """
     if len(order) != queries.n_docs:
         raise MetricError(f"a ranking of {len(order)} documents, not of {queries.n_docs}")
-    ranked = queries.grades[order]
     return {
-        metric.name: average(per_query(metric, ranked, queries.offsets), empty)
+        metric.name: average(outcomes(metric, queries, order), empty)
         for metric in as_metrics(metrics)
     }
+
+
+def outcomes(metric: Metric, queries: Queries, order: I64) -> F64:
+    """The values whose mean the measure is: (n_queries,) see `per_query`, or (m,) of judged pairs.
+
+    A judged pair's is its share of the weight of all if the ranking predicts it, times m, else 0;
+    so pairs of which the judges are undecided are left out.
+
+    Raises:
+        MetricError: if the measure is of grades and the data are judged pairs, or the reverse.
+
+    >>> q = Queries.from_arrays([[0.0]] * 3).with_judgements([2, 0], [1, 1], weight=[3, 1])
+    >>> outcomes(Metric("accuracy"), q, np.array([0, 1, 2])).tolist()
+    [0.5, 0.0]
+    """
+    judged = queries.judged
+    if metric.row.of_pairs != (judged is not None):
+        theirs = "grades" if judged is None else "judged pairs, which only accuracy measures"
+        raise MetricError(f"{queries.source}: {metric.name} is not defined for {theirs}")
+    if judged is None:
+        return per_query(metric, queries.grades[order], queries.offsets)
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    known = judged.where(judged.sure > 0)
+    right = (place[known.first] < place[known.second]) == (known.target > 0.5)
+    share: F64 = right * known.sure / (known.sure.mean() if len(known) else 1.0)
+    return share
 
 
 def as_metrics(metrics: Metric | str | Iterable[Metric | str]) -> list[Metric]:
@@ -410,17 +454,20 @@ def conventions(
     found = sorted(as_metrics(metrics), key=lambda m: (kinds.index(m.kind), m.gain, m.cutoff or 0))
     said = (m.row.convention.format(gain=_GAIN_WORDS[m.gain], cutoff=m.cutoff) for m in found)
     parts = list(dict.fromkeys(filter(None, said)))
-    levels = sorted({m.relevant_from for m in found if not m.row.graded})
+    binary = [m for m in found if not (m.row.graded or m.row.of_pairs)]
+    levels = sorted({m.relevant_from for m in binary})
     parts += [f"relevant from grade {level}" for level in levels]
-    rule = _EMPTY_WORDS[empty]
-    parts.append(f"queries without a relevant document {rule}: {n_empty} of {n_queries}")
+    if not all(m.row.of_pairs for m in found):
+        rule = _EMPTY_WORDS[empty]
+        parts.append(f"queries without a relevant document {rule}: {n_empty} of {n_queries}")
     return "; ".join(parts)
 
 
 def can_choose(metric: Metric, queries: Queries) -> Bool:
     """(n_queries,) whether two rankings of a query's documents differ in the measure.
 
-    That takes documents of two different gains, and for P@n more documents than n.
+    That takes documents of two different gains, and for P@n more documents than n; for accuracy a
+    judgement that prefers one of two documents.
 
     Raises:
         MetricError: on a grade that is too high for the measure.
@@ -431,6 +478,10 @@ def can_choose(metric: Metric, queries: Queries) -> Bool:
 
     Cost: linear in the documents.
     """
+    if queries.judged is not None:
+        of_pairs = queries.query_of_docs()[queries.judged.first]
+        decided: Bool = np.bincount(of_pairs, queries.judged.sure, len(queries)) > 0
+        return decided & metric.row.of_pairs
     _refuse_high(metric, queries.grades)
     lowest, highest = _grade_ranges(queries)
     differ: Bool = lowest < highest
@@ -448,6 +499,12 @@ def check_can_choose(metric: Metric, queries: Queries) -> None:
     """
     if can_choose(metric, queries).any():
         return
+    if queries.judged is not None:
+        raise DataError(
+            f"{queries.source}: no judgement prefers one of two documents"
+            if metric.row.of_pairs
+            else f"{queries.source}: judged pairs are measured by accuracy, not by {metric.name}"
+        )
     lacking = "documents of two different grades"
     if not metric.row.graded:
         n, level = _needed_docs(metric), metric.relevant_from

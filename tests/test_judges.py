@@ -1,11 +1,25 @@
-"""Graded labels as the judge, against a loop over the comparisons."""
+"""Grades and judged pairs as the judge, against loops over the comparisons."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sortnet.learning.judges import can_be_learned, judge_by_grades, wrong_pairs
-from sortnet.types import Queries, Sorting
+from sortnet.comparators import CmpNN
+from sortnet.data.hold_out import hold_out
+from sortnet.errors import DataError
+from sortnet.learning.judges import (
+    can_be_learned,
+    checked,
+    in_order,
+    judge_by_data,
+    judge_by_grades,
+    wrong_pairs,
+)
+from sortnet.learning.loop import learn_to_sort
+from sortnet.metrics import Metric, evaluate
+from sortnet.sorting import sort
+from sortnet.types import JudgedPairs, Queries, Sorting
 
 
 @given(st.integers(0, 999))
@@ -30,3 +44,157 @@ def test_something_can_be_learned_only_where_one_query_has_two_grades():
     assert can_be_learned(Queries.from_arrays(X, [0, 1, 0, 0], qid=[0, 0, 1, 1]))
     assert not can_be_learned(Queries.from_arrays(X, [0, 0, 1, 1], qid=[0, 0, 1, 1]))
     assert not can_be_learned(Queries.from_arrays(X[:0], [], qid=[]))
+
+
+judgements = st.lists(
+    st.tuples(
+        st.integers(0, 6),
+        st.integers(0, 6),
+        st.sampled_from([0.0, 0.25, 0.5, 1.0]),
+        st.sampled_from([0.0, 0.5, 1.0, 3.0]),
+    ).filter(lambda one: one[0] != one[1]),
+    max_size=25,
+)
+
+
+@given(judgements)
+def test_judgements_of_a_pair_are_added_up_by_their_weights(made):
+    i, j, p, w = (np.array([one[k] for one in made], dtype) for k, dtype in enumerate("iiff"))
+    known = JudgedPairs.of(i, j, soft=p, weight=w)
+    sums: dict[tuple[int, int], list[float]] = {}
+    for a, b, soft, weight in made:
+        votes = sums.setdefault((min(a, b), max(a, b)), [0.0, 0.0])
+        votes[0] += weight * (soft if a < b else 1 - soft)
+        votes[1] += weight
+    expected = {pair: votes for pair, votes in sorted(sums.items()) if votes[1]}
+    assert list(zip(known.first.tolist(), known.second.tolist(), strict=True)) == list(expected)
+    for k, (pair, votes) in enumerate(expected.items()):
+        assert known.target[k] == pytest.approx(votes[0] / votes[1])
+        target, weight = known.of_pairs(np.array(pair), np.array(pair[::-1]))
+        assert target.tolist() == pytest.approx([known.target[k], 1 - known.target[k]])
+        assert weight.tolist() == pytest.approx([votes[1]] * 2)
+
+
+@given(st.integers(0, 200))
+def test_judged_pairs_follow_their_documents(seed):
+    rng = np.random.default_rng(seed)
+    X = np.arange(12, dtype=np.float32)[:, None]
+    queries = Queries.from_arrays(X, qid=rng.integers(0, 3, 12))
+    query = dict(zip(queries.rows.tolist(), queries.query_of_docs().tolist(), strict=True))
+    i, j = rng.integers(0, 12, (2, 40))
+    same = np.array([a != b and query[a] == query[b] for a, b in zip(i, j, strict=True)])
+    judged = queries.with_judgements(i[same], j[same])
+    wins = {(int(a), int(b)) for a, b in zip(i[same], j[same], strict=True)}
+
+    def said(part: Queries) -> dict[tuple[int, int], float]:
+        assert part.judged is not None
+        numbers = part.judged.first, part.judged.second
+        rows = (part.features[each, 0].astype(int).tolist() for each in numbers)
+        return dict(zip(zip(*rows, strict=True), part.judged.target.tolist(), strict=True))
+
+    for (a, b), target in said(judged).items():
+        assert ((a, b) in wins, (b, a) in wins) == (target > 0, target < 1)
+    kept = rng.random(12) < 0.6
+    rows_kept = {int(row) for row, keep in zip(judged.rows, kept, strict=True) if keep}
+    inside = {p: t for p, t in said(judged).items() if rows_kept.issuperset(p)}
+    assert said(judged.only(kept)) == inside
+    order = rng.permutation(len(judged))
+    assert said(judged.take(order)) == said(judged)
+
+
+def test_ties_and_unknown_pairs_are_never_wrong_and_a_tie_is_learned_as_the_lower_number_first():
+    queries = Queries.from_arrays(np.zeros((4, 1))).with_judgements(
+        [3, 1, 1], [0, 2, 2], soft=[1, 1, 0]
+    )
+    i, j = np.array([0, 2, 1], np.int32), np.array([3, 1, 3], np.int32)
+    answers = judge_by_data(queries, i, j)
+    assert np.array_equal(answers, np.array([0, 0.5, np.nan], np.float32), equal_nan=True)
+    made = Sorting(np.arange(4), i, j, np.ones(3, np.float32))
+    assert wrong_pairs(made, answers).winner.tolist() == [3]
+    known = in_order(i, j, answers)
+    assert list(zip(known.winner.tolist(), known.loser.tolist(), strict=True)) == [(1, 2), (3, 0)]
+
+
+def judged_by(score: np.ndarray, group: list[int], seed: int, n: int, flip: float = 0.0) -> Queries:
+    """n judgements of documents of one feature beside noise, some of them reversed."""
+    rng = np.random.default_rng(seed)
+    X = np.column_stack((score, rng.normal(size=len(score)))).astype(np.float32)
+    queries = Queries.from_arrays(X, group=group)
+    first = rng.integers(0, len(score), 4 * n)
+    query = queries.query_of_docs()
+    second = np.array([rng.choice(np.flatnonzero(query == query[k])) for k in first])
+    apart = np.flatnonzero(score[first] != score[second])[:n]
+    a, b = first[apart], second[apart]
+    right = (score[a] > score[b]) ^ (rng.random(len(a)) < flip)
+    return queries.with_judgements(np.where(right, a, b), np.where(right, b, a))
+
+
+@pytest.mark.parametrize("group", [[60], [6] * 20])
+def test_held_out_are_documents_that_the_training_part_does_not_have(group):
+    queries = judged_by(np.arange(sum(group), dtype=float), group, 0, 300)
+    T, V = hold_out(queries, seed=3)
+    seen = set(T.rows.tolist())
+    for a, b in zip(V.judged.first, V.judged.second, strict=True):
+        assert not seen.issuperset(V.rows[[a, b]].tolist())
+    assert 0.1 < len(V.judged) / len(queries.judged) < 0.5
+    if len(group) == 1:
+        assert len(T.judged) + len(V.judged) == len(queries.judged)
+
+
+def test_the_loop_learns_from_judged_pairs_and_accuracy_is_the_share_it_predicts():
+    score = np.random.default_rng(1).permutation(80).astype(float)
+    T, V = hold_out(judged_by(score, [80], 1, 250, flip=0.05))
+    quality = Metric("accuracy")
+    records = []
+    state = learn_to_sort(
+        T, V, lambda seed: CmpNN(2, hidden=5, seed=seed), quality=quality, max_iter=3,
+        callbacks=[lambda record, state: records.append(record)],
+    )  # fmt: skip
+    order = sort(state.best, V).order
+    place = np.argsort(order)
+    right = weight = 0.0
+    for a, b, target, w in zip(
+        V.judged.first, V.judged.second, V.judged.target, V.judged.weight, strict=True
+    ):
+        weight += w * abs(2 * target - 1)
+        right += w * abs(2 * target - 1) * ((place[a] < place[b]) == (target > 0.5))
+    assert evaluate(V, order, quality)["accuracy"] == pytest.approx(right / weight)
+    assert state.best_quality == pytest.approx(right / weight)
+    assert state.best_quality > 0.85
+    assert records[-1].comparisons_train == len(T.judged)
+    # TP holds only what people said.
+    assert all(record.tp <= len(T.judged) for record in records)
+
+
+def test_a_part_of_judged_pairs_is_checked_by_these_whatever_the_sort_compared():
+    queries = judged_by(np.arange(9.0), [9], 2, 6)
+    net = CmpNN(2, hidden=3, seed=0)
+    found = checked(net, queries, sort(net, queries))
+    assert (found.i.tolist(), found.j.tolist()) == (
+        queries.judged.first.tolist(), queries.judged.second.tolist(),
+    )  # fmt: skip
+    margins = net.prefer(net.prepare(queries.features), found.i, found.j)
+    assert found.margin.tolist() == margins.tolist()
+
+
+@pytest.mark.parametrize(
+    ("better", "worse", "more", "fault"),
+    [
+        ([0], [0], {}, "compared with itself"),
+        ([0], [9], {}, "no row 9 among 4"),
+        ([0], [2], {}, "rows 0 and 2 are of two queries"),
+        ([0], [1], {"soft": [1.5]}, "not a probability: 1.5"),
+        ([0], [1], {"weight": [-1]}, "not a weight: -1.0"),
+        ([0], [1], {"weight": [1, 2]}, "weight has shape"),
+    ],
+)
+def test_judgements_that_cannot_be_are_refused(better, worse, more, fault):
+    queries = Queries.from_arrays(np.zeros((4, 1)), group=[2, 2])
+    with pytest.raises(DataError, match=fault):
+        queries.with_judgements(better, worse, **more)
+
+
+def test_too_few_judgements_are_refused_in_one_line():
+    queries = Queries.from_arrays(np.zeros((3, 1))).with_judgements([0], [1])
+    with pytest.raises(DataError, match="too few: holding some documents out leaves none"):
+        hold_out(queries)

@@ -270,7 +270,7 @@ def test_other_names_are_refused(text):
 
 
 def test_an_unknown_metric_is_named_with_those_known():
-    known = r"known are map, ndcg, nDCG, mrr, err .* and p@n$"
+    known = r"known are map, ndcg, nDCG, mrr, err .*, p@n, and of judged pairs accuracy$"
     with pytest.raises(MetricError, match=f"'bpref@20'; {known}"):
         parse_metric("bpref@20")
     with pytest.raises(MetricError, match=f"'ndcg_cut' needs a cutoff, as in nDCG@10; {known}"):

@@ -11,7 +11,7 @@ from sortnet.comparators import CmpNN
 from sortnet.learning.judges import judge_by_grades, wrong_pairs
 from sortnet.sorting import sort
 from sortnet.sorting.observe import MARGIN_EDGES, RANK_BINS, observe
-from sortnet.types import Pairs, Queries, Sorting
+from sortnet.types import Queries, Sorting
 
 
 class StoneScissorsPaper:
@@ -54,8 +54,9 @@ def counted(queries: Queries, sorting: Sorting, wrong: set[frozenset[int]]):
 @given(seed=st.integers(0, 99), sizes=st.lists(st.integers(0, 70), min_size=1, max_size=4))
 def test_margins_and_ranks_are_those_of_counting_one_by_one(seed, sizes):
     queries, sorting = made(seed, sizes)
-    wrong = wrong_pairs(sorting, judge_by_grades(queries, sorting.i, sorting.j))
-    found = observe(queries, sorting, wrong)
+    answers = judge_by_grades(queries, sorting.i, sorting.j)
+    wrong = wrong_pairs(sorting, answers)
+    found = observe(queries, sorting, answers)
     as_sets = {frozenset(p) for p in zip(wrong.winner.tolist(), wrong.loser.tolist(), strict=True)}
     margins, ranks = counted(queries, sorting, as_sets)
     assert [found["margins"]["right"], found["margins"]["wrong"]] == margins.tolist()
@@ -64,37 +65,27 @@ def test_margins_and_ranks_are_those_of_counting_one_by_one(seed, sizes):
     assert sum(found["margins"]["wrong"]) == len(wrong)
 
 
-def test_the_order_of_the_wrong_pairs_and_strangers_among_them_make_no_difference():
-    queries, sorting = made(1, [40, 30])
-    wrong = wrong_pairs(sorting, judge_by_grades(queries, sorting.i, sorting.j))
-    compared = {frozenset(p) for p in zip(sorting.i.tolist(), sorting.j.tolist(), strict=True)}
-    stranger = next([0, k] for k in range(1, 40) if frozenset((0, k)) not in compared)
-    shuffled = np.random.default_rng(0).permutation(len(wrong))
-    given_pairs = Pairs(
-        np.append(wrong.winner[shuffled], stranger[0]),
-        np.append(wrong.loser[shuffled], stranger[1]),
-    )
-    assert observe(queries, sorting, given_pairs) == observe(queries, sorting, wrong)
+def one_comparison(margin: float) -> tuple[Queries, Sorting]:
+    queries = Queries.from_arrays([[0.0], [0.0]])
+    one = np.array([margin], np.float32)
+    i, j = np.array([0], np.int32), np.array([1], np.int32)
+    return queries, Sorting(np.array([0, 1]), i, j, one)
 
 
-def test_wrong_pairs_of_one_grade_are_counted_as_wrong():
-    queries = Queries.from_arrays([[0.0], [0.0]], [1, 1])
-    margin = np.array([0.25], np.float32)
-    sorting = Sorting(np.array([0, 1]), np.array([0], np.int32), np.array([1], np.int32), margin)
-    found = observe(queries, sorting, Pairs(np.array([1]), np.array([0])))
-    assert found["margins"]["wrong"][1 + MARGIN_EDGES.index(0.25)] == 1
-    assert found["ranks"]["wrong"][0][1] == 1
-    assert sum(observe(queries, sorting, Pairs.empty())["margins"]["right"]) == 0
+@pytest.mark.parametrize(("answer", "counted"), [(0.2, 1), (0.0, 1), (0.5, 0), (np.nan, 0)])
+def test_a_comparison_counts_as_wrong_where_the_judge_prefers_the_other(answer, counted):
+    found = observe(*one_comparison(0.25), np.array([answer], np.float32))
+    assert found["margins"]["wrong"][1 + MARGIN_EDGES.index(0.25)] == counted
+    assert found["ranks"]["wrong"][0][1] == counted
+    assert sum(found["margins"]["right"]) == 0
 
 
 @pytest.mark.parametrize(
     ("margin", "at"), [(0.0, 0), (2**-12, 1), (-0.9, 12), (1.0, 13), (63.9, 18), (1e30, 19)]
 )
 def test_a_margin_is_in_the_bin_that_begins_at_or_below_it(margin, at):
-    queries = Queries.from_arrays([[0.0], [0.0]], [1, 0])
-    one = np.array([margin], np.float32)
-    sorting = Sorting(np.array([0, 1]), np.array([0], np.int32), np.array([1], np.int32), one)
-    right = observe(queries, sorting, Pairs.empty())["margins"]["right"]
+    found = observe(*one_comparison(margin), np.array([1 if margin > 0 else 0], np.float32))
+    right = np.array(found["margins"]["right"]) + found["margins"]["wrong"]
     assert np.flatnonzero(right).tolist() == [at]
 
 
@@ -102,16 +93,18 @@ def test_circles_are_sampled_with_the_comparator_and_left_out_without():
     queries = Queries.from_arrays([[0.0], [1.0], [2.0]], [0, 1, 2])
     comparator = StoneScissorsPaper()
     sorting = sort(comparator, queries)
-    wrong = wrong_pairs(sorting, judge_by_grades(queries, sorting.i, sorting.j))
-    found = observe(queries, sorting, wrong, comparator=comparator)
+    answers = judge_by_grades(queries, sorting.i, sorting.j)
+    found = observe(queries, sorting, answers, comparator=comparator)
     assert found["cycles"] == {"share": 1.0, "sampled": 1}
-    assert "cycles" not in observe(queries, sorting, wrong)
+    assert "cycles" not in observe(queries, sorting, answers)
     assert json.loads(json.dumps(found)) == found
 
 
 def test_no_documents_are_nothing_to_observe():
     queries = Queries.from_arrays(np.zeros((0, 2)))
     comparator = CmpNN(2, hidden=2, seed=0)
-    found = observe(queries, sort(comparator, queries), Pairs.empty(), comparator=comparator)
+    sorting = sort(comparator, queries)
+    answers = judge_by_grades(queries, sorting.i, sorting.j)
+    found = observe(queries, sorting, answers, comparator=comparator)
     assert found["cycles"] == {"share": 0.0, "sampled": 0}
     assert sum(found["margins"]["right"]) == 0

@@ -113,8 +113,9 @@ X = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
 queries = Queries.from_arrays(X, np.arange(60) % 3, group=[30, 30])
 for net in (CmpNN(3), DirectRanker(3)):
     made = sort(net, queries)
-    wrong = wrong_pairs(made, judge_by_grades(queries, made.i, made.j))
-    observe(queries, made, wrong, comparator=net)
+    answers = judge_by_grades(queries, made.i, made.j)
+    wrong_pairs(made, answers)
+    observe(queries, made, answers, comparator=net)
 print(len(compiled), torch.get_num_threads())
 """
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from cli.output import table
-from sortnet.metrics import MEASURED
+from sortnet.metrics import measured
 
 if TYPE_CHECKING:
     from sortnet.config import Settings
@@ -16,16 +16,19 @@ if TYPE_CHECKING:
 
 def metrics_of(config: Settings) -> list[Metric]:
     """All measures, the RankQuality first."""
-    return list(dict.fromkeys((config.rank_quality, *map(config.metric, MEASURED))))
+    quality = config.rank_quality
+    return list(dict.fromkeys((quality, *map(config.metric, measured(quality)))))
 
 
 def conventions_of(queries: Queries, metrics: Sequence[Metric], empty: Empty) -> list[str]:
     """Conventions of the measures, one line for all with the same number of empty queries."""
-    from sortnet.metrics import conventions, count_empty, per_query
+    import numpy as np
+
+    from sortnet.metrics import conventions, count_empty, outcomes
 
     by_count: dict[int, list[Metric]] = {}
     for metric in metrics:
-        values = per_query(metric, queries.grades, queries.offsets)
+        values = outcomes(metric, queries, np.arange(queries.n_docs))
         by_count.setdefault(count_empty(values), []).append(metric)
     return [conventions(some, empty, n, len(queries)) for n, some in by_count.items()]
 

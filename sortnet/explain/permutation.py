@@ -9,7 +9,7 @@ import numpy as np
 
 from sortnet.errors import SortNetError
 from sortnet.explain.attribution import feature_names
-from sortnet.metrics import Empty, Metric, as_metrics, average, per_query
+from sortnet.metrics import Empty, Metric, as_metrics, average, outcomes
 from sortnet.rankers.base import Ranker
 from sortnet.types import F64, I64, Progress, Queries
 
@@ -125,8 +125,8 @@ class _Measured:
         self._metric, self._empty = metric, empty
 
     def quality(self) -> float:
-        ranked = self._queries.grades[self._order(self._queries)]
-        return average(per_query(self._metric, ranked, self._queries.offsets), self._empty)
+        order = self._order(self._queries)
+        return average(outcomes(self._metric, self._queries, order), self._empty)
 
     def quality_shuffled(self, feature: int, order: I64, unchanged: float) -> float:
         """The quality with a feature's columns in one other order; `unchanged` if they stay."""

@@ -2,35 +2,73 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from sortnet.errors import DataError
-from sortnet.types import F32, I32, I64, Pairs, Queries, Sorting
+from sortnet.sorting.observe import mistakes
+from sortnet.types import F32, I32, I64, Comparator, Pairs, Queries, Sorting
+
+
+def judge_by_data(queries: Queries, i: I64 | I32, j: I64 | I32) -> F32:
+    """What the data say: their judged pairs where they have some, else their grades."""
+    known = judge_by_grades if queries.judged is None else judge_by_pairs
+    return known(queries, i, j)
 
 
 def judge_by_grades(queries: Queries, i: I64 | I32, j: I64 | I32) -> F32:
-    """1 where document i has the higher grade, -1 where j has, 0 where they are equal; (m,).
+    """1 where document i has the higher grade, 0 where j has, NaN where they are equal; (m,).
 
     >>> q = Queries.from_arrays([[0.0], [0.0], [0.0]], [2, 0, 1])
-    >>> judge_by_grades(q, np.array([0, 1, 2]), np.array([1, 2, 2]))
-    array([ 1., -1.,  0.], dtype=float32)
+    >>> judge_by_grades(q, np.array([0, 1, 1]), np.array([1, 2, 1]))
+    array([ 1.,  0., nan], dtype=float32)
     """
-    better: F32 = np.sign(queries.grades[i] - queries.grades[j]).astype(np.float32)
-    return better
+    higher, lower = (
+        queries.grades[i] > queries.grades[j],
+        queries.grades[i] < queries.grades[j],
+    )
+    return np.where(higher, np.float32(1), np.where(lower, np.float32(0), np.float32(np.nan)))
+
+
+def judge_by_pairs(queries: Queries, i: I64 | I32, j: I64 | I32) -> F32:
+    """The share of the judgements for document i; NaN where nobody compared the two; (m,).
+
+    >>> q = Queries.from_arrays([[0.0]] * 3).with_judgements([2, 0, 1], [0, 1, 0])
+    >>> judge_by_pairs(q, np.array([0, 0, 1]), np.array([2, 1, 2]))
+    array([0. , 0.5, nan], dtype=float32)
+    """
+    assert queries.judged is not None
+    return queries.judged.of_pairs(i, j)[0]
+
+
+def checked(comparator: Comparator, queries: Queries, sorting: Sorting) -> Sorting:
+    """A sort with the comparisons that can be checked: of judged pairs just these.
+
+    Few of the pairs that a sort compares are ones that people have compared too.
+    """
+    if queries.judged is None:
+        return sorting
+    i, j = (each.astype(np.int32) for each in (queries.judged.first, queries.judged.second))
+    margin = comparator.prefer(comparator.prepare(queries.features), i, j)
+    return replace(sorting, i=i, j=j, margin=margin)
 
 
 def in_order(i: I64 | I32, j: I64 | I32, answers: F32) -> Pairs:
-    """The pairs that a judge gave an answer to, the better document first."""
-    known = answers != 0
-    i, j, first = i[known].astype(np.int64), j[known].astype(np.int64), answers[known] > 0
+    """The pairs that a judge gave an answer to, the better document first.
+
+    Of a tie, which teaches that the two are alike, the document of the lower number.
+    """
+    known = ~np.isnan(answers)
+    i, j, p = i[known].astype(np.int64), j[known].astype(np.int64), answers[known]
+    first = (p > 0.5) | ((p == 0.5) & (i < j))
     return Pairs(np.where(first, i, j), np.where(first, j, i))
 
 
 def wrong_pairs(sorting: Sorting, answers: F32) -> Pairs:
     """The mis-compared pairs among those that a sort compared, in their right order.
 
-    A comparison is wrong if the better document did not win it: a margin of 0, which prefers
-    neither, is wrong too. Documents that are equally good cannot be mis-compared.
+    See `sortnet.sorting.observe.mistakes`.
 
     Args:
         sorting: the comparisons made.
@@ -38,25 +76,28 @@ def wrong_pairs(sorting: Sorting, answers: F32) -> Pairs:
 
     >>> i, j = np.array([0, 1, 2], np.int32), np.array([1, 2, 0], np.int32)
     >>> made = Sorting(np.arange(3), i, j, np.array([-1, -1, -1], np.float32))
-    >>> wrong = wrong_pairs(made, np.array([1, -1, -1], np.float32))
+    >>> wrong = wrong_pairs(made, np.array([1, 0, 0], np.float32))
     >>> list(zip(wrong.winner.tolist(), wrong.loser.tolist()))
     [(0, 1)]
 
     Cost: linear in the comparisons, and a sort of the wrong ones.
     """
-    right = np.sign(sorting.margin) == np.sign(answers)
-    return in_order(sorting.i, sorting.j, np.where(right, np.float32(0), answers))
+    wrong = mistakes(sorting, answers)
+    return in_order(sorting.i[wrong], sorting.j[wrong], answers[wrong])
 
 
 def can_be_learned(queries: Queries) -> bool:
-    """Whether some query has two documents of different grades."""
+    """Whether some query has two documents of different grades, or of which one was preferred."""
+    if queries.judged is not None:
+        return bool(queries.judged.sure.any())
     same_query = np.diff(queries.query_of_docs()) == 0
     return bool(np.any(same_query & (np.diff(queries.grades) != 0)))
 
 
 def check_can_be_learned(queries: Queries) -> None:
-    """Refuse queries none of which has documents of two grades."""
+    """Refuse queries that cannot be learned from."""
     if not can_be_learned(queries):
-        raise DataError(
-            f"{queries.source}: no query has documents of two different grades: nothing to learn"
-        )
+        lacking = "no query has documents of two different grades"
+        if queries.judged is not None:
+            lacking = "no judgement prefers one of two"
+        raise DataError(f"{queries.source}: {lacking}: nothing to learn")

@@ -24,7 +24,13 @@ import numpy as np
 
 from sortnet.comparators import Committee, Learner, Make
 from sortnet.config import Training
-from sortnet.learning.judges import check_can_be_learned, in_order, judge_by_grades, wrong_pairs
+from sortnet.learning.judges import (
+    check_can_be_learned,
+    checked,
+    in_order,
+    judge_by_data,
+    wrong_pairs,
+)
 from sortnet.learning.memory_pairs import MemoryPairs
 from sortnet.learning.selection import Shown, selected
 from sortnet.learning.state import Iteration, Sorted, State
@@ -54,7 +60,7 @@ def learn_to_sort(
     judgements: int | None = None,
     start: str = "warm",
     committee: int = 1,
-    judge: Judge = judge_by_grades,
+    judge: Judge = judge_by_data,
     sink: PairSink | None = None,
     others: Mapping[str, Queries] | None = None,
     callbacks: Sequence[Callback] = (),
@@ -81,7 +87,7 @@ def learn_to_sort(
         start: `fresh` trains C_{i+1} from random weights, `warm` from those of C_i; `add` trains
             one more comparator, whose margins are added to those of the ones before.
         committee: with `add`, the number of comparators at which to end.
-        judge: says which of two documents is better.
+        judge: says which of two documents is better; as the data say, when left out.
         sink: where the pairs go; in memory when left out.
         others: scaled queries that are measured in every iteration and decide nothing; their
             measures stand in its record by these names.
@@ -130,7 +136,16 @@ def learn_to_sort(
         if not finished:
             C_next = copy.deepcopy(state.comparator) if start == "warm" else make(seed_i)
             trained = train_on_pairs(
-                C_next, train, TP, vali, VP, training, score=score, seed=seed_i, progress=report
+                C_next,
+                train,
+                TP,
+                vali,
+                VP,
+                training,
+                judge=judge,
+                score=score,
+                seed=seed_i,
+                progress=report,
             )
         if add and i > 0 and not finished:
             C_next = Committee([*state.comparator.members, *C_next.members])
@@ -155,7 +170,7 @@ def _sort(
     comparator: Learner, part: Queries, judge: Judge, metrics: Sequence[Metric], empty: Empty
 ) -> Sorted:
     started = time.perf_counter()
-    sorting = sort(comparator, part)
+    sorting = checked(comparator, part, sort(comparator, part))
     answers = judge(part, sorting.i, sorting.j)
     wrong = wrong_pairs(sorting, answers)
     seconds = time.perf_counter() - started
@@ -164,7 +179,7 @@ def _sort(
         in_order(sorting.i, sorting.j, answers),
         wrong,
         evaluate(part, sorting.order, metrics, empty=empty),
-        observe(part, sorting, wrong, comparator=comparator),
+        observe(part, sorting, answers, comparator=comparator),
         seconds,
     )
 

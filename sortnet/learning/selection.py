@@ -110,7 +110,7 @@ def selected(strategy: str, shown: Shown) -> tuple[I64, I64, I64]:
     """The comparisons to ask about, as a strategy chooses them, no more new ones than wanted.
 
     Args:
-        strategy: a name of `STRATEGIES`.
+        strategy: a name of `STRATEGIES`; of judged pairs all are taken.
         shown: what it chooses by; of more new comparisons than `wanted`, random ones are kept.
 
     Returns:
@@ -121,7 +121,8 @@ def selected(strategy: str, shown: Shown) -> tuple[I64, I64, I64]:
     """
     if strategy == "neighbours" and len(np.unique(shown.queries.grades)) < 2:
         raise DataError(f"{shown.queries.source}: no grades to choose pairs of adjacent ones by")
-    i, j = STRATEGIES[strategy](shown)
+    judged = shown.queries.judged is not None  # then all that is known is in the data
+    i, j = compared(shown) if judged else STRATEGIES[strategy](shown)
     key, first = np.unique(keys(i, j), return_index=True)
     fresh = np.isin(key, shown.asked, assume_unique=True, invert=True)
     if shown.wanted is not None and np.count_nonzero(fresh) > shown.wanted:

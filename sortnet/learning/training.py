@@ -16,7 +16,7 @@ from sortnet.comparators import Learner, NeuralComparator
 from sortnet.comparators.base import one_thread_an_operation
 from sortnet.config import FIXED, Training
 from sortnet.errors import DivergedError
-from sortnet.types import F32, I64, Pairs, Progress, Queries
+from sortnet.types import F32, I64, Judge, Pairs, Progress, Queries
 
 Score = Callable[[NeuralComparator], float]
 
@@ -47,6 +47,7 @@ def train_on_pairs(
     vp: Pairs,
     how: Training,
     *,
+    judge: Judge | None = None,
     score: Score | None = None,
     seed: int = 0,
     progress: Progress = lambda text: None,
@@ -66,6 +67,8 @@ def train_on_pairs(
         vali: scaled queries of VP.
         vp: validation pairs.
         how: settings.
+        judge: of a pair of which it is not sure, p < 1, the reverse is learned too: the two count
+            p and 1 - p. None: sure of all.
         score: RankQuality of a comparator on V; where the settings keep an epoch by quality, the
             best of a few in the second half of the training is kept. Left out, or where they keep
             it by loss: the epoch of the lowest loss on VP, the last one where VP is empty.
@@ -78,7 +81,7 @@ def train_on_pairs(
     Cost: an epoch embeds every document of a pair about once, then compares embeddings; a table
     of pairs and features is never built.
     """
-    ours, theirs = _ByQuery.of(train, tp), _ByQuery.of(vali, vp)
+    ours, theirs = _ByQuery.of(train, tp, judge), _ByQuery.of(vali, vp, judge)
     score = score if how.keep == "quality" else None
     if len(comparator.members) == 1:
         with one_thread_an_operation():  # mini-batches are small
@@ -144,12 +147,12 @@ class _ByQuery:
     weight: F32 | None  # (m,) of the pairs, 1 in the mean; None: 1
 
     @classmethod
-    def of(cls, queries: Queries, pairs: Pairs) -> _ByQuery:
-        # Ordered by the winner, and documents are numbered query by query.
-        winner, loser = pairs.winner, pairs.loser
+    def of(cls, queries: Queries, pairs: Pairs, judge: Judge | None = None) -> _ByQuery:
+        winner, loser, weight = _weighted(queries, pairs, judge)
         occurs = np.zeros(queries.n_docs, np.bool_)
         occurs[winner] = occurs[loser] = True
         number = np.append(0, np.cumsum(occurs))  # among those that occur
+        # Ordered by the winner, and documents are numbered query by query.
         offsets = np.searchsorted(winner, queries.offsets)
         some = np.flatnonzero(np.diff(offsets))
         return cls(
@@ -158,8 +161,8 @@ class _ByQuery:
             np.append(number[queries.offsets[some]], number[-1]),
             number[winner],
             number[loser],
-            np.append(offsets[some], len(pairs)),
-            _of_pairs(queries.weights, winner, loser),
+            np.append(offsets[some], len(winner)),
+            weight,
         )
 
     def __len__(self) -> int:
@@ -205,14 +208,28 @@ class _ByQuery:
         return _Batch(*(torch.from_numpy(array).to(device) for array in arrays))
 
 
-def _of_pairs(weights: F32 | None, winner: I64, loser: I64) -> F32 | None:
-    """(m,) the products of the documents' weights, 1 in the mean."""
-    if weights is None or not len(winner):
-        return None
-    product = weights[winner] * weights[loser]
-    mean = float(product.mean(dtype=np.float64))
-    scaled: F32 = (product / (mean or 1.0)).astype(np.float32)
-    return scaled
+def _weighted(queries: Queries, pairs: Pairs, judge: Judge | None) -> tuple[I64, I64, F32 | None]:
+    """Winners, losers and weights of the pairs, 1 in the mean; None: 1. Ordered by the winner.
+
+    The weight of a pair is that of its judgement times those of its documents.
+    """
+    winner, loser = pairs.winner, pairs.loser
+    weight: F32 = np.ones(len(pairs), np.float32)
+    if queries.weights is not None:
+        weight *= queries.weights[winner] * queries.weights[loser]
+    if queries.judged is not None:
+        weight *= queries.judged.of_pairs(winner, loser)[1]
+    if judge is not None:
+        p = np.nan_to_num(judge(queries, winner, loser), nan=1.0)
+        if (unsure := p < 1).any():
+            weight = np.append(weight * p, (weight * (1 - p))[unsure])
+            winner, loser = np.append(winner, loser[unsure]), np.append(loser, winner[unsure])
+            order = np.argsort(winner, kind="stable")
+            winner, loser, weight = winner[order], loser[order], weight[order]
+    if not len(weight) or (weight == weight[0]).all():
+        return winner, loser, None
+    mean = float(weight.mean(dtype=np.float64))
+    return winner, loser, (weight / (mean or 1.0)).astype(np.float32)
 
 
 def _ranges(starts: I64, sizes: I64) -> I64:

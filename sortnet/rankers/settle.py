@@ -18,7 +18,7 @@ from sortnet.config import Config
 from sortnet.data.scaling import fit_scaler
 from sortnet.learning.judges import can_be_learned
 from sortnet.learning.loop import learn_to_sort
-from sortnet.metrics import average, can_choose, per_query
+from sortnet.metrics import average, can_choose, outcomes
 from sortnet.sorting import sort
 from sortnet.types import F64, Progress, Queries
 
@@ -115,7 +115,8 @@ def settle(
     usable = int(can_choose(config.rank_quality, judges).sum())
     if not can_be_learned(some) or not usable:
         return best, []
-    parts = [(some, judges)] if usable >= _FEW else list(_folds(some, judges, config))
+    enough = usable >= _FEW or judges.judged is not None  # whose pairs count one by one
+    parts = [(some, judges)] if enough else list(_folds(some, judges, config))
     if not parts:  # too few queries to divide
         return best, []
     trials = _Trials(
@@ -173,7 +174,7 @@ def _epochs(config: Config, share: float) -> int:
 def _qualities(
     train: Queries, vali: Queries, config: Config, share: float, make_for: MakeFor
 ) -> F64:
-    """(n_queries,) RankQuality of one comparator on `vali`."""
+    """(n_queries,) RankQuality of one comparator on `vali`; (m,) of judged pairs."""
     config = config.changed(committee=1, start="add", epochs=_epochs(config, share))
     scaler = fit_scaler(config.scaling or "", train, seed=config.seed)
     T, V, quality = scaler(train), scaler(vali), config.rank_quality
@@ -182,7 +183,7 @@ def _qualities(
         training=config.training, pairs=config.pairs, start=config.start, seed=config.seed,
     )  # fmt: skip
     assert state.best is not None  # the loop has run at least one iteration
-    return per_query(quality, V.grades[sort(state.best, V).order], V.offsets)
+    return outcomes(quality, V, sort(state.best, V).order)
 
 
 def _sample(queries: Queries, seed: int) -> Queries:

@@ -27,7 +27,7 @@ from sortnet.data.scaling import Scaler, fit_scaler
 from sortnet.errors import DataError, ModelError
 from sortnet.learning.loop import Callback, learn_to_sort
 from sortnet.learning.state import Iteration, State
-from sortnet.metrics import MEASURED
+from sortnet.metrics import measured
 from sortnet.rankers.base import Ranker, check_same_features
 from sortnet.rankers.folder import Saved, read_folder
 from sortnet.rankers.settle import settle
@@ -228,7 +228,7 @@ def fit(
             from a seed, for one of the caller's own.
         sink: where mis-compared pairs go; in memory when left out.
         others: more queries, measured in every iteration by these names.
-        metrics: more measures, besides RankQuality and `sortnet.metrics.MEASURED`.
+        metrics: more measures, besides RankQuality and `sortnet.metrics.measured`.
         callbacks: see `learn_to_sort`.
         save: called with the model whenever an iteration found a better one, before `callbacks`.
         progress: called with progress messages.
@@ -265,7 +265,7 @@ def fit(
         scaler(vali),
         (make_for or make_comparator)(config, scaler.n_columns),
         quality=config.rank_quality,
-        metrics=[config.metric(name) for name in (*MEASURED, *metrics)],
+        metrics=[config.metric(name) for name in (*measured(config.rank_quality), *metrics)],
         empty=config.empty,
         training=config.training,
         max_iter=config.max_iter,

@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 
 from sortnet.sorting.diagnostics import cyclic_triples
-from sortnet.types import I32, I64, Comparator, Pairs, Queries, Sorting
+from sortnet.types import F32, I32, I64, Bool, Comparator, Queries, Sorting
 
 # The first bin starts at 0, the last has no upper edge.
 MARGIN_EDGES = tuple(2.0**k for k in range(-12, 7))
@@ -20,17 +20,17 @@ _TRIPLES = 500  # a share of 1 % is then known to 0.4 %
 
 
 def observe(
-    queries: Queries, sorting: Sorting, wrong: Pairs, *, comparator: Comparator | None = None
+    queries: Queries, sorting: Sorting, answers: F32, *, comparator: Comparator | None = None
 ) -> dict[str, Any]:
     """The margins of a sort, the ranks of its mistakes, and the rate of cycles.
 
-    Only compared pairs that have a right order are counted: those of different grades and those
-    in `wrong`. So the sums over `margins` and over `ranks["compared"]` are equal.
+    Only compared pairs that have a right order are counted. So the sums over `margins` and over
+    `ranks["compared"]` are equal.
 
     Args:
         queries: the sorted documents.
         sorting: the ranking and the comparisons made.
-        wrong: the judge's result; pairs that were not compared are not counted.
+        answers: (m,) what the judge says of them, see `sortnet.types.Judge`.
         comparator: the one that sorted them, to sample triples; None omits `cycles`.
 
     Returns:
@@ -44,7 +44,8 @@ def observe(
     >>> q = Queries.from_arrays([[0.0], [0.0], [0.0]], [2, 0, 1])
     >>> i, j = np.array([0, 1, 2], np.int32), np.array([1, 2, 0], np.int32)
     >>> made = Sorting(np.array([1, 2, 0]), i, j, np.array([-1, 0.5, 0.5], np.float32))
-    >>> found = observe(q, made, Pairs(np.array([0, 2, 0]), np.array([1, 1, 2])))
+    >>> answers = np.array([1, 0, 0], np.float32)
+    >>> found = observe(q, made, answers)
     >>> sum(found["margins"]["right"]), [k for k in found["margins"]["wrong"] if k]
     (0, [2, 1])
     >>> [row[:3] for row in found["ranks"]["wrong"][:2]]
@@ -57,9 +58,8 @@ def observe(
     ranks = np.zeros((2, len(RANK_BINS), len(RANK_BINS)), np.int64)
     bins = _rank_bins(queries, sorting.order)
     bits = np.ascontiguousarray(sorting.margin, np.float32).view(np.int32)
-    winner, loser = wrong.winner, wrong.loser
-    starts = np.searchsorted(winner, np.arange(queries.n_docs + 1))
-    _tally(sorting.i, sorting.j, bits, queries.grades, bins, starts, loser, margins, ranks)
+    ordered = ~np.isnan(answers) & (answers != 0.5)
+    _tally(sorting.i, sorting.j, bits, ordered, mistakes(sorting, answers), bins, margins, ranks)
     facts: dict[str, Any] = {
         "margins": {"right": margins[0].tolist(), "wrong": margins[1].tolist()},
         "ranks": {"compared": ranks.sum(axis=0).tolist(), "wrong": ranks[1].tolist()},
@@ -68,6 +68,17 @@ def observe(
         found = cyclic_triples(comparator, queries, samples=_TRIPLES)
         facts["cycles"] = {"share": found.share, "sampled": found.sampled}
     return facts
+
+
+def mistakes(sorting: Sorting, answers: F32) -> Bool:
+    """(m,) whether a comparison is wrong: the better document did not win it.
+
+    A margin of 0, which prefers neither, is wrong too. Documents that are equally good, or of which
+    the judge cannot say, cannot be mis-compared.
+    """
+    better = np.sign(answers - np.float32(0.5))
+    wrong: Bool = (np.abs(better) == 1) & (np.sign(sorting.margin) != better)
+    return wrong
 
 
 def share_right(observed: Mapping[str, Any]) -> float:
@@ -88,34 +99,15 @@ def _rank_bins(queries: Queries, order: I64) -> Any:
     return bins
 
 
-@njit(inline="always")
-def _is_pair(starts, losers, winner, loser):  # type: ignore[no-untyped-def]
-    """Whether (winner, loser) is a pair; `losers` are ascending for each winner."""
-    low, high = starts[winner], starts[winner + 1]
-    while low < high:
-        middle = (low + high) // 2
-        if losers[middle] < loser:
-            low = middle + 1
-        else:
-            high = middle
-    return low < starts[winner + 1] and losers[low] == loser
-
-
 @njit(cache=True, nogil=True)
 def _tally(
-    i: I32, j: I32, bits: I32, grades: I32, bins: Any, starts: I64, losers: I64,
-    margins: I64, ranks: I64,
-) -> None:  # fmt: skip
-    """Count all comparisons.
-
-    `bits` are those of the margins as float32: the exponent is the bin. Document k is the winner
-    of the wrong pairs `starts[k]` to `starts[k + 1]`.
-    """
+    i: I32, j: I32, bits: I32, ordered: Bool, wrong: Bool, bins: Any, margins: I64, ranks: I64
+) -> None:
+    """Count the comparisons; `bits` are the margins as float32, whose exponent is the bin."""
     for k in range(i.shape[0]):
-        a, b = i[k], j[k]
-        wrong = int(_is_pair(starts, losers, a, b) or _is_pair(starts, losers, b, a))
-        if not wrong and grades[a] == grades[b]:
+        if not ordered[k]:
             continue
+        a, b, w = bins[i[k]], bins[j[k]], int(wrong[k])
         size = min(max(((bits[k] >> 23) & 255) - 127 + 13, 0), 19)
-        margins[wrong, size] += 1
-        ranks[wrong, min(bins[a], bins[b]), max(bins[a], bins[b])] += 1
+        margins[w, size] += 1
+        ranks[w, min(a, b), max(a, b)] += 1

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sortnet.errors import DataError
 from sortnet.types.free import texts
+from sortnet.types.judged import JudgedPairs
 from sortnet.types.precision import refuse_lost
 
 F32: TypeAlias = NDArray[np.float32]
@@ -43,6 +44,7 @@ class Queries:
         source: where the data came from, for messages.
         weights: (n_docs,) float32, 0 or more, or None for 1 everywhere: a pair of documents counts
             weights[i] * weights[j] in training.
+        judged: where nobody graded the documents: the pairs of them that somebody compared.
 
     >>> q = Queries.from_arrays([[1.0], [2.0], [3.0]], [0, 1, 1], qid=["b", "a", "b"])
     >>> q.qids.tolist(), q.offsets.tolist(), q.rows.tolist()
@@ -58,6 +60,7 @@ class Queries:
     feature_names: tuple[str, ...] | None = None
     source: str = "data"
     weights: F32 | None = None
+    judged: JudgedPairs | None = None
 
     @classmethod
     def from_arrays(
@@ -185,16 +188,70 @@ class Queries:
         sizes = self.sizes[which]
         offsets = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
         docs = np.arange(offsets[-1]) + np.repeat(self.offsets[which] - offsets[:-1], sizes)
+        return self._of_docs(docs, offsets, self.qids[which])
+
+    def only(self, docs: Bool) -> Queries:
+        """Some of the documents, by a mask (n_docs,); queries without any left are left out."""
+        sizes = np.add.reduceat(np.append(docs, False), self.offsets[:-1], dtype=np.int64)
+        sizes = np.where(self.sizes > 0, sizes, 0)
+        offsets = np.append(0, np.cumsum(sizes[sizes > 0]))
+        return self._of_docs(np.flatnonzero(docs), offsets, self.qids[sizes > 0])
+
+    def _of_docs(self, docs: I64, offsets: I64, qids: Str) -> Queries:
+        judged = self.judged
+        if judged is not None:
+            number = np.full(self.n_docs, -1, np.int64)
+            number[docs] = np.arange(len(docs))
+            judged = judged.renumbered(number)
         return replace(
             self,
             features=self.features[docs],
             grades=self.grades[docs],
             offsets=offsets,
-            qids=self.qids[which],
+            qids=qids,
             rows=self.rows[docs],
             docids=None if self.docids is None else self.docids[docs],
             weights=None if self.weights is None else self.weights[docs],
+            judged=judged,
         )
+
+    def with_judgements(
+        self,
+        better: ArrayLike,
+        worse: ArrayLike,
+        *,
+        soft: ArrayLike | None = None,
+        weight: ArrayLike | None = None,
+    ) -> Queries:
+        """The same documents with judgements of pairs in place of grades.
+
+        Args:
+            better, worse: (m,) rows of the source.
+            soft, weight: see `JudgedPairs.of`.
+
+        Raises:
+            DataError: on a row that is not there, a pair of two queries, or as `JudgedPairs.of`.
+
+        >>> q = Queries.from_arrays([[1.0], [2.0], [3.0]], qid=["b", "a", "b"])
+        >>> q.with_judgements([2], [0]).judged.target.tolist()
+        [0.0]
+        """
+        number = np.empty(self.n_docs, np.int64)
+        number[self.rows] = np.arange(self.n_docs)
+        rows = [np.asarray(each, np.int64).reshape(-1) for each in (better, worse)]
+        for given in rows:
+            if len(given) and not 0 <= given.min() <= given.max() < self.n_docs:
+                wrong = given[(given < 0) | (given >= self.n_docs)][0]
+                raise DataError(f"{self.source}: there is no row {wrong} among {self.n_docs}")
+        docs = [number[given] for given in rows]
+        judged = JudgedPairs.of(*docs, soft=soft, weight=weight)
+        query = self.query_of_docs()
+        apart = query[judged.first] != query[judged.second]
+        if apart.any():
+            at = int(np.argmax(apart))
+            a, b = self.rows[judged.first[at]], self.rows[judged.second[at]]
+            raise DataError(f"{self.source}: rows {a} and {b} are of two queries: not comparable")
+        return replace(self, judged=judged)
 
     def in_row_order(self, per_doc: NDArray[Any]) -> NDArray[Any]:
         """Put one value per document into the caller's row order (for all rows of the source)."""
@@ -329,7 +386,7 @@ class Judge(Protocol):
     """Says which of two documents of a query is better, as far as it knows."""
 
     def __call__(self, queries: Queries, i: I64 | I32, j: I64 | I32) -> F32:
-        """(m,) above 0 where document i is better, below 0 where j is, 0: neither, or unknown."""
+        """(m,) how probably document i is better than j: 1, 0, or between; NaN: it cannot say."""
         ...
 
 
