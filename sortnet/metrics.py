@@ -410,7 +410,9 @@ def outcomes(metric: Metric, queries: Queries, order: I64) -> F64:
     """
     judged = queries.judged
     if metric.row.of_pairs != (judged is not None):
-        theirs = "grades" if judged is None else "judged pairs, which only accuracy measures"
+        theirs = "judged pairs, which only accuracy measures"
+        if judged is None:
+            theirs = "documents without judged pairs"
         raise MetricError(f"{queries.source}: {metric.name} is not defined for {theirs}")
     if judged is None:
         return per_query(metric, queries.grades[order], queries.offsets)

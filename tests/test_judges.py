@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sortnet.comparators import CmpNN
-from sortnet.data.hold_out import hold_out
+from sortnet.data.hold_out import hold_out_documents
 from sortnet.errors import DataError
 from sortnet.learning.judges import (
     can_be_learned,
@@ -132,7 +132,7 @@ def judged_by(score: np.ndarray, group: list[int], seed: int, n: int, flip: floa
 @pytest.mark.parametrize("group", [[60], [6] * 20])
 def test_held_out_are_documents_that_the_training_part_does_not_have(group):
     queries = judged_by(np.arange(sum(group), dtype=float), group, 0, 300)
-    T, V = hold_out(queries, seed=3)
+    T, V = hold_out_documents(queries, seed=3)
     seen = set(T.rows.tolist())
     for a, b in zip(V.judged.first, V.judged.second, strict=True):
         assert not seen.issuperset(V.rows[[a, b]].tolist())
@@ -143,7 +143,7 @@ def test_held_out_are_documents_that_the_training_part_does_not_have(group):
 
 def test_the_loop_learns_from_judged_pairs_and_accuracy_is_the_share_it_predicts():
     score = np.random.default_rng(1).permutation(80).astype(float)
-    T, V = hold_out(judged_by(score, [80], 1, 250, flip=0.05))
+    T, V = hold_out_documents(judged_by(score, [80], 1, 250, flip=0.05))
     quality = Metric("accuracy")
     records = []
     state = learn_to_sort(
@@ -197,4 +197,4 @@ def test_judgements_that_cannot_be_are_refused(better, worse, more, fault):
 def test_too_few_judgements_are_refused_in_one_line():
     queries = Queries.from_arrays(np.zeros((3, 1))).with_judgements([0], [1])
     with pytest.raises(DataError, match="too few: holding some documents out leaves none"):
-        hold_out(queries)
+        hold_out_documents(queries)

@@ -40,8 +40,12 @@ if TYPE_CHECKING:
 _FILES = "Files"
 
 
-@click.command(cls=SectionedCommand, short_help="Train a model on labelled queries.")
-@click.argument("data", nargs=-1, metavar="TRAIN VALI | FOLD_DIR", shell_complete=files)
+@click.command(
+    cls=SectionedCommand, short_help="Train a model on labelled queries or on judgements."
+)
+@click.argument(
+    "data", nargs=-1, metavar="TRAIN VALI | FOLD_DIR | COLLECTION", shell_complete=files
+)
 @section(
     _FILES,
     "--out",
@@ -125,7 +129,9 @@ def train(
 ) -> None:  # fmt: skip
     """Train a model on the labelled queries of TRAIN; VALI chooses the best epoch and iteration.
 
-    Both are LETOR text, CSV or Parquet; FOLD_DIR is a folder with train.txt and vali.txt. In each
+    Both are LETOR text, CSV or Parquet; FOLD_DIR is a folder with train.txt and vali.txt.
+    COLLECTION is a name of `sortnet items`: people's judgements are learned from then, those of
+    some items are held out to choose. In each
     iteration the comparator sorts all queries, the pairs it got wrong are stored, and it is
     trained on all stored pairs, until it makes no new mistake or does not improve. The model is
     the best iteration by RankQuality on VALI.
@@ -134,10 +140,12 @@ def train(
     Examples:
       sortnet train MQ2008/Fold1
       sortnet train train.txt vali.txt --out m --quality ndcg@10 --committee 5
+      sortnet train essays --out judged
       sortnet train --resume --out m
     """
     from cli.training.job import read_job
     from cli.training.run_folder import Folder
+    from cli.training.training_run import store_url
 
     refuse_folder(out)
     folder = Folder(out)
@@ -145,7 +153,8 @@ def train(
     typed = typed_settings(ctx) | ({"tune_budget": 0.0} if no_tune else {})
     asked, paths = _asked(typed, data, known, preset)
     with progress() as status:
-        job = read_job(paths, asked, cache=cache_folder(cache), progress=status)
+        url = store_url(store, known)[0]
+        job = read_job(paths, asked, cache=cache_folder(cache), progress=status, store=url)
         status("starting")
         set_threads(threads or (known["threads"] if known else None))
         _run(job, folder, known, store, command_line(ctx), status, as_json=as_json, logs=logs)
@@ -188,8 +197,12 @@ def _choosing(job: TrainingJob) -> Iterator[str]:
     """The measure that chooses the iteration, and the number of queries it can choose by."""
     from sortnet.metrics import can_choose
 
+    judged = job.vali.judged
     n, m = int(can_choose(job.metrics[0], job.vali).sum()), len(job.vali)
-    yield f"{job.metrics[0].name} chooses the iteration: {n} of {m} validation queries can choose"
+    judges = f"{n} of {m} validation queries can choose"
+    if judged is not None:
+        judges = f"{len(judged):,} judged pairs with items that are held out"
+    yield f"{job.metrics[0].name} chooses the iteration: {judges}"
     if job.data["train"]["fingerprint"] == job.data["vali"]["fingerprint"]:
         yield "VALI is the data of TRAIN: all figures are training figures"
 
@@ -279,4 +292,7 @@ def _conclude(training: TrainingRun, model: Ranker, store: str, *, as_json: bool
     put(f"\njudge  answered for {model.info['answers']:,} training pairs")
     put(f"model  {folder}")
     put(f"run    {training.run.id} in {store}")
-    put(f"next   sortnet evaluate {shlex.join([str(folder), job.test or 'TEST'])}")
+    then = ["evaluate", str(folder), job.test or "TEST"]
+    if job.vali.judged is not None:
+        then = ["rank", str(folder), "NEW_ITEMS"]
+    put(f"next   sortnet {shlex.join(then)}")

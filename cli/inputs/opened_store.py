@@ -27,7 +27,7 @@ ITEMS_MAKER = "sortnet items add"  # the command that creates a store with colle
 
 @contextmanager
 def open_existing(
-    url: str | None, maker: str = "sortnet train", *, write: bool = False
+    url: URL | str | None, maker: str = "sortnet train", *, write: bool = False
 ) -> Iterator[Store]:
     """Open an existing store: a misspelt name must not create one; `maker` does.
 
@@ -60,7 +60,9 @@ def open_existing(
 
 
 @contextmanager
-def open_collection(url: str | None, name: str, *, write: bool = False) -> Iterator[Collection]:
+def open_collection(
+    url: URL | str | None, name: str, *, write: bool = False
+) -> Iterator[Collection]:
     """Open a collection of an existing store."""
     with open_existing(url, ITEMS_MAKER, write=write) as opened:
         yield opened.collection(name)

@@ -13,6 +13,7 @@ from sortnet.types import SPLITS, Progress, Queries, Split
 if TYPE_CHECKING:
     from sortnet.rankers.base import Ranker
     from store import Run
+    from store.service.judged import Source
 
 PARTS: Mapping[Split, str] = {"train": "training", "vali": "validation"}
 
@@ -96,10 +97,24 @@ def read_part(
         DataError: if it no longer exists, or has changed.
     """
     from sortnet.data import fingerprint, read_queries
+    from store.service.judged import Source
 
     facts = run.data[split]
     if path is None:
         path = str(facts.get("path"))
+        if (source := Source.parse(path)) is not None:
+            return _judged_part(run, split, source)
         if facts.get("fingerprint") != fingerprint(path):
             raise DataError(f"{path}: its content differs from what the run read")
     return read_queries(path, n_features=facts["n_features"], cache=cache)
+
+
+def _judged_part(run: Run, split: Split, source: Source) -> Queries:
+    from store.collections.collection import Collection
+    from store.service.judged import digest, read_judged
+
+    collection = Collection(run.database, source.name)
+    parts = dict(zip(SPLITS, read_judged(collection, source.events, seed=run.seed), strict=True))
+    if run.data[split].get("fingerprint") != digest(parts[split]):
+        raise DataError(f"{source}: its items differ from what the run read")
+    return parts[split]

@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from cli.inputs.collections import judged_source
 from cli.printing.conventions import metrics_of
 from sortnet.config import Config, settle_quality
 from sortnet.errors import SortNetError
 from sortnet.metrics import Metric, evaluate
-from sortnet.types import Progress, Queries
+from sortnet.types import SPLITS, Progress, Queries
+
+if TYPE_CHECKING:
+    from sqlalchemy import URL
+
+    from store.service.judged import Source
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,15 +43,24 @@ class TrainingJob:
 
 
 def read_job(
-    paths: Sequence[str], config: Config, *, cache: Path | None, progress: Progress
+    paths: Sequence[str],
+    config: Config,
+    *,
+    cache: Path | None,
+    progress: Progress,
+    store: URL | str | None = None,
 ) -> TrainingJob:
     """Read TRAIN and VALI, or a folder with both, and check everything that could fail later.
+
+    A single name may also be that of a collection in the store.
 
     Raises:
         SortNetError: for data or settings that cannot be used for training.
     """
     from sortnet.data import fingerprint, read_fold, read_queries
 
+    if (source := judged_source(paths, store)) is not None:
+        return _judged_job(source, config, store, progress)
     test = None
     if len(paths) == 1:
         progress(f"reading {paths[0]}")
@@ -64,6 +79,23 @@ def read_job(
     splits = {"train": train, "vali": vali}
     data = {s: {"path": q.source, "fingerprint": fingerprint(q.source)} for s, q in splits.items()}
     return TrainingJob(config, train, vali, data, test)
+
+
+def _judged_job(
+    source: Source, config: Config, store: URL | str | None, progress: Progress
+) -> TrainingJob:
+    """The job of a collection: its judgements, some of them held out."""
+    from cli.inputs.opened_store import open_collection
+    from store.service.judged import digest, read_judged
+
+    with open_collection(store, source.name) as collection:
+        parts = read_judged(collection, source.events, seed=config.seed, progress=progress)
+    progress("checking the data")
+    splits = dict(zip(SPLITS, parts, strict=True))
+    data: dict[str, dict[str, str]] = {
+        split: {"path": part.source, "fingerprint": digest(part)} for split, part in splits.items()
+    }
+    return TrainingJob(_checked(*parts, config), *parts, data)
 
 
 def _checked(train: Queries, vali: Queries, config: Config) -> Config:

@@ -13,7 +13,7 @@ SHARE = 0.3  # of the judged pairs, about, that choose
 _SEVERAL = 8  # queries with judgements from which on whole ones are held out
 
 
-def hold_out(queries: Queries, *, seed: int = 0) -> tuple[Queries, Queries]:
+def hold_out_documents(queries: Queries, *, seed: int = 0) -> tuple[Queries, Queries]:
     """T and V of judged pairs: V has those that touch documents which T does not have.
 
     So what is predicted on V is the place of documents never seen. Whole queries are held out
@@ -28,7 +28,7 @@ def hold_out(queries: Queries, *, seed: int = 0) -> tuple[Queries, Queries]:
         DataError: if that leaves one of the parts without a judgement that prefers a document.
 
     >>> q = Queries.from_arrays([[float(k)] for k in range(9)])
-    >>> T, V = hold_out(q.with_judgements(range(1, 9), range(8)))
+    >>> T, V = hold_out_documents(q.with_judgements(range(1, 9), range(8)))
     >>> len(T.judged) + len(V.judged) < 9, T.n_docs < V.n_docs
     (True, True)
 

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sortnet.comparators import MakeOne
 from sortnet.config import Config, Settings, settle_quality
+from sortnet.data.hold_out import hold_out_documents
 from sortnet.errors import DataError, ModelError, SortNetError
 from sortnet.estimator.arrays import (
     as_table,
@@ -179,6 +180,68 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             return self._fit(train, dict(zip(names, parts.values(), strict=True)), config,
                              eval_metric, also)  # fmt: skip
 
+    def fit_pairs(
+        self,
+        X: Any,
+        pairs: ArrayLike,
+        *,
+        qid: ArrayLike | None = None,
+        group: ArrayLike | None = None,
+        weight: ArrayLike | None = None,
+        soft: ArrayLike | None = None,
+        callbacks: Sequence[Callback] | None = None,
+    ) -> Self:
+        """Learn to sort the queries of X from pairs of rows that somebody compared.
+
+        Some documents, or queries where there are several, are held out with their pairs: these
+        choose epoch and iteration by accuracy, the share of them that is predicted.
+
+        Args:
+            X: (n_docs, n_columns).
+            pairs: (m, 2) rows of one query each, the better one first.
+            qid, group: as in `fit`.
+            weight: (m,) how much each pair counts, such as its judge's reliability; None: 1.
+            soft: (m,) how probably the first row is the better one, ½ for a tie; None: 1.
+            callbacks: as in `fit`.
+
+        Raises:
+            DataError: on rows that are not there or of two queries, or too few pairs to hold any
+                out.
+
+        >>> X = np.arange(40.0)[:, None]
+        >>> pairs = [(k + 1, k) for k in range(39)]
+        >>> ranker = SortNetRanker(max_iter=2, committee=1, single_query=True).fit_pairs(X, pairs)
+        >>> ranker.predict([[30.0], [10.0], [20.0]])
+        array([2., 0., 1.], dtype=float32)
+        """
+        also = callbacks_of(callbacks)
+        config = settings_from(self.get_params(deep=False))
+        queries = self._judged(X, pairs, qid, group, weight, soft, reset=True)
+        train, vali = hold_out_documents(queries, seed=config.seed)
+        with limit_threads(self.n_jobs):
+            config = self._tuned(train, vali, settle_quality(train, vali, config))
+            return self._fit(train, {"held_out": vali}, config, None, also)
+
+    def _judged(
+        self,
+        X: Any,
+        pairs: ArrayLike,
+        qid: ArrayLike | None,
+        group: ArrayLike | None = None,
+        weight: ArrayLike | None = None,
+        soft: ArrayLike | None = None,
+        *,
+        reset: bool = False,
+    ) -> Queries:
+        rows = np.asarray(pairs)
+        if rows.ndim != 2 or rows.shape[1] != 2 or rows.dtype.kind not in "iu":
+            raise DataError(
+                f"pairs must be (m, 2) row numbers, the better first, got {rows.dtype} of shape "
+                f"{rows.shape}"
+            )
+        queries = self._queries(X, None, qid, group, reset=reset)
+        return queries.with_judgements(rows[:, 0], rows[:, 1], soft=soft, weight=weight)
+
     def _fit(
         self,
         train: Queries,
@@ -310,6 +373,22 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         with limit_threads(self.n_jobs):
             order = self.model_.order(queries)
         return evaluate(queries, order, metric, empty=config.empty)[metric.name]
+
+    def score_pairs(
+        self,
+        X: Any,
+        pairs: ArrayLike,
+        *,
+        qid: ArrayLike | None = None,
+        weight: ArrayLike | None = None,
+        soft: ArrayLike | None = None,
+    ) -> float:
+        """The share of judged pairs that is predicted; the arguments are those of `fit_pairs`."""
+        check_is_fitted(self)
+        queries = self._judged(X, pairs, qid, None, weight, soft)
+        with limit_threads(self.n_jobs):
+            order = self.model_.order(queries)
+        return evaluate(queries, order, "accuracy")["accuracy"]
 
     def save(self, folder: str | Path) -> None:
         """Write the model folder, which every command of `sortnet` reads, and the history.

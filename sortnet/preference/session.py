@@ -15,6 +15,7 @@ from sortnet.preference.design import design
 from sortnet.preference.fits import ENOUGH, Fits, choose_basis, fit_both, milestone
 from sortnet.preference.history import History
 from sortnet.preference.intervals import Ranking, rank_items
+from sortnet.preference.posterior import Votes
 from sortnet.preference.stopping import (
     GOAL,
     Remaining,
@@ -34,7 +35,7 @@ from sortnet.preference.strategies import (
     bald,
     random_pair,
 )
-from sortnet.types import I64
+from sortnet.types import F64, I64
 
 _SMALL = 150  # unknowns up to which `ask` refits the session
 _AT_A_TIME = 64  # answers observed one by one; more of them wait for the next fit
@@ -212,6 +213,16 @@ class Session:
         stop, why = whether_to_stop(wrong, self.goal, left, free, *checked)
         left = left if left is None else min(left, free)
         return Remaining(left, wrong, change, *checked[:3], stop, why)
+
+    def weighted(self) -> tuple[Votes, F64]:
+        """All answers about the order that are not undone, and each one's weight in training.
+
+        That is its annotator's reliability by the last fit, 1 for the average one.
+        """
+        with self._lock:
+            votes = self._history.votes(self.events)
+            reliability = self._fits.all.posterior.reliability
+        return votes, reliability[votes.annotator]
 
     def answered(self, annotator: str) -> int:
         """The number of an annotator's answers that are not undone, including skips."""

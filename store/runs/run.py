@@ -37,7 +37,7 @@ class Run:
     """
 
     def __init__(self, database: Database, number: int) -> None:
-        self._database = database
+        self.database = database
         self.number = number
         with database.transaction() as connection:
             row = connection.execute(_run_row(number)).one()
@@ -52,7 +52,7 @@ class Run:
         self.created: datetime = row.created.replace(tzinfo=UTC)
 
     def __repr__(self) -> str:
-        return f"Run({self.id}, {self._database.name})"
+        return f"Run({self.id}, {self.database.name})"
 
     @property
     def status(self) -> str:
@@ -85,12 +85,12 @@ class Run:
         both = [(pairs, 1)] if wrong is None else [(pairs & wrong, 1), (pairs - wrong, 0)]
         parts = [(part, of_query(part), times) for part, times in both]
         row = (self.number, split, iteration, parts)
-        return self._database.retrying(lambda db: add_pairs(db, *row), write=True)
+        return self.database.retrying(lambda db: add_pairs(db, *row), write=True)
 
     def pairs(self, split: Split, before: int | None = None) -> Pairs:
         """All pairs first seen before that iteration, ordered by (winner, loser)."""
         only = [] if before is None else [PairRow.first_iteration < before]
-        return self._database.retrying(lambda db: read_pairs(db, self.number, split, *only))
+        return self.database.retrying(lambda db: read_pairs(db, self.number, split, *only))
 
     def record(self, iteration: Mapping[str, object]) -> None:
         """Store an iteration's row; recording it again replaces the given columns.
@@ -107,8 +107,8 @@ class Run:
             fault = f"no column {unknown[0]!r}" if unknown else "'iteration' is missing"
             raise StoreError(f"record of an iteration: {fault}; columns: {', '.join(MEASURED)}")
         row = {"run": self.number, "created": utc_now(), **plain(iteration)}
-        stored = upsert(self._database.dialect, IterationRow, ["run", "iteration"], iteration)
-        self._database.retrying(lambda db: db.execute(stored, row), write=True)
+        stored = upsert(self.database.dialect, IterationRow, ["run", "iteration"], iteration)
+        self.database.retrying(lambda db: db.execute(stored, row), write=True)
 
     def finish(self, status: str) -> None:
         """Store how the run ended; `running` reopens it: this process continues it.
@@ -121,7 +121,7 @@ class Run:
         resumed = this_process() if status == "running" else {}
         values = {"status": status, "finished": None if resumed else utc_now(), **resumed}
         change = update(RunRow).where(RunRow.number == self.number).values(values)
-        self._database.retrying(lambda db: db.execute(change), write=True)
+        self.database.retrying(lambda db: db.execute(change), write=True)
 
     def iterations_frame(self) -> pd.DataFrame:
         """One row per iteration, with a column `<split>_<metric>` for every measure.
@@ -186,7 +186,7 @@ class Run:
             np.empty((0, 5), np.int64), "train", self._queries["train"].first, codes["train"]
         )
         parts = chain([nothing], self._pair_columns(codes, READ_AT_ONCE, only))
-        with self._database.transaction() as connection:
+        with self.database.transaction() as connection:
             room = sum(count_pairs(connection, self.number, part, *only[part]) for part in only)
         return self._with_facts(frames.pairs_frame(parts, names, room=room))
 
@@ -225,17 +225,17 @@ class Run:
         only: Mapping[Split, list[ColumnElement[bool]]],
     ) -> Iterator[dict[str, NDArray[Any]]]:
         for part, conditions in only.items():
-            with self._database.transaction() as connection:
+            with self.database.transaction() as connection:
                 for table in read_table(connection, self.number, part, chunk, *conditions):
                     yield frames.pair_columns(table, part, self._queries[part].first, codes[part])
 
     def _row(self) -> Any:
-        return self._database.retrying(lambda db: db.execute(_run_row(self.number)).one())
+        return self.database.retrying(lambda db: db.execute(_run_row(self.number)).one())
 
     def _iterations(self, *columns: Any) -> Sequence[Any]:
         query = select(*columns).where(IterationRow.run == self.number)
         query = query.order_by(IterationRow.iteration)
-        return self._database.retrying(lambda db: db.execute(query).all())
+        return self.database.retrying(lambda db: db.execute(query).all())
 
     def _observed(self, frame_of: Callable[[Sequence[Any]], pd.DataFrame]) -> pd.DataFrame:
         rows = self._iterations(IterationRow.iteration, IterationRow.observed)

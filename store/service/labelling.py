@@ -7,8 +7,10 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from sortnet.errors import StoreError
+from sortnet.items import Items
 from sortnet.preference import Judgement, Question
 from sortnet.preference.intervals import Ranking
 from sortnet.preference.session import Session
@@ -23,6 +25,14 @@ SESSION_SETTINGS = ("strategy", "holdout", "repeats")
 _SWITCH_INTERVAL = 0.0005
 _PAUSE = 2.0  # after a fit in a thread, relative to its duration: answers come first
 _MOST_UNFITTED = 20  # answers that a program may give before a fit, or 5 % if that is more
+
+
+def new_session(collection: Collection, items: Items, **more: Any) -> Session:
+    """A session about the items with the collection's settings, and no judgements yet."""
+    settings = collection.settings
+    known = {name: settings[name] for name in SESSION_SETTINGS if name in settings}
+    given = {"seed": collection.seed, **known, **more}
+    return Session(items.features, len(items), **given)
 
 
 class LabellingService:
@@ -223,14 +233,7 @@ class LabellingService:
                 f"collection {self.collection.name!r} has {len(self.items)} item(s); "
                 "there must be two to compare"
             )
-        settings = self.collection.settings
-        self.session = Session(
-            self.items.features,
-            len(self.items),
-            seed=self._seed,
-            goal=self._goal,
-            **{name: settings[name] for name in SESSION_SETTINGS if name in settings},
-        )
+        self.session = new_session(self.collection, self.items, seed=self._seed, goal=self._goal)
         self._last_number = 0
         self._take_in(judgements)
 

@@ -1,0 +1,115 @@
+"""The judgements of a collection as queries to learn from."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sortnet.data.hold_out import hold_out_documents
+from sortnet.errors import DataError
+from sortnet.items import Items
+from sortnet.preference.session import Session
+from sortnet.types import Progress, Queries
+from store.collections.collection import Collection
+from store.service.labelling import new_session
+
+PREFIX = "collection:"
+_SOURCE = re.compile(rf"{PREFIX}(?P<name>.+?)(?:#(?P<events>[0-9]+))?", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A collection as it was after some of its judgements, as data of a run.
+
+    Attributes:
+        name: of the collection.
+        events: the number of the last judgement that counts; None: all.
+
+    >>> str(Source("essays", 120)), Source.parse("collection:essays#120")
+    ('collection:essays#120', Source(name='essays', events=120))
+    """
+
+    name: str
+    events: int | None = None
+
+    def __str__(self) -> str:
+        return f"{PREFIX}{self.name}" + ("" if self.events is None else f"#{self.events}")
+
+    @classmethod
+    def parse(cls, text: str) -> Source | None:
+        """The collection that a text names; None if it names a file."""
+        found = _SOURCE.fullmatch(text)
+        return found and cls(
+            found["name"], None if found["events"] is None else int(found["events"])
+        )
+
+
+def read_judged(
+    collection: Collection,
+    events: int | None = None,
+    *,
+    seed: int = 0,
+    progress: Progress = lambda text: None,
+) -> tuple[Queries, Queries]:
+    """What people said of a collection's items: a part to learn from, and one that chooses.
+
+    A query is a group of items. A judgement weighs the reliability of its annotator; one who mostly
+    says the opposite counts the other way round.
+
+    Args:
+        collection: the items and their judgements.
+        events: the number of the last judgement that counts; None: all.
+        seed: of what is held out, see `hold_out_documents`.
+        progress: called with progress messages.
+
+    Raises:
+        DataError: if there are no judgements, no features, or too few judgements for two parts.
+
+    Cost: a replay of the judgements, one fit of the annotators' reliability.
+    """
+    progress(f"reading collection {collection.name}")
+    items = collection.items()
+    judgements = [j for j in collection.judgements() if events is None or j.number <= events]
+    source = Source(collection.name, judgements[-1].number if judgements else 0)
+    if not items.feature_names:
+        raise DataError(
+            f"{source}: the items have no features to learn from: sortnet items add --update "
+            "--describe computes some of texts and images"
+        )
+    session = new_session(collection, items)
+    for judgement in judgements:
+        session.tell(judgement)
+    progress("weighing the annotators")
+    session.refit()
+    return hold_out_documents(_queries(items, session, str(source)), seed=seed)
+
+
+def digest(queries: Queries) -> str:
+    """What tells these documents and judged pairs from others, in hexadecimal."""
+    found = hashlib.sha256()
+    judged = queries.judged
+    parts: list[Any] = [queries.features, queries.offsets, queries.rows]
+    parts += [] if judged is None else [judged.key, judged.target, judged.weight]
+    for part in parts:
+        found.update(np.ascontiguousarray(part).tobytes())
+    return found.hexdigest()
+
+
+def _queries(items: Items, session: Session, source: str) -> Queries:
+    votes, weight = session.weighted()
+    if not len(votes):
+        raise DataError(f"{source}: nobody has said yet which of two items is better")
+    groups = getattr(items, "groups", None)
+    queries = Queries.from_arrays(
+        items.features,
+        qid=groups,
+        docids=items.ids,
+        feature_names=items.feature_names,
+        source=source,
+    )
+    target = np.where(weight < 0, 1 - votes.target, votes.target)
+    return queries.with_judgements(votes.left, votes.right, soft=target, weight=np.abs(weight))

@@ -1,0 +1,182 @@
+"""sortnet train COLLECTION: what people said as the judge, from the store to a report."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cli_made import FAST, done, fault
+from collections_made import made_items
+
+from sortnet.data.hold_out import hold_out_documents
+from sortnet.metrics import evaluate
+from sortnet.preference import Judgement
+from sortnet.preference.session import Session
+from sortnet.rankers.base import load_ranker
+from sortnet.types import Queries
+from store import open_store
+from store.service.judged import Source, read_judged
+
+N = 40
+
+
+def better(items, rng: np.random.Generator, who: str, n: int, *, upside_down: bool = False):
+    """n answers by the first feature."""
+    for _ in range(n):
+        a, b = (int(k) for k in rng.permutation(N)[:2])
+        left = (items.features[a, 0] > items.features[b, 0]) != upside_down
+        yield Judgement(who, a, b, "left" if left else "right")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    """A folder with the collection `c` of a store, a model learned from it and what was said."""
+    folder = tmp_path_factory.mktemp("judged")
+    items, rng = made_items(N, d=3), np.random.default_rng(0)
+    with open_store(folder / "s.db") as store:
+        collection = store.add_items("c", items)
+        said = [j for who in ("ana", "bo") for j in better(items, rng, who, 80)]
+        collection.append([*said, Judgement("ana", 0, 1, "tie"), Judgement("bo", 0, 1, "skip")])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        Path("said.txt").write_text(done("train", "c", "--out", "m", "--store", "s.db", *FAST))
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _there(made, monkeypatch):
+    monkeypatch.chdir(made)
+    monkeypatch.setenv("SORTNET_STORE", "s.db")
+
+
+def test_a_model_is_learned_that_orders_new_items_as_the_people_do():
+    said = Path("said.txt").read_text()
+    assert "judged pairs with items that are held out" in said and "accuracy" in said
+    model = load_ranker("m")
+    new = np.random.default_rng(9).normal(size=(50, 3)).astype(np.float32)
+    order = model.order(Queries.from_arrays(new, feature_names=["f0", "f1", "f2"]))
+    assert np.corrcoef(new[order, 0], np.arange(50))[0, 1] < -0.8
+
+
+def test_the_run_is_told_of_by_every_command_that_reads_runs():
+    shown = json.loads(done("show", "last", "--json"))
+    assert shown["data"]["train"]["path"] == "collection:c#162"
+    pairs = list(csv.DictReader(done("pairs", "last").splitlines()))
+    assert {pair["winner_id"] for pair in pairs} <= {f"i{k}" for k in range(N)}
+    assert "accuracy" in done("runs")
+    done("report", "last", "--output", "r.html")
+    page = Path("r.html").read_text()
+    assert "give their file with --data" not in page  # the items were found in the store
+
+
+def test_accuracy_is_of_pairs_with_an_item_the_training_part_does_not_have():
+    with open_store("s.db", write=False) as store:
+        T, V = read_judged(store.collection("c"))
+    order = load_ranker("m").order(V)
+    said = json.loads(done("show", "last", "--json"))["iterations"]
+    best = max(said, key=lambda row: (row["best"], row["iteration"]))
+    assert evaluate(V, order, "accuracy")["accuracy"] == pytest.approx(best["vali_accuracy"])
+    assert len(T.judged) and not set(V.rows[V.judged.first]) <= set(T.rows)
+
+
+def test_later_answers_do_not_disturb_a_run_that_is_resumed(tmp_path):
+    with open_store("s.db") as store:
+        collection = store.collection("c")
+        before = [read_judged(collection, 162)]
+        collection.append(list(better(collection.items(), np.random.default_rng(4), "cleo", 5)))
+        before.append(read_judged(collection, 162))
+        assert len(read_judged(collection)[0].judged) != len(before[0][0].judged)
+    first, again = ([(p.judged.key.tolist(), p.judged.weight.tolist()) for p in b] for b in before)
+    assert first == again
+    assert "has finished already" in _stderr("train", "--resume", "--out", "m")
+
+
+def _stderr(*args: str) -> str:
+    from cli_made import invoke
+
+    result = invoke(*args)
+    assert result.exit_code == 0, result.stderr
+    return result.stderr
+
+
+def test_judgements_weigh_the_reliability_of_their_annotator():
+    items, rng = made_items(N, d=3), np.random.default_rng(1)
+    session = Session(items.features, N, seed=0)
+    for who in ("ana", "bo", "cleo"):
+        for judgement in better(items, rng, who, 60):
+            session.tell(judgement)
+    for _ in range(60):
+        a, b = (int(k) for k in rng.permutation(N)[:2])
+        session.tell(Judgement("coin", a, b, "left" if rng.random() < 0.5 else "right"))
+    session.refit()
+    votes, weight = session.weighted()
+    coin = votes.annotator == 3
+    assert weight[coin].max() < 0.5 * weight[~coin].min()
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "said"),
+    [
+        ("empty", (), "nobody has said yet which of two items is better"),
+        ("pair", (), "too few: holding some documents out leaves none"),
+        ("plain", (), "the items have no features to learn from"),
+        ("c", ("--quality", "ndcg@10"), "judged pairs are measured by accuracy, not by ndcg@10"),
+        ("nothing", (), "nothing: no such folder, and no collection of the store"),
+        ("collection:nothing", (), "no collection 'nothing'; collections: c, empty"),
+    ],
+)
+def test_what_cannot_be_learned_from_is_refused_in_one_line(name, more, said):
+    with open_store("s.db") as store:
+        if "empty" not in store.collections_frame()["name"].tolist():
+            store.add_items("empty", made_items(4))
+            store.add_items("pair", made_items(4)).append([Judgement("ana", 0, 1, "left")])
+            none = np.empty((4, 0), np.float32)
+            plain = replace(made_items(4), features=none, feature_names=())
+            store.add_items("plain", plain).append([Judgement("ana", 0, 1, "left")])
+    assert said in fault("train", name, "--out", "x", *FAST, *more)
+    assert not Path("x").exists()
+
+
+def test_a_collection_and_a_file_of_one_name_must_be_told_apart(tmp_path):
+    Path("c").mkdir(exist_ok=True)
+    line = fault("train", "c", "--out", "x", *FAST)
+    assert "write ./c for the file, collection:c for the collection" in line
+    Path("c").rmdir()
+
+
+def test_a_source_is_read_as_it_is_written():
+    for source in (Source("essays"), Source("a#b", 3), Source("12", 0)):
+        assert Source.parse(str(source)) == source
+    assert Source.parse("train.txt") is None
+
+
+def test_an_estimator_learns_from_pairs_of_rows():
+    from sortnet import SortNetRanker
+
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(60, 2))
+    i, j = rng.integers(0, 60, (2, 200))
+    i, j = i[i != j], j[i != j]
+    first = X[i, 1] > X[j, 1]
+    pairs = np.stack((np.where(first, i, j), np.where(first, j, i)), axis=1)
+    net = SortNetRanker(
+        epochs=10, committee=1, tune_budget=0, single_query=True, random_state=0
+    ).fit_pairs(X, pairs)
+    assert net.quality_ == "accuracy" and net.best_score_ > 0.85
+    assert net.score_pairs(X, pairs) > 0.9
+    assert net.score_pairs(X, pairs[:, ::-1]) == pytest.approx(1 - net.score_pairs(X, pairs))
+    assert len(hold_out_documents(net._judged(X, pairs, None))) == 2
+    assert np.corrcoef(net.predict(X), X[:, 1])[0, 1] > 0.8
+
+
+@pytest.mark.parametrize("pairs", [[0, 1], [[0, 1, 2]], [[0.5, 1.0]], []])
+def test_pairs_that_are_no_pairs_of_rows_are_refused(pairs):
+    from sortnet import SortNetRanker
+    from sortnet.errors import DataError
+
+    with pytest.raises(DataError, match=r"pairs must be \(m, 2\) row numbers, the better first"):
+        SortNetRanker(single_query=True).fit_pairs(np.zeros((3, 1)), pairs)
