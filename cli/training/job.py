@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cli.inputs.collections import judged_source
+from cli.inputs.judged_source import judged_source
 from cli.printing.conventions import metrics_of
 from sortnet.config import Config, settle_quality
 from sortnet.errors import SortNetError

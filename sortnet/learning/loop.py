@@ -112,6 +112,7 @@ def learn_to_sort(
     measured, add = list(dict.fromkeys((quality, *metrics))), start == "add"
     state = State(0, make(seed)) if state is None else state
     score = partial(_quality, vali, quality, empty)
+    teach = partial(train_on_pairs, judge=judge, score=score)
     TP, VP = sink.pairs("train", state.iteration), sink.pairs("vali", state.iteration)
 
     for i in range(state.iteration, 0 if state.finished else max_iter):
@@ -135,18 +136,7 @@ def learn_to_sort(
         C_next, trained = state.comparator, Trained(0, 0, np.nan, np.nan)
         if not finished:
             C_next = copy.deepcopy(state.comparator) if start == "warm" else make(seed_i)
-            trained = train_on_pairs(
-                C_next,
-                train,
-                TP,
-                vali,
-                VP,
-                training,
-                judge=judge,
-                score=score,
-                seed=seed_i,
-                progress=report,
-            )
+            trained = teach(C_next, train, TP, vali, VP, training, seed=seed_i, progress=report)
         if add and i > 0 and not finished:
             C_next = Committee([*state.comparator.members, *C_next.members])
 
