@@ -16,7 +16,8 @@ from sortnet.types import Queries
 FAST = {
     "committee": 1,
     "hidden": (3,),
-    "max_iter": 1,
+    "max_iter": 2,
+    "pairs": "all",
     "training": Training(epochs=20, weight_decay=0.01, batch_size=64),
     "scaling": "standard",
 }

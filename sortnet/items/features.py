@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from sortnet.errors import DataError
 from sortnet.items.base import Items
+from sortnet.items.columns import Columns
 from sortnet.items.embed import Meanings, embeddings
 from sortnet.items.images import IMAGE_FEATURES, image_features
 from sortnet.items.rows import shown
@@ -18,6 +19,7 @@ from sortnet.items.texts import SURFACE, WordCounts, surface_features
 from sortnet.items.topics import Topics
 from sortnet.types import F32, F64, Bool, Progress
 
+ROLES = tuple(f.name for f in fields(Columns) if f.name not in ("features", "ignored"))
 _SAME = 1e-5  # relative; smaller differences are rounding
 _TEXT, _IMAGE = MADE = ("text: ", "image: ")  # prefixes of the names of made features
 _MEANING = f"{_TEXT}meaning "
@@ -77,7 +79,7 @@ class Describer:
         made: bool | None = None,
         embed: bool = False,
         seed: int = 0,
-        columns: Mapping[str, str | None] | None = None,
+        columns: Mapping[str, Any] | None = None,
         progress: Progress = _silent,
     ) -> tuple[Describer, Items]:
         """Fit what describes items, and apply it to them.
@@ -88,7 +90,7 @@ class Describer:
                 features, or none at all.
             embed: whether sentence embeddings are among them; they are if the items have them.
             seed: of the SVD.
-            columns: {role: column} of the table that the items came from: id, text, image, ...
+            columns: {role: column} of the table that the items came from; see `ROLES`.
             progress: called with progress messages.
 
         Raises:
@@ -203,11 +205,11 @@ def given_only(items: Items) -> Items:
     return replace(items, features=items.features[:, kept], feature_names=names)
 
 
-def _real(columns: Mapping[str, str | None]) -> dict[str, str]:
-    """The columns that are there: a folder has none."""
+def _real(columns: Mapping[str, Any]) -> dict[str, str]:
+    """The columns of items' roles that are there: a folder has none."""
     if columns.get("id") == _FOLDER and _FOLDER in map(columns.get, ("text", "image", "audio")):
         return {}
-    return {role: column for role, column in columns.items() if column}
+    return {role: str(columns[role]) for role in ROLES if columns.get(role)}
 
 
 def _called(kind: str, names: Sequence[str]) -> tuple[str, ...]:

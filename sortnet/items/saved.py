@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -11,16 +10,14 @@ from numpy.typing import NDArray
 
 from sortnet.errors import ModelError
 from sortnet.files import check_fields, shown
-from sortnet.items.columns import Columns
 from sortnet.items.embed import Meanings
-from sortnet.items.features import MADE, Describer
+from sortnet.items.features import MADE, ROLES, Describer
 from sortnet.items.texts import WordCounts
 from sortnet.items.topics import LETTERS, WORDS, Terms, Topics
 
 Array = NDArray[Any]
 Arrays = dict[str, Array]
 
-ROLES = tuple(f.name for f in fields(Columns) if f.name not in ("features", "ignored"))
 _FIELDS: dict[str, Any] = {
     "columns": dict,
     "given": list[str],
