@@ -59,9 +59,9 @@ def photo(folder: Path, name: str, *, seed: int, light: float | None = None) -> 
     return name
 
 
-def ranker_of(items: Items, grades=None, **columns: str) -> Model:
+def ranker_of(items: Items, grades=None, made: bool | None = None, **columns: str) -> Model:
     """A model of the items that keeps what describes them, as `sortnet train` makes it."""
-    describer, described = Describer.fit_apply(items, columns=columns)
+    describer, described = Describer.fit_apply(items, made=made, columns=columns)
     y = goodness(items) if grades is None else grades
     queries = Queries.from_arrays(
         described.features, y, docids=items.ids, feature_names=described.feature_names

@@ -18,7 +18,7 @@ from sortnet.errors import DataError
 
 if TYPE_CHECKING:
     from sortnet.rankers.base import Ranker
-    from sortnet.types import Queries
+    from sortnet.types import I64, Queries
 
 
 class Ranked(NamedTuple):
@@ -75,8 +75,11 @@ def rank(
 
 
 def ranking(model: Ranker, queries: Queries) -> Iterator[Ranked]:
-    """Rank the documents query by query, best first."""
-    order = model.order(queries)
+    """Rank the documents query by query, best first; before the first of them is written."""
+    return _ranked(queries, model.order(queries))
+
+
+def _ranked(queries: Queries, order: I64) -> Iterator[Ranked]:
     rows, docids = queries.rows[order].tolist(), None
     if queries.docids is not None:
         docids = queries.docids[order].tolist()
