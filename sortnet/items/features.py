@@ -185,7 +185,7 @@ def describe(
     Called again, it recomputes the made features (named `text: ...` and `image: ...`): the topics
     of a text depend on the other texts.
 
-    Cost: 2 s for 1,000 short texts, 10 s for 1,000 photos.
+    Cost: 1.5 s for 1,000 short texts, 10 s for 1,000 photos.
 
     >>> import numpy as np
     >>> texts = ("a cat", "a dog and a cat", "Why?")

@@ -19,8 +19,11 @@ LABEL = "label"  # the column of grades
 
 def is_of_items(path: str | os.PathLike[str], describer: Describer) -> bool:
     """Whether a file or folder holds items: LETOR text may give features, but nothing else."""
-    name = Path(path).name.lower().removesuffix(".gz")
-    return bool(describer.made) or Path(path).is_dir() or name.endswith(TABLES)
+    return bool(describer.made) or Path(path).is_dir() or _is_table(Path(path))
+
+
+def _is_table(path: Path) -> bool:
+    return path.name.lower().removesuffix(".gz").endswith(TABLES)
 
 
 def read_described(
@@ -69,6 +72,8 @@ def _read(
         if needed:
             raise DataError(f"{path}: a folder has no column {shown(needed[0])}: give a table")
         return read_with_roles(path, least=1, progress=progress)[0], None
+    if not _is_table(path):
+        raise DataError(f"{path}: is none of {', '.join(TABLES)} nor a folder of items")
     items, _ = read_with_roles(path, _roles(describer), features=needed, least=1, progress=progress)
     if not labelled:
         return items, None
