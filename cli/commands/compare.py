@@ -21,7 +21,8 @@ def compare(
     """Compare two documents of a query in DATA by MODEL: which one goes first, with what margin.
 
     A and B are document ids. A whole number that is not a document id is a row of the data, counted
-    from 0 as in `sortnet rank`; row:12 is always a row.
+    from 0 as in `sortnet rank`; row:12 is always a row. For a model of items, DATA is a file or
+    folder of items.
 
     \b
     Examples:

@@ -57,6 +57,8 @@ def evaluate(
 ) -> None:
     """Evaluate how well MODEL ranks the labelled queries of DATA.
 
+    For a model of items, DATA is a table of items with grades in a column `label`.
+
     \b
     Examples:
       sortnet evaluate model test.txt

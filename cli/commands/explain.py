@@ -36,7 +36,8 @@ def explain(
 
     Every feature gets a value by integrated gradients from the mean of the query's documents: above
     0 it favours A, below 0 it favours B. The values sum to the margin. A and B are document ids, or
-    rows such as row:12, as in `sortnet compare`.
+    rows such as row:12, as in `sortnet compare`. For a model of items, DATA is a file or folder of
+    items.
 
     \b
     Examples:

@@ -11,14 +11,14 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 
 import click
 
-from cli.inputs.model_and_data import data_arguments, load_model, read_data
+from cli.inputs.model_and_data import data_arguments, has_items, load_model, read_data
 from cli.options import output_option
 from cli.output import progress, write_output
 from sortnet.errors import DataError
 
 if TYPE_CHECKING:
     from sortnet.rankers.base import Ranker
-    from sortnet.types import Queries
+    from sortnet.types import I64, Queries
 
 
 class Ranked(NamedTuple):
@@ -39,18 +39,24 @@ class Ranked(NamedTuple):
     "--format",
     "form",
     type=click.Choice(["trec", "csv", "jsonl"]),
-    default="trec",
-    help="Output format; trec: qid Q0 docid rank score tag.",
+    help="Output format; trec: qid Q0 docid rank score tag; default: trec, csv for items.",
 )
 @click.option("--tag", default="sortnet", help="Tag in the last column of trec.")
 @data_arguments
 def rank(
-    model: str, data: str, output: str, form: str, tag: str, cache: Path | None, threads: int | None
+    model: str,
+    data: str,
+    output: str,
+    form: str | None,
+    tag: str,
+    cache: Path | None,
+    threads: int | None,
 ) -> None:
     """Rank the documents of every query in DATA with the model in the folder MODEL.
 
     Tables need no labels. The score is the number of documents of the query that rank below. A
-    document without an id is named by its row (from 0) in trec.
+    document without an id is named by its row (from 0) in trec. For a model of items, DATA is a
+    file or folder of items as in `sortnet items add`; the default is csv, as ids may have spaces.
 
     \b
     Examples:
@@ -63,13 +69,17 @@ def rank(
         loaded = load_model(model, status, threads)
         queries = read_data(data, loaded, status, cache=cache, labelled=False)
         status("ranking")
+        form = form or ("csv" if has_items(data, loaded) else "trec")
         write = partial(_write, form, ranking(loaded, queries), tag, queries.source)
         write_output(output, write)
 
 
 def ranking(model: Ranker, queries: Queries) -> Iterator[Ranked]:
-    """Rank the documents query by query, best first."""
-    order = model.order(queries)
+    """Rank the documents query by query, best first; before the first of them is written."""
+    return _ranked(queries, model.order(queries))
+
+
+def _ranked(queries: Queries, order: I64) -> Iterator[Ranked]:
     rows, docids = queries.rows[order].tolist(), None
     if queries.docids is not None:
         docids = queries.docids[order].tolist()

@@ -114,7 +114,8 @@ def _judged_part(run: Run, split: Split, source: Source) -> Queries:
     from store.service.judged import digest, read_judged
 
     collection = Collection(run.database, source.name)
-    parts = dict(zip(SPLITS, read_judged(collection, source.events, seed=run.seed), strict=True))
-    if run.data[split].get("fingerprint") != digest(parts[split]):
+    found = read_judged(collection, source.events, seed=run.seed)
+    part: Queries = getattr(found, split)
+    if run.data[split].get("fingerprint") != digest(part):
         raise DataError(f"{source}: its items differ from what the run read")
-    return parts[split]
+    return part

@@ -12,11 +12,12 @@ from cli.printing.conventions import metrics_of
 from sortnet.config import Config, settle_quality
 from sortnet.errors import SortNetError
 from sortnet.metrics import Metric, evaluate
-from sortnet.types import SPLITS, Progress, Queries
+from sortnet.types import Progress, Queries
 
 if TYPE_CHECKING:
     from sqlalchemy import URL
 
+    from sortnet.items import Describer
     from store.service.judged import Source
 
 
@@ -29,6 +30,7 @@ class TrainingJob:
         train, vali: the data.
         data: {split: {"path", "fingerprint"}}.
         test: the test file of the fold, if it exists.
+        describer: of the items, where the data are a collection.
     """
 
     config: Config
@@ -36,6 +38,7 @@ class TrainingJob:
     vali: Queries
     data: dict[str, dict[str, str]]
     test: str | None = None
+    describer: Describer | None = None
 
     @property
     def metrics(self) -> list[Metric]:
@@ -89,13 +92,15 @@ def _judged_job(
     from store.service.judged import digest, read_judged
 
     with open_collection(store, source.name) as collection:
-        parts = read_judged(collection, source.events, seed=config.seed, progress=progress)
+        found = read_judged(collection, source.events, seed=config.seed, progress=progress)
     progress("checking the data")
-    splits = dict(zip(SPLITS, parts, strict=True))
-    data: dict[str, dict[str, str]] = {
-        split: {"path": part.source, "fingerprint": digest(part)} for split, part in splits.items()
+    train, vali, describer = found
+    data = {
+        split: {"path": part.source, "fingerprint": digest(part)}
+        for split, part in (("train", train), ("vali", vali))
     }
-    return TrainingJob(_checked(*parts, config), *parts, data)
+    config = _checked(train, vali, config)
+    return TrainingJob(config, train, vali, data, describer=describer)
 
 
 def _checked(train: Queries, vali: Queries, config: Config) -> Config:

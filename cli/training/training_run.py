@@ -6,7 +6,7 @@ import platform
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +108,9 @@ class TrainingRun:
             save_state(self.folder.state, state)
             show(record)
 
+        def described(model: Model) -> Model:
+            return replace(model, describer=self.job.describer)
+
         with self._status():
             model = fit(
                 self.job.train,
@@ -115,11 +118,12 @@ class TrainingRun:
                 self.config,
                 sink=self.run,
                 callbacks=[keep, *callbacks],
-                save=lambda model: model.save(self.folder.path),
+                save=lambda model: described(model).save(self.folder.path),
                 progress=progress,
                 state=self.state,
                 info={"run": self.run.id, "data": self.job.data},
             )
+            model = described(model)
             model.save(self.folder.path)
         return model
 

@@ -3,32 +3,65 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sortnet.errors import DataError
-from sortnet.types import F32, Progress
+from sortnet.types import F32, F64, Progress
 
 DIMENSIONS = 32
 _AT_ONCE = 128
 _MOST_CHARACTERS = 20_000  # the model reads about 200 words
 
 
-def embedding_features(
-    texts: Sequence[str | None],
-    *,
-    dimensions: int = DIMENSIONS,
-    progress: Progress = lambda text: None,
-) -> tuple[F32, tuple[str, ...]]:
-    """Embeddings of texts by a small language model (all-MiniLM-L6-v2, 384 dimensions).
+@dataclass(frozen=True, eq=False)
+class Meanings:
+    """Principal components of sentence embeddings.
 
-    Reduced to principal components, signed so that the largest loading is positive. The model
-    reads the first 256 tokens of a text, about 200 words; it knows English best.
+    Attributes:
+        mean: (m,) of the embeddings.
+        axes: (m, k) of length 1, signed so that the largest loading is positive.
+    """
+
+    mean: F64
+    axes: F64
+
+    @classmethod
+    def fit(cls, vectors: F64, dimensions: int = DIMENSIONS) -> Meanings:
+        """The axes in which (n, m) vectors differ most; those of missing texts are left out."""
+        vectors = vectors[~np.isnan(vectors).any(axis=1)]
+        mean = vectors.mean(axis=0)
+        centred = vectors - mean
+        axes = np.linalg.eigh(centred.T @ centred)[1][:, ::-1]  # eigh has the smallest first
+        axes = axes[:, : min(dimensions, len(vectors) - 1)]
+        largest = np.take_along_axis(axes, np.abs(axes).argmax(axis=0)[None], axis=0)
+        return cls(mean, axes * np.sign(largest))
+
+    def __call__(self, vectors: F64) -> F32:
+        """(n, k) scores.
+
+        Raises:
+            DataError: if the vectors are of another language model.
+        """
+        if vectors.shape[1] != len(self.mean):
+            has = f"vectors of {vectors.shape[1]} numbers, not {len(self.mean)}"
+            raise DataError(f"another version of the language model is installed: {has}")
+        scores: F32 = ((vectors - self.mean) @ self.axes).astype(np.float32)
+        return scores
+
+    def names(self) -> tuple[str, ...]:
+        return tuple(f"meaning {k + 1}" for k in range(self.axes.shape[1]))
+
+
+def embeddings(texts: Sequence[str | None], progress: Progress = lambda text: None) -> F64:
+    """Embeddings of texts by a small language model (all-MiniLM-L6-v2).
+
+    The model reads the first 256 tokens of a text, about 200 words; it knows English best.
 
     Returns:
-        (n, k) with k <= `dimensions`, NaN for a text that is missing; names.
+        (n, 384), NaN for a text that is missing.
 
     Raises:
         DataError: if the extra is not installed.
@@ -43,13 +76,12 @@ def embedding_features(
         ) from None
     there = np.array([text is not None for text in texts], np.bool_)
     vectors = _encoded(load_model, [text for text in texts if text is not None], progress)
-    scores = principal(vectors, dimensions)
-    features = np.full((len(texts), scores.shape[1]), np.nan, np.float32)
-    features[there] = scores
-    return features, tuple(f"meaning {k + 1}" for k in range(scores.shape[1]))
+    found = np.full((len(texts), vectors.shape[1]), np.nan)
+    found[there] = vectors
+    return found
 
 
-def _encoded(load_model: Any, texts: list[str], progress: Progress) -> NDArray[np.float64]:
+def _encoded(load_model: Any, texts: list[str], progress: Progress) -> F64:
     """(n, 384) vectors, computed in batches."""
     from transformers.utils import logging
 
@@ -65,13 +97,3 @@ def _encoded(load_model: Any, texts: list[str], progress: Progress) -> NDArray[n
         part = [text[:_MOST_CHARACTERS] for text in texts[first : first + _AT_ONCE]]
         parts.append(model.encode(part, show_progress_bar=False))
     return np.concatenate(parts).astype(np.float64)
-
-
-def principal(vectors: NDArray[np.float64], dimensions: int) -> F32:
-    """Principal components (n, k), signed so that the largest loading is positive."""
-    centred = vectors - vectors.mean(axis=0)
-    axes = np.linalg.eigh(centred.T @ centred)[1][:, ::-1]  # eigh has the smallest first
-    axes = axes[:, : min(dimensions, len(vectors) - 1)]
-    largest = np.take_along_axis(axes, np.abs(axes).argmax(axis=0)[None], axis=0)
-    scores: F32 = (centred @ (axes * np.sign(largest))).astype(np.float32)
-    return scores

@@ -1,31 +1,183 @@
-"""Features for items that come without any."""
+"""Features for items that come without any: fitted on some items, applied to any."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from sortnet.errors import DataError
 from sortnet.items.base import Items
+from sortnet.items.columns import Columns
+from sortnet.items.embed import Meanings, embeddings
 from sortnet.items.images import IMAGE_FEATURES, image_features
-from sortnet.items.texts import SURFACE, surface_features, topic_features
-from sortnet.types import F32, Progress
+from sortnet.items.rows import shown
+from sortnet.items.texts import SURFACE, WordCounts, surface_features
+from sortnet.items.topics import Topics
+from sortnet.types import F32, F64, Bool, Progress
 
-Block = tuple[F32, tuple[str, ...]]
+ROLES = tuple(f.name for f in fields(Columns) if f.name not in ("features", "ignored"))
 _SAME = 1e-5  # relative; smaller differences are rounding
-MADE = ("text: ", "image: ")  # prefixes of the names of made features
+_TEXT, _IMAGE = MADE = ("text: ", "image: ")  # prefixes of the names of made features
+_MEANING = f"{_TEXT}meaning "
+_FOLDER = "files"  # stands for a column where the items are the files of a folder
+
+Make = Callable[[Items], F32]
+
+
+def _silent(text: str) -> None:
+    """Report no progress."""
+
+
+@dataclass(frozen=True, eq=False)
+class Describer:
+    """What describes items: fitted on some, it gives any others the same features.
+
+    Attributes:
+        given: the features that items must have.
+        made: the features it makes of texts (`text: ...`) and images (`image: ...`).
+        columns: {role: column} of the table that the items came from, as far as known.
+        words: how rare words are, where there are texts.
+        topics: likewise.
+        meanings: where sentence embeddings were asked for.
+    """
+
+    given: tuple[str, ...]
+    made: tuple[str, ...] = ()
+    columns: Mapping[str, str] = field(default_factory=dict)
+    words: WordCounts | None = None
+    topics: Topics | None = None
+    meanings: Meanings | None = None
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        return self.given + self.made
+
+    @property
+    def of_texts(self) -> bool:
+        """Whether items need texts."""
+        return any(name.startswith(_TEXT) for name in self.made)
+
+    @property
+    def of_images(self) -> bool:
+        """Whether items need images."""
+        return any(name.startswith(_IMAGE) for name in self.made)
+
+    @classmethod
+    def fit(cls, items: Items, **options: Any) -> Describer:
+        """What describes items; see `fit_apply`, whose options it takes."""
+        return cls.fit_apply(items, **options)[0]
+
+    @classmethod
+    def fit_apply(
+        cls,
+        items: Items,
+        *,
+        made: bool | None = None,
+        embed: bool = False,
+        seed: int = 0,
+        columns: Mapping[str, Any] | None = None,
+        progress: Progress = _silent,
+    ) -> tuple[Describer, Items]:
+        """Fit what describes items, and apply it to them.
+
+        Args:
+            items: with given features, made ones, or none.
+            made: whether features are made of texts and images; None: if the items have such
+                features, or none at all.
+            embed: whether sentence embeddings are among them; they are if the items have them.
+            seed: of the SVD.
+            columns: {role: column} of the table that the items came from; see `ROLES`.
+            progress: called with progress messages.
+
+        Raises:
+            DataError: see `describe`.
+
+        Cost: as `describe`.
+        """
+        given = given_only(items)
+        fitted = cls(given.feature_names, columns=_real(columns or {}))
+        if made is None:
+            made = not items.feature_names or given.feature_names != items.feature_names
+        if not made:
+            return fitted, given
+        vectors = None
+        if any(given.texts):
+            progress("terms of the texts")
+            topics = Topics.fit(given.texts, seed=seed)
+            fitted = replace(fitted, words=WordCounts.of(given.texts), topics=topics)
+            if embed or any(name.startswith(_MEANING) for name in items.feature_names):
+                vectors = embeddings(given.texts, progress)
+                fitted = replace(fitted, meanings=Meanings.fit(vectors))
+        names, features = _joined(fitted._parts(any(given.images), progress, vectors), given)
+        kept = _varies(features)
+        fitted = replace(fitted, made=tuple(np.asarray(names, object)[kept]))
+        if not fitted.of_texts:
+            fitted = replace(fitted, words=None, topics=None, meanings=None)
+        return fitted, _with(given, features[:, kept], fitted.made)
+
+    def apply(self, items: Items, *, progress: Progress = _silent) -> Items:
+        """The items with these features, and no others, in this order.
+
+        The row of an item depends on that item only. A made feature is missing (topics are 0)
+        where the item has no text or no image.
+
+        Raises:
+            DataError: if a given feature is missing; on an image that is broken; if sentence
+                embeddings are needed and not installed.
+
+        Cost: as `describe`.
+        """
+        where = {name: k for k, name in enumerate(items.feature_names)}
+        for name in self.given:
+            if name not in where:
+                raise DataError(f"{items.source}: there is no feature {shown(name)}")
+        kept = items.features[:, [where[name] for name in self.given]]
+        given = replace(items, features=kept, feature_names=self.given)
+        if not self.made:
+            return given
+        names, features = _joined(self._parts(self.of_images, progress), given)
+        return _with(given, features[:, [names.index(name) for name in self.made]], self.made)
+
+    def possible(self) -> tuple[str, ...]:
+        """The names of all features that it can make."""
+        return tuple(name for names, _ in self._parts(images=True) for name in names)
+
+    def _parts(
+        self, images: bool, progress: Progress = _silent, vectors: F64 | None = None
+    ) -> Iterator[tuple[tuple[str, ...], Make]]:
+        """Names of features, and what makes them; `vectors` are embeddings of the texts."""
+        if self.words is not None and self.topics is not None:
+            words, topics = self.words, self.topics
+            yield _called(_TEXT, SURFACE), lambda items: surface_features(items.texts, words)
+            yield _called(_TEXT, topics.names()), lambda items: topics(items.texts)
+        if self.meanings is not None:
+            meanings = self.meanings
+
+            def embedded(items: Items) -> F32:
+                return meanings(embeddings(items.texts, progress) if vectors is None else vectors)
+
+            yield _called(_TEXT, meanings.names()), embedded
+        if images:
+            yield (
+                _called(_IMAGE, IMAGE_FEATURES),
+                lambda items: image_features(
+                    items.images, items.root or Path(), source=items.source, progress=progress
+                ),
+            )
 
 
 def describe(
-    items: Items, *, embed: bool = False, seed: int = 0, progress: Progress = lambda text: None
+    items: Items, *, embed: bool = False, seed: int = 0, progress: Progress = _silent
 ) -> Items:
     """Add features of the items' texts and images to those they have.
 
-    Texts get `surface_features` and `topic_features`, and sentence embeddings where `embed`
-    asks for them; images get `image_features`. Sounds get none: their scores are learned item by
-    item. Columns that are constant are left out.
+    Texts get `surface_features` and `Topics`, and sentence embeddings where `embed` asks for
+    them; images get `image_features`. Sounds get none: their scores are learned item by item.
+    Columns that are constant are left out. `Describer` gives other items the same features.
 
     Raises:
         DataError: on an image that is broken; if `embed` is asked for and not installed.
@@ -42,12 +194,8 @@ def describe(
     >>> describe(items).feature_names[:2]
     ('text: log characters', 'text: log words')
     """
-    items = given_only(items)
-    blocks = [(items.features, items.feature_names)]
-    blocks += (_varied(*block) for block in _blocks(items, embed, seed, progress))
-    names = tuple(name for _, names in blocks for name in names)
-    features = np.concatenate([matrix for matrix, _ in blocks], axis=1)
-    return replace(items, features=features, feature_names=names)
+    given = given_only(items)
+    return Describer.fit_apply(given, made=True, embed=embed, seed=seed, progress=progress)[1]
 
 
 def given_only(items: Items) -> Items:
@@ -57,30 +205,38 @@ def given_only(items: Items) -> Items:
     return replace(items, features=items.features[:, kept], feature_names=names)
 
 
-def _blocks(items: Items, embed: bool, seed: int, progress: Progress) -> Iterator[Block]:
-    if any(items.texts):
-        progress("surface of the texts")
-        yield _called("text", surface_features(items.texts), SURFACE)
-        progress("topics of the texts")
-        yield _called("text", *topic_features(items.texts, seed=seed))
-        if embed:
-            from sortnet.items.embed import embedding_features
-
-            yield _called("text", *embedding_features(items.texts, progress=progress))
-    if any(items.images):
-        root = items.root or Path()
-        found = image_features(items.images, root, source=items.source, progress=progress)
-        yield _called("image", found, IMAGE_FEATURES)
+def _real(columns: Mapping[str, Any]) -> dict[str, str]:
+    """The columns of items' roles that are there: a folder has none."""
+    if columns.get("id") == _FOLDER and _FOLDER in map(columns.get, ("text", "image", "audio")):
+        return {}
+    return {role: str(columns[role]) for role in ROLES if columns.get(role)}
 
 
-def _called(kind: str, features: F32, names: Sequence[str]) -> Block:
-    return features, tuple(f"{kind}: {name}" for name in names)
+def _called(kind: str, names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(kind + name for name in names)
 
 
-def _varied(features: F32, names: tuple[str, ...]) -> Block:
-    """The columns that vary among the values present."""
+def _joined(
+    parts: Iterator[tuple[tuple[str, ...], Make]], items: Items
+) -> tuple[tuple[str, ...], F32]:
+    """The names and columns of all parts."""
+    names: tuple[str, ...] = ()
+    blocks = [np.empty((len(items), 0), np.float32)]
+    for called, make in parts:
+        names += called
+        blocks.append(make(items))
+    return names, np.concatenate(blocks, axis=1)
+
+
+def _with(items: Items, made: F32, names: tuple[str, ...]) -> Items:
+    features = np.concatenate([items.features, made], axis=1)
+    return replace(items, features=features, feature_names=items.feature_names + names)
+
+
+def _varies(features: F32) -> Bool:
+    """Which columns vary among the values present."""
     there = ~np.isnan(features)
     low = np.where(there, features, np.inf).min(axis=0, initial=np.inf)
     high = np.where(there, features, -np.inf).max(axis=0, initial=-np.inf)
-    kept = high - low > _SAME * np.maximum(1, np.abs(high))
-    return features[:, kept], tuple(np.asarray(names, object)[kept])
+    varies: Bool = high - low > _SAME * np.maximum(1, np.abs(high))
+    return varies

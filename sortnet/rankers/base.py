@@ -17,10 +17,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+import torch
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from sortnet import __version__
@@ -28,12 +29,17 @@ from sortnet.comparators import Margin
 from sortnet.config import Settings, settle_quality
 from sortnet.errors import DataError, ModelError
 from sortnet.files import shown
+from sortnet.items.features import Describer
+from sortnet.items.saved import arrays_of, load_describer, to_json
 from sortnet.metrics import evaluate
-from sortnet.rankers.folder import read_folder, write_folder
+from sortnet.rankers.folder import Saved, described, read_folder, write_folder
 from sortnet.sorting.sort import arrangement
 from sortnet.types import F32, F64, I64, Progress, Queries
 
 KINDS: dict[str, str] = {"sortnet": "sortnet.rankers.sortnet"}
+_ITEMS = "items."  # of the tensors of what describes items
+
+R = TypeVar("R", bound="Ranker")
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,12 +50,21 @@ class Ranker(ABC):
         config: the settings it was fitted with; their `kind` is the ranker's.
         feature_names: where the training data had them.
         info: how it came about, as JSON; `quality` is its RankQuality on the validation part.
+        describer: what makes its features of items, for a ranker of items; `save` keeps it.
+
+    Raises:
+        ModelError: if the features of `describer` are not `feature_names`.
     """
 
     config: Settings
     _: KW_ONLY
     feature_names: tuple[str, ...] | None = None
     info: Mapping[str, Any] = field(default_factory=dict)
+    describer: Describer | None = None
+
+    def __post_init__(self) -> None:
+        if self.describer is not None and self.describer.feature_names != self.feature_names:
+            raise ModelError("what describes its items has other features than the ranker")
 
     @property
     @abstractmethod
@@ -158,7 +173,12 @@ class Ranker(ABC):
             "config": config,
             "info": dict(self.info),
         }
-        write_folder(folder, about, self.tensors())
+        tensors = self.tensors()
+        if self.describer is not None:
+            about["items"] = to_json(self.describer)
+            arrays = arrays_of(self.describer).items()
+            tensors |= {f"{_ITEMS}{name}": torch.from_numpy(array.copy()) for name, array in arrays}
+        write_folder(folder, about, tensors)
 
     def _by_scores(self, queries: Queries, start: I64) -> I64:
         """The order by scores; equal ones stay as `start`, (n_docs,), has them."""
@@ -236,13 +256,37 @@ def load_ranker(folder: str | Path, **own: Any) -> Ranker:
     return read_folder(folder, lambda saved: _loaded(saved, own))
 
 
-def _loaded(saved: Any, own: Mapping[str, Any]) -> Ranker:
+def _loaded(saved: Saved, own: Mapping[str, Any]) -> Ranker:
     try:
         module = kind_module(saved.kind)
     except ModelError as error:
         raise ModelError(f"{saved.path}: {error}") from None
-    ranker: Ranker = module.load(saved, **own)
+    ranker: Ranker = with_describer(saved, lambda saved: module.load(saved, **own))
     return ranker
+
+
+def with_describer(saved: Saved, load: Callable[[Saved], R]) -> R:
+    """The ranker that `load` makes of a folder, with what describes its items, if it does.
+
+    Raises:
+        ModelError: if that is damaged, or of other features than the ranker's.
+    """
+    if saved.about.get("items") is None:
+        return load(saved)
+    names = [name for name in saved.tensors if name.startswith(_ITEMS)]
+    tensors = {name: saved.tensors.pop(name) for name in names}
+    ranker = load(saved)
+    try:
+        arrays = {name.removeprefix(_ITEMS): _array(name, t) for name, t in tensors.items()}
+        return replace(ranker, describer=load_describer(saved.about["items"], arrays))
+    except ModelError as error:
+        raise ModelError(f"{saved.path}: {error}") from None
+
+
+def _array(name: str, tensor: Tensor) -> NDArray[Any]:
+    if tensor.dtype not in (torch.uint8, torch.int64, torch.float32, torch.float64):
+        raise ModelError(f"{name} is {described(tensor)}")  # NumPy has not all types of torch
+    return tensor.numpy()
 
 
 def check_same_features(train: Queries, vali: Queries) -> None:

@@ -28,7 +28,7 @@ from sortnet.errors import DataError, ModelError
 from sortnet.learning.loop import Callback, learn_to_sort
 from sortnet.learning.state import Iteration, State
 from sortnet.metrics import measured
-from sortnet.rankers.base import Ranker, check_same_features
+from sortnet.rankers.base import Ranker, check_same_features, with_describer
 from sortnet.rankers.folder import Saved, read_folder
 from sortnet.rankers.settle import settle
 from sortnet.rankers.weights import filled, refuse_few, scaler_tensors, take_scaler, tensors_of
@@ -169,7 +169,12 @@ class Model(Ranker):
             ModelError: if a file is missing, damaged, foreign, of another kind of ranker (which
                 `load_ranker` reads) or of another format version.
         """
-        return read_folder(folder, lambda saved: load(saved, make_for=lambda config, n: make))
+        return read_folder(
+            folder,
+            lambda saved: with_describer(
+                saved, lambda saved: load(saved, make_for=lambda config, n: make)
+            ),
+        )
 
 
 def load(

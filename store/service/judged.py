@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from sortnet.data.hold_out import hold_out_documents
 from sortnet.errors import DataError
-from sortnet.items import Items
+from sortnet.items import Describer, Items
 from sortnet.preference.session import Session
 from sortnet.types import Progress, Queries
 from store.collections.collection import Collection
@@ -48,13 +48,21 @@ class Source:
         )
 
 
+class JudgedData(NamedTuple):
+    """What a collection is learned from, and what describes its items."""
+
+    train: Queries
+    vali: Queries
+    describer: Describer
+
+
 def read_judged(
     collection: Collection,
     events: int | None = None,
     *,
     seed: int = 0,
     progress: Progress = lambda text: None,
-) -> tuple[Queries, Queries]:
+) -> JudgedData:
     """What people said of a collection's items: a part to learn from, and one that chooses.
 
     A query is a group of items. A judgement weighs the reliability of its annotator; one who mostly
@@ -72,7 +80,9 @@ def read_judged(
     Cost: a replay of the judgements, one fit of the annotators' reliability.
     """
     progress(f"reading collection {collection.name}")
-    items = collection.items()
+    columns = collection.settings.get("columns")
+    stored = collection.items()
+    describer, items = Describer.fit_apply(stored, columns=columns, progress=progress)
     judgements = [j for j in collection.judgements() if events is None or j.number <= events]
     source = Source(collection.name, judgements[-1].number if judgements else 0)
     if not items.feature_names:
@@ -80,12 +90,14 @@ def read_judged(
             f"{source}: the items have no features to learn from: sortnet items add --update "
             "--describe computes some of texts and images"
         )
-    session = new_session(collection, items)
+    session = new_session(collection, stored)
     for judgement in judgements:
         session.tell(judgement)
     progress("weighing the annotators")
     session.refit()
-    return hold_out_documents(_queries(items, session, str(source)), seed=seed)
+    return JudgedData(
+        *hold_out_documents(_queries(items, session, str(source)), seed=seed), describer
+    )
 
 
 def digest(queries: Queries) -> str:

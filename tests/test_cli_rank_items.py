@@ -1,0 +1,173 @@
+"""sortnet rank, compare, explain, evaluate of items that nobody has seen before."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cli_made import done, fault, letor
+from items_made import essays, goodness, items_of, photo, ranker_of
+from scipy.stats import spearmanr
+
+from sortnet.items import Items, read_described
+from sortnet.items.features import ROLES
+from sortnet.rankers.base import load_ranker
+
+LIGHTS = np.linspace(0, 1, 24)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    """Models of texts, of images and of given features, and items that they have not seen."""
+    folder = tmp_path_factory.mktemp("items")
+    ranker_of(essays(80), id="slug", text="essay").save(folder / "texts")
+    (folder / "old").mkdir()
+    names = [photo(folder / "old", f"{k}.png", seed=k, light=x) for k, x in enumerate(LIGHTS)]
+    images = items_of(images=names, root=folder / "old")
+    columns = {"id": "files", "image": "files"}
+    ranker_of(images, np.arange(24) // 4, **columns).save(folder / "images")
+    (folder / "photos of May").mkdir()
+    for k, x in enumerate((0.5, 0.9, 0.1)):
+        photo(folder / "photos of May", f"photo {k}.png", seed=100 + k, light=x)
+    sweets = items_of(features=[[k % 5, k] for k in range(30)])
+    sweets = replace(sweets, feature_names=("sugar", "price"))
+    ranker_of(sweets, np.arange(30) % 5, id="sweet").save(folder / "given")
+    write(folder / "new.csv", essays(40, seed=9))
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _there(made, monkeypatch):
+    monkeypatch.chdir(made)
+
+
+def write(path: Path, items: Items, *, label: bool = False) -> Path:
+    header = ["stars", "slug", "essay", *(["label"] if label else [])]
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(header)
+        for k, (text, grade) in enumerate(zip(items.texts, goodness(items), strict=True)):
+            writer.writerow([99 - k, f"essay {k:02}", text, *([grade] if label else [])])
+    return path
+
+
+def ranks(*args: object) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(done("rank", *args))))
+
+
+def test_texts_of_a_new_table_are_ranked_by_what_was_learned():
+    found = ranks("texts", "new.csv")
+    by_number = sorted(found, key=lambda row: int(row["docid"].removeprefix("essay ")))
+    scores = [float(row["score"]) for row in by_number]
+    assert spearmanr(scores, goodness(essays(40, seed=9))).statistic > 0.9
+    assert {row["qid"] for row in found} == {"0"} and found[0]["rank"] == "1"
+    assert [int(row["row"]) for row in by_number] == list(range(40))
+
+
+def test_a_table_a_folder_and_one_alone_are_described_and_ranked_alike(tmp_path):
+    items = essays(40, seed=9)
+    by_table = [row["docid"] for row in ranks("texts", "new.csv")]
+    (tmp_path / "folder").mkdir()
+    for k, text in enumerate(items.texts):
+        (tmp_path / "folder" / f"essay {k:02}.txt").write_text(text)
+    by_folder = [row["docid"].removesuffix(".txt") for row in ranks("texts", tmp_path / "folder")]
+    assert by_folder == by_table
+    one = tmp_path / "one.jsonl"
+    one.write_text(json.dumps({"slug": "just one", "essay": items.texts[3]}) + "\n")
+    alone = {"qid": "0", "docid": "just one", "row": "0", "rank": "1", "score": "0.0"}
+    assert ranks("texts", one) == [alone]
+    describer = load_ranker("texts").describer
+    whole, single = (read_described(path, describer).features for path in ("new.csv", one))
+    np.testing.assert_array_equal(single[0], whole[3])
+
+
+def test_images_of_a_folder_never_seen_are_ranked():
+    found = [row["docid"] for row in ranks("images", "photos of May")]
+    assert found == ["photo 1.png", "photo 0.png", "photo 2.png"]
+
+
+def test_given_features_are_found_by_their_names():
+    Path("sweets.tsv").write_text("price\tsweet\tnote\tsugar\n3\tTwix\tx\t4\n9\tDime\ty\t1\n")
+    assert [row["docid"] for row in ranks("given", "sweets.tsv")] == ["Twix", "Dime"]
+    Path("sweets.txt").write_text("0 qid:1 1:1 2:9\n0 qid:1 1:4 2:3\n")  # LETOR: no names
+    assert done("rank", "given", "sweets.txt").split()[2] == "1"
+
+
+def test_ids_with_spaces_make_csv_the_default_and_trec_is_refused_for_them():
+    said = fault("rank", "texts", "new.csv", "--format", "trec")
+    assert "trec ids cannot contain spaces" in said and "use csv" in said
+    lines = done("rank", "texts", "new.csv", "--format", "jsonl").splitlines()
+    assert json.loads(lines[0])["docid"] == ranks("texts", "new.csv")[0]["docid"]
+
+
+def test_compare_says_which_of_two_new_items_goes_first():
+    order = [row["docid"] for row in ranks("texts", "new.csv")]
+    said = json.loads(done("compare", "texts", "new.csv", order[-1], order[0], "--json"))
+    assert said["first"] == "b" and said["b"]["docid"] == order[0] and said["margin"] < 0
+    said = done("compare", "images", "photos of May", "photo 2.png", "photo 1.png")
+    assert said.startswith("photo 1.png")
+    assert "no document 'essay 99'" in fault("compare", "texts", "new.csv", "essay 99", order[0])
+
+
+def test_explain_names_the_made_features():
+    order = [row["docid"] for row in ranks("texts", "new.csv")]
+    said = json.loads(done("explain", "texts", "new.csv", order[0], order[-1], "--json"))
+    names = [row["feature"] for row in said["features"]]
+    assert tuple(sorted(names)) == tuple(sorted(load_ranker("texts").feature_names))
+    assert sum(row["value"] for row in said["features"]) == pytest.approx(said["margin"], abs=0.05)
+
+
+def test_evaluate_takes_grades_from_the_column_label():
+    write(Path("graded.csv"), essays(30, seed=4), label=True)
+    said = json.loads(done("evaluate", "texts", "graded.csv", "-m", "ndcg@10", "--json"))
+    assert said["measures"]["ndcg@10"] > 0.9
+    assert "no column 'label' in stars, slug, essay" in fault("evaluate", "texts", "new.csv")
+    assert "has no column 'label': give a table" in fault("evaluate", "images", "photos of May")
+    Path("graded.csv").write_text("slug,essay,label\na,b c,-1\nd,e f,2\n")
+    assert "graded.csv, row 0: grade '-1'" in fault("evaluate", "texts", "graded.csv")
+
+
+BAD = {
+    "images for texts": ("texts", "photos of May", "by text, these have none: they have images"),
+    "texts for images": ("images", "new.csv", "by image, these have none: they have texts"),
+    "a folder for columns": ("given", "photos of May", "has no column 'sugar': give a table"),
+    "no column": ("given", "new.csv", "there is no column 'sweet' in stars, slug, essay"),
+    "no text column": ("texts", "other.csv", "there is no column 'essay' in slug, body"),
+    "no feature": ("given", "bare.csv", "there is no column 'price' in sweet, sugar"),
+    "no number": ("given", "words.csv", "words.csv, line 3: column 'price': 'x' is not a number"),
+    "no file": ("texts", "none.csv", "none.csv: no such file or folder"),
+    "LETOR": ("texts", "letor.txt", "letor.txt: is none of .csv"),
+    "broken": ("images", "broken", "a.png"),
+    "empty": ("images", "empty", "there is no text, image or sound file"),
+    "twice": ("texts", "twice.csv", "twice.csv, line 3: the id 'a' is there twice, see line 2"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_other_columns_and_other_kinds_of_items_are_refused_in_one_line(kind):
+    Path("other.csv").write_text("slug,body\na,some words\n")
+    Path("bare.csv").write_text("sweet,sugar\na,1\n")
+    Path("words.csv").write_text("sweet,sugar,price\na,1,2\nb,1,x\n")
+    Path("letor.txt").write_text(letor(1, 0))
+    Path("twice.csv").write_text("slug,essay\na,b\na,c\n")
+    for folder in ("broken", "empty"):
+        Path(folder).mkdir(exist_ok=True)
+    Path("broken/a.png").write_bytes(b"\x89PNG\r\n\x1a\nbroken")
+    model, data, said = BAD[kind]
+    assert said in fault("rank", model, data)
+    assert said in fault("compare", model, data, "a", "b")
+
+
+@pytest.mark.skipif("group" not in ROLES, reason="items have no groups here")
+def test_items_of_a_model_with_groups_are_ranked_group_by_group(tmp_path):
+    ranker_of(essays(40), id="slug", text="essay", group="topic").save(tmp_path / "m")
+    rows = ["slug,essay,topic", "a,the bread,x", "b,splendid superb,y", "c,splendid water,x"]
+    (tmp_path / "new.csv").write_text("\n".join([*rows, "d,the a,y"]) + "\n")
+    found = [(row["qid"], row["docid"]) for row in ranks(tmp_path / "m", tmp_path / "new.csv")]
+    assert found == [("x", "c"), ("x", "a"), ("y", "b"), ("y", "d")]
+    assert "there is no column 'topic'" in fault("rank", tmp_path / "m", "new.csv")

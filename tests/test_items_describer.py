@@ -1,0 +1,173 @@
+"""What describes items: fitted on some, applied to any, kept by a model folder."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from items_made import essays, items_of, photo, ranker_of
+
+from sortnet.errors import DataError, ModelError
+from sortnet.items import Describer, Items, describe
+from sortnet.items.saved import arrays_of, load_describer, to_json
+from sortnet.rankers.base import load_ranker
+from sortnet.rankers.sortnet import Model
+
+
+def again(fitted: Describer) -> Describer:
+    return load_describer(to_json(fitted), arrays_of(fitted))
+
+
+def same(a: Items, b: Items) -> None:
+    assert a.feature_names == b.feature_names
+    np.testing.assert_array_equal(a.features, b.features)
+
+
+WORDS = st.lists(
+    st.sampled_from(["cat", "dog", "银行", "Zug", "the", "purr?", "3,5", "HOUSE"]), max_size=9
+)
+TEXTS = st.lists(st.none() | st.text(max_size=40) | WORDS.map(" ".join), min_size=2, max_size=7)
+
+
+@settings(max_examples=40, deadline=None)
+@given(texts=TEXTS)
+def test_items_one_at_a_time_are_described_as_together_by_what_was_saved(texts):
+    items = items_of(texts)
+    fitted, made = Describer.fit_apply(items)
+    same(made, describe(items))
+    loaded = again(fitted)
+    same(loaded.apply(items), made)
+    for k, text in enumerate(texts):
+        one = loaded.apply(items_of([text]))
+        assert one.feature_names == made.feature_names
+        np.testing.assert_array_equal(one.features[0], made.features[k])
+
+
+def test_what_describes_items_is_saved_with_the_ranker_bit_for_bit(tmp_path):
+    items = essays(40)
+    model = ranker_of(items)
+    model.save(tmp_path / "m")
+    for loaded in (load_ranker(tmp_path / "m"), Model.load(tmp_path / "m")):
+        assert to_json(loaded.describer) == to_json(model.describer)
+        kept = arrays_of(loaded.describer)
+        for name, array in arrays_of(model.describer).items():
+            np.testing.assert_array_equal(kept[name], array)
+        new = essays(7, seed=3)
+        same(loaded.describer.apply(new), model.describer.apply(new))
+
+
+def test_a_new_word_is_as_rare_as_one_of_a_single_text():
+    texts = ["a b", "a c", "a", "b b d"]
+    fitted = Describer.fit(items_of(texts))
+    found = fitted.apply(items_of(["a", "b", "c", "zebra"]))
+    rarity = found.features[:, found.feature_names.index("text: rarity of words")]
+    np.testing.assert_allclose(rarity, np.log([4 / 3, 4 / 2, 4 / 1, 4 / 1]), rtol=1e-6)
+
+
+def test_images_never_seen_get_the_columns_of_those_that_were(tmp_path):
+    names = [photo(tmp_path, f"{k}.png", seed=k) for k in range(5)]
+    fitted, made = Describer.fit_apply(items_of(images=names[:4], root=tmp_path))
+    assert fitted.of_images and not fitted.of_texts and arrays_of(fitted) == {}
+    new = again(fitted).apply(items_of(images=names, root=tmp_path))
+    assert new.feature_names == made.feature_names
+    np.testing.assert_array_equal(new.features[:4], made.features)
+    assert np.isfinite(new.features[4]).all()
+
+
+def test_given_features_are_found_by_name_and_others_are_left_out():
+    fitted = Describer.fit(items_of(features=[[1, 2], [3, 4]]))
+    turned = items_of(features=[[5, 6, 7]])
+    turned = replace(turned, feature_names=("f1", "more", "f0"))
+    new = fitted.apply(turned)
+    assert new.feature_names == ("f0", "f1") and new.features.tolist() == [[7, 5]]
+    with pytest.raises(DataError, match="there is no feature 'f1'"):
+        fitted.apply(replace(turned, feature_names=("f0", "x", "y")))
+
+
+def test_features_are_made_where_the_items_had_made_ones_or_none():
+    texts = ["one two", "two", "three one two"]
+    given = items_of(texts, features=[[1], [2], [3]])
+    assert Describer.fit(given).feature_names == ("f0",)
+    described = describe(given)
+    assert Describer.fit(described).feature_names == described.feature_names
+    assert Describer.fit(items_of(texts)).made == described.feature_names[1:]
+    assert Describer.fit(given, made=True).made == described.feature_names[1:]
+
+
+def test_columns_of_a_folder_are_none():
+    items = items_of(["a b", "b c"])
+    table = {"id": "name", "text": "files", "image": None}
+    assert Describer.fit(items, columns=table).columns == {"id": "name", "text": "files"}
+    folder = {"id": "files", "text": "files", "image": None}
+    assert Describer.fit(items, columns=folder).columns == {}
+
+
+def test_embeddings_of_new_texts_are_on_the_axes_of_the_old_ones(language_model):
+    texts = ["aa", None, "bbbbbb", "ab" * 5]
+    fitted, made = Describer.fit_apply(items_of(texts), embed=True)
+    assert "text: meaning 1" in made.feature_names
+    assert language_model.calls == 1  # embeddings are costly
+    loaded = again(fitted)
+    same(loaded.apply(items_of(texts)), made)
+    new = loaded.apply(items_of(["bbbbbb"]))
+    np.testing.assert_allclose(new.features[0], made.features[2], rtol=1e-6)
+    assert Describer.fit(made).feature_names == made.feature_names  # asked for by their names
+
+
+def test_embeddings_of_another_language_model_are_refused(language_model):
+    fitted = Describer.fit(items_of(["aa", "bbb", "abab"]), embed=True)
+    arrays = arrays_of(fitted)
+    arrays |= {name: arrays[name][:2] for name in ("meanings.axes", "meanings.mean")}
+    with pytest.raises(DataError, match="another version of the language model is installed"):
+        load_describer(to_json(fitted), arrays).apply(items_of(["a"]))
+
+
+SPOILT = {
+    "no list": ({"items": 3}, {}, "items cannot be 3"),
+    "a role": ({"columns": {"x": "y"}}, {}, "columns cannot have 'x': 'y'"),
+    "no column": ({"columns": {"id": 3}}, {}, "columns cannot have 'id': 3"),
+    "no texts": ({"texts": 0}, {}, "texts cannot be 0"),
+    "fewer texts": ({"texts": 3}, {}, "counts.texts has values that are not from 2 to 3"),
+    "no array": ({"texts": None}, {}, "'counts.texts' is none of their arrays"),
+    "twice": ({"given": ["a", "a"]}, {}, "two features have one name"),
+    "made": ({"given": ["text: a"]}, {}, "named as those that are made"),
+    "unknown": ({"made": ["text: glamour"]}, {}, "nothing makes the feature 'text: glamour'"),
+    "embedded": ({"embedded": True}, {}, "meanings.mean is bool 0"),
+    "a term twice": ({}, {"words.terms": np.frombuffer(b"a\na", "u1")}, "a term twice"),
+    "no UTF-8": ({}, {"letters.terms": np.array([255, 254], "u1")}, "letters.terms is not UTF-8"),
+    "idf": ({}, {"words.idf": np.zeros(2, "f4")}, "words.idf is float32 2"),
+    "NaN": ({}, {"topics": np.nan}, "topics has values that are not from -1.01 to 1.01"),
+    "type": ({}, {"topics": np.zeros((2, 3))}, "topics is float64 2x3"),
+}
+
+
+@pytest.mark.parametrize("kind", SPOILT)
+def test_what_is_damaged_is_refused_in_one_line(kind):
+    fitted = Describer.fit(essays(20))
+    about, arrays, said = SPOILT[kind]
+    kept = arrays_of(fitted)
+    for name, array in arrays.items():
+        kept[name] = kept[name] * array if np.ndim(array) == 0 else array
+    document = 3 if "items" in about else to_json(fitted) | about
+    with pytest.raises(ModelError, match=said) as error:
+        load_describer(document, kept)
+    assert "\n" not in str(error.value)
+
+
+def test_a_ranker_of_other_features_is_refused():
+    model = ranker_of(essays(20))
+    with pytest.raises(ModelError, match="other features than the ranker"):
+        replace(model, describer=Describer(("sugar",)))
+
+
+def test_a_folder_whose_description_was_taken_away_is_refused(tmp_path):
+    ranker_of(essays(20)).save(tmp_path / "m")
+    path = tmp_path / "m" / "model.json"
+    about = json.loads(path.read_text())
+    path.write_text(json.dumps({k: v for k, v in about.items() if k != "items"}))
+    with pytest.raises(ModelError, match=r"'items\.counts\.texts' is none of its own"):
+        load_ranker(tmp_path / "m")
