@@ -13,7 +13,8 @@ from sortnet.preference import laplace as fitting
 from sortnet.preference.design import design
 from sortnet.preference.fits import learned_features
 from sortnet.preference.laplace import Prior, Scales, choose_scales, fit
-from sortnet.preference.posterior import Votes, information
+from sortnet.preference.posterior import information
+from sortnet.preference.votes import Votes
 
 
 def made_votes(n: int, d: int, m: int, people: int = 2, seed: int = 0):
