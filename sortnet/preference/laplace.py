@@ -23,9 +23,14 @@ _MANY_DRAWS = 256  # if they are cheap
 _ROUNDS = 12  # of fitting the scales to the answers
 _BELIEF = 10.0  # unknowns that the first guess of a prior scale counts as
 _TIES = np.geomspace(0.05, 20.0, 60)  # the candidates for the tie threshold
-_FACTORS = 3.0 ** np.arange(-2, 3)  # of a prior variance, tried around the matched one
-_HYPER = 1.2  # standard deviation of the logarithm of a prior variance around the first guess
-_LIKELY = 0.05  # posterior weight that a prior needs to be kept
+# Priors are tried of these shares of the features in the scores' variance, and of these factors of
+# the matched variance; the most likely ones are kept, with at least so much of the best's odds.
+_SHARES = {0.01: 2.0, 0.25: 1.0, 0.5: 1.0, 0.75: 1.0, 0.998: 2.0}
+_FACTORS = (0.3, 1.0, 3.0)
+_MOST_PRIORS = 8
+_LIKELY = 0.05
+_HYPER = 1.0  # standard deviation of the logarithm of that variance around the first guess
+
 
 
 @dataclass(frozen=True)
@@ -34,6 +39,10 @@ class Prior:
 
     weight: float
     residual: float
+
+    def total(self, d: int) -> float:
+        """Variance of an item's score, given d standardised features."""
+        return d * self.weight + self.residual
 
 
 def first_guess(d: int) -> Prior:
@@ -336,28 +345,33 @@ class _Problem:
         )
 
     def likely_priors(self, theta: F64, matched: Prior) -> tuple[tuple[Prior, ...], F64]:
-        """Priors around the matched one, by their evidence; the likeliest first."""
-        d = self.features.shape[1]
-        guess = first_guess(d)
+        """Priors of about the matched total variance, by their evidence; the likeliest first."""
         if self.large:
             return (matched,), np.ones(1)
+        d = self.features.shape[1]
+        total = matched.total(d)
         tried = [
-            Prior(matched.weight * f, matched.residual * g)
-            for f in (_FACTORS[1:-1] if d else (1.0,))
-            for g in _FACTORS
+            Prior(total * factor * share / max(d, 1) or 1.0, total * factor * (1 - share))
+            for share in (_SHARES if d else {0.0: 1.0})
+            for factor in _FACTORS
         ]
-        total = []
-        for prior in tried:
-            at = self.newton(theta, prior, steps=2)
-            precision, seen = self.precision(prior), self.likelihood(at)
-            evidence = seen.log_p.sum() - 0.5 * precision @ at**2 + 0.5 * np.log(precision).sum()
-            evidence -= 0.5 * self.solver(seen.weight, prior).log_determinant()
-            hyper = np.log([prior.weight / guess.weight, prior.residual / guess.residual])
-            total.append(evidence - 0.5 * hyper @ hyper / _HYPER**2)
-        odds = np.exp(np.array(total) - max(total))
+        evidence = np.array([self.evidence(theta, prior) for prior in tried])
+        if d:
+            evidence += np.log(np.repeat(list(_SHARES.values()), len(_FACTORS)))
+        odds = np.exp(evidence - evidence.max())
         odds /= odds.sum()
-        order = [k for k in np.argsort(-odds) if odds[k] >= _LIKELY]
+        order = [k for k in np.argsort(-odds)[:_MOST_PRIORS] if odds[k] >= _LIKELY * odds.max()]
         return tuple(tried[k] for k in order), odds[order] / odds[order].sum()
+
+    def evidence(self, theta: F64, prior: Prior) -> float:
+        """Log-probability of the answers under a prior, and of the prior's scale, by Laplace."""
+        theta = self.newton(theta, prior, steps=2)
+        precision, seen = self.precision(prior), self.likelihood(theta)
+        log_p = seen.log_p.sum() - 0.5 * precision @ theta**2 + 0.5 * np.log(precision).sum()
+        log_p -= 0.5 * self.solver(seen.weight, prior).log_determinant()
+        d = self.features.shape[1]
+        scale = np.log(prior.total(d) / first_guess(d).total(d))
+        return float(log_p - 0.5 * (scale / _HYPER) ** 2)
 
 
 class _Dense:
