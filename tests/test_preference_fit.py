@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.integrate import quad
@@ -13,7 +15,10 @@ from sortnet.preference import laplace as fitting
 from sortnet.preference.design import design
 from sortnet.preference.fits import learned_features
 from sortnet.preference.laplace import Prior, Scales, choose_scales, fit
-from sortnet.preference.posterior import Votes, information
+from sortnet.preference.likelihood import answers
+from sortnet.preference.posterior import information
+from sortnet.preference.reliability import Annotators
+from sortnet.preference.votes import Votes, unseen_in_blocks
 
 
 def made_votes(n: int, d: int, m: int, people: int = 2, seed: int = 0):
@@ -30,26 +35,59 @@ def made_votes(n: int, d: int, m: int, people: int = 2, seed: int = 0):
 
 
 def scales_of(people: int) -> Scales:
-    return Scales(Prior(0.7, 0.4, 0.05), np.linspace(0.6, 1.4, people))
+    """Some scales: annotators of different reliability, exactly known."""
+    usual, none = Annotators.average(people), np.zeros(people)
+    known = replace(usual, reliability=np.linspace(0.6, 1.4, people), reliability_sd=none)
+    return Scales((Prior(0.7, 0.4),), np.ones(1), replace(known, side_sd=none + 0.2), 0.4, 0.1)
+
+
+ONE = Scales(
+    (Prior(1.0, 0.5),), np.ones(1), replace(Annotators.average(1), side_sd=np.full(1, 1e-4))
+)
 
 
 def test_the_slope_and_the_curvature_are_those_of_the_loss():
     X, _, votes = made_votes(6, 2, 25)
     scales = scales_of(2)
-    problem = fitting._Problem(X, votes, 2, scales.reliability)
-    precision = scales.prior.precision(2, 6, 2)
+    problem = fitting._Problem(X, votes, 2, scales)
+    precision = problem.precision(scales.priors[0])
     theta = np.random.default_rng(1).standard_normal(10)
 
     def loss(at):
-        return problem.loss(at, precision)
+        return 0.5 * precision @ at**2 - problem.likelihood(at).log_p.sum()
 
     def slope(at):
-        return precision * at - problem.slope(at)
+        return precision * at - problem.pull_back(problem.summed(problem.likelihood(at).slope))
 
     assert np.allclose(slope(theta), approx_fprime(theta, loss, 1e-7), atol=1e-4)
-    inverse = fitting._Dense(problem, theta, scales.prior).solve(np.eye(10))
+    weight = problem.likelihood(theta).weight
+    inverse = fitting._Dense(problem, weight, scales.priors[0]).solve(np.eye(10))
     numeric = np.array([(slope(theta + h) - slope(theta - h)) / 2e-5 for h in 1e-5 * np.eye(10)])
     assert np.allclose(inverse @ numeric, np.eye(10), atol=1e-5)
+
+
+@pytest.mark.parametrize("tie", [0.0, 0.3, 3.0])
+@pytest.mark.parametrize("blind", [0.0, 0.2])
+def test_the_likelihoods_slope_and_weight_are_its_derivatives(tie, blind):
+    rng = np.random.default_rng(0)
+    z, target = 4 * rng.standard_normal(300), rng.choice([0, 0.5, 1], 300)
+    shares = np.full(300, blind)
+
+    def at(z):
+        return answers(z, target, tie, shares, 0.2)
+
+    h = 1e-5
+    slope = (at(z + h).log_p - at(z - h).log_p) / (2 * h)
+    weight = (at(z - h).slope - at(z + h).slope) / (2 * h)
+    assert np.allclose(slope, at(z).slope, atol=1e-6)
+    assert np.allclose(np.maximum(weight, 0), at(z).weight, atol=1e-5)
+
+
+@pytest.mark.parametrize("z", [-8.0, -0.3, 0.0, 2.0, 30.0])
+@pytest.mark.parametrize("tie", [0.05, 1.0, 12.0])
+def test_the_three_answers_have_probability_one_together(z, tie):
+    p = np.exp(answers(np.full(3, z), np.array([0, 0.5, 1]), tie, np.full(3, 0.1), 0.3).log_p)
+    assert p.sum() == pytest.approx(1)
 
 
 def test_the_mode_has_no_slope_wherever_newton_starts():
@@ -59,17 +97,17 @@ def test_the_mode_has_no_slope_wherever_newton_starts():
         fit(X, votes, 2, scales=scales, start=start)
         for start in (None, np.random.default_rng(2).standard_normal(17) * 3)
     ]
-    problem = fitting._Problem(X, votes, 2, scales.reliability)
+    problem = fitting._Problem(X, votes, 2, scales)
     for fitted in fits:
-        gradient = problem.slope(fitted.theta) - scales.prior.precision(3, 12, 2) * fitted.theta
+        slope = problem.pull_back(problem.summed(problem.likelihood(fitted.theta).slope))
+        gradient = slope - problem.precision(scales.priors[0]) * fitted.theta
         assert np.abs(gradient).max() < 1e-3
     assert np.allclose(fits[0].posterior.mean, fits[1].posterior.mean, atol=1e-4)
 
 
 def test_two_items_and_one_answer_are_as_integration_says():
-    prior = Scales(Prior(1.0, 0.5, 1e-9), np.ones(1))
     one = Votes(np.array([0]), np.array([1]), np.array([1.0]), np.array([0]))
-    posterior = fit(np.empty((2, 0)), one, 1, scales=prior).posterior
+    posterior = fit(np.empty((2, 0)), one, 1, scales=ONE).posterior
     # s_0 - s_1 ~ N(0, 1) before; the density after is that times Φ.
     weight = quad(lambda z: norm.pdf(z) * ndtr(z), -9, 9)[0]
     mean = quad(lambda z: z * norm.pdf(z) * ndtr(z), -9, 9)[0] / weight
@@ -80,9 +118,8 @@ def test_two_items_and_one_answer_are_as_integration_says():
 
 
 def test_an_answer_taken_in_moves_the_moments_as_integration_says():
-    prior = Scales(Prior(1.0, 0.5, 1e-9), np.ones(1))
     none = Votes(*(np.empty(0, np.int64),) * 2, np.empty(0), np.empty(0, np.int64))
-    posterior = fit(np.empty((3, 0)), none, 1, scales=prior).posterior
+    posterior = fit(np.empty((3, 0)), none, 1, scales=ONE).posterior
     posterior.observe(0, 1, 1.0, 0)
     weight = quad(lambda z: norm.pdf(z) * ndtr(z), -9, 9)[0]
     mean = quad(lambda z: z * norm.pdf(z) * ndtr(z), -9, 9)[0] / weight
@@ -94,9 +131,8 @@ def test_an_answer_taken_in_moves_the_moments_as_integration_says():
 
 
 def test_a_tie_draws_two_items_together():
-    prior = Scales(Prior(1.0, 0.5, 0.01), np.ones(1))
     votes = Votes(np.array([0]), np.array([1]), np.array([1.0]), np.array([0]))
-    posterior = fit(np.empty((2, 0)), votes, 1, scales=prior).posterior
+    posterior = fit(np.empty((2, 0)), votes, 1, scales=ONE).posterior
     before = posterior.difference(np.array([0]), np.array([1]))
     posterior.observe(1, 0, 0.5, 0)
     after = posterior.difference(np.array([0]), np.array([1]))
@@ -127,20 +163,134 @@ def test_draws_follow_the_answers_taken_in():
     assert np.allclose(np.cov(posterior.draws.T), posterior.covariance, atol=0.03)
 
 
-def test_an_annotator_who_answers_at_random_is_less_reliable():
-    X, _, votes = made_votes(30, 2, 900, people=3)
-    target = votes.target.copy()
-    careless = votes.annotator == 2
-    target[careless] = np.random.default_rng(5).integers(2, size=careless.sum())
-    reliability = choose_scales(
-        X, Votes(votes.left, votes.right, target, votes.annotator), 3
-    ).reliability
-    assert reliability[2] < 0.5 * reliability[:2].min()
+def answered_by(kinds, n=30, each=120, seed=0):
+    """True scores, and votes of one annotator of each kind."""
+    rng = np.random.default_rng(seed)
+    scores, m = 1.2 * rng.standard_normal(n), each * len(kinds)
+    left = rng.integers(n, size=m)
+    right = (left + rng.integers(1, n, size=m)) % n
+    honest = rng.random(m) < ndtr(scores[left] - scores[right])
+    says = {"good": honest, "inverted": ~honest, "random": rng.random(m) < 0.5, "left": True}
+    annotator = np.arange(m) % len(kinds)
+    said = np.select([annotator == k for k in range(len(kinds))], [says[k] for k in kinds])
+    return scores, Votes(left, right, said.astype(float), annotator)
 
 
-def test_equal_annotators_are_equally_reliable():
-    X, _, votes = made_votes(30, 2, 300, people=3)
-    assert choose_scales(X, votes, 3).reliability == pytest.approx(np.ones(3))
+@pytest.mark.parametrize(
+    ("kind", "low", "high"), [("random", -0.5, 0.5), ("inverted", -1.6, -0.6), ("good", 0.6, 1.4)]
+)
+def test_a_bad_annotator_beside_three_good_ones_is_found_and_does_no_harm(kind, low, high):
+    scores, votes = answered_by(("good", "good", "good", kind))
+    posterior = fit(np.empty((30, 0)), votes, 4).posterior
+    people = posterior.annotators
+    assert low < people.reliability[3] < high
+    assert abs(people.reliability[3] - {"random": 0, "inverted": -1, "good": 1}[kind]) < (
+        2.5 * people.reliability_sd[3]
+    )
+    assert (people.reliability[:3] > 0.6).all()
+    without = fit(np.empty((30, 0)), votes.where(votes.annotator < 3), 3).posterior
+    assert spearmanr(posterior.scores, scores)[0] > spearmanr(without.scores, scores)[0] - 0.02
+
+
+def test_an_uncertain_reliability_widens_the_scores():
+    X, _, votes = made_votes(12, 0, 60)
+    known = scales_of(2)
+    unsure = replace(known.annotators, reliability_sd=np.full(2, 0.5))
+    narrow = fit(X, votes, 2, scales=known, draws=4000).posterior
+    wide = fit(X, votes, 2, scales=replace(known, annotators=unsure), draws=4000).posterior
+    assert np.allclose(narrow.mean, wide.mean)
+    assert (np.diag(wide.covariance) > np.diag(narrow.covariance)).all()
+    assert np.allclose(np.cov(wide.draws.T), wide.covariance, atol=0.1)
+
+
+def test_a_reliabilitys_effect_on_the_mode_is_that_of_a_fit_with_another():
+    X, _, votes = made_votes(12, 2, 80)
+    scales = scales_of(2)
+    h = 1e-3
+
+    def mode(by):
+        more = replace(scales.annotators, reliability=scales.annotators.reliability + by)
+        return fit(X, votes, 2, scales=replace(scales, annotators=more)).posterior.mean
+
+    numeric = (mode([h, 0]) - mode([-h, 0])) / (2 * h)
+    unit = replace(scales.annotators, reliability_sd=np.ones(2))
+    problem = fitting._Problem(X, votes, 2, replace(scales, annotators=unit))
+    theta = fit(X, votes, 2, scales=scales).theta
+    at = problem.solver(problem.likelihood(theta).weight, scales.priors[0])
+    assert np.allclose(problem.moved_by_reliability(theta, at)[0], numeric, atol=2e-3)
+
+
+def test_a_share_of_blind_answers_is_found():
+    rng = np.random.default_rng(1)
+    n, m = 20, 1500
+    scores = np.linspace(-6, 6, n)  # so that every honest answer is clear
+    left = rng.integers(n, size=m)
+    right = (left + rng.integers(1, n, size=m)) % n
+    annotator, honest = np.arange(m) % 3, scores[left] > scores[right]
+    blindly = (annotator == 2) & (rng.random(m) < 0.4)
+    said = np.where(blindly, rng.random(m) < 0.5, honest)
+    people = choose_scales(np.empty((n, 0)), Votes(left, right, said.astype(float), annotator), 3)
+    blind = people.annotators.blind
+    assert abs(blind[2] - 0.4) < 0.15
+    assert blind[:2].max() < 0.05
+
+
+def test_leaving_an_answer_out_is_about_what_a_fit_without_it_predicts():
+    X, _, votes = made_votes(15, 2, 90)
+    scales = scales_of(2)
+    left_out = fit(X, votes, 2, scales=scales).posterior.predicted(votes, left_out=True)
+    for k in range(0, 90, 9):
+        others = votes.where(np.arange(90) != k)
+        exact = fit(X, others, 2, scales=scales).posterior.predicted(
+            votes.where(np.arange(90) == k)
+        )
+        assert left_out[k] == pytest.approx(exact[0], abs=0.03)
+
+
+def test_leaving_out_an_annotator_is_what_a_fit_without_them_says():
+    X, _, votes = made_votes(15, 0, 90)
+    scales = scales_of(2)
+    others = votes.where(votes.annotator == 0)
+    problem = fitting._Problem(X, votes, 2, scales)
+    fitted = fit(X, votes, 2, scales=scales)
+    C, (_, slope, weight) = fitted.posterior.covariance, problem.likelihood(fitted.theta)
+    gap, _ = fitted.posterior.difference(votes.left, votes.right)
+    c = problem.reliability
+    mean, variance = unseen_in_blocks(gap, C, votes, c * slope, c**2 * weight)
+    left, right = (side[votes.annotator == 1] for side in (votes.left, votes.right))
+    exact = fit(X, others, 2, scales=scales).posterior.difference(left, right)
+    assert np.corrcoef(mean[votes.annotator == 1], exact[0])[0, 1] > 0.95
+    assert np.allclose(variance[votes.annotator == 1], exact[1], rtol=0.35)
+
+
+def test_the_tie_threshold_is_found():
+    rng = np.random.default_rng(0)
+    n, m, tie = 30, 1500, 0.6
+    scores = 1.5 * rng.standard_normal(n)
+    left = rng.integers(n, size=m)
+    right = (left + rng.integers(1, n, size=m)) % n
+    felt = scores[left] - scores[right] + rng.standard_normal(m)
+    target = np.where(np.abs(felt) < tie, 0.5, (felt > 0).astype(float))
+    posterior = fit(np.empty((n, 0)), Votes.of_one(left, right, target), 1).posterior
+    assert posterior.tie == pytest.approx(tie, rel=0.2)
+    assert fit(np.empty((n, 0)), Votes.of_one(left, right, (felt > 0) * 1.0), 1).posterior.tie == 0
+
+
+def test_priors_are_weighed_by_how_much_the_features_explain():
+    rng = np.random.default_rng(3)
+    n, m = 60, 400
+    X = design(rng.standard_normal((n, 4)))
+    left = rng.integers(n, size=m)
+    right = (left + rng.integers(1, n, size=m)) % n
+
+    def share(scores):
+        says = rng.random(m) < ndtr(scores[left] - scores[right])
+        scales = choose_scales(X, Votes.of_one(left, right, says.astype(float)), 1)
+        assert scales.odds.sum() == pytest.approx(1)
+        return scales.odds @ [4 * p.weight / p.total(4) for p in scales.priors]
+
+    assert share(X @ [1.0, -1.0, 0.5, 0.2]) > 0.85
+    assert share(1.5 * rng.standard_normal(n)) < 0.25
 
 
 def test_who_always_answers_left_has_a_bias_and_moves_no_item():
@@ -165,7 +315,8 @@ def test_features_that_explain_everything_leave_little_to_residuals():
 
     def residual(scores):
         target = (says < ndtr(scores[left] - scores[right])).astype(float)
-        return choose_scales(X, Votes(left, right, target, zero), 1).prior.residual
+        scales = choose_scales(X, Votes(left, right, target, zero), 1)
+        return scales.odds @ [prior.residual for prior in scales.priors]
 
     by_features = X @ [1.5, -1.0]
     assert residual(by_features) < 0.1

@@ -10,8 +10,8 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from sortnet.experiments.simulated_annotators import in_parallel
 from sortnet.preference import Judgement, laplace
-from sortnet.preference.posterior import Votes
 from sortnet.preference.session import Session
+from sortnet.preference.votes import Votes
 
 ANSWERS = 200
 

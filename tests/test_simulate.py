@@ -29,8 +29,8 @@ from sortnet.experiments.simulated_annotators import (
     summary,
 )
 from sortnet.preference.base import Judgement
-from sortnet.preference.posterior import Votes
 from sortnet.preference.session import Session
+from sortnet.preference.votes import Votes
 
 
 def mean_of(results, strategy, questions, value="spearman"):

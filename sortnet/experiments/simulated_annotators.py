@@ -16,9 +16,9 @@ from sortnet.preference.base import Pair
 from sortnet.preference.design import design
 from sortnet.preference.laplace import fit
 from sortnet.preference.one_thread import one_blas_thread
-from sortnet.preference.posterior import Votes
 from sortnet.preference.session import Session
 from sortnet.preference.strategies import STRATEGIES, MergePass
+from sortnet.preference.votes import Votes
 from sortnet.types import F64, Progress
 
 if TYPE_CHECKING:

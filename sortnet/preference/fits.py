@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from sortnet.preference.laplace import Fitted, Scales, choose_scales, fit
-from sortnet.preference.posterior import Votes
+from sortnet.preference.votes import Votes
 from sortnet.types import F64, Bool, Pairs, Queries
 
 ENOUGH = 200  # votes from which on a net is tried
@@ -22,7 +22,8 @@ _BETTER = 1.0  # standard errors by which it must predict held-out votes better
 class Basis:
     """Learned features and scales, chosen from the answers up to a milestone."""
 
-    milestone: int  # number of events up to it
+    milestone: int  # number of events up to which the net was trained
+    scaled: int  # and up to which the scales were chosen
     features: F64  # (n, d + h), the given ones and those learned by a net
     scales: Scales
 
@@ -50,12 +51,18 @@ def milestone(events: int) -> int:
     return at
 
 
-def choose_basis(features: F64, votes: Votes, at: int, *, seed: int = 0) -> Basis:
-    """Learned features and scales, from the votes up to a milestone."""
+def choose_basis(
+    features: F64, votes: Votes, at: int, *, net: Basis | None = None, seed: int = 0
+) -> Basis:
+    """Learned features and scales, from the votes up to a milestone; or the features of `net`."""
     n_annotators = int(votes.annotator.max(initial=-1)) + 1
-    learned = learned_features(features, votes, n_annotators, seed=seed)
-    together = np.hstack((features, learned))
-    return Basis(at, together, choose_scales(together, votes, n_annotators, seed=seed))
+    if net is None:
+        learned = learned_features(features, votes, n_annotators, seed=seed)
+        milestone, together = at, np.hstack((features, learned))
+    else:
+        milestone, together = net.milestone, net.features
+    scales = choose_scales(together, votes, n_annotators, seed=seed)
+    return Basis(milestone, at, together, scales)
 
 
 def fit_both(

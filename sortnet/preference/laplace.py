@@ -2,39 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
-from scipy.special import log_ndtr
 
+from sortnet.preference.likelihood import Likelihood, answers, genuine
 from sortnet.preference.one_thread import one_blas_thread
-from sortnet.preference.posterior import Posterior, Votes
+from sortnet.preference.posterior import Posterior
+from sortnet.preference.reliability import Annotators, reliabilities, side_spread
+from sortnet.preference.votes import Votes, unseen, unseen_in_blocks
 from sortnet.types import F64, I64
 
 DENSE = 1_000  # unknowns up to which the posterior's covariance is kept
 DRAWS = 48
-_ROUNDS = 12  # of fitting the prior's scales to the answers
-_RELIABILITIES = np.geomspace(0.05, 8.0, 60)  # the candidates
-_RELIABILITY_SPREAD = 0.35  # prior standard deviation, relative to the common reliability
+_MANY_DRAWS = 256  # if they are cheap
+_ROUNDS = 12  # of fitting the scales to the answers
 _BELIEF = 10.0  # unknowns that the first guess of a prior scale counts as
-_CLEAR = 2.0  # nats by which another reliability must explain an annotator's answers better
+_TIES = np.geomspace(0.05, 20.0, 60)  # the candidates for the tie threshold
+# Priors are tried of these shares of the features in the scores' variance, and of these factors of
+# the matched variance; the most likely ones are kept, with at least so much of the best's odds.
+_SHARES = {0.01: 2.0, 0.25: 1.0, 0.5: 1.0, 0.75: 1.0, 0.998: 2.0}
+_FACTORS = (0.3, 1.0, 3.0)
+_MOST_PRIORS = 8
+_LIKELY = 0.05
+_HYPER = 1.0  # standard deviation of the logarithm of that variance around the first guess
+
 
 
 @dataclass(frozen=True)
 class Prior:
-    """Variances of the prior: of a feature's weight, of an item's residual, of a side bias."""
+    """Variances of the prior: of a feature's weight, and of an item's residual."""
 
     weight: float
     residual: float
-    side: float = 0.01
 
-    def precision(self, d: int, n: int, a: int) -> F64:
-        """(d + n + a,) inverse variances, in the order of the unknowns."""
-        parts = (d, self.weight), (n, self.residual), (a, self.side)
-        return np.concatenate([np.full(size, 1 / variance) for size, variance in parts])
+    def total(self, d: int) -> float:
+        """Variance of an item's score, given d standardised features."""
+        return d * self.weight + self.residual
 
 
 def first_guess(d: int) -> Prior:
@@ -44,10 +52,25 @@ def first_guess(d: int) -> Prior:
 
 @dataclass(frozen=True, eq=False)
 class Scales:
-    """Hyperparameters of a fit: the prior's variances, and the annotators' reliability."""
+    """Hyperparameters of a fit, chosen by the answers.
 
-    prior: Prior
-    reliability: F64  # (a,)
+    Attributes:
+        priors: of the scores, those that are likely.
+        odds: (k,) their probabilities.
+        annotators: their reliabilities and blind shares; of the side biases the spread of the prior.
+        tie: the tie threshold.
+        ties: share of ties among the answers.
+    """
+
+    priors: tuple[Prior, ...]
+    odds: F64
+    annotators: Annotators
+    tie: float = 0.0
+    ties: float = 0.0
+
+    def of(self, n_annotators: int) -> Scales:
+        """The same for more annotators: new ones are average."""
+        return replace(self, annotators=self.annotators.padded(n_annotators))
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,68 +90,97 @@ def fit(
     scales: Scales | None = None,
     start: F64 | None = None,
     seed: int = 0,
-    draws: int = DRAWS,
+    draws: int | None = None,
 ) -> Fitted:
     """The posterior of the items' scores given all answers.
 
-    s = Φw + u with w ~ N(0, α²), u ~ N(0, υ²); an answer has the probability
-    Φ(c (s_left - s_right) + b) for "left", a tie counts half of each. The mode is unique and found
-    by Newton's method; the posterior is Laplace's approximation around it. Without features (d = 0)
-    there are residuals only.
+    s = Φw + u with w ~ N(0, α²), u ~ N(0, υ²); an answer has the probability of `answers` at
+    z = c (s_left - s_right) + b. The mode is found by Newton's method; the posterior is Laplace's
+    approximation around it, averaged over the likely priors and widened by the uncertainty of the
+    reliabilities c. Without features (d = 0) there are residuals only.
 
     Args:
         features: (n, d) roughly standardised.
         votes: the answers.
         n_annotators: a, the number of annotators.
-        scales: α², υ² and the reliabilities c. None: choose them, α² and υ² by expectation
-            maximisation from a first guess and c by maximum a posteriori, alternately.
+        scales: α², υ² and so on. None: choose them, see `choose_scales`.
         start: start of Newton's method, from an earlier fit, perhaps with fewer annotators.
         seed: of the draws.
-        draws: number of draws.
+        draws: number of draws; None: 256, or 48 above a thousand unknowns.
 
-    Cost: up to a thousand unknowns, a few factorisations of (d + n + a)², and about thirty if
+    Cost: up to a thousand unknowns, a few factorisations of (d + n + 2 a)², and about fifty if
     the scales are chosen; above, conjugate gradients, linear in answers and in n d.
     """
     n, d = features.shape
     rng = np.random.default_rng(seed)
-    solver = _Dense if d + n + n_annotators <= DENSE else _Large
-    theta = np.zeros(d + n + n_annotators)
-    theta[: 0 if start is None else len(start)] = () if start is None else start
     if scales is None:
         scales = choose_scales(features, votes, n_annotators, seed=seed)
-    reliability = np.append(scales.reliability, np.ones(n_annotators - len(scales.reliability)))
-    problem = _Problem(features, votes, n_annotators, reliability)
-    theta = problem.newton(theta, scales.prior, solver, steps=30)
-    at_mode = solver(problem, theta, scales.prior)
-    posterior = Posterior(
-        problem.to_scores(theta),
-        at_mode.covariance(),
-        problem.to_scores(theta + at_mode.draw(draws, rng)),
-        reliability,
-        n,
-        rng,
-    )
-    return Fitted(posterior, theta)
+    scales = scales.of(n_annotators)
+    problem = _Problem(features, votes, n_annotators, scales)
+    theta = np.zeros(d + n + n_annotators)
+    theta[: 0 if start is None else len(start)] = () if start is None else start
+    draws = draws or (DRAWS if problem.large else _MANY_DRAWS)
+    chosen = np.searchsorted(np.cumsum(scales.odds), (np.arange(draws) + 0.5) / draws)
+    parts = []
+    for k, prior in enumerate(scales.priors):
+        theta = problem.newton(theta, prior, steps=30)
+        parts.append(problem.around(theta, prior, int(np.sum(chosen == k)), rng))
+    return Fitted(_together(problem, parts, rng), parts[0].theta)
+
+
+class _Part(NamedTuple):
+    """The posterior under one prior."""
+
+    theta: F64
+    mean: F64  # (n + a,)
+    covariance: F64 | None
+    draws: F64
+
+
+def _together(problem: _Problem, parts: Sequence[_Part], rng: np.random.Generator) -> Posterior:
+    """The moments of a mixture."""
+    n, scales = len(problem.features), problem.scales
+    mean = scales.odds @ np.stack([part.mean for part in parts])
+    draws = np.concatenate([part.draws for part in parts])
+    covariance = None
+    for odds, part in zip(scales.odds, parts, strict=True):
+        if part.covariance is not None:
+            off = part.mean - mean
+            more = odds * (part.covariance + np.outer(off, off))
+            covariance = more if covariance is None else covariance + more
+    spread = np.sqrt(draws.var(axis=0) if covariance is None else np.diag(covariance))
+    people = replace(scales.annotators, side=mean[n:], side_sd=spread[n:])
+    return Posterior(mean, covariance, draws, people, n, rng, scales.tie, scales.ties)
 
 
 @one_blas_thread()
 def choose_scales(features: F64, votes: Votes, n_annotators: int, *, seed: int = 0) -> Scales:
     """Choose the scales by the answers; with few answers they stay near the first guess.
 
-    Cost: twelve rounds of two Newton steps and the posterior's variances.
+    Cost: twelve rounds of two Newton steps and the posterior's variances; then two Newton steps
+    for each prior around the matched one.
     """
     n, d = features.shape
     rng = np.random.default_rng(seed)
-    solver = _Dense if d + n + n_annotators <= DENSE else _Large
-    problem = _Problem(features, votes, n_annotators, np.ones(n_annotators))
     prior, theta = first_guess(d), np.zeros(d + n + n_annotators)
-    for _ in range(_ROUNDS if len(votes) else 0):
-        theta = problem.newton(theta, prior, solver, steps=2)
-        spread = solver(problem, theta, prior).variance(rng)
-        prior = _matched_prior(prior, theta, spread, d, n)
-        if n_annotators > 1:
-            problem = replace(problem, reliability=problem.best_reliability(theta))
-    return Scales(prior, problem.reliability)
+    scales = Scales((prior,), np.ones(1), Annotators.average(n_annotators))
+    if not len(votes):
+        return scales
+    ties = float(np.mean(votes.target == 0.5))
+    problem = _Problem(
+        features, votes, n_annotators, replace(scales, tie=0.3 * (ties > 0), ties=ties)
+    )
+    for k in range(_ROUNDS):
+        theta = problem.newton(theta, prior, steps=2)
+        root = problem.solver(problem.likelihood(theta).weight, prior).root(rng)
+        variance = np.einsum("ij,ij->j", root, root)
+        prior = _matched_prior(prior, theta, variance, d, n)
+        problem = replace(problem, scales=problem.matched_scales(theta, variance))
+        if n_annotators > 1 and k % 3 == 2:
+            people = problem.matched_annotators(theta, problem.to_scores(root))
+            problem = replace(problem, scales=replace(problem.scales, annotators=people))
+    priors, odds = problem.likely_priors(theta, prior)
+    return replace(problem.scales, priors=priors, odds=odds)
 
 
 def _matched_prior(prior: Prior, theta: F64, variance: F64, d: int, n: int) -> Prior:
@@ -142,7 +194,6 @@ def _matched_prior(prior: Prior, theta: F64, variance: F64, d: int, n: int) -> P
     return Prior(
         matched(slice(d), prior.weight, guess.weight) if d else prior.weight,
         matched(slice(d, d + n), prior.residual, guess.residual),
-        matched(slice(d + n, None), prior.side, guess.side),
     )
 
 
@@ -153,7 +204,22 @@ class _Problem:
     features: F64  # (n, d)
     votes: Votes
     n_annotators: int
-    reliability: F64  # (a,) reliabilities c
+    scales: Scales
+
+    @property
+    def large(self) -> bool:
+        """Whether the precision is never written out."""
+        return sum(self.features.shape) + self.n_annotators > DENSE
+
+    def solver(self, weight: F64, prior: Prior) -> Any:
+        """The posterior's precision, given the weight of each answer."""
+        return (_Large if self.large else _Dense)(self, weight, prior)
+
+    def precision(self, prior: Prior) -> F64:
+        """(d + n + a,) inverse variances of the prior, in the order of the unknowns."""
+        n, d = self.features.shape
+        scores = np.repeat([1 / prior.weight, 1 / prior.residual], [d, n])
+        return np.append(scores, self.scales.annotators.side_sd**-2.0)
 
     def to_scores(self, theta: F64) -> F64:
         """(..., d + n + a) unknowns -> (..., n + a) scores and biases."""
@@ -167,120 +233,180 @@ class _Problem:
         n = len(self.features)
         return np.concatenate((slope[..., :n] @ self.features, slope), axis=-1)
 
+    @property
+    def reliability(self) -> F64:
+        """(m,) of who gave each answer."""
+        return self.scales.annotators.reliability[self.votes.annotator]
+
     def z(self, theta: F64) -> F64:
         """(m,) c (s_left - s_right) + b of each answer."""
         v, s, n = self.votes, self.to_scores(theta), len(self.features)
-        return self.reliability[v.annotator] * (s[v.left] - s[v.right]) + s[n + v.annotator]
+        return self.reliability * (s[v.left] - s[v.right]) + s[n + v.annotator]
 
-    def loss(self, theta: F64, precision: F64) -> float:
-        z, t = self.z(theta), self.votes.target
-        likelihood = t @ log_ndtr(z) + (1 - t) @ log_ndtr(-z)
-        return float(0.5 * precision @ theta**2 - likelihood)
+    def likelihood(self, theta: F64) -> Likelihood:
+        """Of every answer."""
+        scales = self.scales
+        blind = scales.annotators.blind[self.votes.annotator]
+        return answers(self.z(theta), self.votes.target, scales.tie, blind, scales.ties)
 
-    def newton(self, theta: F64, prior: Prior, solver: Any, *, steps: int) -> F64:
-        """The mode of the log-concave posterior, or a few steps towards it."""
-        precision = prior.precision(self.features.shape[1], len(self.features), self.n_annotators)
-        before = self.loss(theta, precision)
+    def newton(self, theta: F64, prior: Prior, *, steps: int) -> F64:
+        """The mode of the posterior, or a few steps towards it."""
+        precision = self.precision(prior)
+
+        def loss(theta: F64) -> tuple[float, Likelihood]:
+            seen = self.likelihood(theta)
+            return float(0.5 * precision @ theta**2 - seen.log_p.sum()), seen
+
+        before, seen = loss(theta)
         for _ in range(steps):
-            step = solver(self, theta, prior).solve(self.slope(theta) - precision * theta)
-            size, after = 1.0, self.loss(theta + step, precision)
+            slope = self.pull_back(self.summed(seen.slope)) - precision * theta
+            step = self.solver(seen.weight, prior).solve(slope)
+            size, (after, then) = 1.0, loss(theta + step)
             while after > before and size > 1e-3:
                 size /= 2
-                after = self.loss(theta + size * step, precision)
+                after, then = loss(theta + size * step)
             if before - after <= 1e-9 * (1 + abs(before)):
                 break
-            theta, before = theta + size * step, after
+            theta, before, seen = theta + size * step, after, then
         return theta
-
-    def slope(self, theta: F64) -> F64:
-        """(d + n + a,) gradient of the log-likelihood."""
-        z, t = self.z(theta), self.votes.target
-        pull = t * _mills(z) - (1 - t) * _mills(-z)
-        return self.pull_back(self.summed(pull))
 
     def summed(self, pull: F64) -> F64:
         """(n + a,) sums of the votes' pulls on scores and biases."""
         v, n = self.votes, len(self.features)
-        scaled = pull * self.reliability[v.annotator]
+        scaled = pull * self.reliability
         items = np.bincount(v.left, scaled, n) - np.bincount(v.right, scaled, n)
         return np.append(items, np.bincount(v.annotator, pull, self.n_annotators))
 
-    def weights(self, theta: F64) -> F64:
-        """(m,) minus the second derivative of each answer's log-likelihood in its z."""
-        z, t = self.z(theta), self.votes.target
-        up, down = _mills(z), _mills(-z)
-        return t * up * (z + up) + (1 - t) * down * (down - z)
-
-    def curvature(self, theta: F64) -> tuple[I64, I64, F64]:
+    def curvature(self, weight: F64) -> tuple[I64, I64, F64]:
         """Minus the second derivatives of the log-likelihood in scores and biases, as the rows,
         columns and values of a matrix (n + a, n + a); duplicate entries are summed.
         """
-        v, w, n = self.votes, self.weights(theta), len(self.features)
-        c = self.reliability[v.annotator]
+        v, w, c, n = self.votes, weight, self.reliability, len(self.features)
         row = (v.left, v.right, n + v.annotator)
         value = (c, -c, np.ones(len(v)))
         entries = [(row[i], row[j], w * value[i] * value[j]) for i in range(3) for j in range(3)]
         i, j, x = (np.concatenate(part) for part in zip(*entries, strict=True))
         return i, j, x
 
-    def best_reliability(self, theta: F64) -> F64:
-        """(a,) the most probable reliability of each annotator, given the scores."""
-        v, s, n = self.votes, self.to_scores(theta), len(self.features)
-        gap, bias = s[v.left] - s[v.right], s[n + v.annotator]
-        total = np.empty((len(_RELIABILITIES), self.n_annotators))
-        for k, c in enumerate(_RELIABILITIES):
-            z = c * gap + bias
-            each = v.target * log_ndtr(z) + (1 - v.target) * log_ndtr(-z)
-            total[k] = np.bincount(v.annotator, each, self.n_annotators)
-        common = np.argmax(total.sum(axis=1))
-        ratio = _RELIABILITIES / _RELIABILITIES[common]
-        total -= 0.5 * ((ratio[:, None] - 1) / _RELIABILITY_SPREAD) ** 2
-        clear = total.max(axis=0) > total[common] + _CLEAR
-        chosen = np.where(clear, np.argmax(total, axis=0), common)
-        best: F64 = _RELIABILITIES[chosen]
-        best /= np.exp(np.log(best).mean())  # the scores absorb the common factor
-        return best
+    def around(self, theta: F64, prior: Prior, draws: int, rng: np.random.Generator) -> _Part:
+        """Laplace's approximation, widened by the uncertainty of the reliabilities."""
+        at = self.solver(self.likelihood(theta).weight, prior)
+        mean, drawn = self.to_scores(theta), self.to_scores(theta + at.draw(draws, rng))
+        covariance = at.covariance()
+        if self.n_annotators > 1 and len(self.votes):
+            moved = self.moved_by_reliability(theta, at)
+            drawn += rng.standard_normal((draws, self.n_annotators)) @ moved
+            covariance = covariance if covariance is None else covariance + moved.T @ moved
+        return _Part(theta, mean, covariance, drawn)
 
+    def moved_by_reliability(self, theta: F64, at: Any) -> F64:
+        """(a, n + a) how one standard deviation of each reliability moves the mode."""
+        v, n, a = self.votes, len(self.features), self.n_annotators
+        s = self.to_scores(theta)
+        gap = s[v.left] - s[v.right]
+        _, slope, weight = self.likelihood(theta)
+        on_item, on_side = slope - weight * gap * self.reliability, -weight * gap
+        pull = np.zeros((a, n + a))
+        np.add.at(pull, (v.annotator, v.left), on_item)
+        np.add.at(pull, (v.annotator, v.right), -on_item)
+        np.add.at(pull, (v.annotator, n + v.annotator), on_side)
+        moved = self.to_scores(at.solve(self.pull_back(pull).T).T)
+        spread: F64 = moved * self.scales.annotators.reliability_sd[:, None]
+        return spread
 
-def _mills(z: F64) -> F64:
-    """φ(z) / Φ(z), stable in the tails."""
-    ratio: F64 = np.exp(-0.5 * z * z - log_ndtr(z)) / np.sqrt(2 * np.pi)
-    return ratio
+    def matched_scales(self, theta: F64, variance: F64) -> Scales:
+        """The scales of side biases and ties, given the scores."""
+        a, scales = self.n_annotators, self.scales
+        if scales.ties:
+            z, target = self.z(theta), self.votes.target
+            totals = [genuine(z, target, tie).log_p.sum() for tie in _TIES]
+            scales = replace(scales, tie=float(_TIES[np.argmax(totals)]))
+        side_sd = side_spread((theta**2 + variance)[-a:])
+        return replace(scales, annotators=replace(scales.annotators, side_sd=side_sd))
+
+    def matched_annotators(self, theta: F64, root: F64) -> Annotators:
+        """Reliabilities, by comparing answers with what the scores would be without them."""
+        v, n, s, c = self.votes, len(self.features), self.to_scores(theta), self.reliability
+        _, slope, weight = self.likelihood(theta)
+        gap, slope, weight = s[v.left] - s[v.right], c * slope, c**2 * weight
+        if self.large:
+            variance = np.sum((root[:, v.left] - root[:, v.right]) ** 2, axis=0)
+            gap, variance = unseen(gap, variance, slope, weight)
+        else:
+            gap, variance = unseen_in_blocks(gap, root.T @ root, v, slope, weight)
+        return reliabilities(
+            self.scales.annotators,
+            gap,
+            variance,
+            s[n + v.annotator],
+            v,
+            self.scales.tie,
+            self.scales.ties,
+        )
+
+    def likely_priors(self, theta: F64, matched: Prior) -> tuple[tuple[Prior, ...], F64]:
+        """Priors of about the matched total variance, by their evidence; the likeliest first."""
+        if self.large:
+            return (matched,), np.ones(1)
+        d = self.features.shape[1]
+        total = matched.total(d)
+        tried = [
+            Prior(total * factor * share / max(d, 1) or 1.0, total * factor * (1 - share))
+            for share in (_SHARES if d else {0.0: 1.0})
+            for factor in _FACTORS
+        ]
+        evidence = np.array([self.evidence(theta, prior) for prior in tried])
+        if d:
+            evidence += np.log(np.repeat(list(_SHARES.values()), len(_FACTORS)))
+        odds = np.exp(evidence - evidence.max())
+        odds /= odds.sum()
+        order = [k for k in np.argsort(-odds)[:_MOST_PRIORS] if odds[k] >= _LIKELY * odds.max()]
+        return tuple(tried[k] for k in order), odds[order] / odds[order].sum()
+
+    def evidence(self, theta: F64, prior: Prior) -> float:
+        """Log-probability of the answers under a prior, and of the prior's scale, by Laplace."""
+        theta = self.newton(theta, prior, steps=2)
+        precision, seen = self.precision(prior), self.likelihood(theta)
+        log_p = seen.log_p.sum() - 0.5 * precision @ theta**2 + 0.5 * np.log(precision).sum()
+        log_p -= 0.5 * self.solver(seen.weight, prior).log_determinant()
+        d = self.features.shape[1]
+        scale = np.log(prior.total(d) / first_guess(d).total(d))
+        return float(log_p - 0.5 * (scale / _HYPER) ** 2)
 
 
 class _Dense:
     """The posterior's precision at a point, factorised."""
 
-    def __init__(self, problem: _Problem, theta: F64, prior: Prior) -> None:
+    def __init__(self, problem: _Problem, weight: F64, prior: Prior) -> None:
         n, d = problem.features.shape
-        i, j, x = problem.curvature(theta)
+        i, j, x = problem.curvature(weight)
         size = n + problem.n_annotators
         curvature = np.bincount(i * size + j, x, size * size).reshape(size, size)
         self._problem = problem
-        H = np.empty((len(theta), len(theta)))
+        H = np.empty((d + size, d + size))
         H[d:, d:] = curvature
         H[:d, d:] = problem.features.T @ curvature[:n]
         H[d:, :d] = H[:d, d:].T
         H[:d, :d] = H[:d, d : d + n] @ problem.features
-        H[np.diag_indices_from(H)] += prior.precision(d, n, problem.n_annotators)
+        H[np.diag_indices_from(H)] += problem.precision(prior)
         self._factor = cho_factor(H, lower=True, overwrite_a=True, check_finite=False)
 
     def solve(self, rhs: F64) -> F64:
         solution: F64 = cho_solve(self._factor, rhs, check_finite=False)
         return solution
 
-    def _root(self) -> F64:
+    def log_determinant(self) -> float:
+        return float(2 * np.log(np.diag(self._factor[0])).sum())
+
+    def root(self, rng: np.random.Generator) -> F64:
         """R with RᵀR the covariance of the unknowns."""
+        del rng
         size = len(self._factor[0])
         root: F64 = solve_triangular(self._factor[0], np.eye(size), lower=True, check_finite=False)
         return root
 
-    def variance(self, rng: np.random.Generator) -> F64:
-        variance: F64 = np.einsum("ij,ij->j", root := self._root(), root)
-        return variance
-
     def covariance(self) -> F64:
-        root = self._problem.to_scores(self._root())
+        root = self._problem.to_scores(self.root(np.random.default_rng(0)))
         return root.T @ root
 
     def draw(self, k: int, rng: np.random.Generator) -> F64:
@@ -293,24 +419,24 @@ class _Dense:
 class _Large:
     """The same precision by its products only; variances are estimated from draws."""
 
-    def __init__(self, problem: _Problem, theta: F64, prior: Prior) -> None:
+    def __init__(self, problem: _Problem, weight: F64, prior: Prior) -> None:
         n, d = problem.features.shape
-        self._problem, self._theta = problem, theta
-        i, j, x = problem.curvature(theta)
+        self._problem, self._weight = problem, weight
+        i, j, x = problem.curvature(weight)
         size = n + problem.n_annotators
         self._curvature = sparse.csr_array(sparse.coo_array((x, (i, j)), shape=(size, size)))
-        self._precision = prior.precision(d, n, problem.n_annotators)
+        self._precision = problem.precision(prior)
         diagonal = self._curvature.diagonal()
         square = diagonal[:n] @ problem.features**2
         self._diagonal = self._precision + np.concatenate((square, diagonal))
 
     def solve(self, rhs: F64) -> F64:
-        solution: F64 = self._gradients(rhs[None])[0]
+        solution: F64 = self._gradients(np.atleast_2d(rhs.T)).T.reshape(rhs.shape)
         return solution
 
-    def variance(self, rng: np.random.Generator) -> F64:
-        spread: F64 = self.draw(16, rng).var(axis=0)
-        return spread
+    def root(self, rng: np.random.Generator) -> F64:
+        """(16, d + n + a) R with RᵀR about the covariance of the unknowns."""
+        return self.draw(16, rng) / 4
 
     def covariance(self) -> None:
         return None
@@ -318,9 +444,9 @@ class _Large:
     def draw(self, k: int, rng: np.random.Generator) -> F64:
         """Draw from the Gaussian by perturbing the data and the prior, and solving."""
         p = self._problem
-        noise = rng.standard_normal((k, len(p.votes))) * np.sqrt(p.weights(self._theta))
+        noise = rng.standard_normal((k, len(p.votes))) * np.sqrt(self._weight)
         slopes = np.stack([p.summed(e) for e in noise])
-        prior = rng.standard_normal((k, len(self._theta))) * np.sqrt(self._precision)
+        prior = rng.standard_normal((k, len(self._precision))) * np.sqrt(self._precision)
         return self._gradients(p.pull_back(slopes) + prior)
 
     def _times(self, x: F64) -> F64:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import log_ndtr, ndtr
+from scipy.special import ndtr
 
-from sortnet.types import F64, I64, Bool
-
-# A tie is half a win of each; at z = 0 its log-likelihood has the curvature of an observation
-# "z = 0" with this variance.
-TIE_VARIANCE = np.pi / 2
+from sortnet.preference.likelihood import answers
+from sortnet.preference.reliability import Annotators
+from sortnet.preference.votes import Votes, unseen
+from sortnet.types import F64, I64
 
 
 @dataclass(eq=False)
@@ -20,23 +18,33 @@ class Posterior:
     """Scores s of n items and side biases b of annotators, as a Gaussian; higher is better.
 
     An answer `left` of an annotator with reliability c has the probability
-    Φ(c (s_left - s_right) + b), Thurstone's case V with the noise of one answer as the unit.
+    Φ(c (s_left - s_right) + b - τ), Thurstone's case V with the noise of one answer as the unit;
+    see `answers` for ties and for answers given blindly.
 
     Attributes:
         mean: (n + a,) of the scores, then of the biases.
         covariance: (n + a, n + a), or None if n is too large for it.
         draws: (k, n + a) from the posterior, a committee of k score vectors.
-        reliability: (a,) of each annotator, 1 for the average one.
+        annotators: their reliabilities, side biases and blind shares.
         n_items: n.
         rng: for the noise of the draws when an answer is observed.
+        tie: τ, the tie threshold; 0 if nobody has answered with a tie.
+        ties: share of ties among answers given blindly.
     """
 
     mean: F64
     covariance: F64 | None
     draws: F64
-    reliability: F64
+    annotators: Annotators
     n_items: int
     rng: np.random.Generator
+    tie: float = 0.0
+    ties: float = 0.0
+
+    @property
+    def reliability(self) -> F64:
+        """(a,) expected reliability of each annotator."""
+        return self.annotators.reliability
 
     @property
     def scores(self) -> F64:
@@ -62,22 +70,40 @@ class Posterior:
         p: F64 = ndtr(mean / np.sqrt(1 + variance))
         return p
 
-    def predicted(self, votes: Votes) -> F64:
-        """(m,) probabilities of "left", given the annotators' reliability and bias."""
-        mean, variance = self.difference(votes.left, votes.right)
+    def predicted(self, votes: Votes, *, left_out: bool = False) -> F64:
+        """(m,) probabilities of "left" among left and right, given who answers.
+
+        Args:
+            votes: the answers; their annotators may be new.
+            left_out: for votes the posterior was fitted to, predict each as if it had not been.
+        """
         known = votes.annotator < len(self.reliability)  # new annotators are average
-        number = np.where(known, votes.annotator, 0)
-        c = np.where(known, self.reliability[number], 1.0) if len(self.reliability) else 1.0
-        b = np.where(known, self.mean[self.n_items + number], 0.0) if len(self.reliability) else 0.0
-        p: F64 = ndtr((c * mean + b) / np.sqrt(1 + c**2 * variance))
+        number = np.where(known, votes.annotator, len(self.reliability))
+        c, b, blind = (
+            np.append(values, usual)[number]
+            for values, usual in (
+                (self.reliability, 1.0),
+                (self.mean[self.n_items :], 0.0),
+                (self.annotators.blind, 0.0),
+            )
+        )
+        mean, variance = self.difference(votes.left, votes.right)
+        mean, variance = c * mean + b, c**2 * variance
+        if left_out:
+            _, slope, weight = answers(mean, votes.target, self.tie, blind, self.ties)
+            mean, variance = unseen(mean, variance, slope, weight)
+        spread = np.sqrt(1 + variance)
+        left, right = (
+            blind / 2 + (1 - blind) * ndtr((side * mean - self.tie) / spread) for side in (1, -1)
+        )
+        p: F64 = left / (left + right)
         return p
 
     def moved(self, i: int, j: int) -> tuple[F64, F64]:
         """(n + a,) changes of the means if i is preferred, and if j is."""
         gain, mean, variance = self._gain(i, j, annotator=None)
-        by_i, _ = _matched(mean, variance)
-        by_j, _ = _matched(-mean, variance)
-        return gain * by_i, -gain * by_j
+        by_i, by_j = (self._matched(mean, variance, target)[0] for target in (1.0, 0.0))
+        return gain * by_i, gain * by_j
 
     def observe(self, left: int, right: int, target: float, annotator: int) -> None:
         """Update by one answer, by moment matching (assumed density filtering), in place.
@@ -92,12 +118,7 @@ class Posterior:
         if self.covariance is None:
             return
         gain, mean, variance = self._gain(left, right, annotator)
-        if target == 0.5:
-            shift, shrink = -mean / (variance + TIE_VARIANCE), 1 / (variance + TIE_VARIANCE)
-        else:
-            sign = 2 * target - 1
-            shift, shrink = _matched(sign * mean, variance)
-            shift *= sign
+        shift, shrink = self._matched(mean, variance, target, self.annotators.blind[annotator])
         if shrink <= 0:
             return
         # The draws get the same pseudo-observation, z = mean + shift / shrink with the variance
@@ -107,6 +128,22 @@ class Posterior:
         self.draws += np.outer((seen - self._z(self.draws, left, right, annotator)) * shrink, gain)
         self.mean += gain * shift
         self.covariance -= np.outer(gain, gain) * shrink
+
+    def _matched(
+        self, mean: float, variance: float, target: float, blind: float = 0.0
+    ) -> tuple[float, float]:
+        """For z ~ N(mean, variance) and an answer: the step of the mean per unit of covariance, and
+        the shrinkage of the covariance.
+        """
+        spread = np.sqrt(1 + variance)
+        _, slope, weight = answers(
+            np.array([mean / spread]),
+            np.array([target]),
+            self.tie / spread,
+            np.array([blind]),
+            self.ties,
+        )
+        return float(slope[0] / spread), float(weight[0] / spread**2)
 
     def _z(self, scores: F64, left: int, right: int, annotator: int | None) -> F64:
         """(k,) c (s_left - s_right) + b of k score vectors."""
@@ -131,16 +168,6 @@ class Posterior:
         return gain, float(mean), max(float(variance), 1e-12)
 
 
-def _matched(mean: float, variance: float) -> tuple[float, float]:
-    """For z ~ N(mean, variance) and an answer of probability Φ(z): the step of the mean per unit
-    of covariance, and the shrinkage of the covariance.
-    """
-    spread = np.sqrt(1 + variance)
-    t = mean / spread
-    ratio = np.exp(-0.5 * t * t - log_ndtr(t)) / np.sqrt(2 * np.pi)
-    return float(ratio / spread), float(ratio * (ratio + t) / (1 + variance))
-
-
 def information(mean: F64, variance: F64) -> F64:
     """BALD: information of one answer about s_i - s_j, in bits (Houlsby and others, 2011, eq. 3).
 
@@ -160,36 +187,3 @@ def information(mean: F64, variance: F64) -> F64:
 def _coin(p: F64) -> F64:
     q = np.clip(p, 1e-12, 1 - 1e-12)
     return -(q * np.log2(q) + (1 - q) * np.log2(1 - q))
-
-
-@dataclass(frozen=True, eq=False)
-class Votes:
-    """Answers about the order, as arrays.
-
-    Attributes:
-        left, right: (m,) items.
-        target: (m,) 1 for left, 0 for right, ½ for a tie.
-        annotator: (m,) their numbers.
-    """
-
-    left: I64
-    right: I64
-    target: F64
-    annotator: I64
-
-    def __len__(self) -> int:
-        return len(self.left)
-
-    @classmethod
-    def of_one(cls, left: I64, right: I64, target: F64) -> Votes:
-        """The votes of one annotator, or of several treated as one."""
-        return cls(left, right, target, np.zeros(len(left), np.int64))
-
-    def rows(self) -> Iterator[tuple[int, int, float, int]]:
-        """The votes one by one."""
-        columns = (self.left, self.right, self.target, self.annotator)
-        return zip(*(column.tolist() for column in columns), strict=True)
-
-    def where(self, mask: Bool) -> Votes:
-        """The votes selected by a mask."""
-        return Votes(self.left[mask], self.right[mask], self.target[mask], self.annotator[mask])

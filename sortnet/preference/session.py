@@ -37,7 +37,8 @@ from sortnet.preference.strategies import (
 )
 from sortnet.types import F64, I64
 
-_SMALL = 150  # unknowns up to which `ask` refits the session
+_SMALL = 150  # unknowns up to which a fit takes a few milliseconds
+_UNFITTED = 4  # events after which there is a new fit, or 5 % if that is more
 _AT_A_TIME = 64  # answers observed one by one; more of them wait for the next fit
 _SHARED = 0.5  # share of hold-out questions that another annotator has answered
 _REPEAT_AFTER = 10  # answers of an annotator before one of them is repeated
@@ -145,7 +146,9 @@ class Session:
         with self._lock:
             return self._history.last(annotator)
 
-    def ask(self, annotator: str, k: int = 1, *, busy: Collection[Pair] = ()) -> list[Question]:
+    def ask(
+        self, annotator: str, k: int = 1, *, busy: Collection[Pair] = (), wait: bool = True
+    ) -> list[Question]:
         """The next k questions for an annotator; fewer, or none, if nothing is left to ask.
 
         A question whose answer was undone comes first, unchanged. Nobody is asked about a pair
@@ -155,11 +158,14 @@ class Session:
             annotator: their name.
             k: number of questions.
             busy: pairs, each the lower number first, that must not be asked now.
+            wait: whether a fit that is due may take longer than a few milliseconds; without it
+                someone else must call `refit` from time to time.
 
-        Cost: a few ms up to 10,000 items; up to 150 unknowns an occasional fit. Above a thousand
-        unknowns, events since the last fit do not count yet.
+        Cost: a few ms up to 10,000 items; and a fit each time there are 5 % more events. Above a
+        thousand unknowns, events since the last fit do not count yet.
         """
-        self._fit_if_small()  # before the lock, which a fit in another thread needs
+        if wait or self._small:
+            self._fit_if_due()  # before the lock, which a fit in another thread needs
         with self._lock:
             self._catch_up()
             taken = set(busy)
@@ -180,7 +186,7 @@ class Session:
         """
         with self._fitting:
             if self.stale:
-                self._refit(keep_basis=False)
+                self._refit()
 
     def ranking(self, *, fresh: bool = True) -> Ranking:
         """All items in order, with intervals; `fresh=False` takes the last fit."""
@@ -207,8 +213,8 @@ class Session:
             free = max(self._n_pairs * n_annotators - self._history.n_asked(), 0)
         pairs = sample_pairs(self.n_items, self.seed)
         difference = posterior.difference(*pairs)
-        wrong = wrong_share(*difference)
-        left = questions_left(*difference, asked, self.goal)
+        wrong = wrong_share(*difference, posterior.tie)
+        left = questions_left(*difference, asked, self.goal, posterior.tie)
         change = expected_change(posterior, *best, pairs) if best else 0.0
         stop, why = whether_to_stop(wrong, self.goal, left, free, *checked)
         left = left if left is None else min(left, free)
@@ -244,19 +250,23 @@ class Session:
     def _small(self) -> bool:
         return sum(self._X.shape) + len(self._history.annotators) <= _SMALL
 
-    def _fit_if_small(self) -> None:
-        """Fit from time to time, unless it takes long or is in progress: `ask` must not wait."""
-        due = self.behind > self._fitted_at // 20
-        if not (self._small and due and self._fitting.acquire(blocking=False)):
+    @property
+    def due(self) -> bool:
+        """Whether so many events are not fitted yet that it is time for `refit`."""
+        return self.behind > max(_UNFITTED, self._fitted_at // 20)
+
+    def _fit_if_due(self) -> None:
+        """Fit from time to time, unless a fit is in progress: `ask` must not wait for that."""
+        if not (self.due and self._fitting.acquire(blocking=False)):
             return
         try:
-            self._refit(keep_basis=self._history.n_votes >= ENOUGH)  # no net is trained here
+            self._refit(keep_net=self._history.n_votes >= ENOUGH)  # no net is trained here
         finally:
             self._fitting.release()
 
-    def _refit(self, *, keep_basis: bool) -> None:
+    def _refit(self, *, keep_net: bool = False) -> None:
         upto = self.events
-        fits = self._fit(upto, self._fits, keep_basis=keep_basis)
+        fits = self._fit(upto, self._fits, keep_net=keep_net)
         with self._lock:
             self._fits, self._fitted_at, self._observed = fits, upto, upto
 
@@ -381,17 +391,18 @@ class Session:
         right = (p > 0.5) == (votes.target > 0.5)
         return holdout_check(np.maximum(p, 1 - p), right)
 
-    def _fit(self, upto: int, before: Fits | None, *, keep_basis: bool = False) -> Fits:
+    def _fit(self, upto: int, before: Fits | None, *, keep_net: bool = False) -> Fits:
         with self._lock:
             n_annotators = len(self._history.annotators)
             everything = self._history.votes(upto)
             usable = self._history.votes(upto, holdout=False)
             at = milestone(upto)
             early = self._history.votes(at, holdout=False)
-        if before is not None and (keep_basis or before.basis.milestone == at):
-            basis, start = before.basis, before.choosing.theta
-        else:
-            basis, start = choose_basis(self._X, early, at, seed=self.seed), None
+        basis, start = (None, None) if before is None else (before.basis, before.choosing.theta)
+        if basis is None or basis.scaled != at or (basis.milestone != at and not keep_net):
+            net = basis if keep_net else None
+            basis = choose_basis(self._X, early, at, net=net, seed=self.seed)
+            start = start if keep_net else None
         return fit_both(basis, usable, everything, n_annotators, start=start, seed=self.seed)
 
 

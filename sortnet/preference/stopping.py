@@ -55,12 +55,17 @@ def sample_pairs(n: int, seed: int = 0) -> tuple[I64, I64]:
     return i, (i + rng.integers(1, n, size=_MANY)) % n
 
 
-def wrong_share(mean: F64, variance: F64) -> float:
-    """Share of pairs expected to be in the wrong order: the mean of Φ(-|μ| / σ)."""
-    return float(ndtr(-np.abs(mean) / np.sqrt(variance)).mean())
+def wrong_share(mean: F64, variance: F64, tie: float = 0.0) -> float:
+    """Share of pairs expected to be in the wrong order: the mean of Φ(-(|μ| + τ) / σ).
+
+    Items that differ by less than the tie threshold τ have no order to be wrong about.
+    """
+    return float(ndtr(-(np.abs(mean) + tie) / np.sqrt(variance)).mean())
 
 
-def questions_left(mean: F64, variance: F64, asked: float, goal: float) -> int | None:
+def questions_left(
+    mean: F64, variance: F64, asked: float, goal: float, tie: float = 0.0
+) -> int | None:
     """About how many questions until the share of wrong pairs falls to the goal.
 
     Variances are assumed to fall as 1 / (number of answers), where `asked` includes the prior, and
@@ -71,7 +76,7 @@ def questions_left(mean: F64, variance: F64, asked: float, goal: float) -> int |
     def enough(m: int) -> bool:
         then = variance * asked / (asked + m)
         gained = _GAINED * np.maximum(variance - then, 0)
-        return wrong_share(np.sqrt(mean**2 + gained), then) <= goal
+        return wrong_share(np.sqrt(mean**2 + gained), then, tie) <= goal
 
     least = bisect_left(range(_MOST + 1), True, key=enough)
     return least if least <= _MOST else None

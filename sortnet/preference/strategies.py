@@ -209,7 +209,12 @@ STRATEGIES: dict[str, tuple[Strategy, ...]] = {
 
 
 def _bits(view: View, i: I64, j: I64) -> F64:
-    return information(*view.posterior.difference(i, j))
+    """Of each pair; with ties, of whether it differs by more than the tie threshold either way."""
+    mean, variance = view.posterior.difference(i, j)
+    tie = view.posterior.tie
+    if not tie:
+        return information(mean, variance)
+    return information(mean - tie, variance) + information(mean + tie, variance)
 
 
 def _candidates(view: View, rng: np.random.Generator) -> tuple[I64, I64]:

@@ -257,7 +257,7 @@ class LabellingService:
             return []
         pairs = {lease.question.pair for lease in live}
         busy = {pair for pair in pairs if pair[1] < self.session.n_items}
-        return self.session.ask(annotator, k, busy=busy)
+        return self.session.ask(annotator, k, busy=busy, wait=False)
 
     def _lease(
         self, annotator: str, questions: Sequence[Question], *, renew: Sequence[str] = ()

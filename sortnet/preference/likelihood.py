@@ -1,0 +1,99 @@
+"""Probability of an answer: Thurstone's model with ties, and a share of answers given blindly."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import log_ndtr
+
+from sortnet.types import F64
+
+
+class Likelihood(NamedTuple):
+    """(m,) of each answer: log p, its slope in z, and minus its second derivative, at least 0."""
+
+    log_p: F64
+    slope: F64
+    weight: F64
+
+
+def genuine(z: F64, target: F64, tie: float | F64) -> Likelihood:
+    """Answers of someone who looks: Φ(z - τ) left, Φ(-z - τ) right, the rest is a tie.
+
+    τ is the tie threshold (Glenn and David, 1960; Rao and Kupper's ties for a normal noise). log p
+    is concave in z. With τ = 0 a tie counts half of each side.
+
+    Args:
+        z: (m,) differences in units of the noise.
+        target: (m,) 1 for left, 0 for right, ½ for a tie.
+        tie: τ.
+
+    >>> p = np.exp(genuine(np.zeros(3), np.array([1.0, 0.5, 0.0]), 0.5).log_p)
+    >>> p.round(3), p.sum().round(6)
+    (array([0.309, 0.383, 0.309]), 1.0)
+    """
+    sign = np.where(target > 0, 1.0, -1.0)
+    log_p, slope, weight = _side(sign * z - tie)
+    slope *= sign
+    tied = target == 0.5
+    if tied.any():
+        at = z[tied]
+        between = (
+            _between(at, tie if np.ndim(tie) == 0 else tie[tied]) if np.all(tie) else _halves(at)
+        )
+        for everything, these in zip((log_p, slope, weight), between, strict=True):
+            everything[tied] = these
+    return Likelihood(log_p, slope, weight)
+
+
+def answers(z: F64, target: F64, tie: float, blind: F64, ties: float) -> Likelihood:
+    """As `genuine`, but a share `blind` of the answers does not depend on the items.
+
+    Of these, `ties` are ties and the rest are left and right alike. log p is not concave any more,
+    so that the weight is cut at 0.
+    """
+    log_p, slope, weight = looked = genuine(z, target, tie)
+    if not np.any(blind):
+        return looked
+    p = (1 - blind) * np.exp(log_p)
+    either = np.maximum(p + blind * chance(target, ties), 1e-300)
+    share = np.where(blind > 0, p / either, 1.0)
+    curved = share * weight - share * (1 - share) * slope**2
+    mixed = np.where(blind > 0, np.log(either), log_p)
+    return Likelihood(mixed, share * slope, np.maximum(curved, 0))
+
+
+def chance(target: F64, ties: float) -> F64:
+    """(m,) probability of each answer if given blindly: `ties` ties, the rest either side alike."""
+    return np.where(target == 0.5, ties, (1 - ties) / 2)
+
+
+def _side(u: F64) -> tuple[F64, F64, F64]:
+    """log Φ(u), its slope, and minus its second derivative."""
+    log_p = log_ndtr(u)
+    ratio = _density(u, log_p)
+    return log_p, ratio, ratio * (u + ratio)
+
+
+def _halves(z: F64) -> tuple[F64, F64, F64]:
+    """The same of half a win of each."""
+    up, down = _side(z), _side(-z)
+    return (up[0] + down[0]) / 2, (up[1] - down[1]) / 2, (up[2] + down[2]) / 2
+
+
+def _between(z: F64, tie: float | F64) -> tuple[F64, F64, F64]:
+    """The same of log(Φ(τ - z) - Φ(-τ - z))."""
+    sign, far = np.where(z < 0, -1.0, 1.0), np.abs(z)  # symmetric: stable for z > 0
+    high, low = tie - far, -tie - far
+    log_high = log_ndtr(high)
+    log_p = log_high + np.log1p(-np.exp(np.minimum(log_ndtr(low) - log_high, -1e-12)))
+    at_high, at_low = _density(high, log_p), _density(low, log_p)
+    slope = at_low - at_high
+    return log_p, sign * slope, np.maximum(slope**2 + high * at_high - low * at_low, 0)
+
+
+def _density(u: F64, log_p: F64) -> F64:
+    """φ(u) / p."""
+    ratio: F64 = np.exp(-0.5 * u * u - log_p) / np.sqrt(2 * np.pi)
+    return ratio
