@@ -32,7 +32,6 @@ _LIKELY = 0.05
 _HYPER = 1.0  # standard deviation of the logarithm of that variance around the first guess
 
 
-
 @dataclass(frozen=True)
 class Prior:
     """Variances of the prior: of a feature's weight, and of an item's residual."""
@@ -74,11 +73,27 @@ class Scales:
 
 
 @dataclass(frozen=True, eq=False)
+class Weights:
+    """What a fit says of items that nobody compared: s = Φw + u with u ~ N(0, υ²).
+
+    Attributes:
+        mean: (d,) of w.
+        draws: (k, d) of w.
+        residual: υ².
+    """
+
+    mean: F64
+    draws: F64
+    residual: float
+
+
+@dataclass(frozen=True, eq=False)
 class Fitted:
     """A fit: the posterior, and the mode as the start of the next fit."""
 
     posterior: Posterior
     theta: F64  # (d + n + a,) the mode: weights, residuals, biases
+    weights: Weights
 
 
 @one_blas_thread()
@@ -125,7 +140,12 @@ def fit(
     for k, prior in enumerate(scales.priors):
         theta = problem.newton(theta, prior, steps=30)
         parts.append(problem.around(theta, prior, int(np.sum(chosen == k)), rng))
-    return Fitted(_together(problem, parts, rng), parts[0].theta)
+    weights = Weights(
+        scales.odds @ np.stack([part.theta[:d] for part in parts]),
+        np.concatenate([part.weights for part in parts]),
+        float(scales.odds @ [prior.residual for prior in scales.priors]),
+    )
+    return Fitted(_together(problem, parts, rng), parts[0].theta, weights)
 
 
 class _Part(NamedTuple):
@@ -135,6 +155,7 @@ class _Part(NamedTuple):
     mean: F64  # (n + a,)
     covariance: F64 | None
     draws: F64
+    weights: F64  # (draws, d)
 
 
 def _together(problem: _Problem, parts: Sequence[_Part], rng: np.random.Generator) -> Posterior:
@@ -247,7 +268,9 @@ class _Problem:
         """Of every answer."""
         scales = self.scales
         blind = scales.annotators.blind[self.votes.annotator]
-        return answers(self.z(theta), self.votes.target, scales.tie, blind, scales.ties)
+        seen = answers(self.z(theta), self.votes.target, scales.tie, blind, scales.ties)
+        weight = self.votes.weight
+        return seen if weight is None else Likelihood(*(weight * each for each in seen))
 
     def newton(self, theta: F64, prior: Prior, *, steps: int) -> F64:
         """The mode of the posterior, or a few steps towards it."""
@@ -291,13 +314,14 @@ class _Problem:
     def around(self, theta: F64, prior: Prior, draws: int, rng: np.random.Generator) -> _Part:
         """Laplace's approximation, widened by the uncertainty of the reliabilities."""
         at = self.solver(self.likelihood(theta).weight, prior)
-        mean, drawn = self.to_scores(theta), self.to_scores(theta + at.draw(draws, rng))
+        unknowns = theta + at.draw(draws, rng)
+        mean, drawn = self.to_scores(theta), self.to_scores(unknowns)
         covariance = at.covariance()
         if self.n_annotators > 1 and len(self.votes):
             moved = self.moved_by_reliability(theta, at)
             drawn += rng.standard_normal((draws, self.n_annotators)) @ moved
             covariance = covariance if covariance is None else covariance + moved.T @ moved
-        return _Part(theta, mean, covariance, drawn)
+        return _Part(theta, mean, covariance, drawn, unknowns[:, : self.features.shape[1]])
 
     def moved_by_reliability(self, theta: F64, at: Any) -> F64:
         """(a, n + a) how one standard deviation of each reliability moves the mode."""

@@ -15,7 +15,6 @@ from sortnet.preference.design import design
 from sortnet.preference.fits import ENOUGH, Fits, choose_basis, fit_both, milestone
 from sortnet.preference.history import History
 from sortnet.preference.intervals import Ranking, rank_items
-from sortnet.preference.posterior import Votes
 from sortnet.preference.stopping import (
     GOAL,
     Remaining,
@@ -35,6 +34,7 @@ from sortnet.preference.strategies import (
     bald,
     random_pair,
 )
+from sortnet.preference.votes import Votes
 from sortnet.types import F64, I64
 
 _SMALL = 150  # unknowns up to which a fit takes a few milliseconds

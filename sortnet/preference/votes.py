@@ -20,12 +20,14 @@ class Votes:
         left, right: (m,) items.
         target: (m,) 1 for left, 0 for right, ½ for a tie.
         annotator: (m,) their numbers.
+        weight: (m,) how many answers each counts for; None: 1.
     """
 
     left: I64
     right: I64
     target: F64
     annotator: I64
+    weight: F64 | None = None
 
     def __len__(self) -> int:
         return len(self.left)
@@ -42,7 +44,13 @@ class Votes:
 
     def where(self, mask: Bool) -> Votes:
         """The votes selected by a mask."""
-        return Votes(self.left[mask], self.right[mask], self.target[mask], self.annotator[mask])
+        return Votes(
+            self.left[mask],
+            self.right[mask],
+            self.target[mask],
+            self.annotator[mask],
+            None if self.weight is None else self.weight[mask],
+        )
 
 
 def unseen(mean: F64, variance: F64, slope: F64, weight: F64) -> tuple[F64, F64]:

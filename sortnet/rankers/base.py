@@ -36,7 +36,10 @@ from sortnet.rankers.folder import Saved, described, read_folder, write_folder
 from sortnet.sorting.sort import arrangement
 from sortnet.types import F32, F64, I64, Progress, Queries
 
-KINDS: dict[str, str] = {"sortnet": "sortnet.rankers.sortnet"}
+KINDS: dict[str, str] = {
+    "sortnet": "sortnet.rankers.sortnet",
+    "posterior": "sortnet.rankers.posterior_ranker",
+}
 _ITEMS = "items."  # of the tensors of what describes items
 
 R = TypeVar("R", bound="Ranker")

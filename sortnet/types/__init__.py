@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sortnet.errors import DataError
 from sortnet.types.free import texts
-from sortnet.types.judged_pairs import JudgedPairs
+from sortnet.types.judged_pairs import JudgedPairs as JudgedPairs
 from sortnet.types.precision import refuse_lost
 
 F32: TypeAlias = NDArray[np.float32]
