@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from items_made import essays, items_of, photo, ranker_of
 
 from sortnet.errors import DataError, ModelError
+from sortnet.estimator import SortNetRanker
 from sortnet.items import Describer, Items, describe
 from sortnet.items.saved import arrays_of, load_describer, to_json
 from sortnet.rankers.base import load_ranker
@@ -143,6 +144,23 @@ SPOILT = {
     "NaN": ({}, {"topics": np.nan}, "topics has values that are not from -1.01 to 1.01"),
     "type": ({}, {"topics": np.zeros((2, 3))}, "topics is float64 2x3"),
 }
+
+
+def test_a_shape_of_no_bytes_is_refused_before_its_rows_are_named():
+    arrays = arrays_of(Describer.fit(essays(20)))
+    nothing, no_idf = np.empty(0, "u1"), np.empty(0, "f4")
+    for name in ("words", "letters"):
+        arrays |= {f"{name}.terms": nothing, f"{name}.idf": no_idf}
+    arrays["topics"] = np.empty((10**9, 0), "f4")
+    with pytest.raises(ModelError, match="topics has 1000000000 axes of 0 dimensions"):
+        load_describer(to_json(Describer.fit(essays(20))), arrays)
+
+
+def test_the_estimator_keeps_what_describes_items(tmp_path):
+    ranker_of(essays(20)).save(tmp_path / "m")
+    SortNetRanker.load(tmp_path / "m").save(tmp_path / "again")
+    kept = [load_ranker(tmp_path / name).describer for name in ("m", "again")]
+    same(*(describer.apply(essays(5, seed=1)) for describer in kept))
 
 
 @pytest.mark.parametrize("kind", SPOILT)

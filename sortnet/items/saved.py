@@ -137,14 +137,23 @@ def _topics(left: Arrays) -> Topics:
     )
     size = len(words.terms) + len(letters.terms)
     most = _LARGEST_LOADING
-    return Topics(words, letters, _take(left, "topics", np.float32, (None, size), -most, most))
+    loadings = _take(left, "topics", np.float32, (None, size), -most, most)
+    _check_number(len(loadings), size, "topics")
+    return Topics(words, letters, loadings)
 
 
 def _meanings(left: Arrays) -> Meanings:
     most = _LARGEST_LOADING  # embeddings have length 1, too
     mean = _take(left, "meanings.mean", np.float64, (None,), -most, most)
     axes = _take(left, "meanings.axes", np.float64, (len(mean), None), -most, most)
+    _check_number(axes.shape[1], len(mean), "meanings.axes")
     return Meanings(mean, axes)
+
+
+def _check_number(found: int, dimensions: int, name: str) -> None:
+    """Refuse more axes than dimensions: a shape such as 10^9 x 0 takes no bytes."""
+    if found > dimensions:
+        raise ModelError(f"items: {name} has {found} axes of {dimensions} dimensions")
 
 
 def _take(
