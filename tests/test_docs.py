@@ -165,7 +165,10 @@ def test_the_readme_s_python_runs(home):
 def test_every_command_has_its_help_in_the_reference(name):
     from generate import help_of
 
-    assert help_of(name, COMMANDS[name]) in (ROOT / "docs/reference/commands.md").read_text()
+    # click below 8.2 puts a choice that may be left out into two pairs of brackets.
+    shown = help_of(name, COMMANDS[name]).replace("[[", "[").replace("]]", "]")
+    written = (ROOT / "docs/reference/commands.md").read_text()
+    assert shown in written.replace("[[", "[").replace("]]", "]")
 
 
 def test_the_readme_names_no_command_that_is_not_there():
