@@ -15,8 +15,8 @@ ROOT = Path(__file__).resolve().parent.parent
 EXTRAS = ("parquet", "postgresql", "tensorboard", "web")
 # What tests need and no user does has no lowest version.
 TOOLS = (
-    *("griffelib", "hypothesis", "ir-measures", "lightgbm", "nbformat", "psutil"),
-    *("pytest", "pytest-xdist", "selenium"),
+    *("griffelib", "hypothesis", "ir-measures", "lightgbm", "nbclient", "nbformat"),
+    *("psutil", "pytest", "pytest-xdist", "selenium"),
 )
 
 
