@@ -178,6 +178,13 @@ def test_the_readme_names_no_command_that_is_not_there():
     assert named and sorted(named - there) == []
 
 
+def test_a_test_that_a_page_names_is_there():
+    texts = "".join(path.read_text() for path in PAGES)
+    there = "".join(f"{path}\n{path.read_text()}" for path in (ROOT / "tests").glob("test_*.py"))
+    named = re.findall(r"make test k=(\w+)", texts)
+    assert len(named) > 5 and [name for name in named if name not in there] == []
+
+
 def test_every_variable_of_the_environment_that_is_read_is_explained():
     sources = [p for package in ("sortnet", "store", "cli") for p in (ROOT / package).rglob("*.py")]
     reads = r"""(?:environ(?:\.get\(|\[)|getenv\(|envvar=)["']([A-Z_]+)["']"""
