@@ -57,8 +57,10 @@ fuzz: $(VENV)/.installed-dev  ## damage files for MINUTES=30 a reader; `make che
 	  $(BIN)/python -m pytest $(PARALLEL) -m 'not slow' tests/test_fuzz_*.py $(ARGS)
 
 # torch is not held down: indexes of CPU builds keep its newest versions only.
+# Old packages call what newer ones of others deprecate.
 test-lowest: $(VENV)-lowest/.installed  ## the quick tests on the lowest versions that pyproject.toml names
-	$(VENV)-lowest/bin/python -m pytest $(PARALLEL) -m 'not slow and not browser and not postgresql' $(ARGS)
+	$(VENV)-lowest/bin/python -m pytest $(PARALLEL) -m 'not slow and not browser and not postgresql' \
+	  -W ignore::DeprecationWarning $(ARGS)
 
 fix: $(VENV)/.installed-dev  ## format, mend what ruff can, renew what cog writes in the pages
 	$(BIN)/ruff format .

@@ -20,10 +20,13 @@ FAST = (
 )
 
 
+# The runner of click below 8.2, which mixes stderr into stdout unless told otherwise.
+OLD_RUNNER = "mix_stderr" in inspect.signature(CliRunner).parameters
+
+
 def runner() -> CliRunner:
     """One that keeps stdout and stderr apart, as click does by itself from 8.2 on."""
-    apart = "mix_stderr" in inspect.signature(CliRunner).parameters
-    return CliRunner(**({"mix_stderr": False} if apart else {}))
+    return CliRunner(**({"mix_stderr": False} if OLD_RUNNER else {}))
 
 
 def invoke(*args: object) -> Result:

@@ -14,7 +14,10 @@ from packaging.requirements import Requirement
 ROOT = Path(__file__).resolve().parent.parent
 EXTRAS = ("parquet", "postgresql", "tensorboard", "web")
 # What tests need and no user does has no lowest version.
-TOOLS = ("hypothesis", "ir-measures", "lightgbm", "psutil", "pytest", "pytest-xdist")
+TOOLS = (
+    *("griffelib", "hypothesis", "ir-measures", "lightgbm", "nbclient", "nbformat"),
+    *("psutil", "pytest", "pytest-xdist", "selenium"),
+)
 
 
 def lowest() -> list[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_made import done, fault, invoke, runner
+from cli_made import OLD_RUNNER, done, fault, invoke, runner
 from PIL import Image
 
 from cli.main import main
@@ -191,7 +191,8 @@ def test_a_collection_is_removed_only_after_a_yes():
     run = runner().invoke(main, ["items", "remove", "essays"], input="n\n")
     assert run.exit_code == 0 and "3 items and 0 judgements? [y/N]" in run.stderr
     assert len(stored("essays")) == 3
-    assert runner().invoke(main, ["items", "remove", "essays"], input="").exit_code == 2
+    run = runner().invoke(main, ["items", "remove", "essays"], input="")
+    assert run.exit_code == (0 if OLD_RUNNER else 2)  # to the old one no answer is an empty one
     assert len(stored("essays")) == 3
     run = runner().invoke(main, ["items", "remove", "essays"], input="y\n")
     assert run.exit_code == 0

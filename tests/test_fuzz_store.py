@@ -11,7 +11,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from cli_made import runner
 from fuzz_made import rounds
 from reading_made import OF_STORE, REPORT, add_collection
 
@@ -78,7 +78,7 @@ def test_a_damaged_store_is_one_line(made: Path, monkeypatch: pytest.MonkeyPatch
         shutil.copy("s.db", "damaged.db")
         rng.choice(DAMAGES)(Path("damaged.db"), rng)
         for args in rng.sample(commands, COMMANDS):
-            result = CliRunner().invoke(main, [*args, "--store", "damaged.db"])
+            result = runner().invoke(main, [*args, "--store", "damaged.db"])
             about = f"seed {seed}: {' '.join(args)}: {result.output[-999:]}"
             assert isinstance(result.exception, SystemExit | None), about
             broken = 1 if args[0] == "doctor" else 2

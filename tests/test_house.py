@@ -14,6 +14,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from lowest import lowest
 from packaging.requirements import Requirement
 
 import sortnet
@@ -190,6 +191,15 @@ def test_constraints_are_plain_pins_that_any_index_can_serve():
 @pytest.mark.parametrize("asked", requirements(), ids=str)
 def test_a_dependency_is_pinned_within_its_range(asked):
     assert asked.specifier.contains(pins()[canonical(asked.name)])
+
+
+def test_the_lowest_versions_are_those_that_are_declared():
+    names = {canonical(line.split("=")[0].split("[")[0]): line for line in lowest()}
+    for asked in map(Requirement, PROJECT["dependencies"]):
+        version = names[canonical(asked.name)].partition("==")[2]
+        assert asked.specifier.contains(version)
+        if asked.name != "torch":
+            assert f">={version}" in str(asked.specifier).split(",")
 
 
 def test_every_command_that_the_makefile_promises_is_phony_and_listed():

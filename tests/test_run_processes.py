@@ -163,7 +163,7 @@ def test_commands_call_it_killed_and_say_how_to_go_on(here: Path) -> None:
     for command in (["runs"], ["show", "last"], ["watch", "last"]):
         result = invoke(*command)
         assert result.exit_code == 0
-        assert "killed" in result.output and again in result.stderr
+        assert "killed" in result.stdout + result.stderr and again in result.stderr
     assert json.loads(done("runs", "--json"))[0]["status"] == "killed"
     assert json.loads(done("show", "last", "--json"))["status"] == "killed"
     done("report", "last", "--output", "r.html")
