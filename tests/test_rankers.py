@@ -146,7 +146,7 @@ def test_the_estimator_takes_any_kind(parts):
     [
         ({"ranker": "linear", "hidden": (3,)}, "of kind linear has no setting 'hidden'"),
         ({"ranker": "linear", "comparator": max}, "of kind linear has no setting 'comparator'"),
-        ({"ranker": "elo"}, "unknown kind of ranker 'elo'; known are sortnet, linear"),
+        ({"ranker": "elo"}, "unknown kind of ranker 'elo'; known are sortnet, posterior, linear"),
         ({"ranker": ["x" * 99]}, "unknown kind of ranker"),
     ],
 )
@@ -163,7 +163,7 @@ def edit(**changes) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"kind": "elo"}, "unknown kind of ranker 'elo'; known are sortnet, linear"),
+        ({"kind": "elo"}, "unknown kind of ranker 'elo'; known are sortnet, posterior, linear"),
         ({"kind": ["linear"]}, r"unknown kind of ranker \['linear'\]"),
         ({"kind": None}, "unknown kind of ranker None"),
         ({"n_features": 5}, "w is float64 4, not float64 5"),

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from cli.training.training_run import TrainingRun
     from sortnet.config import Config
     from sortnet.data import Fold
-    from sortnet.rankers.base import Ranker
-    from sortnet.types import F32, F64, Progress, Queries
+    from sortnet.types import F32, F64, I64, Progress, Queries
     from store import Store
 
 PICTURE, TEST = "sorted.png", "test.txt"
@@ -103,7 +102,8 @@ def _run(
         iterations.shower(training.config.rank_quality.name, err=as_json), progress
     )
     progress("drawing")
-    before, after = _Judged.of(model.untrained(), test), _Judged.of(model, test)
+    orders = model.order_before(test), model.order(test)
+    before, after = (_Judged.of(order, test) for order in orders)
     learned = len(training.run.pairs("train"))
     _draw(folder.path, test, before, after, learned)
     write_letor(test, folder.path / TEST)
@@ -161,14 +161,17 @@ def _introduce(fold: Fold, test: Queries) -> None:
 
 @dataclass(frozen=True, eq=False)
 class _Judged:
-    """Results of a comparator on the test queries."""
+    """A ranking of the test queries."""
 
     scores: F32  # (n_docs,)
     spearman: F64  # (n_queries,)
 
     @classmethod
-    def of(cls, model: Ranker, test: Queries) -> _Judged:
-        scores = model.scores(test)
+    def of(cls, order: I64, test: Queries) -> _Judged:
+        import numpy as np
+
+        scores = np.empty(test.n_docs, np.float32)
+        scores[order] = -np.arange(test.n_docs)
         return cls(scores, spearman(test, scores))
 
     @property

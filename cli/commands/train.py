@@ -253,6 +253,16 @@ def _asked(
     return make_config(typed, Config.from_json(known["asked"])), data or paths
 
 
+def _kept(kind: str, tried: Mapping[str, float]) -> str:
+    """Which ranker was kept, and by how much it is the better one."""
+    names = {"sortnet": "the comparator", "posterior": "the posterior"}
+    (other,) = tried.keys() - {kind}
+    return (
+        f"kept {names[kind]}: accuracy {tried[kind]:.4f} on the judgements held out, "
+        f"{names[other]}'s is {tried[other]:.4f}"
+    )
+
+
 def _conclude(training: TrainingRun, model: Ranker, store: str, *, as_json: bool) -> None:
     """Print the measures of the model, its folder and the next step."""
     job, folder = training.job, training.folder
@@ -279,6 +289,8 @@ def _conclude(training: TrainingRun, model: Ranker, store: str, *, as_json: bool
                 "measures": figures,
                 "conventions": said,
                 "answers": model.info["answers"],
+                "kept": model.config.kind,
+                "tried": model.info.get("tried"),
                 "iterations": rows,
             }
         )
@@ -289,6 +301,8 @@ def _conclude(training: TrainingRun, model: Ranker, store: str, *, as_json: bool
     for split, lines in said.items():
         for text in lines:
             put(f"{split}: {text}")
+    if tried := model.info.get("tried"):
+        put(f"\n{_kept(model.config.kind, tried)}")
     put(f"\njudge  answered for {model.info['answers']:,} training pairs")
     put(f"model  {folder}")
     put(f"run    {training.run.id} in {store}")

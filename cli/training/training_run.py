@@ -24,6 +24,8 @@ from sortnet.data.scaling import fit_scaler
 from sortnet.errors import SortNetError, StoreError
 from sortnet.learning.loop import Callback
 from sortnet.learning.state import Iteration, State
+from sortnet.rankers.base import Ranker, fit_ranker
+from sortnet.rankers.posterior_ranker import PosteriorSettings
 from sortnet.rankers.settle import settle
 from sortnet.rankers.sortnet import Model, fit
 from sortnet.rankers.weights import load_state, save_state
@@ -96,8 +98,10 @@ class TrainingRun:
         show: Callable[[Iteration], None],
         progress: Progress,
         callbacks: Sequence[Callback] = (),
-    ) -> Model:
+    ) -> Ranker:
         """Run the loop; return the model, which is also in the folder.
+
+        Of judged pairs the better one of the comparator and the posterior.
 
         After each iteration the model is written first, then its row in the store, then the
         state: a run killed in between repeats the iteration with the same result.
@@ -123,9 +127,18 @@ class TrainingRun:
                 state=self.state,
                 info={"run": self.run.id, "data": self.job.data},
             )
-            model = described(model)
-            model.save(self.folder.path)
-        return model
+            kept = described(model) if self.job.vali.judged is None else self._better(model)
+            kept.save(self.folder.path)
+        return kept
+
+    def _better(self, net: Model) -> Ranker:
+        """The net or the posterior of the same judged pairs, by those held out."""
+        settings = PosteriorSettings(seed=self.config.seed)
+        posterior = fit_ranker(self.job.train, self.job.vali, settings)
+        found = {ranker.config.kind: ranker.info["quality"] for ranker in (net, posterior)}
+        better = max(net, posterior, key=lambda ranker: found[ranker.config.kind])
+        info = {**net.info, "quality": found[better.config.kind], "tried": found}
+        return replace(better, info=info, describer=self.job.describer)
 
     @contextmanager
     def _status(self) -> Iterator[None]:

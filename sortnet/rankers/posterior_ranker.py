@@ -10,7 +10,7 @@ features it cannot learn.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,9 +19,10 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from sortnet.comparators import Margin
-from sortnet.config import RUN, SCALINGS, Settings, setting
+from sortnet.config import COMPARATOR, SCALINGS, Settings, setting
 from sortnet.data.scaling import Scaler, fit_scaler
 from sortnet.errors import DataError
+from sortnet.metrics import evaluate
 from sortnet.preference.laplace import fit as fit_scores
 from sortnet.preference.votes import Votes
 from sortnet.rankers.base import Ranker
@@ -35,9 +36,14 @@ class PosteriorSettings(Settings):
     """Settings of the posterior."""
 
     kind: ClassVar[str] = "posterior"
-    scaling: str = setting("normal", f"Scaling, parts of {', '.join(SCALINGS)} joined by +.", RUN)
+    scaling: str | None = setting(
+        None,
+        f"Scaling, parts of {', '.join(SCALINGS)} joined by +; default: the best of a few.",
+        COMPARATOR,
+    )
 
 
+MENU = ("standard", "normal", "zscore")  # tried where the scaling is open
 SETTINGS = PosteriorSettings
 
 
@@ -132,7 +138,7 @@ def fit(
     callbacks: Sequence[Callable[..., Any]] = (),
     progress: Progress = lambda text: None,
 ) -> PosteriorRanker:
-    """The posterior of the training part's judged pairs; `vali` is only measured.
+    """The posterior of the training part's judged pairs; `vali` chooses a scaling left open.
 
     Raises:
         DataError: if the data are graded, not judged pairs.
@@ -141,17 +147,21 @@ def fit(
     """
     if train.judged is None:
         raise DataError(f"{train.source}: a posterior is learned from judged pairs, not grades")
+    if config.scaling is None:
+        tried = (fit(train, vali, config.changed(scaling=each), progress=progress) for each in MENU)
+        return max(tried, key=lambda ranker: ranker.info["quality"])
     progress("fitting the posterior")
     scaler = fit_scaler(config.scaling, train, seed=config.seed)
     features = scaler(train).features.astype(np.float64)
     weights = fit_scores(features, _votes(train.judged), 1, seed=config.seed).weights
-    return PosteriorRanker(
+    ranker = PosteriorRanker(
         config,
         scaler=scaler,
         comparator=Scores(weights.mean, weights.draws, weights.residual),
         feature_names=train.feature_names,
-        info={"answers": len(train.judged)},
     )
+    found = evaluate(vali, ranker.order(vali), "accuracy")["accuracy"]
+    return replace(ranker, info={"answers": len(train.judged), "quality": found})
 
 
 def _votes(known: JudgedPairs) -> Votes:
@@ -168,7 +178,7 @@ def _votes(known: JudgedPairs) -> Votes:
 def load(saved: Saved) -> PosteriorRanker:
     """The posterior in a folder."""
     config = saved.settings(PosteriorSettings)
-    scaler = take_scaler(saved, config.scaling)
+    scaler = take_scaler(saved, str(config.scaling))
     d = scaler.n_columns
     draws = saved.tensors.get("draws")
     k = len(draws) if draws is not None and draws.ndim == 2 else 0
@@ -187,4 +197,4 @@ def load(saved: Saved) -> PosteriorRanker:
 
 def grids_for(train: Queries) -> list[dict[str, list[Any]]]:
     """What `tune` tries where no grid is given."""
-    return [{"scaling": ["normal", "query+rank", "zscore"]}]
+    return [{"scaling": [*MENU, "query+rank"]}]

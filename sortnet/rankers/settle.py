@@ -28,6 +28,7 @@ OPEN = ("scaling", "hidden", "weight_decay")
 SCALINGS = ("query+rank", "query+rank+normal", "normal", "normal+piecewise", "zscore")
 HIDDEN = ((10,), (32,), (64,), (100,))
 WEIGHT_DECAYS = (1.0, 0.3, 0.03, 0.003, 0.0)  # the strongest first
+_JUDGED = 1.0  # the weight decay to begin at where people judged, who often disagree
 _HALF = 0.5
 _TRIED_ON = 20_000  # documents of each part at most, so that trials take seconds
 _FEW = 20  # validation queries that can choose, below which trials are cross-validated
@@ -109,6 +110,8 @@ def settle(
     if make_for is not None and "hidden" in names:
         names.remove("hidden")
     best = config.settled
+    if vali.judged is not None and "weight_decay" in names:
+        best = best.changed(weight_decay=_JUDGED)
     if not names or not config.tune_budget:
         return best, []
     some, judges = _sample(train, config.seed), _sample(vali, config.seed)
