@@ -229,6 +229,8 @@ class LabellingService:
             len(self.items),
             seed=self._seed,
             goal=self._goal,
+            groups=self.items.groups,
+            among=self.collection.allowed_pairs(),
             **{name: settings[name] for name in SESSION_SETTINGS if name in settings},
         )
         self._last_number = 0
@@ -269,7 +271,9 @@ class LabellingService:
         theirs = [lease for lease in live if lease.annotator == annotator]
         held = {lease.id: lease for lease in theirs if own is None or lease.id in own}
         self._own[annotator] = held
-        return [x for x in held.values() if x.question.pair[1] < self.session.n_items]
+        n, allows = self.session.n_items, self.session.allows
+        pairs = ((lease, lease.question.pair) for lease in held.values())
+        return [lease for lease, pair in pairs if pair[1] < n and allows(pair)]
 
 
 @contextmanager
