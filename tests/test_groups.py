@@ -152,7 +152,7 @@ def test_each_pair_within_groups_is_drawn_equally_often():
 @given(st.data())
 def test_no_question_leaves_its_group_or_the_pairs_that_are_allowed(data):
     n = data.draw(st.integers(4, 10))
-    names = data.draw(st.lists(st.sampled_from("ab"), min_size=n - 2, max_size=n - 2)) + ["a", "a"]
+    names = [*data.draw(st.lists(st.sampled_from("ab"), min_size=n - 2, max_size=n - 2)), "a", "a"]
     within = [p for p in combinations(range(n), 2) if names[p[0]] == names[p[1]]]
     some = st.lists(st.sampled_from(within), min_size=1, unique=True)
     among = data.draw(st.none() | some)

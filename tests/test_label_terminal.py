@@ -222,6 +222,26 @@ def test_a_long_text_is_cut_and_a_key_shows_all_of_it():
         assert said("long") == []
 
 
+def test_the_context_is_above_the_pair():
+    context = "\n".join(["Which is \x1b[31mbetter?", *(f"line {k}" for k in range(99))])
+    items = made_items(2, texts=("first", "second"), groups=("q", "q"), contexts=(context,) * 2)
+    with (
+        open_store("s.db") as store,
+        at_a_screen(store.add_items("g", items)) as (screen, press, service),
+    ):
+        (lease,) = service.next("ana")
+        press("f 1")
+        assert screen.ask(lease, "0 answered", lambda: True)[0] == "left"
+        shown = screen._console.file.getvalue()
+        first, whole = shown.split("f: show all", 1)
+        assert (
+            first.index("Which is \ufffd[31mbetter?") < first.index("line 1") < first.index("1 or")
+        )
+        assert "line 9" not in first and "-- context" in whole and "line 9" in whole
+    lines = runner().invoke(main, ["label", "g", "--as", "ben"], input="left\n").stderr
+    assert lines.index("-- context") < lines.index("line 98") < lines.index("-- left")
+
+
 def test_help_and_ranking_are_shown_on_demand_and_answer_nothing():
     with label("words", "--as", "ana") as terminal:
         terminal.until("0 answered")
