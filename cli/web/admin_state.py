@@ -95,9 +95,11 @@ def _rows(service: LabellingService, find: str) -> tuple[list[dict[str, Any]], i
     order = [int(n) for n in ranking.order if n < len(items)]
     groups = items.groups
     sizes = Counter(groups) if groups else {}
-    if find:
-        texts = (items.ids, items.texts, groups or ("",) * len(items))
-        order = [n for n in order if any(_has(text[n], find) for text in texts)]
+    folded = [group.casefold() for group in groups or ()]
+    if find in folded:
+        order = [n for n in order if folded[n] == find]
+    elif find:
+        order = [n for n in order if _has(items.ids[n], find) or _has(items.texts[n], find)]
     columns = ("rank", "low", "high", "score", "judgements")
     return [
         {"item": n, "id": items.ids[n], "text": _snippet(items.texts[n])}
