@@ -96,7 +96,7 @@ def add(
       sortnet items add essays essays.csv
       sortnet items add photos holiday/
       sortnet items add args items.tsv --ignore up --ignore down
-      sortnet items add answers answers.csv --group prompt --context prompt
+      sortnet items add answers answers.csv --group prompt_id --context prompt
     """
     from sortnet.items import Columns, read_with_roles
     from sortnet.items.groups import lone_groups, read_pairs, said_alone

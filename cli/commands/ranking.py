@@ -53,7 +53,7 @@ def ranking(
     Examples:
       sortnet ranking essays --top 20
       sortnet ranking essays --format csv --output ranking.csv
-      sortnet ranking answers --group prompt-7
+      sortnet ranking poems --group prompt-7
     """
     from store.service.labelling import LabellingService
 
