@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sortnet.errors import DataError, JudgementError
 from sortnet.items import Columns, Items, merge, read_items, read_with_roles
-from sortnet.items.groups import lone_groups, read_pairs, said_alone
+from sortnet.items.item_groups import lone_groups, read_pairs, said_alone
 from sortnet.preference import Judgement
 from sortnet.preference.groups import Groups
 from sortnet.preference.session import Session

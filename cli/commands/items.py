@@ -99,7 +99,7 @@ def add(
       sortnet items add answers answers.csv --group prompt_id --context prompt
     """
     from sortnet.items import Columns, read_with_roles
-    from sortnet.items.groups import lone_groups, read_pairs, said_alone
+    from sortnet.items.item_groups import lone_groups, read_pairs, said_alone
 
     with open_to_write(store) as opened, progress() as status:
         there = opened.collections_frame()["name"].tolist()

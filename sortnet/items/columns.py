@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sortnet.errors import DataError
 from sortnet.items.media import AUDIO, IMAGES
-from sortnet.items.rows import Rows, shown
+from sortnet.items.rows import Rows, listed, shown
 from sortnet.types import F32
 from sortnet.types.precision import refuse_lost
 
@@ -60,8 +60,9 @@ def choose_columns(
         raise DataError(f"{rows.path}: a context is that of a group: --group names its column")
     for name in (*explicit, *ignore):
         if name is not None and name not in rows.columns:
-            known = ", ".join(list(rows.columns)[:20])
-            raise DataError(f"{rows.path}: there is no column {shown(name)} in {known}")
+            raise DataError(
+                f"{rows.path}: there is no column {shown(name)} in {listed(rows.columns)}"
+            )
     left = {c: v for c, v in rows.columns.items() if c not in ignore or c in explicit}
     words = {c: v for c, v in left.items() if c not in explicit and not is_numeric(v)}
     image = named.image or _media(words, IMAGES)

@@ -154,7 +154,7 @@ def _letor_ids(queries: Queries, groups: tuple[str, ...]) -> tuple[str, ...]:
 def _groups(rows: Rows, column: str | None) -> tuple[str, ...] | None:
     if column is None:
         return None
-    names = tuple(map(str.strip, _words(rows, column)))
+    names = tuple(map(str.strip, column_texts(rows, column)))
     for row, name in enumerate(names):
         check_id(name, rows.place(row), "group")
     return names
@@ -176,7 +176,7 @@ def _contexts(
 def _texts(
     rows: Rows, column: str | None, names: tuple[str, ...], what: str = "text"
 ) -> tuple[str | None, ...]:
-    both = zip(_words(rows, column), names, strict=True)
+    both = zip(column_texts(rows, column), names, strict=True)
     return tuple(
         checked_text(text, name, rows.place(row), what) for row, (text, name) in enumerate(both)
     )
@@ -186,7 +186,7 @@ def _ids(rows: Rows, column: str | None) -> tuple[str, ...]:
     if column is None:
         return tuple(str(k + 1) for k in range(len(rows.lines)))
     first: dict[str, int] = {}
-    for row, name in enumerate(map(str.strip, _words(rows, column))):
+    for row, name in enumerate(map(str.strip, column_texts(rows, column))):
         check_id(name, rows.place(row))
         if name in first:
             where = f"{rows.unit} {rows.lines[first[name]]}"
@@ -219,7 +219,7 @@ def checked_text(text: str, name: str, place: str, what: str = "text") -> str | 
     return text if text.strip() else None
 
 
-def _words(rows: Rows, column: str | None) -> list[str]:
+def column_texts(rows: Rows, column: str | None) -> list[str]:
     """A column as texts, all empty without one."""
     if column is None:
         return [""] * len(rows.lines)
@@ -253,7 +253,7 @@ def _media(
 ) -> tuple[str | None, ...]:
     return tuple(
         inside(root, name.strip(), rows.place(row), suffixes) if name.strip() else None
-        for row, name in enumerate(_words(rows, column))
+        for row, name in enumerate(column_texts(rows, column))
     )
 
 

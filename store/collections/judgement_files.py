@@ -16,7 +16,7 @@ from typing import IO, Any, Literal, NoReturn, TypeAlias
 from sortnet.errors import DataError, JudgementError, StoreError
 from sortnet.files import write_atomically
 from sortnet.items import Items
-from sortnet.items.groups import fault_across
+from sortnet.items.item_groups import fault_across
 from sortnet.items.rows import read_rows, shown
 from sortnet.preference import ANSWERS, Judgement
 from sortnet.preference.base import check_undo

@@ -10,7 +10,8 @@ import numpy as np
 
 from sortnet.errors import DataError
 from sortnet.items.base import Items
-from sortnet.items.rows import Rows, read_rows, shown
+from sortnet.items.read_items import column_texts
+from sortnet.items.rows import Rows, listed, read_rows, shown
 from sortnet.types import I64
 
 _SIDES = ("left", "right")
@@ -81,14 +82,14 @@ def _columns(rows: Rows) -> tuple[str, ...]:
     if {*_SIDES} <= {*names}:
         return _SIDES
     if len(names) != 2:
-        known = ", ".join(names[:20])
-        raise DataError(f"{rows.path}: needs the columns left and right, or two only; has {known}")
+        needed = "needs the columns left and right, or two only"
+        raise DataError(f"{rows.path}: {needed}; has {listed(names)}")
     return names
 
 
 def _numbers(rows: Rows, column: str, items: Items) -> list[int]:
     known = {id: number for number, id in enumerate(items.ids)}
-    names = [str(value).strip() for value in rows.columns[column]]
+    names = [name.strip() for name in column_texts(rows, column)]
     for row, name in enumerate(names):
         if name not in known:
             raise DataError(f"{rows.place(row)}: there is no item {shown(name)}")
