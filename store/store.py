@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from sqlalchemy import URL, Connection, func, insert, select
+from sqlalchemy import update as sql_update
 
 from sortnet.errors import StoreError
 from sortnet.items import Items
-from sortnet.types import Queries, Split
+from sortnet.types import I64, Queries, Split
 from store import frames
 from store.collections.collection import Collection
 from store.collections.collection_rows import (
@@ -20,6 +21,7 @@ from store.collections.collection_rows import (
     collections_query,
     make_collection,
     write_items,
+    write_pairs,
 )
 from store.database import schema
 from store.database.engine import Database, plain, utc_now
@@ -194,15 +196,21 @@ class Store:
         update: bool = False,
         seed: int = 0,
         settings: Mapping[str, Any] | None = None,
+        columns: Mapping[str, Any] | None = None,
+        pairs: I64 | None = None,
     ) -> Collection:
         """Add items to a collection, which is created if there is none of that name.
 
         Args:
             update: whether items with a known id are replaced, or refused.
             seed, settings: of a new collection's sessions; an existing one keeps its own.
+            columns: the role of each column of the file, kept in the settings as `columns`.
+            pairs: (m, 2) the only pairs that may be asked, as numbers in the collection, the lower
+                first; added to those there are.
 
         Raises:
-            StoreError: on an id that occurs twice or is known, or on different features.
+            StoreError: on an id that occurs twice or is known, on different features, or on
+                groups that only some items have or that divide pairs.
         """
         checked_name("collection", name)
         with self.database.transaction(write=True) as connection:
@@ -212,7 +220,14 @@ class Store:
             if number is None:
                 facts = plain(settings or {})
                 number = make_collection(connection, name, seed=seed, settings=facts)
+            if pairs is not None:
+                write_pairs(connection, number, pairs)
             write_items(connection, number, name, items, replace=update)
+            if columns is not None:
+                this = select(CollectionRow.settings).where(CollectionRow.number == number)
+                facts = connection.execute(this).scalar_one() | {"columns": plain(columns)}
+                written = sql_update(CollectionRow).where(CollectionRow.number == number)
+                connection.execute(written.values(settings=facts))
         return self.collection(name)
 
     def collections_frame(self) -> pd.DataFrame:

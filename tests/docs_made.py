@@ -171,6 +171,10 @@ def _make_collections(folder: Path) -> None:
     (folder / "letters.csv").write_text(letters)
     rows = [f"{name}\tSome words\t{k}\t{9 - k}\t{k % 3}" for k, name in enumerate(names)]
     (folder / "items.tsv").write_text("\n".join(["id\ttext\tup\tdown\tlines", *rows]) + "\n")
+    answers = [f"a{k},prompt-{k % 3 + 6},Sort {k % 3} things.,{'So. ' * k}" for k in range(1, 13)]
+    text = "\n".join(["id,prompt_id,prompt,text", *answers]) + "\n"
+    (folder / "answers.csv").write_text(text)
+    (folder / "pairs.csv").write_text("left,right\na1,a4\na7,a4\na2,a5\n")
     (folder / "holiday").mkdir()
     for k in range(3):
         Image.new("RGB", (20, 20), (80 * k, 40, 90)).save(folder / "holiday" / f"{k}.png")
@@ -181,6 +185,7 @@ def _make_collections(folder: Path) -> None:
         "    print(json.dumps({'answer': 'left'}), flush=True)\n"
     )
     done("items", "add", "essays", "essays.csv")
+    done("items", "add", "poems", "answers.csv", "--group", "prompt_id", "--context", "prompt")
     done("judgements", "import", "essays", "votes.csv", "--as", "ana")
     done("judgements", "export", "essays", "--output", "judgements.jsonl")
 

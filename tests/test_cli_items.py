@@ -74,11 +74,14 @@ def test_columns_may_be_named_and_json_tells_all():
     args = ("items", "add", "essays", "essays.csv", "--id", "text", "--text", "teacher", "--json")
     summary = json.loads(done(*args))
     taken = {"id": "text", "text": "teacher", "image": None, "audio": None}
+    taken |= {"group": None, "context": None}
     assert summary == {
         "collection": "essays",
         "added": 3,
         "replaced": 0,
         "items": 3,
+        "groups": 0,
+        "pairs": 0,
         "taken": {**taken, "features": ["stars"], "ignored": ["id"]},
         "made": [],
     }
@@ -221,3 +224,57 @@ def test_every_command_has_help_with_an_example(name):
     text = done("items", name, "--help")
     assert f"sortnet items {name}" in text.split("Example", 1)[1]
     assert max(map(len, text.splitlines())) <= 80
+
+
+ANSWERS = "id,prompt,answer\na,Why?,one\nb,Why?,two\nc,How?,three\nd,How?,four\n"
+
+
+def test_groups_contexts_and_pairs_are_taken_and_said():
+    Path("answers.csv").write_text(ANSWERS + "e,When?,five\n")
+    Path("pairs.csv").write_text("left,right\nb,a\n")
+    args = ("items", "add", "answers", "answers.csv", "--no-describe", "--group", "prompt")
+    result = invoke(*args, "--context", "prompt", "--pairs", "pairs.csv")
+    assert result.stdout.splitlines()[1:6] == [
+        "id        id",
+        "text      answer",
+        "group     prompt, 3 groups",
+        "context   prompt",
+        "pairs     1 pair may be asked, no others",
+    ]
+    assert "1 group has one item, which is compared with nothing: 'When?'\n" in result.stderr
+    with open_store("s.db") as store:
+        columns = store.collection("answers").settings["columns"]
+    assert (columns["group"], columns["context"], columns["text"]) == ("prompt", "prompt", "answer")
+    shown = json.loads(done("items", "show", "answers", "c", "--json"))
+    assert (shown["group"], shown["context"]) == ("How?", "How?")
+    # The next file has the same columns; further pairs are added.
+    Path("more.csv").write_text("id,prompt,answer\nf,When?,six\na,Why?,seven\n")
+    Path("pairs.csv").write_text("left,right\ne,f\n")
+    said = done("items", "add", "answers", "more.csv", "--update", "--pairs", "pairs.csv")
+    assert "1 item added, 1 replaced, 6 in all" in said and "2 pairs may be asked" in said
+    assert stored("answers").groups == ("Why?", "Why?", "How?", "How?", "When?", "When?")
+
+
+def test_a_letor_file_is_added_with_its_queries_as_groups():
+    Path("t.txt").write_text("2 qid:7 1:0.5\n0 qid:7 1:2\n1 qid:8 1:3\n0 qid:8 1:1\n")
+    said = done("items", "add", "docs", "t.txt")
+    assert "group     qid, 2 groups\n" in said and "ignored   grade\n" in said
+    assert stored("docs").ids == ("7:0", "7:1", "8:2", "8:3")
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("--group", "tpic"), "answers.csv: there is no column 'tpic' in id, prompt, answer"),
+        (("--context", "prompt"), "a context is that of a group: --group names its column"),
+        (("--group", "id"), "each group has one item, such as 'a'; sorting needs two"),
+        (("--group", "prompt", "--pairs", "p.csv"), "p.csv, line 2: there is no item 'x'"),
+        (("--group", "prompt", "--pairs", "q.csv"), "q.csv, line 2: item 'a' is of group 'Why?'"),
+    ],
+)
+def test_what_is_no_group_or_pair_is_one_line_and_makes_no_collection(args, message):
+    Path("answers.csv").write_text(ANSWERS)
+    Path("p.csv").write_text("left,right\na,x\n")
+    Path("q.csv").write_text("left,right\na,c\n")
+    assert message in fault("items", "add", "answers", "answers.csv", *args)
+    assert json.loads(done("items", "list", "--json")) == []

@@ -15,7 +15,6 @@ from items_made import essays, goodness, items_of, photo, ranker_of
 from scipy.stats import spearmanr
 
 from sortnet.items import Items, read_described
-from sortnet.items.features import ROLES
 from sortnet.rankers.base import load_ranker
 
 LIGHTS = np.linspace(0, 1, 24)
@@ -163,7 +162,6 @@ def test_other_columns_and_other_kinds_of_items_are_refused_in_one_line(kind):
     assert said in fault("compare", model, data, "a", "b")
 
 
-@pytest.mark.skipif("group" not in ROLES, reason="items have no groups here")
 def test_items_of_a_model_with_groups_are_ranked_group_by_group(tmp_path):
     ranker_of(essays(40), id="slug", text="essay", group="topic").save(tmp_path / "m")
     rows = ["slug,essay,topic", "a,the bread,x", "b,splendid superb,y", "c,splendid water,x"]

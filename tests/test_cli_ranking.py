@@ -125,3 +125,44 @@ def test_what_cannot_be_is_one_line():
     assert "no collection 'd'" in fault("ranking", "d")
     assert "--top" in fault("ranking", "c", "--top", "0")
     assert "s.db" in fault("ranking", "c", "--output", "s.db/out")
+
+
+@pytest.fixture
+def grouped(folder) -> None:
+    """Two groups of three items; of each the second is best."""
+    with open_store("s.db") as store:
+        groups, texts = ("q1", "q2") * 3, tuple(f"text {k}" for k in range(6))
+        items = made_items(6, d=0, groups=groups, texts=texts)
+        collection = store.add_items("g", items)
+        pairs = [(2, 0), (3, 1), (0, 4), (1, 5)] * 8
+        collection.append([Judgement("ana", a, b, "left") for a, b in pairs])
+
+
+def test_ranks_are_of_each_group(grouped):
+    frame = pd.read_csv(StringIO(done("ranking", "g", "--format", "csv")))
+    assert list(frame.columns) == ["group", *COLUMNS]
+    assert frame["group"].tolist() == ["q1"] * 3 + ["q2"] * 3
+    assert frame["rank"].tolist() == [1, 2, 3] * 2
+    assert frame["id"].tolist() == ["i2", "i0", "i4", "i3", "i1", "i5"]
+    assert frame["high"].max() <= 3
+    lines = done("ranking", "g", "--top", "1").splitlines()
+    assert [line.split()[:2] for line in lines] == [
+        ["rank", "id"], [], ["q1"], ["1", "i2"], [], ["q2"], ["1", "i3"]
+    ]  # fmt: skip
+
+
+def test_one_group_can_be_had_alone(grouped):
+    result = invoke("ranking", "g", "--group", "q2", "--json")
+    assert [row["group"] for row in json.loads(result.stdout)] == ["q2"] * 3
+    assert "q2: 3 items, 16 answers; " in result.stderr
+    assert "no group 'q3'; groups: q1, q2" in fault("ranking", "g", "--group", "q3")
+    assert "no group 'q3': its items have no groups" in fault("ranking", "c", "--group", "q3")
+
+
+def test_a_ranking_of_parts_that_were_never_compared_says_so(folder):
+    with open_store("s.db") as store:
+        collection = store.add_items("parts", made_items(4, d=0))
+        collection.append([Judgement("ana", 0, 1, "left"), Judgement("ana", 2, 3, "left")] * 8)
+    said = invoke("ranking", "parts").stderr
+    assert "4 items in 2 parts that were never compared with each other: order between" in said
+    assert "parts" not in invoke("ranking", "c").stderr

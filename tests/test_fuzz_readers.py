@@ -19,7 +19,8 @@ from fuzz_made import damaged, rounds
 
 from sortnet.data import read_queries
 from sortnet.errors import SortNetError
-from sortnet.items import read_items
+from sortnet.items import Items, read_items
+from sortnet.items.item_groups import read_pairs
 from store.collections.judgement_files import FIELDS, read_lines
 
 TESTS = Path(__file__).resolve().parent
@@ -135,6 +136,14 @@ def damaged_parquet(rng: random.Random) -> bytes:
 
 
 ITEM_NUMBERS = {"a": 0, "b": 1, "c": 2}
+GROUPED = (
+    b"id,topic,why,n\na,x,one,1\nb,x,one,2\n",
+    b'id;topic;why\na;1;"p\nq"\nb;2;\nc;2;\n',
+)
+PAIRS = (b"left,right\na,b\nb,a\n", b"one;two\na;b\n")
+JSON_PAIRS = (b'{"left": "a", "right": "b"}\n', b'{"x": "b", "y": "a"}\n{"x": "a", "y": "b"}\n')
+NONE = (None,) * 3
+ABC = Items(tuple("abc"), NONE, NONE, NONE, np.empty((3, 0), np.float32), (), groups=tuple("xxy"))
 Make = Callable[[random.Random], bytes]
 Read = Callable[[Path], object]
 TARGETS: dict[str, tuple[int, str, Make, Read]] = {
@@ -148,6 +157,18 @@ TARGETS: dict[str, tuple[int, str, Make, Read]] = {
     "items of csv": (1000, ".csv", lambda rng: mixed(ITEMS, CSV_PARTS, rng), read_items),
     "items of tsv": (500, ".tsv", lambda rng: mixed(ITEMS, CSV_PARTS, rng), read_items),
     "items of jsonl": (1500, ".jsonl", lambda rng: mixed(JSONL, JSON_PARTS, rng), read_items),
+    "items in groups": (
+        500, ".csv", lambda rng: mixed(GROUPED, CSV_PARTS, rng),
+        lambda path: read_items(path, group_column="topic", context_column="why"),
+    ),
+    "items of letor": (300, ".txt", lambda rng: mixed(LETOR, LETOR_PARTS, rng), read_items),
+    "pairs of csv": (
+        300, ".csv", lambda rng: mixed(PAIRS, CSV_PARTS, rng), lambda path: read_pairs(path, ABC)
+    ),
+    "pairs of jsonl": (
+        300, ".jsonl", lambda rng: mixed(JSON_PAIRS, JSON_PARTS, rng),
+        lambda path: read_pairs(path, ABC),
+    ),
     "judgements of jsonl": (
         1500, ".jsonl", lambda rng: mixed(JUDGEMENTS, JUDGEMENT_PARTS, rng),
         lambda path: read_lines(path, ITEM_NUMBERS, annotator="eve"),

@@ -160,7 +160,7 @@ def test_columns_that_are_named_go_before_what_is_guessed(tmp_path):
         ("id,x\na,1\nb,-1e39\n", ", line 3: column 'x': '-1e39' is infinite in float32"),
         ("id,text\na,x\nb,\0\n", ", line 3: the text of 'b' holds a NUL byte"),
         ("id,text\na,x\nb\x1b[2J,y\n", ", line 3: the id 'b\\x1b[2J' holds a control character"),
-        ("id,text\na,x\n" + "b" * 201 + ",y\n", ", line 3: an id of 201 characters; the limit"),
+        ("id,text\na,x\n" + "b" * 201 + ",y\n", ", line 3: the id has 201 characters; the limit"),
         (b"id,text\na,x\nb,\xff\n", ", line 3: byte 0xff is not UTF-8"),
         ("id\n1\n2\n", ": no column can be shown or learned from (--text names one)"),
     ],

@@ -391,3 +391,26 @@ def test_a_path_that_cannot_be_written_is_refused(store: Store, tmp_path: Path) 
     (tmp_path / "file").write_text("")
     with pytest.raises(SortNetError, match="cannot write"):
         export_judgements(collection, tmp_path / "file" / "f.jsonl")
+
+
+def test_groups_and_contexts_are_exported_and_pairs_across_them_refused(
+    store: Store, tmp_path: Path
+) -> None:
+    items = made_items(4, groups=("x", "x", "y", "y"), contexts=("X?", "X?", None, None))
+    first, second = store.add_items("one", items), store.add_items("two", items)
+    first.append([Judgement("ana", 0, 1, "left"), Judgement("ana", 3, 2, "left")])
+    lines = [json.loads(line) for line in exported(first).splitlines()]
+    assert [(line["group"], line["context"]) for line in lines] == [("x", "X?"), ("y", None)]
+    table = list(csv.DictReader(io.StringIO(exported(first, "csv"), newline="")))
+    assert [(row["group"], row["context"]) for row in table] == [("x", "X?"), ("y", "")]
+    prompts = [json.loads(line)["prompt"] for line in exported(first, "chosen").splitlines()]
+    assert prompts == ["X?", ""]
+    for form in ("jsonl", "csv"):
+        path = tmp_path / f"of.{form}"
+        export_judgements(first, path, form)  # type: ignore[arg-type]
+        assert import_judgements(second, path) == Imported(*((2, 0) if form == "jsonl" else (0, 2)))
+    path = tmp_path / "across.csv"
+    path.write_text("left,right,answer\ni0,i1,left\ni1,i2,left\n")
+    with pytest.raises(DataError, match=r"across\.csv, line 3: item 'i1' is of group 'x', but"):
+        import_judgements(second, path, annotator="ana")
+    assert len(second.judgements()) == 2

@@ -123,6 +123,15 @@ def test_the_program_is_told_all_that_is_known_of_both_items(tmp_path):
     ]  # fmt: skip
 
 
+def test_the_program_is_told_the_group_and_its_context():
+    with open_store("s.db") as store:
+        store.add_items("g", made_items(2, groups=("q", "q"), contexts=("Why?", "Why?")))
+    code = "q = ask()\njson.dump(q, open('got.json', 'w'))\nsay(answer='left')\nask()"
+    done("label", "g", "--judge", program(code), "--number", "1")
+    got = json.loads(Path("got.json").read_text())
+    assert (got["group"], got["context"]) == ("q", "Why?")
+
+
 BAD = {
     "print('left', flush=True)": "not a line of JSON",
     "print('[' * 50_000, flush=True)": "not a line of JSON",

@@ -24,7 +24,7 @@ from terminal_made import Terminal
 from cli.main import main
 from cli.terminal.asking import ANSWERED, ELSEWHERE, LATE, TOO_LATE, Asking
 from cli.terminal.keys import Keys, key_names
-from cli.terminal.pair_view import LONGEST, facts_of, wrapped
+from cli.terminal.pair_view import LONGEST, context_of, facts_of, wrapped
 from cli.terminal.screen import Screen
 from sortnet.preference import Judgement
 from store import open_store
@@ -220,6 +220,24 @@ def test_a_long_text_is_cut_and_a_key_shows_all_of_it():
         terminal.press("1")
         terminal.until(WHICH)
         assert said("long") == []
+
+
+def test_the_context_is_above_the_pair():
+    context = "\n".join(["Which is \x1b[31mbetter?", *(f"line {k}" for k in range(99))])
+    items = made_items(2, texts=("first", "second"), groups=("q", "q"), contexts=(context,) * 2)
+    sides = context_of(items, 0), facts_of(items, 0), facts_of(items, 1)
+    with (
+        open_store("s.db") as store,
+        at_a_screen(store.add_items("g", items)) as (screen, _, _),
+    ):
+        screen._show_pair(sides, "0 answered")
+        shown = screen._console.file.getvalue()
+        whole = [line.plain for line in screen._rows("f", sides)]
+    parts = ["0 answered", "Which is \ufffd[31mbetter?", "line 1", "... f: show all", "first"]
+    assert sorted(parts, key=shown.index) == parts and "line 9" not in shown
+    assert whole[0].startswith("-- context") and "line 98" in whole
+    lines = runner().invoke(main, ["label", "g", "--as", "ben"], input="left\n").stderr
+    assert lines.index("-- context") < lines.index("line 98") < lines.index("-- left")
 
 
 def test_help_and_ranking_are_shown_on_demand_and_answer_nothing():

@@ -398,3 +398,31 @@ def test_a_kill_in_the_middle_loses_no_answer_and_a_new_service_continues(
         assert sorted(row.number for row in rows) == list(range(1, len(rows) + 1))
         held = collection.leases("ana")
         assert LabellingService(collection).next("ana", len(held)) == held
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_whatever_annotators_do_each_question_is_of_a_group_and_allowed(
+    store: Store, clock: Clock, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    groups = ("x",) * 5 + ("y",) * 4
+    allowed = {(0, 1), (0, 2), (1, 4), (2, 3), (5, 6), (7, 8), (5, 8)}
+    store.add_items("g", made_items(9, groups=groups), pairs=np.array(sorted(allowed)))
+    collection = store.collection("g", clock=clock)
+    services = [LabellingService(collection, lease_seconds=60) for _ in range(2)]
+    for _ in range(60):
+        service, who = services[rng.integers(2)], ("ana", "bo")[rng.integers(2)]
+        leases = service.next(who, int(rng.integers(1, 4)))
+        assert pairs(leases) <= allowed
+        match rng.integers(6):
+            case 0:
+                service.undo(who)
+            case 1:
+                clock.now += 61
+            case 2:
+                service.release(who)
+            case _ if leases:
+                said: tuple[Answer, ...] = ("left", "right", "tie", "skip", "cant-say")
+                answer_lease(service, leases[0], who, said[rng.integers(5)])
+    assert {j.pair for j in collection.judgements()} <= allowed
+    assert len(collection.judgements()) > 10

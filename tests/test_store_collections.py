@@ -9,12 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from collections_made import Clock, made_items, question
+from collections_made import Clock, answer_lease, made_items, question
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text
 
-from sortnet.errors import JudgementError, StoreError
+from sortnet.errors import JudgementError, LeaseError, StoreError
 from sortnet.preference import Judgement
 from store import Collection, Store, open_store
 
@@ -312,3 +312,52 @@ def test_any_events_are_kept_in_their_order(store: Store, events: list[tuple]) -
                 collection.undo("ana", number)
     assert collection.judgements() == model
     assert [j.number for j in model] == list(range(1, len(model) + 1))
+
+
+GROUPED = {"groups": ("x", "x", "x", "y", "y", "z"), "contexts": ("X?", "X?", "X?", None, None, "")}
+
+
+def test_groups_contexts_pairs_and_columns_come_back_as_they_were_given(store: Store) -> None:
+    items = made_items(6, **GROUPED)
+    columns = {"id": "name", "group": "topic", "features": ("f0", "f1")}
+    pairs = np.array([[0, 2], [3, 4]])
+    found = store.add_items("args", items, settings={"holdout": 0.2}, columns=columns, pairs=pairs)
+    assert (found.items().groups, found.items().contexts) == (items.groups, items.contexts)
+    assert found.settings == {"holdout": 0.2, "columns": {**columns, "features": ["f0", "f1"]}}
+    assert found.allowed_pairs().tolist() == [[0, 2], [3, 4]]
+    again = store.add_items("args", items, update=True, pairs=np.array([[0, 1], [0, 2]]))
+    assert again.allowed_pairs().tolist() == [[0, 1], [0, 2], [3, 4]]
+    assert again.settings == found.settings
+    again.remove()
+    bare = store.add_items("args", made_items(2))
+    assert (bare.items().groups, bare.items().contexts) == (None, None)
+    assert bare.allowed_pairs() is None
+
+
+def test_groups_of_some_items_only_are_refused(store: Store, collection: Collection) -> None:
+    with pytest.raises(StoreError, match=r"'args': made\.csv: then some items of the collection"):
+        collection.add(made_items(2, first=6, groups=("x", "x")))
+    assert collection.items().groups is None and len(collection.items()) == 6
+    collection.add(made_items(6, **GROUPED), update=True)
+    with pytest.raises(StoreError, match="then some items of the collection have a group"):
+        collection.add(made_items(2, first=6))
+    collection.add(made_items(1, first=6, groups=("y",)))
+    assert collection.items().groups[-1] == "y"
+
+
+def test_new_groups_keep_judged_and_listed_pairs_together(
+    store: Store, collection: Collection
+) -> None:
+    collection.append([said("ana", 0, 2), said("ana", 4, 3)])
+    kept = collection.lease("ana", [question(1, 2)], 60)
+    crossing = collection.lease("ben", [question(2, 3)], 60)
+    with pytest.raises(StoreError, match="'i0' and 'i2' are a judged pair, so they stay in one"):
+        collection.add(made_items(6, groups=("x", "x", "z", "y", "y", "z")), update=True)
+    assert collection.items().groups is None
+    collection.add(made_items(6, **GROUPED), update=True)
+    assert collection.leases() == kept, "the question across groups is withdrawn"
+    with pytest.raises(LeaseError, match="was taken back"):
+        answer_lease(collection, crossing[0], "ben")
+    with pytest.raises(StoreError, match="'i3' and 'i5' are a listed pair, so they stay in one"):
+        store.add_items("args", made_items(6, **GROUPED), update=True, pairs=np.array([[3, 5]]))
+    assert collection.allowed_pairs() is None

@@ -226,6 +226,7 @@ def test_what_a_page_shows_names_no_score_no_id_and_nobody_else(site):
     shown = site.client.post(f"{site.link('ana')}/next").json()["pairs"][0]
     assert set(shown) == keys
     assert set(shown["left"]) == {"text", "image", "audio", "more"}
+    assert shown["context"] is None
 
 
 def test_the_same_answer_again_counts_once(site, collection):

@@ -248,6 +248,58 @@ def test_markup_in_a_text_is_text(driver, store):
         assert page.complaints() == []
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_context_is_text_above_the_pair_and_read_before_it(driver, store, scheme):
+    contexts = (f"First {SCRIPT}",) * 2 + ("Second",) * 2
+    items = made_items(4, d=1, groups=("x", "x", "y", "y"), contexts=contexts)
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+    try:
+        with served(store.add_items("grouped", items)) as site:
+            page = Page(driver, site.base + site.link("ana"))
+            shown = set()
+            for _ in range(2):
+                page.until(page.ready)
+                left = int(page.pair[0].removeprefix("text "))
+                assert page.text("#context") == contexts[left]
+                assert page.find("#context").rect["y"] < page.find("#pair").rect["y"]
+                shown.add(contexts[left])
+                dim = [found for found in driver.execute_script(CONTRAST) if found[0] < 4.5]
+                assert dim == []
+                page.answer("1")
+            assert shown == {*contexts}
+            page.until(lambda: not page.find("#pair").is_displayed())
+            assert not page.find("#context").is_displayed()
+            assert driver.title == "Which is better? – grouped"
+            order = (
+                "return [...document.querySelectorAll('[tabindex=\"0\"], button')].map(e => e.id)"
+            )
+            assert driver.execute_script(order)[0] == "context"
+            assert page.complaints() == []
+    finally:
+        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+def test_who_watches_sees_how_far_each_group_is(driver, store):
+    items = made_items(6, d=1, groups=("x", "x", "x", "y", "y", SCRIPT))
+    with served(store.add_items("grouped", items)) as site:
+        site.pages.service.settle()
+        page = Page.__new__(Page)
+        page.driver = driver
+        driver.get_log("browser")
+        driver.get(site.base + site.admin)
+        page.until(lambda: "0 of 3 groups have reached the goal" in page.text("#groups summary"))
+        page.find("#groups summary").click()
+        rows = [row.text for row in driver.find_elements(By.CSS_SELECTOR, "#groups tbody tr")]
+        assert len(rows) == 3 and rows[-1].startswith(f"{SCRIPT} 1 0 0 %")
+        of_x = next(row for row in range(3) if rows[row].startswith("x 3 0 "))
+        driver.find_elements(By.CSS_SELECTOR, "#groups tbody button")[of_x].click()
+        page.until(lambda: len(driver.find_elements(By.CSS_SELECTOR, "#ranking tbody tr")) == 3)
+        ranks = driver.find_elements(By.CSS_SELECTOR, "#ranking tbody tr td:first-child")
+        assert [rank.text for rank in ranks] == ["1", "2", "3"]
+        assert page.complaints() == []
+
+
 def test_on_a_phone_it_works_by_taps(driver, store):
     texts = tuple("some words " * 100 + str(k) for k in range(6))
     with served(store.add_items("long", made_items(6, d=1, texts=texts))) as site:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import shlex
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,9 +19,11 @@ from sortnet.errors import StoreError
 
 if TYPE_CHECKING:
     from sortnet.items import Columns, Items
+    from store import Collection
 
 _SHOWN = 20  # items that `show` lists
 _COLUMNS = 80  # if the width of a line is unknown
+_ROLES = ("id", "text", "image", "audio", "group", "context")  # of columns that can be named
 _MANY = 6  # columns that are listed by name
 
 
@@ -36,8 +40,10 @@ def items() -> None:
 
 def _column_options(command: Any) -> Any:
     kinds = {"id": "item ids", "text": "texts", "image": "image files", "audio": "audio files"}
-    for kind, what in reversed(kinds.items()):
-        said = f"Column of the {what}; default: guessed."
+    about = {kind: f"Column of the {what}; default: guessed." for kind, what in kinds.items()}
+    about["group"] = "Column of the item's group (prompt, topic, ...): compare within groups only."
+    about["context"] = "Column of the group's own text, shown above its pairs."
+    for kind, said in reversed(about.items()):
         command = click.option(f"--{kind}", f"{kind}_column", metavar="COLUMN", help=said)(command)
     return command
 
@@ -61,6 +67,9 @@ def _column_options(command: Any) -> Any:
 @click.option(
     "--embed", is_flag=True, help="Also compute features with a language model (an extra)."
 )
+@click.option(
+    "--pairs", metavar="PAIRS", help="File of two id columns: ask about these pairs only."
+)
 @click.option("--update", is_flag=True, help="Replace existing items; their judgements are kept.")
 @store_option
 @json_option
@@ -69,6 +78,7 @@ def add(
     file: str,
     described: bool | None,
     embed: bool,
+    pairs: str | None,
     update: bool,
     store: str | None,
     as_json: bool,
@@ -76,29 +86,46 @@ def add(
 ) -> None:
     """Add the items of FILE to the collection NAME, which is created if it does not exist.
 
-    FILE is CSV, TSV, JSONL or Parquet with one row per item, or a folder of texts, images or
-    sounds. Numeric columns are features; --ignore those that should not be used.
+    FILE is CSV, TSV, JSONL or Parquet with one row per item, a folder of texts, images or
+    sounds, or LETOR text (.txt; the qid is the group). Numeric columns are features; --ignore
+    those that should not be used. More items and pairs can be added later; the group and context
+    columns of a collection are then taken without being named again.
 
     \b
     Examples:
       sortnet items add essays essays.csv
       sortnet items add photos holiday/
       sortnet items add args items.tsv --ignore up --ignore down
+      sortnet items add answers answers.csv --group prompt_id --context prompt
     """
     from sortnet.items import Columns, read_with_roles
+    from sortnet.items.item_groups import lone_groups, read_pairs, said_alone
 
     with open_to_write(store) as opened, progress() as status:
         there = opened.collections_frame()["name"].tolist()
-        old = opened.collection(name).items() if name in there else None
+        collection = opened.collection(name) if name in there else None
+        old = None if collection is None else collection.items()
         status(f"reading {file}")
-        named = Columns(*(options[f"{kind}_column"] for kind in ("id", "text", "image", "audio")))
+        named = Columns(**{kind: options[f"{kind}_column"] for kind in _ROLES})
+        if collection is not None:
+            named = _known_groups(named, collection, Path(file))
         new, roles = read_with_roles(
             file, named, ignore=options["ignore"], least=1 if old else 2, progress=status
         )
         all_items = _together(old, new, described, embed, update, status)
+        alone = lone_groups(all_items)
+        listed = None if pairs is None else read_pairs(Path(pairs), all_items)
         status("writing")
-        served = opened.add_items(name, all_items, update=old is not None).is_served()
-    _say_added(name, new, old, all_items, roles, as_json)
+        collection = opened.add_items(
+            *(name, all_items),
+            update=old is not None,
+            columns={kind: getattr(roles, kind) for kind in (*_ROLES, "features")},
+            pairs=listed,
+        )
+        served, listed = collection.is_served(), collection.allowed_pairs()
+    _say_added(name, new, old, all_items, roles, 0 if listed is None else len(listed), as_json)
+    if alone:
+        say(said_alone(alone))
     if served and update:
         say("the running server shows the items as they were before until it is restarted")
 
@@ -117,22 +144,43 @@ def _together(
     return describe(all_items, embed=embed, progress=progress) if described else all_items
 
 
+def _known_groups(named: Columns, collection: Collection, file: Path) -> Columns:
+    """Take the group and context columns that the collection has, where none are named."""
+    from sortnet.items.rows import TABLES
+
+    known = collection.settings.get("columns", {})
+    is_table = file.name.lower().removesuffix(".gz").endswith(TABLES)
+    if named.group or not known.get("group") or not is_table:
+        return named
+    return replace(named, group=known["group"], context=named.context or known.get("context"))
+
+
 def _say_added(
-    name: str, new: Items, old: Items | None, all_items: Items, roles: Columns, as_json: bool
+    name: str,
+    new: Items,
+    old: Items | None,
+    all_items: Items,
+    roles: Columns,
+    pairs: int,
+    as_json: bool,
 ) -> None:
     replaced = len(new) + (0 if old is None else len(old)) - len(all_items)
     made = [feature for feature in all_items.feature_names if feature not in roles.features]
     if as_json:
         about = {"collection": name, "added": len(new) - replaced, "replaced": replaced}
+        about |= {"groups": len(set(all_items.groups or ())), "pairs": pairs}
         print_json({**about, "items": len(all_items), "taken": vars(roles), "made": made})
         return
     also = f", {replaced} replaced" if replaced else ""
     added = count(len(new) - replaced, "item")
     put(f"{name}: {added} added{also}, {len(all_items)} in all")
     put(f"id        {roles.id or 'row number'}")
-    for kind in ("text", "image", "audio"):
+    for kind in _ROLES[1:]:
         if column := getattr(roles, kind):
-            put(f"{kind:8}  {column}")
+            also = f", {count(len(set(all_items.groups or ())), 'group')}" * (kind == "group")
+            put(f"{kind:8}  {column}{also}")
+    if pairs:
+        put(f"pairs     {count(pairs, 'pair')} may be asked, no others")
     features = [_some(roles.features)] if roles.features else []
     features += [f"{len(made)} computed from the items"] if made else []
     put(f"features  {' and '.join(features) or 'none: answers are learned item by item'}")
@@ -207,7 +255,8 @@ def show_(name: str, id_: str | None, limit: int, store: str | None, as_json: bo
 def _facts(all_items: Items, k: int, *, features: bool = False) -> dict[str, Any]:
     about: dict[str, Any] = {"id": all_items.ids[k]}
     kinds = {"text": all_items.texts, "image": all_items.images, "audio": all_items.audio}
-    about |= {kind: values[k] for kind, values in kinds.items() if values[k] is not None}
+    kinds |= {"group": all_items.groups or (), "context": all_items.contexts or ()}
+    about |= {kind: values[k] for kind, values in kinds.items() if values and values[k] is not None}
     if features:
         numbers = zip(all_items.feature_names, all_items.features[k].tolist(), strict=True)
         about["features"] = {name: None if math.isnan(x) else x for name, x in numbers}
@@ -215,13 +264,14 @@ def _facts(all_items: Items, k: int, *, features: bool = False) -> dict[str, Any
 
 
 def _show_item(about: dict[str, Any]) -> None:
-    for kind in ("id", "image", "audio"):
+    for kind in ("id", "group", "image", "audio"):
         if kind in about:
             put(f"{kind:5}  {printable(about[kind])}")
-    if "text" in about:
-        put()
-        for line in about["text"].splitlines():
-            put(printable(line))
+    for kind in ("context", "text"):
+        if kind in about:
+            put()
+            for line in about[kind].splitlines():
+                put(printable(line))
     if about["features"]:
         put()
         rows = [

@@ -88,13 +88,14 @@ def _line(row: dict[str, Any]) -> list[str]:
     default="",
     show_default=False,
     metavar="TEXT",
-    help="Value of `prompt` in every line of format chosen.",
+    help="Value of `prompt` in every line of format chosen; default: the group's context.",
 )
 @store_option
 def export(name: str, form: Any, output: str, prompt: str, store: str | None) -> None:
     """Write the judgements of the collection NAME to a file.
 
-    jsonl and csv contain all judgements, including undos, and can be imported again. chosen has
+    jsonl and csv contain all judgements, including undos, and can be imported again; where items
+    have groups, with the group and its context. chosen has
     one line per pair of texts, {"prompt", "chosen", "rejected"}, by majority vote, as tools for
     preference tuning read it.
 

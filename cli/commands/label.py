@@ -67,9 +67,9 @@ def label(
     shown as paths of their files; sortnet serve shows and plays them.
 
     The program of --judge reads one line of JSON per pair, {"id", "left", "right"}, each side
-    with "id", "text", "image", "audio" and "features", and answers with a line such as
-    {"answer": "left"}. It is started once, without a shell; after three failures in a row it is
-    not restarted.
+    with "id", "text", "image", "audio" and "features", and where items have groups also "group"
+    and "context". It answers with a line such as {"answer": "left"}. It is started once, without
+    a shell; after three failures in a row it is not restarted.
 
     \b
     Examples:

@@ -13,6 +13,7 @@ from cli.inputs.opened_store import open_collection
 from cli.options import Whole, json_option, output_option, store_option
 from cli.output import count, printable, say, width, write_output
 from cli.printing.item_rankings import ranking_frame, ranking_json, ranking_lines
+from sortnet.errors import StoreError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,22 +29,31 @@ _WIDE = 80  # columns, if the width of a line is unknown
 @click.argument("name")
 @click.option("--format", "form", type=click.Choice(["table", "csv", "json"]), default="table")
 @output_option("--output", "-o", default="-", help="Output file; -: stdout.")
-@click.option("--top", type=Whole(1), metavar="N", help="Only the best N items.")
+@click.option("--top", type=Whole(1), metavar="N", help="Only the best N items of each group.")
+@click.option("--group", metavar="GROUP", help="Only the items of this group.")
 @store_option
 @json_option
 def ranking(
-    name: str, form: str, output: str, top: int | None, store: str | None, as_json: bool
+    name: str,
+    form: str,
+    output: str,
+    top: int | None,
+    group: str | None,
+    store: str | None,
+    as_json: bool,
 ) -> None:
     """Rank the items of the collection NAME by its judgements, best first.
 
     Prints for each item its expected score, the interval that contains its rank with probability
-    0.9, and its number of answers. Items that nobody compared are ranked by their features. The
-    expected reliability of the ranking and the number of questions left are printed on stderr.
+    0.9, and its number of answers. Items that nobody compared are ranked by their features. Where
+    items have groups, ranks are those within the group. The expected reliability of the ranking
+    and the number of questions left are printed on stderr.
 
     \b
     Examples:
       sortnet ranking essays --top 20
       sortnet ranking essays --format csv --output ranking.csv
+      sortnet ranking poems --group prompt-7
     """
     from store.service.labelling import LabellingService
 
@@ -52,12 +62,30 @@ def ranking(
         service.settle()
         ranked, remaining, items = service.ranking, service.remaining, service.items
         events, goal = service.session.judgements(), service.session.goal
-        frame = ranking_frame(ranked, items.ids).head(top or len(items))
+        if group is not None and group not in (items.groups or ()):
+            raise StoreError(f"collection {name!r} has no group {group[:60]!r}{_some(items)}")
+        frame = ranking_frame(ranked, items)
+        if items.groups is None:
+            frame = frame.head(top or len(items))
+        else:
+            frame = frame[frame["group"] == group] if group is not None else frame
+            frame = frame.groupby("group", sort=False).head(top or len(items))
         write_output(output, partial(_write, "json" if as_json else form, frame, items))
         for line in _standing(name, len(items), events, remaining, goal):
             say(line)
+        if group is not None and items.groups is not None and remaining.groups:
+            of_it = remaining.groups[list(dict.fromkeys(items.groups)).index(group)]
+            about = f"{count(of_it.items, 'item')}, {count(of_it.answers, 'answer')}"
+            wrong = f"{of_it.wrong_pairs:.0%} of the pairs are expected to be in the wrong order"
+            say(f"{printable(group)}: {about}; {wrong}")
         if output != "-":
             say(f"{output}: {len(frame)} items of {name}")
+
+
+def _some(items: Items) -> str:
+    names = list(dict.fromkeys(items.groups or ()))
+    known = ", ".join(printable(name) for name in names[:10])
+    return f"; groups: {known}" if names else ": its items have no groups (items add --group)"
 
 
 def _write(form: str, frame: pd.DataFrame, items: Items, file: IO[str]) -> None:

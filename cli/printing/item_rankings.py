@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from cli.output import cut, printable, table
@@ -20,13 +22,16 @@ _ID = 24  # characters of an id in a table
 _LEAST = 12  # least number of characters of a text to show
 
 
-def ranking_frame(ranked: Ranking, ids: Sequence[str]) -> pd.DataFrame:
-    """One row per item, best first; indexed by the items' numbers."""
+def ranking_frame(ranked: Ranking, items: Items) -> pd.DataFrame:
+    """One row per item, best first, group by group; indexed by the items' numbers."""
     import pandas as pd
 
     columns = {c: getattr(ranked, c)[ranked.order] for c in COLUMNS if c != "id"}
-    columns["id"] = [ids[k] for k in ranked.order]
-    return pd.DataFrame(columns, index=ranked.order, columns=list(COLUMNS))
+    columns["id"] = [items.ids[k] for k in ranked.order]
+    frame = pd.DataFrame(columns, index=ranked.order, columns=list(COLUMNS))
+    if items.groups is not None:
+        frame.insert(0, "group", [items.groups[k] for k in ranked.order])
+    return frame
 
 
 def ranking_json(frame: pd.DataFrame) -> str:
@@ -35,19 +40,31 @@ def ranking_json(frame: pd.DataFrame) -> str:
 
 
 def ranking_lines(frame: pd.DataFrame, items: Items, width: int) -> list[str]:
-    """A header and one line per item, at most `width` long, with as much of its text as fits."""
+    """A header and one line per item, at most `width` long, with as much of its text as fits.
+
+    Each group begins with a line that names it.
+    """
     rows = [
         [str(rank), cut(printable(str(id)), _ID), f"{score:.2f}", f"{low}-{high}", str(judged)]
-        for _, rank, id, score, low, high, judged in frame.itertuples()
+        for rank, id, score, low, high, judged in frame[list(COLUMNS)].itertuples(index=False)
     ]
     lines = table(["rank", "id", "score", "90 %", "judged"], rows, left=2)
     over = width - max(map(len, lines)) - 2
     what = [words_of(items, k) for k in frame.index]
-    if over < _LEAST or not any(what):
+    if over >= _LEAST and any(what):
+        wide = max(map(len, lines))
+        lines = [f"{line.ljust(wide)}  {cut(text, over)}".rstrip()
+                 for line, text in zip(lines, ["", *what], strict=True)]  # fmt: skip
+    if items.groups is None:
         return lines
-    wide = max(map(len, lines))
-    return [f"{line.ljust(wide)}  {cut(text, over)}".rstrip()
-            for line, text in zip(lines, ["", *what], strict=True)]  # fmt: skip
+    return [lines[0], *_with_headings(frame["group"].tolist(), lines[1:], width)]
+
+
+def _with_headings(groups: Sequence[str], lines: Sequence[str], width: int) -> Iterator[str]:
+    for group, rows in groupby(zip(groups, lines, strict=True), key=itemgetter(0)):
+        yield ""
+        yield cut(printable(group), width)
+        yield from (line for _, line in rows)
 
 
 def words_of(items: Items, k: int) -> str:

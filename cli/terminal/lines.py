@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from cli.output import printable, say
 from cli.terminal.asking import QUIT, REPLIES, UNDO
-from cli.terminal.pair_view import facts_of
+from cli.terminal.pair_view import context_of, facts_of
 from sortnet.items import Items
 from store import Lease
 
@@ -25,6 +25,10 @@ class Lines:
     def ask(self, lease: Lease, standing: str, still: Callable[[], bool]) -> tuple[str, int]:
         """See `cli.terminal.asking.Front`."""
         say(standing)
+        if context := context_of(self._items, lease.question.left):
+            say("-- context")
+            for line in context:
+                say(line)
         for side, k in (("left", lease.question.left), ("right", lease.question.right)):
             say(f"-- {side}")
             for line in facts_of(self._items, k):

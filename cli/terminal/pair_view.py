@@ -27,12 +27,20 @@ def facts_of(items: Items, k: int) -> list[str]:
     ]
     text = items.texts[k]
     if text is not None:
-        cut = text[:LONGEST] + (f"\n... {len(text) - LONGEST:,} characters more"
-                                if len(text) > LONGEST else "")  # fmt: skip
-        lines += ([""] if lines else []) + [
-            printable(line.expandtabs(4)) for line in cut.splitlines()
-        ]
+        lines += ([""] if lines else []) + _text_lines(text)
     return lines or _features(items, k)
+
+
+def context_of(items: Items, k: int) -> list[str]:
+    """The lines of the context of an item's group; none without one."""
+    context = None if items.contexts is None else items.contexts[k]
+    return [] if context is None else _text_lines(context)
+
+
+def _text_lines(text: str) -> list[str]:
+    more = f"\n... {len(text) - LONGEST:,} characters more" if len(text) > LONGEST else ""
+    lines = (text[:LONGEST] + more).splitlines()
+    return [printable(line.expandtabs(4)) for line in lines]
 
 
 def _features(items: Items, k: int) -> list[str]:
@@ -54,7 +62,7 @@ def draw_pair(
     side_by_side = console.width >= NARROW
     wide = console.width // 2 if side_by_side else console.width
     rows = max((height if side_by_side else height // 2) - 2, 1)
-    drawn = [_fitted(console, lines, wide - 4, rows) for lines in (left, right)]
+    drawn = [fitted(console, lines, wide - 4, rows) for lines in (left, right)]
     arrows = ("1 or <-", "2 or ->") if console.options.ascii_only else ("1 or ←", "2 or →")
     panels = [
         Panel(text, title=title, title_align="left", width=wide, height=rows + 2)
@@ -68,8 +76,8 @@ def draw_pair(
     return grid, cut
 
 
-def _fitted(console: Console, lines: Sequence[str], wide: int, rows: int) -> tuple[Text, bool]:
-    """The lines that fit into the rows, with a mark if some are missing."""
+def fitted(console: Console, lines: Sequence[str], wide: int, rows: int) -> tuple[Text, bool]:
+    """The lines that fit into the rows, with a mark if some are missing; and whether they are."""
     kept = wrapped(console, lines, wide, rows + 1)
     cut = len(kept) > rows
     if cut:
@@ -88,10 +96,13 @@ def wrapped(console: Console, lines: Sequence[str], wide: int, most: int) -> lis
     return rows[:most]
 
 
-def both_whole(console: Console, left: Sequence[str], right: Sequence[str]) -> list[Text]:
-    """Two items, one above the other, as rows."""
+def both_whole(
+    console: Console, context: Sequence[str], left: Sequence[str], right: Sequence[str]
+) -> list[Text]:
+    """The context and two items, one above the other, as rows."""
     rows: list[Text] = []
-    for title, lines in (("1", left), ("2", right)):
+    parts = [("context", context)] if context else []
+    for title, lines in (*parts, ("1", left), ("2", right)):
         most = 20 * LONGEST // max(console.width, 1)
         rows += [Text(f"-- {title} ".ljust(console.width, "-"), style="bold")]
         rows += [*wrapped(console, lines, console.width, most), Text()]

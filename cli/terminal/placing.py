@@ -26,8 +26,9 @@ def place_item(
 ) -> tuple[str, dict[str, Any]]:
     """Ask at most ceil(log2 n) questions to place an item; return why it ended, and its rank.
 
-    The others are in the current order of the model. Earlier answers of the annotator about
-    these pairs count. Pairs that they skip or cannot decide are decided by the model.
+    The others, of its group where there are groups, are in the current order of the model. Earlier
+    answers of the annotator about these pairs count. Pairs that they skip or cannot decide are
+    decided by the model.
 
     Raises:
         SortNetError: if there is no such item, or another annotator has reserved a pair.
@@ -39,20 +40,27 @@ def place_item(
         asking.annotator
     )  # a killed session may still have reserved a pair
     search = _Search(asking, front, items.ids.index(id), number)
+    if search.n_items == 1:
+        raise SortNetError(f"item {id!r} may be compared with no other")
     try:
         rank = search.rank()
     except _Stopped:
         return f"{id} has no place yet: resume with the same command", {"placed": id, "rank": None}
-    return f"{id} is number {rank} of {len(items)}", {"placed": id, "rank": rank}
+    return f"{id} is number {rank} of {search.n_items}", {"placed": id, "rank": rank}
 
 
 class _Search:
     def __init__(self, asking: Asking, front: Front, item: int, number: int | None) -> None:
         self._asking, self._front, self._item, self._number = asking, front, item, number
         self._first_event = asking.service.session.events
-        ranking = asking.service.ranking
+        ranking, allows = asking.service.ranking, asking.service.session.allows
         self._score = ranking.score.tolist()
-        self._others = [k for k in ranking.order.tolist() if k != item]
+        others = (k for k in ranking.order.tolist() if k != item)
+        self._others = [k for k in others if allows((min(item, k), max(item, k)))]
+
+    @property
+    def n_items(self) -> int:
+        return len(self._others) + 1
 
     def rank(self) -> int:
         while True:

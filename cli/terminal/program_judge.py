@@ -44,7 +44,16 @@ def command_of(typed: str) -> list[str]:
 def question_line(items: Items, lease: Lease) -> bytes:
     """The JSON object of a pair for the program."""
     sides = {"left": _side(items, lease.question.left), "right": _side(items, lease.question.right)}
-    return json.dumps({"id": lease.id, **sides}).encode() + b"\n"
+    return json.dumps({"id": lease.id, **_group(items, lease), **sides}).encode() + b"\n"
+
+
+def _group(items: Items, lease: Lease) -> dict[str, Any]:
+    """The group and its context, where items have groups."""
+    if items.groups is None:
+        return {}
+    k = lease.question.left
+    context = None if items.contexts is None else items.contexts[k]
+    return {"group": items.groups[k], "context": context}
 
 
 def _side(items: Items, k: int) -> dict[str, Any]:

@@ -14,11 +14,11 @@ from rich.text import Text
 from cli.printing.item_rankings import ranking_frame, ranking_lines
 from cli.terminal.asking import LATE, QUIT, UNDO
 from cli.terminal.keys import END, Keys, keys_of
-from cli.terminal.pair_view import both_whole, draw_pair, facts_of
+from cli.terminal.pair_view import both_whole, context_of, draw_pair, facts_of, fitted
 from store import Lease
 from store.service.labelling import LabellingService
 
-Sides: TypeAlias = tuple[Sequence[str], Sequence[str]]
+Sides: TypeAlias = tuple[Sequence[str], Sequence[str], Sequence[str]]  # context, left, right
 
 TICK = 0.5  # seconds between two checks of the terminal's size
 _BELOW = 3  # lines below the items
@@ -54,7 +54,8 @@ class Screen:
     def ask(self, lease: Lease, standing: str, still: Callable[[], bool]) -> tuple[str, int]:
         """See `cli.terminal.asking.Front`."""
         items = self._service.items
-        sides = facts_of(items, lease.question.left), facts_of(items, lease.question.right)
+        left, right = lease.question.left, lease.question.right
+        sides = context_of(items, left), facts_of(items, left), facts_of(items, right)
         self._keys.drop()
         size = self._show_pair(sides, standing)
         started = renewed = time.monotonic()
@@ -97,14 +98,19 @@ class Screen:
 
     def _show_pair(self, sides: Sides, standing: str) -> tuple[int, int]:
         size = self._console.size
-        drawn, cut = draw_pair(self._console, *sides, max(size.height - 1 - _BELOW, 3))
+        (context, left, right), height = sides, size.height - 1 - _BELOW
+        above, cut_above = fitted(self._console, context, size.width, max(height // 4, 1))
+        height -= above.plain.count("\n") + 1 if context else 0
+        drawn, cut = draw_pair(self._console, left, right, max(height, 3))
+        cut = cut or cut_above
         plain = self._console.options.ascii_only
         marks = ("<-", "->", "v") if plain else ("←", "→", "↓")
         keys = "1 {} left   2 {} right   0 {} tie   space skip   ? can't say".format(*marks)
         more = f"z undo   r ranking   {'f show all   ' if cut else ''}h help   q quit"
         below = (f"Which is better?   {self._note}", keys, more)
         line = partial(Text, no_wrap=True, overflow="ellipsis")
-        self._draw(Group(line(standing, style="bold"), drawn, *map(line, below)))
+        top = [line(standing, style="bold"), *([above] if context else [])]
+        self._draw(Group(*top, drawn, *map(line, below)))
         return size
 
     def _rows(self, key: str, sides: Sides) -> list[Text]:
@@ -113,7 +119,7 @@ class Screen:
         if key == "h":
             return [Text(line) for line in _HELP.splitlines()]
         items = self._service.items
-        frame = ranking_frame(self._service.ranking, items.ids)
+        frame = ranking_frame(self._service.ranking, items)
         lines = ranking_lines(frame, items, self._console.width)
         return [Text(line, no_wrap=True, overflow="crop") for line in lines]
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from textwrap import shorten
 from typing import Any
 
@@ -45,7 +46,8 @@ class AdminState:
             "found": found,
             "per_hour": counted["per_hour"],
             "agreement": counted["agreement"],
-            "remaining": plain(asdict(service.remaining)) if service.known else None,
+            "remaining": _remaining(service) if service.known else None,
+            "groups": _groups(service) if service.known else [],
             "people": [
                 {"name": name, "path": f"/a/{token}", "standing": session.answered(name)}
                 | {"figures": persons.get(name)}
@@ -71,17 +73,37 @@ class AdminState:
             return counted
 
 
+def _remaining(service: LabellingService) -> dict[str, Any]:
+    """How close it is; of the groups only their number and that of those at the goal."""
+    remaining = service.remaining
+    counts = {"groups": len(remaining.groups), "done": sum(g.stop for g in remaining.groups)}
+    return dict(plain(asdict(replace(remaining, groups=())))) | counts
+
+
+def _groups(service: LabellingService) -> list[dict[str, Any]]:
+    """The groups that are furthest from the goal."""
+    names = list(dict.fromkeys(service.items.groups or ()))
+    worst = sorted(service.remaining.groups, key=lambda group: -group.wrong_pairs)[:SHOWN]
+    return [plain(asdict(group)) | {"group": names[group.group]} for group in worst]
+
+
 def _rows(service: LabellingService, find: str) -> tuple[list[dict[str, Any]], int]:
     """Rows of the ranking, best first, and the total number of matches."""
     ranking, items = service.ranking, service.items
     if not service.known:
         return [], 0
     order = [int(n) for n in ranking.order if n < len(items)]
-    if find:
+    groups = items.groups
+    sizes = Counter(groups) if groups else {}
+    folded = [group.casefold() for group in groups or ()]
+    if find in folded:
+        order = [n for n in order if folded[n] == find]
+    elif find:
         order = [n for n in order if _has(items.ids[n], find) or _has(items.texts[n], find)]
     columns = ("rank", "low", "high", "score", "judgements")
     return [
         {"item": n, "id": items.ids[n], "text": _snippet(items.texts[n])}
+        | {"group": groups and groups[n], "of": sizes[groups[n]] if groups else len(items)}
         | {"image": None if items.images[n] is None else f"/image/{n}"}
         | {name: plain(getattr(ranking, name)[n]) for name in columns}
         for n in order[:SHOWN]

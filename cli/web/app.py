@@ -110,8 +110,9 @@ def _annotator_routes(pages: PageService, people: People) -> Iterator[Route]:
         return JSONResponse(pages.undo(name, last or 0))
 
     def text(name: str, request: Request, body: dict[str, Any]) -> Response:
-        number = request.path_params["number"]
-        found = pages.items.texts[number] if number < len(pages.items) else None
+        number, items = request.path_params["number"], pages.items
+        texts = items.texts if "/text/" in request.url.path else items.contexts
+        found = texts[number] if texts is not None and number < len(items) else None
         if found is None:
             raise HTTPException(404, "unknown text")
         return PlainTextResponse(found, headers=downloads.HEADERS)
@@ -122,6 +123,7 @@ def _annotator_routes(pages: PageService, people: People) -> Iterator[Route]:
         ("POST", "/answer"): answer,
         ("POST", "/undo"): undo,
         ("GET", "/text/{number:int}"): text,
+        ("GET", "/context/{number:int}"): text,
         ("GET", "/{kind:str}/{number:int}"): partial(_media, pages),
     }
     return _routes("/a", people.name_of, works)

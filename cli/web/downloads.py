@@ -52,7 +52,7 @@ def find_file(items: Items, kind: str, number: int) -> tuple[Path, str] | None:
 
 def _ranking(pages: PageService, form: str) -> str:
     """The current ranking; without rows before the first fit."""
-    frame = ranking_frame(pages.service.ranking, pages.items.ids)
+    frame = ranking_frame(pages.service.ranking, pages.items)
     if not pages.service.known:
         frame = frame.head(0)
     return ranking_json(frame) if form == "json" else frame.to_csv(index=False, lineterminator="\n")

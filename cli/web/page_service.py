@@ -40,7 +40,7 @@ class PageService:
         stop = known and remaining.stop
         return {
             "pairs": [
-                {"lease": lease.id}
+                {"lease": lease.id, "context": self.context(lease.question.left)}
                 | {side: self.item(getattr(lease.question, side)) for side in ("left", "right")}
                 for lease in leases
             ],
@@ -78,13 +78,24 @@ class PageService:
         text, image, audio = items.texts[number], items.images[number], items.audio[number]
         if text is None and image is None and audio is None:
             text = items.ids[number]
-        long = text is not None and len(text) > MOST_CHARACTERS
         return {
-            "text": text[:MOST_CHARACTERS] + " …" if text is not None and long else text,
+            **_cut(text, f"/text/{number}"),
             "image": None if image is None else f"/image/{number}",
             "audio": None if audio is None else f"/sound/{number}",
-            "more": f"/text/{number}" if long else None,
         }
+
+    def context(self, number: int) -> dict[str, Any] | None:
+        """The context of an item's group for a page, or None."""
+        contexts = self.items.contexts
+        text = None if contexts is None else contexts[number]
+        return None if text is None else _cut(text, f"/context/{number}")
+
+
+def _cut(text: str | None, whole: str) -> dict[str, str | None]:
+    """As much of a text as a page shows, and the address of the whole if that is more."""
+    if text is None or len(text) <= MOST_CHARACTERS:
+        return {"text": text, "more": None}
+    return {"text": text[:MOST_CHARACTERS] + " …", "more": whole}
 
 
 class People:

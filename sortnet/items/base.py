@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from sortnet.errors import DataError
 from sortnet.types import F32
 
 
@@ -21,6 +23,9 @@ class Items:
         feature_names: (d,) names.
         root: the folder of images and sounds; nothing outside it is ever shown.
         source: where the items came from, for messages.
+        groups: (n,) the name of each item's group (prompt, scene, topic, query): only items of one
+            group are compared; None if all are.
+        contexts: (n,) the group's own text, the same in the whole group; None if there are none.
     """
 
     ids: tuple[str, ...]
@@ -31,6 +36,29 @@ class Items:
     feature_names: tuple[str, ...]
     root: Path | None = None
     source: str = "items"
+    groups: tuple[str, ...] | None = None
+    contexts: tuple[str | None, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.contexts is not None:
+            if self.groups is None:
+                raise DataError(f"{self.source}: a context is that of a group, and there are none")
+            if (row := other_context(self.groups, self.contexts)) is not None:
+                what = f"item {self.ids[row][:60]!r} has another context than others of its group"
+                raise DataError(f"{self.source}: {what}")
 
     def __len__(self) -> int:
         return len(self.ids)
+
+
+def other_context(groups: Sequence[str], contexts: Sequence[str | None]) -> int | None:
+    """The first item whose context is not that of the items before it in its group.
+
+    >>> other_context("aabb", ("x", "x", "y", None))
+    3
+    """
+    first: dict[str, str | None] = {}
+    for row, (group, context) in enumerate(zip(groups, contexts, strict=True)):
+        if first.setdefault(group, context) != context:
+            return row
+    return None

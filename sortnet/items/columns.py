@@ -1,4 +1,4 @@
-"""Roles of a table's columns: id, text, image, audio, features, or ignored."""
+"""Roles of a table's columns: id, text, image, audio, group, context, features, or ignored."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from sortnet.errors import DataError
 from sortnet.items.media import AUDIO, IMAGES
-from sortnet.items.rows import Rows, shown
+from sortnet.items.rows import Rows, listed, shown
 from sortnet.types import F32
 from sortnet.types.precision import refuse_lost
 
+NAMED = ("id", "text", "image", "audio", "group", "context")  # roles that can be named
 IDS = ("id", "docid", "doc_id", "item_id", "itemid", "uid", "uuid", "key", "item", "name")
 NAMES_OF_OTHERS = (*IDS, "qid", "index")  # numbers without a magnitude
 TEXTS = (
@@ -37,6 +38,7 @@ class Columns:
         text, image, audio: columns, or None.
         features: columns of numbers.
         ignored: the columns, or files of a folder, that were left out.
+        group, context: columns of the group's name and its own text, never guessed; or None.
     """
 
     id: str | None = None
@@ -45,17 +47,22 @@ class Columns:
     audio: str | None = None
     features: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
+    group: str | None = None
+    context: str | None = None
 
 
 def choose_columns(
     rows: Rows, named: Columns, ignore: Collection[str], features: Sequence[str] | None
 ) -> Columns:
     """Choose each column's role: as named, and the rest by their names and values."""
-    for name in (named.id, named.text, named.image, named.audio, *ignore, *(features or ())):
+    explicit = (*(getattr(named, role) for role in NAMED), *(features or ()))
+    if named.context and not named.group:
+        raise DataError(f"{rows.path}: a context is that of a group: --group names its column")
+    for name in (*explicit, *ignore):
         if name is not None and name not in rows.columns:
-            known = ", ".join(list(rows.columns)[:20])
-            raise DataError(f"{rows.path}: there is no column {shown(name)} in {known}")
-    explicit = (named.id, named.text, named.image, named.audio, *(features or ()))
+            raise DataError(
+                f"{rows.path}: there is no column {shown(name)} in {listed(rows.columns)}"
+            )
     left = {c: v for c, v in rows.columns.items() if c not in ignore or c in explicit}
     words = {c: v for c, v in left.items() if c not in explicit and not is_numeric(v)}
     image = named.image or _media(words, IMAGES)
@@ -66,7 +73,7 @@ def choose_columns(
     words.pop(by_name or "", None)
     text = named.text or _text(words)
     id_ = by_name or _first_unique(words)
-    special = {id_, text, image, audio}
+    special = {id_, text, image, audio, named.group, named.context}
     if features is None:
         features = [
             c
@@ -77,7 +84,7 @@ def choose_columns(
         raise DataError(f"{rows.path}: no column can be shown or learned from (--text names one)")
     used = special | set(features)
     ignored = tuple(c for c in rows.columns if c not in used)
-    return Columns(id_, text, image, audio, tuple(features), ignored)
+    return Columns(id_, text, image, audio, tuple(features), ignored, named.group, named.context)
 
 
 def number(value: Any) -> float:

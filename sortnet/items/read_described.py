@@ -56,7 +56,7 @@ def read_described(
     return Queries.from_arrays(
         described.features,
         grades,
-        qid=getattr(items, "groups", None),
+        qid=items.groups,
         docids=described.ids,
         feature_names=described.feature_names,
         source=described.source,

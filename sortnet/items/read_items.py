@@ -12,12 +12,13 @@ import numpy as np
 
 from sortnet.errors import DataError
 from sortnet.files import reading
-from sortnet.items.base import Items
+from sortnet.items.base import Items, other_context
 from sortnet.items.columns import Columns, choose_columns, feature_matrix
 from sortnet.items.media import AUDIO, IMAGES, inside, load_image
 from sortnet.items.rows import Rows, decoded, read_rows, shown
-from sortnet.types import Progress
+from sortnet.types import Progress, Queries
 
+LETOR = ".txt"
 TEXT_FILES = (".txt", ".md")
 MAX_TEXT = 1_000_000  # bytes of UTF-8
 MAX_ID = 200  # characters
@@ -30,6 +31,8 @@ def read_items(
     text_column: str | None = None,
     image_column: str | None = None,
     audio_column: str | None = None,
+    group_column: str | None = None,
+    context_column: str | None = None,
     ignore: Collection[str] = (),
     features: Sequence[str] | None = None,
 ) -> Items:
@@ -39,10 +42,13 @@ def read_items(
     `text`, `title`, ...) and its values (names of image files); every other column of numbers is
     a feature, the rest is ignored. If no column can be an id, items are named by row number.
     Image and sound files are relative to the table's folder and inside it. In a folder each file
-    is an item, named by its path in the folder.
+    is an item, named by its path in the folder. A `.txt` file is LETOR text: its features are
+    taken as they are, its qid is the group, its grades are ignored.
 
     Args:
-        path: `.csv`, `.tsv`, `.jsonl`, `.ndjson`, `.parquet`, or a folder.
+        path: `.csv`, `.tsv`, `.jsonl`, `.ndjson`, `.parquet`, a folder, or LETOR text (`.txt`).
+        group_column: names each item's group, within which items are compared; never guessed.
+        context_column: the group's own text, the same in the whole group; never guessed.
         ignore: columns to leave out.
         features: the columns that are features; None for every column of numbers.
 
@@ -61,7 +67,11 @@ def read_items(
     >>> items.ids, items.feature_names, items.features.tolist()
     (('One dime', 'Twix'), ('sugar',), [[0.009999999776482582], [0.550000011920929]])
     """
-    named = Columns(id_column, text_column, image_column, audio_column)
+    named = Columns(
+        *(id_column, text_column, image_column, audio_column),
+        group=group_column,
+        context=context_column,
+    )
     return read_with_roles(path, named, ignore=ignore, features=features)[0]
 
 
@@ -80,6 +90,10 @@ def read_with_roles(
         if named != Columns() or ignore or features is not None:
             raise DataError(f"{path}: is a folder, which has no columns to name")
         items, roles = _folder(path)
+    elif path.name.lower().removesuffix(".gz").endswith(LETOR):
+        if named != Columns() or ignore or features is not None:
+            raise DataError(f"{path}: is LETOR text, which has no columns to name")
+        items, roles = _letor(path)
     else:
         rows = read_rows(path)
         _refuse_nested(rows, ignore)
@@ -95,18 +109,76 @@ def read_with_roles(
 def _from_rows(rows: Rows, roles: Columns) -> Items:
     root = rows.path.parent.resolve()
     ids = _ids(rows, roles.id)
+    groups = _groups(rows, roles.group)
     return Items(
         ids=ids,
-        texts=tuple(
-            checked_text(text, name, rows.place(row))
-            for row, (text, name) in enumerate(zip(_words(rows, roles.text), ids, strict=True))
-        ),
+        texts=_texts(rows, roles.text, ids),
         images=_media(rows, roles.image, root, IMAGES),
         audio=_media(rows, roles.audio, root, AUDIO),
         features=feature_matrix(rows, roles.features),
         feature_names=roles.features,
         root=root if roles.image or roles.audio else None,
         source=str(rows.path),
+        groups=groups,
+        contexts=_contexts(rows, roles.context, groups),
+    )
+
+
+def _letor(path: Path) -> tuple[Items, Columns]:
+    from sortnet.data.letor import read_letor
+
+    queries = read_letor(path)
+    names = tuple(str(k + 1) for k in range(queries.n_features))
+    groups = tuple(queries.qids[queries.query_of_docs()].tolist())
+    nothing = (None,) * queries.n_docs
+    ids = _letor_ids(queries, groups)
+    items = Items(
+        *(ids, nothing, nothing, nothing, queries.features, names),
+        source=str(path),
+        groups=groups,
+    )
+    by = "docid" if queries.docids is not None and ids[0] == queries.docids[0] else "qid:row"
+    return items, Columns(by, features=names, ignored=("grade",), group="qid")
+
+
+def _letor_ids(queries: Queries, groups: tuple[str, ...]) -> tuple[str, ...]:
+    """The documents' ids if they are there and unique in the file, else qid:row."""
+    ids = () if queries.docids is None else tuple(queries.docids.tolist())
+    if "" in ids or len(set(ids)) < queries.n_docs:
+        ids = tuple(f"{g}:{row}" for g, row in zip(groups, queries.rows.tolist(), strict=True))
+    for id, row in zip(ids, queries.rows.tolist(), strict=True):
+        check_id(id, f"{queries.source}, document {row + 1}")
+    return ids
+
+
+def _groups(rows: Rows, column: str | None) -> tuple[str, ...] | None:
+    if column is None:
+        return None
+    names = tuple(map(str.strip, column_texts(rows, column)))
+    for row, name in enumerate(names):
+        check_id(name, rows.place(row), "group")
+    return names
+
+
+def _contexts(
+    rows: Rows, column: str | None, groups: tuple[str, ...] | None
+) -> tuple[str | None, ...] | None:
+    if column is None or groups is None:
+        return None
+    texts = _texts(rows, column, groups, "context")
+    if (row := other_context(groups, texts)) is not None:
+        first = rows.place(groups.index(groups[row])).rpartition(", ")[2]
+        what = f"the context of group {shown(groups[row])} is another than in {first}"
+        raise DataError(f"{rows.place(row)}: {what}: {shown(texts[row] or '')}")
+    return texts
+
+
+def _texts(
+    rows: Rows, column: str | None, names: tuple[str, ...], what: str = "text"
+) -> tuple[str | None, ...]:
+    both = zip(column_texts(rows, column), names, strict=True)
+    return tuple(
+        checked_text(text, name, rows.place(row), what) for row, (text, name) in enumerate(both)
     )
 
 
@@ -114,7 +186,7 @@ def _ids(rows: Rows, column: str | None) -> tuple[str, ...]:
     if column is None:
         return tuple(str(k + 1) for k in range(len(rows.lines)))
     first: dict[str, int] = {}
-    for row, name in enumerate(map(str.strip, _words(rows, column))):
+    for row, name in enumerate(map(str.strip, column_texts(rows, column))):
         check_id(name, rows.place(row))
         if name in first:
             where = f"{rows.unit} {rows.lines[first[name]]}"
@@ -123,31 +195,31 @@ def _ids(rows: Rows, column: str | None) -> tuple[str, ...]:
     return tuple(first)
 
 
-def check_id(name: str, place: str) -> None:
+def check_id(name: str, place: str, what: str = "id") -> None:
     """Refuse an id that is empty, too long, or holds control characters."""
     if not name:
-        raise DataError(f"{place}: the id is missing")
+        raise DataError(f"{place}: the {what} is missing")
     if len(name) > MAX_ID:
-        raise DataError(f"{place}: an id of {len(name)} characters; the limit is {MAX_ID}")
+        raise DataError(f"{place}: the {what} has {len(name)} characters; the limit is {MAX_ID}")
     if any(unicodedata.category(letter) in ("Cc", "Cs") for letter in name):
-        raise DataError(f"{place}: the id {shown(name)} holds a control character")
+        raise DataError(f"{place}: the {what} {shown(name)} holds a control character")
 
 
-def checked_text(text: str, name: str, place: str) -> str | None:
+def checked_text(text: str, name: str, place: str, what: str = "text") -> str | None:
     """Refuse a text that a page or a database cannot hold."""
     try:
         size = len(text.encode())
     except UnicodeEncodeError:
-        raise DataError(f"{place}: the text of {shown(name)} is not Unicode") from None
+        raise DataError(f"{place}: the {what} of {shown(name)} is not Unicode") from None
     if size > MAX_TEXT:
-        what = f"the text of {shown(name)} has {size:,} bytes"
-        raise DataError(f"{place}: {what}; the limit is {MAX_TEXT:,}")
+        has = f"the {what} of {shown(name)} has {size:,} bytes"
+        raise DataError(f"{place}: {has}; the limit is {MAX_TEXT:,}")
     if "\0" in text:
-        raise DataError(f"{place}: the text of {shown(name)} holds a NUL byte")
+        raise DataError(f"{place}: the {what} of {shown(name)} holds a NUL byte")
     return text if text.strip() else None
 
 
-def _words(rows: Rows, column: str | None) -> list[str]:
+def column_texts(rows: Rows, column: str | None) -> list[str]:
     """A column as texts, all empty without one."""
     if column is None:
         return [""] * len(rows.lines)
@@ -181,7 +253,7 @@ def _media(
 ) -> tuple[str | None, ...]:
     return tuple(
         inside(root, name.strip(), rows.place(row), suffixes) if name.strip() else None
-        for row, name in enumerate(_words(rows, column))
+        for row, name in enumerate(column_texts(rows, column))
     )
 
 

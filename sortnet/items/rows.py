@@ -6,11 +6,12 @@ import csv
 import io
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -25,6 +26,7 @@ TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
 _FIELD_LIMIT = threading.Lock()  # csv has one global limit
 _PIECE = 1 << 24
 _BYTES_A_BYTE = 16  # of memory per byte of a file, once it is split into cells
+_LISTED = 20  # names of columns that a message shows
 _SHOWN = 60  # characters of a value that a message shows
 
 
@@ -68,6 +70,15 @@ def shown(value: object) -> str:
     if isinstance(value, str):
         return repr(value if len(value) <= _SHOWN else f"{value[: _SHOWN - 3]}...")
     return repr(value)[:_SHOWN]
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names of columns for a message, in one line.
+
+    >>> listed(["id", "two\\nlines"])
+    'id, two lines'
+    """
+    return " ".join(", ".join(islice(names, _LISTED)).split())
 
 
 def decoded(path: Path, data: bytes) -> str:

@@ -23,7 +23,8 @@ def merge(old: Items, new: Items, *, update: bool = False) -> Items:
         update: whether an item with a known id is replaced, or refused.
 
     Raises:
-        DataError: on a known id, different given features, or a different folder of files.
+        DataError: on a known id, different given features, a different folder of files, groups of
+            some items only, or different contexts in a group.
 
     Cost: linear.
 
@@ -43,6 +44,13 @@ def merge(old: Items, new: Items, *, update: bool = False) -> Items:
         tuple(both[row] for row in rows)
         for both in (old.texts + new.texts, old.images + new.images, old.audio + new.audio)
     )
+    groups, contexts = (
+        tuple(both[row] for row in rows)
+        for both in (
+            (*(a or [None] * len(old)), *(b or [None] * len(new)))
+            for a, b in ((old.groups, new.groups), (old.contexts, new.contexts))
+        )
+    )
     return replace(
         old,
         ids=tuple(row_of),
@@ -52,7 +60,22 @@ def merge(old: Items, new: Items, *, update: bool = False) -> Items:
         features=features[rows],
         root=root_of(old.root, new),
         source=new.source,
+        groups=all_grouped(groups, new.source),
+        contexts=contexts if any(contexts) else None,
     )
+
+
+def all_grouped(groups: Sequence[str | None], source: str) -> tuple[str, ...] | None:
+    """The groups if each item has one, None if none has.
+
+    Raises:
+        DataError: if only some have.
+    """
+    given = tuple(group for group in groups if group is not None)
+    if 0 < len(given) < len(groups):
+        what = "then some items of the collection have a group, and some have none"
+        raise DataError(f"{source}: {what} (--group names the column)")
+    return given or None
 
 
 def places_of(old: Sequence[str], new: Items, *, update: bool = False) -> dict[str, int]:

@@ -144,11 +144,18 @@ class History:
     def components(self) -> I64:
         """(n,) each item's connected component in the graph of answers without the hold-out."""
         if self._part is None:
-            votes = self.votes(len(self.events), holdout=False)
-            edges = np.ones(len(votes)), (votes.left, votes.right)
-            graph = sparse.coo_array(edges, shape=(self.n_items, self.n_items))
-            self._part = connected_components(graph, directed=False)[1].astype(np.int64)
+            self._part = self._components(self.votes(len(self.events), holdout=False))
         return self._part
+
+    def all_components(self) -> I64:
+        """(n,) each item's connected component in the graph of all answers."""
+        return self._components(self.votes(len(self.events)))
+
+    def _components(self, votes: Votes) -> I64:
+        edges = np.ones(len(votes)), (votes.left, votes.right)
+        graph = sparse.coo_array(edges, shape=(self.n_items, self.n_items))
+        parts: I64 = connected_components(graph, directed=False)[1].astype(np.int64)
+        return parts
 
     def _check(self, event: Judgement) -> None:
         for item in event.pair:

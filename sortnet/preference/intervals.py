@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sortnet.preference.groups import Groups
 from sortnet.preference.posterior import Posterior
 from sortnet.types import F64, I64
 
@@ -17,10 +18,10 @@ class Ranking:
     """All items in order, including those never compared. All arrays but `order` are by item.
 
     Attributes:
-        order: (n,) the items, best first.
-        rank: (n,) 1 for the best.
-        score: (n,) expected scores, in units of an answer's noise.
-        low, high: (n,) 90 % interval of an item's rank.
+        order: (n,) the items, best first; group by group if there are groups.
+        rank: (n,) 1 for the best, of its group.
+        score: (n,) expected scores, in units of an answer's noise; comparable within a group.
+        low, high: (n,) 90 % interval of an item's rank in its group.
         judgements: (n,) number of answers about an item.
     """
 
@@ -35,16 +36,20 @@ class Ranking:
         return len(self.order)
 
 
-def rank_items(posterior: Posterior, judgements: I64) -> Ranking:
+def rank_items(posterior: Posterior, judgements: I64, groups: Groups) -> Ranking:
     """Rank by expected score; intervals from the ranks in draws from the posterior.
 
     Cost: one sort, and one per draw.
     """
     n = posterior.n_items
-    order = np.argsort(-posterior.scores, kind="stable")
+    order = np.concatenate(
+        [m[np.argsort(-posterior.scores[m], kind="stable")] for m in groups.members]
+    )
     rank = np.empty(n, np.int64)
-    rank[order] = np.arange(1, n + 1)
-    places = np.argsort(np.argsort(-posterior.draws[:, :n], axis=1), axis=1) + 1
+    rank[order] = np.concatenate([np.arange(1, len(m) + 1) for m in groups.members])
+    places = np.empty((len(posterior.draws), n), np.int64)
+    for m in groups.members:
+        places[:, m] = np.argsort(np.argsort(-posterior.draws[:, m], axis=1), axis=1) + 1
     edges = (1 - LEVEL) / 2, (1 + LEVEL) / 2
     low, high = np.quantile(places, edges, axis=0)
     return Ranking(

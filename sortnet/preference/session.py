@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection
+from collections.abc import Collection, Hashable, Iterable
 from zlib import crc32
 
 import numpy as np
@@ -13,12 +13,15 @@ from sortnet.errors import JudgementError
 from sortnet.preference.base import HOLDOUT, Judgement, Pair, Question
 from sortnet.preference.design import design
 from sortnet.preference.fits import ENOUGH, Fits, choose_basis, fit_both, milestone
+from sortnet.preference.groups import Groups, GroupStanding, parts_apart
 from sortnet.preference.history import History
 from sortnet.preference.intervals import Ranking, rank_items
+from sortnet.preference.posterior import Posterior
 from sortnet.preference.stopping import (
     GOAL,
     Remaining,
     expected_change,
+    group_standings,
     holdout_check,
     questions_left,
     sample_pairs,
@@ -32,6 +35,7 @@ from sortnet.preference.strategies import (
     Strategy,
     View,
     bald,
+    few_pairs,
     random_pair,
 )
 from sortnet.preference.votes import Votes
@@ -59,7 +63,13 @@ class Session:
             choose, but the ranking uses them.
         repeats: share of questions the annotator has answered before, sides swapped.
         goal: stop if at most this share of all pairs is expected to be in the wrong order.
-        among: (m, 2) the only pairs that may be asked; None for all.
+        among: (m, 2) the only pairs that may be asked; None for all within groups.
+        groups: (n,) name or number of each item's group; pairs are asked, ranked and counted
+            within groups only. None: all items are compared with each other.
+
+    Raises:
+        JudgementError: on an unknown strategy, a pair in `among` of unknown items or across groups,
+            or groups of one item only.
 
     >>> session = Session(None, 4, seed=1)
     >>> while questions := session.ask("ana"):
@@ -80,13 +90,17 @@ class Session:
         repeats: float = 0.05,
         goal: float = GOAL,
         among: ArrayLike | None = None,
+        groups: Iterable[Hashable] | None = None,
     ) -> None:
         self._X = design(features, n_items)
         self.n_items = len(self._X)
         self.seed, self.holdout, self.repeats, self.goal = seed, holdout, repeats, goal
         self._strategies = _named(strategy)
-        self._among = None if among is None else _checked_pairs(among, self.n_items)
+        self._groups = Groups(groups, self.n_items)
+        self._among = None if among is None else _checked_pairs(among, self._groups)
         self._allowed = None if self._among is None else {(i, j) for i, j in self._among.tolist()}
+        # Tried one by one: the given pairs, or all of them if they are few.
+        self._every = few_pairs(self._groups) if self._among is None else tuple(self._among.T)
         self._history = History(self.n_items)
         self._lock = threading.RLock()
         self._fitting = threading.Lock()
@@ -194,7 +208,8 @@ class Session:
             self.refit()
         with self._lock:
             posterior, seen = self._fits.all.posterior, self._history.seen.copy()
-        return rank_items(posterior, seen)  # outside the lock, so that `ask` does not wait
+        # Outside the lock, so that `ask` does not wait.
+        return rank_items(posterior, seen, self._groups)
 
     def remaining(self, *, fresh: bool = True) -> Remaining:
         """How close it is to its goal; `fresh=False` takes the last fit.
@@ -211,14 +226,28 @@ class Session:
             checked = self._check_holdout()
             n_annotators = max(len(self._history.annotators), 1)
             free = max(self._n_pairs * n_annotators - self._history.n_asked(), 0)
-        pairs = sample_pairs(self.n_items, self.seed)
+            parts, seen = self._history.all_components(), self._history.seen.copy()
+        pairs = sample_pairs(self._groups, self.seed)
         difference = posterior.difference(*pairs)
         wrong = wrong_share(*difference, posterior.tie)
         left = questions_left(*difference, asked, self.goal, posterior.tie)
         change = expected_change(posterior, *best, pairs) if best else 0.0
         stop, why = whether_to_stop(wrong, self.goal, left, free, *checked)
         left = left if left is None else min(left, free)
-        return Remaining(left, wrong, change, *checked[:3], stop, why)
+        groups = self._standings(posterior, seen, passed=checked[3])
+        if groups:
+            reached = sum(group.stop for group in groups)
+            why = f"{why}; {reached} of {len(groups)} groups are done"
+        features = self._X.shape[1] > 0
+        if apart := parts_apart(parts, seen > 0, self._groups, features=features):
+            why = f"{why}; {apart}"
+        return Remaining(left, wrong, change, *checked[:3], stop, why, groups)
+
+    def allows(self, pair: Pair) -> bool:
+        """Whether a pair (the lower number first) may be asked: of one group, and in `among`."""
+        group = self._groups.of
+        of_one = bool(group[pair[0]] == group[pair[1]])
+        return of_one and (self._allowed is None or pair in self._allowed)
 
     def weighted(self) -> tuple[Votes, F64]:
         """All answers about the order that are not undone, and each one's weight in training.
@@ -243,8 +272,15 @@ class Session:
     @property
     def _n_pairs(self) -> int:
         """The number of pairs that one annotator may be asked about."""
-        n = self.n_items
-        return n * (n - 1) // 2 if self._among is None else len(self._among)
+        return self._groups.n_pairs if self._among is None else len(self._among)
+
+    def _standings(
+        self, posterior: Posterior, seen: I64, *, passed: bool
+    ) -> tuple[GroupStanding, ...]:
+        if len(self._groups) == 1:
+            return ()
+        of = self._groups, seen, self.goal
+        return group_standings(posterior, *of, passed=passed, seed=self.seed)
 
     @property
     def _small(self) -> bool:
@@ -282,7 +318,7 @@ class Session:
 
     def _question(self, annotator: str, taken: set[Pair]) -> Question | None:
         again = self._history.undone(annotator)
-        if again is not None and again.pair not in taken:
+        if again is not None and again.pair not in taken and self.allows(again.pair):
             return again.question
         self._asked += 1
         rng = np.random.default_rng(
@@ -329,7 +365,7 @@ class Session:
     ) -> Question | None:
         """A pair that this annotator answered some time ago, sides swapped."""
         drawn = self._history.draw_once(annotator, rng, but_last=_REPEAT_AFTER)
-        if drawn is None or drawn[0].pair in taken:
+        if drawn is None or drawn[0].pair in taken or not self.allows(drawn[0].pair):
             return None
         was, many = drawn
         return Question(was.right, was.left, "repeat", 1 / many, self._fitted_at)
@@ -337,7 +373,7 @@ class Session:
     def _skipped(self, annotator: str, taken: set[Pair]) -> Question | None:
         """When nothing else is left: a pair that the annotator skipped."""
         for judgement in self._history.skipped(annotator):
-            if judgement.pair not in taken:
+            if judgement.pair not in taken and self.allows(judgement.pair):
                 return self._to_question(annotator, judgement.pair, "skipped", 1.0)
         return None
 
@@ -351,12 +387,11 @@ class Session:
         return Question(left, right, strategy, float(probability), self._fitted_at)
 
     def _free(self, annotator: str, taken: set[Pair]) -> Free:
-        times, allowed = self._history.pairs_of(annotator), self._allowed
+        times = self._history.pairs_of(annotator)
 
         def free(i: int, j: int) -> bool:
             pair = (i, j) if i < j else (j, i)
-            may = allowed is None or pair in allowed
-            return may and pair not in taken and pair not in times
+            return pair not in taken and pair not in times and self.allows(pair)
 
         return free
 
@@ -368,19 +403,23 @@ class Session:
             np.add.at(seen, np.array(sorted(taken)).ravel(), 1)
         return View(
             posterior,
-            np.argsort(-posterior.scores, kind="stable"),
+            np.lexsort((-posterior.scores, self._groups.of)),
             seen,
             self._history.components(),
             self._merge_pass,
             free,
-            None if self._among is None else (self._among[:, 0], self._among[:, 1]),
+            self._groups,
+            self._every,
+            self._among is not None,
         )
 
     def _merge_pass(self) -> MergePass:
         """The current merge sort, rebuilt from the answers after an undo."""
         if self._merge is None:
             order = np.random.default_rng(self.seed).permutation(self.n_items)
-            self._merge = MergePass(order.tolist())
+            of = self._groups.of[order]
+            by_group = (order[of == k].tolist() for k in range(len(self._groups)))
+            self._merge = MergePass(*by_group)
             for judgement in self._history.alive():
                 _answer_merge(self._merge, judgement)
         return self._merge
@@ -406,12 +445,15 @@ class Session:
         return fit_both(basis, usable, everything, n_annotators, start=start, seed=self.seed)
 
 
-def _checked_pairs(among: ArrayLike, n_items: int) -> I64:
+def _checked_pairs(among: ArrayLike, groups: Groups) -> I64:
     """(m, 2) each pair once, the lower number first."""
+    n_items = len(groups.of)
     pairs: I64 = np.unique(np.sort(np.array(among, np.int64).reshape(-1, 2), axis=1), axis=0)
     for low, high in pairs.tolist():
         if low < 0 or high >= n_items or low == high:
             raise JudgementError(f"({low}, {high}) is no pair of {n_items} items")
+        if groups.of[low] != groups.of[high]:
+            raise JudgementError(f"({low}, {high}) is a pair across groups")
     return pairs
 
 

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr
 
+from sortnet.preference.groups import Groups, GroupStanding
 from sortnet.preference.posterior import Posterior
 from sortnet.types import F64, I64, Bool
 
 GOAL = 0.1  # share of pairs that may still be expected in the wrong order
 ENOUGH_CHECKS = 8  # hold-out answers needed for a check
 _MANY = 20_000  # pairs that a share is estimated from
+_LEAST = 200  # of them in a group, if it has that many
 # By the law of total variance it would be 1 if every answer were as informative as the first; in
 # simulated sessions of 28 to 100 items, 0.15 predicts the number of questions needed.
 _GAINED = 0.15
@@ -27,13 +29,15 @@ class Remaining:
     Attributes:
         questions: about how many are left, at most those that the annotators can still be asked;
             None if it cannot be estimated.
-        wrong_pairs: share of all pairs expected to be in the wrong order.
+        wrong_pairs: share of all pairs, within groups if there are any, expected to be in the wrong
+            order.
         expected_change: share of all pairs whose order one more answer is expected to change.
         holdout_n: hold-out answers, without ties.
         holdout_right: share of them that the model predicts; it was fitted without them.
         holdout_expected: share that it should predict if it is well calibrated.
         stop: whether to stop.
         why: the reason, as text.
+        groups: how close each group is; empty without groups.
     """
 
     questions: int | None
@@ -44,15 +48,39 @@ class Remaining:
     holdout_expected: float
     stop: bool
     why: str
+    groups: tuple[GroupStanding, ...] = ()
 
 
-def sample_pairs(n: int, seed: int = 0) -> tuple[I64, I64]:
-    """All pairs if there are few items, else a random sample."""
-    if n * (n - 1) // 2 <= _MANY:
-        return np.triu_indices(n, 1)
+def sample_pairs(groups: Groups, seed: int = 0) -> tuple[I64, I64]:
+    """All pairs within groups if they are few, else a random sample."""
+    if groups.n_pairs <= _MANY:
+        return groups.every()
+    return groups.draw(np.random.default_rng(seed), _MANY)
+
+
+def group_standings(
+    posterior: Posterior, groups: Groups, judgements: I64, goal: float, *, passed: bool, seed: int
+) -> tuple[GroupStanding, ...]:
+    """How close each group is to the goal; the hold-out check is that of the whole.
+
+    Args:
+        judgements: (n,) number of answers about an item.
+        passed: whether the hold-out check passed.
+
+    Cost: at most a few thousand pairs of each group, fewer if there are many groups.
+    """
     rng = np.random.default_rng(seed)
-    i = rng.integers(n, size=_MANY)
-    return i, (i + rng.integers(1, n, size=_MANY)) % n
+    most = max(_MANY // len(groups), _LEAST)
+    found = []
+    for number, members in enumerate(groups.members):
+        n, wrong = len(members), 0.0
+        if n > 1:
+            one = Groups(None, n)
+            i, j = one.every() if one.n_pairs <= most else one.draw(rng, most)
+            wrong = wrong_share(*posterior.difference(members[i], members[j]))
+        answers = int(judgements[members].sum()) // 2
+        found.append(GroupStanding(number, n, answers, wrong, passed and wrong <= goal))
+    return tuple(found)
 
 
 def wrong_share(mean: F64, variance: F64, tie: float = 0.0) -> float:

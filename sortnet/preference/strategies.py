@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
 
 from sortnet.preference.base import Pair
+from sortnet.preference.groups import Groups
 from sortnet.preference.posterior import Posterior, information
 from sortnet.types import F64, I64
 
 Free: TypeAlias = Callable[[int, int], bool]
 
-_ALL = 200  # items up to which every pair is a candidate
-_SOME = 4_000  # candidate pairs among more items
+_FEW = 20_000  # pairs up to which each is a candidate, those of 200 items
+_SOME = 4_000  # candidate pairs among more
 _NEAR = 10  # ranks between two neighbours, at most
 _TRIES = 100
 
@@ -39,10 +39,10 @@ class MergePass:
     so that several annotators can answer.
 
     Args:
-        order: the items, in the initial order.
+        orders: the items, in the initial order; several such lists are sorted each by itself.
 
     Attributes:
-        ranking: the items best first, once the sort is finished.
+        ranking: the items best first, once the sort is finished; list after list.
 
     >>> sort = MergePass([0, 1, 2])
     >>> while not sort.ranking:
@@ -54,10 +54,11 @@ class MergePass:
     Cost: O(n) to start, at most O(log n) per answer.
     """
 
-    def __init__(self, order: Sequence[int]) -> None:
+    def __init__(self, *orders: Sequence[int]) -> None:
         self.ranking: list[int] = []
         self._waiting: dict[Pair, _Merge] = {}
-        self._start(list(order), None)
+        for order in orders:
+            self._start(list(order), None)
 
     def wanted(self) -> Iterator[Pair]:
         """The pending comparisons, each the lower number first, oldest first."""
@@ -88,7 +89,7 @@ class MergePass:
 
     def _done(self, run: list[int], parent: _Merge | None) -> None:
         if parent is None:
-            self.ranking = run
+            self.ranking += run
             return
         parent.runs.append(deque(run))
         if len(parent.runs) == 2:
@@ -105,12 +106,15 @@ class View:
 
     Attributes:
         posterior: of the scores, from all answers except the hold-out.
-        order: (n,) the items, best first.
+        order: (n,) the items, best first; group by group if there are groups.
         seen: (n,) answers about an item, including pending questions.
         component: (n,) each item's connected component in the graph of answers.
         merge: returns the current merge sort, built on first use.
         free: whether a pair may be asked of this annotator.
-        among: (m,), (m,) the only pairs that may be asked at all; None for all pairs.
+        groups: of the items; pairs are within groups.
+        every: (m,), (m,) the only pairs that may be asked at all; None for all pairs within groups
+            if they are many.
+        listed: whether `every` is a list that was given, and not all pairs within groups.
     """
 
     posterior: Posterior
@@ -119,7 +123,9 @@ class View:
     component: I64
     merge: Callable[[], MergePass]
     free: Free
-    among: tuple[I64, I64] | None = None
+    groups: Groups
+    every: tuple[I64, I64] | None
+    listed: bool
 
 
 Strategy: TypeAlias = Callable[[View, np.random.Generator], Pair | None]
@@ -128,27 +134,28 @@ Strategy: TypeAlias = Callable[[View, np.random.Generator], Pair | None]
 def random_pair(view: View, rng: np.random.Generator) -> Pair | None:
     """Any free pair, each with the same probability.
 
-    Cost: a few draws; if hardly any pair is free, all pairs of up to 200 items.
+    Cost: a few draws; if hardly any pair is free, all pairs if they are at most 20,000.
     """
-    n = len(view.seen)
     for _ in range(_TRIES):
         i, j = _draw(view, rng)
         if i != j and view.free(i, j):
             return i, j
-    if n > _ALL and view.among is None:
+    if view.every is None:
         return None
-    every = view.among or _all_pairs(n)
-    free = [pair for pair in zip(*map(np.ndarray.tolist, every), strict=True) if view.free(*pair)]
+    every = zip(*map(np.ndarray.tolist, view.every), strict=True)
+    free = [pair for pair in every if view.free(*pair)]
     return free[rng.integers(len(free))] if free else None
 
 
 def _draw(view: View, rng: np.random.Generator) -> Pair:
-    if view.among is None:
+    if view.every is not None and view.listed:
+        k = rng.integers(len(view.every[0]))
+        return int(view.every[0][k]), int(view.every[1][k])
+    if len(view.groups) == 1:
         i, j = rng.integers(len(view.seen), size=2).tolist()
-    else:
-        k = rng.integers(len(view.among[0]))
-        i, j = int(view.among[0][k]), int(view.among[1][k])
-    return i, j
+        return i, j
+    drawn, other = view.groups.draw(rng, 1)
+    return int(drawn[0]), int(other[0])
 
 
 def merge_pass(view: View, rng: np.random.Generator) -> Pair | None:
@@ -171,7 +178,7 @@ def connect(view: View, rng: np.random.Generator) -> Pair | None:
 def bald(view: View, rng: np.random.Generator) -> Pair | None:
     """The pair whose answer is most informative about the scores; see `information`.
 
-    Cost: all pairs of up to 200 items, else 4,000 pairs, half of them neighbours in the ranking.
+    Cost: all pairs up to 20,000, else 4,000 pairs, half of them neighbours in the ranking.
     """
     i, j = _candidates(view, rng)
     return _most(view, i, j, rng, _bits(view, i, j))
@@ -219,32 +226,29 @@ def _bits(view: View, i: I64, j: I64) -> F64:
 
 def _candidates(view: View, rng: np.random.Generator) -> tuple[I64, I64]:
     n = len(view.seen)
-    if view.among is not None:
-        return _some(view.among, rng)
-    if n <= _ALL:
-        return _all_pairs(n)
+    if view.every is not None:
+        return _some(view.every, rng)
     # Include the items with the fewest answers, so that no item is forgotten.
     rare = np.argpartition(view.seen + rng.random(n), min(_SOME // 8, n - 1))[: _SOME // 8]
     i = np.concatenate((rng.integers(n, size=3 * _SOME // 8), rare))
-    j = (i + rng.integers(1, n, size=len(i))) % n
+    j = view.groups.partners(i, rng)
     at = rng.integers(n - 1, size=_SOME // 2)
     other = np.minimum(at + rng.integers(1, _NEAR + 1, size=len(at)), n - 1)
-    return np.concatenate((i, view.order[at])), np.concatenate((j, view.order[other]))
+    i, j = np.concatenate((i, view.order[at])), np.concatenate((j, view.order[other]))
+    within = view.groups.of[i] == view.groups.of[j]
+    return i[within], j[within]
 
 
-def _some(among: tuple[I64, I64], rng: np.random.Generator) -> tuple[I64, I64]:
-    i, j = among
-    if len(i) > _ALL * _ALL // 2:
+def few_pairs(groups: Groups) -> tuple[I64, I64] | None:
+    """All pairs within groups, None if they are too many to try each."""
+    return groups.every() if groups.n_pairs <= _FEW else None
+
+
+def _some(every: tuple[I64, I64], rng: np.random.Generator) -> tuple[I64, I64]:
+    i, j = every
+    if len(i) > _FEW:
         at = rng.integers(len(i), size=_SOME)
         return i[at], j[at]
-    return i, j
-
-
-@lru_cache(maxsize=4)
-def _all_pairs(n: int) -> tuple[I64, I64]:
-    i, j = np.triu_indices(n, 1)
-    i.setflags(write=False)
-    j.setflags(write=False)
     return i, j
 
 

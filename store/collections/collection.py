@@ -15,6 +15,7 @@ from sortnet.errors import JudgementError, StoreError
 from sortnet.items import Items
 from sortnet.preference import Judgement, Question
 from sortnet.preference.base import Pair
+from sortnet.types import I64
 from store.collections import leases as lease_rows
 from store.collections.collection_rows import (
     Annotator,
@@ -27,6 +28,7 @@ from store.collections.collection_rows import (
     next_item,
     read_annotators,
     read_items,
+    read_pairs,
     write_items,
 )
 from store.collections.judgement_rows import (
@@ -40,6 +42,7 @@ from store.collections.leases import Lease
 from store.collections.server_claim import BEAT, ServerClaim, live_server
 from store.database.engine import Database
 from store.database.tables import (
+    AllowedPairRow,
     AnnotatorRow,
     CollectionRow,
     ItemRow,
@@ -111,6 +114,10 @@ class Collection:
         """The number of items, from the end of an index."""
         return self._read(next_item)
 
+    def allowed_pairs(self) -> I64 | None:
+        """(m, 2) the only pairs that may be asked, the lower number first; None if all may."""
+        return self._read(read_pairs)
+
     def add(self, items: Items, *, update: bool = False) -> tuple[int, int]:
         """Append items; returns how many were added, and how many replaced.
 
@@ -126,7 +133,7 @@ class Collection:
     def remove(self) -> None:
         """Remove the collection with all its rows."""
         with self._locked() as connection:
-            for row in (ServerRow, LeaseRow, JudgementRow, AnnotatorRow, ItemRow):
+            for row in (ServerRow, LeaseRow, JudgementRow, AnnotatorRow, AllowedPairRow, ItemRow):
                 connection.execute(delete(row).where(row.collection == self.number))
             connection.execute(delete(CollectionRow).where(CollectionRow.number == self.number))
 

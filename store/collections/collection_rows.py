@@ -12,13 +12,22 @@ from typing import Any
 
 import numpy as np
 from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy.orm import aliased
 
 from sortnet.errors import DataError, StoreError
 from sortnet.items import Items
-from sortnet.items.update import columns_of, places_of, root_of
-from sortnet.types import F32
+from sortnet.items.update import all_grouped, columns_of, places_of, root_of
+from sortnet.types import F32, I64
 from store.database.engine import Database, utc_now
-from store.database.tables import AnnotatorRow, CollectionRow, ItemRow, JudgementRow, upsert
+from store.database.tables import (
+    AllowedPairRow,
+    AnnotatorRow,
+    CollectionRow,
+    ItemRow,
+    JudgementRow,
+    LeaseRow,
+    upsert,
+)
 
 LONGEST_NAME = 200
 FEATURE = np.dtype("<f4")  # in the database, whatever the machine's byte order
@@ -145,7 +154,26 @@ def read_items(connection: Connection, collection: int) -> Items:
         feature_names=tuple(about.feature_names),
         root=None if about.root is None else Path(about.root),
         source=about.source,
+        groups=all_grouped([row.group_name for row in rows], about.source),
+        contexts=tuple(row.context for row in rows) if any(row.context for row in rows) else None,
     )
+
+
+def read_pairs(connection: Connection, collection: int) -> I64 | None:
+    """(m, 2) the only pairs that may be asked, the lower number first; None if all may."""
+    these = select(AllowedPairRow.low, AllowedPairRow.high)
+    these = these.where(AllowedPairRow.collection == collection)
+    rows = connection.execute(these.order_by(AllowedPairRow.low, AllowedPairRow.high)).all()
+    return np.array([tuple(row) for row in rows], np.int64) if rows else None
+
+
+def write_pairs(connection: Connection, collection: int, pairs: I64) -> None:
+    """Add pairs that may be asked; known ones stay."""
+    keys = ["collection", "low", "high"]
+    stored = upsert(connection.dialect.name, AllowedPairRow, keys, ["collection"])
+    rows = [dict(zip(keys, (collection, *pair), strict=True)) for pair in pairs.tolist()]
+    if rows:
+        connection.execute(stored, rows)
 
 
 def item_numbers(connection: Connection, collection: int) -> dict[str, int]:
@@ -184,10 +212,41 @@ def write_items(
     stored = upsert(connection.dialect.name, ItemRow, ["collection", "number"], _REPLACED)
     if rows := _rows(collection, items, features, numbers):
         connection.execute(stored, rows)
+    _refuse_mixed(connection, collection, name, items.source)
     return len(items) - len(old), len(old)
 
 
-_REPLACED = ("text", "image", "audio", "features")
+_REPLACED = ("text", "image", "audio", "features", "group_name", "context")
+
+
+def _refuse_mixed(connection: Connection, collection: int, name: str, source: str) -> None:
+    """Refuse groups that divide judged or listed pairs, or that only some items have."""
+    given = select(func.count(), func.count(ItemRow.group_name))
+    n, grouped = connection.execute(given.where(ItemRow.collection == collection)).one()
+    try:
+        all_grouped(["", None] if 0 < grouped < n else [], source)
+    except DataError as error:
+        raise StoreError(f"collection {name!r}: {error}") from None
+    if not grouped:
+        return
+    for row, what in ((JudgementRow, "judged"), (AllowedPairRow, "listed")):
+        found = connection.execute(_across(row, collection).limit(1)).first()
+        if found is not None:
+            fault = f"{found[0]!r} and {found[1]!r} are a {what} pair, so they stay in one group"
+            raise StoreError(f"collection {name!r}: {source}: {fault}")
+    # Questions that were asked under other groups are withdrawn.
+    numbers = _across(LeaseRow, collection).with_only_columns(LeaseRow.number)
+    connection.execute(update(LeaseRow).where(LeaseRow.number.in_(numbers)).values(open=False))
+
+
+def _across(row: Any, collection: int) -> Any:
+    """The ids of both items of the rows' pairs whose items are of two groups."""
+    a, b = aliased(ItemRow), aliased(ItemRow)
+    left, right = (row.low, row.high) if row is AllowedPairRow else (row.left_item, row.right_item)
+    both = select(a.id, b.id).select_from(row).where(row.collection == collection)
+    both = both.join(a, (a.collection == collection) & (a.number == left))
+    both = both.join(b, (b.collection == collection) & (b.number == right))
+    return both.where(a.group_name != b.group_name)
 
 
 def _rows(
@@ -195,7 +254,9 @@ def _rows(
 ) -> list[dict[str, Any]]:
     """Rows of the items, by the number of each id."""
     values = (row.tobytes() for row in np.ascontiguousarray(features, FEATURE))
-    columns = zip(items.ids, items.texts, items.images, items.audio, values, strict=True)
+    media = items.texts, items.images, items.audio
+    groups, contexts = (x or (None,) * len(items) for x in (items.groups, items.contexts))
+    columns = zip(items.ids, *media, values, groups, contexts, strict=True)
     common = {"collection": collection}
     return [
         common | {"number": numbers[row[0]]} | dict(zip(("id", *_REPLACED), row, strict=True))

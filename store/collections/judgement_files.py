@@ -16,6 +16,7 @@ from typing import IO, Any, Literal, NoReturn, TypeAlias
 from sortnet.errors import DataError, JudgementError, StoreError
 from sortnet.files import write_atomically
 from sortnet.items import Items
+from sortnet.items.item_groups import fault_across
 from sortnet.items.rows import read_rows, shown
 from sortnet.preference import ANSWERS, Judgement
 from sortnet.preference.base import check_undo
@@ -27,6 +28,7 @@ SUFFIXES: dict[str, Form] = {
     ".jsonl": "jsonl", ".json": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "csv",
 }  # fmt: skip
 FIELDS = ("id", "number", *(f.name for f in fields(Judgement) if f.name != "number"))
+_OF_GROUP = ("group", "context")  # fields besides, if items have groups; not read again
 _NEEDED = (("left", "right", "answer"), ("winner", "loser"))
 _LARGEST = 2**31 - 1  # of whole numbers in the tables
 _LATEST = 2.0**33  # seconds since 1970: the year 2242
@@ -55,16 +57,18 @@ def export_judgements(
     `jsonl` and `csv` hold everything, including undos, and `import_judgements` reads them; `at` is
     in seconds since 1970. `chosen` has a line for each pair on which the annotators have a
     majority, `{"prompt": ..., "chosen": text, "rejected": text}`, as tools for preference tuning
-    read it; undone judgements do not count, ties are for neither side.
+    read it; undone judgements do not count, ties are for neither side. Where items have groups,
+    `jsonl` and `csv` have the group and its context, too.
 
     Args:
-        prompt: the prompt of every line of `chosen`.
+        prompt: the prompt of every line of `chosen`; empty: the context of the group.
 
     Raises:
         DataError: if `chosen` needs the text of an item without one.
         SortNetError: if the file cannot be written.
     """
     judgements, items = collection.judgements(), collection.items()
+    names = FIELDS if items.groups is None else (*FIELDS, *_OF_GROUP)
     if form == "chosen":
         lines = list(_chosen(judgements, items, prompt))
     else:
@@ -72,9 +76,9 @@ def export_judgements(
         ids = collection.judgement_ids()
         lines = [_fields(j, id, items) for j, id in zip(judgements, ids, strict=False)]
     if isinstance(to, str | Path):
-        write_atomically(Path(to).resolve(), lambda path: _write_file(path, lines, form))
+        write_atomically(Path(to).resolve(), lambda path: _write_file(path, lines, form, names))
     else:
-        _write(to, lines, form)
+        _write(to, lines, form, names)
     return len(lines)
 
 
@@ -99,8 +103,13 @@ def import_judgements(
     Raises:
         DataError: on the first error, with file and line; then nothing is added.
     """
-    items = {id: number for number, id in enumerate(collection.items().ids)}
-    lines = read_lines(Path(path), items, form=form, annotator=annotator)
+    items = collection.items()
+    numbers = {id: number for number, id in enumerate(items.ids)}
+    lines = read_lines(Path(path), numbers, form=form, annotator=annotator)
+    for line in lines:
+        left, right = line.judgement.left, line.judgement.right
+        if fault := fault_across(items, left, right):
+            _refuse(line.where, f"item {shown(items.ids[left])} {fault}")
     try:
         added = collection.append(
             [line.judgement for line in lines], ids=[line.id for line in lines]
@@ -113,7 +122,11 @@ def import_judgements(
 def _fields(judgement: Judgement, id: str, items: Items) -> dict[str, Any]:
     facts = {**vars(judgement), "id": id}
     facts |= {side: items.ids[facts[side]] for side in ("left", "right")}
-    return {name: facts[name] for name in FIELDS}
+    facts = {name: facts[name] for name in FIELDS}
+    if items.groups is not None:
+        context = None if items.contexts is None else items.contexts[judgement.left]
+        facts |= dict(zip(_OF_GROUP, (items.groups[judgement.left], context), strict=True))
+    return facts
 
 
 def _chosen(judgements: Sequence[Judgement], items: Items, prompt: str) -> Iterator[dict[str, str]]:
@@ -131,7 +144,8 @@ def _chosen(judgements: Sequence[Judgement], items: Items, prompt: str) -> Itera
         if surplus:
             better, worse = (low, high) if surplus > 0 else (high, low)
             chosen, rejected = _text(items, better), _text(items, worse)
-            yield {"prompt": prompt, "chosen": chosen, "rejected": rejected}
+            context = None if items.contexts is None else items.contexts[low]
+            yield {"prompt": prompt or context or "", "chosen": chosen, "rejected": rejected}
 
 
 def _text(items: Items, number: int) -> str:
@@ -141,14 +155,18 @@ def _text(items: Items, number: int) -> str:
     return text
 
 
-def _write_file(path: Path, lines: Sequence[dict[str, Any]], form: ExportForm) -> None:
+def _write_file(
+    path: Path, lines: Sequence[dict[str, Any]], form: ExportForm, names: Sequence[str]
+) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
-        _write(file, lines, form)
+        _write(file, lines, form, names)
 
 
-def _write(file: IO[str], lines: Sequence[dict[str, Any]], form: ExportForm) -> None:
+def _write(
+    file: IO[str], lines: Sequence[dict[str, Any]], form: ExportForm, names: Sequence[str]
+) -> None:
     if form == "csv":
-        writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
+        writer = csv.DictWriter(file, names, lineterminator="\n")
         writer.writeheader()
         writer.writerows(lines)
         return

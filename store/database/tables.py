@@ -130,7 +130,7 @@ class CollectionRow(Base):
 
 
 class ItemRow(Base):
-    """An item of a collection; `features` are little-endian float32."""
+    """An item of a collection; `features` are little-endian float32; `context` is its group's."""
 
     __tablename__ = "items"
     __table_args__ = (UniqueConstraint("collection", "id"),)
@@ -142,6 +142,19 @@ class ItemRow(Base):
     image: Mapped[str | None]
     audio: Mapped[str | None]
     features: Mapped[bytes]
+    group_name: Mapped[str | None]
+    context: Mapped[str | None]
+
+
+class AllowedPairRow(Base):
+    """A pair of items that may be asked; a collection without such rows allows all pairs."""
+
+    __tablename__ = "allowed_pairs"
+    __table_args__ = ({"sqlite_with_rowid": False},)
+
+    collection: Mapped[CollectionKey]
+    low: Mapped[Part]
+    high: Mapped[Part]
 
 
 class AnnotatorRow(Base):

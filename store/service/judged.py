@@ -115,10 +115,9 @@ def _queries(items: Items, session: Session, source: str) -> Queries:
     votes, weight = session.weighted()
     if not len(votes):
         raise DataError(f"{source}: nobody has said yet which of two items is better")
-    groups = getattr(items, "groups", None)
     queries = Queries.from_arrays(
         items.features,
-        qid=groups,
+        qid=items.groups,
         docids=items.ids,
         feature_names=items.feature_names,
         source=source,

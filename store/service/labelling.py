@@ -32,7 +32,8 @@ def new_session(collection: Collection, items: Items, **more: Any) -> Session:
     settings = collection.settings
     known = {name: settings[name] for name in SESSION_SETTINGS if name in settings}
     given = {"seed": collection.seed, **known, **more}
-    return Session(items.features, len(items), **given)
+    among = collection.allowed_pairs()
+    return Session(items.features, len(items), groups=items.groups, among=among, **given)
 
 
 class LabellingService:
@@ -272,7 +273,9 @@ class LabellingService:
         theirs = [lease for lease in live if lease.annotator == annotator]
         held = {lease.id: lease for lease in theirs if own is None or lease.id in own}
         self._own[annotator] = held
-        return [x for x in held.values() if x.question.pair[1] < self.session.n_items]
+        n, allows = self.session.n_items, self.session.allows
+        pairs = ((lease, lease.question.pair) for lease in held.values())
+        return [lease for lease, pair in pairs if pair[1] < n and allows(pair)]
 
 
 @contextmanager

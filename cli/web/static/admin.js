@@ -51,18 +51,37 @@ function item(entry) {
   if (entry.image) {
     parts.unshift(Object.assign(new Image(), { alt: "", loading: "lazy", src: BASE + entry.image }));
   }
+  if (entry.group !== null) parts.unshift(Object.assign(within("span", entry.group), { className: "group" }));
   return cell(parts, "th", "text");
 }
 
 function drawRanking(state) {
   const rows = state.ranking.map((entry) => row([
-    cell(`${entry.rank}`), item(entry), cell(interval(entry, state.items), "td", "plot"),
+    cell(`${entry.rank}`), item(entry), cell(interval(entry, entry.of), "td", "plot"),
     cell(`${entry.low}`), cell(`${entry.high}`), cell(fixed(entry.score)), cell(`${entry.judgements}`),
   ]));
   $("ranking").tBodies[0].replaceChildren(...rows);
   const all = state.found === state.items ? `${state.items} items` : `${state.found} of ${state.items} items found`;
   const head = rows.length < state.found ? `, the first ${rows.length} shown` : "";
-  $("caption").textContent = `${all}${head}. The dot is the rank, the bar where it is with 90 % probability, of 1 to ${state.items}.`;
+  $("caption").textContent = `${all}${head}. The dot is the rank, the bar where it is with 90 % probability, of 1 to ${state.groups.length ? "the number of items in the group" : state.items}.`;
+}
+
+// The groups, those furthest from the goal first; a click shows the ranking of one.
+function drawGroups(state) {
+  $("groups").hidden = !state.groups.length;
+  const body = $("groups").querySelector("tbody");
+  if (!state.groups.length || body.contains(document.activeElement)) return;
+  const { groups, done } = state.remaining;
+  const shown = state.groups.length < groups ? `, the ${state.groups.length} furthest from it shown` : "";
+  $("groups-about").textContent = `${done} of ${groups} groups have reached the goal${shown}`;
+  body.replaceChildren(...state.groups.map((group) => {
+    const link = Object.assign(within("button", group.group), { type: "button", className: "plain" });
+    link.addEventListener("click", () => { $("find").value = group.group; refresh(); });
+    return row([
+      cell(link, "th", "text"), cell(`${group.items}`), cell(`${group.answers}`),
+      cell(percent(group.wrong_pairs)), cell(group.stop ? "reached" : ""),
+    ]);
+  }));
 }
 
 function drawFigures(state) {
@@ -127,6 +146,7 @@ async function refresh() {
     if (mine !== round) return; // a newer request was sent in the meantime
     drawRanking(state);
     drawFigures(state);
+    drawGroups(state);
     drawPeople(state);
     notice("");
   } catch (error) {

@@ -58,12 +58,29 @@ function element(side, item) {
     audio.setAttribute("aria-label", `Sound of the ${side} item`);
     audio.onerror = () => audio.replaceWith("This sound cannot be played.");
   }
-  if (item.text !== null) add("p", { className: "text", textContent: item.text });
+  return [...parts, ...words(item)];
+}
+
+// The text of an item or of a context, with a link to the whole of a long one.
+function words(item) {
+  const parts = [];
+  if (item.text !== null) parts.push(Object.assign(document.createElement("p"), { className: "text", textContent: item.text }));
   if (item.more) {
-    const text = { textContent: "The whole text (in a new tab)", target: "_blank", rel: "noopener" };
-    add("a", { ...text, href: BASE + item.more });
+    const link = { textContent: "The whole text (in a new tab)", target: "_blank", rel: "noopener" };
+    parts.push(Object.assign(document.createElement("a"), { ...link, href: BASE + item.more }));
   }
   return parts;
+}
+
+// Drawn only where it is another: screen readers read what changes.
+function drawContext(context) {
+  const box = $("context");
+  const text = context ? context.text : "";
+  box.hidden = !context;
+  if (box.dataset.text === text) return;
+  box.dataset.text = text;
+  box.replaceChildren(...(context ? words(context) : []));
+  box.scrollTop = 0;
 }
 
 function draw() {
@@ -73,7 +90,9 @@ function draw() {
   const left = state.left === null || state.left === undefined ? "" : ` · about ${state.left} left`;
   const waiting = outbox.length > 1 ? ` · ${outbox.length} to be sent` : "";
   $("progress").textContent = `${state.answered + pending()} answered${left}${waiting}`;
+  if (!pair) drawContext(null);
   if (!pair || pair.lease === drawn) return;
+  drawContext(pair.context);
   for (const side of ["left", "right"]) {
     const box = $(side).querySelector(".item");
     box.replaceChildren(...element(side, pair[side]));
@@ -193,7 +212,7 @@ document.addEventListener("keydown", (event) => {
   const at = event.target;
   if (at.closest("textarea, select, [contenteditable], input:not([type=checkbox]), audio")) return;
   if (event.key === " " && at.closest("button, a, summary, input")) return; // activates it
-  if (event.key === "ArrowDown" && at.scrollHeight > at.clientHeight && at.matches(".item")) return;
+  if (event.key === "ArrowDown" && at.scrollHeight > at.clientHeight && at.matches(".item, .context")) return;
   if (event.key.length === 1 && !$("keys").checked) return;
   const what = KEYS[event.key.length === 1 ? event.key.toLowerCase() : event.key];
   if (!what) return;

@@ -1,0 +1,125 @@
+"""Groups of items: only pairs within a group are asked, counted and ranked."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from sortnet.errors import JudgementError
+from sortnet.types import I64, Bool
+
+
+class Groups:
+    """Which items are compared with each other: those of one group.
+
+    Args:
+        groups: (n,) name or number of each item's group; None: all are of one.
+        n_items: n.
+
+    Attributes:
+        of: (n,) the number of each item's group, in the order of their first items.
+        members: the items of each group, in order.
+        n_pairs: the number of pairs within groups.
+
+    Raises:
+        JudgementError: on another number of groups than items, or no pair within a group.
+
+    >>> groups = Groups(["b", "a", "b"], 3)
+    >>> groups.of.tolist(), [m.tolist() for m in groups.members], groups.n_pairs
+    ([0, 1, 0], [[0, 2], [1]], 1)
+    """
+
+    def __init__(self, groups: Iterable[Hashable] | None, n_items: int) -> None:
+        numbers: dict[Hashable, int] = {}
+        names = (0 for _ in range(n_items)) if groups is None else groups
+        self.of: I64 = np.array([numbers.setdefault(g, len(numbers)) for g in names], np.int64)
+        if len(self.of) != n_items:
+            raise JudgementError(f"{n_items} items but groups of {len(self.of)}")
+        self._sizes: I64 = np.bincount(self.of)
+        self._sorted: I64 = np.argsort(self.of, kind="stable")  # group by group
+        self._first: I64 = np.append(0, np.cumsum(self._sizes)[:-1])
+        self._at = np.empty(n_items, np.int64)  # each item's place in `_sorted`
+        self._at[self._sorted] = np.arange(n_items)
+        self._pairs: I64 = self._sizes * (self._sizes - 1) // 2
+        self.members = tuple(np.split(self._sorted, self._first[1:]))
+        self.n_pairs = int(self._pairs.sum())
+        if not self.n_pairs:
+            raise JudgementError(f"{len(self)} groups of one item each: there is no pair to ask")
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def every(self) -> tuple[I64, I64]:
+        """All pairs within groups: only for few of them."""
+        pairs = [m[np.array(np.triu_indices(len(m), 1))] for m in self.members]
+        i, j = np.concatenate(pairs, axis=1)
+        return i, j
+
+    def draw(self, rng: np.random.Generator, m: int) -> tuple[I64, I64]:
+        """m pairs within groups, each of them with the same probability."""
+        n = len(self.of)
+        if len(self) == 1:
+            i = rng.integers(n, size=m)
+            return i, (i + rng.integers(1, n, size=m)) % n
+        drawn = rng.integers(self.n_pairs, size=m)
+        group = np.searchsorted(np.cumsum(self._pairs), drawn, side="right")
+        i = self._sorted[self._first[group] + rng.integers(self._sizes[group])]
+        return i, self.partners(i, rng)
+
+    def partners(self, i: I64, rng: np.random.Generator) -> I64:
+        """For each item another one of its group; itself if it is the only one."""
+        size, first = self._sizes[self.of[i]], self._first[self.of[i]]
+        # A plain number where there is one group only: numpy draws others for an array.
+        most = len(self.of) if len(self) == 1 else np.maximum(size, 2)
+        steps = rng.integers(1, most, size=len(i))
+        return self._sorted[first + (self._at[i] - first + steps) % size]
+
+
+@dataclass(frozen=True)
+class GroupStanding:
+    """How close one group is to the goal.
+
+    Attributes:
+        group: its number, in the order of the groups' first items.
+        items: its number of items.
+        answers: number of answers about its pairs.
+        wrong_pairs: share of its pairs expected to be in the wrong order; 0 for a single item.
+        stop: whether to stop asking about it.
+    """
+
+    group: int
+    items: int
+    answers: int
+    wrong_pairs: float
+    stop: bool
+
+
+def parts_apart(parts: I64, judged: Bool, groups: Groups, *, features: bool) -> str:
+    """A sentence on items of a group that nobody compared, not even through others; or nothing.
+
+    Args:
+        parts: (n,) each item's connected component in the graph of answers.
+        judged: (n,) whether there is an answer about the item.
+        groups: of the items.
+        features: whether the items have features.
+
+    >>> parts = np.array([0, 0, 1, 1, 2])
+    >>> parts_apart(parts, parts < 2, Groups(None, 5), features=False)
+    '4 items in 2 parts that were never compared with each other: order between parts is unknown'
+    """
+    n = len(parts)
+    found = np.unique(groups.of[judged] * n + parts[judged]) // n  # the group of each part
+    counts = np.bincount(found, minlength=len(groups))
+    several = counts > 1
+    if not several.any():
+        return ""
+    where = f"{np.count_nonzero(judged & several[groups.of])} items"
+    if len(groups) > 1:
+        k = int(several.sum())
+        where += f" of {k} group{'s' if k > 1 else ''}"
+    by = "by features alone" if features else "unknown"
+    known = f"order between parts is {by}"
+    apart = "parts that were never compared with each other"
+    return f"{where} in {counts[several].sum()} {apart}: {known}"

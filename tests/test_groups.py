@@ -1,0 +1,250 @@
+"""Groups: read from files, pairs within them only, rankings of each, graphs in several parts."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sortnet.errors import DataError, JudgementError
+from sortnet.items import Columns, Items, merge, read_items, read_with_roles
+from sortnet.items.item_groups import lone_groups, read_pairs, said_alone
+from sortnet.preference import Judgement
+from sortnet.preference.groups import Groups
+from sortnet.preference.session import Session
+from sortnet.preference.strategies import STRATEGIES
+
+TABLE = "id,topic,prompt,text\na,x,Why?,one\nb,x,Why?,two\nc,y,How?,three\nd,y,How?,four\n"
+ANSWERS = ("left", "right", "tie", "skip", "cant-say")
+
+
+def written(folder: Path, text: str, name: str = "items.csv") -> Path:
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+def grouped(path: Path) -> Items:
+    return read_items(path, group_column="topic", context_column="prompt")
+
+
+def test_a_group_and_its_context_are_read_from_the_columns_that_are_named(tmp_path):
+    named = Columns(group="topic", context="prompt")
+    items, roles = read_with_roles(written(tmp_path, TABLE), named)
+    assert items.groups == ("x", "x", "y", "y")
+    assert items.contexts == ("Why?", "Why?", "How?", "How?")
+    assert (roles.group, roles.context, roles.text) == ("topic", "prompt", "text")
+
+
+def test_a_group_is_never_guessed_and_is_no_feature(tmp_path):
+    path = written(tmp_path, "id,qid,topic,n\na,1,5,1\nb,1,5,2\nc,2,6,3\nd,2,6,4\n")
+    assert read_items(path).groups is None
+    items = read_items(path, group_column="topic")
+    assert (items.groups, items.feature_names) == (("5", "5", "6", "6"), ("n",))
+
+
+@pytest.mark.parametrize(
+    ("table", "options", "message"),
+    [
+        (TABLE, {"group_column": "tpic"}, "there is no column 'tpic' in id, topic"),
+        (TABLE, {"context_column": "prompt"}, "--group names its column"),
+        (
+            TABLE.replace("b,x,Why?", "b,x,Who?"),
+            {"group_column": "topic", "context_column": "prompt"},
+            ", line 3: the context of group 'x' is another than in line 2: 'Who?'",
+        ),
+        (TABLE.replace("b,x", "b, "), {"group_column": "topic"}, ", line 3: the group is missing"),
+    ],
+)
+def test_what_is_no_group_is_refused_with_its_place(tmp_path, table, options, message):
+    with pytest.raises(DataError) as error:
+        read_items(written(tmp_path, table), **options)
+    assert message in str(error.value)
+
+
+def test_items_of_one_group_cannot_have_two_contexts(tmp_path):
+    items = grouped(written(tmp_path, TABLE))
+    change = written(tmp_path, "id,topic,prompt,text\nb,x,Who?,two\ne,x,Who?,five\n", "more.csv")
+    with pytest.raises(DataError, match=r"more\.csv: item 'b' has another context than others"):
+        merge(items, grouped(change), update=True)
+    with pytest.raises(DataError, match=r"then some items of the collection have a group"):
+        merge(items, read_items(written(tmp_path, "id,text\ne,x\nf,y\n", "bare.csv")))
+    all_of_it = merge(items, grouped(written(tmp_path, TABLE.replace("Why", "Who"))), update=True)
+    assert all_of_it.contexts == ("Who?", "Who?", "How?", "How?")
+
+
+def test_groups_of_one_item_are_named_and_nothing_but_such_is_refused(tmp_path):
+    items = grouped(written(tmp_path, TABLE + "e,z,When?,five\n"))
+    assert said_alone(lone_groups(items)).startswith("1 group has one item, which is compared")
+    alone = read_items(written(tmp_path, TABLE), group_column="id", id_column="text")
+    with pytest.raises(DataError, match="each group has one item, such as 'a'"):
+        lone_groups(alone)
+
+
+def test_a_letor_file_is_a_collection_of_its_queries(tmp_path):
+    lines = "2 qid:7 1:0.5 2:1 #docid = A\n0 qid:7 1:2 #docid = B\n1 qid:8 1:3 #docid = {}\n"
+    items, roles = read_with_roles(written(tmp_path, lines.format("C"), "t.txt"))
+    assert (items.ids, items.groups) == (("A", "B", "C"), ("7", "7", "8"))
+    assert items.features.tolist() == [[0.5, 1], [2, 0], [3, 0]]
+    assert (roles.group, roles.id, roles.ignored) == ("qid", "docid", ("grade",))
+    items, roles = read_with_roles(written(tmp_path, lines.format("A"), "t.txt"))
+    assert (items.ids, roles.id) == (("7:0", "7:1", "8:2"), "qid:row")
+    with pytest.raises(DataError, match="is LETOR text, which has no columns to name"):
+        read_items(tmp_path / "t.txt", group_column="qid")
+
+
+@pytest.mark.parametrize("name", ["p.csv", "p.tsv", "p.jsonl"])
+def test_pairs_are_read_each_once(tmp_path, name):
+    items = grouped(written(tmp_path, TABLE))
+    text = {
+        "p.csv": "left,right,by\nb,a,me\na,b,me\nc,d,me\n",
+        "p.tsv": "one\ttwo\na\tb\nd\tc\n",
+        "p.jsonl": '{"left": "a", "right": "b"}\n{"left": "c", "right": "d"}\n',
+    }
+    assert read_pairs(written(tmp_path, text[name], name), items).tolist() == [[0, 1], [2, 3]]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("left,right\na,b\na,zz\n", ", line 3: there is no item 'zz'"),
+        ("left,right\na,c\n", "item 'a' is of group 'x', but 'c' of 'y': pairs are within groups"),
+        ("left,right\na,a\n", ", line 2: item 'a' is paired with itself"),
+        ("one,two,three\na,b,c\n", "needs the columns left and right, or two only; has one, two"),
+        ("left,right\n", ": there is no pair in it"),
+    ],
+)
+def test_pairs_that_cannot_be_asked_are_refused_with_their_line(tmp_path, text, message):
+    items = grouped(written(tmp_path, TABLE))
+    with pytest.raises(DataError) as error:
+        read_pairs(written(tmp_path, text, "p.csv"), items)
+    assert message in str(error.value)
+
+
+@given(st.lists(st.integers(0, 3), min_size=2, max_size=12), st.integers(0, 99))
+def test_pairs_drawn_are_all_those_within_groups(names, seed):
+    expected = [p for p in combinations(range(len(names)), 2) if names[p[0]] == names[p[1]]]
+    if not expected:
+        with pytest.raises(JudgementError, match="no pair to ask"):
+            Groups(names, len(names))
+        return
+    groups = Groups(names, len(names))
+    assert groups.n_pairs == len(expected)
+    assert sorted(zip(*map(np.ndarray.tolist, groups.every()), strict=True)) == sorted(expected)
+    i, j = groups.draw(np.random.default_rng(seed), 50)
+    drawn = {(min(pair), max(pair)) for pair in zip(i.tolist(), j.tolist(), strict=True)}
+    assert drawn <= {*expected}
+
+
+def test_each_pair_within_groups_is_drawn_equally_often():
+    groups = Groups("aaabbcaaab", 10)  # 15 pairs of a, 3 of b
+    i, j = groups.draw(np.random.default_rng(0), 18_000)
+    low, high = np.minimum(i, j), np.maximum(i, j)
+    _, times = np.unique(low * 10 + high, return_counts=True)
+    assert len(times) == 18 and times.min() > 850 and times.max() < 1150
+
+
+@settings(max_examples=25)
+@given(st.data())
+def test_no_question_leaves_its_group_or_the_pairs_that_are_allowed(data):
+    n = data.draw(st.integers(4, 10))
+    names = [*data.draw(st.lists(st.sampled_from("ab"), min_size=n - 2, max_size=n - 2)), "a", "a"]
+    within = [p for p in combinations(range(n), 2) if names[p[0]] == names[p[1]]]
+    some = st.lists(st.sampled_from(within), min_size=1, unique=True)
+    among = data.draw(st.none() | some)
+    allowed = {*(within if among is None else among)}
+    strategy = data.draw(st.sampled_from(sorted(STRATEGIES)))
+    session = Session(
+        None, n, seed=3, strategy=strategy, groups=names, among=among, holdout=0.3, repeats=0.3
+    )
+    # Answers to other pairs, as an older store may hold them, are never asked again.
+    session.tell(Judgement("ana", 0, n - 1, "skip"))
+    session.undo("ana")
+    leased = set()
+    for _ in range(data.draw(st.integers(1, 30))):
+        who = data.draw(st.sampled_from(("ana", "ben")))
+        questions = session.ask(who, data.draw(st.integers(1, 3)), busy=leased)
+        assert {q.pair for q in questions} <= allowed - leased
+        if data.draw(st.booleans()):
+            session.undo(who)
+        elif questions:
+            answer = data.draw(st.sampled_from(ANSWERS))
+            session.tell(questions[0].answered(who, answer))
+        leased = {q.pair for q in questions[1:2]} if data.draw(st.booleans()) else set()
+
+
+def test_every_allowed_pair_is_asked_in_the_end():
+    session = Session(None, 7, seed=0, groups="aaabbbc")
+    asked = set()
+    while questions := session.ask("ana"):
+        asked.add(questions[0].pair)
+        session.tell(questions[0].answered("ana", "tie"))
+    assert asked == {(0, 1), (0, 2), (1, 2), (3, 4), (3, 5), (4, 5)}
+    with pytest.raises(JudgementError, match=r"\(2, 3\) is a pair across groups"):
+        Session(None, 7, groups="aaabbbc", among=[(0, 1), (3, 2)])
+    with pytest.raises(JudgementError, match="7 items but groups of 6"):
+        Session(None, 7, groups="aaabbb")
+
+
+def test_many_pairs_are_sampled_within_groups():
+    # 300 items of 2 groups: 22,350 pairs, more than are tried one by one.
+    session = Session(np.arange(300.0)[:, None], groups=np.arange(300) % 2)
+    questions = session.ask("ana", 8)
+    assert len(questions) == 8
+    assert all(q.left % 2 == q.right % 2 for q in questions)
+
+
+def test_ranks_and_intervals_are_those_within_the_group():
+    session = Session(None, 8, seed=0, groups="abababab", repeats=0)
+    while questions := session.ask("ana"):
+        q = questions[0]
+        session.tell(q.answered("ana", "left" if q.left > q.right else "right"))
+    ranking = session.ranking()
+    assert ranking.order.tolist() == [6, 4, 2, 0, 7, 5, 3, 1]
+    assert ranking.rank.tolist() == [4, 4, 3, 3, 2, 2, 1, 1]
+    assert (ranking.low >= 1).all() and (ranking.high <= 4).all()
+    assert (ranking.low <= ranking.rank).all() and (ranking.rank <= ranking.high).all()
+
+
+def test_the_share_of_wrong_pairs_is_of_pairs_within_groups_and_of_each_group():
+    session = Session(None, 9, seed=0, groups="aaaabbbbc")
+    for _ in range(3):
+        for i, j in combinations(range(4), 2):
+            session.tell(Judgement("ana", j, i, "left"))
+    remaining = session.remaining()
+    a, b, c = remaining.groups
+    assert (a.items, a.answers, b.answers, c.items, c.wrong_pairs) == (4, 18, 0, 1, 0.0)
+    assert a.wrong_pairs < 0.2 and b.wrong_pairs > 0.3  # the one is known, the other is not
+    assert remaining.wrong_pairs == pytest.approx((a.wrong_pairs + b.wrong_pairs) / 2)
+    assert "of 3 groups are done" in remaining.why
+    assert Session(None, 4).remaining().groups == ()
+
+
+def test_parts_that_nobody_compared_are_said():
+    session = Session(None, 6, seed=0)
+    session.tell(Judgement("ana", 0, 1, "left"))
+    assert "parts" not in session.remaining().why
+    session.tell(Judgement("ana", 2, 3, "left", strategy="random"))
+    said = "4 items in 2 parts that were never compared with each other: order between parts is"
+    assert f"{said} unknown" in session.remaining().why
+    session.tell(Judgement("ana", 1, 2, "left", strategy="random"))  # the hold-out joins, too
+    assert "parts" not in session.remaining().why
+    session.undo("ana")
+    assert f"{said} unknown" in session.remaining().why
+    features = Session([[1.0], [2.0], [4.0], [3.0]], groups="aaaa")
+    for pair in ((0, 1), (2, 3)):
+        features.tell(Judgement("ana", *pair, "left"))
+    assert f"{said} by features alone" in features.remaining().why
+
+
+def test_groups_are_no_parts_of_each_other():
+    session = Session(None, 8, groups="aaaabbbb")
+    for pair in ((0, 1), (4, 5), (6, 7)):
+        session.tell(Judgement("ana", *pair, "left"))
+    assert "; 4 items of 1 group in 2 parts that were never compared" in session.remaining().why
+    session.tell(Judgement("ana", 4, 6, "left"))
+    assert "parts" not in session.remaining().why
