@@ -35,23 +35,21 @@ class Ranking:
         return len(self.order)
 
 
-def rank_items(posterior: Posterior, judgements: I64) -> Ranking:
+def rank_items(posterior: Posterior, judgements: I64, kept: I64) -> Ranking:
     """Rank by expected score; intervals from the ranks in draws from the posterior.
+
+    Args:
+        judgements: (n,) number of answers about an item.
+        kept: the items to rank.
 
     Cost: one sort, and one per draw.
     """
     n = posterior.n_items
-    order = np.argsort(-posterior.scores, kind="stable")
-    rank = np.empty(n, np.int64)
-    rank[order] = np.arange(1, n + 1)
-    places = np.argsort(np.argsort(-posterior.draws[:, :n], axis=1), axis=1) + 1
-    edges = (1 - LEVEL) / 2, (1 + LEVEL) / 2
-    low, high = np.quantile(places, edges, axis=0)
-    return Ranking(
-        order,
-        rank,
-        posterior.scores.copy(),
-        np.minimum(np.floor(low).astype(np.int64), rank),
-        np.maximum(np.ceil(high).astype(np.int64), rank),
-        judgements,
-    )
+    order = kept[np.argsort(-posterior.scores[kept], kind="stable")]
+    rank, low, high = (np.zeros(n, np.int64) for _ in range(3))
+    rank[order] = np.arange(1, len(order) + 1)
+    places = np.argsort(np.argsort(-posterior.draws[:, kept], axis=1), axis=1) + 1
+    edges = np.quantile(places, ((1 - LEVEL) / 2, (1 + LEVEL) / 2), axis=0)
+    low[kept] = np.minimum(np.floor(edges[0]).astype(np.int64), rank[kept])
+    high[kept] = np.maximum(np.ceil(edges[1]).astype(np.int64), rank[kept])
+    return Ranking(order, rank, posterior.scores.copy(), low, high, judgements)

@@ -34,6 +34,7 @@ from sortnet.preference.strategies import (
     bald,
     random_pair,
 )
+from sortnet.preference.study import Study
 from sortnet.types import I64
 
 _SMALL = 150  # unknowns up to which `ask` refits the session
@@ -58,6 +59,7 @@ class Session:
         repeats: share of questions the annotator has answered before, sides swapped.
         goal: stop if at most this share of all pairs is expected to be in the wrong order.
         among: (m, 2) the only pairs that may be asked; None for all.
+        study: whose judgements do not count, which items are retired, gold pairs, overlap.
 
     >>> session = Session(None, 4, seed=1)
     >>> while questions := session.ask("ana"):
@@ -78,9 +80,13 @@ class Session:
         repeats: float = 0.05,
         goal: float = GOAL,
         among: ArrayLike | None = None,
+        study: Study | None = None,
     ) -> None:
+        self.study = study or Study()
         self._X = design(features, n_items)
         self.n_items = len(self._X)
+        retired = self.study.retired
+        self._kept = np.array([k for k in range(self.n_items) if k not in retired], np.int64)
         self.seed, self.holdout, self.repeats, self.goal = seed, holdout, repeats, goal
         self._strategies = _named(strategy)
         self._among = None if among is None else _checked_pairs(among, self.n_items)
@@ -116,13 +122,15 @@ class Session:
         return self._small and (no_net or self._fits.basis.milestone == milestone(self.events))
 
     def tell(self, judgement: Judgement) -> None:
-        """Add an event: an answer, or the undo of one.
+        """Add an event: an answer, or the undo of one; those of excluded annotators are ignored.
 
         Raises:
             JudgementError: on an unknown item, or an undo of an unknown judgement.
 
         Cost: O(1); after an undo, the next question costs a pass over the answers.
         """
+        if judgement.annotator in self.study.excluded:
+            return
         with self._lock:
             self._history.add(judgement)
             if judgement.answer == "undo":
@@ -187,7 +195,8 @@ class Session:
             self.refit()
         with self._lock:
             posterior, seen = self._fits.all.posterior, self._history.seen.copy()
-        return rank_items(posterior, seen)  # outside the lock, so that `ask` does not wait
+        # Outside the lock, so that `ask` does not wait.
+        return rank_items(posterior, seen, self._kept)
 
     def remaining(self, *, fresh: bool = True) -> Remaining:
         """How close it is to its goal; `fresh=False` takes the last fit.
@@ -204,7 +213,8 @@ class Session:
             checked = self._check_holdout()
             n_annotators = max(len(self._history.annotators), 1)
             free = max(self._n_pairs * n_annotators - self._history.n_asked(), 0)
-        pairs = sample_pairs(self.n_items, self.seed)
+        i, j = sample_pairs(len(self._kept), self.seed)
+        pairs = self._kept[i], self._kept[j]
         difference = posterior.difference(*pairs)
         wrong = wrong_share(*difference)
         left = questions_left(*difference, asked, self.goal)
@@ -226,8 +236,9 @@ class Session:
     @property
     def _n_pairs(self) -> int:
         """The number of pairs that one annotator may be asked about."""
-        n = self.n_items
-        return n * (n - 1) // 2 if self._among is None else len(self._among)
+        if self._among is None:
+            return len(self._kept) * (len(self._kept) - 1) // 2
+        return int(np.isin(self._among, self._kept).all(axis=1).sum())
 
     @property
     def _small(self) -> bool:
@@ -261,7 +272,7 @@ class Session:
 
     def _question(self, annotator: str, taken: set[Pair]) -> Question | None:
         again = self._history.undone(annotator)
-        if again is not None and again.pair not in taken:
+        if again is not None and again.pair not in taken and not self._is_retired(again.pair):
             return again.question
         self._asked += 1
         rng = np.random.default_rng(
@@ -269,8 +280,12 @@ class Session:
         )
         drawn = rng.random()
         ways = [self._random if drawn < self.holdout else self._chosen, self._random]
+        if self.holdout <= drawn:
+            ways.insert(0, self._overlap)
         if self.holdout <= drawn < self.holdout + self.repeats:
             ways.insert(0, self._repeat)
+        elif drawn >= 1 - self.study.gold_rate:
+            ways.insert(0, self._gold)
         found = (way(annotator, taken, rng) for way in ways)
         return next(filter(None, found), None) or self._skipped(annotator, taken)
 
@@ -308,7 +323,7 @@ class Session:
     ) -> Question | None:
         """A pair that this annotator answered some time ago, sides swapped."""
         drawn = self._history.draw_once(annotator, rng, but_last=_REPEAT_AFTER)
-        if drawn is None or drawn[0].pair in taken:
+        if drawn is None or drawn[0].pair in taken or self._is_retired(drawn[0].pair):
             return None
         was, many = drawn
         return Question(was.right, was.left, "repeat", 1 / many, self._fitted_at)
@@ -316,9 +331,31 @@ class Session:
     def _skipped(self, annotator: str, taken: set[Pair]) -> Question | None:
         """When nothing else is left: a pair that the annotator skipped."""
         for judgement in self._history.skipped(annotator):
-            if judgement.pair not in taken:
+            if judgement.pair not in taken and not self._is_retired(judgement.pair):
                 return self._to_question(annotator, judgement.pair, "skipped", 1.0)
         return None
+
+    def _gold(self, annotator: str, taken: set[Pair], rng: np.random.Generator) -> Question | None:
+        """One of the pairs whose answer is known, which this annotator has not answered."""
+        free = self._free(annotator, taken)
+        pairs = [pair for pair in self.study.gold if isinstance(pair, tuple) and free(*pair)]
+        if not pairs:
+            return None
+        pair = pairs[rng.integers(len(pairs))]
+        return self._to_question(annotator, pair, "gold", 1 / len(pairs))
+
+    def _overlap(
+        self, annotator: str, taken: set[Pair], rng: np.random.Generator
+    ) -> Question | None:
+        """The oldest pair that others have answered, but fewer people than the overlap."""
+        del rng
+        free, overlap = self._free(annotator, taken), self.study.overlap
+        pairs = self._history.answered_by_few(overlap) if overlap > 1 else []
+        found = next((pair for pair in pairs if free(*pair)), None)
+        return found and self._to_question(annotator, found, "overlap", 1.0)
+
+    def _is_retired(self, pair: Pair) -> bool:
+        return not self.study.retired.keys().isdisjoint(pair)
 
     def _to_question(
         self, annotator: str, pair: Pair, strategy: str, probability: float
@@ -331,10 +368,11 @@ class Session:
 
     def _free(self, annotator: str, taken: set[Pair]) -> Free:
         times, allowed = self._history.pairs_of(annotator), self._allowed
+        retired = self.study.retired
 
         def free(i: int, j: int) -> bool:
             pair = (i, j) if i < j else (j, i)
-            may = allowed is None or pair in allowed
+            may = (allowed is None or pair in allowed) and i not in retired and j not in retired
             return may and pair not in taken and pair not in times
 
         return free

@@ -27,6 +27,7 @@ SUFFIXES: dict[str, Form] = {
     ".jsonl": "jsonl", ".json": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "csv",
 }  # fmt: skip
 FIELDS = ("id", "number", *(f.name for f in fields(Judgement) if f.name != "number"))
+_EXPORTED = (*FIELDS, "excluded")
 _NEEDED = (("left", "right", "answer"), ("winner", "loser"))
 _LARGEST = 2**31 - 1  # of whole numbers in the tables
 _LATEST = 2.0**33  # seconds since 1970: the year 2242
@@ -53,9 +54,10 @@ def export_judgements(
     """Write a collection's judgements to a file, atomically; returns the number of lines.
 
     `jsonl` and `csv` hold everything, including undos, and `import_judgements` reads them; `at` is
-    in seconds since 1970. `chosen` has a line for each pair on which the annotators have a
-    majority, `{"prompt": ..., "chosen": text, "rejected": text}`, as tools for preference tuning
-    read it; undone judgements do not count, ties are for neither side.
+    in seconds since 1970, `excluded` whether the annotator is excluded. `chosen` has a line for
+    each pair on which the annotators have a majority,
+    `{"prompt": ..., "chosen": text, "rejected": text}`, as tools for preference tuning read it;
+    undone judgements and those of excluded annotators do not count, ties are for neither side.
 
     Args:
         prompt: the prompt of every line of `chosen`.
@@ -65,12 +67,17 @@ def export_judgements(
         SortNetError: if the file cannot be written.
     """
     judgements, items = collection.judgements(), collection.items()
+    excluded = collection.study().excluded
     if form == "chosen":
-        lines = list(_chosen(judgements, items, prompt))
+        counted = [judgement for judgement in judgements if judgement.annotator not in excluded]
+        lines = list(_chosen(counted, items, prompt))
     else:
         # Ids read later may be more; those of the judgements are the first of them.
         ids = collection.judgement_ids()
-        lines = [_fields(j, id, items) for j, id in zip(judgements, ids, strict=False)]
+        lines = [
+            _fields(j, id, items) | {"excluded": j.annotator in excluded}
+            for j, id in zip(judgements, ids, strict=False)
+        ]
     if isinstance(to, str | Path):
         write_atomically(Path(to).resolve(), lambda path: _write_file(path, lines, form))
     else:
@@ -148,7 +155,7 @@ def _write_file(path: Path, lines: Sequence[dict[str, Any]], form: ExportForm) -
 
 def _write(file: IO[str], lines: Sequence[dict[str, Any]], form: ExportForm) -> None:
     if form == "csv":
-        writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
+        writer = csv.DictWriter(file, _EXPORTED, lineterminator="\n")
         writer.writeheader()
         writer.writerows(lines)
         return
