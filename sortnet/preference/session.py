@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from zlib import crc32
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sortnet.errors import JudgementError
+from sortnet.preference.annotators import AnnotatorReport, annotator_reports
 from sortnet.preference.base import HOLDOUT, Judgement, Pair, Question
 from sortnet.preference.design import design
 from sortnet.preference.fits import ENOUGH, Fits, choose_basis, fit_both, milestone
@@ -222,6 +223,26 @@ class Session:
         stop, why = whether_to_stop(wrong, self.goal, left, free, *checked)
         left = left if left is None else min(left, free)
         return Remaining(left, wrong, change, *checked[:3], stop, why)
+
+    def reports(
+        self,
+        annotators: Sequence[str],
+        judgements: Sequence[Judgement] | None = None,
+        study: Study | None = None,
+    ) -> list[AnnotatorReport]:
+        """What is known of each annotator by the last fit.
+
+        Args:
+            annotators: their names.
+            judgements: with those of excluded annotators; None: the session's own.
+            study: its state by now; None: the session's own.
+        """
+        with self._lock:
+            posterior, numbers = self._fits.all.posterior, self._history.annotators
+            fitted = {name: k for name, k in numbers.items() if k < len(posterior.reliability)}
+        events = self.judgements() if judgements is None else judgements
+        named = {name: fitted.get(name) for name in annotators}
+        return annotator_reports(named, events, posterior, study or self.study)
 
     def answered(self, annotator: str) -> int:
         """The number of an annotator's answers that are not undone, including skips."""

@@ -101,14 +101,17 @@ class Study:
 
     def why_closed(self, annotator: str, answered: int) -> str:
         """Why an annotator is asked nothing, in words; empty if they are."""
+        for_now, no_more = "no questions for now", "no more questions"
         if annotator in self.excluded:
-            return f"{annotator} is excluded from this collection: its administrator can undo that"
+            return f"{no_more}: {annotator} is excluded, until the administrator undoes that"
         if annotator in self.paused:
-            return f"{annotator} is paused: no questions until the administrator resumes"
+            return f"{for_now}: {annotator} is paused, until the administrator resumes"
         if None in self.paused:
-            return "this collection is paused: no questions until the administrator resumes"
+            return f"{for_now}: the collection is paused, until the administrator resumes"
         if self.left(annotator, answered) == 0:
-            return f"{annotator} has given all {self.quotas[annotator]} answers asked for: done"
+            return (
+                f"{no_more}: {annotator} has given all {self.quotas[annotator]} answers asked for"
+            )
         return ""
 
     def asks_alike(self, other: Study) -> bool:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 from sortnet.errors import StoreError
 from sortnet.preference import Judgement, Question
+from sortnet.preference.annotators import AnnotatorReport
 from sortnet.preference.intervals import Ranking
 from sortnet.preference.session import Session
 from sortnet.preference.stopping import GOAL, Remaining
@@ -165,6 +166,14 @@ class LabellingService:
         with self._lock:
             events = self.session.judgements()
             return sorted(events + self._set_aside, key=lambda j: j.number)
+
+    def reports(self) -> list[AnnotatorReport]:
+        """What is known of each annotator, by the last fit."""
+        names = [who.name for who in self.collection.annotators()]
+        with self._lock:
+            session, judgements = self.session, self.judgements()
+            study = self.study  # newer than the session's if somebody was paused
+        return session.reports(names, judgements, study)
 
     def sync(self) -> int:
         """Read what other processes wrote; returns the number of new judgements."""

@@ -1,0 +1,36 @@
+"""Read gold pairs, whose answer is known, from a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sortnet.errors import DataError
+from sortnet.preference.study import Decision
+from store.collections.collection import Collection
+from store.collections.judgement_files import read_lines
+
+
+def read_gold(collection: Collection, path: str | Path, *, remove: bool = False) -> list[Decision]:
+    """The gold pairs of a file as decisions, which add or remove them.
+
+    Each line names two items by their ids: `winner` and `loser`, or `left`, `right` and `answer`.
+
+    Raises:
+        DataError: on the first error, with file and line.
+    """
+    items = {id: number for number, id in enumerate(collection.items().ids)}
+    kind = "no-gold" if remove else "gold"
+    decisions: dict[tuple[int, int], Decision] = {}
+    for line in read_lines(Path(path), items, annotator="gold"):
+        judgement = line.judgement
+        if judgement.answer not in ("left", "right"):
+            raise DataError(
+                f"{line.where}: the answer of a gold pair is left or right, not "
+                f"{judgement.answer!r}"
+            )
+        sides = judgement.left, judgement.right
+        better, worse = sides if judgement.answer == "left" else sides[::-1]
+        known = decisions.setdefault(judgement.pair, Decision(kind, item=better, other=worse))
+        if known.item != better:
+            raise DataError(f"{line.where}: an earlier line has the other answer to this pair")
+    return list(decisions.values())
