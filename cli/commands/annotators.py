@@ -16,7 +16,7 @@ from sortnet.errors import SortNetError
 if TYPE_CHECKING:
     from sortnet.preference.annotators import AnnotatorReport, Measured
 
-_FINE = ("", "no answers", "too few answers")  # verdicts that ask for nothing
+_FINE = ("", "no answers", "too few answers", "too fast")  # a program may be fast
 _ABOUT = (
     "reliability: 1 for the median annotator, 0 for coin tosses, below 0 for the worse item; "
     "90 % intervals in brackets",
@@ -59,13 +59,14 @@ def list_(name: str, store: str | None, as_json: bool) -> None:
     Prints the number of answers, reliability and side bias with intervals, agreement with others
     and with oneself beside what is expected on the same pairs, the gold score, the median time
     and a verdict. A verdict needs 20 answers and a 90 % interval that is clear: "always left" (more
-    than 0.8 of the answers), "inverted" (reliability below 0), "answers at random" (below 0.5),
-    "wrong on gold pairs" (fewer than half right), "too fast" (median below 0.7 seconds).
+    than 0.8 of the answers), "inverted" (reliability below 0), "answers at random" (below 0.7 and
+    perhaps below 0.2), "unreliable" (below 0.7), "wrong on gold pairs" (fewer than half right),
+    "too fast" (median below 0.7 seconds).
 
     \b
     Examples:
       sortnet annotators list essays
-      sortnet annotators essays --json
+      sortnet annotators list essays --json
     """
     from store.service.labelling import LabellingService
 
@@ -111,7 +112,7 @@ def _line(report: AnnotatorReport) -> list[str]:
 
 
 def _measured(value: Measured | None) -> str:
-    return "-" if value is None else f"{value.value:.2f} [{value.low:.2f}, {value.high:.2f}]"
+    return "-" if value is None else f"{value.value:.2f} [{value.low:.2f},{value.high:.2f}]"
 
 
 def _shares(observed: float | None, expected: float | None) -> str:
@@ -158,7 +159,7 @@ def include(name: str, annotator: str, reason: str | None, store: str | None) ->
 
     \b
     Examples:
-      sortnet annotators include essays dan
+      sortnet annotators include paused dan
     """
     said = f"{printable(annotator)}: included in {name} again"
     _decide(store, name, said, "include", annotator=annotator, reason=reason)

@@ -259,3 +259,47 @@ def remove(name: str, yes: bool, store: str | None) -> None:
             return
         collection.remove()
     say(f"removed {name}: {what}")
+
+
+@items.command()
+@click.argument("name")
+@click.argument("id_", metavar="ID")
+@click.option("--reason", metavar="TEXT", help="Reason, which is stored.")
+@store_option
+def retire(name: str, id_: str, reason: str | None, store: str | None) -> None:
+    """Retire the item ID: it is asked about no more, and not ranked.
+
+    Its judgements stay stored, and still teach what its features say.
+
+    \b
+    Examples:
+      sortnet items retire essays essay-61 --reason duplicate
+    """
+    _decide("retire", name, id_, reason, store)
+    put(f"{printable(id_)}: retired from {name}")
+
+
+@items.command()
+@click.argument("name")
+@click.argument("id_", metavar="ID")
+@click.option("--reason", metavar="TEXT", help="Reason, which is stored.")
+@store_option
+def restore(name: str, id_: str, reason: str | None, store: str | None) -> None:
+    """Restore the retired item ID.
+
+    \b
+    Examples:
+      sortnet items restore paused essay-2
+    """
+    _decide("restore", name, id_, reason, store)
+    put(f"{printable(id_)}: restored in {name}")
+
+
+def _decide(kind: str, name: str, id_: str, reason: str | None, store: str | None) -> None:
+    from sortnet.preference.study import Decision
+
+    with open_collection(store, name, write=True) as collection:
+        ids = collection.items().ids
+        if id_ not in ids:
+            raise StoreError(f"collection {name!r} has no item {id_[:60]!r}")
+        collection.decide(Decision(kind, item=ids.index(id_), reason=reason))

@@ -19,7 +19,9 @@ from sortnet.types import F64
 
 FEW = 20  # answers below which nothing is said of an annotator
 ONE_SIDE = 0.8  # the share of one side is above it: "always left" or "always right"
-HALF = 0.5  # reliability is below it: "answers at random"; below 0: "inverted"
+UNRELIABLE = 0.7  # reliability is below it: "unreliable"
+RANDOM = 0.2  # and its interval also begins below this: "answers at random"
+HALF = 0.5  # the gold score is below it: "wrong on gold pairs"
 _EDGES = np.array([(1 - LEVEL) / 2, (1 + LEVEL) / 2])
 _RELIABILITIES, _BIASES = np.linspace(-4, 4, 81), np.linspace(-3, 3, 41)
 _LEAST = 0.05  # of the precision of a difference, without one answer
@@ -173,8 +175,8 @@ def _verdict(
             return f"always {side}"
     if reliability.high < 0:
         return "inverted"
-    if reliability.high < HALF:
-        return "answers at random"
+    if reliability.high < UNRELIABLE:
+        return "answers at random" if reliability.low < RANDOM else "unreliable"
     if gold is not None and gold.high < HALF:
         return "wrong on gold pairs"
     return "too fast" if too_fast else ""
