@@ -68,7 +68,6 @@ def test_decisions_come_back_whole_with_numbers_from_one(collection: Collection)
         ([Decision("gold", item=1, other=2), Decision("gold", item=2, other=1)], "'i2' and 'i1'"),
         ([Decision("no-gold", item=1, other=2)], "'i1' and 'i2' is not a gold pair"),
         ([Decision("retire", item=k) for k in range(5)], "two items must stay"),
-        ([Decision("hide", "eve")], "unknown decision 'hide'"),
     ],
 )
 def test_a_decision_that_changes_nothing_is_refused_with_all_others(
@@ -77,6 +76,25 @@ def test_a_decision_that_changes_nothing_is_refused_with_all_others(
     with pytest.raises(StudyError, match=fault):
         collection.decide(Decision("pause", "ana"), *decisions)
     assert collection.decisions() == []
+
+
+@pytest.mark.parametrize(
+    ("facts", "fault"),
+    [
+        ({"kind": "hide", "annotator": "eve"}, "unknown decision 'hide'; known are exclude,"),
+        ({"kind": "exclude"}, "'exclude' is about annotator, and nothing else"),
+        ({"kind": "retire", "annotator": "eve"}, "'retire' is about item"),
+        ({"kind": "pause", "item": 1}, "'pause' is about an annotator or nothing"),
+        ({"kind": "gold", "item": 1}, "'gold' is about item, other"),
+        ({"kind": "gold", "item": 1, "other": 1}, "item 1 cannot be compared with itself"),
+        ({"kind": "overlap", "amount": 0}, "overlap 0 is not from 1"),
+        ({"kind": "gold-rate", "amount": 1.5}, "gold-rate 1.5 is not from 0 to 1"),
+        ({"kind": "gold-rate", "amount": float("nan")}, "gold-rate nan is not from 0 to 1"),
+    ],
+)
+def test_a_decision_about_nothing_or_out_of_range_cannot_be_made(facts, fault) -> None:
+    with pytest.raises(StudyError, match=fault):
+        Decision(**facts)
 
 
 def test_an_unknown_annotator_is_not_made_by_a_decision(collection: Collection) -> None:

@@ -73,7 +73,7 @@ def list_(name: str, store: str | None, as_json: bool) -> None:
     with open_collection(store, name) as collection:
         service = LabellingService(collection)
         service.settle()
-        reports = service.reports()
+        reports = service.reports([who.name for who in collection.annotators()])
     if as_json:
         print_json([asdict(report) for report in reports])
         return

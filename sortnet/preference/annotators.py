@@ -23,7 +23,7 @@ UNRELIABLE = 0.7  # reliability is below it: "unreliable"
 RANDOM = 0.2  # and its interval also begins below this: "answers at random"
 HALF = 0.5  # the gold score is below it: "wrong on gold pairs"
 _EDGES = np.array([(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-_RELIABILITIES, _BIASES = np.linspace(-4, 4, 81), np.linspace(-3, 3, 41)
+_RELIABILITIES, _BIASES = np.linspace(-4, 4, 65), np.linspace(-3, 3, 25)
 _LEAST = 0.05  # of the precision of a difference, without one answer
 _MOST = 1_000  # answers of an annotator, the newest, that reliability is estimated from
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(15)
@@ -197,9 +197,8 @@ def _reliability(
     log = -0.5 * ((c - 1) ** 2 + b**2)
     for mu, v, target in zip(mean.tolist(), variance.tolist(), votes.target.tolist(), strict=True):
         z = (c * mu + b) / np.sqrt(1 + c**2 * v)
-        log += (target * log_ndtr(z) if target else 0) + (
-            (1 - target) * log_ndtr(-z) if target < 1 else 0
-        )
+        sides = (z, -z) if target == 0.5 else (z * (2 * target - 1),)
+        log += sum(log_ndtr(side) for side in sides) / len(sides)
     weight = np.exp(log - log.max())
     return _measured(_RELIABILITIES, weight.sum(axis=1)), _measured(_BIASES, weight.sum(axis=0))
 

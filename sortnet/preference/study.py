@@ -18,8 +18,18 @@ UNDONE_BY = {
 UNDOES = {undoing: kind for kind, undoing in UNDONE_BY.items()}
 AMOUNTS = ("quota", "overlap", "gold-rate")
 KINDS = (*UNDONE_BY, *UNDOES, *AMOUNTS)
+# What each decision must be about, and nothing else; a pause may name an annotator.
+_NEEDS: dict[str, set[str]] = {
+    **dict.fromkeys(("exclude", "include", "revoke", "renew"), {"annotator"}),
+    **dict.fromkeys(("pause", "resume"), set()),
+    **dict.fromkeys(("retire", "restore"), {"item"}),
+    **dict.fromkeys(("gold", "no-gold"), {"item", "other"}),
+    **{"quota": {"annotator", "amount"}, "overlap": {"amount"}, "gold-rate": {"amount"}},
+}
+_MOST = {"quota": 2**31 - 1, "overlap": 2**31 - 1, "gold-rate": 1.0}
 _STATES = {"exclude": "excluded", "pause": "paused", "revoke": "revoked", "retire": "retired"}
 _STATES |= {"gold": "a gold pair"}
+_SUBJECTS = ("annotator", "item", "other", "amount")
 GOLD_RATE = 0.05
 
 
@@ -38,6 +48,9 @@ class Decision:
         reason: in words, if given.
         number: its place in the order of the collection's decisions, from 1; 0 if not stored yet.
         at: time in seconds since 1970, if known.
+
+    Raises:
+        StudyError: on an unknown kind, or if it lacks what it must be about.
     """
 
     kind: str
@@ -48,6 +61,20 @@ class Decision:
     reason: str | None = None
     number: int = 0
     at: float | None = None
+
+    def __post_init__(self) -> None:
+        kind = self.kind
+        if kind not in KINDS:
+            raise StudyError(f"unknown decision {kind[:60]!r}; known are {', '.join(KINDS)}")
+        given = {name for name in _SUBJECTS if getattr(self, name) is not None}
+        if given - ({"annotator"} if kind in ("pause", "resume") else set()) != _NEEDS[kind]:
+            needed = ", ".join(sorted(_NEEDS[kind])) or "an annotator or nothing"
+            raise StudyError(f"the decision {kind!r} is about {needed}, and nothing else")
+        if self.item is not None and self.item == self.other:
+            raise StudyError(f"item {self.item} cannot be compared with itself")
+        least = 1 if kind == "overlap" else 0
+        if self.amount is not None and not least <= self.amount <= _MOST[kind]:
+            raise StudyError(f"{kind} {self.amount:g} is not from {least} to {_MOST[kind]:g}")
 
     @property
     def subject(self) -> Subject:
@@ -147,7 +174,7 @@ def study_of(decisions: Iterable[Decision]) -> Study:
 
 
 def check_decision(study: Study, decision: Decision, called: str) -> None:
-    """Refuse a decision that is unknown or changes nothing.
+    """Refuse a decision that changes nothing.
 
     A link may be renewed at any time: the old one is then nobody's.
 
@@ -158,8 +185,6 @@ def check_decision(study: Study, decision: Decision, called: str) -> None:
         StudyError: with the reason.
     """
     kind = decision.kind
-    if kind not in KINDS:
-        raise StudyError(f"unknown decision {kind!r}; known are {', '.join(KINDS)}")
     if kind in AMOUNTS:
         return
     state = _STATES[UNDOES.get(kind, kind)]

@@ -167,9 +167,14 @@ class LabellingService:
             events = self.session.judgements()
             return sorted(events + self._set_aside, key=lambda j: j.number)
 
-    def reports(self) -> list[AnnotatorReport]:
+    @property
+    def moment(self) -> tuple[int, ...]:
+        """Numbers that change with each judgement, decision and fit that was read or made."""
+        fitted = -1 if self._fitted is None else self._fitted[1]
+        return self._last_number, len(self._decisions), fitted
+
+    def reports(self, names: Sequence[str]) -> list[AnnotatorReport]:
         """What is known of each annotator, by the last fit."""
-        names = [who.name for who in self.collection.annotators()]
         with self._lock:
             session, judgements = self.session, self.judgements()
             study = self.study  # newer than the session's if somebody was paused
