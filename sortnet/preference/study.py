@@ -19,12 +19,12 @@ UNDOES = {undoing: kind for kind, undoing in UNDONE_BY.items()}
 AMOUNTS = ("quota", "overlap", "gold-rate")
 KINDS = (*UNDONE_BY, *UNDOES, *AMOUNTS)
 # What each decision must be about, and nothing else; a pause may name an annotator.
-_NEEDS: dict[str, set[str]] = {
-    **dict.fromkeys(("exclude", "include", "revoke", "renew"), {"annotator"}),
-    **dict.fromkeys(("pause", "resume"), set()),
-    **dict.fromkeys(("retire", "restore"), {"item"}),
-    **dict.fromkeys(("gold", "no-gold"), {"item", "other"}),
-    **{"quota": {"annotator", "amount"}, "overlap": {"amount"}, "gold-rate": {"amount"}},
+_NEEDS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("exclude", "include", "revoke", "renew"), ("annotator",)),
+    **dict.fromkeys(("pause", "resume"), ()),
+    **dict.fromkeys(("retire", "restore"), ("item",)),
+    **dict.fromkeys(("gold", "no-gold"), ("item", "other")),
+    **{"quota": ("annotator", "amount"), "overlap": ("amount",), "gold-rate": ("amount",)},
 }
 _MOST = {"quota": 2**31 - 1, "overlap": 2**31 - 1, "gold-rate": 1.0}
 _STATES = {"exclude": "excluded", "pause": "paused", "revoke": "revoked", "retire": "retired"}
@@ -66,9 +66,9 @@ class Decision:
         kind = self.kind
         if kind not in KINDS:
             raise StudyError(f"unknown decision {kind[:60]!r}; known are {', '.join(KINDS)}")
-        given = {name for name in _SUBJECTS if getattr(self, name) is not None}
-        if given - ({"annotator"} if kind in ("pause", "resume") else set()) != _NEEDS[kind]:
-            needed = ", ".join(sorted(_NEEDS[kind])) or "an annotator or nothing"
+        given = tuple(name for name in _SUBJECTS if getattr(self, name) is not None)
+        if given != _NEEDS[kind] and (_NEEDS[kind] or given != ("annotator",)):
+            needed = ", ".join(_NEEDS[kind]) or "an annotator or nothing"
             raise StudyError(f"the decision {kind!r} is about {needed}, and nothing else")
         if self.item is not None and self.item == self.other:
             raise StudyError(f"item {self.item} cannot be compared with itself")
