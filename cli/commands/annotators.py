@@ -59,9 +59,9 @@ def list_(name: str, store: str | None, as_json: bool) -> None:
     Prints the number of answers, reliability and side bias with intervals, agreement with others
     and with oneself beside what is expected on the same pairs, the gold score, the median time
     and a verdict. A verdict needs 20 answers and a 90 % interval that is clear: "always left" (more
-    than 0.8 of the answers), "inverted" (reliability below 0), "answers at random" (below 0.7 and
-    perhaps below 0.2), "unreliable" (below 0.7), "wrong on gold pairs" (fewer than half right),
-    "too fast" (median below 0.7 seconds).
+    than 0.8 of the answers), "inverted" (reliability below 0, and perhaps below -0.5), "answers at
+    random" (below 0.7, and perhaps below 0.2), "unreliable" (below 0.7), "wrong on gold pairs"
+    (fewer than half right), "too fast" (median below 0.7 seconds).
 
     \b
     Examples:

@@ -19,6 +19,7 @@ from sortnet.types import F64
 
 FEW = 20  # answers below which nothing is said of an annotator
 ONE_SIDE = 0.8  # the share of one side is above it: "always left" or "always right"
+INVERTED = -0.5  # reliability is below 0, and its interval begins below this: "inverted"
 UNRELIABLE = 0.7  # reliability is below it: "unreliable"
 RANDOM = 0.2  # and its interval also begins below this: "answers at random"
 HALF = 0.5  # the gold score is below it: "wrong on gold pairs"
@@ -173,7 +174,7 @@ def _verdict(
     for side in ("left", "right"):
         if _share(decided.count(side), len(decided)).low > ONE_SIDE:
             return f"always {side}"
-    if reliability.high < 0:
+    if reliability.high < 0 and reliability.low < INVERTED:
         return "inverted"
     if reliability.high < UNRELIABLE:
         return "answers at random" if reliability.low < RANDOM else "unreliable"
