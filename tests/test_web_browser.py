@@ -538,29 +538,39 @@ def admin(driver, site):
     return made
 
 
+# In one script each, as the page redraws its tables at intervals.
+LABELS = """
+const row = document.querySelectorAll("#people tbody tr")[arguments[0]];
+return [...row.querySelectorAll("button")].map((button) => button.textContent);
+"""
+FOCUS = "document.querySelectorAll(arguments[0])[arguments[1]].focus()"
+FOCUSED = "return document.activeElement.getAttribute('aria-label')"
+
+
 def labels(page, row) -> list[str]:
-    found = page.driver.find_elements(By.CSS_SELECTOR, "#people tbody tr")[row]
-    return [button.text for button in found.find_elements(By.CSS_SELECTOR, "button")]
+    return page.driver.execute_script(LABELS, row)
+
+
+def enter_at(page, selector: str, place: int) -> None:
+    """Focus one of the elements and press Enter."""
+    page.driver.execute_script(FOCUS, selector, place)
+    webdriver.ActionChains(page.driver).send_keys(Keys.ENTER).perform()
 
 
 def test_the_admin_excludes_pauses_and_revokes_by_keys_and_undoes_it(admin, site, driver):
-    eve = f"eve {SCRIPT}"
-    assert labels(admin, 1) == ["Exclude", "Pause", "Revoke link"]
-    after = ["Include", "Resume", "New link"]
+    before, after = ["Exclude", "Pause", "Revoke link"], ["Include", "Resume", "New link"]
+    assert labels(admin, 1) == before
     for place in range(3):
-        buttons = "#people tbody tr:nth-child(2) button"
-        for label in (after[place], labels(admin, 1)[place]):
-            button = driver.find_elements(By.CSS_SELECTOR, buttons)[place]
-            assert button.get_attribute("aria-label") == f"{button.text}: {eve}"
-            driver.execute_script("arguments[0].focus()", button)
-            webdriver.ActionChains(driver).send_keys(Keys.ENTER).perform()
+        enter_at(admin, "#people tbody tr:nth-child(2) button", place)
+        for label in (after[place], before[place]):
             admin.until(lambda label=label, place=place: labels(admin, 1)[place] == label)
             # The focus stays in its place, so that Enter undoes it.
-            focused = driver.switch_to.active_element
-            assert focused.get_attribute("aria-label") == f"{label}: {eve}"
+            assert driver.execute_script(FOCUSED) == f"{label}: eve {SCRIPT}"
+            if label in after:
+                webdriver.ActionChains(driver).send_keys(Keys.ENTER).perform()
     kinds = [decision.kind for decision in site.pages.collection.decisions()]
     assert kinds == ["exclude", "include", "pause", "resume", "revoke", "renew"]
-    assert labels(admin, 0) == ["Exclude", "Pause", "Revoke link"]
+    assert labels(admin, 0) == before
     assert driver.title == "essays – ranking and annotators"
     assert admin.complaints() == []
 
@@ -576,9 +586,8 @@ def test_the_admin_pauses_everybody(admin, site):
 
 def test_the_admin_chooses_a_gold_pair_in_the_ranking(admin, site, driver):
     assert not admin.find("#add-gold").is_enabled() and not admin.find("#gold").is_displayed()
-    rows = driver.find_elements(By.CSS_SELECTOR, "#ranking tbody tr")
-    rows[4].find_elements(By.CSS_SELECTOR, "button")[0].click()
-    rows[1].find_elements(By.CSS_SELECTOR, "button")[1].click()
+    enter_at(admin, "#ranking tbody button", 2 * 4)
+    enter_at(admin, "#ranking tbody button", 2 * 1 + 1)
     better, worse = admin.text("#better"), admin.text("#worse")
     admin.find("#add-gold").click()
     admin.until(lambda: admin.find("#gold").is_displayed())
@@ -586,7 +595,7 @@ def test_the_admin_chooses_a_gold_pair_in_the_ranking(admin, site, driver):
     assert (f"text {pair.item}", f"text {pair.other}") == (better, worse)
     assert admin.text("#gold tbody tr").startswith(f"{better} {worse}")
     assert not admin.find("#add-gold").is_enabled()
-    admin.find("#gold tbody button").click()
+    enter_at(admin, "#gold tbody button", 0)
     admin.until(lambda: not admin.find("#gold").is_displayed())
     assert site.pages.collection.study().gold == {}
     assert admin.complaints() == []

@@ -62,9 +62,9 @@ function button(label, about, act) {
   return made;
 }
 
-// Redraw the rows of a table, but not while it has the focus, unless `used`: one of its buttons was
-// used, and the one in its place gets the focus.
-function redraw(table, rows, used) {
+// Redraw the rows of a table, but not while it has the focus, unless one of its buttons was used:
+// then the one in its place gets the focus.
+function redraw(table, rows) {
   const body = $(table).tBodies[0];
   const place = [...body.querySelectorAll("button")].indexOf(document.activeElement);
   if (!used && body.contains(document.activeElement)) return;
@@ -124,15 +124,15 @@ async function addGold() {
   $("add-gold").disabled = true;
 }
 
-function drawGold(state, used) {
+function drawGold(state) {
   const share = `${Math.round(100 * state.gold_rate)} %`;
   const about = state.gold.length ? `About ${share} of the questions are about them.` : "There are none yet.";
   $("gold-about").textContent = `Pairs whose answer is known: each annotator is scored by them. ${about} Choose the two items in the ranking below.`;
   $("gold").hidden = !state.gold.length;
   redraw("gold", state.gold.map((pair) => {
-    const remove = () => decide({ kind: "no-gold", item: pair.item, other: pair.other }, "Removed a gold pair.", true);
+    const remove = () => decide({ kind: "no-gold", item: pair.item, other: pair.other }, "Removed a gold pair.");
     return row([cell(pair.better, "td", "text"), cell(pair.worse, "td", "text"), cell(button("Remove", `${pair.better}, ${pair.worse}`, remove), "td", "text")]);
-  }), used);
+  }));
 }
 
 function remarks(who) {
@@ -165,12 +165,12 @@ function actions(who) {
   const parts = SWITCHES.map(([state, on, off]) => {
     const [kind, label] = who[state] ? off : on;
     const reason = kind === "exclude" ? who.report?.verdict || null : null;
-    return button(label, who.name, () => decide({ kind, annotator: who.name, reason }, `${label}: ${who.name}.`, true));
+    return button(label, who.name, () => decide({ kind, annotator: who.name, reason }, `${label}: ${who.name}.`));
   });
   return cell(parts, "td", "actions");
 }
 
-function drawPeople(state, used) {
+function drawPeople(state) {
   $("pause").textContent = state.paused ? "Resume everybody" : "Pause everybody";
   $("pause").dataset.kind = state.paused ? "resume" : "pause";
   redraw("people", state.people.map((who) => {
@@ -185,7 +185,7 @@ function drawPeople(state, used) {
       measured(report.gold), cell(fixed(report.median_seconds, 1)),
       cell(remarks(who), "td", "text"), actions(who),
     ]);
-  }), used);
+  }));
 }
 
 async function ask(path, options = {}) {
@@ -199,15 +199,17 @@ async function ask(path, options = {}) {
 }
 
 let round = 0;
-async function refresh(used) {
+let used = false; // whether a button was used since the last drawing
+async function refresh() {
   const mine = ++round;
   try {
     const state = await ask(`/state?find=${encodeURIComponent($("find").value)}`);
     if (mine !== round) return; // a newer request was sent in the meantime
     drawRanking(state);
     drawFigures(state);
-    drawPeople(state, used);
-    drawGold(state, used);
+    drawPeople(state);
+    drawGold(state);
+    used = false;
     notice("");
   } catch (error) {
     notice(error.message);
@@ -216,8 +218,8 @@ async function refresh(used) {
 
 const JSON_TYPE = { "Content-Type": "application/json" };
 
-// Store a decision, then draw its consequences; returns whether it was stored.
-async function decide(body, said, used) {
+// Store a decision and draw what follows; returns whether it was stored.
+async function decide(body, said) {
   try {
     await ask("/decisions", { method: "POST", body: JSON.stringify(body), headers: JSON_TYPE });
     $("done").textContent = said;
@@ -225,7 +227,8 @@ async function decide(body, said, used) {
     $("done").textContent = error.message;
     return false;
   }
-  await refresh(used);
+  used = true;
+  await refresh();
   return true;
 }
 
@@ -245,7 +248,7 @@ async function add() {
 
 $("add").addEventListener("click", add);
 $("name").addEventListener("keydown", (event) => event.key === "Enter" && add());
-$("find").addEventListener("input", () => refresh());
+$("find").addEventListener("input", refresh);
 $("add-gold").addEventListener("click", addGold);
 $("pause").addEventListener("click", () => {
   const { kind } = $("pause").dataset;
