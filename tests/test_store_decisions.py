@@ -121,6 +121,7 @@ def test_judgements_of_the_excluded_stay_and_are_marked_in_frame_and_exports(
         ("eve", "True"),
     ]
     assert len(exported(collection, "chosen").splitlines()) == 1
+    assert [j.annotator for j in collection.counted_judgements()] == ["ana"]
     collection.decide(Decision("include", "eve"))
     assert len(exported(collection, "chosen").splitlines()) == 2
 

@@ -11,7 +11,6 @@ import click
 from cli.inputs.opened_store import open_collection
 from cli.options import Real, Whole, files, json_option, store_option
 from cli.output import count, print_json, print_table, printable, put, say
-from sortnet.errors import SortNetError
 
 if TYPE_CHECKING:
     from sortnet.preference.annotators import AnnotatorReport, Measured
@@ -290,14 +289,13 @@ def gold(name: str, file: str | None, rate: float | None, remove: bool, store: s
     if file is None and rate is None:
         raise click.UsageError("a FILE of gold pairs or --rate SHARE is needed")
     with open_collection(store, name, write=True) as collection:
-        pairs = [] if file is None else read_gold(collection, file, remove=remove)
+        ids = collection.items().ids
+        pairs = [] if file is None else read_gold(file, ids, remove=remove)
         rates = [] if rate is None else [Decision("gold-rate", amount=rate)]
         made = collection.decide(*pairs, *rates)
         study = collection.study()
     known = len(pairs) + len(rates) - len(made)
     if known:
         say(f"{count(known, 'pair')} of {file} already known")
-    share = f"{study.gold_rate:.0%} of the questions" if study.gold else "none is asked"
-    put(f"{name}: {count(len(study.gold), 'gold pair')}; {share}")
-    if rate is not None and not study.gold:
-        raise SortNetError(f"{name} has no gold pairs yet: sortnet annotators gold NAME FILE")
+    pairs_now = count(len(study.gold), "gold pair")
+    put(f"{name}: {pairs_now}; {study.gold_rate:.0%} of the questions, as far as there are some")

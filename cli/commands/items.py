@@ -17,6 +17,7 @@ from sortnet.errors import StoreError
 
 if TYPE_CHECKING:
     from sortnet.items import Columns, Items
+    from sortnet.preference.study import Decision
 
 _SHOWN = 20  # items that `show` lists
 _COLUMNS = 80  # if the width of a line is unknown
@@ -62,6 +63,12 @@ def _column_options(command: Any) -> Any:
     "--embed", is_flag=True, help="Also compute features with a language model (an extra)."
 )
 @click.option("--update", is_flag=True, help="Replace existing items; their judgements are kept.")
+@click.option(
+    "--gold",
+    metavar="FILE",
+    shell_complete=files,
+    help="Gold pairs, whose answer is known; see sortnet annotators gold.",
+)
 @store_option
 @json_option
 def add(
@@ -70,6 +77,7 @@ def add(
     described: bool | None,
     embed: bool,
     update: bool,
+    gold: str | None,
     store: str | None,
     as_json: bool,
     **options: Any,
@@ -96,11 +104,20 @@ def add(
             file, named, ignore=options["ignore"], least=1 if old else 2, progress=status
         )
         all_items = _together(old, new, described, embed, update, status)
+        pairs = [] if gold is None else _gold(gold, all_items)
         status("writing")
-        served = opened.add_items(name, all_items, update=old is not None).is_served()
+        collection = opened.add_items(name, all_items, update=old is not None)
+        collection.decide(*pairs)
+        served = collection.is_served()
     _say_added(name, new, old, all_items, roles, as_json)
     if served and update:
         say("the running server shows the items as they were before until it is restarted")
+
+
+def _gold(file: str, all_items: Items) -> list[Decision]:
+    from store.collections.gold_file import read_gold
+
+    return read_gold(file, all_items.ids)
 
 
 def _together(

@@ -200,6 +200,11 @@ class Collection:
             timed = [replace(decision, at=at) for decision in decisions]
             return insert_decisions(connection, self.number, timed, keys)
 
+    def counted_judgements(self) -> list[Judgement]:
+        """All judgements, including undos, but those of excluded annotators."""
+        excluded = self.study().excluded
+        return [judgement for judgement in self.judgements() if judgement.annotator not in excluded]
+
     def changes(self, after: int, decided: int = 0) -> Changes:
         """What is new, in one snapshot: judgements and decisions with higher numbers."""
         with self.database.transaction() as connection:

@@ -66,12 +66,11 @@ def export_judgements(
         DataError: if `chosen` needs the text of an item without one.
         SortNetError: if the file cannot be written.
     """
-    judgements, items = collection.judgements(), collection.items()
-    excluded = collection.study().excluded
+    items = collection.items()
     if form == "chosen":
-        counted = [judgement for judgement in judgements if judgement.annotator not in excluded]
-        lines = list(_chosen(counted, items, prompt))
+        lines = list(_chosen(collection.counted_judgements(), items, prompt))
     else:
+        judgements, excluded = collection.judgements(), collection.study().excluded
         # Ids read later may be more; those of the judgements are the first of them.
         ids = collection.judgement_ids()
         lines = [
