@@ -7,7 +7,7 @@ import pytest
 from scipy.special import ndtr
 
 from sortnet.preference import Judgement
-from sortnet.preference.annotators import FEW, AnnotatorReport, _without, annotator_reports
+from sortnet.preference.annotator_reports import FEW, AnnotatorReport, _without, annotator_reports
 from sortnet.preference.laplace import Prior, Scales, fit
 from sortnet.preference.posterior import Votes
 from sortnet.preference.study import Decision, Study, study_of

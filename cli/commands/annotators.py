@@ -13,7 +13,7 @@ from cli.options import Real, Whole, files, json_option, store_option
 from cli.output import count, print_json, print_table, printable, put, say
 
 if TYPE_CHECKING:
-    from sortnet.preference.annotators import AnnotatorReport, Measured
+    from sortnet.preference.annotator_reports import AnnotatorReport, Measured
 
 _FINE = ("", "no answers", "too few answers", "too fast")  # a program may be fast
 _ABOUT = (

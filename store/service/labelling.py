@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from sortnet.errors import StoreError
 from sortnet.preference import Judgement, Question
-from sortnet.preference.annotators import AnnotatorReport
+from sortnet.preference.annotator_reports import AnnotatorReport
 from sortnet.preference.intervals import Ranking
 from sortnet.preference.session import Session
 from sortnet.preference.stopping import GOAL, Remaining
