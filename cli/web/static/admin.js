@@ -147,12 +147,10 @@ function remarks(who) {
   return found.join(", ");
 }
 
-// A value with its interval; a share with the expected one.
-function measured(value) {
-  if (!value) return cell("–");
-  return cell([fixed(value.value), within("small", ` ${fixed(value.low)} to ${fixed(value.high)}`)]);
-}
-const shares = (observed, expected) => cell(observed === null || observed === undefined ? "–" : `${percent(observed)} of ${percent(expected)}`);
+// A value with its interval, or a share with the expected one, below it.
+const below = (value, text) => cell([value, within("small", text)]);
+const measured = (value) => (value ? below(fixed(value.value), `${fixed(value.low)} to ${fixed(value.high)}`) : cell("–"));
+const shares = (observed, expected) => (typeof observed === "number" ? below(percent(observed), `expected ${percent(expected)}`) : cell("–"));
 
 // What can be done to an annotator: whether it holds now, and both actions with their labels.
 const SWITCHES = [
