@@ -28,6 +28,7 @@ from web_made import WAIT, Client, listening, served
 from cli.web import page_service
 from cli.web.guard import HEADERS, LONGEST_PATH, MOST_BYTES, Names, Rate
 from cli.web.page_service import People
+from sortnet.preference.study import Decision
 from store import open_store
 from store.database.tables import LeaseRow, ServerRow
 from store.service.labelling import LabellingService
@@ -838,6 +839,16 @@ def test_behind_a_proxy_pages_come_from_its_address(store, collection, tmp_path)
         assert Client(port).post(f"{path}/next", **origin).status == 403
         _, said = ended(process, signal.SIGTERM)
     assert "only protection" in said and "plain http" not in said
+
+
+def test_a_revoked_link_is_not_printed_but_said(store, collection, tmp_path):
+    collection.annotator("eve")
+    collection.decide(Decision("revoke", "eve"))
+    where = ("essays", "--port", 0, "--annotator", "ana", "--store", tmp_path / "s.db")
+    with command(*where) as (process, printed):
+        assert set(printed) == {"ana", "admin"}
+        _, said = ended(process, signal.SIGTERM)
+    assert "eve: link revoked; sortnet annotators renew makes a new one" in said
 
 
 def _port_of(process) -> int:
