@@ -60,7 +60,7 @@ def list_(name: str, limit: int, store: str | None, as_json: bool) -> None:
         said = frame[(frame["answer"] != "undo") & ~frame["undone"] & ~frame["excluded"]]
         older = len(frame) - limit
         more = f", {older} older ones not shown (--limit)" if older > 0 else ""
-        say(f"{len(said)} answers of {said['annotator'].nunique()} annotators{more}")
+        say(f"{len(said)} answers of {frame['annotator'].nunique()} annotators{more}")
 
 
 _HEADER = ["judgement", "annotator", "left", "right", "answer", "seconds", "at (UTC)"]

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import betaincinv, log_ndtr, ndtr
+from scipy.special import betaincinv, ndtr
 
 from sortnet.preference.agreement import AnnotatorStats, agreement
-from sortnet.preference.base import TARGETS, Judgement
+from sortnet.preference.base import TARGETS, Judgement, Pair
 from sortnet.preference.intervals import LEVEL
 from sortnet.preference.laplace import mills
 from sortnet.preference.posterior import Posterior, Votes
@@ -26,7 +26,8 @@ HALF = 0.5  # the gold score is below it: "wrong on gold pairs"
 _EDGES = np.array([(1 - LEVEL) / 2, (1 + LEVEL) / 2])
 _RELIABILITIES, _BIASES = np.linspace(-4, 4, 65), np.linspace(-3, 3, 25)
 _LEAST = 0.05  # of a difference's precision is left, without one answer
-_MOST = 1_000  # answers of an annotator, the newest, that reliability is estimated from
+_FLOOR = 1e-30  # of a probability
+_MOST = 400  # answers of an annotator, the newest, that reliability is estimated from
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(15)
 
 
@@ -100,13 +101,15 @@ def annotator_reports(
         posterior: of the scores, without the excluded annotators.
         study: the present state of the study.
 
-    Cost: a pass over the judgements, and about 0.1 s per annotator with a thousand answers.
+    Cost: a pass over the judgements, and about 30 ms per annotator with 400 answers or more.
     """
     undone = {judgement.undoes for judgement in judgements if judgement.undoes}
     votes: dict[str, list[Judgement]] = defaultdict(list)
+    of_pair: dict[Pair, list[Judgement]] = defaultdict(list)
     for judgement in judgements:
         if judgement.answer in TARGETS and judgement.number not in undone:
             votes[judgement.annotator].append(judgement)
+            of_pair[judgement.pair].append(judgement)
     stats = {of.name: of for of in agreement(judgements).people}
     measured = {
         name: _reliability(posterior, _as_votes(votes[name][-_MOST:]), number)
@@ -116,7 +119,9 @@ def annotator_reports(
     many = [c.value for name, (c, _) in measured.items() if len(votes[name]) >= FEW]
     unit = max(float(np.median(many)), 1.0) if many else 1.0
     return [
-        _report(name, measured.get(name), unit, stats.get(name), votes, posterior, study)
+        _report(
+            name, measured.get(name), unit, stats.get(name), votes[name], of_pair, posterior, study
+        )
         for name in numbers
     ]
 
@@ -126,14 +131,14 @@ def _report(
     measured: tuple[Measured, Measured] | None,
     unit: float,
     stats: AnnotatorStats | None,
-    votes: dict[str, list[Judgement]],
+    own: Sequence[Judgement],
+    of_pair: dict[Pair, list[Judgement]],
     posterior: Posterior,
     study: Study,
 ) -> AnnotatorReport:
-    own = votes[name]
     reliability, bias = (None, None) if measured is None else (measured[0].over(unit), measured[1])
-    others = [j for who, theirs in votes.items() if who != name for j in theirs]
-    same, expected = _alike(_between(own, others), posterior)
+    shared = [(a, b) for a in own for b in of_pair[a.pair] if b.annotator != name]
+    same, expected = _alike(shared, posterior)
     alike, expected_alike = _alike(_repeated(own), posterior)
     gold = [
         judgement.answer == ("left" if judgement.left == pair.item else "right")
@@ -197,7 +202,8 @@ def _reliability(
     for mu, v, target in zip(mean.tolist(), variance.tolist(), votes.target.tolist(), strict=True):
         z = (c * mu + b) / np.sqrt(1 + c**2 * v)
         sides = (z, -z) if target == 0.5 else (z * (2 * target - 1),)
-        log += sum(log_ndtr(side) for side in sides) / len(sides)
+        # Not log_ndtr, which takes five times as long; the floor is that of an absurd answer.
+        log += sum(np.log(np.maximum(ndtr(side), _FLOOR)) for side in sides) / len(sides)
     weight = np.exp(log - log.max())
     return _measured(_RELIABILITIES, weight.sum(axis=1)), _measured(_BIASES, weight.sum(axis=0))
 
@@ -249,19 +255,9 @@ def _share(k: int, n: int) -> Measured:
     return Measured(k / n if n else 0.5, low, high)
 
 
-def _between(
-    own: Sequence[Judgement], others: Sequence[Judgement]
-) -> list[tuple[Judgement, Judgement]]:
-    """Own and others' answers to the same pairs."""
-    theirs: dict[tuple[int, int], list[Judgement]] = defaultdict(list)
-    for judgement in others:
-        theirs[judgement.pair].append(judgement)
-    return [(a, b) for a in own for b in theirs.get(a.pair, ())]
-
-
 def _repeated(own: Sequence[Judgement]) -> list[tuple[Judgement, Judgement]]:
     """Each pair asked again, with the first answer."""
-    first: dict[tuple[int, int], Judgement] = {}
+    first: dict[Pair, Judgement] = {}
     again = []
     for judgement in own:
         if judgement.pair in first:
