@@ -118,7 +118,7 @@ def _shares(observed: float | None, expected: float | None) -> str:
     return "-" if observed is None else f"{observed:.2f} / {expected:.2f}"
 
 
-def _decide(store: str | None, name: str, said: str, kind: str, **facts: Any) -> None:
+def _decide(store: str | None, name: str, kind: str, said: str, **facts: Any) -> None:
     from sortnet.preference.study import Decision
 
     with open_collection(store, name, write=True) as collection:
@@ -126,16 +126,11 @@ def _decide(store: str | None, name: str, said: str, kind: str, **facts: Any) ->
     put(said)
 
 
-_reason_option = click.option("--reason", metavar="TEXT", help="Reason, which is stored.")
-
-
-@annotators.command()
-@click.argument("name")
-@click.argument("annotator")
-@_reason_option
-@store_option
-def exclude(name: str, annotator: str, reason: str | None, store: str | None) -> None:
-    """Exclude ANNOTATOR from the collection NAME: their judgements no longer count.
+# What each action says when it is done, and its help.
+_ACTIONS = {
+    "exclude": (
+        "excluded from {name}; the judgements stay stored",
+        """Exclude ANNOTATOR from the collection NAME: their judgements no longer count.
 
     The judgements stay stored and exported, in a column `excluded`; rankings, agreement and
     training leave them out. The annotator is asked nothing more.
@@ -143,93 +138,73 @@ def exclude(name: str, annotator: str, reason: str | None, store: str | None) ->
     \b
     Examples:
       sortnet annotators exclude essays eve --reason 'answers at random'
-    """
-    said = f"{printable(annotator)}: excluded from {name}; the judgements stay stored"
-    _decide(store, name, said, "exclude", annotator=annotator, reason=reason)
-
-
-@annotators.command()
-@click.argument("name")
-@click.argument("annotator")
-@_reason_option
-@store_option
-def include(name: str, annotator: str, reason: str | None, store: str | None) -> None:
-    """Undo the exclusion of ANNOTATOR: their judgements count again.
+    """,
+    ),
+    "include": (
+        "included in {name} again",
+        """Undo the exclusion of ANNOTATOR: their judgements count again.
 
     \b
     Examples:
       sortnet annotators include paused dan
-    """
-    said = f"{printable(annotator)}: included in {name} again"
-    _decide(store, name, said, "include", annotator=annotator, reason=reason)
-
-
-@annotators.command()
-@click.argument("name")
-@click.argument("annotator")
-@_reason_option
-@store_option
-def revoke(name: str, annotator: str, reason: str | None, store: str | None) -> None:
-    """Revoke the link of ANNOTATOR to the page of the collection NAME.
+    """,
+    ),
+    "revoke": (
+        "the link is revoked",
+        """Revoke the link of ANNOTATOR to the page of the collection NAME.
 
     \b
     Examples:
       sortnet annotators revoke essays eve
-    """
-    said = f"{printable(annotator)}: the link is revoked"
-    _decide(store, name, said, "revoke", annotator=annotator, reason=reason)
-
-
-@annotators.command()
-@click.argument("name")
-@click.argument("annotator")
-@_reason_option
-@store_option
-def renew(name: str, annotator: str, reason: str | None, store: str | None) -> None:
-    """Give ANNOTATOR a new link; the old one, revoked or not, is nobody's from then on.
+    """,
+    ),
+    "renew": (
+        "has a new link, which sortnet serve shows",
+        """Give ANNOTATOR a new link; the old one, revoked or not, is nobody's from then on.
 
     `sortnet serve` and its admin page show the new link.
 
     \b
     Examples:
       sortnet annotators renew essays eve
-    """
-    said = f"{printable(annotator)}: has a new link, shown by sortnet serve {shlex.quote(name)}"
-    _decide(store, name, said, "renew", annotator=annotator, reason=reason)
-
-
-@annotators.command()
-@click.argument("name")
-@click.argument("annotator", required=False)
-@_reason_option
-@store_option
-def pause(name: str, annotator: str | None, reason: str | None, store: str | None) -> None:
-    """Pause ANNOTATOR, or without one the whole collection NAME: no questions for now.
+    """,
+    ),
+    "pause": (
+        "paused",
+        """Pause ANNOTATOR, or without one the whole collection NAME: no questions for now.
 
     \b
     Examples:
       sortnet annotators pause essays eve
       sortnet annotators pause essays
-    """
-    said = f"{printable(annotator or name)}: paused"
-    _decide(store, name, said, "pause", annotator=annotator, reason=reason)
-
-
-@annotators.command()
-@click.argument("name")
-@click.argument("annotator", required=False)
-@_reason_option
-@store_option
-def resume(name: str, annotator: str | None, reason: str | None, store: str | None) -> None:
-    """Resume ANNOTATOR, or without one the whole collection NAME, after a pause.
+    """,
+    ),
+    "resume": (
+        "resumed",
+        """Resume ANNOTATOR, or without one the whole collection NAME, after a pause.
 
     \b
     Examples:
       sortnet annotators resume paused
       sortnet annotators resume paused ana
-    """
-    said = f"{printable(annotator or name)}: resumed"
-    _decide(store, name, said, "resume", annotator=annotator, reason=reason)
+    """,
+    ),
+}
+
+
+def _add_action(kind: str, done: str, text: str) -> None:
+    @annotators.command(kind, help=text)
+    @click.argument("name")
+    @click.argument("annotator", required=kind not in ("pause", "resume"))
+    @click.option("--reason", metavar="TEXT", help="Reason, which is stored.")
+    @store_option
+    def action(name: str, annotator: str | None, reason: str | None, store: str | None) -> None:
+        said = f"{printable(annotator or name)}: {done.format(name=name)}"
+        _decide(store, name, kind, said, annotator=annotator, reason=reason)
+
+
+for _kind, (_done, _text) in _ACTIONS.items():
+    _add_action(_kind, _done, _text)
 
 
 @annotators.command()
@@ -246,7 +221,7 @@ def quota(name: str, annotator: str, number: int, store: str | None) -> None:
     """
     what = f"a quota of {count(number, 'answer')}" if number else "no quota"
     said = f"{printable(annotator)}: {what}"
-    _decide(store, name, said, "quota", annotator=annotator, amount=number)
+    _decide(store, name, "quota", said, annotator=annotator, amount=number)
 
 
 @annotators.command()
@@ -262,7 +237,7 @@ def overlap(name: str, people: int, store: str | None) -> None:
     Examples:
       sortnet annotators overlap essays 3
     """
-    _decide(store, name, f"{name}: {count(people, 'answer')} a pair", "overlap", amount=people)
+    _decide(store, name, "overlap", f"{name}: {count(people, 'answer')} a pair", amount=people)
 
 
 @annotators.command()
