@@ -9,6 +9,11 @@ from pathlib import Path
 import pytest
 from cli_made import done, fault, invoke
 
+from cli.terminal.asking import TOO_LATE, Asking
+from sortnet.preference.study import Decision
+from store import open_store
+from store.service.labelling import LabellingService
+
 IDS = [f"t{k:02}" for k in range(16)]
 JUDGE = """
 import json, sys
@@ -97,6 +102,40 @@ def test_who_is_out_gets_one_line(home):
         assert why in fault("label", "texts", "--as", "ana")
         done("annotators", *off)
         assert answer("ana", "good", 1)["answered"] == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [("exclude", "no more questions: ana is excluded"), ("pause", "ana is paused")],
+)
+def test_somebody_at_the_terminal_is_told_with_the_next_answer(home, kind, why):
+    with open_store() as store:
+        service = LabellingService(store.collection("texts"))
+        front = Deciding(service, kind)
+        assert why in Asking(service, "ana").go_on(front)
+        assert front.told == ["stored: left", TOO_LATE]
+        assert len(service.judgements()) == 1
+
+
+class Deciding:
+    """Answers at a terminal; at the second question somebody decides."""
+
+    def __init__(self, service, kind):
+        self.service, self.kind, self.told = service, kind, []
+
+    def ask(self, lease, standing, still):
+        if self.told:
+            self.service.collection.decide(Decision(self.kind, "ana"))
+        return "left", 1
+
+    def notify(self, text):
+        self.told.append(text)
+
+    def enough(self, why):
+        raise AssertionError(why)
+
+    def over(self, why):
+        return True  # tries to undo, which is refused
 
 
 def test_a_quota_ends_the_questions(home):
