@@ -7,12 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import betaincinv, ndtr
+from scipy.special import betaincinv, log_ndtr, ndtr
 
 from sortnet.preference.agreement import AnnotatorStats, agreement
 from sortnet.preference.base import TARGETS, Judgement, Pair
 from sortnet.preference.intervals import LEVEL
-from sortnet.preference.laplace import mills
 from sortnet.preference.posterior import Posterior, Votes
 from sortnet.preference.study import Study
 from sortnet.types import F64
@@ -224,7 +223,7 @@ def _without(posterior: Posterior, votes: Votes, number: int | None) -> tuple[F6
         return mean, variance
     c, bias = posterior.reliability[number], posterior.n_items + number
     z, t = c * mean + posterior.mean[bias], votes.target
-    up, down = mills(z), mills(-z)
+    up, down = _mills(z), _mills(-z)
     g = t * up - (1 - t) * down
     w = np.maximum(t * up * (z + up) + (1 - t) * down * (down - z), 1e-9)
     C = posterior.covariance
@@ -236,6 +235,12 @@ def _without(posterior: Posterior, votes: Votes, number: int | None) -> tuple[F6
     ECX = (CX[:, votes.left] - CX[:, votes.right]).T  # (m, m)
     gain = np.linalg.solve(np.diag(1 / w) - XCX, ECX.T).T
     return mean - gain @ (g / w), variance + np.einsum("ij,ij->i", gain, ECX)
+
+
+def _mills(z: F64) -> F64:
+    """φ(z) / Φ(z), stable in the tails."""
+    ratio: F64 = np.exp(-0.5 * z * z - log_ndtr(z)) / np.sqrt(2 * np.pi)
+    return ratio
 
 
 def _measured(grid: F64, weight: F64) -> Measured:

@@ -195,7 +195,7 @@ class _Problem:
     def slope(self, theta: F64) -> F64:
         """(d + n + a,) gradient of the log-likelihood."""
         z, t = self.z(theta), self.votes.target
-        pull = t * mills(z) - (1 - t) * mills(-z)
+        pull = t * _mills(z) - (1 - t) * _mills(-z)
         return self.pull_back(self.summed(pull))
 
     def summed(self, pull: F64) -> F64:
@@ -208,7 +208,7 @@ class _Problem:
     def weights(self, theta: F64) -> F64:
         """(m,) minus the second derivative of each answer's log-likelihood in its z."""
         z, t = self.z(theta), self.votes.target
-        up, down = mills(z), mills(-z)
+        up, down = _mills(z), _mills(-z)
         return t * up * (z + up) + (1 - t) * down * (down - z)
 
     def curvature(self, theta: F64) -> tuple[I64, I64, F64]:
@@ -242,7 +242,7 @@ class _Problem:
         return best
 
 
-def mills(z: F64) -> F64:
+def _mills(z: F64) -> F64:
     """φ(z) / Φ(z), stable in the tails."""
     ratio: F64 = np.exp(-0.5 * z * z - log_ndtr(z)) / np.sqrt(2 * np.pi)
     return ratio
