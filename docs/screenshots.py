@@ -49,6 +49,7 @@ def main(folder: str = "docs") -> None:
             driver.get(f"{url}/a/{people.tokens['ana']}")
             wait(driver, "#left .item > *")
             picture(driver, to / "label-page.png")
+            driver.set_window_size(1200, 1500)
             driver.get(f"{url}/admin/{people.admin}")
             wait(driver, "#ranking tbody tr")
             picture(driver, to / "admin-page.png")

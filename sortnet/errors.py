@@ -35,5 +35,9 @@ class JudgementError(SortNetError, ValueError):
     """An invalid judgement: an unknown item or answer, an undo of an unknown judgement."""
 
 
+class StudyError(SortNetError, ValueError):
+    """A decision about a study that changes nothing, or whose annotator or item is unknown."""
+
+
 class LeaseError(SortNetError):
     """An answer to a question whose lease has expired, was released, or is another annotator's."""

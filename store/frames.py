@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import fields
 from datetime import datetime
 from itertools import combinations_with_replacement, pairwise
@@ -53,7 +53,7 @@ JUDGEMENT_COLUMNS = {
     "number": "int64",
     **dict.fromkeys((field.name for field in fields(Judgement)), "str"),
     **_kinds(JudgementRow, ["milliseconds", "probability", "model", "number", "undoes"]),
-    **{"at": _TIME, "undone": "bool"},
+    **{"at": _TIME, "undone": "bool", "excluded": "bool"},
 }
 PAIR_NUMBERS = ("first_iteration", "last_iteration", "times")
 OUTCOMES = ("right", "wrong")
@@ -70,19 +70,29 @@ def typed(rows: Sequence[Any], columns: dict[str, str]) -> pd.DataFrame:
 
 
 def judgements_frame(
-    judgements: Sequence[Judgement], names: Mapping[int, str], undone: Set[int]
+    judgements: Sequence[Judgement],
+    names: Mapping[int, str],
+    undone: Set[int],
+    excluded: Container[str] = (),
 ) -> pd.DataFrame:
-    """One row per judgement; `names` are the items' ids, `undone` the undone numbers."""
+    """One row per judgement.
+
+    Args:
+        names: the items' ids.
+        undone: the undone numbers.
+        excluded: the annotators whose judgements do not count.
+    """
     import pandas as pd
 
     values: dict[str, list[Any]] = {
         name: [getattr(judgement, name) for judgement in judgements]
         for name in JUDGEMENT_COLUMNS
-        if name != "undone"
+        if name not in ("undone", "excluded")
     }
     for side in ("left", "right"):
         values[side] = [names[item] for item in values[side]]
     values["undone"] = [number in undone for number in values["number"]]
+    values["excluded"] = [name in excluded for name in values["annotator"]]
     at = pd.Series(values.pop("at"), dtype="float64")
     columns = {name: pd.Series(values[name], dtype=JUDGEMENT_COLUMNS[name]) for name in values}
     columns["at"] = pd.to_datetime(at, unit="s", utc=True).astype(_TIME)

@@ -188,6 +188,20 @@ def _make_collections(folder: Path) -> None:
     done("items", "add", "poems", "answers.csv", "--group", "prompt_id", "--context", "prompt")
     done("judgements", "import", "essays", "votes.csv", "--as", "ana")
     done("judgements", "export", "essays", "--output", "judgements.jsonl")
+    shutil.copy(folder / "votes.csv", folder / "gold.csv")
+    done("judgements", "import", "essays", "votes.csv", "--as", "eve")
+    _make_paused()
+
+
+def _make_paused() -> None:
+    """A collection where a decision of each kind can be undone."""
+    done("items", "add", "paused", "essays.csv")
+    for name in ("ana", "dan"):
+        done("judgements", "import", "paused", "votes.csv", "--as", name)
+        done("annotators", "pause", "paused", name)
+    done("annotators", "pause", "paused")
+    done("annotators", "exclude", "paused", "dan")
+    done("items", "retire", "paused", "essay-2")
 
 
 @contextmanager

@@ -76,7 +76,7 @@ def test_the_lines_say_what_the_judgements_say(store: Store) -> None:
     for judgement, id, facts, row in zip(
         collection.judgements(), collection.judgement_ids(), objects, table, strict=True
     ):
-        expected = dict(vars(judgement), id=id)
+        expected = dict(vars(judgement), id=id, excluded=False)
         expected |= {side: ODD_IDS[expected[side]] for side in ("left", "right")}
         assert facts == expected
         assert row == {key: "" if facts[key] is None else str(facts[key]) for key in facts}

@@ -264,7 +264,7 @@ def test_leases_on_items_that_are_not_known_yet_are_left_alone(
     collection.lease("ana", [question(N, 0)], 60)
     collection.lease("bo", [question(N, N + 1)], 60)
     changes = collection.changes(0)._replace(n_items=N)  # the items came after it
-    monkeypatch.setattr(collection, "changes", lambda after: changes)
+    monkeypatch.setattr(collection, "changes", lambda *after: changes)
     assert max(n for lease in service.next("ana", 3) for n in lease.question.pair) < N
 
 

@@ -52,6 +52,7 @@ def shown() -> dict[str, str]:
         ("ranking", "wishes", "--json"),
         ("judgements", "list", "wishes", "--json"),
         ("judgements", "export", "wishes"),
+        ("annotators", "wishes", "--json"),
     )
     return {" ".join(command): done(*command) for command in commands}
 
@@ -99,7 +100,7 @@ def test_the_first_command_that_writes_upgrades_it_after_a_copy(store):
     after = shown()
     changed = {name for name in before if before[name] != after[name]}
     of_judgements = {"items list --json", "ranking wishes --json", "judgements list wishes --json"}
-    assert changed == {*of_judgements, "judgements export wishes"}
+    assert changed == {*of_judgements, "judgements export wishes", "annotators wishes --json"}
     assert len(json.loads(after["judgements list wishes --json"])) == 4
 
 

@@ -28,6 +28,7 @@ from web_made import WAIT, Client, listening, served
 from cli.web import page_service
 from cli.web.guard import HEADERS, LONGEST_PATH, MOST_BYTES, Names, Rate
 from cli.web.page_service import People
+from sortnet.preference.study import Decision
 from store import open_store
 from store.database.tables import LeaseRow, ServerRow
 from store.service.labelling import LabellingService
@@ -360,7 +361,7 @@ def test_an_answer_costs_three_transactions_at_most(store, collection, site, clo
         after = site.client.post(f"{ana}/answer", body)
     assert pairs(after)[:2] == rest and len(pairs(after)) == 3
     assert sum(statement.startswith("BEGIN") for statement in sent) <= 3
-    assert len(sent) <= 21, "two of them settings of SQLite"
+    assert len(sent) <= 22, "two of them settings of SQLite, two of them about decisions"
     if between == "leases run low":
         assert [held.expires for held in collection.leases("ana")] == [clock.now + 600] * 3
 
@@ -839,6 +840,16 @@ def test_behind_a_proxy_pages_come_from_its_address(store, collection, tmp_path)
         assert Client(port).post(f"{path}/next", **origin).status == 403
         _, said = ended(process, signal.SIGTERM)
     assert "only protection" in said and "plain http" not in said
+
+
+def test_a_revoked_link_is_not_printed_but_said(store, collection, tmp_path):
+    collection.annotator("eve")
+    collection.decide(Decision("revoke", "eve"))
+    where = ("essays", "--port", 0, "--annotator", "ana", "--store", tmp_path / "s.db")
+    with command(*where) as (process, printed):
+        assert set(printed) == {"ana", "admin"}
+        _, said = ended(process, signal.SIGTERM)
+    assert "eve: link revoked; sortnet annotators renew makes a new one" in said
 
 
 def _port_of(process) -> int:

@@ -16,6 +16,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 from web_made import served
 
+from sortnet.preference.study import Decision
 from store import open_store
 
 pytestmark = pytest.mark.browser
@@ -572,3 +573,99 @@ def test_who_watches_sees_the_ranking_drawn_and_makes_a_link(driver, site):
     assert site.client.get(path).status == 200
     assert driver.title == "essays – ranking and annotators"
     assert page.complaints() == []
+
+
+@pytest.fixture
+def admin(driver, site):
+    """The admin page, with a ranking and two annotators, one of them of a wicked name."""
+    site.link("ana")
+    site.link(f"eve {SCRIPT}")
+    site.pages.service.settle()
+    made = Page.__new__(Page)
+    made.driver = driver
+    driver.get_log("browser")
+    driver.get(site.base + site.admin)
+    made.until(lambda: len(driver.find_elements(By.CSS_SELECTOR, "#ranking tbody tr")) == 6)
+    made.until(lambda: len(driver.find_elements(By.CSS_SELECTOR, "#people tbody tr")) == 2)
+    return made
+
+
+# In one script each, as the page redraws its tables at intervals.
+LABELS = """
+const row = document.querySelectorAll("#people tbody tr")[arguments[0]];
+return [...row.querySelectorAll("button")].map((button) => button.textContent);
+"""
+FOCUS = "document.querySelectorAll(arguments[0])[arguments[1]].focus()"
+FOCUSED = "return document.activeElement.getAttribute('aria-label')"
+
+
+def labels(page, row) -> list[str]:
+    return page.driver.execute_script(LABELS, row)
+
+
+def enter_at(page, selector: str, place: int) -> None:
+    """Focus one of the elements and press Enter."""
+    page.driver.execute_script(FOCUS, selector, place)
+    webdriver.ActionChains(page.driver).send_keys(Keys.ENTER).perform()
+
+
+def test_the_admin_excludes_pauses_and_revokes_by_keys_and_undoes_it(admin, site, driver):
+    before, after = ["Exclude", "Pause", "Revoke link"], ["Include", "Resume", "New link"]
+    assert labels(admin, 1) == before
+    for place in range(3):
+        enter_at(admin, "#people tbody tr:nth-child(2) button", place)
+        for label in (after[place], before[place]):
+            admin.until(lambda label=label, place=place: labels(admin, 1)[place] == label)
+            # The focus stays in its place, so that Enter undoes it.
+            assert driver.execute_script(FOCUSED) == f"{label}: eve {SCRIPT}"
+            if label in after:
+                webdriver.ActionChains(driver).send_keys(Keys.ENTER).perform()
+    kinds = [decision.kind for decision in site.pages.collection.decisions()]
+    assert kinds == ["exclude", "include", "pause", "resume", "revoke", "renew"]
+    assert labels(admin, 0) == before
+    assert driver.title == "essays – ranking and annotators"
+    assert admin.complaints() == []
+
+
+def test_the_admin_pauses_everybody(admin, site):
+    admin.find("#pause").click()
+    admin.until(lambda: admin.text("#pause") == "Resume everybody")
+    assert None in site.pages.collection.study().paused
+    admin.find("#pause").click()
+    admin.until(lambda: admin.text("#pause") == "Pause everybody")
+    assert admin.complaints() == []
+
+
+def test_the_admin_chooses_a_gold_pair_in_the_ranking(admin, site, driver):
+    assert not admin.find("#add-gold").is_enabled() and not admin.find("#gold").is_displayed()
+    enter_at(admin, "#ranking tbody button", 2 * 4)
+    enter_at(admin, "#ranking tbody button", 2 * 1 + 1)
+    better, worse = admin.text("#better"), admin.text("#worse")
+    admin.find("#add-gold").click()
+    admin.until(lambda: admin.find("#gold").is_displayed())
+    (pair,) = site.pages.collection.study().gold.values()
+    assert (f"text {pair.item}", f"text {pair.other}") == (better, worse)
+    assert admin.text("#gold tbody tr").startswith(f"{better} {worse}")
+    assert not admin.find("#add-gold").is_enabled()
+    enter_at(admin, "#gold tbody button", 0)
+    admin.until(lambda: not admin.find("#gold").is_displayed())
+    assert site.pages.collection.study().gold == {}
+    assert admin.complaints() == []
+
+
+@pytest.mark.parametrize(
+    ("decision", "said"),
+    [
+        (("exclude", "ana"), "No more questions: ana is excluded"),
+        (("pause", "ana"), "No questions for now: ana is paused"),
+        (("revoke", "ana"), "This link was revoked"),
+    ],
+)
+def test_an_open_page_says_why_nothing_more_is_asked(page, site, decision, said):
+    page.answer("1")
+    site.pages.collection.decide(Decision(*decision))
+    site.pages.service.sync()
+    page.press("1")
+    page.until(lambda: said in page.text("#notice"))
+    assert not page.find("#pair").is_displayed()
+    assert len(site.pages.collection.judgements()) == 1

@@ -19,6 +19,7 @@ from sortnet.errors import StoreError
 
 if TYPE_CHECKING:
     from sortnet.items import Columns, Items
+    from sortnet.preference.study import Decision
     from store import Collection
 
 _SHOWN = 20  # items that `show` lists
@@ -71,6 +72,12 @@ def _column_options(command: Any) -> Any:
     "--pairs", metavar="PAIRS", help="File of two id columns: ask about these pairs only."
 )
 @click.option("--update", is_flag=True, help="Replace existing items; their judgements are kept.")
+@click.option(
+    "--gold",
+    metavar="FILE",
+    shell_complete=files,
+    help="Gold pairs, whose answer is known; see sortnet annotators gold.",
+)
 @store_option
 @json_option
 def add(
@@ -80,6 +87,7 @@ def add(
     embed: bool,
     pairs: str | None,
     update: bool,
+    gold: str | None,
     store: str | None,
     as_json: bool,
     **options: Any,
@@ -115,6 +123,7 @@ def add(
         all_items = _together(old, new, described, embed, update, status)
         alone = lone_groups(all_items)
         listed = None if pairs is None else read_pairs(Path(pairs), all_items)
+        known = [] if gold is None else _gold(gold, all_items)
         status("writing")
         collection = opened.add_items(
             *(name, all_items),
@@ -122,12 +131,19 @@ def add(
             columns={kind: getattr(roles, kind) for kind in (*_ROLES, "features")},
             pairs=listed,
         )
+        collection.decide(*known)
         served, listed = collection.is_served(), collection.allowed_pairs()
     _say_added(name, new, old, all_items, roles, 0 if listed is None else len(listed), as_json)
     if alone:
         say(said_alone(alone))
     if served and update:
         say("the running server shows the items as they were before until it is restarted")
+
+
+def _gold(file: str, all_items: Items) -> list[Decision]:
+    from store.collections.gold_file import read_gold
+
+    return read_gold(file, all_items.ids)
 
 
 def _together(
@@ -309,3 +325,47 @@ def remove(name: str, yes: bool, store: str | None) -> None:
             return
         collection.remove()
     say(f"removed {name}: {what}")
+
+
+@items.command()
+@click.argument("name")
+@click.argument("id_", metavar="ID")
+@click.option("--reason", metavar="TEXT", help="Reason, which is stored.")
+@store_option
+def retire(name: str, id_: str, reason: str | None, store: str | None) -> None:
+    """Retire the item ID: it is asked about no more, and not ranked.
+
+    Its judgements stay stored, and still teach what its features say.
+
+    \b
+    Examples:
+      sortnet items retire essays essay-61 --reason duplicate
+    """
+    _decide("retire", name, id_, reason, store)
+    put(f"{printable(id_)}: retired from {name}")
+
+
+@items.command()
+@click.argument("name")
+@click.argument("id_", metavar="ID")
+@click.option("--reason", metavar="TEXT", help="Reason, which is stored.")
+@store_option
+def restore(name: str, id_: str, reason: str | None, store: str | None) -> None:
+    """Restore the retired item ID.
+
+    \b
+    Examples:
+      sortnet items restore paused essay-2
+    """
+    _decide("restore", name, id_, reason, store)
+    put(f"{printable(id_)}: restored in {name}")
+
+
+def _decide(kind: str, name: str, id_: str, reason: str | None, store: str | None) -> None:
+    from sortnet.preference.study import Decision
+
+    with open_collection(store, name, write=True) as collection:
+        ids = collection.items().ids
+        if id_ not in ids:
+            raise StoreError(f"collection {name!r} has no item {id_[:60]!r}")
+        collection.decide(Decision(kind, item=ids.index(id_), reason=reason))

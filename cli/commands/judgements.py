@@ -37,7 +37,8 @@ def judgements() -> None:
 def list_(name: str, limit: int, store: str | None, as_json: bool) -> None:
     """List the newest judgements of the collection NAME, oldest first.
 
-    Judgements that were undone are marked; an undo is a separate judgement.
+    Judgements that were undone, and those of excluded annotators, are marked; an undo is a separate
+    judgement.
 
     \b
     Examples:
@@ -56,7 +57,7 @@ def list_(name: str, limit: int, store: str | None, as_json: bool) -> None:
             say(f"no judgements yet: sortnet label {name}")
             return
         print_table(_HEADER, [_line(row) for row in rows], left=5)
-        said = frame[(frame["answer"] != "undo") & ~frame["undone"]]
+        said = frame[(frame["answer"] != "undo") & ~frame["undone"] & ~frame["excluded"]]
         older = len(frame) - limit
         more = f", {older} older ones not shown (--limit)" if older > 0 else ""
         say(f"{len(said)} answers of {frame['annotator'].nunique()} annotators{more}")
@@ -67,6 +68,7 @@ _HEADER = ["judgement", "annotator", "left", "right", "answer", "seconds", "at (
 
 def _line(row: dict[str, Any]) -> list[str]:
     seconds, answer = row["milliseconds"], row["answer"] + " (undone)" * row["undone"]
+    answer += " (excluded)" * row["excluded"]
     if row["answer"] == "undo":
         answer = f"undo of {row['undoes']}"
     return [

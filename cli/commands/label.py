@@ -88,6 +88,8 @@ def label(
         seconds = max(lease, 4 * timeout if judge else 0)
         service = LabellingService(collection, lease_seconds=seconds, goal=until)
         collection.annotator(who)  # validates the name before anything is shown
+        if closed := service.study.why_closed(who, 0):
+            raise SortNetError(f"{name}: {closed}")
         with progress() as status:
             status("fitting the answers so far")
             at_once = command is None and place is None and _has_screen()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -21,6 +21,7 @@ from sortnet.errors import SortNetError
 
 if TYPE_CHECKING:
     from cli.web.guard import Names
+    from cli.web.page_service import People
 
 LOOPBACK, EVERYWHERE = ("127.0.0.1", "localhost", "::1"), ("0.0.0.0", "::")
 
@@ -112,7 +113,8 @@ def serve(
             shown = socket.gethostname() if host in EVERYWHERE else host
             base = url or f"http://{_in_url(shown)}:{port}"
             app = make_app(pages, people, _names(host, port, url), (url,) if url else ())
-            _say_links(base, people.tokens, people.admin, others=host not in LOOPBACK or bool(url))
+            open_to_others = host not in LOOPBACK or bool(url)
+            _say_links(base, people, pages.service.study.revoked, others=open_to_others)
             if browser:
                 click.launch(f"{base}/a/{next(iter(people.tokens.values()), '')}")
             server = make_server(app)
@@ -129,11 +131,14 @@ def serve(
     say(f"no longer serving {name!r}; the links will work again at the next start")
 
 
-def _say_links(base: str, tokens: dict[str, str], admin: str, *, others: bool) -> None:
-    for who, token in tokens.items():
-        put(f"{printable(who)}: {base}/a/{token}")
-    put(f"admin: {base}/admin/{admin}")
-    if not tokens:
+def _say_links(base: str, people: People, revoked: Container[str], *, others: bool) -> None:
+    for who, token in people.tokens.items():
+        if who in revoked:
+            say(f"{printable(who)}: link revoked; sortnet annotators renew makes a new one")
+        else:
+            put(f"{printable(who)}: {base}/a/{token}")
+    put(f"admin: {base}/admin/{people.admin}")
+    if not people.tokens:
         say("no annotator has a link yet: create one on the admin page, or with --annotator NAME")
     if others:
         say("WARNING: others can reach this server. The links are its only protection: anyone who")

@@ -59,7 +59,7 @@ class Asking:
         while number is None or self.answered - self.began < number:
             leases = self.service.next(self.annotator, 1)
             if not leases:
-                why = nothing_left(self.service)
+                why = nothing_left(self.service, self.annotator)
                 if self.answered > self.began and front.over(why) and self._take_back():
                     continue
                 return why
@@ -128,8 +128,10 @@ class Asking:
         return "   ".join(parts)
 
 
-def nothing_left(service: LabellingService) -> str:
+def nothing_left(service: LabellingService, annotator: str) -> str:
     """Why there is no question."""
+    if closed := service.why_closed(annotator):
+        return closed
     if service.collection.live_pairs():
         return "nothing to ask now: the remaining pairs are reserved by other annotators"
     return "all pairs were asked"

@@ -36,6 +36,8 @@ def place_item(
     items = asking.service.items
     if id not in items.ids:
         raise SortNetError(f"collection {asking.service.collection.name!r} has no item {id!r}")
+    if items.ids.index(id) in asking.service.study.retired:
+        raise SortNetError(f"item {id!r} is retired: sortnet items restore brings it back")
     asking.service.collection.release(
         asking.annotator
     )  # a killed session may still have reserved a pair
@@ -102,6 +104,8 @@ class _Search:
         question = Question(left, right, STRATEGY, 1.0, session.events)
         leases = asking.service.lease(asking.annotator, [question])
         if not leases:
+            if closed := asking.service.why_closed(asking.annotator):
+                raise SortNetError(closed)
             raise SortNetError(
                 f"another annotator is asked about {asking.service.items.ids[self._item]} and "
                 f"{asking.service.items.ids[other]} now: try again later"

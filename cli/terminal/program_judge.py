@@ -225,5 +225,5 @@ class Judging:
         if remaining.stop or self.answered == self.number:
             return remaining.why
         self.service.release(self.who)
-        left = nothing_left(self.service)
+        left = nothing_left(self.service, self.who)
         return f"{left}, but for {self.failed} that failed" if self.failed else left

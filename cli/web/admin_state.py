@@ -30,7 +30,7 @@ class AdminState:
     def __init__(self, pages: PageService, people: People) -> None:
         self._service, self._people = pages.service, people
         self._lock = threading.Lock()
-        self._counted: tuple[int, dict[str, Any]] = (-1, {})
+        self._counted: tuple[tuple[int, ...], dict[str, Any]] = ((), {})
         self._again = 0.0
 
     def state(self, find: str = "") -> dict[str, Any]:
@@ -39,6 +39,7 @@ class AdminState:
         rows, found = _rows(service, find.strip().casefold())
         counted, tokens = self._counts(), self._people.tokens
         persons = {person["name"]: person for person in counted["agreement"]["people"]}
+        study = service.study
         return {
             "items": len(service.items),
             "answers": sum(session.answered(name) for name in tokens),
@@ -50,23 +51,41 @@ class AdminState:
             "groups": _groups(service) if service.known else [],
             "people": [
                 {"name": name, "path": f"/a/{token}", "standing": session.answered(name)}
-                | {"figures": persons.get(name)}
+                | {"figures": persons.get(name), "report": counted["reports"].get(name)}
+                | {"state": study.state(name), "quota": study.quotas.get(name)}
+                | {kind: name in getattr(study, kind) for kind in ("excluded", "paused", "revoked")}
                 for name, token in tokens.items()
             ],
+            "paused": None in study.paused,
+            "gold_rate": study.gold_rate,
+            "gold": [
+                {"item": pair.item, "other": pair.other}
+                | {"better": self._called(pair.item), "worse": self._called(pair.other)}
+                for pair in list(study.gold.values())[:SHOWN]
+            ],
         }
+
+    def _called(self, item: int | None) -> str:
+        """The start of an item's text, or its id."""
+        items = self._service.items
+        if item is None or item >= len(items):
+            return ""
+        return _snippet(items.texts[item]) or items.ids[item]
 
     def _counts(self) -> dict[str, Any]:
         """Agreement and answer rate; some seconds old for large collections."""
         with self._lock:
-            session = self._service.session
-            start, upto = time.monotonic(), session.events
+            service = self._service
+            start, upto = time.monotonic(), service.moment
             known, counted = self._counted
             # The rate also falls while nobody answers.
             if not counted or start >= self._again + (0 if upto != known else PACE_AGE):
-                events = session.judgements()
+                events = service.session.judgements()
+                reports = service.reports(list(self._people.tokens))
                 counted = {
                     "agreement": plain(asdict(agreement(events))),
                     "per_hour": _per_hour(events, time.time()),
+                    "reports": {report.name: plain(asdict(report)) for report in reports},
                 }
                 self._counted = upto, counted
                 self._again = time.monotonic() + 10 * (time.monotonic() - start)

@@ -29,6 +29,7 @@ from cli.web.guard import PATIENCE, Guard, Names, Rate
 from cli.web.page_service import PageService, People
 from sortnet.errors import JudgementError, LeaseError, SortNetError, StoreError
 from sortnet.preference import ANSWERS, Answer
+from sortnet.preference.study import Decision
 
 GIVEN = tuple(answer for answer in ANSWERS if answer != "undo")
 LONGEST_MS = 24 * 3600 * 1000
@@ -36,6 +37,7 @@ NO_SUCH_LINK = (
     "This link is unknown. It may be incomplete, or belong to another collection: "
     "ask the person who sent it for a new one."
 )
+REVOKED = "This link was revoked: ask the person who sent it for a new one."
 # Of the token's annotator, the request and its body.
 Work: TypeAlias = Callable[[str, Request, dict[str, Any]], Response]
 
@@ -88,6 +90,12 @@ def _routes(
 
 
 def _annotator_routes(pages: PageService, people: People) -> Iterator[Route]:
+    def who(token: str) -> str | None:
+        name = people.name_of(token)
+        if name in pages.service.study.revoked:
+            raise HTTPException(403, REVOKED)
+        return name
+
     def page(name: str, request: Request, body: dict[str, Any]) -> Response:
         return _page("page.html", collection=pages.collection.name, annotator=name)
 
@@ -126,7 +134,7 @@ def _annotator_routes(pages: PageService, people: People) -> Iterator[Route]:
         ("GET", "/context/{number:int}"): text,
         ("GET", "/{kind:str}/{number:int}"): partial(_media, pages),
     }
-    return _routes("/a", people.name_of, works)
+    return _routes("/a", who, works)
 
 
 def _admin_routes(pages: PageService, people: People) -> Iterator[Route]:
@@ -142,6 +150,12 @@ def _admin_routes(pages: PageService, people: People) -> Iterator[Route]:
         name = _text(body, "name", 100)
         return JSONResponse({"name": name, "path": f"/a/{people.add(name)}"}, 201)
 
+    def decide(_: str, request: Request, body: dict[str, Any]) -> Response:
+        (made,) = pages.collection.decide(_decision(body, people)) or (None,)
+        pages.service.sync()
+        people.read()
+        return JSONResponse({"number": None if made is None else made.number}, 201)
+
     def export(_: str, request: Request, body: dict[str, Any]) -> Response:
         name = request.path_params["file"]
         if name not in EXPORTS:
@@ -154,6 +168,7 @@ def _admin_routes(pages: PageService, people: People) -> Iterator[Route]:
         ("GET", ""): page,
         ("GET", "/state"): state,
         ("POST", "/annotators"): add,
+        ("POST", "/decisions"): decide,
         ("GET", "/{kind:str}/{number:int}"): partial(_media, pages),
         ("GET", "/{file:str}"): export,
     }
@@ -184,6 +199,22 @@ def _text(body: dict[str, Any], name: str, longest: int) -> str:
     if not isinstance(value, str) or not value.strip() or len(value) > longest:
         raise HTTPException(422, f"{name!r} is not a text of 1 to {longest} characters")
     return value.strip()
+
+
+def _decision(body: dict[str, Any], people: People) -> Decision:
+    """A decision as the page sends it; what it is about is checked by the collection."""
+    facts: dict[str, Any] = {"kind": _text(body, "kind", 20)}
+    for name, longest in (("annotator", 200), ("reason", 500)):
+        if body.get(name) is not None:
+            facts[name] = _text(body, name, longest)
+    if facts.get("annotator") not in (None, *people.tokens):
+        raise HTTPException(422, f"there is no annotator {facts['annotator'][:60]!r}")
+    for name in ("item", "other", "amount"):
+        value = body.get(name)
+        if value is not None and (type(value) is not int or not 0 <= value < 2**31):
+            raise HTTPException(422, f"{name!r} is not a whole number from 0 on")
+        facts[name] = value
+    return Decision(**facts)
 
 
 def _given(body: dict[str, Any]) -> Answer:

@@ -38,6 +38,8 @@ class PageService:
         session, remaining = self.service.session, self.service.remaining
         known, last = self.service.known, session.last(annotator)
         stop = known and remaining.stop
+        closed = self.service.why_closed(annotator)
+        why = f"{remaining.why}." if stop else NOTHING
         return {
             "pairs": [
                 {"lease": lease.id, "context": self.context(lease.question.left)}
@@ -46,8 +48,8 @@ class PageService:
             ],
             "answered": session.answered(annotator),
             "left": plain(remaining.questions) if known else None,
-            "stop": stop,
-            "why": f"{remaining.why}." if stop else NOTHING,
+            "stop": stop and not closed,
+            "why": f"{closed[:1].upper()}{closed[1:]}." if closed else why,
             "last": last.number if last is not None else None,
             "lease_seconds": self.service.lease_seconds,
         }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,10 +17,11 @@ class Groups:
     Args:
         groups: (n,) name or number of each item's group; None: all are of one.
         n_items: n.
+        without: items that are compared no more.
 
     Attributes:
         of: (n,) the number of each item's group, in the order of their first items.
-        members: the items of each group, in order.
+        members: the items of each group that are compared, in order.
         n_pairs: the number of pairs within groups.
 
     Raises:
@@ -31,17 +32,26 @@ class Groups:
     ([0, 1, 0], [[0, 2], [1]], 1)
     """
 
-    def __init__(self, groups: Iterable[Hashable] | None, n_items: int) -> None:
+    def __init__(
+        self,
+        groups: Iterable[Hashable] | None,
+        n_items: int,
+        *,
+        without: Collection[int] = (),
+    ) -> None:
         numbers: dict[Hashable, int] = {}
         names = (0 for _ in range(n_items)) if groups is None else groups
         self.of: I64 = np.array([numbers.setdefault(g, len(numbers)) for g in names], np.int64)
         if len(self.of) != n_items:
             raise JudgementError(f"{n_items} items but groups of {len(self.of)}")
-        self._sizes: I64 = np.bincount(self.of)
+        kept = np.ones(n_items, np.bool_)
+        kept[list(without)] = False
+        self._sizes: I64 = np.bincount(self.of[kept], minlength=len(numbers))
         self._sorted: I64 = np.argsort(self.of, kind="stable")  # group by group
+        self._sorted = self._sorted[kept[self._sorted]]
         self._first: I64 = np.append(0, np.cumsum(self._sizes)[:-1])
-        self._at = np.empty(n_items, np.int64)  # each item's place in `_sorted`
-        self._at[self._sorted] = np.arange(n_items)
+        self._at = self._first[self.of]  # each item's place in `_sorted`
+        self._at[self._sorted] = np.arange(len(self._sorted))
         self._pairs: I64 = self._sizes * (self._sizes - 1) // 2
         self.members = tuple(np.split(self._sorted, self._first[1:]))
         self.n_pairs = int(self._pairs.sum())
@@ -59,10 +69,10 @@ class Groups:
 
     def draw(self, rng: np.random.Generator, m: int) -> tuple[I64, I64]:
         """m pairs within groups, each of them with the same probability."""
-        n = len(self.of)
+        n = len(self._sorted)
         if len(self) == 1:
             i = rng.integers(n, size=m)
-            return i, (i + rng.integers(1, n, size=m)) % n
+            return self._sorted[i], self._sorted[(i + rng.integers(1, n, size=m)) % n]
         drawn = rng.integers(self.n_pairs, size=m)
         group = np.searchsorted(np.cumsum(self._pairs), drawn, side="right")
         i = self._sorted[self._first[group] + rng.integers(self._sizes[group])]
@@ -72,9 +82,10 @@ class Groups:
         """For each item another one of its group; itself if it is the only one."""
         size, first = self._sizes[self.of[i]], self._first[self.of[i]]
         # A plain number where there is one group only: numpy draws others for an array.
-        most = len(self.of) if len(self) == 1 else np.maximum(size, 2)
+        most = len(self._sorted) if len(self) == 1 else np.maximum(size, 2)
         steps = rng.integers(1, most, size=len(i))
-        return self._sorted[first + (self._at[i] - first + steps) % size]
+        at = first + (self._at[i] - first + steps) % np.maximum(size, 1)
+        return self._sorted[np.minimum(at, len(self._sorted) - 1)]
 
 
 @dataclass(frozen=True)

@@ -141,6 +141,23 @@ class History:
         decided = votes["holdout"] & (votes["target"] != 0.5)
         return _as_votes(votes[decided & (votes["undone"] > len(self.events))])
 
+    def answered_by_few(self, people: int) -> list[Pair]:
+        """The pairs that at least one but fewer people answered, oldest first.
+
+        Without pairs of the hold-out.
+
+        Cost: a sort of the votes.
+        """
+        votes = self._votes[: self._rows]
+        votes = votes[(votes["undone"] > len(self.events)) & ~votes["holdout"]]
+        low, high = (pick(votes["left"], votes["right"]) for pick in (np.minimum, np.maximum))
+        pair = low * self.n_items + high
+        each = np.unique(np.stack((pair, votes["annotator"])), axis=1)[0]
+        few = [p for p, n in zip(*np.unique(each, return_counts=True), strict=True) if n < people]
+        oldest = pair[np.sort(np.unique(pair, return_index=True)[1])]
+        found = (divmod(p, self.n_items) for p in oldest[np.isin(oldest, few)].tolist())
+        return [pair for pair in found if pair not in self._holdout]
+
     def components(self) -> I64:
         """(n,) each item's connected component in the graph of answers without the hold-out."""
         if self._part is None:

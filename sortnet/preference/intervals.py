@@ -39,24 +39,22 @@ class Ranking:
 def rank_items(posterior: Posterior, judgements: I64, groups: Groups) -> Ranking:
     """Rank by expected score; intervals from the ranks in draws from the posterior.
 
+    Args:
+        judgements: (n,) number of answers about an item.
+        kept: the items to rank.
+
     Cost: one sort, and one per draw.
     """
     n = posterior.n_items
     order = np.concatenate(
         [m[np.argsort(-posterior.scores[m], kind="stable")] for m in groups.members]
     )
-    rank = np.empty(n, np.int64)
+    rank, low, high = (np.zeros(n, np.int64) for _ in range(3))
     rank[order] = np.concatenate([np.arange(1, len(m) + 1) for m in groups.members])
-    places = np.empty((len(posterior.draws), n), np.int64)
-    for m in groups.members:
-        places[:, m] = np.argsort(np.argsort(-posterior.draws[:, m], axis=1), axis=1) + 1
     edges = (1 - LEVEL) / 2, (1 + LEVEL) / 2
-    low, high = np.quantile(places, edges, axis=0)
-    return Ranking(
-        order,
-        rank,
-        posterior.scores.copy(),
-        np.minimum(np.floor(low).astype(np.int64), rank),
-        np.maximum(np.ceil(high).astype(np.int64), rank),
-        judgements,
-    )
+    for m in groups.members:
+        places = np.argsort(np.argsort(-posterior.draws[:, m], axis=1), axis=1) + 1
+        lowest, highest = np.quantile(places, edges, axis=0)
+        low[m] = np.minimum(np.floor(lowest).astype(np.int64), rank[m])
+        high[m] = np.maximum(np.ceil(highest).astype(np.int64), rank[m])
+    return Ranking(order, rank, posterior.scores.copy(), low, high, judgements)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from zlib import crc32
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sortnet.errors import JudgementError
+from sortnet.preference.annotator_reports import AnnotatorReport, annotator_reports
 from sortnet.preference.base import HOLDOUT, Judgement, Pair, Question
 from sortnet.preference.design import design
 from sortnet.preference.fits import ENOUGH, Fits, choose_basis, fit_both, milestone
@@ -38,6 +39,7 @@ from sortnet.preference.strategies import (
     few_pairs,
     random_pair,
 )
+from sortnet.preference.study import Study
 from sortnet.preference.votes import Votes
 from sortnet.types import F64, I64
 
@@ -66,6 +68,7 @@ class Session:
         among: (m, 2) the only pairs that may be asked; None for all within groups.
         groups: (n,) name or number of each item's group; pairs are asked, ranked and counted
             within groups only. None: all items are compared with each other.
+        study: whose judgements do not count, which items are retired, gold pairs, overlap.
 
     Raises:
         JudgementError: on an unknown strategy, a pair in `among` of unknown items or across groups,
@@ -91,12 +94,14 @@ class Session:
         goal: float = GOAL,
         among: ArrayLike | None = None,
         groups: Iterable[Hashable] | None = None,
+        study: Study | None = None,
     ) -> None:
+        self.study = study or Study()
         self._X = design(features, n_items)
         self.n_items = len(self._X)
         self.seed, self.holdout, self.repeats, self.goal = seed, holdout, repeats, goal
         self._strategies = _named(strategy)
-        self._groups = Groups(groups, self.n_items)
+        self._groups = Groups(groups, self.n_items, without=self.study.retired)
         self._among = None if among is None else _checked_pairs(among, self._groups)
         self._allowed = None if self._among is None else {(i, j) for i, j in self._among.tolist()}
         # Tried one by one: the given pairs, or all of them if they are few.
@@ -132,13 +137,15 @@ class Session:
         return self._small and (no_net or self._fits.basis.milestone == milestone(self.events))
 
     def tell(self, judgement: Judgement) -> None:
-        """Add an event: an answer, or the undo of one.
+        """Add an event: an answer, or the undo of one; those of excluded annotators are ignored.
 
         Raises:
             JudgementError: on an unknown item, or an undo of an unknown judgement.
 
         Cost: O(1); after an undo, the next question costs a pass over the answers.
         """
+        if judgement.annotator in self.study.excluded:
+            return
         with self._lock:
             self._history.add(judgement)
             if judgement.answer == "undo":
@@ -244,10 +251,13 @@ class Session:
         return Remaining(left, wrong, change, *checked[:3], stop, why, groups)
 
     def allows(self, pair: Pair) -> bool:
-        """Whether a pair (the lower number first) may be asked: of one group, and in `among`."""
+        """Whether a pair (the lower number first) may be asked: of one group, none of it retired,
+        and in `among`.
+        """
         group = self._groups.of
         of_one = bool(group[pair[0]] == group[pair[1]])
-        return of_one and (self._allowed is None or pair in self._allowed)
+        kept = self.study.retired.keys().isdisjoint(pair)
+        return of_one and kept and (self._allowed is None or pair in self._allowed)
 
     def weighted(self) -> tuple[Votes, F64]:
         """All answers about the order that are not undone, and each one's weight in training.
@@ -258,6 +268,26 @@ class Session:
             votes = self._history.votes(self.events)
             reliability = self._fits.all.posterior.reliability
         return votes, reliability[votes.annotator]
+
+    def reports(
+        self,
+        annotators: Sequence[str],
+        judgements: Sequence[Judgement] | None = None,
+        study: Study | None = None,
+    ) -> list[AnnotatorReport]:
+        """What is known of each annotator by the last fit.
+
+        Args:
+            annotators: their names.
+            judgements: with those of excluded annotators; None: the session's own.
+            study: its state by now; None: the session's own.
+        """
+        with self._lock:
+            posterior, numbers = self._fits.all.posterior, self._history.annotators
+            fitted = {name: k for name, k in numbers.items() if k < len(posterior.reliability)}
+        events = self.judgements() if judgements is None else judgements
+        named = {name: fitted.get(name) for name in annotators}
+        return annotator_reports(named, events, posterior, study or self.study)
 
     def answered(self, annotator: str) -> int:
         """The number of an annotator's answers that are not undone, including skips."""
@@ -326,8 +356,12 @@ class Session:
         )
         drawn = rng.random()
         ways = [self._random if drawn < self.holdout else self._chosen, self._random]
+        if self.holdout <= drawn:
+            ways.insert(0, self._overlap)
         if self.holdout <= drawn < self.holdout + self.repeats:
             ways.insert(0, self._repeat)
+        elif drawn >= 1 - self.study.gold_rate:
+            ways.insert(0, self._gold)
         found = (way(annotator, taken, rng) for way in ways)
         return next(filter(None, found), None) or self._skipped(annotator, taken)
 
@@ -376,6 +410,25 @@ class Session:
             if judgement.pair not in taken and self.allows(judgement.pair):
                 return self._to_question(annotator, judgement.pair, "skipped", 1.0)
         return None
+
+    def _gold(self, annotator: str, taken: set[Pair], rng: np.random.Generator) -> Question | None:
+        """One of the pairs whose answer is known, which this annotator has not answered."""
+        free = self._free(annotator, taken)
+        pairs = [pair for pair in self.study.gold if isinstance(pair, tuple) and free(*pair)]
+        if not pairs:
+            return None
+        pair = pairs[rng.integers(len(pairs))]
+        return self._to_question(annotator, pair, "gold", 1 / len(pairs))
+
+    def _overlap(
+        self, annotator: str, taken: set[Pair], rng: np.random.Generator
+    ) -> Question | None:
+        """The oldest pair that others have answered, but fewer people than the overlap."""
+        del rng
+        free, overlap = self._free(annotator, taken), self.study.overlap
+        pairs = self._history.answered_by_few(overlap) if overlap > 1 else []
+        found = next((pair for pair in pairs if free(*pair)), None)
+        return found and self._to_question(annotator, found, "overlap", 1.0)
 
     def _to_question(
         self, annotator: str, pair: Pair, strategy: str, probability: float

@@ -15,6 +15,7 @@ from sortnet.errors import JudgementError, StoreError
 from sortnet.items import Items
 from sortnet.preference import Judgement, Question
 from sortnet.preference.base import Pair
+from sortnet.preference.study import Decision, Study, study_of
 from sortnet.types import I64
 from store.collections import leases as lease_rows
 from store.collections.collection_rows import (
@@ -31,6 +32,7 @@ from store.collections.collection_rows import (
     read_pairs,
     write_items,
 )
+from store.collections.decision_rows import insert_decisions, is_closed, read_decisions
 from store.collections.judgement_rows import (
     insert_judgements,
     judgement_to_undo,
@@ -45,6 +47,7 @@ from store.database.tables import (
     AllowedPairRow,
     AnnotatorRow,
     CollectionRow,
+    DecisionRow,
     ItemRow,
     JudgementRow,
     LeaseRow,
@@ -58,11 +61,12 @@ T = TypeVar("T")
 
 
 class Changes(NamedTuple):
-    """New judgements of a collection, its number of items, and all live leases."""
+    """New judgements and decisions of a collection, its number of items, and all live leases."""
 
     judgements: list[Judgement]
     n_items: int
     leases: list[Lease]
+    decisions: list[Decision]
 
 
 class Stored(NamedTuple):
@@ -133,7 +137,16 @@ class Collection:
     def remove(self) -> None:
         """Remove the collection with all its rows."""
         with self._locked() as connection:
-            for row in (ServerRow, LeaseRow, JudgementRow, AnnotatorRow, AllowedPairRow, ItemRow):
+            rows = (
+                ServerRow,
+                LeaseRow,
+                DecisionRow,
+                JudgementRow,
+                AnnotatorRow,
+                AllowedPairRow,
+                ItemRow,
+            )
+            for row in rows:
                 connection.execute(delete(row).where(row.collection == self.number))
             connection.execute(delete(CollectionRow).where(CollectionRow.number == self.number))
 
@@ -175,13 +188,47 @@ class Collection:
         """All judgements with a higher number, in order, including undos."""
         return self._read(read_judgements, JudgementRow.number > after)
 
-    def changes(self, after: int) -> Changes:
-        """Judgements with a higher number, the number of items and the leases, in one snapshot."""
+    def decisions(self, after: int = 0) -> list[Decision]:
+        """All decisions with a higher number, in order."""
+        return self._read(read_decisions, DecisionRow.number > after)
+
+    def study(self) -> Study:
+        """The present state: who is excluded or paused, what is retired, the gold pairs."""
+        return study_of(self.decisions())
+
+    def decide(self, *decisions: Decision) -> list[Decision]:
+        """Append decisions, all or none; they get new numbers.
+
+        `Decision("exclude", "eve", reason="coin tosses")` leaves eve's judgements in the store and
+        in exports, but sessions, rankings and training do not count them; the opposite decision
+        undoes it. Questions that were put to an annotator who is out, or about a retired item, are
+        taken back; a renewed link replaces the old one. Known gold pairs are left out.
+
+        Raises:
+            StoreError: on an unknown annotator.
+            StudyError: on an unknown item, or if a decision changes nothing.
+        """
+        for name in {d.annotator for d in decisions if d.annotator is not None}:
+            self.annotator(name, create=False)
+        with self._locked() as connection:
+            keys = self._numbers_of(connection, (d.annotator for d in decisions if d.annotator))
+            at = self.clock()
+            timed = [replace(decision, at=at) for decision in decisions]
+            return insert_decisions(connection, self.number, timed, keys)
+
+    def counted_judgements(self) -> list[Judgement]:
+        """All judgements, including undos, but those of excluded annotators."""
+        excluded = self.study().excluded
+        return [judgement for judgement in self.judgements() if judgement.annotator not in excluded]
+
+    def changes(self, after: int, decided: int = 0) -> Changes:
+        """What is new, in one snapshot: judgements and decisions with higher numbers."""
         with self.database.transaction() as connection:
             return Changes(
                 read_judgements(connection, self.number, JudgementRow.number > after),
                 next_item(connection, self.number),
                 lease_rows.read_leases(connection, self.number, self.clock()),
+                read_decisions(connection, self.number, DecisionRow.number > decided),
             )
 
     def judgement_ids(self) -> list[str]:
@@ -189,9 +236,10 @@ class Collection:
         return self._read(read_ids)
 
     def judgements_frame(self) -> pd.DataFrame:
-        """One row per judgement: annotator, both items, answer, and whether it was undone later.
+        """One row per judgement: annotator, both items, answer, whether it was undone later.
 
-        Undos are rows too, with the two items of the judgement that they undo.
+        Also whether its annotator is excluded. Undos are rows too, with the two items of the
+        judgement that they undo.
         """
         from store.frames import judgements_frame
 
@@ -199,7 +247,8 @@ class Collection:
             judgements = read_judgements(connection, self.number)
             names = {number: id for id, number in item_numbers(connection, self.number).items()}
             taken = undone(connection, self.number)
-        return judgements_frame(judgements, names, taken)
+            excluded = study_of(read_decisions(connection, self.number)).excluded
+        return judgements_frame(judgements, names, taken, excluded)
 
     def lease(
         self,
@@ -211,6 +260,8 @@ class Collection:
     ) -> list[Lease]:
         """Lease to an annotator the questions whose pair is under no live lease.
 
+        None are if the annotator is excluded or paused.
+
         Args:
             seconds: duration of the leases.
             renew: ids of their live leases to renew; they come first.
@@ -219,6 +270,8 @@ class Collection:
         with self._locked(durable=False) as connection:
             now = self.clock()
             key = self._numbers_of(connection, [annotator])[annotator]
+            if is_closed(connection, self.number, key):
+                return []
             life = {"now": now, "expires": now + seconds}
             held = []
             if renew:

@@ -29,6 +29,7 @@ SUFFIXES: dict[str, Form] = {
 }  # fmt: skip
 FIELDS = ("id", "number", *(f.name for f in fields(Judgement) if f.name != "number"))
 _OF_GROUP = ("group", "context")  # fields besides, if items have groups; not read again
+_EXPORTED = (*FIELDS, "excluded")
 _NEEDED = (("left", "right", "answer"), ("winner", "loser"))
 _LARGEST = 2**31 - 1  # of whole numbers in the tables
 _LATEST = 2.0**33  # seconds since 1970: the year 2242
@@ -55,10 +56,11 @@ def export_judgements(
     """Write a collection's judgements to a file, atomically; returns the number of lines.
 
     `jsonl` and `csv` hold everything, including undos, and `import_judgements` reads them; `at` is
-    in seconds since 1970. `chosen` has a line for each pair on which the annotators have a
-    majority, `{"prompt": ..., "chosen": text, "rejected": text}`, as tools for preference tuning
-    read it; undone judgements do not count, ties are for neither side. Where items have groups,
-    `jsonl` and `csv` have the group and its context, too.
+    in seconds since 1970, `excluded` whether the annotator is excluded. `chosen` has a line for
+    each pair on which the annotators have a majority,
+    `{"prompt": ..., "chosen": text, "rejected": text}`, as tools for preference tuning read it;
+    undone judgements and those of excluded annotators do not count, ties are for neither side.
+    Where items have groups, `jsonl` and `csv` have the group and its context, too.
 
     Args:
         prompt: the prompt of every line of `chosen`; empty: the context of the group.
@@ -67,14 +69,18 @@ def export_judgements(
         DataError: if `chosen` needs the text of an item without one.
         SortNetError: if the file cannot be written.
     """
-    judgements, items = collection.judgements(), collection.items()
-    names = FIELDS if items.groups is None else (*FIELDS, *_OF_GROUP)
+    items = collection.items()
+    names = _EXPORTED if items.groups is None else (*_EXPORTED, *_OF_GROUP)
     if form == "chosen":
-        lines = list(_chosen(judgements, items, prompt))
+        lines = list(_chosen(collection.counted_judgements(), items, prompt))
     else:
+        judgements, excluded = collection.judgements(), collection.study().excluded
         # Ids read later may be more; those of the judgements are the first of them.
         ids = collection.judgement_ids()
-        lines = [_fields(j, id, items) for j, id in zip(judgements, ids, strict=False)]
+        lines = [
+            _fields(j, id, items) | {"excluded": j.annotator in excluded}
+            for j, id in zip(judgements, ids, strict=False)
+        ]
     if isinstance(to, str | Path):
         write_atomically(Path(to).resolve(), lambda path: _write_file(path, lines, form, names))
     else:

@@ -199,6 +199,26 @@ class JudgementRow(Base):
     at: Mapped[float | None]
 
 
+class DecisionRow(Base):
+    """What an administrator decided, see `sortnet.preference.study`; only ever added.
+
+    `number` is the place in the collection's order, from 1 and without gaps; times as in
+    `JudgementRow.at`.
+    """
+
+    __tablename__ = "decisions"
+
+    collection: Mapped[CollectionKey]
+    number: Mapped[Part]
+    kind: Mapped[str]
+    annotator: Mapped[int | None] = mapped_column(ForeignKey("annotators.number"))
+    item: Mapped[int | None]
+    other: Mapped[int | None]
+    amount: Mapped[float | None]
+    reason: Mapped[str | None]
+    at: Mapped[float | None]
+
+
 class LeaseRow(Base):
     """A leased question; at most one lease of a pair is open. Times as in `JudgementRow.at`."""
 

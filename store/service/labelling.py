@@ -12,9 +12,11 @@ from typing import Any
 from sortnet.errors import StoreError
 from sortnet.items import Items
 from sortnet.preference import Judgement, Question
+from sortnet.preference.annotator_reports import AnnotatorReport
 from sortnet.preference.intervals import Ranking
 from sortnet.preference.session import Session
 from sortnet.preference.stopping import GOAL, Remaining
+from sortnet.preference.study import Decision, study_of
 from store.collections.collection import Collection, Stored
 from store.collections.leases import Lease
 
@@ -32,6 +34,8 @@ def new_session(collection: Collection, items: Items, **more: Any) -> Session:
     settings = collection.settings
     known = {name: settings[name] for name in SESSION_SETTINGS if name in settings}
     given = {"seed": collection.seed, **known, **more}
+    if "study" not in given:
+        given["study"] = collection.study()
     among = collection.allowed_pairs()
     return Session(items.features, len(items), groups=items.groups, among=among, **given)
 
@@ -52,6 +56,7 @@ class LabellingService:
 
     Attributes:
         session: the session.
+        study: who is excluded or paused, which items are retired, the gold pairs.
         items: the items to sort.
         ranking, remaining: of the last fit; before the first one, by the features alone.
         fault: the error of the last fit, else empty.
@@ -94,7 +99,10 @@ class LabellingService:
         """
         with self._lock:
             live = self._look()
+            if self.why_closed(annotator):
+                return []
             held = self._held(annotator, live)
+            k = self._within_quota(annotator, k, live)
             soon = self.collection.clock() + self.lease_seconds / 2
             late = [lease.id for lease in held] if any(x.expires < soon for x in held) else []
             for _ in range(ATTEMPTS):
@@ -149,18 +157,41 @@ class LabellingService:
     def undo(self, annotator: str) -> Judgement | None:
         """Undo an annotator's last answer and release their questions: the undone one comes next.
 
-        None if there is nothing to undo.
+        None if there is nothing to undo, or they are excluded or paused.
         """
         with self._lock:
             live = self._look()
             last = self.session.last(annotator)
-            if last is None:
+            if last is None or self.study.why_closed(annotator, 0):
                 return None
             self._held(annotator, live)
             self.release(annotator)
             undo = self.collection.undo(annotator, last.number)
             self.sync()
             return undo
+
+    def why_closed(self, annotator: str) -> str:
+        """Why an annotator is asked nothing, in words; empty if they are."""
+        return self.study.why_closed(annotator, self.session.answered(annotator))
+
+    def judgements(self) -> list[Judgement]:
+        """All judgements in their order, with those of excluded annotators."""
+        with self._lock:
+            events = self.session.judgements()
+            return sorted(events + self._set_aside, key=lambda j: j.number)
+
+    @property
+    def moment(self) -> tuple[int, ...]:
+        """Numbers that change with each judgement, decision and fit that was read or made."""
+        fitted = -1 if self._fitted is None else self._fitted[1]
+        return self._last_number, len(self._decisions), fitted
+
+    def reports(self, names: Sequence[str]) -> list[AnnotatorReport]:
+        """What is known of each annotator, by the last fit."""
+        with self._lock:
+            session, judgements = self.session, self.judgements()
+            study = self.study  # newer than the session's if somebody was paused
+        return session.reports(names, judgements, study)
 
     def sync(self) -> int:
         """Read what other processes wrote; returns the number of new judgements."""
@@ -228,28 +259,51 @@ class LabellingService:
         """Start from scratch: read the items, replay the judgements."""
         # The judgements first: then no item that they refer to can be missing.
         judgements = self.collection.judgements()
+        self._decisions = self.collection.decisions()
+        self.study = study_of(self._decisions)
         self.items = self.collection.items()
         if len(self.items) < 2:
             raise StoreError(
                 f"collection {self.collection.name!r} has {len(self.items)} item(s); "
                 "there must be two to compare"
             )
-        self.session = new_session(self.collection, self.items, seed=self._seed, goal=self._goal)
+        self.session = new_session(
+            self.collection, self.items, seed=self._seed, goal=self._goal, study=self.study
+        )
         self._last_number = 0
+        self._set_aside: list[Judgement] = []
         self._take_in(judgements)
 
     def _look(self) -> list[Lease]:
         """Read what is new; returns all live leases."""
-        changes = self.collection.changes(after=self._last_number)
-        if changes.n_items > self.session.n_items:
+        changes = self.collection.changes(self._last_number, len(self._decisions))
+        if changes.n_items > self.session.n_items or self._decide(changes.decisions):
             self._open()
         else:
             self._take_in(changes.judgements)
         return changes.leases
 
+    def _decide(self, new: Sequence[Decision]) -> bool:
+        """Take new decisions in; returns whether the session must start from scratch."""
+        if not new:
+            return False
+        before = self.study
+        self._decisions += new
+        self.study = study_of(self._decisions)
+        return not self.study.asks_alike(before)
+
+    def _within_quota(self, annotator: str, k: int, live: Sequence[Lease]) -> int:
+        """At most as many questions as their quota leaves, with those from other services."""
+        left = self.study.left(annotator, self.session.answered(annotator))
+        own = self._own[annotator]
+        elsewhere = sum(x.annotator == annotator and x.id not in own for x in live)
+        return k if left is None else max(min(k, left - elsewhere), 0)
+
     def _take_in(self, judgements: Sequence[Judgement]) -> None:
         for judgement in judgements:
             self.session.tell(judgement)
+            if judgement.annotator in self.study.excluded:
+                self._set_aside.append(judgement)
             self._last_number = judgement.number
 
     def _ask(self, annotator: str, k: int, live: Sequence[Lease]) -> list[Question]:

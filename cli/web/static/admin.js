@@ -55,12 +55,31 @@ function item(entry) {
   return cell(parts, "th", "text");
 }
 
+// A button whose name says what it is about.
+function button(label, about, act) {
+  const made = Object.assign(document.createElement("button"), { type: "button", textContent: label });
+  made.setAttribute("aria-label", `${label}: ${about}`);
+  made.addEventListener("click", act);
+  return made;
+}
+
+// Redraw the rows of a table, but not while it has the focus, unless one of its buttons was used:
+// then the one in its place gets the focus.
+function redraw(table, rows) {
+  const body = $(table).tBodies[0];
+  const place = [...body.querySelectorAll("button")].indexOf(document.activeElement);
+  if (!used && body.contains(document.activeElement)) return;
+  body.replaceChildren(...rows);
+  if (place >= 0) body.querySelectorAll("button")[place]?.focus();
+}
+
 function drawRanking(state) {
   const rows = state.ranking.map((entry) => row([
     cell(`${entry.rank}`), item(entry), cell(interval(entry, entry.of), "td", "plot"),
     cell(`${entry.low}`), cell(`${entry.high}`), cell(fixed(entry.score)), cell(`${entry.judgements}`),
+    cell(["better", "worse"].map((side) => choice(side, entry)), "td", "text"),
   ]));
-  $("ranking").tBodies[0].replaceChildren(...rows);
+  redraw("ranking", rows);
   const all = state.found === state.items ? `${state.items} items` : `${state.found} of ${state.items} items found`;
   const head = rows.length < state.found ? `, the first ${rows.length} shown` : "";
   $("caption").textContent = `${all}${head}. The dot is the rank, the bar where it is with 90 % probability, of 1 to ${state.groups.length ? "the number of items in the group" : state.items}.`;
@@ -103,27 +122,85 @@ function drawFigures(state) {
   if ($("why").textContent !== why) $("why").textContent = why;
 }
 
-function remarks(about) {
-  const found = [];
-  if (about.too_fast) found.push("faster than one can read");
+const chosen = { better: null, worse: null };
+
+function choice(side, entry) {
+  const label = side === "better" ? "Better" : "Worse";
+  return button(label, entry.text === null ? entry.id : entry.text, () => {
+    chosen[side] = entry.item;
+    $(side).textContent = entry.text === null ? entry.id : entry.text;
+    const { better, worse } = chosen;
+    $("add-gold").disabled = better === null || worse === null || better === worse;
+  });
+}
+
+async function addGold() {
+  if (!await decide({ kind: "gold", item: chosen.better, other: chosen.worse }, "Added a gold pair.")) return;
+  for (const side of ["better", "worse"]) {
+    chosen[side] = null;
+    $(side).textContent = "–";
+  }
+  $("add-gold").disabled = true;
+}
+
+function drawGold(state) {
+  const share = `${Math.round(100 * state.gold_rate)} %`;
+  const about = state.gold.length ? `About ${share} of the questions are about them.` : "There are none yet.";
+  $("gold-about").textContent = `Pairs whose answer is known: each annotator is scored by them. ${about} Choose the two items in the ranking below.`;
+  $("gold").hidden = !state.gold.length;
+  redraw("gold", state.gold.map((pair) => {
+    const remove = () => decide({ kind: "no-gold", item: pair.item, other: pair.other }, "Removed a gold pair.");
+    return row([cell(pair.better, "td", "text"), cell(pair.worse, "td", "text"), cell(button("Remove", `${pair.better}, ${pair.worse}`, remove), "td", "text")]);
+  }));
+}
+
+function remarks(who) {
+  const about = who.figures || {};
+  const found = [who.state];
+  if (who.report?.verdict) found.push(who.report.verdict);
+  if (who.quota !== null) found.push(`quota ${who.quota}`);
+  if (about.too_fast && who.report?.verdict !== "too fast") found.push("too fast");
   if (about.skipped) found.push(`${about.skipped} skipped`);
   if (about.cant_say) found.push(`${about.cant_say} × can’t say`);
   if (about.undone) found.push(`${about.undone} undone`);
   return found.join(", ");
 }
 
+// A value with its interval, or a share with the expected one, below it.
+const below = (value, text) => cell([value, within("small", text)]);
+const measured = (value) => (value ? below(fixed(value.value), `${fixed(value.low)} to ${fixed(value.high)}`) : cell("–"));
+const shares = (observed, expected) => (typeof observed === "number" ? below(percent(observed), `expected ${percent(expected)}`) : cell("–"));
+
+// What can be done to an annotator: whether it holds now, and both actions with their labels.
+const SWITCHES = [
+  ["excluded", ["exclude", "Exclude"], ["include", "Include"]],
+  ["paused", ["pause", "Pause"], ["resume", "Resume"]],
+  ["revoked", ["revoke", "Revoke link"], ["renew", "New link"]],
+];
+
+function actions(who) {
+  const parts = SWITCHES.map(([state, on, off]) => {
+    const [kind, label] = who[state] ? off : on;
+    const reason = kind === "exclude" ? who.report?.verdict || null : null;
+    return button(label, who.name, () => decide({ kind, annotator: who.name, reason }, `${label}: ${who.name}.`));
+  });
+  return cell(parts, "td", "actions");
+}
+
 function drawPeople(state) {
-  if ($("people").contains(document.activeElement)) return; // do not redraw while a link has the focus
-  $("people").tBodies[0].replaceChildren(...state.people.map((who) => {
+  $("pause").textContent = state.paused ? "Resume everybody" : "Pause everybody";
+  $("pause").dataset.kind = state.paused ? "resume" : "pause";
+  redraw("people", state.people.map((who) => {
     const to = { href: who.path, textContent: location.origin + who.path };
-    const link = Object.assign(document.createElement("a"), to);
-    const about = who.figures || {};
-    const again = about.repeats ? `${percent(about.consistency)} of ${about.repeats}` : "–";
+    const link = who.revoked ? "revoked" : Object.assign(document.createElement("a"), to);
+    const report = who.report || {};
     return row([
-      cell(who.name, "th", "text"), cell(link, "td", "text"), cell(`${who.standing}`),
-      cell(percent(about.agreement)), cell(again), cell(percent(about.left_share)),
-      cell(about.median_ms ? fixed(about.median_ms / 1000, 1) : "–"),
-      cell(remarks(about), "td", "text"),
+      cell(who.name, "th", "text"), cell(link, "td", "text"), cell(`${report.answers ?? who.standing}`),
+      measured(report.reliability), measured(report.side_bias),
+      shares(report.agreement, report.expected_agreement),
+      shares(report.consistency, report.expected_consistency),
+      measured(report.gold), cell(fixed(report.median_seconds, 1)),
+      cell(remarks(who), "td", "text"), actions(who),
     ]);
   }));
 }
@@ -139,6 +216,7 @@ async function ask(path, options = {}) {
 }
 
 let round = 0;
+let used = false; // whether a button was used since the last drawing
 async function refresh() {
   const mine = ++round;
   try {
@@ -148,10 +226,28 @@ async function refresh() {
     drawFigures(state);
     drawGroups(state);
     drawPeople(state);
+    drawGold(state);
+    used = false;
     notice("");
   } catch (error) {
     notice(error.message);
   }
+}
+
+const JSON_TYPE = { "Content-Type": "application/json" };
+
+// Store a decision and draw what follows; returns whether it was stored.
+async function decide(body, said) {
+  try {
+    await ask("/decisions", { method: "POST", body: JSON.stringify(body), headers: JSON_TYPE });
+    $("done").textContent = said;
+  } catch (error) {
+    $("done").textContent = error.message;
+    return false;
+  }
+  used = true;
+  await refresh();
+  return true;
 }
 
 async function add() {
@@ -159,7 +255,7 @@ async function add() {
   if (!name) return;
   try {
     const body = JSON.stringify({ name });
-    const made = await ask("/annotators", { method: "POST", body, headers: { "Content-Type": "application/json" } });
+    const made = await ask("/annotators", { method: "POST", body, headers: JSON_TYPE });
     $("added").textContent = `${made.name}: ${location.origin}${made.path}`;
     $("name").value = "";
     refresh();
@@ -171,6 +267,11 @@ async function add() {
 $("add").addEventListener("click", add);
 $("name").addEventListener("keydown", (event) => event.key === "Enter" && add());
 $("find").addEventListener("input", refresh);
+$("add-gold").addEventListener("click", addGold);
+$("pause").addEventListener("click", () => {
+  const { kind } = $("pause").dataset;
+  decide({ kind }, kind === "pause" ? "Everybody is paused." : "Everybody may answer again.");
+});
 (async () => {
   for (;;) {
     if (!document.hidden) await refresh();

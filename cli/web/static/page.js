@@ -177,7 +177,7 @@ async function post(path, body) {
 }
 
 function take(status, reply, path) {
-  if (status === 404) return end(reply.error);
+  if (status === 404 || status === 403) return end(reply.error);
   const lostOne = path === "/answer" ? " That answer was not counted; here is the next pair." : "";
   notice(reply.error ? reply.error + lostOne : "");
   if (!reply.pairs) return draw();

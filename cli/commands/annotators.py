@@ -1,0 +1,276 @@
+"""`sortnet annotators`: what is known of each annotator, and what to do about a bad one."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cli.inputs.opened_store import open_collection
+from cli.options import Real, Whole, files, json_option, store_option
+from cli.output import count, print_json, print_table, printable, put, say
+
+if TYPE_CHECKING:
+    from sortnet.preference.annotator_reports import AnnotatorReport, Measured
+
+_FINE = ("", "no answers", "too few answers", "too fast")  # a program may be fast
+_ABOUT = (
+    "reliability: 1 for the average annotator, 0 for coin tosses, below 0 for the worse item; "
+    "90 % intervals in brackets",
+    "with others, with self: share of answers that are the same / expected of average annotators",
+)
+
+
+class _ListedGroup(click.Group):
+    """`sortnet annotators NAME` is `sortnet annotators list NAME`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:
+            args = ["list", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(
+    "annotators", cls=_ListedGroup, short_help="Show who is reliable; exclude, pause, gold pairs."
+)
+def annotators() -> None:
+    """Show how reliable the annotators of a collection are, and act on it.
+
+    Every action is stored as an event and undone by its opposite. `sortnet annotators NAME` is
+    short for `sortnet annotators list NAME`.
+
+    \b
+    Examples:
+      sortnet annotators essays
+      sortnet annotators exclude essays eve --reason 'answers at random'
+    """
+
+
+@annotators.command("list")
+@click.argument("name")
+@store_option
+@json_option
+def list_(name: str, store: str | None, as_json: bool) -> None:
+    """Show a row for each annotator of the collection NAME.
+
+    Prints the number of answers, reliability and side bias with intervals, agreement with others
+    and with oneself beside what is expected on the same pairs, the gold score, the median time
+    and a verdict. A verdict needs 20 answers and a 90 % interval that is clear: "always left" (more
+    than 0.8 of the answers), "inverted" (reliability below 0, and perhaps below -0.5), "answers at
+    random" (below 0.95, and perhaps below 0.2), "unreliable" (below 0.95), "wrong on gold pairs"
+    (fewer than half right), "too fast" (median below 0.7 seconds).
+
+    \b
+    Examples:
+      sortnet annotators list essays
+      sortnet annotators list essays --json
+    """
+    from store.service.labelling import LabellingService
+
+    with open_collection(store, name) as collection:
+        service = LabellingService(collection)
+        service.settle()
+        reports = service.reports([who.name for who in collection.annotators()])
+    if as_json:
+        print_json([asdict(report) for report in reports])
+        return
+    if not reports:
+        say(f"no annotators yet: sortnet label {shlex.quote(name)}")
+        return
+    print_table(_HEADER, [_line(report) for report in reports])
+    for text in _ABOUT:
+        say(text)
+    for report in reports:
+        if report.verdict not in _FINE and report.state != "excluded":
+            action = ["exclude", name, report.name, "--reason", report.verdict]
+            say(f"next: {shlex.join(['sortnet', 'annotators', *map(printable, action)])}")
+
+
+_HEADER = [
+    *("annotator", "answers", "reliability", "side bias", "with others", "with self"),
+    *("gold", "seconds", "state", "verdict"),
+]
+
+
+def _line(report: AnnotatorReport) -> list[str]:
+    seconds = report.median_seconds
+    return [
+        printable(report.name),
+        str(report.answers),
+        _measured(report.reliability),
+        _measured(report.side_bias),
+        _shares(report.agreement, report.expected_agreement),
+        _shares(report.consistency, report.expected_consistency),
+        _measured(report.gold),
+        "-" if seconds is None else f"{seconds:.1f}",
+        report.state,
+        report.verdict or "-",
+    ]
+
+
+def _measured(value: Measured | None) -> str:
+    return "-" if value is None else f"{value.value:.2f} [{value.low:.2f},{value.high:.2f}]"
+
+
+def _shares(observed: float | None, expected: float | None) -> str:
+    return "-" if observed is None else f"{observed:.2f} / {expected:.2f}"
+
+
+def _decide(store: str | None, name: str, kind: str, said: str, **facts: Any) -> None:
+    from sortnet.preference.study import Decision
+
+    with open_collection(store, name, write=True) as collection:
+        collection.decide(Decision(kind, **facts))
+    put(said)
+
+
+# What each action says when it is done, and its help.
+_ACTIONS = {
+    "exclude": (
+        "excluded from {name}; the judgements stay stored",
+        """Exclude ANNOTATOR from the collection NAME: their judgements no longer count.
+
+    The judgements stay stored and exported, in a column `excluded`; rankings, agreement and
+    training leave them out. The annotator is asked nothing more.
+
+    \b
+    Examples:
+      sortnet annotators exclude essays eve --reason 'answers at random'
+    """,
+    ),
+    "include": (
+        "included in {name} again",
+        """Undo the exclusion of ANNOTATOR: their judgements count again.
+
+    \b
+    Examples:
+      sortnet annotators include paused dan
+    """,
+    ),
+    "revoke": (
+        "the link is revoked",
+        """Revoke the link of ANNOTATOR to the page of the collection NAME.
+
+    \b
+    Examples:
+      sortnet annotators revoke essays eve
+    """,
+    ),
+    "renew": (
+        "has a new link, which sortnet serve shows",
+        """Give ANNOTATOR a new link; the old one, revoked or not, is nobody's from then on.
+
+    `sortnet serve` and its admin page show the new link.
+
+    \b
+    Examples:
+      sortnet annotators renew essays eve
+    """,
+    ),
+    "pause": (
+        "paused",
+        """Pause ANNOTATOR, or without one the whole collection NAME: no questions for now.
+
+    \b
+    Examples:
+      sortnet annotators pause essays eve
+      sortnet annotators pause essays
+    """,
+    ),
+    "resume": (
+        "resumed",
+        """Resume ANNOTATOR, or without one the whole collection NAME, after a pause.
+
+    \b
+    Examples:
+      sortnet annotators resume paused
+      sortnet annotators resume paused ana
+    """,
+    ),
+}
+
+
+def _add_action(kind: str, done: str, text: str) -> None:
+    @annotators.command(kind, help=text)
+    @click.argument("name")
+    @click.argument("annotator", required=kind not in ("pause", "resume"))
+    @click.option("--reason", metavar="TEXT", help="Reason, which is stored.")
+    @store_option
+    def action(name: str, annotator: str | None, reason: str | None, store: str | None) -> None:
+        said = f"{printable(annotator or name)}: {done.format(name=name)}"
+        _decide(store, name, kind, said, annotator=annotator, reason=reason)
+
+
+for _kind, (_done, _text) in _ACTIONS.items():
+    _add_action(_kind, _done, _text)
+
+
+@annotators.command()
+@click.argument("name")
+@click.argument("annotator")
+@click.argument("number", type=Whole(0))
+@store_option
+def quota(name: str, annotator: str, number: int, store: str | None) -> None:
+    """Ask ANNOTATOR for NUMBER answers in all, skips included; 0: no quota.
+
+    \b
+    Examples:
+      sortnet annotators quota essays eve 80
+    """
+    what = f"a quota of {count(number, 'answer')}" if number else "no quota"
+    said = f"{printable(annotator)}: {what}"
+    _decide(store, name, "quota", said, annotator=annotator, amount=number)
+
+
+@annotators.command()
+@click.argument("name")
+@click.argument("people", type=Whole(1))
+@store_option
+def overlap(name: str, people: int, store: str | None) -> None:
+    """Let PEOPLE different annotators answer each pair before new pairs are asked.
+
+    Pairs of the hold-out and repeats are not affected.
+
+    \b
+    Examples:
+      sortnet annotators overlap essays 3
+    """
+    _decide(store, name, "overlap", f"{name}: {count(people, 'answer')} a pair", amount=people)
+
+
+@annotators.command()
+@click.argument("name")
+@click.argument("file", required=False, shell_complete=files)
+@click.option("--rate", type=Real(0, 1), metavar="SHARE", help="Share of gold questions.")
+@click.option("--remove", is_flag=True, help="Remove the pairs of FILE from the gold pairs.")
+@store_option
+def gold(name: str, file: str | None, rate: float | None, remove: bool, store: str | None) -> None:
+    """Add the pairs of FILE as gold pairs: their answer is known, and each annotator is scored.
+
+    FILE is CSV or JSONL with winner and loser, or left, right and answer, items named by their
+    ids. One question in twenty is about a gold pair (--rate). The known answers do not train the
+    ranking.
+
+    \b
+    Examples:
+      sortnet annotators gold essays gold.csv
+      sortnet annotators gold essays --rate 0.1
+    """
+    from sortnet.preference.study import Decision
+    from store.collections.gold_file import read_gold
+
+    if file is None and rate is None:
+        raise click.UsageError("a FILE of gold pairs or --rate SHARE is needed")
+    with open_collection(store, name, write=True) as collection:
+        ids = collection.items().ids
+        pairs = [] if file is None else read_gold(file, ids, remove=remove)
+        rates = [] if rate is None else [Decision("gold-rate", amount=rate)]
+        made = collection.decide(*pairs, *rates)
+        study = collection.study()
+    known = len(pairs) + len(rates) - len(made)
+    if known:
+        say(f"{count(known, 'pair')} of {file} already known")
+    pairs_now = count(len(study.gold), "gold pair")
+    put(f"{name}: {pairs_now}; {study.gold_rate:.0%} of the questions, as far as there are some")

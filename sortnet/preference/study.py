@@ -1,0 +1,198 @@
+"""Decisions about a study, and its present state: who is excluded, what is retired, gold pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from sortnet.errors import StudyError
+from sortnet.preference.base import Pair
+
+Subject: TypeAlias = str | int | Pair | None
+# Each kind and its opposite.
+UNDONE_BY = {
+    **{"exclude": "include", "pause": "resume", "revoke": "renew"},
+    **{"retire": "restore", "gold": "no-gold"},
+}
+UNDOES = {undoing: kind for kind, undoing in UNDONE_BY.items()}
+AMOUNTS = ("quota", "overlap", "gold-rate")
+KINDS = (*UNDONE_BY, *UNDOES, *AMOUNTS)
+# What each decision must be about, and nothing else; a pause may name an annotator.
+_NEEDS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("exclude", "include", "revoke", "renew"), ("annotator",)),
+    **dict.fromkeys(("pause", "resume"), ()),
+    **dict.fromkeys(("retire", "restore"), ("item",)),
+    **dict.fromkeys(("gold", "no-gold"), ("item", "other")),
+    **{"quota": ("annotator", "amount"), "overlap": ("amount",), "gold-rate": ("amount",)},
+}
+_MOST = {"quota": 2**31 - 1, "overlap": 2**31 - 1, "gold-rate": 1.0}
+_STATES = {"exclude": "excluded", "pause": "paused", "revoke": "revoked", "retire": "retired"}
+_STATES |= {"gold": "a gold pair"}
+_SUBJECTS = ("annotator", "item", "other", "amount")
+GOLD_RATE = 0.05
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What an administrator decided; never changed, only undone by the opposite decision.
+
+    Attributes:
+        kind: `exclude` or `include` an annotator's judgements; `pause` or `resume` an annotator, or
+            all of them; `revoke` or `renew` a link; `retire` or `restore` an item; `gold` or
+            `no-gold`; `quota` of an annotator, `overlap`, `gold-rate`.
+        annotator: their name.
+        item: the item; of a gold pair the better one.
+        other: the worse item of a gold pair.
+        amount: answers of a quota, 0 for no quota; people of an overlap; share of gold questions.
+        reason: in words, if given.
+        number: its place in the order of the collection's decisions, from 1; 0 if not stored yet.
+        at: time in seconds since 1970, if known.
+
+    Raises:
+        StudyError: on an unknown kind, or if it lacks what it must be about.
+    """
+
+    kind: str
+    annotator: str | None = None
+    item: int | None = None
+    other: int | None = None
+    amount: float | None = None
+    reason: str | None = None
+    number: int = 0
+    at: float | None = None
+
+    def __post_init__(self) -> None:
+        kind = self.kind
+        if kind not in KINDS:
+            raise StudyError(f"unknown decision {kind[:60]!r}; known are {', '.join(KINDS)}")
+        given = tuple(name for name in _SUBJECTS if getattr(self, name) is not None)
+        if given != _NEEDS[kind] and (_NEEDS[kind] or given != ("annotator",)):
+            needed = ", ".join(_NEEDS[kind]) or "an annotator or nothing"
+            raise StudyError(f"the decision {kind!r} is about {needed}, and nothing else")
+        if self.item is not None and self.item == self.other:
+            raise StudyError(f"item {self.item} cannot be compared with itself")
+        least = 1 if kind == "overlap" else 0
+        if self.amount is not None and not least <= self.amount <= _MOST[kind]:
+            raise StudyError(f"{kind} {self.amount:g} is not from {least} to {_MOST[kind]:g}")
+
+    @property
+    def subject(self) -> Subject:
+        """What it is about: an annotator, an item, a pair (the lower number first), or all."""
+        if self.item is None or self.other is None:
+            return self.annotator if self.item is None else self.item
+        return min(self.item, self.other), max(self.item, self.other)
+
+
+@dataclass(frozen=True)
+class Study:
+    """The present state of a study, which follows from its decisions in their order.
+
+    Attributes:
+        excluded: annotators whose judgements do not count, and who are asked nothing.
+        paused: annotators who are asked nothing for now; None stands for all.
+        revoked: annotators whose link opens nothing.
+        retired: items that are neither asked about nor ranked.
+        gold: pairs with a known answer.
+        quotas: number of answers after which an annotator is done.
+        overlap: number of people who should answer a pair before new pairs are asked.
+        gold_rate: share of gold questions, if there are gold pairs.
+
+    The first five map to the decision, which holds the reason.
+
+    >>> study_of([Decision("exclude", "eve"), Decision("retire", item=3)]).state("eve")
+    'excluded'
+    """
+
+    excluded: Mapping[Any, Decision] = field(default_factory=dict)
+    paused: Mapping[Any, Decision] = field(default_factory=dict)
+    revoked: Mapping[Any, Decision] = field(default_factory=dict)
+    retired: Mapping[Any, Decision] = field(default_factory=dict)
+    gold: Mapping[Any, Decision] = field(default_factory=dict)
+    quotas: Mapping[Any, int] = field(default_factory=dict)
+    overlap: int = 1
+    gold_rate: float = GOLD_RATE
+
+    def state(self, annotator: str) -> str:
+        """`excluded`, `paused`, `revoked` or `active`; the first that holds."""
+        if annotator in self.excluded:
+            return "excluded"
+        if annotator in self.paused or None in self.paused:
+            return "paused"
+        return "revoked" if annotator in self.revoked else "active"
+
+    def left(self, annotator: str, answered: int) -> int | None:
+        """How many answers of their quota an annotator has left; None without a quota."""
+        quota = self.quotas.get(annotator)
+        return None if quota is None else max(quota - answered, 0)
+
+    def why_closed(self, annotator: str, answered: int) -> str:
+        """Why an annotator is asked nothing, in words; empty if they are."""
+        for_now, no_more = "no questions for now", "no more questions"
+        if annotator in self.excluded:
+            return f"{no_more}: {annotator} is excluded, until the administrator undoes that"
+        if annotator in self.paused:
+            return f"{for_now}: {annotator} is paused, until the administrator resumes"
+        if None in self.paused:
+            return f"{for_now}: the collection is paused, until the administrator resumes"
+        if self.left(annotator, answered) == 0:
+            return (
+                f"{no_more}: {annotator} has given all {self.quotas[annotator]} answers asked for"
+            )
+        return ""
+
+    def asks_alike(self, other: Study) -> bool:
+        """Whether a session asks and ranks the same under both."""
+        return all(
+            getattr(self, name) == getattr(other, name)
+            for name in ("excluded", "retired", "gold", "overlap", "gold_rate")
+        )
+
+
+def study_of(decisions: Iterable[Decision]) -> Study:
+    """The state after these decisions, in their order."""
+    on: dict[str, dict[Subject, Decision]] = {kind: {} for kind in UNDONE_BY}
+    amounts: dict[tuple[str, str | None], float] = {}
+    for decision in decisions:
+        if decision.kind in UNDONE_BY:
+            on[decision.kind][decision.subject] = decision
+        elif decision.kind in UNDOES:
+            on[UNDOES[decision.kind]].pop(decision.subject, None)
+        elif decision.amount is not None:
+            amounts[decision.kind, decision.annotator] = decision.amount
+    quotas = {who: int(n) for (kind, who), n in amounts.items() if kind == "quota" and n}
+    return Study(
+        on["exclude"],
+        on["pause"],
+        on["revoke"],
+        on["retire"],
+        on["gold"],
+        quotas,
+        int(amounts.get(("overlap", None), 1)),
+        amounts.get(("gold-rate", None), GOLD_RATE),
+    )
+
+
+def check_decision(study: Study, decision: Decision, called: str) -> None:
+    """Refuse a decision that changes nothing.
+
+    A link may be renewed at any time: the old one is then nobody's.
+
+    Args:
+        called: the subject in a message, such as `annotator 'eve'`.
+
+    Raises:
+        StudyError: with the reason.
+    """
+    kind = decision.kind
+    if kind in AMOUNTS:
+        return
+    state = _STATES[UNDOES.get(kind, kind)]
+    on = {
+        **{"excluded": study.excluded, "paused": study.paused, "revoked": study.revoked},
+        **{"retired": study.retired, "a gold pair": study.gold},
+    }[state]
+    if kind in UNDONE_BY and decision.subject in on:
+        raise StudyError(f"{called} is {state} already")
+    if kind in UNDOES and kind != "renew" and decision.subject not in on:
+        raise StudyError(f"{called} is not {state}")

@@ -1,0 +1,108 @@
+"""Read and write decisions in the database; only here they get their numbers."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+from sqlalchemy import Connection, insert, or_, select, update
+
+from sortnet.errors import StudyError
+from sortnet.preference.study import Decision, check_decision, study_of
+from store.collections import leases
+from store.collections.collection_rows import item_numbers
+from store.database.tables import AnnotatorRow, DecisionRow, LeaseRow
+
+_COLUMNS = [
+    AnnotatorRow.name if field.name == "annotator" else getattr(DecisionRow, field.name)
+    for field in fields(Decision)
+]
+_DECISIONS = select(*_COLUMNS).join(
+    AnnotatorRow, AnnotatorRow.number == DecisionRow.annotator, isouter=True
+)
+_CLOSES = ("exclude", "pause", "revoke", "retire")  # what ends leases
+
+
+def read_decisions(connection: Connection, collection: int, *only: Any) -> list[Decision]:
+    """Decisions in the order of their numbers; `only` are further conditions."""
+    these = _DECISIONS.where(DecisionRow.collection == collection, *only)
+    return [Decision(*row) for row in connection.execute(these.order_by(DecisionRow.number))]
+
+
+def insert_decisions(
+    connection: Connection,
+    collection: int,
+    decisions: Sequence[Decision],
+    annotators: dict[str, int],
+) -> list[Decision]:
+    """Append decisions with new numbers, all or none, and do what follows from them.
+
+    Leases end whose annotator or item is out; `renew` makes a new link. A gold pair that is known
+    with the same answer is left out.
+
+    The caller must hold the collection's lock.
+
+    Raises:
+        StudyError: if one changes nothing, or contradicts a gold pair.
+    """
+    before = read_decisions(connection, collection)
+    study, done = study_of(before), list(before)
+    about_items = any(decision.item is not None for decision in decisions)
+    ids = list(item_numbers(connection, collection)) if about_items else []
+    for decision in decisions:
+        known = study.gold.get(decision.subject) if decision.kind == "gold" else None
+        if known is not None and known.item == decision.item:
+            continue
+        check_decision(study, decision, _called(decision, ids))
+        if decision.kind == "retire" and len(ids) - len(study.retired) <= 2:
+            raise StudyError("two items must stay to compare: restore another one first")
+        done.append(replace(decision, number=len(done) + 1))
+        study = study_of(done)
+        key = None if decision.annotator is None else annotators[decision.annotator]
+        _follow(connection, collection, decision, key)
+    new = done[len(before) :]
+    rows = [
+        vars(decision)
+        | {"collection": collection, "annotator": annotators.get(decision.annotator or "")}
+        for decision in new
+    ]
+    if rows:
+        connection.execute(insert(DecisionRow), rows)
+    return new
+
+
+def is_closed(connection: Connection, collection: int, annotator: int) -> bool:
+    """Whether an annotator may not be asked: excluded or paused, or all are paused."""
+    out = DecisionRow.annotator == annotator, DecisionRow.annotator.is_(None)
+    kinds = ("exclude", "include", "pause", "resume")
+    these = read_decisions(connection, collection, DecisionRow.kind.in_(kinds), or_(*out))
+    study = study_of(these)
+    return bool(study.excluded or study.paused)
+
+
+def _follow(
+    connection: Connection, collection: int, decision: Decision, annotator: int | None
+) -> None:
+    if decision.kind in _CLOSES:
+        theirs = [] if annotator is None else [LeaseRow.annotator == annotator]
+        if decision.item is not None:
+            theirs = [or_(LeaseRow.low == decision.item, LeaseRow.high == decision.item)]
+        leases.close(connection, collection, *theirs)
+    if decision.kind == "renew":
+        this = update(AnnotatorRow).where(AnnotatorRow.number == annotator)
+        connection.execute(this.values(token=secrets.token_urlsafe(16)))
+
+
+def _called(decision: Decision, ids: Sequence[str]) -> str:
+    """The subject of a decision in a message."""
+    if decision.item is None:
+        who = decision.annotator
+        return "the collection" if who is None else f"annotator {who[:60]!r}"
+    numbers = [number for number in (decision.item, decision.other) if number is not None]
+    for number in numbers:
+        if not 0 <= number < len(ids):
+            raise StudyError(f"the collection has no item {number}: there are {len(ids)}")
+    named = " and ".join(repr(ids[number][:60]) for number in numbers)
+    return named if len(numbers) > 1 else f"item {named}"

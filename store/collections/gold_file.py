@@ -1,0 +1,40 @@
+"""Read gold pairs, whose answer is known, from a file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from sortnet.errors import DataError
+from sortnet.preference.study import Decision
+from store.collections.judgement_files import read_lines
+
+
+def read_gold(path: str | Path, ids: Sequence[str], *, remove: bool = False) -> list[Decision]:
+    """The gold pairs of a file as decisions, which add or remove them.
+
+    Each line names two items by their ids: `winner` and `loser`, or `left`, `right` and `answer`.
+
+    Args:
+        ids: of the collection's items, in the order of their numbers.
+        remove: whether the decisions remove the pairs.
+
+    Raises:
+        DataError: on the first error, with file and line.
+    """
+    items = {id: number for number, id in enumerate(ids)}
+    kind = "no-gold" if remove else "gold"
+    decisions: dict[tuple[int, int], Decision] = {}
+    for line in read_lines(Path(path), items, annotator="gold"):
+        judgement = line.judgement
+        if judgement.answer not in ("left", "right"):
+            raise DataError(
+                f"{line.where}: the answer of a gold pair is left or right, not "
+                f"{judgement.answer!r}"
+            )
+        sides = judgement.left, judgement.right
+        better, worse = sides if judgement.answer == "left" else sides[::-1]
+        known = decisions.setdefault(judgement.pair, Decision(kind, item=better, other=worse))
+        if known.item != better:
+            raise DataError(f"{line.where}: an earlier line has the other answer to this pair")
+    return list(decisions.values())

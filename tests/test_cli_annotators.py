@@ -1,0 +1,234 @@
+"""`sortnet annotators`, `items retire` and what the other commands say after a decision."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from cli_made import done, fault, invoke
+
+from cli.terminal.asking import TOO_LATE, Asking
+from sortnet.preference.study import Decision
+from store import open_store
+from store.service.labelling import LabellingService
+
+IDS = [f"t{k:02}" for k in range(16)]
+JUDGE = """
+import json, sys
+
+for line in sys.stdin:
+    pair = json.loads(line)
+    longer = len(pair["left"]["text"]) > len(pair["right"]["text"])
+    print(json.dumps({"answer": "left" if longer == LONGER else "right"}), flush=True)
+"""
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch) -> Path:
+    """A folder with a collection `texts`, of which no two are of the same length."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SORTNET_STORE", "store.db")
+    monkeypatch.setenv("COLUMNS", "200")
+    lines = [f"{name},{'word ' * (3 * k + 1)}" for k, name in enumerate(IDS)]
+    Path("texts.csv").write_text("\n".join(["id,text", *lines]) + "\n")
+    Path("gold.csv").write_text("winner,loser\nt15,t00\nt12,t03\n")
+    for name, longer in (("good", True), ("bad", False)):
+        Path(f"{name}.py").write_text(JUDGE.replace("LONGER", str(longer)))
+    done("items", "add", "texts", "texts.csv")
+    return tmp_path
+
+
+def answer(who: str, judge: str, number: int) -> dict[str, object]:
+    command = f"{sys.executable} {judge}.py"
+    said = done("label", "texts", "--judge", command, "--as", who, "--number", number, "--json")
+    found: dict[str, object] = json.loads(said)
+    return found
+
+
+def vote(who: str, pairs: list[tuple[int, int]]) -> None:
+    """Import answers (winner, loser)."""
+    lines = [f"{IDS[winner]},{IDS[loser]}" for winner, loser in pairs]
+    Path("votes.csv").write_text("\n".join(["winner,loser", *lines]) + "\n")
+    done("judgements", "import", "texts", "votes.csv", "--as", who)
+
+
+def reports() -> dict[str, dict[str, object]]:
+    return {r["name"]: r for r in json.loads(done("annotators", "texts", "--json"))}
+
+
+def ranked() -> list[str]:
+    return [row["id"] for row in json.loads(done("ranking", "texts", "--json"))]
+
+
+def test_a_bad_annotator_is_named_excluded_and_included_again(home):
+    near = [(k, k - d) for d in (1, 2, 3) for k in range(d, 16)]
+    for who in ("ana", "ben"):
+        vote(who, near)
+    good = ranked()
+    assert good[:3] == ["t15", "t14", "t13"]
+    vote("eve", [(loser, winner) for winner, loser in near])
+    with_eve = ranked()
+    shown = invoke("annotators", "texts")
+    assert [line.split()[0] for line in shown.stdout.splitlines()] == [
+        *("annotator", "ana", "ben", "eve")
+    ]
+    assert "inverted" in shown.stdout.splitlines()[3]
+    assert "sortnet annotators exclude texts eve --reason inverted" in shown.stderr
+    found = reports()
+    assert [found[name]["verdict"] for name in ("ana", "ben", "eve")] == ["", "", "inverted"]
+    said = done("annotators", "exclude", "texts", "eve", "--reason", "inverted")
+    assert said == "eve: excluded from texts; the judgements stay stored\n"
+    assert ranked() == good
+    assert (reports()["eve"]["state"], reports()["eve"]["reason"]) == ("excluded", "inverted")
+    assert "by 2 people" in invoke("ranking", "texts").stderr
+    listed = json.loads(done("judgements", "list", "texts", "--json", "--limit", "300"))
+    assert {row["annotator"]: row["excluded"] for row in listed}["eve"]
+    assert "(excluded)" in done("judgements", "list", "texts")
+    assert "excluded already" in fault("annotators", "exclude", "texts", "eve")
+    done("annotators", "include", "texts", "eve")
+    assert ranked() == with_eve
+
+
+def test_who_is_out_gets_one_line(home):
+    answer("ana", "good", 2)
+    for on, off, why in (
+        (("exclude", "texts", "ana"), ("include", "texts", "ana"), "ana is excluded"),
+        (("pause", "texts", "ana"), ("resume", "texts", "ana"), "ana is paused"),
+        (("pause", "texts"), ("resume", "texts"), "the collection is paused"),
+    ):
+        done("annotators", *on)
+        assert why in fault("label", "texts", "--as", "ana")
+        done("annotators", *off)
+        assert answer("ana", "good", 1)["answered"] == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [("exclude", "no more questions: ana is excluded"), ("pause", "ana is paused")],
+)
+def test_somebody_at_the_terminal_is_told_with_the_next_answer(home, kind, why):
+    with open_store() as store:
+        service = LabellingService(store.collection("texts"))
+        front = Deciding(service, kind)
+        assert why in Asking(service, "ana").go_on(front)
+        assert front.told == ["stored: left", TOO_LATE]
+        assert len(service.judgements()) == 1
+
+
+class Deciding:
+    """Answers at a terminal; at the second question somebody decides."""
+
+    def __init__(self, service, kind):
+        self.service, self.kind, self.told = service, kind, []
+
+    def ask(self, lease, standing, still):
+        if self.told:
+            self.service.collection.decide(Decision(self.kind, "ana"))
+        return "left", 1
+
+    def notify(self, text):
+        self.told.append(text)
+
+    def enough(self, why):
+        raise AssertionError(why)
+
+    def over(self, why):
+        return True  # tries to undo, which is refused
+
+
+def test_a_quota_ends_the_questions(home):
+    done("label", "texts", "--as", "ana", "--number", "1")  # makes the annotator
+    assert done("annotators", "quota", "texts", "ana", 3) == "ana: a quota of 3 answers\n"
+    said = answer("ana", "good", 10)
+    assert (said["answered"], said["why"]) == (
+        3,
+        "no more questions: ana has given all 3 answers asked for",
+    )
+    assert done("annotators", "quota", "texts", "ana", 0) == "ana: no quota\n"
+    assert answer("ana", "good", 2)["answered"] == 2
+
+
+def test_gold_pairs_are_mixed_in_and_scored(home):
+    said = done("annotators", "gold", "texts", "gold.csv", "--rate", "1")
+    assert said == "texts: 2 gold pairs; 100% of the questions, as far as there are some\n"
+    for who, judge, score in (("ana", "good", 1.0), ("eve", "bad", 0.0)):
+        answer(who, judge, 8)
+        found = reports()[who]
+        assert found["gold_answers"] == 2
+        assert found["gold"]["value"] == score
+    listed = json.loads(done("judgements", "list", "texts", "--json"))
+    assert [row["strategy"] for row in listed].count("gold") >= 3
+    again = invoke("annotators", "gold", "texts", "gold.csv")
+    assert again.stderr == "2 pairs of gold.csv already known\n"
+    done("annotators", "gold", "texts", "gold.csv", "--remove")
+    assert reports()["ana"]["gold"] is None
+
+
+@pytest.mark.parametrize(
+    ("lines", "why"),
+    [
+        ("winner,loser\nt01,t99\n", "gold.csv, line 2: the collection has no item 't99'"),
+        ("left,right,answer\nt01,t02,tie\n", "line 2: the answer of a gold pair is left or right"),
+        ("winner,loser\nt01,t02\nt02,t01\n", "line 3: an earlier line has the other answer"),
+        ("a,b\n1,2\n", "line 2: needs left, right and answer, or winner and loser"),
+    ],
+)
+def test_a_bad_file_of_gold_pairs_is_one_line_and_changes_nothing(home, lines, why):
+    Path("gold.csv").write_text(lines)
+    assert why in fault("annotators", "gold", "texts", "gold.csv")
+    assert why in fault("items", "add", "other", "texts.csv", "--gold", "gold.csv")
+    assert [row["name"] for row in json.loads(done("items", "list", "--json"))] == ["texts"]
+
+
+def test_items_are_added_with_their_gold_pairs(home):
+    done("items", "add", "other", "texts.csv", "--gold", "gold.csv")
+    assert done("annotators", "gold", "other", "--rate", "0.5").startswith(
+        "other: 2 gold pairs; 50%"
+    )
+    assert "FILE of gold pairs or --rate" in fault("annotators", "gold", "other")
+
+
+def test_a_retired_item_is_not_ranked_until_it_is_restored(home):
+    answer("ana", "good", 6)
+    before = ranked()
+    assert done("items", "retire", "texts", "t07") == "t07: retired from texts\n"
+    assert ranked() == [name for name in before if name != "t07"]
+    assert "item 't07' is retired already" in fault("items", "retire", "texts", "t07")
+    assert "item 't07' is retired: " in fault("label", "texts", "--as", "ana", "--place", "t07")
+    assert "no item 't99'" in fault("items", "retire", "texts", "t99")
+    done("items", "restore", "texts", "t07")
+    assert ranked() == before
+
+
+def test_an_overlap_gives_each_pair_to_several_people(home):
+    assert done("annotators", "overlap", "texts", 2) == "texts: 2 answers a pair\n"
+    answer("ana", "good", 12)
+    answer("ben", "good", 12)
+    listed = json.loads(done("judgements", "list", "texts", "--json", "--limit", "100"))
+    shared = {tuple(sorted((r["left"], r["right"]))) for r in listed if r["annotator"] == "ana"}
+    asked = [r for r in listed if r["strategy"] == "overlap"]
+    assert len(asked) >= 6 and {r["annotator"] for r in asked} == {"ben"}
+    assert all(tuple(sorted((r["left"], r["right"]))) in shared for r in asked)
+
+
+@pytest.mark.parametrize(
+    ("args", "why"),
+    [
+        (("annotators", "nothing"), "no collection 'nothing'"),
+        (("annotators", "exclude", "texts", "zoe"), "has no annotator 'zoe'; known: none yet"),
+        (("annotators", "overlap", "texts", "0"), "0 is not in the range"),
+        (("annotators", "gold", "texts", "--rate", "2"), "2.0 is not in the range"),
+        (("annotators", "resume", "texts"), "the collection is not paused"),
+        (("annotators", "exclude", "texts"), "Missing argument 'ANNOTATOR'"),
+    ],
+)
+def test_what_cannot_be_decided_is_one_line(home, args, why):
+    assert why in fault(*args)
+
+
+def test_a_collection_named_as_an_action_is_listed_by_list(home):
+    done("items", "add", "exclude", "texts.csv")
+    assert "no annotators yet" in invoke("annotators", "list", "exclude").stderr
+    assert done("annotators", "--json", "texts") == "[]\n"

@@ -1,0 +1,149 @@
+"""Reports on annotators: against refits, sampling and simulated people who answer badly."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+
+from sortnet.preference import Judgement
+from sortnet.preference.annotator_reports import FEW, AnnotatorReport, annotator_reports
+from sortnet.preference.laplace import fit
+from sortnet.preference.study import Decision, Study, study_of
+from sortnet.preference.votes import Votes
+
+N = 16
+KINDS = {
+    "good": lambda p: p,
+    "random": lambda p: np.full_like(p, 0.5),
+    "inverted": lambda p: 1 - p,
+    "left": lambda p: np.ones_like(p),
+    "right": lambda p: np.zeros_like(p),
+}
+
+
+def judged(kinds: dict[str, str], each: int, seed: int) -> list[Judgement]:
+    """Answers about random pairs by annotators of these kinds."""
+    rng = np.random.default_rng(seed)
+    scores = np.linspace(0, 5, N)
+    found: list[Judgement] = []
+    for name, kind in kinds.items():
+        pairs = np.array([rng.choice(N, 2, replace=False) for _ in range(each)])
+        p = KINDS[kind](ndtr(scores[pairs[:, 0]] - scores[pairs[:, 1]]))
+        for (left, right), is_left in zip(pairs.tolist(), rng.random(each) < p, strict=True):
+            answer = "left" if is_left else "right"
+            found.append(Judgement(name, left, right, answer, number=len(found) + 1))
+    return found
+
+
+def reported(
+    judgements: list[Judgement], study: Study | None = None, *, seed: int = 0
+) -> dict[str, AnnotatorReport]:
+    """Reports after a fit without the excluded annotators."""
+    study = study or Study()
+    counted = [j for j in judgements if j.annotator not in study.excluded]
+    numbers = {name: k for k, name in enumerate(dict.fromkeys(j.annotator for j in counted))}
+    posterior = fit(np.empty((N, 0)), votes_of(counted, numbers), len(numbers), seed=seed).posterior
+    names = {j.annotator: numbers.get(j.annotator) for j in judgements}
+    return {r.name: r for r in annotator_reports(names, judgements, posterior, study)}
+
+
+def votes_of(judgements: list[Judgement], numbers: dict[str, int]) -> Votes:
+    rows = [(j.left, j.right, j.answer == "left", numbers[j.annotator]) for j in judgements]
+    left, right, target, annotator = np.array(rows).T
+    return Votes(left, right, target.astype(float), annotator)
+
+
+PEOPLE = {"ana": "good", "ben": "good", "cat": "good"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "verdict"),
+    [
+        ("random", "answers at random"),
+        ("inverted", "inverted"),
+        ("left", "always left"),
+        ("right", "always right"),
+        ("good", ""),
+    ],
+)
+@pytest.mark.parametrize("seed", range(3))
+def test_who_answers_badly_is_named_and_nobody_else(kind, verdict, seed):
+    reports = reported(judged({**PEOPLE, "eve": kind}, 80, seed))
+    assert {name: r.verdict for name, r in reports.items()} == {
+        **dict.fromkeys(PEOPLE, ""),
+        "eve": verdict,
+    }
+    eve = reports["eve"]
+    assert eve.reliability.low < eve.reliability.value < eve.reliability.high
+    assert (eve.side_bias.low > 0.5) == (kind == "left")
+    assert (eve.side_bias.high < -0.5) == (kind == "right")
+
+
+def test_intervals_of_reliability_cover_that_of_equal_annotators():
+    found = [
+        report.reliability
+        for seed in range(8)
+        for report in reported(judged({**PEOPLE, "dan": "good"}, 60, seed)).values()
+    ]
+    covered = np.mean([r.low <= 1 <= r.high for r in found])
+    assert covered >= 0.8  # of 32; the scale is that of the median annotator
+
+
+def test_few_answers_say_nothing():
+    few = reported(judged({**PEOPLE, "eve": "inverted"}, FEW - 1, 0))
+    assert {r.verdict for r in few.values()} == {"too few answers"}
+
+
+def test_expected_agreement_is_that_of_sampled_people():
+    judgements = judged(PEOPLE, 200, 1)
+    numbers = {name: k for k, name in enumerate(PEOPLE)}
+    posterior = fit(np.empty((N, 0)), votes_of(judgements, numbers), 3, draws=4000).posterior
+    ana, *_ = annotator_reports(dict(numbers), judgements, posterior, Study())
+    others = [j for j in judgements if j.annotator != "ana"]
+    own = [j for j in judgements if j.annotator == "ana"]
+    pairs = [a.pair for a in own for b in others if a.pair == b.pair]
+    i, j = np.array(pairs).T
+    p = ndtr(posterior.draws[:, i] - posterior.draws[:, j])
+    assert ana.shared == len(pairs)
+    assert ana.expected_agreement == pytest.approx(np.mean(p**2 + (1 - p) ** 2), abs=0.01)
+    same = [
+        (a.answer == b.answer) == (a.left == b.left)
+        for a in own
+        for b in others
+        if a.pair == b.pair
+    ]
+    assert ana.agreement == pytest.approx(np.mean(same))
+
+
+def test_gold_scores_count_every_answer_about_a_gold_pair():
+    study = study_of([Decision("gold", item=3, other=1), Decision("gold", item=2, other=5)])
+    said = [("left", 3, 1), ("right", 1, 3), ("left", 1, 3), ("tie", 2, 5), ("left", 7, 8)]
+    judgements = [
+        Judgement("ana", left, right, answer, number=k)
+        for k, (answer, left, right) in enumerate(said, start=1)
+    ]
+    ana = reported(judgements, study)["ana"]
+    assert (ana.gold.value, ana.gold_answers) == (0.5, 4)
+    assert 0 < ana.gold.low < 0.5 < ana.gold.high < 1
+
+
+def test_an_excluded_annotator_is_measured_by_the_scores_of_the_others():
+    judgements = judged({**PEOPLE, "eve": "inverted"}, 80, 0)
+    reports = reported(judgements, study_of([Decision("exclude", "eve", reason="inverted")]))
+    eve = reports["eve"]
+    assert (eve.state, eve.reason, eve.verdict, eve.answers) == (
+        "excluded", "inverted", "inverted", 80,
+    )  # fmt: skip
+    assert reports["ana"].state == "active"
+
+
+def test_undone_answers_count_for_nothing():
+    judgements = judged({"ana": "good"}, 3, 0)
+    undo = Judgement("ana", *judgements[0].pair, "undo", undoes=1, number=4)
+    assert reported(judgements)["ana"].answers == 3
+    posterior = fit(np.empty((N, 0)), votes_of(judgements, {"ana": 0}), 1).posterior
+    (ana,) = annotator_reports({"ana": 0}, [*judgements, undo], posterior, Study())
+    assert ana.answers == 2
+    (nobody,) = annotator_reports({"zoe": None}, judgements, posterior, Study())
+    assert (nobody.answers, nobody.reliability, nobody.verdict) == (0, None, "no answers")

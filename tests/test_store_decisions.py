@@ -1,0 +1,199 @@
+"""Decisions about a study: the same in SQLite and PostgreSQL, and undone by their opposites."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from collections_made import Clock, made_items, question
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from sortnet.errors import LeaseError, StoreError, StudyError
+from sortnet.preference import Judgement
+from sortnet.preference.study import KINDS, UNDOES, UNDONE_BY, Decision, study_of
+from store import Collection, Store, open_store
+from store.collections.judgement_files import export_judgements
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[Store]:
+    with open_store(url) as opened:
+        yield opened
+
+
+@pytest.fixture
+def collection(store: Store) -> Collection:
+    store.add_items("args", made_items(6))
+    made = store.collection("args", clock=Clock())
+    for name in ("ana", "eve"):
+        made.annotator(name)
+    return made
+
+
+def exported(collection: Collection, form: str) -> str:
+    text = io.StringIO(newline="")
+    export_judgements(collection, text, form)  # type: ignore[arg-type]
+    return text.getvalue()
+
+
+def test_decisions_come_back_whole_with_numbers_from_one(collection: Collection) -> None:
+    made = [
+        Decision("exclude", "eve", reason="coin tosses"),
+        Decision("gold", item=3, other=1),
+        Decision("quota", "ana", amount=80),
+        Decision("gold-rate", amount=0.2),
+        Decision("pause"),
+    ]
+    stored = collection.decide(*made)
+    assert stored == [replace(d, number=k, at=1000.0) for k, d in enumerate(made, start=1)]
+    assert collection.decisions() == stored and collection.decisions(after=4) == stored[4:]
+    study = collection.study()
+    assert study.excluded["eve"].reason == "coin tosses"
+    assert (study.gold[1, 3].item, study.quotas, study.gold_rate) == (3, {"ana": 80}, 0.2)
+    assert [study.state(name) for name in ("ana", "eve")] == ["paused", "excluded"]
+
+
+@pytest.mark.parametrize(
+    ("decisions", "fault"),
+    [
+        ([Decision("include", "eve")], "annotator 'eve' is not excluded"),
+        ([Decision("exclude", "eve")] * 2, "annotator 'eve' is excluded already"),
+        ([Decision("resume")], "the collection is not paused"),
+        ([Decision("restore", item=2)], "item 'i2' is not retired"),
+        ([Decision("retire", item=6)], "no item 6: there are 6"),
+        ([Decision("gold", item=1, other=2), Decision("gold", item=2, other=1)], "'i2' and 'i1'"),
+        ([Decision("no-gold", item=1, other=2)], "'i1' and 'i2' is not a gold pair"),
+        ([Decision("retire", item=k) for k in range(5)], "two items must stay"),
+    ],
+)
+def test_a_decision_that_changes_nothing_is_refused_with_all_others(
+    collection: Collection, decisions: list[Decision], fault: str
+) -> None:
+    with pytest.raises(StudyError, match=fault):
+        collection.decide(Decision("pause", "ana"), *decisions)
+    assert collection.decisions() == []
+
+
+@pytest.mark.parametrize(
+    ("facts", "fault"),
+    [
+        ({"kind": "hide", "annotator": "eve"}, "unknown decision 'hide'; known are exclude,"),
+        ({"kind": "exclude"}, "'exclude' is about annotator, and nothing else"),
+        ({"kind": "retire", "annotator": "eve"}, "'retire' is about item"),
+        ({"kind": "pause", "item": 1}, "'pause' is about an annotator or nothing"),
+        ({"kind": "gold", "item": 1}, "'gold' is about item, other"),
+        ({"kind": "gold", "item": 1, "other": 1}, "item 1 cannot be compared with itself"),
+        ({"kind": "overlap", "amount": 0}, "overlap 0 is not from 1"),
+        ({"kind": "gold-rate", "amount": 1.5}, "gold-rate 1.5 is not from 0 to 1"),
+        ({"kind": "gold-rate", "amount": float("nan")}, "gold-rate nan is not from 0 to 1"),
+    ],
+)
+def test_a_decision_about_nothing_or_out_of_range_cannot_be_made(facts, fault) -> None:
+    with pytest.raises(StudyError, match=fault):
+        Decision(**facts)
+
+
+def test_an_unknown_annotator_is_not_made_by_a_decision(collection: Collection) -> None:
+    with pytest.raises(StoreError, match="no annotator 'bob'; known: ana, eve"):
+        collection.decide(Decision("exclude", "bob"))
+    assert [who.name for who in collection.annotators()] == ["ana", "eve"]
+
+
+def test_the_same_gold_pair_again_is_left_out(collection: Collection) -> None:
+    pair = Decision("gold", item=4, other=0)
+    assert len(collection.decide(pair, pair)) == 1
+    assert collection.decide(pair, Decision("gold", item=5, other=0))[0].number == 2
+
+
+def test_judgements_of_the_excluded_stay_and_are_marked_in_frame_and_exports(
+    collection: Collection,
+) -> None:
+    collection.append([Judgement("ana", 0, 1, "left"), Judgement("eve", 2, 3, "left")])
+    collection.decide(Decision("exclude", "eve"))
+    assert collection.judgements_frame()["excluded"].tolist() == [False, True]
+    rows = csv.DictReader(io.StringIO(exported(collection, "csv")))
+    assert [(row["annotator"], row["excluded"]) for row in rows] == [
+        ("ana", "False"),
+        ("eve", "True"),
+    ]
+    assert len(exported(collection, "chosen").splitlines()) == 1
+    assert [j.annotator for j in collection.counted_judgements()] == ["ana"]
+    collection.decide(Decision("include", "eve"))
+    assert len(exported(collection, "chosen").splitlines()) == 2
+
+
+def test_a_renewed_link_replaces_the_old_one(collection: Collection) -> None:
+    old = collection.annotator("eve").token
+    collection.decide(Decision("revoke", "eve"), Decision("renew", "eve"))
+    new = collection.annotator("eve").token
+    assert new != old and collection.annotator_of(new).name == "eve"
+    assert collection.study().state("eve") == "active"
+    with pytest.raises(StoreError, match="nobody's"):
+        collection.annotator_of(old)
+
+
+@pytest.mark.parametrize("kind", ["exclude", "pause"])
+def test_questions_of_somebody_who_is_out_are_taken_back(collection: Collection, kind: str) -> None:
+    (lease,) = collection.lease("eve", [question(0, 1)], 60)
+    (kept,) = collection.lease("ana", [question(2, 3)], 60)
+    collection.decide(Decision(kind, "eve"))
+    with pytest.raises(LeaseError, match="taken back"):
+        collection.answer(lease.id, lease.question.answered("eve", "left"))
+    assert collection.lease("eve", [question(4, 5)], 60) == []
+    assert collection.leases() == [kept]
+    collection.decide(Decision(UNDONE_BY[kind], "eve"))
+    assert len(collection.lease("eve", [question(4, 5)], 60)) == 1
+
+
+def test_a_paused_collection_leases_nothing_to_anybody(collection: Collection) -> None:
+    collection.lease("ana", [question(0, 1)], 60)
+    collection.decide(Decision("pause"))
+    assert collection.leases() == []
+    assert collection.lease("ana", [question(0, 1)], 60) == []
+    collection.decide(Decision("resume"))
+    assert len(collection.lease("ana", [question(0, 1)], 60)) == 1
+
+
+def test_questions_about_a_retired_item_are_taken_back(collection: Collection) -> None:
+    collection.lease("ana", [question(0, 3), question(2, 1), question(3, 4)], 60)
+    collection.decide(Decision("retire", item=3))
+    assert [lease.question.pair for lease in collection.leases()] == [(1, 2)]
+
+
+def test_a_removed_collection_leaves_no_decision(store: Store, collection: Collection) -> None:
+    collection.decide(Decision("exclude", "eve"))
+    collection.remove()
+    store.add_items("args", made_items(2))
+    assert store.collection("args").decisions() == []
+
+
+SUBJECTS = st.one_of(
+    st.builds(Decision, st.just("exclude"), st.sampled_from(["ana", "eve"])),
+    st.builds(Decision, st.just("pause"), st.sampled_from(["ana", None])),
+    st.builds(Decision, st.just("revoke"), st.just("eve")),
+    st.builds(Decision, st.just("retire"), item=st.integers(0, 3)),
+    st.builds(Decision, st.just("gold"), item=st.integers(0, 3), other=st.integers(4, 6)),
+)
+
+
+HELD_IN = {"exclude": "excluded", "pause": "paused", "revoke": "revoked", "retire": "retired"}
+
+
+@given(st.lists(st.tuples(SUBJECTS, st.booleans())), SUBJECTS)
+@settings(deadline=None)
+def test_a_decision_and_its_opposite_leave_the_state_as_it_was(before, decision) -> None:
+    earlier = [replace(d, kind=UNDONE_BY[d.kind]) if undone else d for d, undone in before]
+    study = study_of(earlier)
+    assume(decision.subject not in getattr(study, HELD_IN.get(decision.kind, "gold")))
+    then = study_of([*earlier, decision])
+    assert then != study
+    assert study_of([*earlier, decision, replace(decision, kind=UNDONE_BY[decision.kind])]) == study
+
+
+def test_every_kind_has_an_opposite_or_an_amount() -> None:
+    assert set(UNDONE_BY.values()) == set(UNDOES)
+    assert len(KINDS) == len(set(KINDS))
