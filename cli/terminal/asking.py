@@ -44,14 +44,18 @@ class Asking:
     """One annotator of a labelling service.
 
     Attributes:
-        answered: number of their answers that were not undone, including skips.
-        began: the same number at the start.
+        began: `answered` at the start.
     """
 
     def __init__(self, service: LabellingService, annotator: str) -> None:
         self.service, self.annotator = service, annotator
-        self.answered = self.began = service.session.answered(annotator)
+        self.began = self.answered
         self._since = time.monotonic()
+
+    @property
+    def answered(self) -> int:
+        """The number of their answers that were not undone, skips and can't-says aside."""
+        return self.service.session.answered(self.annotator)
 
     def go_on(self, front: Front, number: int | None = None) -> str:
         """Ask until they quit, `number` answers are given or none is left; return why."""
@@ -103,15 +107,10 @@ class Asking:
             )
         except LeaseError:
             return LATE
-        if not stored.new:
-            return ELSEWHERE
-        self.answered += 1
-        return reply
+        return reply if stored.new else ELSEWHERE
 
     def _take_back(self) -> bool:
-        taken = self.service.undo(self.annotator) is not None
-        self.answered -= taken
-        return taken
+        return self.service.undo(self.annotator) is not None
 
     def _standing(self) -> str:
         remaining = self.service.remaining

@@ -45,13 +45,27 @@ def rank_items(posterior: Posterior, judgements: I64) -> Ranking:
     rank = np.empty(n, np.int64)
     rank[order] = np.arange(1, n + 1)
     places = np.argsort(np.argsort(-posterior.draws[:, :n], axis=1), axis=1) + 1
-    edges = (1 - LEVEL) / 2, (1 + LEVEL) / 2
-    low, high = np.quantile(places, edges, axis=0)
+    low, high = shortest(places)
     return Ranking(
         order,
         rank,
         posterior.scores.copy(),
-        np.minimum(np.floor(low).astype(np.int64), rank),
-        np.maximum(np.ceil(high).astype(np.int64), rank),
+        np.minimum(low, rank),
+        np.maximum(high, rank),
         judgements,
     )
+
+
+def shortest(places: I64) -> tuple[I64, I64]:
+    """Ends of the shortest interval of each column that contains the share `LEVEL` of its rows.
+
+    Equal tails would contain more, as ranks are few and whole.
+    """
+    ordered = np.sort(places, axis=0)
+    most = len(ordered) - int(np.ceil(LEVEL * len(ordered)))
+    width = ordered[len(ordered) - 1 - most :] - ordered[: most + 1]
+    # The middle one of the shortest.
+    least = width == width.min(axis=0)
+    first = np.argmax(np.cumsum(least, axis=0) * 2 > least.sum(axis=0), axis=0)
+    column = np.arange(ordered.shape[1])
+    return ordered[first, column], ordered[first + len(ordered) - 1 - most, column]

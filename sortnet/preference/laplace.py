@@ -25,10 +25,10 @@ _BELIEF = 10.0  # unknowns that the first guess of a prior scale counts as
 _TIES = np.geomspace(0.05, 20.0, 60)  # the candidates for the tie threshold
 # Priors are tried of these shares of the features in the scores' variance, and of these factors of
 # the matched variance; the most likely ones are kept, with at least so much of the best's odds.
-_SHARES = {0.01: 2.0, 0.25: 1.0, 0.5: 1.0, 0.75: 1.0, 0.998: 2.0}
+_SHARES = {0.01: 2.0, 0.3: 1.0, 0.6: 1.5, 0.85: 1.5, 0.998: 0.5}  # and their odds before any answer
 _FACTORS = (0.3, 1.0, 3.0)
 _MOST_PRIORS = 8
-_LIKELY = 0.05
+_LIKELY = 0.02
 _HYPER = 1.0  # standard deviation of the logarithm of that variance around the first guess
 
 

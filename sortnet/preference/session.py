@@ -17,6 +17,7 @@ from sortnet.preference.history import History
 from sortnet.preference.intervals import Ranking, rank_items
 from sortnet.preference.stopping import (
     GOAL,
+    NO_HOLDOUT,
     Remaining,
     expected_change,
     holdout_check,
@@ -199,7 +200,8 @@ class Session:
         """How close it is to its goal; `fresh=False` takes the last fit.
 
         It is done if at most the share `goal` of the pairs is expected in the wrong order, and the
-        hold-out does not show that the model is overconfident.
+        hold-out does not show that the model is overconfident. If the votes were imported there is
+        no hold-out: then every vote is predicted from all others.
         """
         if fresh:
             self.refit()
@@ -207,7 +209,7 @@ class Session:
             posterior = self._fits.all.posterior
             asked = self._history.n_votes + self.n_items / 2
             best = bald(self._view(lambda i, j: True), np.random.default_rng(self.seed))
-            checked = self._check_holdout()
+            checked, left_out = self._check_holdout()
             n_annotators = max(len(self._history.annotators), 1)
             free = max(self._n_pairs * n_annotators - self._history.n_asked(), 0)
         pairs = sample_pairs(self.n_items, self.seed)
@@ -215,12 +217,12 @@ class Session:
         wrong = wrong_share(*difference, posterior.tie)
         left = questions_left(*difference, asked, self.goal, posterior.tie)
         change = expected_change(posterior, *best, pairs) if best else 0.0
-        stop, why = whether_to_stop(wrong, self.goal, left, free, *checked)
+        stop, why = whether_to_stop(wrong, self.goal, left, free, *checked, left_out=left_out)
         left = left if left is None else min(left, free)
-        return Remaining(left, wrong, change, *checked[:3], stop, why)
+        return Remaining(left, wrong, change, *checked[:3], stop, why, left_out)
 
     def answered(self, annotator: str) -> int:
-        """The number of an annotator's answers that are not undone, including skips."""
+        """The number of an annotator's answers that are not undone, skips and can't-says aside."""
         with self._lock:
             return self._history.answered(annotator)
 
@@ -374,11 +376,15 @@ class Session:
                 _answer_merge(self._merge, judgement)
         return self._merge
 
-    def _check_holdout(self) -> tuple[int, float, float, bool]:
-        votes = self._history.holdout_votes()
-        p = self._fits.choosing.posterior.predicted(votes)
+    def _check_holdout(self) -> tuple[tuple[int, float, float, bool], bool]:
+        """See `holdout_check`; and whether answers were left out for want of a hold-out."""
+        votes, posterior = self._history.decided(holdout=True), self._fits.choosing.posterior
+        left_out = not len(votes) and self._history.n_votes >= NO_HOLDOUT
+        if left_out:
+            votes, posterior = self._history.decided(holdout=False), self._fits.all.posterior
+        p = posterior.predicted(votes, left_out=left_out)
         right = (p > 0.5) == (votes.target > 0.5)
-        return holdout_check(np.maximum(p, 1 - p), right)
+        return holdout_check(np.maximum(p, 1 - p), right), left_out
 
     def _fit(self, upto: int, before: Fits | None, *, keep_net: bool = False) -> Fits:
         with self._lock:

@@ -13,6 +13,7 @@ from sortnet.types import F64, I64, Bool
 
 GOAL = 0.1  # share of pairs that may still be expected in the wrong order
 ENOUGH_CHECKS = 8  # hold-out answers needed for a check
+NO_HOLDOUT = 30  # so many answers without one of the hold-out were not asked by a session
 _MANY = 20_000  # pairs that a share is estimated from
 # By the law of total variance it would be 1 if every answer were as informative as the first; in
 # simulated sessions of 28 to 100 items, 0.15 predicts the number of questions needed.
@@ -34,6 +35,7 @@ class Remaining:
         holdout_expected: share that it should predict if it is well calibrated.
         stop: whether to stop.
         why: the reason, as text.
+        left_out: whether these are no hold-out answers, but all, each predicted from the others.
     """
 
     questions: int | None
@@ -44,6 +46,7 @@ class Remaining:
     holdout_expected: float
     stop: bool
     why: str
+    left_out: bool = False
 
 
 def sample_pairs(n: int, seed: int = 0) -> tuple[I64, I64]:
@@ -121,6 +124,8 @@ def whether_to_stop(
     right: float,
     expected: float,
     passed: bool,
+    *,
+    left_out: bool = False,
 ) -> tuple[bool, str]:
     """Whether to stop, and why, as text.
 
@@ -130,7 +135,9 @@ def whether_to_stop(
         left: about how many questions are needed.
         free: how many questions the annotators can still be asked.
         n, right, expected, passed: as returned by `holdout_check`.
+        left_out: as in `Remaining`.
     """
+    what = "left-out answer" if left_out else "hold-out answer"
     share = f"{wrong:.0%} of the pairs are expected to be in the wrong order"
     if wrong > goal:
         if left is None or left > free:
@@ -140,11 +147,11 @@ def whether_to_stop(
             )
         return False, f"{share}; about {_many(left, 'question')} until {goal:.0%}"
     if passed:
-        return True, f"{share}, and the hold-out answers agree ({right:.0%} of {n} as expected)"
+        return True, f"{share}, and the {what}s agree ({right:.0%} of {n} as expected)"
     if n < ENOUGH_CHECKS:
-        return False, f"{share}, but only {_many(n, 'hold-out answer')} could check that"
+        return False, f"{share}, but only {_many(n, what)} could check that"
     return False, (
-        f"{share}, but of {n} hold-out answers only {right:.0%} are as expected, "
+        f"{share}, but of {n} {what}s only {right:.0%} are as expected, "
         f"where {expected:.0%} should be"
     )
 

@@ -65,6 +65,8 @@ function drawRanking(state) {
   $("caption").textContent = `${all}${head}. The dot is the rank, the bar where it is with 90 % probability, of 1 to ${state.items}.`;
 }
 
+const alpha = (of) => (of.shared_pairs ? `${fixed(of.krippendorff_alpha)} (of ${of.shared_pairs} pairs)` : "–");
+
 function drawFigures(state) {
   const left = state.remaining?.questions;
   const figures = {
@@ -72,7 +74,7 @@ function drawFigures(state) {
     "About left": left === null || left === undefined ? "–" : `${left}`,
     "In the last hour": `${state.per_hour.last_hour}`,
     "Answers per hour": `${state.per_hour.pace}`,
-    "Agreement (Krippendorff’s α)": fixed(state.agreement.krippendorff_alpha),
+    "Agreement (Krippendorff’s α)": alpha(state.agreement),
     "Cyclic triples": percent(state.agreement.cycles),
     "Pairs expected wrong": percent(state.remaining?.wrong_pairs),
   };
