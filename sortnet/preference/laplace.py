@@ -25,12 +25,11 @@ _BELIEF = 10.0  # unknowns that the first guess of a prior scale counts as
 _TIES = np.geomspace(0.05, 20.0, 60)  # the candidates for the tie threshold
 # Priors are tried of these shares of the features in the scores' variance, and of these factors of
 # the matched variance; the most likely ones are kept, with at least so much of the best's odds.
-_SHARES = {0.01: 2.0, 0.3: 1.0, 0.6: 1.5, 0.85: 1.5, 0.998: 0.5}  # and their odds before any answer
+_SHARES = {0.01: 2.0, 0.3: 1.0, 0.6: 1.5, 0.85: 1.5, 0.998: 0.5}  # with odds before any answer
 _FACTORS = (0.3, 1.0, 3.0)
 _MOST_PRIORS = 8
 _LIKELY = 0.02
 _HYPER = 1.0  # standard deviation of the logarithm of that variance around the first guess
-
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,7 @@ class Scales:
     Attributes:
         priors: of the scores, those that are likely.
         odds: (k,) their probabilities.
-        annotators: their reliabilities and blind shares; of the side biases the spread of the prior.
+        annotators: their reliabilities and blind shares, and the prior spread of their side biases.
         tie: the tie threshold.
         ties: share of ties among the answers.
     """
@@ -420,7 +419,7 @@ class _Large:
     """The same precision by its products only; variances are estimated from draws."""
 
     def __init__(self, problem: _Problem, weight: F64, prior: Prior) -> None:
-        n, d = problem.features.shape
+        n = len(problem.features)
         self._problem, self._weight = problem, weight
         i, j, x = problem.curvature(weight)
         size = n + problem.n_annotators

@@ -10,11 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sortnet.errors import JudgementError
+from sortnet.preference.agreement import agreement_with_ranking
 from sortnet.preference.base import HOLDOUT, Judgement, Pair, Question
 from sortnet.preference.design import design
 from sortnet.preference.fits import ENOUGH, Fits, choose_basis, fit_both, milestone
 from sortnet.preference.history import History
 from sortnet.preference.intervals import Ranking, rank_items
+from sortnet.preference.posterior import Posterior
 from sortnet.preference.stopping import (
     GOAL,
     NO_HOLDOUT,
@@ -35,7 +37,7 @@ from sortnet.preference.strategies import (
     bald,
     random_pair,
 )
-from sortnet.types import I64
+from sortnet.types import F64, I64
 
 _SMALL = 150  # unknowns up to which a fit takes a few milliseconds
 _UNFITTED = 4  # events after which there is a new fit, or 5 % if that is more
@@ -225,6 +227,13 @@ class Session:
         """The number of an annotator's answers that are not undone, skips and can't-says aside."""
         with self._lock:
             return self._history.answered(annotator)
+
+    def agreement_with_ranking(self) -> tuple[list[str], Posterior, F64, F64, I64]:
+        """Names, the last fit, and of each annotator what `agreement_with_ranking` returns."""
+        with self._lock:
+            names, votes = list(self._history.annotators), self._history.votes(self.events)
+            posterior = self._fits.all.posterior
+        return names, posterior, *agreement_with_ranking(posterior, votes, len(names))
 
     def judgements(self) -> list[Judgement]:
         """All events, including undos."""
