@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from sortnet.errors import LeaseError
 from sortnet.preference import ANSWERS, Answer
+from sortnet.preference.base import TARGETS
 
 if TYPE_CHECKING:
     from store import Lease
@@ -44,18 +45,14 @@ class Asking:
     """One annotator of a labelling service.
 
     Attributes:
-        began: `answered` at the start.
+        answered: number of their answers that were not undone, skips and can't-says aside.
+        began: the same number at the start.
     """
 
     def __init__(self, service: LabellingService, annotator: str) -> None:
         self.service, self.annotator = service, annotator
-        self.began = self.answered
+        self.answered = self.began = service.session.answered(annotator)
         self._since = time.monotonic()
-
-    @property
-    def answered(self) -> int:
-        """The number of their answers that were not undone, skips and can't-says aside."""
-        return self.service.session.answered(self.annotator)
 
     def go_on(self, front: Front, number: int | None = None) -> str:
         """Ask until they quit, `number` answers are given or none is left; return why."""
@@ -107,10 +104,16 @@ class Asking:
             )
         except LeaseError:
             return LATE
-        return reply if stored.new else ELSEWHERE
+        if not stored.new:
+            return ELSEWHERE
+        self.answered += reply in TARGETS
+        return reply
 
     def _take_back(self) -> bool:
-        return self.service.undo(self.annotator) is not None
+        last = self.service.session.last(self.annotator)
+        taken = self.service.undo(self.annotator) is not None
+        self.answered -= taken and last is not None and last.answer in TARGETS
+        return taken
 
     def _standing(self) -> str:
         remaining = self.service.remaining

@@ -114,8 +114,8 @@ def agreement_with_ranking(
 
     >>> votes = Votes.of_one(np.array([0, 0, 0]), np.array([1, 1, 1]), np.array([1.0, 1.0, 0.0]))
     >>> from sortnet.preference.laplace import fit
-    >>> observed, expected, count = agreement_with_ranking(fit(np.empty((2, 0)), votes, 1).posterior,
-    ...                                                    votes, 1)
+    >>> posterior = fit(np.empty((2, 0)), votes, 1).posterior
+    >>> observed, expected, count = agreement_with_ranking(posterior, votes, 1)
     >>> observed.round(2), bool(expected[0] > 0.5), count
     (array([0.67]), True, array([3]))
     """
