@@ -158,8 +158,8 @@ def _together(problem: _Problem, parts: Sequence[_Part], rng: np.random.Generato
 def choose_scales(features: F64, votes: Votes, n_annotators: int, *, seed: int = 0) -> Scales:
     """Choose the scales by the answers; with few answers they stay near the first guess.
 
-    Cost: at most twelve rounds of two Newton steps and the posterior's variances; then two Newton steps
-    for each prior around the matched one.
+    Cost: at most twelve rounds of two Newton steps and the posterior's variances; then two Newton
+    steps for each prior around the matched one.
     """
     n, d = features.shape
     rng = np.random.default_rng(seed)

@@ -59,11 +59,12 @@ def sample_pairs(n: int, seed: int = 0) -> tuple[I64, I64]:
 
 
 def wrong_share(mean: F64, variance: F64, tie: float = 0.0) -> float:
-    """Share of pairs expected to be in the wrong order: the mean of Φ(-(|μ| + τ) / σ).
+    """Share of pairs expected to be in the wrong order: the mean of Φ(-(|μ| + τ/2) / σ).
 
-    Items that differ by less than the tie threshold τ have no order to be wrong about.
+    Items that differ by less than the tie threshold τ have no order to be wrong about. Only half of
+    it is counted, as it is uncertain itself.
     """
-    return float(ndtr(-(np.abs(mean) + tie) / np.sqrt(variance)).mean())
+    return float(ndtr(-(np.abs(mean) + tie / 2) / np.sqrt(variance)).mean())
 
 
 def questions_left(
