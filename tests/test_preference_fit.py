@@ -19,7 +19,7 @@ from sortnet.preference.laplace import Prior, Scales, choose_scales, fit
 from sortnet.preference.likelihood import answers
 from sortnet.preference.posterior import information
 from sortnet.preference.reliability import Annotators
-from sortnet.preference.votes import Votes, unseen_in_blocks
+from sortnet.preference.vote_arrays import Votes, unseen_in_blocks
 
 
 def made_votes(n: int, d: int, m: int, people: int = 2, seed: int = 0):

@@ -11,7 +11,7 @@ import numpy as np
 
 from sortnet.preference.base import TARGETS, Judgement, Pair
 from sortnet.preference.posterior import Posterior
-from sortnet.preference.votes import Votes
+from sortnet.preference.vote_arrays import Votes
 from sortnet.types import F64, I64
 
 TOO_FAST_MS = 700  # if half of an annotator's answers are faster, they can hardly have read

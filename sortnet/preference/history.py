@@ -14,7 +14,7 @@ from scipy.sparse.csgraph import connected_components
 
 from sortnet.errors import JudgementError
 from sortnet.preference.base import HOLDOUT, TARGETS, Judgement, Pair, check_undo
-from sortnet.preference.votes import Votes
+from sortnet.preference.vote_arrays import Votes
 from sortnet.types import I64
 
 Rows: TypeAlias = NDArray[np.void]

@@ -15,7 +15,7 @@ from sortnet.preference.likelihood import Likelihood, answers, genuine
 from sortnet.preference.one_thread import one_blas_thread
 from sortnet.preference.posterior import Posterior
 from sortnet.preference.reliability import Annotators, reliabilities, side_spread
-from sortnet.preference.votes import Votes, unseen, unseen_in_blocks
+from sortnet.preference.vote_arrays import Votes, unseen, unseen_in_blocks
 from sortnet.types import F64, I64
 
 DENSE = 1_000  # unknowns up to which the posterior's covariance is kept

@@ -9,7 +9,7 @@ from scipy.special import ndtr
 
 from sortnet.preference.likelihood import answers
 from sortnet.preference.reliability import Annotators
-from sortnet.preference.votes import Votes, unseen
+from sortnet.preference.vote_arrays import Votes, unseen
 from sortnet.types import F64, I64, Bool
 
 

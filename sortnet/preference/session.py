@@ -252,7 +252,7 @@ class Session:
 
     @property
     def due(self) -> bool:
-        """Whether so many events are not fitted yet that it is time for `refit`."""
+        """Whether enough events are not fitted yet to call `refit`."""
         return self.behind > max(_UNFITTED, self._fitted_at // 20)
 
     def _fit_if_due(self) -> None:

@@ -13,7 +13,7 @@ from sortnet.types import F64, I64, Bool
 
 GOAL = 0.1  # share of pairs that may still be expected in the wrong order
 ENOUGH_CHECKS = 8  # hold-out answers needed for a check
-NO_HOLDOUT = 30  # so many answers without one of the hold-out were not asked by a session
+NO_HOLDOUT = 30  # answers; without one of the hold-out among them, no session asked them
 _MANY = 20_000  # pairs that a share is estimated from
 # By the law of total variance it would be 1 if every answer were as informative as the first; in
 # simulated sessions of 28 to 100 items, 0.15 predicts the number of questions needed.
