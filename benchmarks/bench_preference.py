@@ -176,12 +176,12 @@ def graded(seed: int) -> tuple[float, float, float]:
 def people_rows(quick: bool) -> list[dict[str, Any]]:
     """A bad annotator beside three good ones: 40 items, 120 answers each."""
     rows = []
-    seeds = range(100, 102 if quick else 110)
-    good = np.mean([with_one_more(None, seed)[0] for seed in seeds])
+    seeds, each = (range(100, 102), 20) if quick else (range(100, 110), 120)
+    good = np.mean([with_one_more(None, seed, each)[0] for seed in seeds])
     for kind, bar in (("random", 0.89), ("inverted", 0.90), ("left", 0.91)):
-        found = [with_one_more(kind, seed) for seed in seeds]
-        ours, cover = np.mean([each[:2] for each in found], axis=0)
-        named = sum(each[2] for each in found)
+        found = [with_one_more(kind, seed, each) for seed in seeds]
+        ours, cover = np.mean([one[:2] for one in found], axis=0)
+        named = sum(one[2] for one in found)
         ok = ours >= bar and cover >= 0.85 and named >= 0.9 * len(seeds)
         rows.append(
             row(
@@ -197,14 +197,14 @@ def people_rows(quick: bool) -> list[dict[str, Any]]:
     return rows
 
 
-def with_one_more(kind: str | None, seed: int) -> tuple[float, float, bool]:
+def with_one_more(kind: str | None, seed: int, each: int) -> tuple[float, float, bool]:
     """Spearman, share of intervals that hold the truth, and whether `kind` was named."""
     rng = np.random.default_rng([seed, 7])
     q = 0.75 * rng.standard_normal(40)
     session = Session(None, 40, seed=seed)
     names = ["a", "b", "c", *([kind] if kind else [])]
     named = False
-    for k in range(120):
+    for k in range(each):
         for who in names:
             (asked,) = session.ask(who)
             honest = rng.random() < ndtr(q[asked.left] - q[asked.right])
@@ -227,11 +227,11 @@ def is_named(people: Any, k: int) -> bool:
 
 def intervals_rows(quick: bool) -> list[dict[str, Any]]:
     """How many 90 % intervals hold the truth, by what the features say."""
-    at = (30,) if quick else (30, 80, 200)
+    at, seeds = ((30,), range(100, 102)) if quick else ((30, 80, 200), range(100, 106))
     rows = []
     for share, name in ((1.0, "all"), (0.8, "most"), (0.5, "half"), (0.0, "nothing")):
         for n in (20,) if quick else (20, 40, 100):
-            shares = np.array([covers(share, n, at, seed) for seed in range(100, 106)])
+            shares = np.array([covers(share, n, at, seed) for seed in seeds])
             for m, cover in zip(at, shares.mean(axis=0), strict=True):
                 rows.append(
                     row(
