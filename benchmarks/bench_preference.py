@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.special import ndtr
+from scipy.stats import spearmanr
 
 from cli.inputs.votes import read_votes
 from sortnet.experiments.recorded_votes import leave_one_group_out
@@ -41,6 +43,9 @@ def run(quick: bool, jobs: int = 1) -> list[dict[str, Any]]:
         budgets = OF_FEATURES[:3] if quick else OF_FEATURES
         found = simulate(("default", PURE), budgets, seeds=2 if quick else 60, **features)
         rows += features_rows(found, outside, quick)
+    for n, seeds in ((200, 12), (500, 6)):
+        rows += many_rows(n, 2 if quick else seeds, quick, jobs)
+    rows += [*ties_rows(quick), *people_rows(quick), *intervals_rows(quick)]
     return [*rows, *arguments_rows(quick), question_row(quick)]
 
 
@@ -106,6 +111,162 @@ def features_rows(results: Sequence[Result], outside: float, quick: bool) -> lis
             )
         )
     return rows
+
+
+def many_rows(n: int, seeds: int, quick: bool, jobs: int) -> list[dict[str, Any]]:
+    """More items than are fitted after every few answers: against random pairs and merge sorts."""
+    budget = 60 if quick else 1000
+    peers = ("random", "merge-sort")
+    found = simulate(
+        ("default", *peers), (budget,), n=n, d=5, outside=0.2, seeds=seeds, seed=1, jobs=jobs
+    )
+    table = frame_of(found).pivot_table(index="seed", columns="strategy", values="spearman")
+    ours = table["default"]
+    rows = []
+    for peer in peers:
+        gain = ours - table[peer]
+        errors = gain.mean() / gain.sem()
+        high = n != 200 or ours.mean() >= 0.96
+        rows.append(
+            row(
+                f"n = {n}, 5 features, a fifth outside, {budget} questions, with hold-out",
+                ours.mean(),
+                f"> 2 SE below {peer}: never" + ("; >= .96" if n == 200 else ""),
+                None if quick else bool(errors >= -2 and high),
+                f"spearman, {gain.mean():+.4f}, {errors:+.1f} standard errors, {seeds} seeds",
+                table[peer].mean(),
+            )
+        )
+    return rows
+
+
+def ties_rows(quick: bool) -> list[dict[str, Any]]:
+    """Forty items of four grades and a perfect judge: questions until the session is done."""
+    asked, wrong, said = np.array([graded(seed) for seed in range(100, 102 if quick else 110)]).T
+    return [
+        row(
+            "40 items of 4 grades, a perfect judge, questions until it stops (the most)",
+            asked.max(),
+            "<= 300; wrong <= 2 %, said <= 10 %",
+            None if quick else bool(asked.max() <= 300 and wrong.max() <= 0.02),
+            f"mean {asked.mean():.0f}; truly wrong at most {wrong.max():.1%}, "
+            f"said at most {said.max():.1%}, {len(asked)} seeds",
+        )
+    ]
+
+
+def graded(seed: int) -> tuple[float, float, float]:
+    """Questions until it stops, share truly wrong, share said to be wrong."""
+    grade = np.random.default_rng(seed).permutation(np.arange(40) % 4)
+    session = Session(None, 40, seed=seed)
+    i, j = np.triu_indices(40, 1)
+    while True:
+        for _ in range(20):
+            (asked,) = session.ask("p")
+            more = grade[asked.left] - grade[asked.right]
+            answer = "tie" if more == 0 else "left" if more > 0 else "right"
+            session.tell(asked.answered("p", answer))
+        remaining = session.remaining()
+        if remaining.stop or session.events >= 600:
+            score = session.ranking(fresh=False).score
+            wrong = float(np.mean((score[i] - score[j]) * (grade[i] - grade[j]) < 0))
+            return session.events, wrong, remaining.wrong_pairs
+
+
+def people_rows(quick: bool) -> list[dict[str, Any]]:
+    """A bad annotator beside three good ones: 40 items, 120 answers each."""
+    rows = []
+    seeds, each = (range(100, 102), 20) if quick else (range(100, 110), 120)
+    good = np.mean([with_one_more(None, seed, each)[0] for seed in seeds])
+    for kind, bar in (("random", 0.89), ("inverted", 0.90), ("left", 0.91)):
+        found = [with_one_more(kind, seed, each) for seed in seeds]
+        ours, cover = np.mean([one[:2] for one in found], axis=0)
+        named = sum(one[2] for one in found)
+        ok = ours >= bar and cover >= 0.85 and named >= 0.9 * len(seeds)
+        rows.append(
+            row(
+                f"three good annotators and one {kind}, spearman",
+                ours,
+                f">= {bar:.2f}; cover >= .85; named in 9 of 10",
+                None if quick else bool(ok),
+                f"intervals cover {cover:.3f}, named {named} times after 80 answers, "
+                f"{len(seeds)} seeds; peer: the good ones alone",
+                float(good),
+            )
+        )
+    return rows
+
+
+def with_one_more(kind: str | None, seed: int, each: int) -> tuple[float, float, bool]:
+    """Spearman, share of intervals that hold the truth, and whether `kind` was named."""
+    rng = np.random.default_rng([seed, 7])
+    q = 0.75 * rng.standard_normal(40)
+    session = Session(None, 40, seed=seed)
+    names = ["a", "b", "c", *([kind] if kind else [])]
+    named = False
+    for k in range(each):
+        for who in names:
+            (asked,) = session.ask(who)
+            honest = rng.random() < ndtr(q[asked.left] - q[asked.right])
+            others = {"random": rng.random() < 0.5, "inverted": not honest, "left": True}
+            left = others.get(who, honest)
+            session.tell(asked.answered(who, "left" if left else "right"))
+        if k == 79 and kind:
+            session.refit()
+            named = is_named(session.agreement_with_ranking()[1].annotators, 3)
+    ranking = session.ranking()
+    return float(spearmanr(ranking.score, q)[0]), covered(ranking, q), named
+
+
+def is_named(people: Any, k: int) -> bool:
+    """Whether annotator k's reliability is clearly below average, or they clearly prefer a side."""
+    unreliable = people.reliability[k] + 1.64 * people.reliability_sd[k] < 1
+    one_sided = abs(people.side[k]) - 1.64 * people.side_sd[k] > 0.5
+    return bool(unreliable or one_sided)
+
+
+def intervals_rows(quick: bool) -> list[dict[str, Any]]:
+    """How many 90 % intervals hold the truth, by what the features say."""
+    at, seeds = ((30,), range(100, 102)) if quick else ((30, 80, 200), range(100, 106))
+    rows = []
+    for share, name in ((1.0, "all"), (0.8, "most"), (0.5, "half"), (0.0, "nothing")):
+        for n in (20,) if quick else (20, 40, 100):
+            shares = np.array([covers(share, n, at, seed) for seed in seeds])
+            for m, cover in zip(at, shares.mean(axis=0), strict=True):
+                rows.append(
+                    row(
+                        f"90 % intervals, {n} items, features that say {name}, {m} answers",
+                        cover,
+                        "0.85 to 0.97",
+                        None if quick else bool(0.85 <= cover <= 0.97),
+                        f"{len(shares)} seeds",
+                    )
+                )
+    return rows
+
+
+def covers(share: float, n: int, at: Sequence[int], seed: int) -> list[float]:
+    """After each number of answers of two honest people, the share of intervals that cover."""
+    rng = np.random.default_rng([seed, n])
+    X = rng.standard_normal((n, 5))
+    linear = X @ rng.standard_normal(5)
+    q = np.sqrt(share) * linear / linear.std() + np.sqrt(1 - share) * rng.standard_normal(n)
+    q *= 1.5
+    session = Session(X, n, seed=seed)
+    found = []
+    for k in range(max(at)):
+        for asked in session.ask("ab"[k % 2]):
+            left = rng.random() < ndtr(q[asked.left] - q[asked.right])
+            session.tell(asked.answered("ab"[k % 2], "left" if left else "right"))
+        if k + 1 in at:
+            found.append(covered(session.ranking(), q))
+    return found
+
+
+def covered(ranking: Any, q: np.ndarray) -> float:
+    rank = np.empty(len(q), int)
+    rank[np.argsort(-q)] = np.arange(1, len(q) + 1)
+    return float(np.mean((ranking.low <= rank) & (rank <= ranking.high)))
 
 
 def arguments_rows(quick: bool) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from sortnet import SortNetRanker
 from sortnet.errors import DataError
 from sortnet.explain.attribution import explain_pair
 from sortnet.preference.laplace import fit as fit_scores
-from sortnet.preference.votes import Votes
+from sortnet.preference.vote_arrays import Votes
 from sortnet.rankers.base import fit_ranker, load_ranker
 from sortnet.rankers.posterior_ranker import PosteriorSettings, Scores
 from sortnet.sorting import sort

@@ -10,7 +10,7 @@ from sortnet.preference import Judgement
 from sortnet.preference.annotator_reports import FEW, AnnotatorReport, annotator_reports
 from sortnet.preference.laplace import fit
 from sortnet.preference.study import Decision, Study, study_of
-from sortnet.preference.votes import Votes
+from sortnet.preference.vote_arrays import Votes
 
 N = 16
 KINDS = {

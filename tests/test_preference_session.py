@@ -441,3 +441,64 @@ def test_ten_thousand_items_are_asked_about_without_looking_at_every_pair(monkey
     questions = [q for who in ("ana", "ben", "cyn") for q in session.ask(who, 4)]
     assert len(questions) == 12
     assert max(looked, default=0) <= 5_000
+
+
+def test_true_ties_are_no_errors_so_it_ends():
+    """A perfect judge of four grades, who says that items of the same grade are alike."""
+    grade = np.random.default_rng(0).permutation(np.arange(40) % 4)
+    session = Session(None, 40, seed=0)
+    done = session.remaining()
+    while not done.stop and session.events < 300:
+        for _ in range(20):
+            (q,) = session.ask("ana")
+            tie = grade[q.left] == grade[q.right]
+            session.tell(answered(q, "ana", "tie" if tie else by_truth(grade, q)))
+        done = session.remaining()
+    assert done.stop
+    assert done.wrong_pairs <= 0.1
+    score = session.ranking().score
+    i, j = np.triu_indices(40, 1)
+    assert np.mean((score[i] - score[j]) * (grade[i] - grade[j]) < 0) <= 0.02
+
+
+@pytest.mark.parametrize("honest", [True, False])
+def test_imported_votes_are_checked_by_leaving_each_out(honest):
+    rng = np.random.default_rng(0)
+    scores, session = 3 * rng.standard_normal(12), Session(None, 12, seed=0)
+    for _ in range(400):
+        i, j = rng.choice(12, 2, replace=False).tolist()
+        left = scores[i] > scores[j] if honest else rng.random() < 0.5
+        session.tell(Judgement("file", i, j, "left" if left else "right"))
+    done = session.remaining()
+    assert done.left_out
+    assert done.holdout_n == 400
+    assert abs(done.holdout_right - done.holdout_expected) < (0.05 if honest else 0.2)
+    assert done.stop == honest
+
+
+def test_a_skip_is_no_answer():
+    session = Session(None, 6, seed=0)
+    session.tell(Judgement("ana", 0, 1, "tie"))
+    for answer, pair in (("skip", (1, 2)), ("cant-say", (2, 3))):
+        session.tell(Judgement("ana", *pair, answer))
+    assert session.answered("ana") == 1
+    session.undo("ana")
+    assert session.answered("ana") == 1
+    session.undo("ana")
+    session.undo("ana")
+    assert session.answered("ana") == 0
+
+
+@pytest.mark.parametrize("n", [20, 200])
+def test_who_asks_gets_the_model_fitted_whatever_the_size(n):
+    session, other = Session(None, n, seed=0), Session(None, n, seed=0)
+    for k in range(30):
+        (q,) = session.ask("ana")
+        assert session.behind <= 4
+        judgement = answered(q, "ana", by_truth(range(n), q))
+        session.tell(judgement)
+        other.tell(judgement)
+        other.ask("ana", wait=False)
+        # Only a few milliseconds may pass here: more items are left to another thread.
+        assert (other.behind == k + 1) or n == 20
+    assert session.due == (session.behind > 4)

@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from sortnet.experiments.simulated_annotators import in_parallel
 from sortnet.preference import Judgement, laplace
 from sortnet.preference.session import Session
-from sortnet.preference.votes import Votes
+from sortnet.preference.vote_arrays import Votes
 
 ANSWERS = 200
 

@@ -30,7 +30,7 @@ from sortnet.experiments.simulated_annotators import (
 )
 from sortnet.preference.base import Judgement
 from sortnet.preference.session import Session
-from sortnet.preference.votes import Votes
+from sortnet.preference.vote_arrays import Votes
 
 
 def mean_of(results, strategy, questions, value="spearman"):

@@ -136,7 +136,7 @@ def _by_program(
     judging = Judging(asking.service, asking.annotator, number)
     with ended_by_signals():
         judging.run(command, seconds, n_workers)
-    asking.answered += judging.answered
+    asking.answered += judging.votes
     return judging.why, {"failed": judging.failed, "fault": judging.fault}
 
 

@@ -104,8 +104,10 @@ def _standing(
     name: str, n: int, events: Sequence[Judgement], remaining: Remaining, goal: float
 ) -> list[str]:
     """The number of answers, and the distance from the goal."""
+    from sortnet.preference.base import TARGETS
+
     undone = {event.undoes for event in events}
-    said = [e.annotator for e in events if e.answer != "undo" and e.number not in undone]
+    said = [e.annotator for e in events if e.answer in TARGETS and e.number not in undone]
     if not said:
         return [f"no judgements yet: sortnet label {shlex.quote(name)}"]
     people = len(set(said))
@@ -119,7 +121,8 @@ def _checked(remaining: Remaining) -> str:
     """Compare the model with the hold-out judgements, which do not influence any choice."""
     if not remaining.holdout_n:
         return "no hold-out judgements yet to check the model"
+    what = "left-out" if remaining.left_out else "hold-out"
     return (
-        f"the model predicts {remaining.holdout_right:.0%} of {remaining.holdout_n} hold-out "
+        f"the model predicts {remaining.holdout_right:.0%} of {remaining.holdout_n} {what} "
         f"judgements correctly; expected: {remaining.holdout_expected:.0%}"
     )

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sortnet.errors import DataError
 from sortnet.items.rows import Rows, read_rows, shown
-from sortnet.preference.votes import Votes
+from sortnet.preference.vote_arrays import Votes
 
 _LEFT = ("left", "arg1", "item1", "item_1", "first", "a1", "a")
 _RIGHT = ("right", "arg2", "item2", "item_2", "second", "a2", "b")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from sortnet.errors import LeaseError
 from sortnet.preference import ANSWERS, Answer
+from sortnet.preference.base import TARGETS
 
 if TYPE_CHECKING:
     from store import Lease
@@ -44,7 +45,7 @@ class Asking:
     """One annotator of a labelling service.
 
     Attributes:
-        answered: number of their answers that were not undone, including skips.
+        answered: number of their answers that were not undone, skips and can't-says aside.
         began: the same number at the start.
     """
 
@@ -105,12 +106,13 @@ class Asking:
             return LATE
         if not stored.new:
             return ELSEWHERE
-        self.answered += 1
+        self.answered += reply in TARGETS
         return reply
 
     def _take_back(self) -> bool:
+        last = self.service.session.last(self.annotator)
         taken = self.service.undo(self.annotator) is not None
-        self.answered -= taken
+        self.answered -= taken and last is not None and last.answer in TARGETS
         return taken
 
     def _standing(self) -> str:

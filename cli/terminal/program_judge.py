@@ -17,6 +17,7 @@ from cli.terminal.program import GRACE, Fault, Program
 from sortnet.errors import LeaseError, SortNetError
 from sortnet.items import Items
 from sortnet.preference import Answer
+from sortnet.preference.base import TARGETS
 from store import Lease
 from store.database.engine import plain
 from store.service.labelling import LabellingService
@@ -135,6 +136,7 @@ class Judging:
 
     Attributes:
         answered: number of answered pairs.
+        votes: those that were not skipped.
         failed: number of pairs at which the program failed.
         why: why it ended.
         fault: the last error, if the program was given up.
@@ -142,7 +144,7 @@ class Judging:
 
     def __init__(self, service: LabellingService, who: str, number: int | None) -> None:
         self.service, self.who, self.number = service, who, number
-        self.answered, self.failed, self.why, self.fault = 0, 0, "", ""
+        self.answered, self.votes, self.failed, self.why, self.fault = 0, 0, 0, "", ""
         self._asked: dict[Future[tuple[Answer, int]], tuple[_Worker, Lease]] = {}
         self._failed_at: set[str] = set()
         self._in_a_row = 0
@@ -216,6 +218,7 @@ class Judging:
                 self.fault = f"failed {self._in_a_row} times in a row; the last: {error}"
         else:
             self.answered += new
+            self.votes += new and answer in TARGETS
             self._in_a_row = 0
             if not new:
                 say(ANSWERED)

@@ -13,7 +13,7 @@ from sortnet.experiments.simulated_annotators import N_ANNOTATORS, in_parallel
 from sortnet.preference.base import Answer, Judgement
 from sortnet.preference.session import Session
 from sortnet.preference.strategies import STRATEGIES
-from sortnet.preference.votes import Votes
+from sortnet.preference.vote_arrays import Votes
 from sortnet.types import F64, I64, Progress
 
 HELD_OUT = 0.2  # share of the pairs that accuracy is measured on

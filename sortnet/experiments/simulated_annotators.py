@@ -18,7 +18,7 @@ from sortnet.preference.laplace import fit
 from sortnet.preference.one_thread import one_blas_thread
 from sortnet.preference.session import Session
 from sortnet.preference.strategies import STRATEGIES, MergePass
-from sortnet.preference.votes import Votes
+from sortnet.preference.vote_arrays import Votes
 from sortnet.types import F64, Progress
 
 if TYPE_CHECKING:

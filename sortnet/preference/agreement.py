@@ -10,6 +10,9 @@ from statistics import median
 import numpy as np
 
 from sortnet.preference.base import TARGETS, Judgement, Pair
+from sortnet.preference.posterior import Posterior
+from sortnet.preference.vote_arrays import Votes
+from sortnet.types import F64, I64
 
 TOO_FAST_MS = 700  # if half of an annotator's answers are faster, they can hardly have read
 _FEW = 5  # answers needed for a share of one annotator
@@ -92,6 +95,36 @@ def agreement(judgements: Sequence[Judgement]) -> Agreement:
     people = tuple(_stats(name, of, undos[name], of_pair) for name, of in of_annotator.items())
     alpha = krippendorff_alpha([list(votes.values()) for votes in shared])
     return Agreement(alpha, len(shared), cycles, triples, people)
+
+
+def agreement_with_ranking(
+    posterior: Posterior, votes: Votes, n_annotators: int
+) -> tuple[F64, F64, I64]:
+    """How often each annotator agrees with the ranking by all other answers, and how often they
+    should: the raw share says little, as hard pairs are asked.
+
+    Args:
+        posterior: the model fitted to the votes.
+        votes: the answers; ties are left out.
+        n_annotators: a.
+
+    Returns:
+        (a,) observed share, (a,) mean probability that an average annotator agrees, given the
+        pairs that this one was asked, and (a,) number of answers; NaN without any.
+
+    >>> votes = Votes.of_one(np.array([0, 0, 0]), np.array([1, 1, 1]), np.array([1.0, 1.0, 0.0]))
+    >>> from sortnet.preference.laplace import fit
+    >>> posterior = fit(np.empty((2, 0)), votes, 1).posterior
+    >>> observed, expected, count = agreement_with_ranking(posterior, votes, 1)
+    >>> observed.round(2), bool(expected[0] > 0.5), count
+    (array([0.67]), True, array([3]))
+    """
+    votes = votes.where(votes.target != 0.5)
+    expected, agrees = posterior.agreeing(votes)
+    count = np.bincount(votes.annotator, minlength=n_annotators)
+    with np.errstate(invalid="ignore"):
+        shares = [np.bincount(votes.annotator, x, n_annotators) / count for x in (agrees, expected)]
+    return shares[0], shares[1], count
 
 
 def krippendorff_alpha(units: Iterable[Sequence[float]]) -> float | None:

@@ -15,7 +15,7 @@ from sortnet.preference.intervals import LEVEL
 from sortnet.preference.posterior import Posterior
 from sortnet.preference.reliability import Annotators, reliabilities
 from sortnet.preference.study import Study
-from sortnet.preference.votes import Votes
+from sortnet.preference.vote_arrays import Votes
 
 FEW = 20  # answers below which nothing is said of an annotator
 ONE_SIDE = 0.8  # the share of one side is above it: "always left" or "always right"

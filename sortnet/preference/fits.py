@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from sortnet.preference.laplace import Fitted, Scales, choose_scales, fit
-from sortnet.preference.votes import Votes
+from sortnet.preference.vote_arrays import Votes
 from sortnet.types import F64, Bool, Pairs, Queries
 
 ENOUGH = 200  # votes from which on a net is tried

@@ -14,7 +14,7 @@ from scipy.sparse.csgraph import connected_components
 
 from sortnet.errors import JudgementError
 from sortnet.preference.base import HOLDOUT, TARGETS, Judgement, Pair, check_undo
-from sortnet.preference.votes import Votes
+from sortnet.preference.vote_arrays import Votes
 from sortnet.types import I64
 
 Rows: TypeAlias = NDArray[np.void]
@@ -78,8 +78,8 @@ class History:
         return self._live[next(reversed(numbers))] if numbers else None
 
     def answered(self, annotator: str) -> int:
-        """The number of their judgements that are not undone, including skips."""
-        return len(self._log_of(annotator).numbers)
+        """The number of their votes that are not undone: a skip or "can't say" is none."""
+        return self._log_of(annotator).votes
 
     def undone(self, annotator: str) -> Judgement | None:
         """The last undone judgement that they have not answered again."""
@@ -135,10 +135,10 @@ class History:
         votes = self._votes[slice(*np.searchsorted(added, (after, upto), side="right"))]
         return _as_votes(votes[(votes["undone"] > upto) & (holdout | ~votes["holdout"])])
 
-    def holdout_votes(self) -> Votes:
-        """The votes of the hold-out that are not undone, without ties."""
+    def decided(self, *, holdout: bool) -> Votes:
+        """The votes of the hold-out, or all, that are not undone, without ties."""
         votes = self._votes[: self._rows]
-        decided = votes["holdout"] & (votes["target"] != 0.5)
+        decided = (votes["holdout"] | (not holdout)) & (votes["target"] != 0.5)
         return _as_votes(votes[decided & (votes["undone"] > len(self.events))])
 
     def answered_by_few(self, people: int) -> list[Pair]:
@@ -199,6 +199,7 @@ class History:
         row = event.left, event.right, target, annotator, holdout, len(self.events), _NEVER
         self._row_of[event.number] = self._add_row(row)
         self._count(event, 1)
+        log.votes += 1
         if holdout:
             self._holdout[event.pair] = self._holdout.get(event.pair, 0) + 1
             return
@@ -222,6 +223,7 @@ class History:
             return
         self._votes["undone"][row] = len(self.events)
         self._count(judgement, -1)
+        log.votes -= 1
         if self._votes["holdout"][row]:
             self._holdout[judgement.pair] -= 1
             if not self._holdout[judgement.pair]:
@@ -256,6 +258,7 @@ class _AnnotatorLog:
     """The judgements of one annotator."""
 
     def __init__(self) -> None:
+        self.votes = 0
         self.numbers: dict[int, None] = {}  # of their judgements, oldest first
         self.pairs: dict[Pair, int] = {}  # how often they answered each
         self.once: dict[Pair, int] = {}  # number of the judgement, of pairs answered once

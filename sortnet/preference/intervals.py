@@ -51,10 +51,23 @@ def rank_items(posterior: Posterior, judgements: I64, groups: Groups) -> Ranking
     )
     rank, low, high = (np.zeros(n, np.int64) for _ in range(3))
     rank[order] = np.concatenate([np.arange(1, len(m) + 1) for m in groups.members])
-    edges = (1 - LEVEL) / 2, (1 + LEVEL) / 2
     for m in groups.members:
         places = np.argsort(np.argsort(-posterior.draws[:, m], axis=1), axis=1) + 1
-        lowest, highest = np.quantile(places, edges, axis=0)
-        low[m] = np.minimum(np.floor(lowest).astype(np.int64), rank[m])
-        high[m] = np.maximum(np.ceil(highest).astype(np.int64), rank[m])
+        lowest, highest = shortest(places)
+        low[m], high[m] = np.minimum(lowest, rank[m]), np.maximum(highest, rank[m])
     return Ranking(order, rank, posterior.scores.copy(), low, high, judgements)
+
+
+def shortest(places: I64) -> tuple[I64, I64]:
+    """Ends of the shortest interval of each column that contains the share `LEVEL` of its rows.
+
+    Equal tails would contain more, as ranks are few and whole.
+    """
+    ordered = np.sort(places, axis=0)
+    most = len(ordered) - int(np.ceil(LEVEL * len(ordered)))
+    width = ordered[len(ordered) - 1 - most :] - ordered[: most + 1]
+    # The middle one of the shortest.
+    least = width == width.min(axis=0)
+    first = np.argmax(np.cumsum(least, axis=0) * 2 > least.sum(axis=0), axis=0)
+    column = np.arange(ordered.shape[1])
+    return ordered[first, column], ordered[first + len(ordered) - 1 - most, column]

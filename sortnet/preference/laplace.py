@@ -9,26 +9,28 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
+from scipy.optimize import minimize_scalar
 
 from sortnet.preference.likelihood import Likelihood, answers, genuine
 from sortnet.preference.one_thread import one_blas_thread
 from sortnet.preference.posterior import Posterior
 from sortnet.preference.reliability import Annotators, reliabilities, side_spread
-from sortnet.preference.votes import Votes, unseen, unseen_in_blocks
+from sortnet.preference.vote_arrays import Votes, unseen, unseen_in_blocks
 from sortnet.types import F64, I64
 
 DENSE = 1_000  # unknowns up to which the posterior's covariance is kept
 DRAWS = 48
 _MANY_DRAWS = 256  # if they are cheap
 _ROUNDS = 12  # of fitting the scales to the answers
+_SETTLED = 0.02  # relative change of the variance after which no more rounds are needed
 _BELIEF = 10.0  # unknowns that the first guess of a prior scale counts as
-_TIES = np.geomspace(0.05, 20.0, 60)  # the candidates for the tie threshold
+_LOG_TIE = np.log(0.05), np.log(20.0)  # of the tie threshold
 # Priors are tried of these shares of the features in the scores' variance, and of these factors of
 # the matched variance; the most likely ones are kept, with at least so much of the best's odds.
-_SHARES = {0.01: 2.0, 0.25: 1.0, 0.5: 1.0, 0.75: 1.0, 0.998: 2.0}
+_SHARES = {0.01: 2.0, 0.3: 1.0, 0.6: 1.5, 0.85: 1.5, 0.998: 0.5}  # with odds before any answer
 _FACTORS = (0.3, 1.0, 3.0)
 _MOST_PRIORS = 8
-_LIKELY = 0.05
+_LIKELY = 0.02
 _HYPER = 1.0  # standard deviation of the logarithm of that variance around the first guess
 
 
@@ -56,7 +58,7 @@ class Scales:
     Attributes:
         priors: of the scores, those that are likely.
         odds: (k,) their probabilities.
-        annotators: their reliabilities and blind shares; of the side biases the spread of the prior.
+        annotators: their reliabilities and blind shares, and the prior spread of their side biases.
         tie: the tie threshold.
         ties: share of ties among the answers.
     """
@@ -178,8 +180,8 @@ def _together(problem: _Problem, parts: Sequence[_Part], rng: np.random.Generato
 def choose_scales(features: F64, votes: Votes, n_annotators: int, *, seed: int = 0) -> Scales:
     """Choose the scales by the answers; with few answers they stay near the first guess.
 
-    Cost: twelve rounds of two Newton steps and the posterior's variances; then two Newton steps
-    for each prior around the matched one.
+    Cost: at most twelve rounds of two Newton steps and the posterior's variances; then two Newton
+    steps for each prior around the matched one.
     """
     n, d = features.shape
     rng = np.random.default_rng(seed)
@@ -195,11 +197,16 @@ def choose_scales(features: F64, votes: Votes, n_annotators: int, *, seed: int =
         theta = problem.newton(theta, prior, steps=2)
         root = problem.solver(problem.likelihood(theta).weight, prior).root(rng)
         variance = np.einsum("ij,ij->j", root, root)
-        prior = _matched_prior(prior, theta, variance, d, n)
+        before, prior = prior, _matched_prior(prior, theta, variance, d, n)
         problem = replace(problem, scales=problem.matched_scales(theta, variance))
-        if n_annotators > 1 and k % 3 == 2:
+        if k % 3 < 2:
+            continue
+        if n_annotators > 1:
             people = problem.matched_annotators(theta, problem.to_scores(root))
             problem = replace(problem, scales=replace(problem.scales, annotators=people))
+        settled = abs(np.log(prior.total(d) / before.total(d))) < _SETTLED
+        if settled and (n_annotators == 1 or k > 3):
+            break
     priors, odds = problem.likely_priors(theta, prior)
     return replace(problem.scales, priors=priors, odds=odds)
 
@@ -343,8 +350,13 @@ class _Problem:
         a, scales = self.n_annotators, self.scales
         if scales.ties:
             z, target = self.z(theta), self.votes.target
-            totals = [genuine(z, target, tie).log_p.sum() for tie in _TIES]
-            scales = replace(scales, tie=float(_TIES[np.argmax(totals)]))
+            found = minimize_scalar(
+                lambda log: -genuine(z, target, np.exp(log)).log_p.sum(),
+                bounds=_LOG_TIE,
+                method="bounded",
+                options={"xatol": 0.02},
+            )
+            scales = replace(scales, tie=float(np.exp(found.x)))
         side_sd = side_spread((theta**2 + variance)[-a:])
         return replace(scales, annotators=replace(scales.annotators, side_sd=side_sd))
 
@@ -444,7 +456,7 @@ class _Large:
     """The same precision by its products only; variances are estimated from draws."""
 
     def __init__(self, problem: _Problem, weight: F64, prior: Prior) -> None:
-        n, d = problem.features.shape
+        n = len(problem.features)
         self._problem, self._weight = problem, weight
         i, j, x = problem.curvature(weight)
         size = n + problem.n_annotators

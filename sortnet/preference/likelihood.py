@@ -39,9 +39,8 @@ def genuine(z: F64, target: F64, tie: float | F64) -> Likelihood:
     tied = target == 0.5
     if tied.any():
         at = z[tied]
-        between = (
-            _between(at, tie if np.ndim(tie) == 0 else tie[tied]) if np.all(tie) else _halves(at)
-        )
+        width = np.broadcast_to(tie, z.shape)[tied]
+        between = _between(at, width) if np.all(width) else _halves(at)
         for everything, these in zip((log_p, slope, weight), between, strict=True):
             everything[tied] = these
     return Likelihood(log_p, slope, weight)
@@ -82,7 +81,7 @@ def _halves(z: F64) -> tuple[F64, F64, F64]:
     return (up[0] + down[0]) / 2, (up[1] - down[1]) / 2, (up[2] + down[2]) / 2
 
 
-def _between(z: F64, tie: float | F64) -> tuple[F64, F64, F64]:
+def _between(z: F64, tie: F64) -> tuple[F64, F64, F64]:
     """The same of log(Φ(τ - z) - Φ(-τ - z))."""
     sign, far = np.where(z < 0, -1.0, 1.0), np.abs(z)  # symmetric: stable for z > 0
     high, low = tie - far, -tie - far

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from sortnet.preference.likelihood import chance, genuine
-from sortnet.preference.votes import Votes
+from sortnet.preference.vote_arrays import Votes
 from sortnet.types import F64
 
 # The candidates, and their prior: few annotators differ from the others, but those may do so a lot

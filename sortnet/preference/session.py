@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sortnet.errors import JudgementError
+from sortnet.preference.agreement import agreement_with_ranking
 from sortnet.preference.annotator_reports import AnnotatorReport, annotator_reports
 from sortnet.preference.base import HOLDOUT, Judgement, Pair, Question
 from sortnet.preference.design import design
@@ -20,6 +21,7 @@ from sortnet.preference.intervals import Ranking, rank_items
 from sortnet.preference.posterior import Posterior
 from sortnet.preference.stopping import (
     GOAL,
+    NO_HOLDOUT,
     Remaining,
     expected_change,
     group_standings,
@@ -40,7 +42,7 @@ from sortnet.preference.strategies import (
     random_pair,
 )
 from sortnet.preference.study import Study
-from sortnet.preference.votes import Votes
+from sortnet.preference.vote_arrays import Votes
 from sortnet.types import F64, I64
 
 _SMALL = 150  # unknowns up to which a fit takes a few milliseconds
@@ -222,7 +224,8 @@ class Session:
         """How close it is to its goal; `fresh=False` takes the last fit.
 
         It is done if at most the share `goal` of the pairs is expected in the wrong order, and the
-        hold-out does not show that the model is overconfident.
+        hold-out does not show that the model is overconfident. If the votes were imported there is
+        no hold-out: then every vote is predicted from all others.
         """
         if fresh:
             self.refit()
@@ -230,7 +233,7 @@ class Session:
             posterior = self._fits.all.posterior
             asked = self._history.n_votes + self.n_items / 2
             best = bald(self._view(lambda i, j: True), np.random.default_rng(self.seed))
-            checked = self._check_holdout()
+            checked, left_out = self._check_holdout()
             n_annotators = max(len(self._history.annotators), 1)
             free = max(self._n_pairs * n_annotators - self._history.n_asked(), 0)
             parts, seen = self._history.all_components(), self._history.seen.copy()
@@ -239,7 +242,7 @@ class Session:
         wrong = wrong_share(*difference, posterior.tie)
         left = questions_left(*difference, asked, self.goal, posterior.tie)
         change = expected_change(posterior, *best, pairs) if best else 0.0
-        stop, why = whether_to_stop(wrong, self.goal, left, free, *checked)
+        stop, why = whether_to_stop(wrong, self.goal, left, free, *checked, left_out=left_out)
         left = left if left is None else min(left, free)
         groups = self._standings(posterior, seen, passed=checked[3])
         if groups:
@@ -248,7 +251,7 @@ class Session:
         features = self._X.shape[1] > 0
         if apart := parts_apart(parts, seen > 0, self._groups, features=features):
             why = f"{why}; {apart}"
-        return Remaining(left, wrong, change, *checked[:3], stop, why, groups)
+        return Remaining(left, wrong, change, *checked[:3], stop, why, groups, left_out)
 
     def allows(self, pair: Pair) -> bool:
         """Whether a pair (the lower number first) may be asked: of one group, none of it retired,
@@ -290,9 +293,16 @@ class Session:
         return annotator_reports(named, events, posterior, study or self.study)
 
     def answered(self, annotator: str) -> int:
-        """The number of an annotator's answers that are not undone, including skips."""
+        """The number of an annotator's answers that are not undone, skips and can't-says aside."""
         with self._lock:
             return self._history.answered(annotator)
+
+    def agreement_with_ranking(self) -> tuple[list[str], Posterior, F64, F64, I64]:
+        """Names, the last fit, and of each annotator what `agreement_with_ranking` returns."""
+        with self._lock:
+            names, votes = list(self._history.annotators), self._history.votes(self.events)
+            posterior = self._fits.all.posterior
+        return names, posterior, *agreement_with_ranking(posterior, votes, len(names))
 
     def judgements(self) -> list[Judgement]:
         """All events, including undos."""
@@ -318,7 +328,7 @@ class Session:
 
     @property
     def due(self) -> bool:
-        """Whether so many events are not fitted yet that it is time for `refit`."""
+        """Whether enough events are not fitted yet to call `refit`."""
         return self.behind > max(_UNFITTED, self._fitted_at // 20)
 
     def _fit_if_due(self) -> None:
@@ -477,11 +487,15 @@ class Session:
                 _answer_merge(self._merge, judgement)
         return self._merge
 
-    def _check_holdout(self) -> tuple[int, float, float, bool]:
-        votes = self._history.holdout_votes()
-        p = self._fits.choosing.posterior.predicted(votes)
+    def _check_holdout(self) -> tuple[tuple[int, float, float, bool], bool]:
+        """See `holdout_check`; and whether answers were left out for want of a hold-out."""
+        votes, posterior = self._history.decided(holdout=True), self._fits.choosing.posterior
+        left_out = not len(votes) and self._history.n_votes >= NO_HOLDOUT
+        if left_out:
+            votes, posterior = self._history.decided(holdout=False), self._fits.all.posterior
+        p = posterior.predicted(votes, left_out=left_out)
         right = (p > 0.5) == (votes.target > 0.5)
-        return holdout_check(np.maximum(p, 1 - p), right)
+        return holdout_check(np.maximum(p, 1 - p), right), left_out
 
     def _fit(self, upto: int, before: Fits | None, *, keep_net: bool = False) -> Fits:
         with self._lock:

@@ -14,6 +14,7 @@ from sortnet.types import F64, I64, Bool
 
 GOAL = 0.1  # share of pairs that may still be expected in the wrong order
 ENOUGH_CHECKS = 8  # hold-out answers needed for a check
+NO_HOLDOUT = 30  # answers; without one of the hold-out among them, no session asked them
 _MANY = 20_000  # pairs that a share is estimated from
 _LEAST = 200  # of them in a group, if it has that many
 # By the law of total variance it would be 1 if every answer were as informative as the first; in
@@ -38,6 +39,7 @@ class Remaining:
         stop: whether to stop.
         why: the reason, as text.
         groups: how close each group is; empty without groups.
+        left_out: whether these are no hold-out answers, but all, each predicted from the others.
     """
 
     questions: int | None
@@ -49,6 +51,7 @@ class Remaining:
     stop: bool
     why: str
     groups: tuple[GroupStanding, ...] = ()
+    left_out: bool = False
 
 
 def sample_pairs(groups: Groups, seed: int = 0) -> tuple[I64, I64]:
@@ -77,18 +80,19 @@ def group_standings(
         if n > 1:
             one = Groups(None, n)
             i, j = one.every() if one.n_pairs <= most else one.draw(rng, most)
-            wrong = wrong_share(*posterior.difference(members[i], members[j]))
+            wrong = wrong_share(*posterior.difference(members[i], members[j]), posterior.tie)
         answers = int(judgements[members].sum()) // 2
         found.append(GroupStanding(number, n, answers, wrong, passed and wrong <= goal))
     return tuple(found)
 
 
 def wrong_share(mean: F64, variance: F64, tie: float = 0.0) -> float:
-    """Share of pairs expected to be in the wrong order: the mean of Φ(-(|μ| + τ) / σ).
+    """Share of pairs expected to be in the wrong order: the mean of Φ(-(|μ| + τ/2) / σ).
 
-    Items that differ by less than the tie threshold τ have no order to be wrong about.
+    Items that differ by less than the tie threshold τ have no order to be wrong about. Only half of
+    it is counted, as it is uncertain itself.
     """
-    return float(ndtr(-(np.abs(mean) + tie) / np.sqrt(variance)).mean())
+    return float(ndtr(-(np.abs(mean) + tie / 2) / np.sqrt(variance)).mean())
 
 
 def questions_left(
@@ -149,6 +153,8 @@ def whether_to_stop(
     right: float,
     expected: float,
     passed: bool,
+    *,
+    left_out: bool = False,
 ) -> tuple[bool, str]:
     """Whether to stop, and why, as text.
 
@@ -158,7 +164,9 @@ def whether_to_stop(
         left: about how many questions are needed.
         free: how many questions the annotators can still be asked.
         n, right, expected, passed: as returned by `holdout_check`.
+        left_out: as in `Remaining`.
     """
+    what = "left-out answer" if left_out else "hold-out answer"
     share = f"{wrong:.0%} of the pairs are expected to be in the wrong order"
     if wrong > goal:
         if left is None or left > free:
@@ -168,11 +176,11 @@ def whether_to_stop(
             )
         return False, f"{share}; about {_many(left, 'question')} until {goal:.0%}"
     if passed:
-        return True, f"{share}, and the hold-out answers agree ({right:.0%} of {n} as expected)"
+        return True, f"{share}, and the {what}s agree ({right:.0%} of {n} as expected)"
     if n < ENOUGH_CHECKS:
-        return False, f"{share}, but only {_many(n, 'hold-out answer')} could check that"
+        return False, f"{share}, but only {_many(n, what)} could check that"
     return False, (
-        f"{share}, but of {n} hold-out answers only {right:.0%} are as expected, "
+        f"{share}, but of {n} {what}s only {right:.0%} are as expected, "
         f"where {expected:.0%} should be"
     )
 

@@ -24,7 +24,7 @@ from sortnet.data.scaling import Scaler, fit_scaler
 from sortnet.errors import DataError
 from sortnet.metrics import evaluate
 from sortnet.preference.laplace import fit as fit_scores
-from sortnet.preference.votes import Votes
+from sortnet.preference.vote_arrays import Votes
 from sortnet.rankers.base import Ranker
 from sortnet.rankers.folder import Saved
 from sortnet.rankers.weights import scaler_tensors, take_scaler

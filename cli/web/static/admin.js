@@ -103,6 +103,8 @@ function drawGroups(state) {
   }));
 }
 
+const alpha = (of) => (of.shared_pairs ? `${fixed(of.krippendorff_alpha)} (of ${of.shared_pairs} pairs)` : "–");
+
 function drawFigures(state) {
   const left = state.remaining?.questions;
   const figures = {
@@ -110,7 +112,7 @@ function drawFigures(state) {
     "About left": left === null || left === undefined ? "–" : `${left}`,
     "In the last hour": `${state.per_hour.last_hour}`,
     "Answers per hour": `${state.per_hour.pace}`,
-    "Agreement (Krippendorff’s α)": fixed(state.agreement.krippendorff_alpha),
+    "Agreement (Krippendorff’s α)": alpha(state.agreement),
     "Cyclic triples": percent(state.agreement.cycles),
     "Pairs expected wrong": percent(state.remaining?.wrong_pairs),
   };

@@ -107,7 +107,8 @@ function draw() {
   });
 }
 
-const pending = () => outbox.reduce((n, entry) => n + (entry.lease ? 1 : -1), 0);
+const VOTES = ["left", "right", "tie"]; // a skip or "can't say" is no answer
+const pending = () => outbox.reduce((n, entry) => n + (entry.lease ? VOTES.includes(entry.answer) : -1), 0);
 
 function act(what) {
   if (what === "help") $("help").open = !$("help").open;
