@@ -15,7 +15,7 @@ from sortnet.types import F64
 # (Student's t with three degrees of freedom around 1), and few answer blindly.
 CANDIDATES = np.linspace(-2.5, 2.5, 41)
 BLIND = np.array([0.0, 0.03, 0.08, 0.15, 0.25, 0.4, 0.6, 0.9])
-SPREAD = 0.5
+SPREAD = 0.3
 SIDE = 0.1  # spread of the prior of a side bias, of the same kind
 NU = 3.0
 _FEW_BLIND = 10.0
