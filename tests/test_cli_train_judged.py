@@ -129,7 +129,6 @@ def test_judgements_weigh_the_reliability_of_their_annotator():
     for _ in range(60):
         a, b = (int(k) for k in rng.permutation(N)[:2])
         session.tell(Judgement("coin", a, b, "left" if rng.random() < 0.5 else "right"))
-    session.refit()
     votes, weight = session.weighted()
     coin = votes.annotator == 3
     assert weight[coin].max() < 0.5 * weight[~coin].min()

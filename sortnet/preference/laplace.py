@@ -325,25 +325,30 @@ class _Problem:
         mean, drawn = self.to_scores(theta), self.to_scores(unknowns)
         covariance = at.covariance()
         if self.n_annotators > 1 and len(self.votes):
-            moved = self.moved_by_reliability(theta, at)
-            drawn += rng.standard_normal((draws, self.n_annotators)) @ moved
-            covariance = covariance if covariance is None else covariance + moved.T @ moved
+            pulled = self.pulled_by_reliability(theta)
+            noise = rng.standard_normal((draws, self.n_annotators))
+            drawn += self.moved(noise @ pulled, at)  # of thousands of annotators, a few draws
+            if covariance is not None:
+                moved = self.moved(pulled.toarray(), at)
+                covariance = covariance + moved.T @ moved
         return _Part(theta, mean, covariance, drawn, unknowns[:, : self.features.shape[1]])
 
-    def moved_by_reliability(self, theta: F64, at: Any) -> F64:
-        """(a, n + a) how one standard deviation of each reliability moves the mode."""
+    def moved(self, pulled: F64, at: Any) -> F64:
+        """(k, n + a) how pulls on scores and biases, (k, n + a), move the mode of these."""
+        return self.to_scores(at.solve(self.pull_back(pulled).T).T)
+
+    def pulled_by_reliability(self, theta: F64) -> Any:
+        """(a, n + a) how one standard deviation of each reliability pulls scores and biases."""
         v, n, a = self.votes, len(self.features), self.n_annotators
         s = self.to_scores(theta)
         gap = s[v.left] - s[v.right]
         _, slope, weight = self.likelihood(theta)
         on_item, on_side = slope - weight * gap * self.reliability, -weight * gap
-        pull = np.zeros((a, n + a))
-        np.add.at(pull, (v.annotator, v.left), on_item)
-        np.add.at(pull, (v.annotator, v.right), -on_item)
-        np.add.at(pull, (v.annotator, n + v.annotator), on_side)
-        moved = self.to_scores(at.solve(self.pull_back(pull).T).T)
-        spread: F64 = moved * self.scales.annotators.reliability_sd[:, None]
-        return spread
+        pull = np.concatenate((on_item, -on_item, on_side))
+        who = np.tile(v.annotator, 3)
+        pull *= self.scales.annotators.reliability_sd[who]
+        what = np.concatenate((v.left, v.right, n + v.annotator))
+        return sparse.csr_array(sparse.coo_array((pull, (who, what)), shape=(a, n + a)))
 
     def matched_scales(self, theta: F64, variance: F64) -> Scales:
         """The scales of side biases and ties, given the scores."""

@@ -94,7 +94,6 @@ def read_judged(
     for judgement in judgements:
         session.tell(judgement)
     progress("weighing the annotators")
-    session.refit()
     return JudgedData(
         *hold_out_documents(_queries(items, session, str(source)), seed=seed), describer
     )
