@@ -213,7 +213,7 @@ for _kind, (_done, _text) in _ACTIONS.items():
 @click.argument("number", type=Whole(0))
 @store_option
 def quota(name: str, annotator: str, number: int, store: str | None) -> None:
-    """Ask ANNOTATOR for NUMBER answers in all, skips included; 0: no quota.
+    """Ask ANNOTATOR for NUMBER answers in all, skips and can't-says aside; 0: no quota.
 
     \b
     Examples:
