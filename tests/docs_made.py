@@ -171,10 +171,9 @@ def _make_collections(folder: Path) -> None:
     (folder / "letters.csv").write_text(letters)
     rows = [f"{name}\tSome words\t{k}\t{9 - k}\t{k % 3}" for k, name in enumerate(names)]
     (folder / "items.tsv").write_text("\n".join(["id\ttext\tup\tdown\tlines", *rows]) + "\n")
-    answers = [f"a{k},prompt-{k % 3 + 6},Sort {k % 3} things.,{'So. ' * k}" for k in range(1, 13)]
-    text = "\n".join(["id,prompt_id,prompt,text", *answers]) + "\n"
-    (folder / "answers.csv").write_text(text)
-    (folder / "pairs.csv").write_text("left,right\na1,a4\na7,a4\na2,a5\n")
+    _write_answers(folder / "answers.csv", "a", prompts=12)
+    _write_answers(folder / "tomorrow.csv", "new-", prompts=2)
+    (folder / "pairs.csv").write_text("left,right\na1,a13\na25,a13\na2,a14\n")
     (folder / "holiday").mkdir()
     for k in range(3):
         Image.new("RGB", (20, 20), (80 * k, 40, 90)).save(folder / "holiday" / f"{k}.png")
@@ -191,6 +190,15 @@ def _make_collections(folder: Path) -> None:
     shutil.copy(folder / "votes.csv", folder / "gold.csv")
     done("judgements", "import", "essays", "votes.csv", "--as", "eve")
     _make_paused()
+
+
+def _write_answers(path: Path, prefix: str, *, prompts: int) -> None:
+    """Four answers to each prompt, as a table; no two are equally long."""
+    rows = [
+        f"{prefix}{k},prompt-{k % prompts},Sort {k % prompts} things.,{'So. ' * k}"
+        for k in range(1, 4 * prompts + 1)
+    ]
+    path.write_text("\n".join(["id,prompt_id,prompt,text", *rows]) + "\n")
 
 
 def _make_paused() -> None:

@@ -182,6 +182,13 @@ def test_a_bad_file_of_gold_pairs_is_one_line_and_changes_nothing(home, lines, w
     assert [row["name"] for row in json.loads(done("items", "list", "--json"))] == ["texts"]
 
 
+def test_a_gold_pair_of_two_groups_is_refused(home):
+    Path("grouped.csv").write_text("id,text,topic\na,x y,1\nb,y z,1\nc,z x,2\nd,x z,2\n")
+    Path("gold.csv").write_text("winner,loser\na,b\na,c\n")
+    line = fault("items", "add", "grouped", "grouped.csv", "--group", "topic", "--gold", "gold.csv")
+    assert "line 3: item 'c' is of group '2', but 'a' of '1': pairs are within groups" in line
+
+
 def test_items_are_added_with_their_gold_pairs(home):
     done("items", "add", "other", "texts.csv", "--gold", "gold.csv")
     assert done("annotators", "gold", "other", "--rate", "0.5").startswith(

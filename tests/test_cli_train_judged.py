@@ -137,7 +137,7 @@ def test_judgements_weigh_the_reliability_of_their_annotator():
 @pytest.mark.parametrize(
     ("name", "more", "said"),
     [
-        ("empty", (), "nobody has said yet which of two items is better"),
+        ("empty", (), "of two items is better, excluded annotators aside: sortnet label asks"),
         ("pair", (), "too few: holding some documents out leaves none"),
         ("plain", (), "the items have no features to learn from"),
         ("c", ("--quality", "ndcg@10"), "judged pairs are measured by accuracy, not by ndcg@10"),

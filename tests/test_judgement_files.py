@@ -326,7 +326,7 @@ def test_rubbish_is_refused_in_one_line(tmp_path: Path, raw: bytes, name: str) -
 
     path = write(tmp_path, name, raw)
     try:
-        assert read_lines(path, {"a": 0, "b": 1}) == []
+        assert read_lines(path, made_items(2, ids=("a", "b"))) == []
     except DataError as error:
         assert str(error).startswith(str(path))
         assert "\n" not in str(error)

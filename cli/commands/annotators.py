@@ -264,8 +264,8 @@ def gold(name: str, file: str | None, rate: float | None, remove: bool, store: s
     if file is None and rate is None:
         raise click.UsageError("a FILE of gold pairs or --rate SHARE is needed")
     with open_collection(store, name, write=True) as collection:
-        ids = collection.items().ids
-        pairs = [] if file is None else read_gold(file, ids, remove=remove)
+        items = collection.items()
+        pairs = [] if file is None else read_gold(file, items, remove=remove)
         rates = [] if rate is None else [Decision("gold-rate", amount=rate)]
         made = collection.decide(*pairs, *rates)
         study = collection.study()

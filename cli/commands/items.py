@@ -143,7 +143,7 @@ def add(
 def _gold(file: str, all_items: Items) -> list[Decision]:
     from store.collections.gold_file import read_gold
 
-    return read_gold(file, all_items.ids)
+    return read_gold(file, all_items)
 
 
 def _together(

@@ -92,7 +92,7 @@ def places_of(old: Sequence[str], new: Items, *, update: bool = False) -> dict[s
         seen.add(id)
         if places.setdefault(id, len(places)) < len(old) and not update:
             raise DataError(
-                f"{new.source}: an item {shown(id)} is there already (an update replaces it)"
+                f"{new.source}: an item {shown(id)} is there already (--update replaces it)"
             )
     return places
 

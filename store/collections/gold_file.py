@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from sortnet.errors import DataError
+from sortnet.items import Items
 from sortnet.preference.study import Decision
 from store.collections.judgement_files import read_lines
 
 
-def read_gold(path: str | Path, ids: Sequence[str], *, remove: bool = False) -> list[Decision]:
+def read_gold(path: str | Path, items: Items, *, remove: bool = False) -> list[Decision]:
     """The gold pairs of a file as decisions, which add or remove them.
 
     Each line names two items by their ids: `winner` and `loser`, or `left`, `right` and `answer`.
 
     Args:
-        ids: of the collection's items, in the order of their numbers.
+        items: of the collection.
         remove: whether the decisions remove the pairs.
 
     Raises:
         DataError: on the first error, with file and line.
     """
-    items = {id: number for number, id in enumerate(ids)}
     kind = "no-gold" if remove else "gold"
     decisions: dict[tuple[int, int], Decision] = {}
     for line in read_lines(Path(path), items, annotator="gold"):

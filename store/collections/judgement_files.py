@@ -110,12 +110,7 @@ def import_judgements(
         DataError: on the first error, with file and line; then nothing is added.
     """
     items = collection.items()
-    numbers = {id: number for number, id in enumerate(items.ids)}
-    lines = read_lines(Path(path), numbers, form=form, annotator=annotator)
-    for line in lines:
-        left, right = line.judgement.left, line.judgement.right
-        if fault := fault_across(items, left, right):
-            _refuse(line.where, f"item {shown(items.ids[left])} {fault}")
+    lines = read_lines(Path(path), items, form=form, annotator=annotator)
     try:
         added = collection.append(
             [line.judgement for line in lines], ids=[line.id for line in lines]
@@ -190,12 +185,12 @@ class Line:
 
 
 def read_lines(
-    path: Path, items: Mapping[str, int], *, form: Form | None = None, annotator: str | None = None
+    path: Path, items: Items, *, form: Form | None = None, annotator: str | None = None
 ) -> list[Line]:
     """All judgements of a file, checked.
 
     Args:
-        items: {id: number} of the collection.
+        items: of the collection.
         form: of the file; None: by its suffix.
         annotator: of the judgements that name none.
 
@@ -211,10 +206,13 @@ def read_lines(
     if form == "csv" and rows.lines and set(FIELDS) <= set(rows.columns) and rows.unfinished:
         _refuse(rows.place(-1), "half a line, the file was cut")
     lines: list[Line] = []
-    before = _Before()
+    before, numbers = _Before(), {id: number for number, id in enumerate(items.ids)}
     for row, values in enumerate(zip(*rows.columns.values(), strict=True)):
         record = dict(zip(rows.columns, values, strict=True))
-        line = _line(rows.place(row), record, items, annotator, before)
+        line = _line(rows.place(row), record, numbers, annotator, before)
+        left, right = line.judgement.left, line.judgement.right
+        if fault := fault_across(items, left, right):
+            _refuse(line.where, f"item {shown(items.ids[left])} {fault}")
         before.check(line)
         lines.append(line)
     return lines

@@ -113,7 +113,10 @@ def digest(queries: Queries) -> str:
 def _queries(items: Items, session: Session, source: str) -> Queries:
     votes, weight = session.weighted()
     if not len(votes):
-        raise DataError(f"{source}: nobody has said yet which of two items is better")
+        raise DataError(
+            f"{source}: nobody has said yet which of two items is better, excluded annotators "
+            "aside: sortnet label asks"
+        )
     queries = Queries.from_arrays(
         items.features,
         qid=items.groups,
