@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import pytest
 from cli_made import letor
-from collections_made import made_items
 from fuzz_made import damaged, rounds
 
 from sortnet.data import read_queries
@@ -136,7 +135,6 @@ def damaged_parquet(rng: random.Random) -> bytes:
     return data[:cut] + footer + size + data[-4:]
 
 
-ITEMS = made_items(3, ids=("a", "b", "c"))
 GROUPED = (
     b"id,topic,why,n\na,x,one,1\nb,x,one,2\n",
     b'id;topic;why\na;1;"p\nq"\nb;2;\nc;2;\n',
@@ -172,11 +170,11 @@ TARGETS: dict[str, tuple[int, str, Make, Read]] = {
     ),
     "judgements of jsonl": (
         1500, ".jsonl", lambda rng: mixed(JUDGEMENTS, JUDGEMENT_PARTS, rng),
-        lambda path: read_lines(path, ITEMS, annotator="eve"),
+        lambda path: read_lines(path, ABC, annotator="eve"),
     ),
     "judgements of csv": (
         1000, ".csv", lambda rng: mixed(JUDGEMENT_TABLES, JUDGEMENT_PARTS, rng),
-        lambda path: read_lines(path, ITEMS),
+        lambda path: read_lines(path, ABC),
     ),
 }  # fmt: skip
 
