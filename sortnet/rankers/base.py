@@ -48,6 +48,9 @@ KINDS: dict[str, str] = {
     "listnet": "sortnet.rankers.listwise:LISTNET",
     "listnet-star": "sortnet.rankers.listwise:LISTNET_STAR",
     "lambdarank": "sortnet.rankers.listwise:LAMBDARANK",
+    "lambdamart": "sortnet.rankers.trees:LAMBDAMART",
+    "xendcg": "sortnet.rankers.trees:XENDCG",
+    "xgboost": "sortnet.rankers.trees:XGBOOST",
 }
 OF_PAIRS = ("sortnet", "posterior", "directranker")  # the kinds that learn from judged pairs too
 _ITEMS = "items."  # of the tensors of what describes items
@@ -320,8 +323,8 @@ def _array(name: str, tensor: Tensor) -> NDArray[Any]:
     return tensor.numpy()
 
 
-def check_graded(train: Queries, config: Settings) -> None:
-    """Refuse training data without two grades in a query, and judged pairs.
+def check_graded(train: Queries, config: Settings, *, weighted: bool = False) -> None:
+    """Refuse training data without two grades in a query, judged pairs, and weights if not taken.
 
     Raises:
         DataError: naming the kinds that take judged pairs.
@@ -331,6 +334,8 @@ def check_graded(train: Queries, config: Settings) -> None:
             f"{train.source}: a ranker of kind {config.kind} is learned from grades, not from "
             f"judged pairs; of these learn {', '.join(OF_PAIRS)}"
         )
+    if train.weights is not None and not weighted:
+        raise DataError(f"{train.source}: a ranker of kind {config.kind} takes no weights")
     check_can_be_learned(train)
 
 

@@ -219,10 +219,10 @@ def _quality(net: NeuralComparator, part: Queries, config: ListwiseSettings) -> 
 
 
 def _optimizer(net: NeuralComparator, config: ListwiseSettings) -> torch.optim.Optimizer:
-    decay = float(config.weight_decay or 0)
+    decayed = float(config.weight_decay or 0)
     if config.optimizer == "sgd":
-        return torch.optim.SGD(net.parameters(), lr=config.lr, momentum=0.9, weight_decay=decay)
-    return torch.optim.AdamW(net.parameters(), lr=config.lr / 10, weight_decay=decay)
+        return torch.optim.SGD(net.parameters(), lr=config.lr, momentum=0.9, weight_decay=decayed)
+    return torch.optim.AdamW(net.parameters(), lr=config.lr / 10, weight_decay=decayed)
 
 
 def grids_for(train: Queries) -> list[dict[str, list[Any]]]:

@@ -66,7 +66,7 @@ def fit(
     if config.pairs == "all":
         check_can_be_learned(train)
     else:
-        check_graded(train, config)
+        check_graded(train, config, weighted=True)
     config = settled(config)
     scaler = fit_scaler(str(config.scaling), train, seed=config.seed)
     T, V = scaler(train), scaler(vali)
