@@ -51,6 +51,15 @@ KINDS: dict[str, str] = {
     "lambdamart": "sortnet.rankers.trees:LAMBDAMART",
     "xendcg": "sortnet.rankers.trees:XENDCG",
     "xgboost": "sortnet.rankers.trees:XGBOOST",
+    "ranksvm": "sortnet.rankers.linear:RANKSVM",
+    "err": "sortnet.rankers.linear:ERR",
+    "es-rank": "sortnet.rankers.linear:ES_RANK",
+    "iesr-rank": "sortnet.rankers.linear:IESR_RANK",
+    "iesvm-rank": "sortnet.rankers.linear:IESVM_RANK",
+    "rankboost": "sortnet.rankers.boosting:RANKBOOST",
+    "frank": "sortnet.rankers.boosting:FRANK",
+    "adarank-map": "sortnet.rankers.boosting:ADARANK_MAP",
+    "adarank-ndcg": "sortnet.rankers.boosting:ADARANK_NDCG",
 }
 OF_PAIRS = ("sortnet", "posterior", "directranker")  # the kinds that learn from judged pairs too
 _ITEMS = "items."  # of the tensors of what describes items
