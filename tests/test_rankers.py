@@ -364,3 +364,48 @@ def test_the_estimator_fits_every_kind(kind):
                eval_set=(vali.features, vali.grades), eval_qid=vali.query_of_docs())  # fmt: skip
     assert ranker.model_.config.kind == kind
     assert ranker.score(vali.features, vali.grades, vali.query_of_docs()) > 0.5
+
+
+@pytest.mark.parametrize("kind", ["directranker", "lambdamart", "ranksvm", "frank"])
+def test_train_fits_a_ranker_of_another_kind_and_stores_no_run(parts, kind):
+    skip_without_library(kind)
+    said = done("train", "fold", "--ranker", kind, "--out", "k", "--quality", "ndcg@5")
+    assert f"a ranker of kind {kind}; no run is stored" in said
+    train, vali, _ = parts
+    fitted = fit_ranker(train, vali, kind_module(kind).SETTINGS(quality="ndcg@5"))
+    loaded = load_ranker("k")
+    np.testing.assert_array_equal(loaded.scores(parts[2]), fitted.scores(parts[2]))
+    summary = json.loads(done("evaluate", "k", TEST, "-m", "ndcg@5", "--json"))
+    order = fitted.order(parts[2])
+    assert summary["measures"] == pytest.approx(evaluate(parts[2], order, ["ndcg@5"]))
+    assert f"{evaluate(vali, fitted.order(vali), 'ndcg@5')['ndcg@5']:.4f}" in said
+    assert not list(Path().glob("*.db"))
+
+
+def test_train_takes_settings_of_the_other_kind(parts):
+    command = ["train", "fold/train.txt", "fold/vali.txt", "--ranker", "ranknet", "--out", "k"]
+    args = [*command, "--epochs", 2, "--set", "queries=4", "--hidden", "5,3", "--json"]
+    summary = json.loads(done(*args))
+    config = load_ranker("k").config.flat()
+    assert (config["epochs"], config["queries"], config["hidden"]) == (2, 4, (5, 3))
+    assert (summary["kind"], summary["config"]["queries"]) == ("ranknet", 4)
+    assert "has a model already" in fault(*args)
+    done(*args, "--overwrite")
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("--ranker", "elo"), UNKNOWN.removesuffix(", linear")),
+        (("--ranker", "ranksvm", "--hidden", "3"), "of kind ranksvm has no setting 'hidden'"),
+        (("--ranker", "ranksvm", "--set", "D=1"), "of kind ranksvm has no setting 'D'"),
+        (("--ranker", "ranksvm", "--set", "C=x"), "--set C: 'x' is not a number"),
+        (("--ranker", "ranksvm", "--set", "C"), "--set takes NAME=VALUE, got 'C'"),
+        (("--ranker", "ranksvm", "--set", "C=-1"), "C must be above 0, got -1.0"),
+        (("--ranker", "ranksvm", "--resume"), "are of a sortnet alone"),
+        (("--set", "C=1"), "--set is for another --ranker"),
+    ],
+)
+def test_train_refuses_what_another_kind_has_not_in_one_line(parts, args, said):
+    assert said in fault("train", "fold", "--out", "k", *args)
+    assert not Path("k").exists()

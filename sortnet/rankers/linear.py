@@ -44,7 +44,7 @@ class LinearSettings(Settings):
     usual: ClassVar[str] = "query+rank"  # the scaling where it is left open
     scaling: str | None = setting(
         None,
-        f"Scaling, parts of {', '.join(SCALINGS)} joined by +; default: a usual one.",
+        f"Scaling, parts of {', '.join(SCALINGS)} joined by +; default: query+rank, for AdaRank query.",
         COMPARATOR, choices=SCALINGS, joined=True,
     )  # fmt: skip
 
