@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from sortnet.types import Queries
 TEST = "fold/test.txt"
 UNKNOWN = f"unknown kind of ranker 'elo'; known are {', '.join(KINDS)}, linear"
 OLD = Path(__file__).parent / "data" / "model-0.1.0"
+PAGE = Path(__file__).parent.parent / "docs" / "how-to" / "rankers.md"
 
 
 @pytest.fixture(autouse=True)
@@ -54,6 +56,15 @@ def test_every_kind_offers_what_a_kind_has():
         module = kind_module(kind)
         assert module.SETTINGS.kind == kind
         assert all(callable(getattr(module, name)) for name in ("fit", "load", "grids_for"))
+
+
+def test_every_kind_and_its_own_settings_are_on_the_page_of_rankers():
+    rows = [line.split("|") for line in PAGE.read_text().splitlines() if line.startswith("| `")]
+    assert [row[1].strip(" `") for row in rows] == [kind for kind in KINDS if kind != "linear"]
+    for kind, row in zip(KINDS, rows, strict=False):
+        own = kind_module(kind).SETTINGS().flat().keys() - Config().flat().keys()
+        if "same" not in row[4]:
+            assert own == set(re.findall(r"`(\w+)`", row[4])), kind
 
 
 def test_it_comes_back_from_its_folder(linear, parts):

@@ -44,7 +44,8 @@ class LinearSettings(Settings):
     usual: ClassVar[str] = "query+rank"  # the scaling where it is left open
     scaling: str | None = setting(
         None,
-        f"Scaling, parts of {', '.join(SCALINGS)} joined by +; default: query+rank, for AdaRank query.",
+        f"Scaling, parts of {', '.join(SCALINGS)} joined by +; default: query+rank, of AdaRank "
+        "query.",
         COMPARATOR, choices=SCALINGS, joined=True,
     )  # fmt: skip
 
