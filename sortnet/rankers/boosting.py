@@ -206,7 +206,7 @@ def adarank(
     Of queries that have a measure E, with P = 1 / m at first: the weak ranker h of the largest Σ P
     E(h) gets α = ½ ln(Σ P (1 + E(h)) / Σ P (1 - E(h))); then P ~ exp(-E(f)) of the sum f so far
     (Xu and Li 2007, figure 1). The weak rankers are each column and its negative. Left to itself
-    this goes on with the best one or two for ever; so one whose round raised the mean of E(f) by
+    this would choose the best one or two for ever; so one whose round raised the mean of E(f) by
     less than 0.002 is not chosen again (as RankLib has it, by its tolerance).
 
     Args:

@@ -32,9 +32,9 @@ from sortnet.types import F32, F64, I64, Progress, Queries
 
 L = TypeVar("L", bound="LinearSettings")
 
-_NEWTON = 50  # steps at most,
-_CG = 200  # each of so many of conjugate gradients,
-_ENOUGH = 1e-8  # and the gradient at which to end, relative to that of w = 0
+_NEWTON = 50  # steps at most
+_CG = 200  # of conjugate gradients in each, at most
+_ENOUGH = 1e-8  # the gradient at which to end, relative to that of w = 0
 
 
 @dataclass(frozen=True)
