@@ -13,6 +13,7 @@ import pytest
 import ranker_made
 import torch
 from cli_made import done, fault, make_fold, weights_of
+from extras_made import needs
 from ranker_made import SETTINGS, Linear
 from sklearn.base import clone
 
@@ -262,7 +263,7 @@ def judged(seed: int = 0) -> Queries:
 def skip_without_library(kind: str) -> None:
     library = getattr(kind_module(kind).SETTINGS, "library", None)
     if library:
-        pytest.importorskip(library)
+        needs(library)
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -30,7 +31,8 @@ def made(seed: int = 0, *, missing: float = 0.0) -> Queries:
 
 def spied(monkeypatch, library: str) -> list:
     """The boosters that the library trains from now on."""
-    module, grown = pytest.importorskip(library), []
+    needs(library)
+    module, grown = import_module(library), []
     train = module.train
 
     def keeping(*args, **given):
