@@ -99,7 +99,7 @@ def run(typed: str, *, short: bool = True, database: str | None = None) -> str:
     """Run a line as it stands in a page or in help; what it says on stdout."""
     args, lines = sortnet_of(typed)
     args = [_known(arg, database) for arg in args]
-    if short and "--resume" not in args:
+    if short and not {"--resume", "--ranker"} & set(args):  # whose settings are their own
         args += SHORTER.get(args[0], ()) if args else ()
     with _ending(typed):
         said = done(*args)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +13,7 @@ import pytest
 import ranker_made
 import torch
 from cli_made import done, fault, make_fold, weights_of
+from extras_made import needs
 from ranker_made import SETTINGS, Linear
 from sklearn.base import clone
 
@@ -19,12 +22,14 @@ from sortnet.config import Config
 from sortnet.errors import DataError, ModelError
 from sortnet.experiments.tuning import tune
 from sortnet.metrics import evaluate
-from sortnet.rankers.base import KINDS, fit_ranker, kind_module
+from sortnet.rankers.base import KINDS, OF_PAIRS, fit_ranker, kind_module
 from sortnet.rankers.folder import write_folder
 from sortnet.types import Queries
 
 TEST = "fold/test.txt"
+UNKNOWN = f"unknown kind of ranker 'elo'; known are {', '.join(KINDS)}, linear"
 OLD = Path(__file__).parent / "data" / "model-0.1.0"
+PAGE = Path(__file__).parent.parent / "docs" / "how-to" / "rankers.md"
 
 
 @pytest.fixture(autouse=True)
@@ -52,6 +57,15 @@ def test_every_kind_offers_what_a_kind_has():
         module = kind_module(kind)
         assert module.SETTINGS.kind == kind
         assert all(callable(getattr(module, name)) for name in ("fit", "load", "grids_for"))
+
+
+def test_every_kind_and_its_own_settings_are_on_the_page_of_rankers():
+    rows = [line.split("|") for line in PAGE.read_text().splitlines() if line.startswith("| `")]
+    assert [row[1].strip(" `") for row in rows] == [kind for kind in KINDS if kind != "linear"]
+    for kind, row in zip(KINDS, rows, strict=False):
+        own = kind_module(kind).SETTINGS().flat().keys() - Config().flat().keys()
+        if "same" not in row[4]:
+            assert own == set(re.findall(r"`(\w+)`", row[4])), kind
 
 
 def test_it_comes_back_from_its_folder(linear, parts):
@@ -146,7 +160,7 @@ def test_the_estimator_takes_any_kind(parts):
     [
         ({"ranker": "linear", "hidden": (3,)}, "of kind linear has no setting 'hidden'"),
         ({"ranker": "linear", "comparator": max}, "of kind linear has no setting 'comparator'"),
-        ({"ranker": "elo"}, "unknown kind of ranker 'elo'; known are sortnet, posterior, linear"),
+        ({"ranker": "elo"}, UNKNOWN),
         ({"ranker": ["x" * 99]}, "unknown kind of ranker"),
     ],
 )
@@ -163,7 +177,7 @@ def edit(**changes) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"kind": "elo"}, "unknown kind of ranker 'elo'; known are sortnet, posterior, linear"),
+        ({"kind": "elo"}, UNKNOWN),
         ({"kind": ["linear"]}, r"unknown kind of ranker \['linear'\]"),
         ({"kind": None}, "unknown kind of ranker None"),
         ({"n_features": 5}, "w is float64 4, not float64 5"),
@@ -208,3 +222,202 @@ def test_model_load_says_what_reads_another_kind(linear):
 
 def test_the_settings_of_a_kind_are_the_common_ones_and_its_own():
     assert SETTINGS().flat().keys() - {"ridge"} == Config().flat().keys() & SETTINGS().flat().keys()
+
+
+# What every kind keeps to.
+QUICK = {
+    "epochs": 3, "max_iter": 2, "committee": 1, "tune_budget": 0.0, "scaling": "query",
+    "trees": 5, "rounds": 5, "generations": 5,
+}  # fmt: skip
+GRADED = [kind for kind in KINDS if kind != "posterior"]
+
+
+def quick(kind: str, **changes):
+    """Settings of the kind that take a moment."""
+    settings = kind_module(kind).SETTINGS()
+    own = {name: value for name, value in QUICK.items() if name in settings.flat()}
+    return settings.changed(**own, **changes)
+
+
+def uneven(seed: int = 0) -> Queries:
+    """Graded queries, one of a single document and one of a single grade among them."""
+    rng = np.random.default_rng(seed)
+    sizes = [1, 4, *rng.integers(2, 9, 12)]
+    X = rng.normal(size=(sum(sizes), 4)).astype(np.float32)
+    grades = np.clip(np.round(X[:, 0] + 0.5 * X[:, 1] + 0.8), 0, 2).astype(int)
+    grades[1:5] = 1
+    return Queries.from_arrays(X, grades, group=sizes, feature_names=["a", "b", "c", "d"])
+
+
+def judged(seed: int = 0) -> Queries:
+    queries = uneven(seed)
+    i = np.arange(queries.n_docs - 1)
+    i = i[queries.query_of_docs()[i] == queries.query_of_docs()[i + 1]]
+    first = queries.features[i, 0] > queries.features[i + 1, 0]
+    return replace(
+        queries.with_judgements(np.where(first, i, i + 1), np.where(first, i + 1, i)),
+        grades=np.zeros_like(queries.grades),
+    )
+
+
+def skip_without_library(kind: str) -> None:
+    library = getattr(kind_module(kind).SETTINGS, "library", None)
+    if library:
+        needs(library)
+
+
+@pytest.fixture
+def fitted(kind):
+    skip_without_library(kind)
+    parts = uneven if kind in GRADED else judged
+    return fit_ranker(parts(0), parts(1), quick(kind))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_ranker_of_any_kind_comes_back_from_its_folder(kind, fitted, tmp_path):
+    fitted.save(tmp_path)
+    loaded, test = load_ranker(tmp_path), uneven(2)
+    assert type(loaded) is type(fitted)
+    assert (loaded.config, loaded.info, loaded.n_features) == (fitted.config, fitted.info, 4)
+    assert loaded.feature_names == ("a", "b", "c", "d")
+    np.testing.assert_array_equal(loaded.scores(test), fitted.scores(test))
+    np.testing.assert_array_equal(loaded.order(test), fitted.order(test))
+    np.testing.assert_array_equal(loaded.order_before(test), fitted.order_before(test))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_ranker_of_any_kind_orders_by_scores_that_no_row_order_changes(kind, fitted):
+    test = uneven(2)
+    scores, order = fitted.scores(test), fitted.order(test)
+    query = test.query_of_docs()
+    assert sorted(order) == list(range(test.n_docs))
+    same = query[order][1:] == query[order][:-1]
+    assert (np.diff(scores[order])[same] <= 0).all()
+    turned = Queries.from_arrays(test.features[::-1], qid=query[::-1])
+    found = turned.in_row_order(fitted.scores(turned))[::-1]
+    np.testing.assert_allclose(found, scores, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_ranker_of_any_kind_is_the_same_for_the_same_seed(kind, fitted):
+    parts = uneven if kind in GRADED else judged
+    again = fit_ranker(parts(0), parts(1), quick(kind))
+    np.testing.assert_array_equal(again.scores(uneven(2)), fitted.scores(uneven(2)))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_ranker_of_any_kind_refuses_other_features(kind, fitted):
+    test = uneven(2)
+    with pytest.raises(ModelError, match="2 features, but the model was trained on 4"):
+        fitted.scores(test.with_features(test.features[:, :2]))
+    with pytest.raises(ModelError, match="feature 1 is 'x', but the model was trained with 'a'"):
+        fitted.order(replace(test, feature_names=("x", "b", "c", "d")))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_kind_learns_from_judged_pairs_or_refuses_them_in_one_line(kind):
+    if kind in OF_PAIRS:
+        ranker = fit_ranker(judged(0), judged(1), quick(kind))
+        assert ranker.info["quality"] > 0.5
+        return
+    skip_without_library(kind)
+    with pytest.raises(DataError, match=f"of kind {kind} is learned from grades, not") as refused:
+        fit_ranker(judged(0), judged(1), quick(kind))
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("kind", GRADED)
+def test_every_kind_refuses_data_without_two_grades_in_a_query(kind):
+    skip_without_library(kind)
+    nothing = replace(uneven(0), grades=np.ones_like(uneven(0).grades))
+    with pytest.raises(DataError, match="nothing to learn"):
+        fit_ranker(nothing, uneven(1), quick(kind))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_weights_of_any_kind_that_are_damaged_are_refused(kind, fitted, tmp_path):
+    fitted.save(tmp_path)
+    about = json.loads((tmp_path / "model.json").read_text())
+    for name, tensor in fitted.tensors().items():
+        rest = {k: t for k, t in fitted.tensors().items() if k != name}
+        bad = [rest, rest | {name: tensor.to(torch.float16)}]
+        if tensor.is_floating_point() and tensor.numel():
+            bad.append(rest | {name: torch.full_like(tensor, torch.nan)})
+        for tensors in bad:
+            write_folder(tmp_path, about, tensors)
+            with pytest.raises(ModelError, match=r"safetensors: "):
+                load_ranker(tmp_path)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_grids_of_any_kind_are_of_its_settings(kind):
+    settings = kind_module(kind).SETTINGS()
+    for grid in kind_module(kind).grids_for(uneven()):
+        for name, values in grid.items():
+            assert len({settings.changed(**{name: value}) for value in values}) == len(values)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_setting_that_sortnet_has_too_has_its_default(kind):
+    """Else the estimator, whose defaults they are, would change it unasked."""
+    ours = Config().flat()
+    for name, value in kind_module(kind).SETTINGS().flat().items():
+        assert name not in ours or value == ours[name], name
+
+
+@pytest.mark.parametrize("kind", GRADED)
+def test_the_estimator_fits_every_kind(kind):
+    skip_without_library(kind)
+    train, vali = uneven(0), uneven(1)
+    own = {name: value for name, value in QUICK.items() if name in quick(kind).flat()}
+    own = {name: value for name, value in own.items() if name in Config().flat()}
+    ranker = SortNetRanker(ranker=kind, **own)
+    ranker.fit(train.features, train.grades, qid=train.query_of_docs(),
+               eval_set=(vali.features, vali.grades), eval_qid=vali.query_of_docs())  # fmt: skip
+    assert ranker.model_.config.kind == kind
+    assert ranker.score(vali.features, vali.grades, vali.query_of_docs()) > 0.5
+
+
+@pytest.mark.parametrize("kind", ["directranker", "lambdamart", "ranksvm", "frank"])
+def test_train_fits_a_ranker_of_another_kind_and_stores_no_run(parts, kind):
+    skip_without_library(kind)
+    said = done("train", "fold", "--ranker", kind, "--out", "k", "--quality", "ndcg@5")
+    assert f"a ranker of kind {kind}; no run is stored" in said
+    train, vali, _ = parts
+    fitted = fit_ranker(train, vali, kind_module(kind).SETTINGS(quality="ndcg@5"))
+    loaded = load_ranker("k")
+    np.testing.assert_array_equal(loaded.scores(parts[2]), fitted.scores(parts[2]))
+    summary = json.loads(done("evaluate", "k", TEST, "-m", "ndcg@5", "--json"))
+    order = fitted.order(parts[2])
+    assert summary["measures"] == pytest.approx(evaluate(parts[2], order, ["ndcg@5"]))
+    assert f"{evaluate(vali, fitted.order(vali), 'ndcg@5')['ndcg@5']:.4f}" in said
+    assert not list(Path().glob("*.db"))
+
+
+def test_train_takes_settings_of_the_other_kind(parts):
+    command = ["train", "fold/train.txt", "fold/vali.txt", "--ranker", "ranknet", "--out", "k"]
+    args = [*command, "--epochs", 2, "--set", "queries=4", "--hidden", "5,3", "--json"]
+    summary = json.loads(done(*args))
+    config = load_ranker("k").config.flat()
+    assert (config["epochs"], config["queries"], config["hidden"]) == (2, 4, (5, 3))
+    assert (summary["kind"], summary["config"]["queries"]) == ("ranknet", 4)
+    assert "has a model already" in fault(*args)
+    done(*args, "--overwrite")
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("--ranker", "elo"), UNKNOWN.removesuffix(", linear")),
+        (("--ranker", "ranksvm", "--hidden", "3"), "of kind ranksvm has no setting 'hidden'"),
+        (("--ranker", "ranksvm", "--set", "D=1"), "of kind ranksvm has no setting 'D'"),
+        (("--ranker", "ranksvm", "--set", "C=x"), "--set C: 'x' is not a number"),
+        (("--ranker", "ranksvm", "--set", "C"), "--set takes NAME=VALUE, got 'C'"),
+        (("--ranker", "ranksvm", "--set", "C=-1"), "C must be above 0, got -1.0"),
+        (("--ranker", "ranksvm", "--resume"), "are of a sortnet alone"),
+        (("--set", "C=1"), "--set is for another --ranker"),
+    ],
+)
+def test_train_refuses_what_another_kind_has_not_in_one_line(parts, args, said):
+    assert said in fault("train", "fold", "--out", "k", *args)
+    assert not Path("k").exists()

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sqlalchemy import URL
 
 # Distributions whose module has another name.
-MODULES = {"scikit-learn": "sklearn", "pillow": "PIL"}
+MODULES = {"scikit-learn": "sklearn", "pillow": "PIL", "xgboost-cpu": "xgboost"}
 OLDEST_SQLITE = (3, 24)  # the first version with ON CONFLICT
 _LABEL, _WIDTH = 10, 80
 

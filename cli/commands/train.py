@@ -30,6 +30,8 @@ from cli.training.logs import Log, callbacks_of, log
 from sortnet.errors import SortNetError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from cli.training.job import TrainingJob
     from cli.training.run_folder import Folder
     from cli.training.training_run import TrainingRun
@@ -79,6 +81,22 @@ _FILES = "Files"
 )
 @settings_options
 @section(
+    "The run",
+    "--ranker",
+    default="sortnet",
+    metavar="KIND",
+    help="Kind of ranker, such as lambdamart, ranksvm or listnet; of another than sortnet no run "
+    "is stored, the model folder alone is written.",
+)
+@section(
+    "The run",
+    "--set",
+    "extra",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A setting that the other kind of --ranker has and SortNet has not, such as trees=100.",
+)
+@section(
     "The run", "--threads", type=Whole(1), help="Number of threads; default and maximum: all cores."
 )
 @section(
@@ -120,6 +138,8 @@ def train(
     overwrite: bool,
     store: str | None,
     cache: bool,
+    ranker: str,
+    extra: tuple[str, ...],
     threads: int | None,
     no_tune: bool,
     preset: str | None,
@@ -141,6 +161,7 @@ def train(
       sortnet train MQ2008/Fold1
       sortnet train train.txt vali.txt --out m --quality ndcg@10 --committee 5
       sortnet train essays --out judged
+      sortnet train MQ2008/Fold1 --ranker ranksvm --out svm --set C=0.1
       sortnet train --resume --out m
     """
     from cli.training.job import read_job
@@ -149,6 +170,13 @@ def train(
 
     refuse_folder(out)
     folder = Folder(out)
+    if ranker != "sortnet":
+        if resume or preset or no_tune or logs:
+            raise click.UsageError("--resume, --preset, --no-tune and --log are of a sortnet alone")
+        _fit_other(ctx, data, folder, ranker, extra, store, threads, cache_folder(cache))
+        return
+    if extra:
+        raise click.UsageError("--set is for another --ranker: settings of SortNet are options")
     known = _known(folder, resume=resume, overwrite=overwrite)
     typed = typed_settings(ctx) | ({"tune_budget": 0.0} if no_tune else {})
     asked, paths = _asked(typed, data, known, preset)
@@ -158,6 +186,29 @@ def train(
         status("starting")
         set_threads(threads or (known["threads"] if known else None))
         _run(job, folder, known, store, command_line(ctx), status, as_json=as_json, logs=logs)
+
+
+def _fit_other(
+    ctx: click.Context,
+    data: tuple[str, ...],
+    folder: Folder,
+    kind: str,
+    extra: tuple[str, ...],
+    store: str | None,
+    threads: int | None,
+    cache: Path | None,
+) -> None:
+    from cli.training.other_kinds import fit_and_save, settings_for
+    from cli.training.training_run import store_url
+
+    settings = settings_for(kind, typed_settings(ctx), extra)
+    overwrite, as_json = ctx.params["overwrite"], ctx.params["as_json"]
+    with progress() as status:
+        set_threads(threads)
+        fit_and_save(
+            data, settings, folder, cache=cache, store=store_url(store, None)[0],
+            overwrite=overwrite, as_json=as_json, progress=status,
+        )  # fmt: skip
 
 
 def _run(

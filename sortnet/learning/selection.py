@@ -48,7 +48,7 @@ def compared(shown: Shown) -> tuple[I64, I64]:
 
 def every(shown: Shown) -> tuple[I64, I64]:
     """Every pair of a query's documents, n (n - 1) / 2."""
-    return _all_pairs(shown.queries.offsets)
+    return all_pairs(shown.queries.offsets)
 
 
 def neighbours(shown: Shown) -> tuple[I64, I64]:
@@ -77,7 +77,7 @@ def even(shown: Shown) -> tuple[I64, I64]:
     if shown.wanted is not None:
         share = np.full(len(sizes), -(-shown.wanted // len(sizes)))
     short = sizes * (sizes - 1) // 2 <= share
-    i, j = _all_pairs(np.append(0, np.cumsum(np.where(short, sizes, 0))))
+    i, j = all_pairs(np.append(0, np.cumsum(np.where(short, sizes, 0))))
     docs = np.flatnonzero(np.repeat(short, sizes))
     drawn = _drawn(shown, np.where(short, 0, share), int(share[~short].sum()))
     return np.append(docs[i], drawn[0]), np.append(docs[j], drawn[1])
@@ -141,7 +141,8 @@ def _wanted(shown: Shown) -> int:
     return len(shown.sorting.i) if shown.wanted is None else shown.wanted
 
 
-def _all_pairs(offsets: I64) -> tuple[I64, I64]:
+def all_pairs(offsets: I64) -> tuple[I64, I64]:
+    """Every pair of documents of one query, i < j."""
     sizes = np.diff(offsets)
     n_after = np.repeat(offsets[1:], sizes) - np.arange(offsets[-1]) - 1
     i = np.repeat(np.arange(offsets[-1]), n_after)

@@ -7,7 +7,8 @@ A kind is a module with
     load(saved)                                               -> Ranker, of `folder.Saved`
     grids_for(train)                                          -> what `tune` tries, perhaps nothing
 
-and one row of `KINDS`. Everything that takes a ranker takes all of them.
+and one row of `KINDS`. Everything that takes a ranker takes all of them. A file with a family of
+kinds has a `Kind` of each, which the row names behind a colon.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from sortnet.errors import DataError, ModelError
 from sortnet.files import shown
 from sortnet.items.features import Describer
 from sortnet.items.saved import arrays_of, load_describer, to_json
+from sortnet.learning.judges import check_can_be_learned
 from sortnet.metrics import evaluate
 from sortnet.rankers.folder import Saved, described, read_folder, write_folder
 from sortnet.sorting.sort import arrangement
@@ -39,10 +41,40 @@ from sortnet.types import F32, F64, I64, Progress, Queries
 KINDS: dict[str, str] = {
     "sortnet": "sortnet.rankers.sortnet",
     "posterior": "sortnet.rankers.posterior_ranker",
+    "directranker": "sortnet.rankers.pairwise:DIRECTRANKER",
+    "directranker-neighbours": "sortnet.rankers.pairwise:NEIGHBOURS",
+    "directranker-random": "sortnet.rankers.pairwise:RANDOM",
+    "ranknet": "sortnet.rankers.listwise:RANKNET",
+    "listnet": "sortnet.rankers.listwise:LISTNET",
+    "listnet-star": "sortnet.rankers.listwise:LISTNET_STAR",
+    "lambdarank": "sortnet.rankers.listwise:LAMBDARANK",
+    "lambdamart": "sortnet.rankers.trees:LAMBDAMART",
+    "xendcg": "sortnet.rankers.trees:XENDCG",
+    "xgboost": "sortnet.rankers.trees:XGBOOST",
+    "ranksvm": "sortnet.rankers.linear:RANKSVM",
+    "err": "sortnet.rankers.linear:ERR",
+    "es-rank": "sortnet.rankers.linear:ES_RANK",
+    "iesr-rank": "sortnet.rankers.linear:IESR_RANK",
+    "iesvm-rank": "sortnet.rankers.linear:IESVM_RANK",
+    "rankboost": "sortnet.rankers.boosting:RANKBOOST",
+    "frank": "sortnet.rankers.boosting:FRANK",
+    "adarank-map": "sortnet.rankers.boosting:ADARANK_MAP",
+    "adarank-ndcg": "sortnet.rankers.boosting:ADARANK_NDCG",
 }
+OF_PAIRS = ("sortnet", "posterior", "directranker")  # the kinds that learn from judged pairs too
 _ITEMS = "items."  # of the tensors of what describes items
 
 R = TypeVar("R", bound="Ranker")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a module of one kind offers, for a file with a family of them."""
+
+    SETTINGS: type[Settings]
+    fit: Callable[..., Ranker]
+    load: Callable[[Saved], Ranker]
+    grids_for: Callable[[Queries], list[dict[str, list[Any]]]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,19 +222,27 @@ class Ranker(ABC):
         if np.isnan(scores).any():
             row = queries.rows[int(np.argmax(np.isnan(scores)))]
             raise ModelError(f"{queries.source}, row {row}: the score is not a number")
-        query = queries.query_of_docs()
-        return start[np.lexsort((-scores[start], query[start]))]
+        return order_by(queries, scores, start)
+
+
+def order_by(queries: Queries, scores: F32 | F64, start: I64 | None = None) -> I64:
+    """(n_docs,) the order by scores, query by query; equal ones stay as `start` has them."""
+    start = np.arange(queries.n_docs) if start is None else start
+    query = queries.query_of_docs()
+    return start[np.lexsort((-scores[start], query[start]))]
 
 
 def kind_module(kind: object) -> Any:
-    """The module of a kind of ranker.
+    """The module of a kind of ranker, or its `Kind` in the module of its family.
 
     Raises:
         ModelError: if there is none of that name.
     """
     if not isinstance(kind, str) or kind not in KINDS:
         raise ModelError(f"unknown kind of ranker {shown(kind)}; known are {', '.join(KINDS)}")
-    return import_module(KINDS[kind])
+    module, _, name = KINDS[kind].partition(":")
+    found = import_module(module)
+    return getattr(found, name) if name else found
 
 
 def fit_ranker(
@@ -290,6 +330,22 @@ def _array(name: str, tensor: Tensor) -> NDArray[Any]:
     if tensor.dtype not in (torch.uint8, torch.int64, torch.float32, torch.float64):
         raise ModelError(f"{name} is {described(tensor)}")  # NumPy has not all types of torch
     return tensor.numpy()
+
+
+def check_graded(train: Queries, config: Settings, *, weighted: bool = False) -> None:
+    """Refuse training data without two grades in a query, judged pairs, and weights if not taken.
+
+    Raises:
+        DataError: naming the kinds that take judged pairs.
+    """
+    if train.judged is not None:
+        raise DataError(
+            f"{train.source}: a ranker of kind {config.kind} is learned from grades, not from "
+            f"judged pairs; of these learn {', '.join(OF_PAIRS)}"
+        )
+    if train.weights is not None and not weighted:
+        raise DataError(f"{train.source}: a ranker of kind {config.kind} takes no weights")
+    check_can_be_learned(train)
 
 
 def check_same_features(train: Queries, vali: Queries) -> None:

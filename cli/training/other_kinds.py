@@ -1,0 +1,105 @@
+"""`sortnet train --ranker KIND`: fit a ranker of another kind than SortNet; no run is stored."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cli.options import units
+from cli.output import print_json, put
+from cli.printing.conventions import conventions_of, measures, metrics_of
+from cli.training.job import TrainingJob, read_job
+from cli.training.run_folder import Folder
+from sortnet.config import Config, Settings, settings_of
+from sortnet.metrics import evaluate
+from sortnet.rankers.base import Ranker, fit_ranker, kind_module
+from sortnet.types import Progress
+
+
+def settings_for(kind: str, typed: Mapping[str, Any], extra: Sequence[str]) -> Settings:
+    """The settings of a kind: options that SortNet has too, and `NAME=VALUE` of its own.
+
+    Raises:
+        SortNetError: on a kind that there is not, or a setting that it has not.
+        click.BadParameter: on what is no setting, or no value of one.
+    """
+    module = kind_module(kind)
+    settings: Settings = module.SETTINGS()
+    given = dict(_split(text) for text in extra)
+    settings.check_names({**typed, **given})
+    known = settings_of(module.SETTINGS)
+    own = {name: _value(name, known[name].values, text) for name, text in given.items()}
+    return settings.changed(**{**typed, **own})
+
+
+def _split(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise click.BadParameter(f"--set takes NAME=VALUE, got {text[:60]!r}")
+    return name.replace("-", "_"), value
+
+
+def _value(name: str, kind: Any, text: str) -> Any:
+    if not isinstance(kind, type):
+        return units(text) if name == "hidden" else text
+    try:
+        return kind(text)
+    except ValueError:
+        fault = f"--set {name}: {text[:60]!r} is not a number"
+        raise click.BadParameter(fault) from None
+
+
+def fit_and_save(
+    paths: Sequence[str],
+    settings: Settings,
+    folder: Folder,
+    *,
+    cache: Path | None,
+    store: Any,
+    overwrite: bool,
+    as_json: bool,
+    progress: Progress,
+) -> None:
+    """Fit the ranker, write its folder, and print its measures and the next step.
+
+    Raises:
+        SortNetError: for data or settings that cannot be used, or a folder that has a model.
+    """
+    if not overwrite:
+        folder.refuse_if_taken()
+    measured = {name: settings.flat()[name] for name in settings_of(Settings)}
+    job = read_job(paths, Config().changed(**measured), cache=cache, progress=progress, store=store)
+    settings = settings.changed(quality=job.config.quality)
+    with folder.held():
+        ranker = fit_ranker(job.train, job.vali, settings, progress=progress)
+        if job.describer is not None:
+            ranker = replace(ranker, describer=job.describer)
+        folder.clear()
+        ranker.save(folder.path)
+    _conclude(job, ranker, folder, as_json=as_json)
+
+
+def _conclude(job: TrainingJob, ranker: Ranker, folder: Folder, *, as_json: bool) -> None:
+    metrics, empty = metrics_of(ranker.config), ranker.config.empty
+    parts = {"train": job.train, "vali": job.vali}
+    figures = {
+        name: evaluate(part, ranker.order(part), metrics, empty=empty)
+        for name, part in parts.items()
+    }
+    said = {name: conventions_of(part, metrics, empty) for name, part in parts.items()}
+    if as_json:
+        about = {"out": str(folder), "kind": ranker.config.kind, "config": ranker.config.to_json()}
+        print_json({**about, "info": dict(ranker.info), "measures": figures, "conventions": said})
+        return
+    for text in measures(figures):
+        put(text)
+    for name, lines in said.items():
+        for text in lines:
+            put(f"{name}: {text}")
+    put(f"\nmodel  {folder}, a ranker of kind {ranker.config.kind}; no run is stored")
+    put(f"next   sortnet {shlex.join(['evaluate', str(folder), job.test or 'TEST'])}")

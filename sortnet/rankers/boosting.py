@@ -1,0 +1,278 @@
+"""RankBoost, FRank and AdaRank: sums of weak rankers, each of a single feature.
+
+`rankboost` (Freund et al. 2003) and `frank` (Tsai et al. 2007) add stumps, `adarank-map` and
+`adarank-ndcg` (Xu and Li 2007) the features themselves. What the weak rankers give is computed
+once, before the first round (for AdaRank: Köppel et al. 2025, RankNet revisited, algorithm 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from sortnet.config import TRAINING, Settings, setting
+from sortnet.learning.judges import in_order, judge_by_grades
+from sortnet.learning.selection import all_pairs
+from sortnet.metrics import Metric, evaluate, per_query
+from sortnet.rankers.base import Kind, check_graded, order_by
+from sortnet.rankers.forest import Forest, ForestRanker, best_trees
+from sortnet.rankers.forest import load as load_forest
+from sortnet.rankers.linear import LinearRanker, LinearSettings, scaled
+from sortnet.rankers.linear import load as load_linear
+from sortnet.types import F32, F64, I64, Pairs, Progress, Queries
+
+_THRESHOLDS = 255  # of a feature, at most: quantiles of the training part
+_TINY = 1e-12
+_SMOOTH = 1e-6  # added to both sums of weights, so that a stump that is never wrong stays finite
+_TOLERANCE = 0.002  # by which AdaRank's measure must rise for a feature to be chosen again
+
+
+@dataclass(frozen=True)
+class StumpSettings(Settings):
+    """Settings of RankBoost and FRank."""
+
+    rounds: int = setting(300, "Weak rankers, at most.", TRAINING, least=1)
+
+
+@dataclass(frozen=True)
+class AdaRankSettings(LinearSettings):
+    """Settings of AdaRank."""
+
+    usual: ClassVar[str] = "query"
+    measure: ClassVar[str]
+    rounds: int = setting(300, "Weak rankers, at most.", TRAINING, least=1)
+
+
+# (margins of the pairs (m,), weights at the start (m,)) -> weights in this round
+Weigh = Callable[[F64, F64], F64]
+
+
+def by_exponential(margin: F64, start: F64) -> F64:
+    """D(i, j) = start exp(-margin), scaled to a sum of 1: RankBoost's distribution.
+
+    Cost: linear in the pairs.
+    """
+    weight = start * np.exp(margin.min() - margin)
+    distribution: F64 = weight / weight.sum()
+    return distribution
+
+
+def by_fidelity(margin: F64, start: F64) -> F64:
+    """W(i, j) = start e^(margin/2) / (1 + e^margin)^(3/2), twice FRank's gradient, summing to 1.
+
+    The fidelity loss of a pair that is known is 1 - sqrt(P), P = 1 / (1 + exp(-margin)); its
+    derivative is -½ sqrt(P) (1 - P).
+
+    Cost: linear in the pairs.
+    """
+    P = 1 / (1 + np.exp(-np.clip(margin, -500, 500)))
+    weight = start * np.sqrt(P) * (1 - P)
+    weights: F64 = weight / max(weight.sum(), _TINY)
+    return weights
+
+
+def fit_stumps(
+    train: Queries,
+    vali: Queries,
+    config: StumpSettings,
+    *,
+    callbacks: Sequence[Any] = (),
+    progress: Progress = lambda text: None,
+) -> ForestRanker:
+    """Boost stumps; as many are kept as are best by RankQuality on `vali`.
+
+    Raises:
+        DataError: if no training query has documents of two grades, they are judged pairs or have
+            weights.
+
+    Cost: a round passes over all pairs of different grades, and over all features of all documents.
+    """
+    check_graded(train, config)
+    stumps = boosted(train, _WEIGH[config.kind], config.rounds, progress)
+    forest, kept = best_trees(Forest.stumps(stumps), vali, config)
+    return ForestRanker(
+        config, forest, train.n_features, feature_names=train.feature_names, info={"rounds": kept}
+    )
+
+
+def boosted(
+    train: Queries, weigh: Weigh, rounds: int, progress: Progress = lambda text: None
+) -> list[tuple[int, float, float, bool]]:
+    """Stumps (feature, threshold, weight, True): h = 1 above the threshold, else 0.
+
+    In each round the pairs are weighed, the stump of the largest |r|, r = Σ W (h_i - h_j) of pairs
+    i over j, is chosen, and α = ½ ln(W+ / W-) is its weight: W+ and W- are the pairs that it orders
+    rightly and wrongly, and for RankBoost's half of the others besides, so that W± = (1 ± r) / 2.
+    """
+    pairs = _pairs(train)
+    winner, loser = pairs.winner, pairs.loser
+    query = train.query_of_docs()[winner]
+    start = 1 / np.bincount(query)[query] if weigh is by_fidelity else np.ones(len(pairs))
+    codes, thresholds = _binned(train.features)
+    score, found = np.zeros(train.n_docs), []
+    for k in range(rounds):
+        progress(f"boosting, round {k + 1}/{rounds}")
+        W = weigh(score[winner] - score[loser], start)
+        potential: F64 = np.bincount(winner, W, train.n_docs).astype(np.float64)
+        potential -= np.bincount(loser, W, train.n_docs)
+        feature, bin_, r = best_stump(codes, potential, len(thresholds))
+        if abs(r) < _TINY:
+            break
+        h = (codes[:, feature] > bin_).astype(np.float64)
+        agreed = h[winner] - h[loser]
+        right, wrong = float(W @ (agreed > 0)), float(W @ (agreed < 0))
+        if weigh is by_exponential:
+            right, wrong = (1 + r) / 2, (1 - r) / 2
+        alpha = 0.5 * np.log((right + _SMOOTH) / (wrong + _SMOOTH))
+        score += alpha * h
+        found.append((feature, float(thresholds[bin_, feature]), float(alpha), True))
+    return found or [(0, 0.0, 0.0, True)]
+
+
+def best_stump(codes: I64, potential: F64, n_bins: int) -> tuple[int, int, float]:
+    """The feature and bin of the largest |r|, r = Σ potential of the documents above, and r.
+
+    Args:
+        codes: (n_docs, d) the bin of each value, from 0.
+        potential: (n_docs,) what a document above counts.
+        n_bins: thresholds of a feature; above threshold b is a code of b + 1 or more.
+
+    Cost: linear in the values: one sum for each bin, then sums from above.
+    """
+    d = codes.shape[1]
+    flat = (codes + (n_bins + 1) * np.arange(d)).ravel()
+    sums = np.bincount(flat, np.repeat(potential, d), (n_bins + 1) * d).reshape(d, -1)
+    above = sums[:, ::-1].cumsum(axis=1)[:, ::-1][:, 1:]
+    at = int(np.argmax(np.abs(above)))
+    return at // n_bins, at % n_bins, float(above.ravel()[at])
+
+
+def _binned(X: F32) -> tuple[I64, F64]:
+    """(n_docs, d) how many thresholds each value is above, none if missing; (b, d) thresholds."""
+    b = min(_THRESHOLDS, len(X) + 1)
+    thresholds, codes = np.full((b, X.shape[1]), np.inf), np.zeros(X.shape, np.int64)
+    for k in range(X.shape[1]):
+        x = X[:, k][~np.isnan(X[:, k])]
+        if len(x):
+            cuts = np.quantile(x, np.linspace(0, 1, b)[:-1], method="lower")
+            # One below all values tells whether there is one.
+            cuts = np.unique(np.append(cuts, np.nextafter(x.min(), np.float32(-np.inf))))
+            thresholds[: len(cuts), k] = cuts
+            codes[:, k] = np.where(np.isnan(X[:, k]), 0, np.searchsorted(cuts, X[:, k]))
+    return codes, thresholds
+
+
+def _pairs(part: Queries) -> Pairs:
+    i, j = all_pairs(part.offsets)
+    return in_order(i, j, judge_by_grades(part, i, j))
+
+
+def fit_adarank(
+    train: Queries,
+    vali: Queries,
+    config: AdaRankSettings,
+    *,
+    callbacks: Sequence[Any] = (),
+    progress: Progress = lambda text: None,
+) -> LinearRanker:
+    """AdaRank; the round that is best by RankQuality on `vali` is kept.
+
+    Raises:
+        DataError: if no training query has documents of two grades, they are judged pairs or have
+            weights.
+
+    Cost: a ranking of `train` for each column and direction, then one for each round.
+    """
+    config, scaler, T, V = scaled(train, vali, config)
+    progress("measuring the weak rankers")
+    best, kept, chosen = -np.inf, np.zeros(scaler.n_columns), 0
+    for k, w in enumerate(adarank(T, config.metric(config.measure), config.rounds), 1):
+        progress(f"boosting, round {k}/{config.rounds}")
+        metric, order = config.rank_quality, order_by(V, V.features @ w)
+        if (value := evaluate(V, order, metric, empty=config.empty)[metric.name]) > best:
+            best, kept, chosen = value, w, k
+    info = {"rounds": chosen}
+    return LinearRanker(config, scaler, kept, feature_names=train.feature_names, info=info)
+
+
+def adarank(
+    part: Queries, metric: Metric, rounds: int, *, precomputed: bool = True
+) -> Iterator[F64]:
+    """(d,) the weights after each round.
+
+    Of queries that have a measure E, with P = 1 / m at first: the weak ranker h of the largest Σ P
+    E(h) gets α = ½ ln(Σ P (1 + E(h)) / Σ P (1 - E(h))); then P ~ exp(-E(f)) of the sum f so far
+    (Xu and Li 2007, figure 1). The weak rankers are each column and its negative. Left to itself
+    this would choose the best one or two for ever; so one whose round raised the mean of E(f) by
+    less than 0.002 is not chosen again (as RankLib has it, by its tolerance).
+
+    Args:
+        part: scaled queries.
+        metric: E.
+        rounds: how many.
+        precomputed: whether E(h) is computed once, or in every round as originally: the same w.
+    """
+    columns = np.hstack((part.features, -part.features)).astype(np.float64)
+    E = _performances(part, columns, metric)
+    w, d, reached = np.zeros(columns.shape[1]), part.n_features, 0.0
+    P, free = np.full(E.shape[1], 1 / E.shape[1]), np.ones(len(w), np.bool_)
+    for _ in range(rounds):
+        E = E if precomputed else _performances(part, columns, metric)
+        mean = np.where(free, E @ P, -np.inf)
+        k = int(np.argmax(mean))
+        if not free[k]:
+            break
+        w[k] += 0.5 * np.log((1 + mean[k]) / max(1 - mean[k], _TINY))
+        yield w[:d] - w[d:]
+        now = _performances(part, (columns @ w)[:, None], metric)[0]
+        free[k] = now.mean() >= reached + _TOLERANCE
+        reached = float(now.mean())
+        P = np.exp(-now)
+        P /= P.sum()
+
+
+def _performances(part: Queries, columns: F64, metric: Metric) -> F64:
+    """(n_columns, n_queries) the measure of each query by each column, of those that have it."""
+    measured = [
+        per_query(metric, part.grades[order_by(part, column)], part.offsets) for column in columns.T
+    ]
+    E: F64 = np.array(measured)
+    return E[:, ~np.isnan(E[0])]
+
+
+_WEIGH: dict[str, Weigh] = {"rankboost": by_exponential, "frank": by_fidelity}
+
+
+@dataclass(frozen=True)
+class RankBoost(StumpSettings):
+    kind: ClassVar[str] = "rankboost"
+
+
+@dataclass(frozen=True)
+class FRank(StumpSettings):
+    kind: ClassVar[str] = "frank"
+
+
+@dataclass(frozen=True)
+class AdaRankMap(AdaRankSettings):
+    kind: ClassVar[str] = "adarank-map"
+    measure: ClassVar[str] = "map"
+
+
+@dataclass(frozen=True)
+class AdaRankNdcg(AdaRankSettings):
+    kind: ClassVar[str] = "adarank-ndcg"
+    measure: ClassVar[str] = "ndcg@10"
+
+
+RANKBOOST, FRANK = (
+    Kind(settings, fit_stumps, load_forest, lambda train: [{"rounds": [30, 100, 300]}])
+    for settings in (RankBoost, FRank)
+)
+ADARANK_MAP, ADARANK_NDCG = (
+    Kind(settings, fit_adarank, load_linear, lambda train: [{"scaling": ["query", "normal"]}])
+    for settings in (AdaRankMap, AdaRankNdcg)
+)

@@ -1,0 +1,361 @@
+"""Rankers with scores linear in the scaled features: RankSVM, ERR, ES-Rank and its relatives.
+
+`ranksvm` minimises ½|w|² + C Σ max(0, 1 - w·(x_i - x_j))² over the pairs of grade i > grade j by
+truncated Newton (Chapelle and Keerthi 2010, Efficient Algorithms for Ranking with SVMs). `err` is
+expected rank regression (Kamishima, Kazawa and Akaho 2005). `es-rank`, `iesr-rank` and
+`iesvm-rank` are an evolution strategy on RankQuality from w = 0, from linear regression and from
+RankSVM (Ibrahim and Landa-Silva 2017 and 2018).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+import torch
+from scipy.sparse import csr_array
+from torch import Tensor
+
+from sortnet.comparators import Margin
+from sortnet.config import COMPARATOR, SCALINGS, TRAINING, Settings, setting
+from sortnet.data.scaling import Scaler, fit_scaler
+from sortnet.errors import DataError
+from sortnet.learning.judges import in_order, judge_by_grades
+from sortnet.learning.selection import all_pairs
+from sortnet.metrics import evaluate
+from sortnet.rankers.base import Kind, Ranker, check_graded, kind_module, order_by
+from sortnet.rankers.folder import Saved
+from sortnet.rankers.weights import scaler_tensors, take_scaler
+from sortnet.types import F32, F64, I64, Progress, Queries
+
+L = TypeVar("L", bound="LinearSettings")
+
+_NEWTON = 50  # steps at most
+_CG = 200  # of conjugate gradients in each, at most
+_ENOUGH = 1e-8  # the gradient at which to end, relative to that of w = 0
+
+
+@dataclass(frozen=True)
+class LinearSettings(Settings):
+    """Settings of every linear ranker."""
+
+    usual: ClassVar[str] = "query+rank"  # the scaling where it is left open
+    scaling: str | None = setting(
+        None,
+        f"Scaling, parts of {', '.join(SCALINGS)} joined by +; default: query+rank, of AdaRank "
+        "query.",
+        COMPARATOR, choices=SCALINGS, joined=True,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class LinearRanker(Ranker):
+    """Ranks by w · x of scaled features x."""
+
+    scaler: Scaler
+    w: F64  # (n_columns,)
+
+    @property
+    def n_features(self) -> int:
+        return self.scaler.n_features
+
+    @property
+    def depends_on_query(self) -> bool:
+        """Whether a margin depends on the other documents of the query, by the scaling."""
+        return self.scaler.depends_on_query
+
+    def scores(self, queries: Queries) -> F32:
+        self.check_features(queries)
+        scores: F32 = (self.scaler(queries).features @ self.w).astype(np.float32)
+        return scores
+
+    def differentiable(self, queries: Queries) -> tuple[F64, Margin, I64]:
+        w = torch.from_numpy(self.w)
+
+        def margin(x: Tensor, y: Tensor) -> Tensor:
+            return (x - y) @ w
+
+        return self.scaler(queries).features.astype(np.float64), margin, self.scaler.sources
+
+    def tensors(self) -> dict[str, Tensor]:
+        return {"w": torch.from_numpy(self.w)} | scaler_tensors(self.scaler)
+
+    def facts(self) -> dict[str, Any]:
+        return {"depends_on_query": self.depends_on_query}
+
+
+def load(saved: Saved) -> LinearRanker:
+    """The weights in a folder, of any kind."""
+    config = saved.settings(kind_module(saved.kind).SETTINGS)
+    scaler = take_scaler(saved, str(config.scaling))
+    w = saved.take("w", torch.float64, scaler.n_columns).numpy()
+    return LinearRanker(config, scaler, w, feature_names=saved.feature_names, info=saved.info)
+
+
+def scaled(train: Queries, vali: Queries, config: L) -> tuple[L, Scaler, Queries, Queries]:
+    """The settings with a scaling, the scaling, and both parts by it."""
+    check_graded(train, config)
+    config = config.changed(scaling=config.scaling or config.usual)
+    scaler = fit_scaler(str(config.scaling), train, seed=config.seed)
+    return config, scaler, scaler(train), scaler(vali)
+
+
+@dataclass(frozen=True)
+class RankSvmSettings(LinearSettings):
+    """Settings of RankSVM."""
+
+    kind: ClassVar[str] = "ranksvm"
+    C: float = setting(0.01, "Weight of the loss of a pair against ½|w|².", TRAINING)
+
+    def __post_init__(self) -> None:
+        if not 0 < self.C < np.inf:
+            raise DataError(f"C must be above 0, got {self.C}")
+        super().__post_init__()
+
+
+@dataclass(frozen=True)
+class ErrSettings(LinearSettings):
+    """Settings of expected rank regression."""
+
+    kind: ClassVar[str] = "err"
+    ridge: float = setting(1.0, "L2 penalty of the regression.", TRAINING)
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.ridge < np.inf:
+            raise DataError(f"ridge must be 0 or more, got {self.ridge}")
+        super().__post_init__()
+
+
+@dataclass(frozen=True)
+class EsSettings(LinearSettings):
+    """Settings of the evolution strategies."""
+
+    generations: int = setting(1000, "Candidates tried, one a generation.", TRAINING, least=1)
+
+
+def fit_ranksvm(
+    train: Queries,
+    vali: Queries,
+    config: RankSvmSettings,
+    *,
+    callbacks: Sequence[Any] = (),
+    progress: Progress = lambda text: None,
+) -> LinearRanker:
+    """RankSVM of all pairs of different grades.
+
+    Raises:
+        DataError: if no training query has documents of two grades, they are judged pairs or have
+            weights.
+
+    Cost: see `ranksvm`.
+    """
+    config, scaler, T, _ = scaled(train, vali, config)
+    progress("solving")
+    w = ranksvm(T, config.C)
+    return LinearRanker(config, scaler, w, feature_names=train.feature_names)
+
+
+def ranksvm(part: Queries, C: float) -> F64:
+    """(d,) the w that minimises ½|w|² + C Σ max(0, 1 - w·(x_i - x_j))².
+
+    With A, a row a pair (1 at i, -1 at j), a Newton step solves (I + 2C X'A_s'A_s X) v = -gradient
+    by conjugate gradients, A_s being the pairs inside the margin; then a line search.
+
+    Cost: memory of 24 bytes a pair and never their differences; a product with X and with A for
+    each step of the conjugate gradients.
+    """
+    X, A = part.features.astype(np.float64), _pair_matrix(part)
+    w = np.zeros(X.shape[1])
+    scale = 0.0
+    for _ in range(_NEWTON):
+        short = 1 - A @ (X @ w)  # how far each pair is inside the margin
+        S = A[short > 0]
+        gradient = w - 2 * C * (X.T @ (S.T @ short[short > 0]))
+        size = float(np.linalg.norm(gradient))
+        scale = scale or size
+        if size <= _ENOUGH * scale:
+            break
+        step = _newton_step(X, S, C, -gradient)
+        w = w + _line_search(w, step, short, A @ (X @ step), C) * step
+    return w
+
+
+def _pair_matrix(part: Queries) -> csr_array:
+    """(m, n_docs) 1 at the better document of each pair, -1 at the other."""
+    i, j = all_pairs(part.offsets)
+    pairs = in_order(i, j, judge_by_grades(part, i, j))
+    m = len(pairs)
+    columns = np.stack((pairs.winner, pairs.loser), axis=1).ravel()
+    signs = np.tile([1.0, -1.0], m)
+    return csr_array((signs, columns, np.arange(0, 2 * m + 1, 2)), shape=(m, part.n_docs))
+
+
+def _newton_step(X: F64, S: csr_array, C: float, b: F64) -> F64:
+    """v of (I + 2C X'S'S X) v = b by conjugate gradients, as far as a Newton step needs it."""
+    v, r = np.zeros_like(b), b.copy()
+    p, rr = r.copy(), float(r @ r)
+    enough = rr * 1e-8
+    for _ in range(_CG):
+        if rr <= enough:
+            break
+        Hp = p + 2 * C * (X.T @ (S.T @ (S @ (X @ p))))
+        a = rr / float(p @ Hp)
+        v, r = v + a * p, r - a * Hp
+        before, rr = rr, float(r @ r)
+        p = r + rr / before * p
+    return v
+
+
+def _line_search(w: F64, step: F64, short: F64, change: F64, C: float) -> float:
+    """The t that is best for w + t step, by Newton's method on the piecewise quadratic."""
+    t, ws, ss = 1.0, float(w @ step), float(step @ step)
+    for _ in range(20):
+        left = short - t * change
+        inside = left > 0
+        slope = ws + t * ss - 2 * C * float(left[inside] @ change[inside])
+        curve = ss + 2 * C * float(change[inside] @ change[inside])
+        t -= slope / curve
+        if abs(slope) <= 1e-12 * curve:
+            break
+    return t
+
+
+def fit_err(
+    train: Queries,
+    vali: Queries,
+    config: ErrSettings,
+    *,
+    callbacks: Sequence[Any] = (),
+    progress: Progress = lambda text: None,
+) -> LinearRanker:
+    """Ridge regression of the documents' expected ranks, see `expected_ranks`; w is its negative.
+
+    Raises:
+        DataError: if no training query has documents of two grades, they are judged pairs or have
+            weights.
+
+    Cost: one pass over the documents, and a system of as many equations as columns.
+    """
+    config, scaler, T, _ = scaled(train, vali, config)
+    w = -regression(T.features, expected_ranks(T), config.ridge)
+    return LinearRanker(config, scaler, w, feature_names=train.feature_names)
+
+
+def expected_ranks(part: Queries) -> F64:
+    """(n_docs,) place / (n + 1) in the query by grade, from 1 for the best; ties get their mean.
+
+    That is what a document's place is expected to be where those of its grade stand in any order.
+
+    >>> q = Queries.from_arrays([[0.0]] * 3, [1, 0, 1])
+    >>> expected_ranks(q).tolist()
+    [0.375, 0.75, 0.375]
+    """
+    order = order_by(part, part.grades.astype(np.float64))
+    first = np.diff(part.query_of_docs()[order], prepend=-1) != 0
+    first |= np.diff(part.grades[order], prepend=-1) != 0
+    place = np.arange(part.n_docs) - np.repeat(part.offsets[:-1], part.sizes) + 1
+    group = np.cumsum(first) - 1
+    mean = np.bincount(group, place) / np.bincount(group)
+    ranks = np.empty(part.n_docs)
+    ranks[order] = mean[group] / (np.repeat(part.sizes, part.sizes) + 1)
+    return ranks
+
+
+def regression(X: F32, y: F64, ridge: float) -> F64:
+    """(d,) the w of least squares with an intercept, which is not penalised."""
+    Z = X.astype(np.float64) - X.mean(axis=0, dtype=np.float64)
+    w: F64 = np.linalg.lstsq(
+        Z.T @ Z + ridge * np.eye(Z.shape[1]), Z.T @ (y - y.mean()), rcond=None
+    )[0]
+    return w
+
+
+def fit_es(
+    train: Queries,
+    vali: Queries,
+    config: EsSettings,
+    *,
+    callbacks: Sequence[Any] = (),
+    progress: Progress = lambda text: None,
+) -> LinearRanker:
+    """A (1+1) evolution strategy on RankQuality of `train`; the w that is best on `vali` is kept.
+
+    Raises:
+        DataError: if no training query has documents of two grades, they are judged pairs or have
+            weights.
+
+    Cost: a ranking of `train` for each generation, besides the start.
+    """
+    config, scaler, T, V = scaled(train, vali, config)
+    metric = config.rank_quality
+
+    def quality(part: Queries, w: F64) -> float:
+        order = order_by(part, part.features @ w)
+        return evaluate(part, order, metric, empty=config.empty)[metric.name]
+
+    progress("computing the start")
+    w = kept = START[config.kind](T)
+    best = quality(V, w)
+    rng = np.random.default_rng(config.seed)
+    for generation, w in evolution(w, lambda w: quality(T, w), config.generations, rng):
+        progress(f"generation {generation}/{config.generations}")
+        if (value := quality(V, w)) >= best:
+            best, kept = value, w
+    return LinearRanker(config, scaler, kept, feature_names=train.feature_names)
+
+
+def evolution(
+    w: F64, quality: Callable[[F64], float], generations: int, rng: np.random.Generator
+) -> Iterator[tuple[int, F64]]:
+    """The generations, from 1, whose child is better than its parent, and these children.
+
+    A child has Gaussian steps in half of the weights, at random; the step grows by 1.5 with each
+    success and shrinks by 1.5^¼ otherwise, which keeps a fifth of them successful (Rechenberg).
+    """
+    best, step = quality(w), float(np.sqrt(np.mean(w**2))) or 1.0
+    for generation in range(1, generations + 1):
+        child = w + step * rng.standard_normal(len(w)) * (rng.random(len(w)) < 0.5)
+        value = quality(child)
+        step *= 1.5 if value > best else 1.5**-0.25
+        if value > best:
+            w, best = child, value
+            yield generation, w
+
+
+START: dict[str, Callable[[Queries], F64]] = {
+    "es-rank": lambda part: np.zeros(part.n_features),
+    "iesr-rank": lambda part: regression(part.features, part.grades.astype(np.float64), 1.0),
+    "iesvm-rank": lambda part: ranksvm(part, RankSvmSettings().C),
+}
+
+
+@dataclass(frozen=True)
+class EsRank(EsSettings):
+    kind: ClassVar[str] = "es-rank"
+
+
+@dataclass(frozen=True)
+class IesrRank(EsSettings):
+    kind: ClassVar[str] = "iesr-rank"
+
+
+@dataclass(frozen=True)
+class IesvmRank(EsSettings):
+    kind: ClassVar[str] = "iesvm-rank"
+
+
+_SCALINGS = ["query+rank", "query", "normal"]
+RANKSVM = Kind(
+    RankSvmSettings, fit_ranksvm, load,
+    lambda train: [{"scaling": _SCALINGS, "C": [0.0001, 0.001, 0.01, 0.1, 1.0]}],
+)  # fmt: skip
+ERR = Kind(
+    ErrSettings, fit_err, load,
+    lambda train: [{"scaling": _SCALINGS, "ridge": [0.01, 1.0, 100.0]}],
+)  # fmt: skip
+ES_RANK, IESR_RANK, IESVM_RANK = (
+    Kind(settings, fit_es, load, lambda train: [{"scaling": _SCALINGS}])
+    for settings in (EsRank, IesrRank, IesvmRank)
+)

@@ -1,0 +1,265 @@
+"""RankNet, ListNet and LambdaRank: a net g(x) trained by a loss of whole queries.
+
+They differ in the loss and in how it is minimised, as in the papers: RankNet and ListNet by
+gradient descent, ListNet* and LambdaRank by Adam with weight decay.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from sortnet.comparators import NeuralComparator
+from sortnet.comparators.base import one_thread_an_operation
+from sortnet.config import TRAINING, Training, setting
+from sortnet.data.scaling import fit_scaler
+from sortnet.errors import DivergedError
+from sortnet.metrics import evaluate
+from sortnet.rankers.base import Kind, check_graded, order_by
+from sortnet.rankers.nets import NetRanker, NetSettings, load, settled
+from sortnet.types import I64, Progress, Queries
+from sortnet.types.free import refuse_too_large
+
+Loss: TypeAlias = Callable[[Tensor, Tensor, Tensor], Tensor]
+
+_PLACES = 1 << 22  # pairs of documents at once, padded ones too, which bounds memory
+_BYTES = 64  # of a pair, with its gradient
+
+
+def ranknet(scores: Tensor, grades: Tensor, there: Tensor) -> Tensor:
+    """log(1 + exp(-(s_i - s_j))), the mean over a query's pairs of grade i > grade j.
+
+    Burges et al. 2005, Learning to Rank using Gradient Descent, equation 3 with target 1.
+
+    Args:
+        scores: (q, n) of q queries, padded.
+        grades: (q, n) whole numbers as floats.
+        there: (q, n) whether there is a document.
+
+    Returns:
+        (q,) losses, 0 of a query without a pair.
+
+    >>> one = torch.tensor([[1.0, 0.0]])
+    >>> round(float(ranknet(torch.zeros(1, 2), one, one >= 0)[0]), 4)
+    0.6931
+    """
+    return _of_pairs(scores, _ordered(grades, there).to(scores.dtype))
+
+
+def lambdarank(scores: Tensor, grades: Tensor, there: Tensor) -> Tensor:
+    """As `ranknet`, but a pair counts by how much swapping its documents changes NDCG; a sum.
+
+    weight of i, j = abs(gain_i - gain_j) abs(1 / log2(1 + rank_i) - 1 / log2(1 + rank_j)) / ideal
+    DCG, a constant for the gradient. Burges 2010, From RankNet to LambdaRank to LambdaMART,
+    equation 6 (Burges, Ragno and Le 2006).
+
+    >>> grades = torch.tensor([[1.0, 0.0]])
+    >>> loss = lambdarank(torch.zeros(1, 2), grades, grades >= 0)  # (1 - 1 / log2(3)) log(2)
+    >>> round(float(loss[0]), 4)
+    0.2558
+    """
+    with torch.no_grad():
+        best = grades.max(dim=1, keepdim=True).values
+        # Relative to the best gain of the query, so that no grade overflows.
+        gain = (torch.exp2(grades - best) - torch.exp2(-best)) * there
+        discount = 1 / torch.log2(torch.arange(scores.shape[1]).to(scores) + 2)
+        placed = scores.masked_fill(~there, -torch.inf)
+        place = torch.sort(placed, dim=1, descending=True, stable=True).indices
+        of_doc = torch.empty_like(scores).scatter_(1, place, discount.expand_as(scores))
+        ideal = (gain.sort(1, descending=True).values * discount).sum(1)[:, None, None]
+        change = (gain[:, :, None] - gain[:, None]) * (of_doc[:, :, None] - of_doc[:, None])
+        weight = change.abs() / torch.where(ideal > 0, ideal, 1.0) * _ordered(grades, there)
+    return _of_pairs(scores, weight, mean=False)
+
+
+def listnet(scores: Tensor, grades: Tensor, there: Tensor) -> Tensor:
+    """-Σ P(i) log Q(i), of which P = softmax(grades), Q = softmax(scores); (q,).
+
+    Cross entropy of the top-one probabilities: Cao et al. 2007, Learning to Rank: From Pairwise
+    Approach to Listwise Approach, equations 4 and 5.
+
+    >>> one = torch.tensor([[1.0, 0.0]])
+    >>> round(float(listnet(torch.zeros(1, 2), one, one >= 0)[0]), 4)
+    0.6931
+    """
+    target = grades.masked_fill(~there, -torch.inf).softmax(1)
+    logarithms = scores.masked_fill(~there, -torch.inf).log_softmax(1)
+    return -(target * logarithms.masked_fill(~there, 0)).sum(1)
+
+
+def _ordered(grades: Tensor, there: Tensor) -> Tensor:
+    """(q, n, n) whether document i is of a higher grade than document j."""
+    return (grades[:, :, None] > grades[:, None]) & there[:, :, None] & there[:, None]
+
+
+def _of_pairs(scores: Tensor, weight: Tensor, *, mean: bool = True) -> Tensor:
+    losses = nn.functional.softplus(scores[:, None] - scores[:, :, None])
+    total = (losses * weight).sum((1, 2))
+    return total / weight.sum((1, 2)).clamp_min(1) if mean else total
+
+
+@dataclass(frozen=True)
+class ListwiseSettings(NetSettings):
+    """Settings of RankNet, ListNet and LambdaRank."""
+
+    loss: ClassVar[Loss]
+    optimizer: ClassVar[str]  # sgd or adamw
+    # fmt: off
+    epochs: int = setting(40, "Passes over the training queries.", TRAINING, least=1)
+    queries: int = setting(8, "Queries of a mini-batch.", TRAINING, least=1)
+    lr: float = setting(
+        0.03, "Learning rate of gradient descent, the highest of a schedule; AdamW's is a tenth.",
+        TRAINING)
+    weight_decay: float | None = setting(None, "Weight decay; default: 0.03.", TRAINING)
+    # fmt: on
+
+    def __post_init__(self) -> None:
+        Training(lr=self.lr, weight_decay=self.weight_decay)  # refuses what is out of range
+        super().__post_init__()
+
+
+def fit(
+    train: Queries,
+    vali: Queries,
+    config: ListwiseSettings,
+    *,
+    callbacks: Sequence[Any] = (),
+    progress: Progress = lambda text: None,
+) -> NetRanker:
+    """Minimise the mean loss of the training queries; keep the epoch best by RankQuality on `vali`.
+
+    Args:
+        train: graded queries; those of one document or of one grade teach nothing, or that their
+            documents are alike.
+        vali: graded queries.
+        config: settings with a RankQuality.
+        callbacks: not called.
+        progress: called with progress messages.
+
+    Raises:
+        DataError: if no training query has documents of two grades, or they are judged pairs.
+        DivergedError: if the loss is no longer a number.
+
+    Cost: an epoch passes over all documents, and of RankNet and LambdaRank over the squares of the
+    queries' lengths.
+    """
+    check_graded(train, config)
+    config = settled(config)
+    longest = int(train.sizes.max())
+    refuse_too_large(_BYTES * longest**2, f"the pairs of a query of {longest} documents")
+    scaler = fit_scaler(str(config.scaling), train, seed=config.seed)
+    T, V = scaler(train), scaler(vali)
+    net = config.make(scaler.n_columns)(config.seed).members[0]
+    net.generator.manual_seed(config.seed)
+    rng, optimizer = np.random.default_rng(config.seed), _optimizer(net, config)
+    steps = config.epochs * -(-len(T) // config.queries)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(
+        optimizer, optimizer.defaults["lr"], total_steps=steps, cycle_momentum=False
+    )
+    best, kept, kept_epoch = -np.inf, net.state_dict(), 0
+    with one_thread_an_operation():
+        for epoch in range(1, config.epochs + 1):
+            progress(f"training, epoch {epoch}/{config.epochs}")
+            net.train()
+            for batch in _batches(len(T), config.queries, rng):
+                optimizer.zero_grad()
+                _backward(net, T, batch, type(config).loss, epoch, config.lr)
+                optimizer.step()
+                schedule.step()
+            value = _quality(net, V, config)
+            if value > best:
+                best, kept, kept_epoch = value, copy.deepcopy(net.state_dict()), epoch
+    net.load_state_dict(kept)
+    info = {"epoch": kept_epoch, "epochs": config.epochs}
+    return NetRanker(config, scaler, net, feature_names=train.feature_names, info=info)
+
+
+def _batches(n: int, size: int, rng: np.random.Generator) -> Iterator[I64]:
+    order = rng.permutation(n)
+    return (order[k : k + size] for k in range(0, n, size))
+
+
+def _backward(
+    net: NeuralComparator, part: Queries, batch: I64, loss: Loss, epoch: int, lr: float
+) -> None:
+    """Add the gradient of the mean loss of some queries, in runs that fit into memory."""
+    batch = batch[np.argsort(part.sizes[batch], kind="stable")]  # little padding
+    at_once = max(1, _PLACES // max(int(part.sizes[batch[-1]]), 1) ** 2)
+    for k in range(0, len(batch), at_once):
+        some = part.take(batch[k : k + at_once])
+        grades, there = _padded(some)
+        scores = torch.zeros(there.shape)
+        scores[there] = net.embed(torch.from_numpy(some.features))[:, 0]
+        total = loss(scores, grades, there).sum() / len(batch)
+        if not torch.isfinite(total):
+            raise DivergedError(
+                f"the loss is {total.item()} in epoch {epoch}: try a lr lower than {lr:g}, "
+                "or another scaling"
+            )
+        total.backward()  # type: ignore[no-untyped-call]
+
+
+def _padded(part: Queries) -> tuple[Tensor, Tensor]:
+    """(q, n) grades of q queries, and whether there is a document."""
+    there = np.arange(part.sizes.max()) < part.sizes[:, None]
+    grades = np.zeros(there.shape, np.float32)
+    grades[there] = part.grades
+    return torch.from_numpy(grades), torch.from_numpy(there)
+
+
+def _quality(net: NeuralComparator, part: Queries, config: ListwiseSettings) -> float:
+    order = order_by(part, net.prepare(part.features)[:, 0].numpy())
+    return evaluate(part, order, config.rank_quality, empty=config.empty)[config.rank_quality.name]
+
+
+def _optimizer(net: NeuralComparator, config: ListwiseSettings) -> torch.optim.Optimizer:
+    decayed = float(config.weight_decay or 0)
+    if config.optimizer == "sgd":
+        return torch.optim.SGD(net.parameters(), lr=config.lr, momentum=0.9, weight_decay=decayed)
+    return torch.optim.AdamW(net.parameters(), lr=config.lr / 10, weight_decay=decayed)
+
+
+def grids_for(train: Queries) -> list[dict[str, list[Any]]]:
+    """What `tune` tries where no grid is given."""
+    return [
+        {"scaling": ["query+rank", "normal", "query"]},
+        {"hidden": [(10,), (32,), (64, 64)], "weight_decay": [0.0, 0.03, 0.3]},
+    ]
+
+
+@dataclass(frozen=True)
+class RankNet(ListwiseSettings):
+    kind: ClassVar[str] = "ranknet"
+    loss: ClassVar[Loss] = staticmethod(ranknet)
+    optimizer: ClassVar[str] = "sgd"
+
+
+@dataclass(frozen=True)
+class ListNet(ListwiseSettings):
+    kind: ClassVar[str] = "listnet"
+    loss: ClassVar[Loss] = staticmethod(listnet)
+    optimizer: ClassVar[str] = "sgd"
+
+
+@dataclass(frozen=True)
+class ListNetStar(ListNet):
+    kind: ClassVar[str] = "listnet-star"
+    optimizer: ClassVar[str] = "adamw"
+
+
+@dataclass(frozen=True)
+class LambdaRank(ListwiseSettings):
+    kind: ClassVar[str] = "lambdarank"
+    loss: ClassVar[Loss] = staticmethod(lambdarank)
+    optimizer: ClassVar[str] = "adamw"
+
+
+RANKNET, LISTNET, LISTNET_STAR, LAMBDARANK = (
+    Kind(settings, fit, load, grids_for) for settings in (RankNet, ListNet, ListNetStar, LambdaRank)
+)

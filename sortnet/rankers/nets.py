@@ -1,0 +1,78 @@
+"""A net that scores each document alone, as a ranker: what listwise and pairwise kinds share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TypeVar
+
+from sortnet.comparators import DirectRanker, Make
+from sortnet.config import COMPARATOR, FIXED, SCALINGS, TRAINING, Settings, hidden_sizes, setting
+from sortnet.rankers.base import Ranker, kind_module
+from sortnet.rankers.folder import Saved
+from sortnet.rankers.sortnet import Model
+from sortnet.rankers.weights import filled, refuse_few, take_scaler
+from sortnet.types import F32, I64, Queries
+
+S = TypeVar("S", bound="NetSettings")
+
+
+@dataclass(frozen=True)
+class NetSettings(Settings):
+    """Settings of a net g(x); what SortNet has too has the same default here."""
+
+    # fmt: off
+    hidden: tuple[int, ...] | None = setting(
+        None, "Hidden units per layer, such as 20 or 32,20,5; default: 32.", COMPARATOR)
+    units: str = setting(
+        "tanh", "Activation function of the hidden units.", COMPARATOR,
+        choices=("tanh", "sigmoid", "relu"))
+    scaling: str | None = setting(
+        None, f"Scaling, parts of {', '.join(SCALINGS)} joined by +; default: query+rank.",
+        COMPARATOR, choices=SCALINGS, joined=True)
+    dropout: float = setting(0.0, "Dropout rate of the hidden units.", TRAINING)
+    # fmt: on
+
+    def __post_init__(self) -> None:
+        if self.hidden is not None:
+            object.__setattr__(self, "hidden", hidden_sizes(self.hidden))
+        super().__post_init__()
+
+    def make(self, n_columns: int) -> Make:
+        """What makes the net from a seed, for as many columns."""
+        return lambda seed: DirectRanker(
+            n_columns, hidden=self.hidden or FIXED["hidden"], units=self.units,
+            tau=self.flat().get("tau", "identity"), dropout=self.dropout, seed=seed,
+        )  # fmt: skip
+
+
+def settled(config: S) -> S:
+    """The settings with fixed values for what they leave open."""
+    return config.changed(**{k: v for k, v in FIXED.items() if config.flat().get(k, v) is None})
+
+
+@dataclass(frozen=True, eq=False)
+class NetRanker(Model):
+    """Ranks by g(x) of a `DirectRanker`."""
+
+    config: NetSettings  # type: ignore[assignment]
+
+    def order(self, queries: Queries) -> I64:
+        return Ranker.order(self, queries)
+
+    def scores(self, queries: Queries) -> F32:
+        return self.real_scores(queries)
+
+    def untrained(self) -> Model:
+        net = self.config.make(self.scaler.n_columns)(self.config.seed)
+        return NetRanker(self.config, self.scaler, net, feature_names=self.feature_names)
+
+
+def load(saved: Saved) -> NetRanker:
+    """The net in a folder, of any kind."""
+    config = saved.settings(kind_module(saved.kind).SETTINGS)
+    scaler = take_scaler(saved, str(config.scaling))
+    layers = pairwise((scaler.n_columns, *(config.hidden or ())))
+    refuse_few(saved.tensors, sum(a * b for a, b in layers), saved.weights)
+    net = filled(config.make(scaler.n_columns), "comparator", saved.tensors, saved.weights)
+    return NetRanker(config, scaler, net, feature_names=saved.feature_names, info=saved.info)

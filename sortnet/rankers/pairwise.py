@@ -1,0 +1,131 @@
+"""DirectRanker, which is RankNet*, on pairs that are chosen once: a comparator and its training.
+
+    r(x, y) = τ(w · (f(x) - f(y)))
+
+By transitivity pairs of neighbouring grades suffice, by antisymmetry those with the higher grade
+first. (Köppel et al. 2019, Pairwise Learning to Rank by Neural Networks Revisited; RankNet*: the
+same of 2025.) The loop of SortNet chooses pairs by what the comparator says of them; this does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+
+from sortnet.comparators import Learner
+from sortnet.config import COMPARATOR, Training, setting
+from sortnet.data.scaling import fit_scaler
+from sortnet.learning.judges import can_be_learned, check_can_be_learned, in_order, judge_by_data
+from sortnet.learning.selection import Shown, selected
+from sortnet.learning.training import train_on_pairs
+from sortnet.metrics import evaluate
+from sortnet.rankers.base import Kind, check_graded
+from sortnet.rankers.nets import NetRanker, NetSettings, load, settled
+from sortnet.sorting import sort
+from sortnet.types import Pairs, Progress, Queries, Sorting
+
+
+@dataclass(frozen=True)
+class PairwiseSettings(NetSettings):
+    """Settings of DirectRanker."""
+
+    pairs: ClassVar[str]  # a name of `sortnet.learning.selection.STRATEGIES`
+    tau: str = setting(
+        "tanh", "Output activation.", COMPARATOR, choices=("tanh", "identity", "sigmoid")
+    )
+    training: Training = field(default_factory=Training)
+
+
+def fit(
+    train: Queries,
+    vali: Queries,
+    config: PairwiseSettings,
+    *,
+    callbacks: Sequence[Any] = (),
+    progress: Progress = lambda text: None,
+) -> NetRanker:
+    """Train on the pairs that the settings choose; keep the epoch best by RankQuality on `vali`.
+
+    Args:
+        train: graded queries; of all pairs also judged ones.
+        vali: as `train`.
+        config: settings with a RankQuality.
+        callbacks: not called.
+        progress: called with progress messages.
+
+    Raises:
+        DataError: if no training query has documents of two grades, or there are judged pairs to
+            choose from.
+
+    Cost: see `train_on_pairs`; of all pairs, 8 bytes each.
+    """
+    if config.pairs == "all":
+        check_can_be_learned(train)
+    else:
+        check_graded(train, config, weighted=True)
+    config = settled(config)
+    scaler = fit_scaler(str(config.scaling), train, seed=config.seed)
+    T, V = scaler(train), scaler(vali)
+    net = config.make(scaler.n_columns)(config.seed)
+    rng = np.random.default_rng(config.seed)
+    TP = chosen_pairs(T, net, config.pairs, rng)
+    VP = chosen_pairs(V, net, config.pairs, rng) if can_be_learned(V) else Pairs.empty()
+    trained = train_on_pairs(
+        net, T, TP, V, VP, config.training, judge=judge_by_data,
+        score=partial(_quality, V, config), seed=config.seed, progress=progress,
+    )  # fmt: skip
+    info = {"pairs": len(TP), "epoch": trained.kept_epoch, "epochs": trained.epochs}
+    return NetRanker(config, scaler, net, feature_names=train.feature_names, info=info)
+
+
+def chosen_pairs(part: Queries, net: Learner, strategy: str, rng: np.random.Generator) -> Pairs:
+    """The pairs of a part that are learned from; as many random ones as a sort would compare."""
+    if part.judged is not None:
+        i, j = part.judged.first, part.judged.second
+    else:
+        none, nothing = np.empty(0, np.int32), np.empty(0, np.float32)
+        sorting = Sorting(none.astype(np.int64), none, none, nothing)  # none of these sorts
+        n = part.sizes[part.sizes > 1]
+        wanted = int((n * np.ceil(np.log2(n))).sum()) if strategy == "random" else None
+        i, j, _ = selected(strategy, Shown(part, sorting, net, wanted, rng))
+    return in_order(i, j, judge_by_data(part, i, j))
+
+
+def _quality(part: Queries, config: PairwiseSettings, net: Learner) -> float:
+    metric = config.rank_quality
+    return evaluate(part, sort(net, part).order, metric, empty=config.empty)[metric.name]
+
+
+def grids_for(train: Queries) -> list[dict[str, list[Any]]]:
+    """What `tune` tries where no grid is given."""
+    return [
+        {"scaling": ["query+rank", "normal", "query"], "loss": ["logistic", "squared"]},
+        {"hidden": [(10,), (32,), (64, 64)], "weight_decay": [0.0, 0.03, 0.3]},
+    ]
+
+
+@dataclass(frozen=True)
+class OfAll(PairwiseSettings):
+    kind: ClassVar[str] = "directranker"
+    pairs: ClassVar[str] = "all"
+
+
+@dataclass(frozen=True)
+class OfNeighbours(PairwiseSettings):
+    kind: ClassVar[str] = "directranker-neighbours"
+    pairs: ClassVar[str] = "neighbours"
+
+
+@dataclass(frozen=True)
+class OfRandom(PairwiseSettings):
+    kind: ClassVar[str] = "directranker-random"
+    pairs: ClassVar[str] = "random"
+
+
+DIRECTRANKER, NEIGHBOURS, RANDOM = (
+    Kind(settings, fit, load, grids_for) for settings in (OfAll, OfNeighbours, OfRandom)
+)

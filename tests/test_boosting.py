@@ -1,0 +1,183 @@
+"""RankBoost, FRank and AdaRank against slow ones that follow the papers pair by pair."""
+
+from __future__ import annotations
+
+from itertools import permutations
+from math import exp, log, sqrt
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sortnet.metrics import Metric, evaluate
+from sortnet.rankers import boosting
+from sortnet.rankers.base import fit_ranker, order_by
+from sortnet.rankers.boosting import (
+    AdaRankMap,
+    AdaRankNdcg,
+    FRank,
+    RankBoost,
+    adarank,
+    best_stump,
+    boosted,
+    by_exponential,
+    by_fidelity,
+)
+from sortnet.rankers.forest import Forest
+from sortnet.types import Queries
+
+
+def made(seed: int, n: int = 12) -> Queries:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n * 6, 3)).astype(np.float32)
+    grades = np.clip(np.round(X[:, 0] + (X[:, 1] > 0) + 0.3 * rng.normal(size=n * 6)), 0, 2)
+    return Queries.from_arrays(X, grades.astype(int), group=[6] * n)
+
+
+def pairs_of(part: Queries) -> list[tuple[int, int]]:
+    query = part.query_of_docs()
+    return [
+        (i, j)
+        for i, j in permutations(range(part.n_docs), 2)
+        if query[i] == query[j] and part.grades[i] > part.grades[j]
+    ]
+
+
+def slow_rounds(part: Queries, rounds: int, *, fidelity: bool) -> np.ndarray:
+    """(n_docs,) scores: every threshold of every feature tried, the pairs summed one by one."""
+    pairs, query = pairs_of(part), part.query_of_docs()
+    count = np.bincount([query[i] for i, _ in pairs])
+    D = [1 / count[query[i]] if fidelity else 1 / len(pairs) for i, _ in pairs]
+    start, f = D, np.zeros(part.n_docs)
+    for _ in range(rounds):
+        if fidelity:
+            margins = [f[i] - f[j] for i, j in pairs]
+            D = [d * exp(m / 2) / (1 + exp(m)) ** 1.5 for d, m in zip(start, margins, strict=True)]
+            D = [d / sum(D) for d in D]
+        best = (0.0, None)
+        for k in range(part.n_features):
+            for t in np.unique(part.features[:, k]):
+                h = (part.features[:, k] > t).astype(float)
+                r = sum(d * (h[i] - h[j]) for d, (i, j) in zip(D, pairs, strict=True))
+                if abs(r) > abs(best[0]) + 1e-12:
+                    best = (r, h)
+        r, h = best
+        plus, minus = (1 + r) / 2, (1 - r) / 2
+        if fidelity:
+            plus = sum(d for d, (i, j) in zip(D, pairs, strict=True) if h[i] > h[j])
+            minus = sum(d for d, (i, j) in zip(D, pairs, strict=True) if h[i] < h[j])
+        alpha = 0.5 * log((plus + 1e-6) / (minus + 1e-6))
+        f = f + alpha * h
+        if not fidelity:
+            D = [d * exp(alpha * (h[j] - h[i])) for d, (i, j) in zip(D, pairs, strict=True)]
+            D = [d / sum(D) for d in D]
+    return f
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("weigh", [by_exponential, by_fidelity])
+def test_boosted_stumps_are_those_of_a_slow_one(weigh, seed):
+    part = made(seed)
+    found = Forest.stumps(boosted(part, weigh, 4))(part.features)
+    slow = slow_rounds(part, 4, fidelity=weigh is by_fidelity)
+    np.testing.assert_allclose(found, slow, atol=1e-6)
+
+
+def test_rankboost_by_hand():
+    """Three documents, 1 over 2 and 3; x = 2, 3, 1. Above 1 stand 1 and 2: r = ½ (0 + 1)."""
+    part = Queries.from_arrays([[2.0], [3.0], [1.0]], [1, 0, 0])
+    (first,) = boosted(part, by_exponential, 1)
+    assert first == (0, 1.0, pytest.approx(0.5 * log((1 + 0.5) / (1 - 0.5)), rel=1e-5), True)
+
+
+def test_the_fidelity_weights_are_the_gradient_of_the_fidelity_loss():
+    margin, start, e = np.array([-3.0, -0.5, 0.0, 2.0]), np.array([1.0, 2.0, 1.0, 0.5]), 1e-6
+
+    def loss(m):
+        return 1 - np.sqrt(1 / (1 + np.exp(-m)))
+
+    slope = start * (loss(margin - e) - loss(margin + e)) / (2 * e)
+    np.testing.assert_allclose(by_fidelity(margin, start), slope / slope.sum(), rtol=1e-6)
+    assert np.isfinite(by_fidelity(np.array([-1e9, 1e9]), np.ones(2))).all()
+
+
+def test_the_exponential_weights_sum_to_one_whatever_the_margins():
+    assert by_exponential(np.array([0.0, log(3)]), np.ones(2)).tolist() == pytest.approx(
+        [3 / 4, 1 / 4]
+    )
+    assert by_exponential(np.array([-1e4, 1e4]), np.ones(2)).tolist() == [1, 0]
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.integers(0, 999))
+def test_the_best_stump_is_that_of_all(seed):
+    rng = np.random.default_rng(seed)
+    codes, potential = rng.integers(0, 5, (9, 2)), rng.normal(size=9)
+    feature, bin_, r = best_stump(codes, potential, 4)
+    every = {(k, b): potential[codes[:, k] > b].sum() for k in range(2) for b in range(4)}
+    assert r == pytest.approx(every[feature, bin_])
+    assert abs(r) == pytest.approx(max(map(abs, every.values())))
+
+
+def test_a_missing_value_stands_below_every_threshold():
+    part = Queries.from_arrays([[np.nan], [3.0], [np.nan], [1.0]], [0, 1, 0, 1])
+    forest = Forest.stumps(boosted(part, by_fidelity, 2))
+    assert forest(part.features)[[0, 2]].tolist() == [0, 0]
+    assert (forest(part.features)[[1, 3]] > 0).all()
+
+
+@pytest.mark.parametrize("measure", [Metric("map"), Metric("ndcg", 10)])
+def test_adarank_is_the_same_with_precomputed_weak_rankers_as_without(measure, monkeypatch):
+    part, measured = made(3), []
+    per_query = boosting.per_query
+
+    def counting(*args):
+        measured.append(args)
+        return per_query(*args)
+
+    monkeypatch.setattr(boosting, "per_query", counting)
+    once = list(adarank(part, measure, 10))
+    n = len(measured)
+    again = list(adarank(part, measure, 10, precomputed=False))
+    assert np.array_equal(once, again)
+    assert n == 6 + len(once)  # each of 3 columns both ways, then the sum of each round
+    assert len(measured) - n == 6 + 7 * len(once)
+
+
+def test_the_first_round_of_adarank_by_hand():
+    """AP of x is 1 and ½, of -x ½ and 1 in two queries; of y it is 1 in both: α = ½ ln(2 / 0)."""
+    X = [[2, 1], [1, 0], [1, 1], [2, 0]]
+    part = Queries.from_arrays(X, [1, 0, 1, 0], group=[2, 2])
+    first = next(adarank(part, Metric("map"), 1))
+    assert first.tolist() == [0, pytest.approx(0.5 * log(2 / 1e-12))]
+    worse = Queries.from_arrays(np.array(X)[:, :1], [1, 0, 1, 0], group=[2, 2])
+    first = next(adarank(worse, Metric("map"), 1))
+    assert first.tolist() == [pytest.approx(0.5 * log(1.75 / 0.25))]
+
+
+def test_adarank_weighs_queries_that_the_sum_ranks_badly_more():
+    part = made(4)
+    w = list(adarank(part, Metric("map"), 2))
+    columns = np.hstack((part.features, -part.features))
+
+    def measured(score):
+        return boosting.per_query(Metric("map"), part.grades[order_by(part, score)], part.offsets)
+
+    E = np.array([measured(column) for column in columns.T])
+    E = E[:, ~np.isnan(E[0])]
+    now = measured(part.features @ w[0])
+    P = np.exp(-now[~np.isnan(now)])
+    mean = E @ (P / P.sum())
+    alpha = 0.5 * np.log((1 + mean.max()) / (1 - mean.max()))
+    assert np.abs(w[1] - w[0]).max() == pytest.approx(alpha)
+    assert sqrt(np.count_nonzero(w[1] - w[0])) == 1
+
+
+@pytest.mark.parametrize("kind", [RankBoost, FRank, AdaRankMap, AdaRankNdcg])
+def test_what_can_be_learned_is_learned(kind):
+    ranker = fit_ranker(made(0, 30), made(1, 30), kind(rounds=50))
+    test = made(2, 30)
+    assert ranker.info["quality"] > 0.85
+    assert evaluate(test, ranker.order(test), "ndcg@10")["ndcg@10"] > 0.85
+    assert 1 <= ranker.info["rounds"] <= 50

@@ -1,0 +1,140 @@
+"""RankSVM, expected rank regression and evolution strategies, against others and by hand."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+from scipy.optimize import check_grad
+from sklearn.linear_model import Ridge
+from sklearn.svm import LinearSVC
+
+from sortnet.errors import DataError
+from sortnet.explain.attribution import explain_pair
+from sortnet.rankers import linear
+from sortnet.rankers.base import fit_ranker
+from sortnet.rankers.linear import (
+    ErrSettings,
+    EsRank,
+    IesrRank,
+    IesvmRank,
+    RankSvmSettings,
+    evolution,
+    expected_ranks,
+    ranksvm,
+    regression,
+)
+from sortnet.types import Queries
+
+
+def made(seed: int, n: int = 20, noise: float = 0.0) -> Queries:
+    """Grades that a line can tell apart, but for noise."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n * 8, 3)).astype(np.float32)
+    score = X @ [1.0, -2.0, 0.5] + noise * rng.normal(size=n * 8)
+    grades = np.clip(np.round(score / 2 + 1), 0, 3).astype(int)
+    return Queries.from_arrays(X, grades, group=[8] * n)
+
+
+def differences(part: Queries):
+    """x_i - x_j of every pair of grade i > grade j, one by one."""
+    query = part.query_of_docs()
+    return np.array(
+        [
+            part.features[i].astype(float) - part.features[j]
+            for i, j in permutations(range(part.n_docs), 2)
+            if query[i] == query[j] and part.grades[i] > part.grades[j]
+        ]
+    )
+
+
+@pytest.mark.parametrize("C", [1e-4, 0.01, 1.0])
+def test_the_w_of_ranksvm_is_that_of_linear_svc_on_the_differences(C):
+    part = made(0, noise=1.0)
+    D = differences(part)
+    # Each pair once, alternately the right way round and the other, as LinearSVC wants two classes.
+    sign = np.where(np.arange(len(D)) % 2, -1.0, 1.0)
+    svc = LinearSVC(C=C, loss="squared_hinge", fit_intercept=False, dual=False, tol=1e-10,
+                    max_iter=100_000).fit(D * sign[:, None], sign)  # fmt: skip
+    np.testing.assert_allclose(ranksvm(part, C), svc.coef_[0], rtol=1e-4, atol=1e-6)
+
+
+def test_ranksvm_of_one_pair_by_hand():
+    """½w² + C (1 - 2w)² is least at w = 4C / (1 + 8C)."""
+    pair = Queries.from_arrays([[3.0], [1.0]], [1, 0])
+    assert ranksvm(pair, 0.5)[0] == pytest.approx(2 / 5)
+
+
+def test_ranksvm_ends_where_the_gradient_is_none():
+    part, C = made(1, noise=0.5), 0.1
+    D = differences(part)
+
+    def loss(w):
+        return w @ w / 2 + C * (np.maximum(0, 1 - D @ w) ** 2).sum()
+
+    def gradient(w):
+        return w - 2 * C * D.T @ np.maximum(0, 1 - D @ w)
+
+    w = ranksvm(part, C)
+    assert check_grad(loss, gradient, w + 0.1) < 1e-3
+    assert np.linalg.norm(gradient(w)) < 1e-6 * np.linalg.norm(gradient(0 * w))
+
+
+def test_expected_ranks_are_the_mean_places_of_all_orders_of_equal_grades():
+    part = Queries.from_arrays(np.zeros((7, 1)), [2, 0, 2, 1, 5, 0, 0], group=[4, 0, 3])
+    assert (expected_ranks(part) * [5, 5, 5, 5, 4, 4, 4]).tolist() == [1.5, 4, 1.5, 3, 1, 2.5, 2.5]
+
+
+@pytest.mark.parametrize("ridge", [0.1, 10.0])
+def test_the_regression_is_scikit_learn_s(ridge):
+    part = made(2)
+    y = expected_ranks(part)
+    theirs = Ridge(alpha=ridge).fit(part.features.astype(float), y).coef_
+    np.testing.assert_allclose(regression(part.features, y, ridge), theirs, rtol=1e-6)
+
+
+def test_the_regression_of_columns_that_depend_on_each_other_is_finite():
+    X = np.ones((5, 3), np.float32) * np.arange(5)[:, None]
+    assert np.isfinite(regression(X, np.arange(5.0), 0.0)).all()
+
+
+def test_evolution_climbs_and_yields_what_is_better_only():
+    goal, rng = np.array([1.0, -2.0, 3.0]), np.random.default_rng(0)
+    found = list(evolution(np.zeros(3), lambda w: -float(((w - goal) ** 2).sum()), 500, rng))
+    values = [-((w - goal) ** 2).sum() for _, w in found]
+    assert (np.diff(values) > 0).all() and values[-1] > -1e-3
+    assert [g for g, _ in found] == sorted({g for g, _ in found})
+    assert list(evolution(np.zeros(3), lambda w: 0.0, 50, rng)) == []
+
+
+SETTINGS = [RankSvmSettings(), ErrSettings(), EsRank(), IesrRank(), IesvmRank()]
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=lambda s: s.kind)
+def test_what_a_line_can_tell_is_learned(settings):
+    changes = {"generations": 300} if "generations" in settings.flat() else {}
+    ranker = fit_ranker(made(0), made(1), settings.changed(scaling="standard", **changes))
+    assert ranker.info["quality"] > 0.97
+    assert np.sign(ranker.w).tolist()[:2] == [1, -1]
+
+
+def test_the_starts_are_zero_linear_regression_and_ranksvm():
+    part = made(3)
+    w = {kind: start(part) for kind, start in linear.START.items()}
+    assert w["es-rank"].tolist() == [0, 0, 0]
+    theirs = Ridge(alpha=1.0).fit(part.features.astype(float), part.grades).coef_
+    np.testing.assert_allclose(w["iesr-rank"], theirs, rtol=1e-6)
+    np.testing.assert_array_equal(w["iesvm-rank"], ranksvm(part, 0.01))
+
+
+def test_a_linear_margin_is_explained():
+    ranker = fit_ranker(made(0), made(1), ErrSettings(scaling="standard"))
+    found = explain_pair(ranker, made(2), 0, 1)
+    assert found.margin == pytest.approx(float(ranker.margins(made(2), [0], [1])[0]), abs=1e-5)
+
+
+@pytest.mark.parametrize("bad", [{"C": 0.0}, {"C": float("nan")}])
+def test_settings_out_of_range_are_refused(bad):
+    with pytest.raises(DataError, match="C must be above 0"):
+        RankSvmSettings(**bad)

@@ -1,0 +1,151 @@
+"""The losses of RankNet, ListNet and LambdaRank, by hand and against slow ones; their training."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+from math import exp, log, log1p, log2
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sortnet.errors import DataError, DivergedError
+from sortnet.metrics import Metric, per_query
+from sortnet.rankers.base import fit_ranker
+from sortnet.rankers.listwise import LambdaRank, ListNet, RankNet, lambdarank, listnet, ranknet
+from sortnet.types import Queries
+
+LOSSES = (ranknet, listnet, lambdarank)
+LISTS = st.lists(
+    st.lists(st.tuples(st.integers(0, 4), st.integers(-8, 8)), min_size=1, max_size=6),
+    min_size=1,
+    max_size=4,
+)
+
+
+def padded(lists):
+    """Scores, grades and mask of lists of (grade, score), with rubbish where there is none."""
+    n = max(map(len, lists))
+    scores, grades = torch.full((len(lists), n), 77.0).double(), torch.full((len(lists), n), 3.0)
+    there = torch.zeros(len(lists), n, dtype=torch.bool)
+    for q, documents in enumerate(lists):
+        for d, (grade, score) in enumerate(documents):
+            scores[q, d], grades[q, d], there[q, d] = score / 4, grade, True
+    grades[~there] = 0
+    return scores, grades, there
+
+
+def slow_ranknet(grades, scores):
+    over = [log1p(exp(t - s)) for (g, s), (h, t) in pairs(grades, scores) if g > h]
+    return sum(over) / len(over) if over else 0.0
+
+
+def slow_listnet(grades, scores):
+    p, q = ([exp(x) / sum(map(exp, all_)) for x in all_] for all_ in (grades, scores))
+    return -sum(a * log(b) for a, b in zip(p, q, strict=True))
+
+
+def slow_lambdarank(grades, scores):
+    """|delta NDCG| by swapping the two documents in the ranking and measuring again."""
+    order = sorted(range(len(scores)), key=lambda d: -scores[d])
+    total = 0.0
+    for a, b in product(range(len(scores)), repeat=2):
+        if grades[a] > grades[b]:
+            swapped = [b if d == a else a if d == b else d for d in order]
+            before, after = ndcg([grades[d] for d in order]), ndcg([grades[d] for d in swapped])
+            total += abs(before - after) * log1p(exp(scores[b] - scores[a]))
+    return total
+
+
+def ndcg(grades):
+    return per_query(Metric("ndcg"), grades, [0, len(grades)])[0]
+
+
+def pairs(grades, scores):
+    return product(zip(grades, scores, strict=True), repeat=2)
+
+
+@settings(deadline=None, max_examples=60)
+@given(LISTS)
+@pytest.mark.parametrize(
+    ("fast", "slow"),
+    [(ranknet, slow_ranknet), (listnet, slow_listnet), (lambdarank, slow_lambdarank)],
+)
+def test_losses_of_padded_queries_equal_slow_ones_of_each(fast, slow, lists):
+    found = fast(*padded(lists))
+    expected = [slow([g for g, _ in one], [s / 4 for _, s in one]) for one in lists]
+    assert found.tolist() == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_gradients_equal_finite_differences(loss):
+    rng = np.random.default_rng(0)
+    grades = torch.from_numpy(rng.integers(0, 3, (3, 5)).astype(np.float32))
+    there = torch.arange(5) < torch.tensor([[5], [3], [1]])
+    scores = torch.from_numpy(rng.permutation(15.0 * np.arange(15)).reshape(3, 5) / 40)
+    scores.requires_grad_()
+    assert torch.autograd.gradcheck(lambda s: loss(s, grades * there, there), (scores,))
+    loss(scores, grades * there, there).sum().backward()
+    assert (scores.grad[~there] == 0).all()
+
+
+def test_lambdarank_by_hand():
+    """Grades 2, 0, 1 of which the second stands first: gains 3, 0, 1 at ranks 2, 1, 3."""
+    scores, grades = torch.tensor([[1.0, 2.0, 0.0]]), torch.tensor([[2.0, 0.0, 1.0]])
+    ideal = 3 + 1 / log2(3)
+    expected = (
+        (3 - 0) * (1 - 1 / log2(3)) / ideal * log1p(exp(1))
+        + (3 - 1) * (1 / log2(3) - 1 / 2) / ideal * log1p(exp(-1))
+        + (1 - 0) * (1 - 1 / 2) / ideal * log1p(exp(2))
+    )
+    assert float(lambdarank(scores, grades, grades >= 0)[0]) == pytest.approx(expected)
+
+
+def test_a_grade_of_any_height_leaves_lambdarank_finite():
+    grades = torch.tensor([[500.0, 499.0, 0.0]])
+    assert torch.isfinite(lambdarank(torch.zeros(1, 3), grades, grades >= 0)).all()
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_single_document_costs_nothing(loss):
+    there = torch.tensor([[True, False]])
+    assert float(loss(torch.tensor([[3.0, 9.0]]), torch.tensor([[1.0, 0.0]]), there)[0]) == 0
+
+
+def made(seed: int, n: int = 20) -> Queries:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n * 8, 3)).astype(np.float32)
+    grades = np.clip(np.round(X[:, 0] - X[:, 1] + 1), 0, 4).astype(int)
+    return Queries.from_arrays(X, grades, group=[8] * n)
+
+
+@pytest.mark.parametrize("kind", [RankNet, ListNet, LambdaRank])
+def test_what_can_be_learned_is_learned_and_the_best_epoch_kept(kind):
+    train, vali = made(0), made(1)
+    ranker = fit_ranker(train, vali, kind(scaling="standard", hidden=(8,), lr=0.1))
+    assert ranker.info["quality"] > 0.97
+    assert 1 <= ranker.info["epoch"] <= 40
+
+
+def test_runs_of_queries_that_fit_into_memory_give_the_same_gradient(monkeypatch):
+    train = made(0, 4)
+    whole = fit_ranker(train, train, RankNet(scaling="standard", epochs=2)).scores(train)
+    monkeypatch.setattr("sortnet.rankers.listwise._PLACES", 1)  # a query at a time
+    parts = fit_ranker(train, train, RankNet(scaling="standard", epochs=2)).scores(train)
+    np.testing.assert_allclose(parts, whole, rtol=1e-4, atol=1e-5)
+
+
+def test_a_loss_that_is_no_number_ends_the_training():
+    train = made(0)
+    huge = replace(train, features=train.features * np.float32(1e37))
+    with pytest.raises(DivergedError, match=r"in epoch 1: try a lr lower than 1e\+30"):
+        fit_ranker(huge, train, RankNet(scaling="none", units="relu", lr=1e30))
+
+
+@pytest.mark.parametrize("bad", [{"lr": 0.0}, {"weight_decay": -1.0}, {"epochs": 0}])
+def test_settings_out_of_range_are_refused(bad):
+    with pytest.raises((DataError, ValueError)):
+        RankNet(**bad)

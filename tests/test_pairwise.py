@@ -1,0 +1,52 @@
+"""DirectRanker without the loop: which pairs it learns from, and that it learns."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+from test_listwise import made
+
+from sortnet.comparators import DirectRanker
+from sortnet.rankers.base import fit_ranker
+from sortnet.rankers.pairwise import OfAll, OfNeighbours, OfRandom, chosen_pairs
+from sortnet.types import Queries
+
+
+def pairs_of(strategy: str, part: Queries) -> set[tuple[int, int]]:
+    pairs = chosen_pairs(part, DirectRanker(3), strategy, np.random.default_rng(0))
+    return set(zip(pairs.winner.tolist(), pairs.loser.tolist(), strict=True))
+
+
+def test_all_pairs_are_those_of_different_grades_and_neighbours_those_of_adjacent_ones():
+    part, query = made(3, 5), made(3, 5).query_of_docs()
+    expected, adjacent = set(), set()
+    for i, j in permutations(range(part.n_docs), 2):
+        if query[i] == query[j] and part.grades[i] > part.grades[j]:
+            between = part.grades[query == query[i]]
+            expected.add((i, j))
+            if not ((between > part.grades[j]) & (between < part.grades[i])).any():
+                adjacent.add((i, j))
+    assert pairs_of("all", part) == expected
+    assert pairs_of("neighbours", part) == adjacent < expected
+    some = pairs_of("random", part)
+    assert some < expected
+    assert len(some) <= 5 * 8 * 3  # n ceil(log2 n) are drawn of each query
+
+
+@pytest.mark.parametrize("kind", [OfAll, OfNeighbours, OfRandom])
+def test_it_learns_from_these_pairs(kind):
+    train, vali = made(0), made(1)
+    ranker = fit_ranker(train, vali, kind(scaling="standard").changed(epochs=10))
+    assert ranker.info["quality"] > 0.97
+    assert ranker.info["pairs"] == len(pairs_of(kind.pairs, train)) or kind is OfRandom
+
+
+def test_margins_are_antisymmetric_and_agree_with_the_scores():
+    train = made(0, 5)
+    ranker = fit_ranker(train, train, OfAll(scaling="standard").changed(epochs=2))
+    i, j = np.arange(39), np.arange(1, 40)
+    margins, scores = ranker.margins(train, i, j), ranker.scores(train)
+    np.testing.assert_allclose(margins, -ranker.margins(train, j, i))
+    np.testing.assert_allclose(margins, np.tanh(scores[i] - scores[j]), atol=1e-5)
