@@ -40,6 +40,7 @@ def _known(monkeypatch):
 @pytest.fixture
 def parts(tmp_path, monkeypatch) -> list[Queries]:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SORTNET_STORE", str(tmp_path / "s.db"))
     make_fold(tmp_path / "fold")
     return [read_queries(f"fold/{part}.txt") for part in ("train", "vali", "test")]
 
