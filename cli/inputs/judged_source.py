@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sortnet.errors import SortNetError
+from sortnet.errors import SortNetError, StoreError
 
 if TYPE_CHECKING:
     from sqlalchemy import URL
@@ -31,19 +32,21 @@ def judged_source(paths: Sequence[str], url: URL | str | None) -> Source | None:
         return source
     if len(paths) > 1:
         return None
-    there = Path(name).exists()
-    if name not in _collections(url):
-        if not there:
+    if not Path(name).exists():
+        if name not in _collections(url):
             raise SortNetError(
                 f"{name}: no such folder, and no collection of the store (sortnet items list)"
             )
-        return None
-    if there:
+        return Source(name)
+    found = False
+    with suppress(StoreError):  # a store that cannot be read yet holds no collection of this name
+        found = name in _collections(url)
+    if found:
         raise SortNetError(
             f"{name} is a file here and a collection in the store: write ./{name} for the file, "
             f"{PREFIX}{name} for the collection"
         )
-    return Source(name)
+    return None
 
 
 def _collections(url: URL | str | None) -> list[str]:
