@@ -9,7 +9,7 @@ import numpy as np
 from sortnet.errors import DataError
 from sortnet.types import Bool, Queries
 
-SHARE = 0.3  # of the judged pairs, about, that choose
+SHARE = 0.2  # of the judged pairs, about, that choose
 _SEVERAL = 8  # queries with judgements from which on whole ones are held out
 
 
@@ -57,7 +57,7 @@ def hold_out_documents(queries: Queries, *, seed: int = 0) -> tuple[Queries, Que
 
 
 def _some_documents(queries: Queries, rng: np.random.Generator) -> Bool:
-    """(n_docs,) about a sixth of each query's compared documents, so that `SHARE` is touched."""
+    """(n_docs,) about a tenth of each query's compared documents, so that `SHARE` is touched."""
     assert queries.judged is not None
     compared = np.zeros(queries.n_docs, np.bool_)
     compared[queries.judged.first] = compared[queries.judged.second] = True
