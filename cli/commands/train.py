@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -357,7 +356,4 @@ def _conclude(training: TrainingRun, model: Ranker, store: str, *, as_json: bool
     put(f"\njudge  answered for {model.info['answers']:,} training pairs")
     put(f"model  {folder}")
     put(f"run    {training.run.id} in {store}")
-    then = ["evaluate", str(folder), job.test or "TEST"]
-    if job.vali.judged is not None:
-        then = ["rank", str(folder), "NEW_ITEMS"]
-    put(f"next   sortnet {shlex.join(then)}")
+    put(f"next   {job.next_command(str(folder))}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,6 +44,13 @@ class TrainingJob:
     @property
     def metrics(self) -> list[Metric]:
         return metrics_of(self.config)
+
+    def next_command(self, folder: str) -> str:
+        """What to do with the model in that folder."""
+        then = ["evaluate", folder, self.test or "TEST"]
+        if self.vali.judged is not None:
+            then = ["rank", folder, "NEW_ITEMS"]
+        return f"sortnet {shlex.join(then)}"
 
 
 def read_job(

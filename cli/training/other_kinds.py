@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -102,4 +101,4 @@ def _conclude(job: TrainingJob, ranker: Ranker, folder: Folder, *, as_json: bool
         for text in lines:
             put(f"{name}: {text}")
     put(f"\nmodel  {folder}, a ranker of kind {ranker.config.kind}; no run is stored")
-    put(f"next   sortnet {shlex.join(['evaluate', str(folder), job.test or 'TEST'])}")
+    put(f"next   {job.next_command(str(folder))}")
