@@ -107,10 +107,10 @@ class Page:
 
     def answer(self, key: str) -> tuple[str, str]:
         """Press a key and wait until the server has it; the pair that it was about."""
-        before, n = self.pair, self.answered
+        before = self.pair
         self.press(key)
-        self.until(lambda: self.answered == n + 1)
-        self.until(lambda: not self.driver.execute_script("return sending"))
+        self.until(lambda: self.pair != before)
+        self.until(lambda: self.driver.execute_script("return !sending && outbox.length === 0"))
         return before
 
     def complaints(self) -> list[str]:
