@@ -21,6 +21,7 @@ OF_STORE = (
     ("judgements", "list", "c"), ("judgements", "list", "c", "--json"),
     ("judgements", "export", "c"), ("judgements", "export", "c", "--format", "csv"),
     ("judgements", "export", "c", "--format", "chosen", "--output", "out/chosen.jsonl"),
+    ("annotators", "list", "c"), ("annotators", "list", "c", "--json"),
     ("ranking", "c"), ("ranking", "c", "--json"), ("ranking", "c", "--output", "out/ranking"),
     ("doctor",), ("doctor", "--json"),
 )  # fmt: skip
@@ -37,7 +38,13 @@ ELSE = (
     ("completion", "bash"),
 )
 WRITING = {"demo", "train", "label", "serve"}
-WRITING_OF = {"items": {"add", "remove"}, "judgements": {"import"}}
+WRITING_OF = {
+    "items": {"add", "remove", "retire", "restore"},
+    "judgements": {"import"},
+    "annotators": {
+        *("exclude", "include", "revoke", "renew", "pause", "resume", "quota", "overlap", "gold"),
+    },
+}
 
 
 def add_collection(folder: Path) -> None:

@@ -223,7 +223,7 @@ def test_a_reply_has_three_pairs_that_stay_until_they_are_answered(site, collect
 
 
 def test_what_a_page_shows_names_no_score_no_id_and_nobody_else(site):
-    keys = {"lease", "left", "right"}
+    keys = {"lease", "left", "right", "context"}
     shown = site.client.post(f"{site.link('ana')}/next").json()["pairs"][0]
     assert set(shown) == keys
     assert set(shown["left"]) == {"text", "image", "audio", "more"}

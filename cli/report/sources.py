@@ -99,7 +99,9 @@ def read_part(
     from sortnet.data import fingerprint, read_queries
     from store.service.judged import Source
 
-    facts = run.data[split]
+    facts = run.data.get(split)
+    if facts is None:
+        raise DataError(f"run {run.id} has no record of its {PARTS[split]} data")
     if path is None:
         path = str(facts.get("path"))
         if (source := Source.parse(path)) is not None:

@@ -112,12 +112,14 @@ def agreement_with_ranking(
         (a,) observed share, (a,) mean probability that an average annotator agrees, given the
         pairs that this one was asked, and (a,) number of answers; NaN without any.
 
-    >>> votes = Votes.of_one(np.array([0, 0, 0]), np.array([1, 1, 1]), np.array([1.0, 1.0, 0.0]))
+    >>> zero, one, target = np.zeros(20, np.int64), np.ones(20, np.int64), np.ones(20)
+    >>> target[:4] = 0
+    >>> votes = Votes.of_one(zero, one, target)
     >>> from sortnet.preference.laplace import fit
     >>> posterior = fit(np.empty((2, 0)), votes, 1).posterior
     >>> observed, expected, count = agreement_with_ranking(posterior, votes, 1)
     >>> observed.round(2), bool(expected[0] > 0.5), count
-    (array([0.67]), True, array([3]))
+    (array([0.8]), True, array([20]))
     """
     votes = votes.where(votes.target != 0.5)
     expected, agrees = posterior.agreeing(votes)

@@ -30,7 +30,7 @@ def genuine(z: F64, target: F64, tie: float | F64) -> Likelihood:
         tie: τ.
 
     >>> p = np.exp(genuine(np.zeros(3), np.array([1.0, 0.5, 0.0]), 0.5).log_p)
-    >>> p.round(3), p.sum().round(6)
+    >>> p.round(3), float(p.sum().round(6))
     (array([0.309, 0.383, 0.309]), 1.0)
     """
     sign = np.where(target > 0, 1.0, -1.0)
