@@ -18,8 +18,16 @@ import numpy as np
 
 from sortnet.errors import ComparatorError, DataError, ModelError, SortNetError
 from sortnet.files import check_fields, shown
-from sortnet.metrics import Empty, Gain, Metric, check_can_choose, default_quality, parse_metric
-from sortnet.types import Queries
+from sortnet.metrics import (
+    Empty,
+    Gain,
+    Metric,
+    check_can_choose,
+    default_quality,
+    evaluate,
+    parse_metric,
+)
+from sortnet.types import I64, Queries
 
 S = TypeVar("S", bound="Settings")
 
@@ -215,6 +223,11 @@ class Settings:
         if self.quality is None:
             raise DataError("the settings leave RankQuality open: give quality, such as ndcg@10")
         return self.metric(self.quality)
+
+    def quality_of(self, queries: Queries, order: I64) -> float:
+        """RankQuality of a ranking, see `sortnet.metrics.evaluate`."""
+        metric = self.rank_quality
+        return evaluate(queries, order, metric, empty=self.empty)[metric.name]
 
     def flat(self) -> dict[str, Any]:
         """All settings by name, those of the training on pairs among them."""

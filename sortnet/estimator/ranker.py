@@ -369,10 +369,9 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         """RankQuality, the mean over the queries of the measure `quality`; higher is better."""
         check_is_fitted(self)
         queries, config = self._queries(X, y, qid), self.model_.config
-        metric = config.rank_quality
         with limit_threads(self.n_jobs):
             order = self.model_.order(queries)
-        return evaluate(queries, order, metric, empty=config.empty)[metric.name]
+        return config.quality_of(queries, order)
 
     def score_pairs(
         self,

@@ -14,7 +14,8 @@ import numpy as np
 from sortnet.comparators import Learner
 from sortnet.config import PAIRS
 from sortnet.errors import DataError
-from sortnet.types import F64, I64, Comparator, Queries, Sorting
+from sortnet.learning.judges import in_order, judge_by_grades
+from sortnet.types import F64, I64, Comparator, Pairs, Queries, Sorting
 
 _CANDIDATES = 20  # random pairs looked at for each that `uncertain` chooses,
 _AT_ONCE = 1 << 20  # as long as they are no more than this, which bounds memory
@@ -147,6 +148,12 @@ def all_pairs(offsets: I64) -> tuple[I64, I64]:
     n_after = np.repeat(offsets[1:], sizes) - np.arange(offsets[-1]) - 1
     i = np.repeat(np.arange(offsets[-1]), n_after)
     return i, i + 1 + np.arange(len(i)) - np.repeat(np.cumsum(n_after) - n_after, n_after)
+
+
+def pairs_of_grades(part: Queries) -> Pairs:
+    """Every pair of documents of one query that differ in grade."""
+    i, j = all_pairs(part.offsets)
+    return in_order(i, j, judge_by_grades(part, i, j))
 
 
 def _drawn(shown: Shown, weight: F64 | I64, n: int) -> tuple[I64, I64]:

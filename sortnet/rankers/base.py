@@ -28,12 +28,12 @@ from torch import Tensor
 from sortnet import __version__
 from sortnet.comparators import Margin
 from sortnet.config import Settings, settle_quality
+from sortnet.data.scaling import Scaler
 from sortnet.errors import DataError, ModelError
 from sortnet.files import shown
 from sortnet.items.features import Describer
 from sortnet.items.saved import arrays_of, load_describer, to_json
 from sortnet.learning.judges import check_can_be_learned
-from sortnet.metrics import evaluate
 from sortnet.rankers.folder import Saved, described, read_folder, write_folder
 from sortnet.sorting.sort import arrangement
 from sortnet.types import F32, F64, I64, Progress, Queries
@@ -225,6 +225,29 @@ class Ranker(ABC):
         return order_by(queries, scores, start)
 
 
+@dataclass(frozen=True, eq=False)
+class ScaledRanker(Ranker):
+    """A ranker that sees scaled features.
+
+    Attributes:
+        scaler: fitted on the training part.
+    """
+
+    scaler: Scaler
+
+    @property
+    def n_features(self) -> int:
+        return self.scaler.n_features
+
+    @property
+    def depends_on_query(self) -> bool:
+        """Whether a margin depends on the other documents of the query, by the scaling."""
+        return self.scaler.depends_on_query
+
+    def facts(self) -> dict[str, Any]:
+        return {"depends_on_query": self.depends_on_query}
+
+
 def order_by(queries: Queries, scores: F32 | F64, start: I64 | None = None) -> I64:
     """(n_docs,) the order by scores, query by query; equal ones stay as `start` has them."""
     start = np.arange(queries.n_docs) if start is None else start
@@ -280,8 +303,7 @@ def fit_ranker(
     ranker: Any = fit(train, vali, config, callbacks=callbacks, progress=progress, **own)
     if "quality" in ranker.info:
         return ranker  # type: ignore[no-any-return]
-    metric = config.rank_quality
-    found = evaluate(vali, ranker.order(vali), metric, empty=config.empty)[metric.name]
+    found = config.quality_of(vali, ranker.order(vali))
     fitted: Ranker = replace(ranker, info={"quality": found, **ranker.info})
     return fitted
 

@@ -14,15 +14,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sortnet.config import TRAINING, Settings, setting
-from sortnet.learning.judges import in_order, judge_by_grades
-from sortnet.learning.selection import all_pairs
-from sortnet.metrics import Metric, evaluate, per_query
+from sortnet.learning.selection import pairs_of_grades
+from sortnet.metrics import Metric, per_query
 from sortnet.rankers.base import Kind, check_graded, order_by
 from sortnet.rankers.forest import Forest, ForestRanker, best_trees
 from sortnet.rankers.forest import load as load_forest
-from sortnet.rankers.linear import LinearRanker, LinearSettings, scaled
+from sortnet.rankers.linear import LinearSettings, Solve
+from sortnet.rankers.linear import fit as fit_linear
 from sortnet.rankers.linear import load as load_linear
-from sortnet.types import F32, F64, I64, Pairs, Progress, Queries
+from sortnet.types import F32, F64, I64, Progress, Queries
 
 _THRESHOLDS = 255  # of a feature, at most: quantiles of the training part
 _TINY = 1e-12
@@ -34,15 +34,6 @@ _TOLERANCE = 0.002  # by which AdaRank's measure must rise for a feature to be c
 class StumpSettings(Settings):
     """Settings of RankBoost and FRank."""
 
-    rounds: int = setting(300, "Weak rankers, at most.", TRAINING, least=1)
-
-
-@dataclass(frozen=True)
-class AdaRankSettings(LinearSettings):
-    """Settings of AdaRank."""
-
-    usual: ClassVar[str] = "query"
-    measure: ClassVar[str]
     rounds: int = setting(300, "Weak rankers, at most.", TRAINING, least=1)
 
 
@@ -107,7 +98,7 @@ def boosted(
     i over j, is chosen, and α = ½ ln(W+ / W-) is its weight: W+ and W- are the pairs that it orders
     rightly and wrongly, and for RankBoost's half of the others besides, so that W± = (1 ± r) / 2.
     """
-    pairs = _pairs(train)
+    pairs = pairs_of_grades(train)
     winner, loser = pairs.winner, pairs.loser
     query = train.query_of_docs()[winner]
     start = 1 / np.bincount(query)[query] if weigh is by_fidelity else np.ones(len(pairs))
@@ -165,37 +156,20 @@ def _binned(X: F32) -> tuple[I64, F64]:
     return codes, thresholds
 
 
-def _pairs(part: Queries) -> Pairs:
-    i, j = all_pairs(part.offsets)
-    return in_order(i, j, judge_by_grades(part, i, j))
+def best_round(
+    T: Queries, V: Queries, config: AdaRankSettings, progress: Progress
+) -> tuple[F64, dict[str, Any]]:
+    """AdaRank's weights in the round that is best by RankQuality on V.
 
-
-def fit_adarank(
-    train: Queries,
-    vali: Queries,
-    config: AdaRankSettings,
-    *,
-    callbacks: Sequence[Any] = (),
-    progress: Progress = lambda text: None,
-) -> LinearRanker:
-    """AdaRank; the round that is best by RankQuality on `vali` is kept.
-
-    Raises:
-        DataError: if no training query has documents of two grades, they are judged pairs or have
-            weights.
-
-    Cost: a ranking of `train` for each column and direction, then one for each round.
+    Cost: a ranking of T for each column and direction, then one for each round.
     """
-    config, scaler, T, V = scaled(train, vali, config)
     progress("measuring the weak rankers")
-    best, kept, chosen = -np.inf, np.zeros(scaler.n_columns), 0
+    best, kept, chosen = -np.inf, np.zeros(T.n_features), 0
     for k, w in enumerate(adarank(T, config.metric(config.measure), config.rounds), 1):
         progress(f"boosting, round {k}/{config.rounds}")
-        metric, order = config.rank_quality, order_by(V, V.features @ w)
-        if (value := evaluate(V, order, metric, empty=config.empty)[metric.name]) > best:
+        if (value := config.quality_of(V, order_by(V, V.features @ w))) > best:
             best, kept, chosen = value, w, k
-    info = {"rounds": chosen}
-    return LinearRanker(config, scaler, kept, feature_names=train.feature_names, info=info)
+    return kept, {"rounds": chosen}
 
 
 def adarank(
@@ -257,6 +231,16 @@ class FRank(StumpSettings):
 
 
 @dataclass(frozen=True)
+class AdaRankSettings(LinearSettings):
+    """Settings of AdaRank."""
+
+    solve: ClassVar[Solve] = staticmethod(best_round)
+    usual: ClassVar[str] = "query"
+    measure: ClassVar[str]
+    rounds: int = setting(300, "Weak rankers, at most.", TRAINING, least=1)
+
+
+@dataclass(frozen=True)
 class AdaRankMap(AdaRankSettings):
     kind: ClassVar[str] = "adarank-map"
     measure: ClassVar[str] = "map"
@@ -273,6 +257,6 @@ RANKBOOST, FRANK = (
     for settings in (RankBoost, FRank)
 )
 ADARANK_MAP, ADARANK_NDCG = (
-    Kind(settings, fit_adarank, load_linear, lambda train: [{"scaling": ["query", "normal"]}])
+    Kind(settings, fit_linear, load_linear, lambda train: [{"scaling": ["query", "normal"]}])
     for settings in (AdaRankMap, AdaRankNdcg)
 )

@@ -15,7 +15,6 @@ from torch import Tensor
 
 from sortnet.config import Settings
 from sortnet.errors import ModelError
-from sortnet.metrics import evaluate
 from sortnet.rankers.base import Ranker, kind_module, order_by
 from sortnet.rankers.folder import Saved
 from sortnet.types import F32, F64, I64, Bool, Queries
@@ -166,10 +165,9 @@ def load(saved: Saved) -> ForestRanker:
 
 def best_trees(forest: Forest, vali: Queries, config: Settings) -> tuple[Forest, int]:
     """The first trees that are best by RankQuality on `vali`, one at least, and their number."""
-    metric, scores, values = config.rank_quality, np.zeros(vali.n_docs), []
+    scores, values = np.zeros(vali.n_docs), []
     for tree in forest.each(vali.features):
         scores += tree
-        order = order_by(vali, scores)
-        values.append(evaluate(vali, order, metric, empty=config.empty)[metric.name])
+        values.append(config.quality_of(vali, order_by(vali, scores)))
     kept = int(np.argmax(values)) + 1
     return forest.first(kept), kept

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -20,27 +20,28 @@ from torch import Tensor
 
 from sortnet.comparators import Margin
 from sortnet.config import COMPARATOR, SCALINGS, TRAINING, Settings, setting
-from sortnet.data.scaling import Scaler, fit_scaler
+from sortnet.data.scaling import fit_scaler
 from sortnet.errors import DataError
-from sortnet.learning.judges import in_order, judge_by_grades
-from sortnet.learning.selection import all_pairs
-from sortnet.metrics import evaluate
-from sortnet.rankers.base import Kind, Ranker, check_graded, kind_module, order_by
+from sortnet.learning.selection import pairs_of_grades
+from sortnet.rankers.base import Kind, ScaledRanker, check_graded, kind_module, order_by
 from sortnet.rankers.folder import Saved
 from sortnet.rankers.weights import scaler_tensors, take_scaler
 from sortnet.types import F32, F64, I64, Progress, Queries
-
-L = TypeVar("L", bound="LinearSettings")
 
 _NEWTON = 50  # steps at most
 _CG = 200  # of conjugate gradients in each, at most
 _ENOUGH = 1e-8  # the gradient at which to end, relative to that of w = 0
 
 
+# (scaled T, scaled V, settings, progress) -> w, (n_columns,), and what to remember of it
+Solve = Callable[[Queries, Queries, Any, Progress], tuple[F64, dict[str, Any]]]
+
+
 @dataclass(frozen=True)
 class LinearSettings(Settings):
     """Settings of every linear ranker."""
 
+    solve: ClassVar[Solve]
     usual: ClassVar[str] = "query+rank"  # the scaling where it is left open
     scaling: str | None = setting(
         None,
@@ -51,20 +52,10 @@ class LinearSettings(Settings):
 
 
 @dataclass(frozen=True, eq=False)
-class LinearRanker(Ranker):
+class LinearRanker(ScaledRanker):
     """Ranks by w · x of scaled features x."""
 
-    scaler: Scaler
     w: F64  # (n_columns,)
-
-    @property
-    def n_features(self) -> int:
-        return self.scaler.n_features
-
-    @property
-    def depends_on_query(self) -> bool:
-        """Whether a margin depends on the other documents of the query, by the scaling."""
-        return self.scaler.depends_on_query
 
     def scores(self, queries: Queries) -> F32:
         self.check_features(queries)
@@ -82,8 +73,33 @@ class LinearRanker(Ranker):
     def tensors(self) -> dict[str, Tensor]:
         return {"w": torch.from_numpy(self.w)} | scaler_tensors(self.scaler)
 
-    def facts(self) -> dict[str, Any]:
-        return {"depends_on_query": self.depends_on_query}
+
+def fit(
+    train: Queries,
+    vali: Queries,
+    config: LinearSettings,
+    *,
+    callbacks: Sequence[Any] = (),
+    progress: Progress = lambda text: None,
+) -> LinearRanker:
+    """Find the w of a kind, by the `solve` of its settings.
+
+    Args:
+        train: graded queries.
+        vali: graded queries; they choose where the kind stops early.
+        config: settings with a RankQuality.
+        callbacks: not called.
+        progress: called with progress messages.
+
+    Raises:
+        DataError: if no training query has documents of two grades, they are judged pairs or have
+            weights.
+    """
+    check_graded(train, config)
+    config = config.changed(scaling=config.scaling or config.usual)
+    scaler = fit_scaler(str(config.scaling), train, seed=config.seed)
+    w, info = type(config).solve(scaler(train), scaler(vali), config, progress)
+    return LinearRanker(config, scaler, w, feature_names=train.feature_names, info=info)
 
 
 def load(saved: Saved) -> LinearRanker:
@@ -94,70 +110,7 @@ def load(saved: Saved) -> LinearRanker:
     return LinearRanker(config, scaler, w, feature_names=saved.feature_names, info=saved.info)
 
 
-def scaled(train: Queries, vali: Queries, config: L) -> tuple[L, Scaler, Queries, Queries]:
-    """The settings with a scaling, the scaling, and both parts by it."""
-    check_graded(train, config)
-    config = config.changed(scaling=config.scaling or config.usual)
-    scaler = fit_scaler(str(config.scaling), train, seed=config.seed)
-    return config, scaler, scaler(train), scaler(vali)
-
-
-@dataclass(frozen=True)
-class RankSvmSettings(LinearSettings):
-    """Settings of RankSVM."""
-
-    kind: ClassVar[str] = "ranksvm"
-    C: float = setting(0.01, "Weight of the loss of a pair against ½|w|².", TRAINING)
-
-    def __post_init__(self) -> None:
-        if not 0 < self.C < np.inf:
-            raise DataError(f"C must be above 0, got {self.C}")
-        super().__post_init__()
-
-
-@dataclass(frozen=True)
-class ErrSettings(LinearSettings):
-    """Settings of expected rank regression."""
-
-    kind: ClassVar[str] = "err"
-    ridge: float = setting(1.0, "L2 penalty of the regression.", TRAINING)
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.ridge < np.inf:
-            raise DataError(f"ridge must be 0 or more, got {self.ridge}")
-        super().__post_init__()
-
-
-@dataclass(frozen=True)
-class EsSettings(LinearSettings):
-    """Settings of the evolution strategies."""
-
-    generations: int = setting(1000, "Candidates tried, one a generation.", TRAINING, least=1)
-
-
-def fit_ranksvm(
-    train: Queries,
-    vali: Queries,
-    config: RankSvmSettings,
-    *,
-    callbacks: Sequence[Any] = (),
-    progress: Progress = lambda text: None,
-) -> LinearRanker:
-    """RankSVM of all pairs of different grades.
-
-    Raises:
-        DataError: if no training query has documents of two grades, they are judged pairs or have
-            weights.
-
-    Cost: see `ranksvm`.
-    """
-    config, scaler, T, _ = scaled(train, vali, config)
-    progress("solving")
-    w = ranksvm(T, config.C)
-    return LinearRanker(config, scaler, w, feature_names=train.feature_names)
-
-
-def ranksvm(part: Queries, C: float) -> F64:
+def ranksvm(part: Queries, C: float, progress: Progress = lambda text: None) -> F64:
     """(d,) the w that minimises ½|w|² + C Σ max(0, 1 - w·(x_i - x_j))².
 
     With A, a row a pair (1 at i, -1 at j), a Newton step solves (I + 2C X'A_s'A_s X) v = -gradient
@@ -166,6 +119,7 @@ def ranksvm(part: Queries, C: float) -> F64:
     Cost: memory of 24 bytes a pair and never their differences; a product with X and with A for
     each step of the conjugate gradients.
     """
+    progress("solving")
     X, A = part.features.astype(np.float64), _pair_matrix(part)
     w = np.zeros(X.shape[1])
     scale = 0.0
@@ -184,8 +138,7 @@ def ranksvm(part: Queries, C: float) -> F64:
 
 def _pair_matrix(part: Queries) -> csr_array:
     """(m, n_docs) 1 at the better document of each pair, -1 at the other."""
-    i, j = all_pairs(part.offsets)
-    pairs = in_order(i, j, judge_by_grades(part, i, j))
+    pairs = pairs_of_grades(part)
     m = len(pairs)
     columns = np.stack((pairs.winner, pairs.loser), axis=1).ravel()
     signs = np.tile([1.0, -1.0], m)
@@ -222,27 +175,6 @@ def _line_search(w: F64, step: F64, short: F64, change: F64, C: float) -> float:
     return t
 
 
-def fit_err(
-    train: Queries,
-    vali: Queries,
-    config: ErrSettings,
-    *,
-    callbacks: Sequence[Any] = (),
-    progress: Progress = lambda text: None,
-) -> LinearRanker:
-    """Ridge regression of the documents' expected ranks, see `expected_ranks`; w is its negative.
-
-    Raises:
-        DataError: if no training query has documents of two grades, they are judged pairs or have
-            weights.
-
-    Cost: one pass over the documents, and a system of as many equations as columns.
-    """
-    config, scaler, T, _ = scaled(train, vali, config)
-    w = -regression(T.features, expected_ranks(T), config.ridge)
-    return LinearRanker(config, scaler, w, feature_names=train.feature_names)
-
-
 def expected_ranks(part: Queries) -> F64:
     """(n_docs,) place / (n + 1) in the query by grade, from 1 for the best; ties get their mean.
 
@@ -272,28 +204,16 @@ def regression(X: F32, y: F64, ridge: float) -> F64:
     return w
 
 
-def fit_es(
-    train: Queries,
-    vali: Queries,
-    config: EsSettings,
-    *,
-    callbacks: Sequence[Any] = (),
-    progress: Progress = lambda text: None,
-) -> LinearRanker:
-    """A (1+1) evolution strategy on RankQuality of `train`; the w that is best on `vali` is kept.
+def evolved(
+    T: Queries, V: Queries, config: EsSettings, progress: Progress
+) -> tuple[F64, dict[str, Any]]:
+    """A (1+1) evolution strategy on RankQuality of T; the w that is best on V is kept.
 
-    Raises:
-        DataError: if no training query has documents of two grades, they are judged pairs or have
-            weights.
-
-    Cost: a ranking of `train` for each generation, besides the start.
+    Cost: a ranking of T for each generation, besides the start.
     """
-    config, scaler, T, V = scaled(train, vali, config)
-    metric = config.rank_quality
 
     def quality(part: Queries, w: F64) -> float:
-        order = order_by(part, part.features @ w)
-        return evaluate(part, order, metric, empty=config.empty)[metric.name]
+        return config.quality_of(part, order_by(part, part.features @ w))
 
     progress("computing the start")
     w = kept = START[config.kind](T)
@@ -303,7 +223,7 @@ def fit_es(
         progress(f"generation {generation}/{config.generations}")
         if (value := quality(V, w)) >= best:
             best, kept = value, w
-    return LinearRanker(config, scaler, kept, feature_names=train.feature_names)
+    return kept, {}
 
 
 def evolution(
@@ -322,6 +242,49 @@ def evolution(
         if value > best:
             w, best = child, value
             yield generation, w
+
+
+@dataclass(frozen=True)
+class RankSvmSettings(LinearSettings):
+    """Settings of RankSVM."""
+
+    kind: ClassVar[str] = "ranksvm"
+    solve: ClassVar[Solve] = staticmethod(
+        lambda T, V, config, progress: (ranksvm(T, config.C, progress), {})
+    )
+    C: float = setting(0.01, "Weight of the loss of a pair against ½|w|².", TRAINING)
+
+    def __post_init__(self) -> None:
+        if not 0 < self.C < np.inf:
+            raise DataError(f"C must be above 0, got {self.C}")
+        super().__post_init__()
+
+
+@dataclass(frozen=True)
+class ErrSettings(LinearSettings):
+    """Settings of expected rank regression."""
+
+    kind: ClassVar[str] = "err"
+    solve: ClassVar[Solve] = staticmethod(
+        lambda T, V, config, progress: (
+            -regression(T.features, expected_ranks(T), config.ridge),
+            {},
+        )
+    )
+    ridge: float = setting(1.0, "L2 penalty of the regression.", TRAINING)
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.ridge < np.inf:
+            raise DataError(f"ridge must be 0 or more, got {self.ridge}")
+        super().__post_init__()
+
+
+@dataclass(frozen=True)
+class EsSettings(LinearSettings):
+    """Settings of the evolution strategies."""
+
+    solve: ClassVar[Solve] = staticmethod(evolved)
+    generations: int = setting(1000, "Candidates tried, one a generation.", TRAINING, least=1)
 
 
 START: dict[str, Callable[[Queries], F64]] = {
@@ -348,14 +311,14 @@ class IesvmRank(EsSettings):
 
 _SCALINGS = ["query+rank", "query", "normal"]
 RANKSVM = Kind(
-    RankSvmSettings, fit_ranksvm, load,
+    RankSvmSettings, fit, load,
     lambda train: [{"scaling": _SCALINGS, "C": [0.0001, 0.001, 0.01, 0.1, 1.0]}],
 )  # fmt: skip
 ERR = Kind(
-    ErrSettings, fit_err, load,
+    ErrSettings, fit, load,
     lambda train: [{"scaling": _SCALINGS, "ridge": [0.01, 1.0, 100.0]}],
 )  # fmt: skip
 ES_RANK, IESR_RANK, IESVM_RANK = (
-    Kind(settings, fit_es, load, lambda train: [{"scaling": _SCALINGS}])
+    Kind(settings, fit, load, lambda train: [{"scaling": _SCALINGS}])
     for settings in (EsRank, IesrRank, IesvmRank)
 )

@@ -20,7 +20,6 @@ from sortnet.comparators.base import one_thread_an_operation
 from sortnet.config import TRAINING, Training, setting
 from sortnet.data.scaling import fit_scaler
 from sortnet.errors import DivergedError
-from sortnet.metrics import evaluate
 from sortnet.rankers.base import Kind, check_graded, order_by
 from sortnet.rankers.nets import NetRanker, NetSettings, load, settled
 from sortnet.types import I64, Progress, Queries
@@ -214,8 +213,7 @@ def _padded(part: Queries) -> tuple[Tensor, Tensor]:
 
 
 def _quality(net: NeuralComparator, part: Queries, config: ListwiseSettings) -> float:
-    order = order_by(part, net.prepare(part.features)[:, 0].numpy())
-    return evaluate(part, order, config.rank_quality, empty=config.empty)[config.rank_quality.name]
+    return config.quality_of(part, order_by(part, net.prepare(part.features)[:, 0].numpy()))
 
 
 def _optimizer(net: NeuralComparator, config: ListwiseSettings) -> torch.optim.Optimizer:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,7 +21,6 @@ from sortnet.data.scaling import fit_scaler
 from sortnet.learning.judges import can_be_learned, check_can_be_learned, in_order, judge_by_data
 from sortnet.learning.selection import Shown, selected
 from sortnet.learning.training import train_on_pairs
-from sortnet.metrics import evaluate
 from sortnet.rankers.base import Kind, check_graded
 from sortnet.rankers.nets import NetRanker, NetSettings, load, settled
 from sortnet.sorting import sort
@@ -76,7 +74,8 @@ def fit(
     VP = chosen_pairs(V, net, config.pairs, rng) if can_be_learned(V) else Pairs.empty()
     trained = train_on_pairs(
         net, T, TP, V, VP, config.training, judge=judge_by_data,
-        score=partial(_quality, V, config), seed=config.seed, progress=progress,
+        score=lambda net: config.quality_of(V, sort(net, V).order),
+        seed=config.seed, progress=progress,
     )  # fmt: skip
     info = {"pairs": len(TP), "epoch": trained.kept_epoch, "epochs": trained.epochs}
     return NetRanker(config, scaler, net, feature_names=train.feature_names, info=info)
@@ -93,11 +92,6 @@ def chosen_pairs(part: Queries, net: Learner, strategy: str, rng: np.random.Gene
         wanted = int((n * np.ceil(np.log2(n))).sum()) if strategy == "random" else None
         i, j, _ = selected(strategy, Shown(part, sorting, net, wanted, rng))
     return in_order(i, j, judge_by_data(part, i, j))
-
-
-def _quality(part: Queries, config: PairwiseSettings, net: Learner) -> float:
-    metric = config.rank_quality
-    return evaluate(part, sort(net, part).order, metric, empty=config.empty)[metric.name]
 
 
 def grids_for(train: Queries) -> list[dict[str, list[Any]]]:

@@ -20,12 +20,11 @@ from torch import Tensor
 
 from sortnet.comparators import Margin
 from sortnet.config import COMPARATOR, SCALINGS, Settings, setting
-from sortnet.data.scaling import Scaler, fit_scaler
+from sortnet.data.scaling import fit_scaler
 from sortnet.errors import DataError
-from sortnet.metrics import evaluate
 from sortnet.preference.laplace import fit as fit_scores
 from sortnet.preference.vote_arrays import Votes
-from sortnet.rankers.base import Ranker
+from sortnet.rankers.base import ScaledRanker
 from sortnet.rankers.folder import Saved
 from sortnet.rankers.weights import scaler_tensors, take_scaler
 from sortnet.types import F32, F64, I64, JudgedPairs, Progress, Queries
@@ -76,20 +75,10 @@ class Scores:
 
 
 @dataclass(frozen=True, eq=False)
-class PosteriorRanker(Ranker):
+class PosteriorRanker(ScaledRanker):
     """Ranks by expected scores; a margin is an expected difference over its spread."""
 
-    scaler: Scaler
     comparator: Scores
-
-    @property
-    def n_features(self) -> int:
-        return self.scaler.n_features
-
-    @property
-    def depends_on_query(self) -> bool:
-        """Whether a margin depends on the other documents of the query, by the scaling."""
-        return self.scaler.depends_on_query
 
     def scores(self, queries: Queries) -> F32:
         self.check_features(queries)
@@ -122,13 +111,6 @@ class PosteriorRanker(Ranker):
             self.scaler
         )
 
-    def facts(self) -> dict[str, Any]:
-        return {
-            "depends_on_query": self.depends_on_query,
-            "n_columns": len(self.comparator.mean),
-            "n_draws": len(self.comparator.draws),
-        }
-
 
 def fit(
     train: Queries,
@@ -160,7 +142,7 @@ def fit(
         comparator=Scores(weights.mean, weights.draws, weights.residual),
         feature_names=train.feature_names,
     )
-    found = evaluate(vali, ranker.order(vali), "accuracy")["accuracy"]
+    found = config.quality_of(vali, ranker.order(vali))
     return replace(ranker, info={"answers": len(train.judged), "quality": found})
 
 

@@ -28,7 +28,7 @@ from sortnet.errors import DataError, ModelError
 from sortnet.learning.loop import Callback, learn_to_sort
 from sortnet.learning.state import Iteration, State
 from sortnet.metrics import measured
-from sortnet.rankers.base import Ranker, check_same_features, with_describer
+from sortnet.rankers.base import ScaledRanker, check_same_features, with_describer
 from sortnet.rankers.folder import Saved, read_folder
 from sortnet.rankers.settle import settle
 from sortnet.rankers.weights import filled, refuse_few, scaler_tensors, take_scaler, tensors_of
@@ -42,7 +42,7 @@ OWN = "own"  # a comparator that is neither of ours
 
 
 @dataclass(frozen=True, eq=False)
-class Model(Ranker):
+class Model(ScaledRanker):
     """Ranks documents: scales their features, then sorts with the comparator.
 
     Attributes:
@@ -54,17 +54,7 @@ class Model(Ranker):
     """
 
     config: Config
-    scaler: Scaler
     comparator: Learner
-
-    @property
-    def n_features(self) -> int:
-        return self.scaler.n_features
-
-    @property
-    def depends_on_query(self) -> bool:
-        """Whether a margin depends on the other documents of the query, by the scaling."""
-        return self.scaler.depends_on_query
 
     def sort(self, queries: Queries) -> Sorting:
         """The ranking of every query, and the comparisons made on the way.
@@ -155,7 +145,7 @@ class Model(Ranker):
 
     def facts(self) -> dict[str, Any]:
         comparator = kind_of(self.comparator) or OWN
-        return {"comparator": comparator, "depends_on_query": self.depends_on_query}
+        return {"comparator": comparator, **super().facts()}
 
     @classmethod
     def load(cls, folder: str | Path, *, make: Make | None = None) -> Model:
