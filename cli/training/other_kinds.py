@@ -9,12 +9,12 @@ from typing import Any
 
 import click
 
-from cli.options import units
 from cli.output import print_json, put
 from cli.printing.conventions import conventions_of, measures, metrics_of
 from cli.training.job import TrainingJob, read_job
 from cli.training.run_folder import Folder
 from sortnet.config import Config, Settings, settings_of
+from sortnet.experiments.entries import value_of
 from sortnet.metrics import evaluate
 from sortnet.rankers.base import Ranker, fit_ranker, kind_module
 from sortnet.types import Progress
@@ -24,15 +24,15 @@ def settings_for(kind: str, typed: Mapping[str, Any], extra: Sequence[str]) -> S
     """The settings of a kind: options that SortNet has too, and `NAME=VALUE` of its own.
 
     Raises:
-        SortNetError: on a kind that there is not, or a setting that it has not.
-        click.BadParameter: on what is no setting, or no value of one.
+        SortNetError: on a kind that there is not, a setting that it has not, or no value of one.
+        click.BadParameter: on what is no NAME=VALUE.
     """
     module = kind_module(kind)
     settings: Settings = module.SETTINGS()
     given = dict(_split(text) for text in extra)
     settings.check_names({**typed, **given})
     known = settings_of(module.SETTINGS)
-    own = {name: _value(name, known[name].values, text) for name, text in given.items()}
+    own = {name: value_of(name, known[name].values, text) for name, text in given.items()}
     return settings.changed(**{**typed, **own})
 
 
@@ -41,16 +41,6 @@ def _split(text: str) -> tuple[str, str]:
     if not equals:
         raise click.BadParameter(f"--set takes NAME=VALUE, got {text[:60]!r}")
     return name.replace("-", "_"), value
-
-
-def _value(name: str, kind: Any, text: str) -> Any:
-    if not isinstance(kind, type):
-        return units(text) if name == "hidden" else text
-    try:
-        return kind(text)
-    except ValueError:
-        fault = f"--set {name}: {text[:60]!r} is not a number"
-        raise click.BadParameter(fault) from None
 
 
 def fit_and_save(

@@ -103,7 +103,7 @@ def read_fold(
             if not folder.exists()
             else f"{folder}: is a file, not a folder"
         )
-    files = {part: _file_of(folder, part) for part in _STEMS}
+    files = {part: file_of(folder, part) for part in _STEMS}
     train_file, vali_file, test_file = files["train"], files["vali"], files["test"]
     if train_file is None or vali_file is None:
         part = "train" if train_file is None else "vali"
@@ -113,7 +113,7 @@ def read_fold(
     return Fold(train, vali, None if test_file is None else _part(test_file, train, cache))
 
 
-def _file_of(folder: Path, part: str) -> Path | None:
+def file_of(folder: Path, part: str) -> Path | None:
     """The file of a part, None if there is none."""
     names = [stem + ending for stem in _STEMS[part] for ending in _ENDINGS]
     found = [folder / name for name in names if (folder / name).exists()]

@@ -2,18 +2,37 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
-from sortnet.config import MEASURES, Config, Settings, settings_of
-from sortnet.errors import DataError
-from sortnet.rankers.base import Ranker, fit_ranker, kind_module
+from sortnet.config import MEASURES, Config, Settings, settings_of, settle_quality
+from sortnet.data.divide import joined, query_folds
+from sortnet.errors import DataError, SortNetError
+from sortnet.rankers.base import fit_ranker, kind_module
 from sortnet.types import Progress, Queries
 
 S = TypeVar("S", bound=Settings)
 Grid: TypeAlias = Mapping[str, Sequence[Any]]
+Trial: TypeAlias = dict[str, Any]
+
+SEARCHES = ("grid", "optuna")
+_TRIALS = 20  # of a search that has no end of its own
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What tuning may spend; one trial is made in any case.
+
+    Attributes:
+        trials: at most.
+        seconds: after which no trial is begun.
+    """
+
+    trials: int | None = None
+    seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -26,7 +45,47 @@ class Tuned(Generic[S]):
     """
 
     config: S
-    trials: list[dict[str, Any]]
+    trials: list[Trial]
+
+
+@dataclass
+class _Trials(Generic[S]):
+    """Trials of settings on the same parts; each is made once."""
+
+    parts: Sequence[tuple[Queries, Queries]]
+    names: Sequence[str]
+    budget: Budget
+    progress: Progress
+    on_trial: Callable[[Trial], None]
+    known: dict[str, Trial]
+    done: dict[str, Trial] = field(default_factory=dict)
+    began: float = field(default_factory=time.monotonic)
+
+    def quality(self, candidate: S) -> float | None:
+        """RankQuality of the settings, the mean over the parts; None: the budget is spent."""
+        values = _json_of(candidate, self.names)
+        key = _key(values, self.names)
+        if key not in self.done:
+            if self.done and self._spent():
+                return None
+            if key not in self.known:
+                self.known[key] = values | self._found(candidate)
+                self.on_trial(self.known[key])
+            self.done[key] = self.known[key]
+        quality: float = self.done[key]["quality"]
+        return quality
+
+    def _spent(self) -> bool:
+        trials, seconds = self.budget.trials, self.budget.seconds
+        late = seconds is not None and time.monotonic() - self.began > seconds
+        return late or (trials is not None and len(self.done) >= trials)
+
+    def _found(self, candidate: S) -> Trial:
+        report = _numbered(self.progress, f"trial {len(self.done) + 1}")
+        infos = [fit_ranker(T, V, candidate, progress=report).info for T, V in self.parts]
+        if len(infos) > 1:
+            return {"quality": sum(info["quality"] for info in infos) / len(infos)}
+        return {name: infos[0][name] for name in ("quality", "iteration") if name in infos[0]}
 
 
 def tune(
@@ -35,11 +94,14 @@ def tune(
     config: S | None = None,
     *,
     grid: Grid | Sequence[Grid] | None = None,
+    inner: int = 0,
+    search: str = "grid",
+    budget: Budget = Budget(),
     progress: Progress = lambda text: None,
-    on_trial: Callable[[dict[str, Any]], None] = lambda trial: None,
+    on_trial: Callable[[Trial], None] = lambda trial: None,
     trials: Iterable[Mapping[str, Any]] = (),
 ) -> Tuned[S]:
-    """Fit a ranker with every combination of the grid; the best RankQuality on `vali` wins.
+    """Fit a ranker with the combinations of a grid; the best RankQuality wins.
 
     Args:
         train: labelled queries.
@@ -48,12 +110,18 @@ def tune(
         grid: names of settings (including those of training) and the values to try; of several
             grids, each starts from the settings chosen before it; None: those of `grids_for` of
             the kind of ranker.
+        inner: cross-validate each trial in so many parts of the queries of `train` and `vali`;
+            0: learn from `train`, choose by `vali`.
+        search: "grid" tries every combination; "optuna" draws them (Tree-structured Parzen
+            Estimator) from the values of all grids at once, 20 or as many as the budget has.
+        budget: what may be spent.
         progress: called with progress messages.
         on_trial: called with each trial when it is done.
         trials: results of an earlier call with the same data and grid, which are not run again.
 
     Raises:
         DataError: on a grid with an unknown setting, or with one of RankQuality.
+        SortNetError: on an unknown search, or if Optuna is not installed.
 
     >>> import numpy as np
     >>> X = np.arange(12, dtype=np.float32)[:, None]
@@ -62,32 +130,64 @@ def tune(
     >>> [trial["hidden"] for trial in tuned.trials]
     [[2], [4]]
 
-    Cost: a run for every combination of a grid, except those that an earlier grid has run.
+    Cost: a run for every combination of a grid, except those that an earlier grid has run; times
+    the number of inner parts.
     """
-    settings = cast(S, Config()) if config is None else config
+    settings = settle_quality(train, vali, cast(S, Config()) if config is None else config)
     grid = kind_module(settings.kind).grids_for(train) if grid is None else grid
     grids = [grid] if isinstance(grid, Mapping) else list(grid)
     names = list(dict.fromkeys(name for each in grids for name in each))
     settings.check_names(names)
     _refuse_measures(names, type(settings))
+    if search not in SEARCHES:
+        raise SortNetError(f"unknown search {search!r}; known are {', '.join(SEARCHES)}")
+    parts = [(train, vali)]
+    if inner:
+        parts = list(query_folds(joined([train, vali]), inner, seed=settings.seed))
     known = {_key(trial, names): dict(trial) for trial in trials}
-    done: dict[str, dict[str, Any]] = {}
-    for each in grids:
-        tried = [
-            settings.changed(**dict(zip(each, combination, strict=True)))
-            for combination in product(*each.values())
+    tried: _Trials[S] = _Trials(parts, names, budget, progress, on_trial, known)
+    best = (_by_grid if search == "grid" else _by_optuna)(tried, settings, grids)
+    return Tuned(best, list(tried.done.values()))
+
+
+def _by_grid(tried: _Trials[S], settings: S, grids: Sequence[Grid]) -> S:
+    for grid in grids:
+        candidates = [
+            settings.changed(**dict(zip(grid, combination, strict=True)))
+            for combination in product(*grid.values())
         ]
-        for candidate in tried:
-            values = _json_of(candidate, names)
-            key = _key(values, names)
-            if key not in done and key not in known:
-                report = _numbered(progress, f"trial {len(done) + 1}")
-                known[key] = values | _found(fit_ranker(train, vali, candidate, progress=report))
-                on_trial(known[key])
-            done[key] = known[key]
-        # the first of equals
-        settings = max(tried, key=lambda c: done[_key(_json_of(c, names), names)]["quality"])
-    return Tuned(settings, list(done.values()))
+        found = [(tried.quality(candidate), candidate) for candidate in candidates]
+        made = [pair for pair in found if pair[0] is not None]
+        if made:
+            settings = max(made, key=lambda pair: cast(float, pair[0]))[1]  # the first of equals
+    return settings
+
+
+def _by_optuna(tried: _Trials[S], settings: S, grids: Sequence[Grid]) -> S:
+    """Draw combinations of the numbers of the values: Optuna keeps no tuples."""
+    try:
+        import optuna
+    except ImportError:
+        raise SortNetError("a search by Optuna needs: pip install 'sortnet[optuna]'") from None
+    space = {name: list(values) for grid in grids for name, values in grid.items()}
+    if not space:
+        return settings
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    study = optuna.create_study(
+        direction="maximize", sampler=optuna.samplers.TPESampler(seed=settings.seed % 2**32)
+    )
+    best: tuple[float, S] | None = None
+    for _ in range(tried.budget.trials or _TRIALS):
+        drawn = study.ask()
+        at = {name: drawn.suggest_categorical(name, range(len(v))) for name, v in space.items()}
+        candidate = settings.changed(**{name: space[name][k] for name, k in at.items()})
+        quality = tried.quality(candidate)
+        if quality is None:
+            break
+        study.tell(drawn, quality)
+        if best is None or quality > best[0]:
+            best = quality, candidate
+    return settings if best is None else best[1]
 
 
 def _refuse_measures(names: Sequence[str], kind: Any) -> None:
@@ -107,10 +207,6 @@ def _json_of(config: Settings, names: Sequence[str]) -> dict[str, Any]:
         name: list(values[name]) if isinstance(values[name], tuple) else values[name]
         for name in names
     }
-
-
-def _found(ranker: Ranker) -> dict[str, Any]:
-    return {name: ranker.info[name] for name in ("quality", "iteration") if name in ranker.info}
 
 
 def _key(settings: Mapping[str, Any], names: Sequence[str]) -> str:

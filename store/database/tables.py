@@ -262,6 +262,24 @@ class ServerRow(Base):
     heartbeat: Mapped[float]
 
 
+class CellRow(Base):
+    """A cell of an experiment that was worked out, see `sortnet.experiments.cells`.
+
+    `ranking` holds the test documents' numbers as little-endian int32, the best of each query
+    first; `part` is the name of the division of the data.
+    """
+
+    __tablename__ = "cells"
+
+    key: Mapped[str] = mapped_column(primary_key=True)
+    created: Mapped[datetime]
+    ranker: Mapped[str]
+    part: Mapped[str]
+    cell: Mapped[dict[str, Any]]
+    about: Mapped[dict[str, Any]]
+    ranking: Mapped[bytes]
+
+
 def upsert(dialect: str, table: type[Base], keys: Sequence[str], changed: Iterable[str]) -> Any:
     """Insert rows; where the keys are there already, change these columns."""
     made = (sqlite if dialect == "sqlite" else postgresql).insert(table)

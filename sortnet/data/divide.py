@@ -1,0 +1,103 @@
+"""Divide labelled queries: into folds, into hold-outs, and parts joined again; always by query."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from sortnet.data.read import Fold
+from sortnet.errors import DataError
+from sortnet.types import Queries
+
+
+def joined(parts: Sequence[Queries]) -> Queries:
+    """The queries of several parts as one, their rows numbered through.
+
+    Raises:
+        DataError: if a query is in two of them, or their features differ in number.
+
+    >>> q = Queries.from_arrays([[1.0], [2.0], [3.0]], [0, 1, 1], qid=["b", "a", "b"])
+    >>> joined([q.take([0]), q.take([1])]).qids.tolist()
+    ['b', 'a']
+
+    Cost: a copy of the features.
+    """
+    first = parts[0]
+    for k, one in enumerate(parts):
+        if one.n_features != first.n_features:
+            raise DataError(
+                f"{first.source} has {first.n_features} features, {one.source} {one.n_features}"
+            )
+        for other in parts[:k]:
+            refuse_shared(other, one)
+    ends = np.cumsum([0, *(part.n_docs for part in parts)])
+    docids = [part.docids for part in parts if part.docids is not None]
+    weights = [part.weights for part in parts if part.weights is not None]
+    return replace(
+        first,
+        features=np.concatenate([part.features for part in parts]),
+        grades=np.concatenate([part.grades for part in parts]),
+        offsets=np.concatenate(
+            [[0], *(end + part.offsets[1:] for end, part in zip(ends, parts, strict=False))]
+        ),
+        qids=np.concatenate([part.qids for part in parts]),
+        rows=np.arange(ends[-1]),
+        docids=np.concatenate(docids) if len(docids) == len(parts) else None,
+        weights=np.concatenate(weights) if len(weights) == len(parts) else None,
+    )
+
+
+def query_folds(queries: Queries, k: int, *, seed: int = 0) -> Iterator[tuple[Queries, Queries]]:
+    """Each of k parts of the queries, drawn at random, after all the others.
+
+    Raises:
+        DataError: if there are fewer queries than parts.
+
+    >>> q = Queries.from_arrays([[1.0]] * 6, [0, 1] * 3, group=[2, 2, 2])
+    >>> [(len(others), len(part)) for others, part in query_folds(q, 3)]
+    [(2, 1), (2, 1), (2, 1)]
+    """
+    if len(queries) < k:
+        raise DataError(f"{queries.source}: {len(queries)} queries are too few for {k} parts")
+    part = np.random.default_rng(seed).permutation(len(queries)) % k
+    for number in range(k):
+        yield (
+            queries.take(np.flatnonzero(part != number)),
+            queries.take(np.flatnonzero(part == number)),
+        )
+
+
+def hold_out(queries: Queries, test: float, vali: float, *, seed: int) -> Fold:
+    """A share of the queries to test with, a share of the others to choose by, drawn at random.
+
+    Raises:
+        DataError: if that leaves a part without a query.
+
+    >>> q = Queries.from_arrays([[1.0]] * 10, [0, 1] * 5, qid=np.arange(10) // 2)
+    >>> fold = hold_out(q, 1 / 3, 1 / 4, seed=0)
+    >>> len(fold.train), len(fold.vali), len(fold.test)
+    (2, 1, 2)
+    """
+    drawn = np.random.default_rng(seed).permutation(len(queries))
+    n_test = round(test * len(queries))
+    n_vali = round(vali * (len(queries) - n_test))
+    if min(n_test, n_vali, len(queries) - n_test - n_vali) < 1:
+        raise DataError(f"{queries.source}: {len(queries)} queries are too few to hold some out")
+    test_, vali_, train = np.split(drawn, [n_test, n_test + n_vali])
+    return Fold(*(queries.take(np.sort(part)) for part in (train, vali_, test_)))
+
+
+def refuse_shared(a: Queries, b: Queries) -> None:
+    """Refuse two parts of one experiment that share a query: what is tested would be known.
+
+    Raises:
+        DataError: naming the first such query.
+    """
+    shared = np.intersect1d(a.qids, b.qids)
+    if len(shared):
+        raise DataError(
+            f"{len(shared)} queries are both in {a.source} and in {b.source}, such as "
+            f"{str(shared[0])[:60]!r}: what is learned from would be tested"
+        )

@@ -1,0 +1,177 @@
+"""A cell of an experiment: one ranker on one division of the data, tuned, fitted and tested.
+
+A cell and its result are values of JSON and one array, so that any process on any machine can work
+a cell out, and a store can keep what came of it. A result is the ranking of the test documents:
+every measure under every convention follows from it without training again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sortnet import __version__
+from sortnet.config import settle_quality
+from sortnet.data.read import Fold
+from sortnet.experiments import splits
+from sortnet.experiments.entries import Entry, entry_of
+from sortnet.experiments.splits import Split, binarised
+from sortnet.experiments.tuning import Budget, tune
+from sortnet.files import fingerprint
+from sortnet.rankers.base import Ranker, fit_ranker
+from sortnet.types import I32, Progress
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What is worked out; the same for everybody who compares rankers.
+
+    Attributes:
+        ranker: an entry's name, see `sortnet.experiments.entries`.
+        split: where the data come from.
+        seed: of the ranker.
+        quality: RankQuality, which chooses; None: by the grades, see `settle_quality`.
+        relevant_from: the lowest grade that is relevant.
+        binarise: whether training and validation grades become relevant or not.
+        inner: parts of an inner cross-validation; 0: the validation part chooses.
+        search: how settings are searched, see `tune`.
+        trials, seconds: the search's budget.
+        observe: what else is looked at, a name of `OBSERVERS`.
+    """
+
+    ranker: str
+    split: Split
+    seed: int = 0
+    quality: str | None = None
+    relevant_from: int = 1
+    binarise: bool = False
+    inner: int = 0
+    search: str = "grid"
+    trials: int | None = None
+    seconds: float | None = None
+    observe: str | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.ranker} on {self.split.name}"
+
+    def to_json(self) -> dict[str, Any]:
+        own = {name: value for name, value in vars(self).items() if name != "split"}
+        return {**own, "split": splits.to_json(self.split)}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Cell:
+        return cls(**{**values, "split": splits.from_json(values["split"])})
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """What came of a cell.
+
+    Attributes:
+        order: (n_docs,) the test documents' numbers, query by query, the best first.
+        about: `settings` chosen, their `trials`, RankQuality on the validation part as `quality`,
+            `seconds` of reading, tuning, fitting and ranking, `observed`.
+    """
+
+    order: I32
+    about: dict[str, Any] = field(default_factory=dict)
+
+
+Observer = Callable[[Ranker, Fold], dict[str, Any]]
+OBSERVERS: dict[str, str] = {}  # a module and its function
+
+
+def work_out(
+    cell: Cell, *, cache: Path | None = None, progress: Progress = lambda text: None
+) -> Result:
+    """Read the data, tune, fit with the settings chosen, and rank the test part.
+
+    Raises:
+        SortNetError: if the data or the settings cannot be used.
+
+    Cost: that of tuning and one more fit.
+    """
+    entry, seconds = entry_of(cell.ranker), dict[str, float]()
+    with _timed(seconds, "read"):
+        fold = learnable(cell, cache)
+    assert fold.test is not None
+    common = {"seed": cell.seed, "quality": cell.quality, "relevant_from": cell.relevant_from}
+    settings = settle_quality(fold.train, fold.vali, entry.settings(**common))
+    with _timed(seconds, "tune"):
+        tuned = tune(
+            fold.train, fold.vali, settings, grid=_grid(entry), inner=cell.inner,
+            search=cell.search, budget=Budget(cell.trials, cell.seconds), progress=progress,
+        )  # fmt: skip
+    with _timed(seconds, "fit"):
+        ranker = fit_ranker(fold.train, fold.vali, tuned.config, progress=progress)
+    with _timed(seconds, "rank"):
+        order = ranker.order(fold.test)
+    about = {
+        "settings": ranker.config.to_json(),
+        "quality": ranker.info["quality"],
+        "trials": tuned.trials,
+        "seconds": {name: round(value, 3) for name, value in seconds.items()},
+    }
+    if cell.observe is not None:
+        about["observed"] = _observer(cell.observe)(ranker, fold)
+    return Result(order.astype(np.int32), about)
+
+
+def learnable(cell: Cell, cache: Path | None = None) -> Fold:
+    """The data of a cell; the grades to learn from and to choose by are made binary if it says so.
+
+    The test part keeps its grades: a convention decides what becomes of them.
+    """
+    fold = cell.split.load(cache)
+    if not cell.binarise:
+        return fold
+    return replace(
+        fold,
+        train=binarised(fold.train, cell.relevant_from),
+        vali=binarised(fold.vali, cell.relevant_from),
+    )
+
+
+def keys_of(cells: Sequence[Cell]) -> list[str]:
+    """What identifies each cell and its data's bytes: SHA-256, in hexadecimal digits.
+
+    Cost: each file is read once.
+    """
+    files = {file for cell in cells for file in cell.split.files}
+    known = {str(file): fingerprint(file) for file in sorted(files)}
+
+    def key(cell: Cell) -> str:
+        # Found again wherever the files lie; a new version may rank otherwise.
+        read = [known[str(file)] for file in cell.split.files]
+        said = {**cell.to_json(), "files": read, "sortnet": __version__}
+        said["split"] = {name: v for name, v in said["split"].items() if name != "folder"}
+        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+    return [key(cell) for cell in cells]
+
+
+def _grid(entry: Entry) -> list[Any] | None:
+    return None if entry.tuned else []
+
+
+def _observer(name: str) -> Observer:
+    module, _, function = OBSERVERS[name].partition(":")
+    found: Observer = getattr(import_module(module), function)
+    return found
+
+
+@contextmanager
+def _timed(seconds: dict[str, float], name: str) -> Iterator[None]:
+    began = time.perf_counter()
+    yield
+    seconds[name] = time.perf_counter() - began

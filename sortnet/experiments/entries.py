@@ -1,0 +1,124 @@
+"""The rankers of an experiment by name: what the papers compare, and any kind with settings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any
+
+from sortnet.config import PAPER, Settings, settings_of
+from sortnet.errors import SortNetError
+from sortnet.rankers.base import KINDS, kind_module
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A row of the table of an experiment.
+
+    Attributes:
+        kind: of the ranker.
+        changes: settings that are not the kind's defaults.
+        tuned: whether the kind's grid is searched; SortNet settles its settings by itself.
+    """
+
+    kind: str
+    changes: dict[str, Any] = field(default_factory=dict)
+    tuned: bool = True
+
+    def settings(self, **common: Any) -> Settings:
+        """The settings of its kind, with those that all rankers of an experiment have."""
+        settings: Settings = kind_module(self.kind).SETTINGS()
+        return settings.changed(**{**common, **self.changes})
+
+
+_ONE = {"committee": 1}
+ENTRIES: dict[str, Entry] = {
+    "sortnet": Entry("sortnet", tuned=False),
+    "sortnet-one": Entry("sortnet", _ONE, tuned=False),
+    "sortnet-directranker": Entry("sortnet", {"comparator": "directranker"}, tuned=False),
+    "sortnet-3-layers": Entry("sortnet", {**_ONE, "hidden": (20, 20, 20)}, tuned=False),
+    "sortnet-paper": Entry("sortnet", PAPER, tuned=False),
+} | {kind: Entry(kind) for kind in KINDS if kind not in ("sortnet", "posterior")}
+
+
+def entry_of(name: str) -> Entry:
+    """An entry by its name, or `NAME:SETTING=VALUE,...` for one with other settings.
+
+    Raises:
+        SortNetError: if there is none of that name, naming near ones; or as `settings_from`.
+
+    >>> entry_of("ranksvm").kind, entry_of("sortnet:hidden=20-20").changes
+    ('ranksvm', {'hidden': (20, 20)})
+    """
+    base, _, text = name.partition(":")
+    if base not in ENTRIES:
+        near = get_close_matches(base, ENTRIES, n=3) or list(ENTRIES)
+        raise SortNetError(f"unknown ranker {base[:60]!r}; {_near(near)}")
+    entry = ENTRIES[base]
+    if not text:
+        return entry
+    changes = dict(_change(entry.kind, each) for each in text.split(","))
+    return Entry(entry.kind, {**entry.changes, **changes}, tuned=False)
+
+
+def entries_named(names: str) -> list[str]:
+    """Names as typed, comma by comma; `all` stands for every entry.
+
+    Raises:
+        SortNetError: on an unknown one, or one given twice.
+
+    >>> entries_named("err, ranksvm")
+    ['err', 'ranksvm']
+    """
+    found: list[str] = []
+    for name in split_names(names):
+        found += list(ENTRIES) if name == "all" else [name]
+    for name in found:
+        entry_of(name)
+        if found.count(name) > 1:
+            raise SortNetError(f"ranker {name[:60]!r} is given twice")
+    return found
+
+
+def split_names(text: str) -> list[str]:
+    """Words between commas; one that is a setting belongs to the ranker before it.
+
+    >>> split_names("ranksvm:C=1,seed=2, err")
+    ['ranksvm:C=1,seed=2', 'err']
+    """
+    words: list[str] = []
+    for word in (each.strip() for each in text.split(",")):
+        if "=" in word and ":" not in word and words:
+            words[-1] += f",{word}"
+        elif word:
+            words.append(word)
+    return words
+
+
+def _change(kind: str, text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    known = settings_of(kind_module(kind).SETTINGS)
+    if not equals or name not in known:
+        near = get_close_matches(name, known, n=3) or list(known)
+        raise SortNetError(f"a ranker of kind {kind} has no setting {name[:60]!r}; {_near(near)}")
+    return name, value_of(name, known[name].values, value)
+
+
+def value_of(name: str, kind: Any, text: str) -> Any:
+    """The value of a setting as typed: a number, a word, or the sizes of layers, 20-20.
+
+    Raises:
+        SortNetError: if it is no such number.
+    """
+    try:
+        if isinstance(kind, type):
+            return kind(text)
+        return tuple(map(int, re.split("[-,]", text))) if name == "hidden" else text
+    except ValueError:
+        raise SortNetError(f"{name}: {text[:60]!r} is not a number") from None
+
+
+def _near(names: Sequence[str]) -> str:
+    return f"there is {', '.join(names)}"

@@ -1,0 +1,144 @@
+"""Work out many cells at once: here, in several processes, or on a Dask cluster.
+
+A worker gets a cell as JSON text and reads the data itself: no array travels but the ranking.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from concurrent.futures import BrokenExecutor, Executor, Future, as_completed
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sortnet.errors import SortNetError
+from sortnet.experiments.cells import Cell, Result, work_out
+from sortnet.files import one_line
+
+_AGAIN = 2  # times that a cell is begun again whose worker died
+_THREADS = ("OMP", "OPENBLAS", "MKL", "NUMBA")
+Outcome = Result | str  # a string says why there is no result
+
+
+def work_out_all(
+    cells: Sequence[Cell],
+    *,
+    jobs: int = 1,
+    cluster: str | None = None,
+    cache: Path | None = None,
+) -> Iterator[tuple[int, Outcome]]:
+    """Work out cells; each one's number and result as it comes, or why there is none.
+
+    A cell whose worker dies is begun again, twice at most.
+
+    Args:
+        cells: what to work out.
+        jobs: processes on this machine, of one thread each; 1: this process.
+        cluster: a Dask scheduler, dask://HOST:PORT, in place of them; its workers read the files
+            at the same paths.
+        cache: as of `read_queries`.
+
+    Raises:
+        SortNetError: if the cluster cannot be reached, or Dask is not installed.
+    """
+    if jobs == 1 and cluster is None:
+        yield from ((k, worked_out(cell, cache)) for k, cell in enumerate(cells))
+        return
+    left, tries = dict(enumerate(cells)), 0
+    while left:
+        died = False
+        with _executor(jobs, cluster) as executor:
+            for k, outcome in _as_they_come(executor, left, cache):
+                if outcome is None:
+                    died = True
+                    continue
+                del left[k]
+                yield k, outcome
+        tries += died
+        if tries > _AGAIN:
+            yield from ((k, "its worker died, again and again") for k in left)
+            return
+
+
+def worked_out(cell: Cell, cache: Path | None = None) -> Outcome:
+    """The result, or why there is none: one ranker's fault must not end the others."""
+    try:
+        return work_out(cell, cache=cache)
+    except SortNetError as error:
+        return one_line(error)
+    except (MemoryError, ArithmeticError, LookupError, TypeError, ValueError, RuntimeError) as bug:
+        return f"{type(bug).__name__}: {one_line(bug)}"
+
+
+def _as_they_come(
+    executor: Executor, cells: dict[int, Cell], cache: Path | None
+) -> Iterator[tuple[int, Outcome | None]]:
+    """Each cell's number and outcome, None if its worker died."""
+    where = None if cache is None else str(cache)
+    futures: dict[Future[Any], int] = {
+        executor.submit(_remote, json.dumps(cell.to_json()), where): k for k, cell in cells.items()
+    }
+    try:
+        for future in as_completed(futures):
+            try:
+                order, about = future.result()
+            except Exception as error:  # of the executor's own kinds
+                yield futures[future], _fault(error)
+                continue
+            if order is None:
+                yield futures[future], about
+            else:
+                yield futures[future], Result(np.frombuffer(order, np.int32), json.loads(about))
+    finally:
+        for future in futures:
+            future.cancel()
+
+
+def _fault(error: Exception) -> str | None:
+    died = isinstance(error, BrokenExecutor) or type(error).__name__ == "KilledWorker"
+    return None if died else f"{type(error).__name__}: {one_line(error)}"
+
+
+def _remote(cell: str, cache: str | None) -> tuple[bytes | None, str]:
+    """In a worker: the order's bytes and what is said of it, or None and what failed."""
+    found = worked_out(Cell.from_json(json.loads(cell)), None if cache is None else Path(cache))
+    if isinstance(found, str):
+        return None, found
+    return found.order.tobytes(), json.dumps(found.about)
+
+
+@contextmanager
+def _executor(jobs: int, cluster: str | None) -> Iterator[Executor]:
+    if cluster is None:
+        from joblib.externals.loky import ProcessPoolExecutor
+
+        one = dict.fromkeys((f"{name}_NUM_THREADS" for name in _THREADS), "1")
+        executor = ProcessPoolExecutor(jobs, env=one)
+        try:
+            yield executor
+        finally:
+            executor.shutdown(wait=True, kill_workers=True)
+        return
+    with _client(cluster) as client:
+        yield client.get_executor(pure=False)
+
+
+@contextmanager
+def _client(cluster: str) -> Iterator[Any]:
+    try:
+        distributed: Any = import_module("distributed")
+    except ImportError:
+        raise SortNetError("--cluster needs: pip install 'sortnet[dask]'") from None
+    address = cluster.replace("dask://", "tcp://", 1)
+    try:
+        client = distributed.Client(address, timeout=10)
+    except (OSError, ValueError) as error:
+        raise SortNetError(f"cluster {cluster[:60]} cannot be reached: {one_line(error)}") from None
+    try:
+        yield client
+    finally:
+        client.close()

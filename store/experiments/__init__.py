@@ -1,0 +1,1 @@
+"""What is stored of experiments: the cells that were worked out."""
