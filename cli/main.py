@@ -67,7 +67,7 @@ def main(ctx: click.Context) -> None:
 # In the order of the help.
 for name in (
     *("demo", "train", "evaluate", "rank", "compare", "explain", "importance"),
-    *("runs", "show", "pairs", "report", "watch"),
+    *("runs", "show", "pairs", "report", "watch", "experiment"),
     *("items", "label", "serve", "annotators", "ranking", "judgements", "simulate"),
     *("doctor", "completion"),
 ):

@@ -412,7 +412,7 @@ def test_train_takes_settings_of_the_other_kind(parts):
         (("--ranker", "elo"), UNKNOWN.removesuffix(", linear")),
         (("--ranker", "ranksvm", "--hidden", "3"), "of kind ranksvm has no setting 'hidden'"),
         (("--ranker", "ranksvm", "--set", "D=1"), "of kind ranksvm has no setting 'D'"),
-        (("--ranker", "ranksvm", "--set", "C=x"), "--set C: 'x' is not a number"),
+        (("--ranker", "ranksvm", "--set", "C=x"), "C: 'x' is not a number"),
         (("--ranker", "ranksvm", "--set", "C"), "--set takes NAME=VALUE, got 'C'"),
         (("--ranker", "ranksvm", "--set", "C=-1"), "C must be above 0, got -1.0"),
         (("--ranker", "ranksvm", "--resume"), "are of a sortnet alone"),
