@@ -105,8 +105,9 @@ def work_out(
     with _timed(seconds, "read"):
         fold = learnable(cell, cache)
     assert fold.test is not None
-    common = {"seed": cell.seed, "quality": cell.quality, "relevant_from": cell.relevant_from}
-    settings = settle_quality(fold.train, fold.vali, entry.settings(**common))
+    level = 1 if cell.binarise else cell.relevant_from
+    settings = entry.settings(seed=cell.seed, quality=cell.quality, relevant_from=level)
+    settings = settle_quality(fold.train, fold.vali, settings)
     with _timed(seconds, "tune"):
         tuned = tune(
             fold.train, fold.vali, settings, grid=_grid(entry), inner=cell.inner,

@@ -20,6 +20,7 @@ from sortnet.experiments.cells import Cell, Result, work_out
 from sortnet.files import one_line
 
 _AGAIN = 2  # times that a cell is begun again whose worker died
+_REACHED = 10  # seconds within which a cluster must answer
 _THREADS = ("OMP", "OPENBLAS", "MKL", "NUMBA")
 Outcome = Result | str  # a string says why there is no result
 
@@ -135,7 +136,7 @@ def _client(cluster: str) -> Iterator[Any]:
         raise SortNetError("--cluster needs: pip install 'sortnet[dask]'") from None
     address = cluster.replace("dask://", "tcp://", 1)
     try:
-        client = distributed.Client(address, timeout=10)
+        client = distributed.Client(address, timeout=_REACHED)
     except (OSError, ValueError) as error:
         raise SortNetError(f"cluster {cluster[:60]} cannot be reached: {one_line(error)}") from None
     try:
