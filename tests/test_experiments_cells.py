@@ -259,7 +259,7 @@ def test_a_cluster_that_cannot_be_reached_is_said(cells, monkeypatch):
 
 
 def test_what_came_of_a_cell_is_kept_and_found_by_its_key(url, cells):
-    result = Result(np.array([2, 0, 1], np.int32), {"quality": 0.5, "seconds": {"fit": 1.0}})
+    result = Result(np.array([2, 0, 1]), {"quality": 0.5, "seconds": {"fit": 1.0}})
     keys = keys_of(cells[:2])
     with open_store(url) as store:
         keep_cell(store.database, keys[0], cells[0], result)

@@ -93,7 +93,7 @@ def _as_they_come(
             if order is None:
                 yield futures[future], about
             else:
-                yield futures[future], Result(np.frombuffer(order, np.int32), json.loads(about))
+                yield futures[future], Result(np.frombuffer(order, np.int64), json.loads(about))
     finally:
         for future in futures:
             future.cancel()
