@@ -26,7 +26,8 @@ class Report:
         data: the folder of the data.
         command: that made it.
         measures: by name, the first decides the order.
-        said: the conventions of the figures.
+        convention: of the figures, by its name.
+        said: what the convention means.
         figures: a row a query, ranker and part.
         summary: a row a ranker, the best first, see `sortnet.experiments.tables`; and `seconds`,
             the mean of a cell's.
@@ -38,6 +39,7 @@ class Report:
     data: str
     command: str
     measures: list[str]
+    convention: str
     said: str
     figures: pd.DataFrame
     summary: pd.DataFrame
@@ -79,6 +81,7 @@ class Report:
             data=data,
             command=command,
             measures=measures,
+            convention=convention,
             said=said_under(convention, measures, about["n_empty"], about["n_queries"]),
             figures=figures,
             summary=table,
@@ -151,19 +154,25 @@ def _print(made: Report) -> None:
     print_table(made.head, made.rows())
     for line in (made.said, *made.notes):
         put(line)
-    if not made.published.empty:
-        put("\npublished, of the same data:")
-        print_table(*published_rows(made.published), left=2)
+    alike = made.published[made.published["convention"] == made.convention]
+    if not alike.empty:
+        put("\npublished figures of these data under this convention:")
+        print_table(*published_rows(alike))
+    elif others := sorted({c for c in made.published["convention"] if c}):
+        put(f"published figures are of --convention {' or '.join(others)}")
 
 
 def published_rows(published: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
-    """Published figures as a table: its head and its rows."""
-    rows = [
-        [row["ranker"], row["source"], row["protocol"], row["convention"] or "not said",
-         row["measure"], _figure(row["value"], row["error"])]
-        for row in published.to_dict("records")
-    ]  # fmt: skip
-    return ["ranker", "source", "protocol", "convention", "measure", "figure"], rows
+    """Published figures as a table: its head and its rows, one for each ranker of a source."""
+    by = ["ranker", "protocol", "convention", "source"]
+    measures = list(published["measure"].unique())
+    rows: dict[tuple[str, ...], dict[str, str]] = {}
+    for row in published.to_dict("records"):
+        key = tuple(row[name] or "not said" for name in by)
+        rows.setdefault(key, {})[row["measure"]] = _figure(row["value"], row["error"])
+    return [by[0], *measures, *by[1:]], [
+        [key[0], *(figures.get(m, "") for m in measures), *key[1:]] for key, figures in rows.items()
+    ]
 
 
 def _write(made: Report, out: Path) -> None:
