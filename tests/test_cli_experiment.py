@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -137,3 +141,25 @@ def test_a_cell_that_fails_is_reported_and_the_others_go_on(run, folder, tmp_pat
         "ranksvm:C=0.1 on Fold2",
     ]
     assert "two" in found["failed"][0]["why"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_an_interrupted_experiment_goes_on_where_it_was(run, folder, tmp_path, jobs):
+    words = ["folds", str(folder), "--rankers", "err,es-rank", "--jobs", str(jobs)]
+    command = [sys.executable, "-m", "sortnet", "experiment", *words]
+    with subprocess.Popen(
+        command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True,
+        start_new_session=True,
+    ) as process:  # fmt: skip
+        assert process.stderr is not None
+        assert process.stderr.readline().startswith("1 of 6")
+        os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C does, to all its processes
+        rest = process.stderr.read()
+    assert process.returncode == 2
+    assert "interrupted: the same command goes on with what is left" in rest
+    shown = run(*words, "--json")
+    assert shown.exit_code == 0, shown.output
+    done = int(shown.stderr.split()[0])
+    assert 1 <= done <= 5
+    assert shown.stderr.count(" of ") - 1 == 6 - done

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cli.experiments.outputs import Report, published_rows, settings_rows
@@ -20,7 +21,7 @@ def render(made: Report) -> str:
     failed = [[cell.name, why] for cell, why in made.found.failed]
     return rendered(
         "experiment.html",
-        data=made.data,
+        data=Path(made.data).resolve().name,
         about=f"{len(made.summary)} rankers on {len(parts)} parts of the data, each with the same "
         "budget for its settings, which the test parts did not choose.",
         said=made.said,
@@ -36,14 +37,13 @@ def render(made: Report) -> str:
 
 
 def _pictures(made: Report) -> list[dict[str, str]]:
-    from store.plots.comparisons import critical_difference_diagram, p_value_matrix
-
     from sortnet.experiments.significance import (
         as_matrix,
         by_part,
         critical_difference,
         friedman,
     )
+    from store.plots.comparisons import critical_difference_diagram, p_value_matrix
 
     names, measure = list(made.summary["ranker"]), made.measures[0]
     if len(names) < 2:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cli.inputs.opened_store import open_to_write
 from cli.output import count, say
-from sortnet.errors import StoreError
+from sortnet.errors import SortNetError, StoreError
 from sortnet.experiments.cells import Cell, Result, keys_of
 from sortnet.experiments.executor import work_out_all
 from sortnet.types import Progress
@@ -50,7 +50,10 @@ def results_of(cells: Sequence[Cell], where: Where, progress: Progress) -> Found
         left = [k for k, key in enumerate(keys) if key not in known]
         if len(left) < len(cells):
             say(f"{count(len(cells) - len(left), 'cell')} of {len(cells)} were worked out before")
-        failed = _work(cells, keys, left, known, where, store.database, progress)
+        try:
+            failed = _work(cells, keys, left, known, where, store.database, progress)
+        except KeyboardInterrupt:
+            raise SortNetError("interrupted: the same command goes on with what is left") from None
     results = [(c, known[key]) for c, key in zip(cells, keys, strict=True) if key in known]
     return Found(results, failed)
 
