@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from sortnet.errors import MetricError
-from sortnet.experiments.conventions import CONVENTIONS
 from sortnet.experiments.published import DATA, PUBLISHED, data_of, parse_figure, published_for
+from sortnet.experiments.tool_conventions import CONVENTIONS
 from sortnet.metrics import parse_metric
 from sortnet.rankers.base import KINDS
 

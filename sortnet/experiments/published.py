@@ -1,6 +1,6 @@
 """Published figures of rankers on public data, each with its source and convention.
 
-Only figures taken under one convention can be compared (`sortnet.experiments.conventions`), so
+Only figures taken under one convention can be compared (`sortnet.experiments.tool_conventions`), so
 each names its own: "" where the source does not say, or its programs do not do what it says (the
 hold-outs of 2025 divide a query's documents, so training has seen every test query). A trailing
 (12) is the standard error in the last digits, as the papers write it.

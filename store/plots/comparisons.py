@@ -143,6 +143,7 @@ def curves(
     check(frame, [name for name in (x, y, by) if name], "run the study first")
     groups = [("", frame)] if by is None else list(frame.groupby(by, sort=False, observed=True))
     height = max(4.2, 1.6 + 0.22 * len(groups))
+    faint: dict[str, Any] = {"alpha": min(0.15, 1 / len(groups)), "linewidth": 0}
     figure, (axes,) = draw.new_figure(7, height, 1, 1, title or f"{y} by {x}", remark)
     for (name, points), style in zip(groups, _styles(len(groups)), strict=True):
         line = points.sort_values(x, kind="stable")
@@ -150,8 +151,8 @@ def curves(
         axes.plot(at, middle, label=draw.literal(str(name)), gid=str(name), **style)
         if f"{y}_error" in line:
             error = line[f"{y}_error"].fillna(0).to_numpy(np.float64)
-            axes.fill_between(at, middle - error, middle + error, color=style["color"],
-                              alpha=0.15, linewidth=0, gid=str(name))  # fmt: skip
+            low, high = middle - error, middle + error
+            axes.fill_between(at, low, high, color=style["color"], gid=str(name), **faint)
     axes.set(xlabel=x, ylabel=y, xscale="log" if log else "linear")
     axes.margins(y=0.08)
     if by is not None:  # beside the lines: the names of many rankers do not fit below them

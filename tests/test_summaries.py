@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from sortnet.errors import DataError
-from sortnet.experiments.tables import escaped, latex, parts, summary
+from sortnet.experiments.summaries import escaped, latex, parts, summary
 
 
 @pytest.fixture

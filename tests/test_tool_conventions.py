@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from sortnet.data.read import read_queries
 from sortnet.errors import DataError, MetricError
-from sortnet.experiments.conventions import CONVENTIONS, figures_under, said_under
+from sortnet.experiments.tool_conventions import CONVENTIONS, figures_under, said_under
 from sortnet.metrics import Metric, evaluate
 from sortnet.types import Queries
 
