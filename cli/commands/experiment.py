@@ -59,7 +59,7 @@ def _shared_options(command: C) -> C:
 
 def _ranker_options(command: C) -> C:
     """Add the options of experiments that compare rankers on a data set."""
-    from sortnet.experiments.conventions import CONVENTIONS  # loads no torch
+    from sortnet.experiments.tool_conventions import CONVENTIONS  # loads no torch
 
     for option in reversed(
         (

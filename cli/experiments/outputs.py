@@ -29,7 +29,7 @@ class Report:
         convention: of the figures, by its name.
         said: what the convention means.
         figures: a row a query, ranker and part.
-        summary: a row a ranker, the best first, see `sortnet.experiments.tables`; and `seconds`,
+        summary: a row a ranker, the best first, see `sortnet.experiments.summaries`; and `seconds`,
             the mean of a cell's.
         published: figures of papers on this data.
         by_query, by_part: a row for each two rankers, see `sortnet.experiments.significance`.
@@ -64,11 +64,11 @@ class Report:
         Raises:
             SortNetError: if no cell has a result.
         """
-        from sortnet.experiments.conventions import said_under
-        from sortnet.experiments.figures import figures_of
+        from sortnet.experiments.measured import figures_of
         from sortnet.experiments.published import published_for
         from sortnet.experiments.significance import paired_by_part, paired_by_query
-        from sortnet.experiments.tables import summary
+        from sortnet.experiments.summaries import summary
+        from sortnet.experiments.tool_conventions import said_under
 
         if not found.results:
             raise SortNetError(f"no ranker could be fitted: {found.failed[0][1]}")
@@ -141,7 +141,7 @@ def report(made: Report, out: Path | None, *, as_json: bool, latex: bool) -> Non
     if as_json:
         print_json(_as_json(made))
     elif latex:
-        from sortnet.experiments.tables import latex as as_latex
+        from sortnet.experiments.summaries import latex as as_latex
 
         put(as_latex(made.summary, caption=made.said).rstrip())
     else:
@@ -176,7 +176,7 @@ def published_rows(published: pd.DataFrame) -> tuple[list[str], list[list[str]]]
 
 
 def _write(made: Report, out: Path) -> None:
-    from cli.experiments.page import render
+    from cli.experiments.comparison_page import render
 
     make_folder(out)
     for name, frame in (("results.csv", made.figures), ("summary.csv", made.summary)):

@@ -11,8 +11,8 @@ import numpy as np
 
 from sortnet.data.read import Fold
 from sortnet.experiments.cells import Cell, Result
-from sortnet.experiments.conventions import figures_under
 from sortnet.experiments.splits import Split
+from sortnet.experiments.tool_conventions import figures_under
 from sortnet.metrics import count_empty, outcomes, parse_metric
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def figures_of(
     Args:
         found: cells with their results, those of one division of the data together.
         measures: names of measures.
-        convention: a name of `sortnet.experiments.conventions.CONVENTIONS`.
+        convention: a name of `sortnet.experiments.tool_conventions.CONVENTIONS`.
         cache: as of `read_queries`.
 
     Returns:
