@@ -34,7 +34,7 @@ _BYTES = 64  # of a pair, with its gradient
 def ranknet(scores: Tensor, grades: Tensor, there: Tensor) -> Tensor:
     """log(1 + exp(-(s_i - s_j))), the mean over a query's pairs of grade i > grade j.
 
-    Burges et al. 2005, Learning to Rank using Gradient Descent, equation 3 with target 1.
+    Burges et al. 2005, Learning to Rank using Gradient Descent, with target 1.
 
     Args:
         scores: (q, n) of q queries, padded.
@@ -55,8 +55,8 @@ def lambdarank(scores: Tensor, grades: Tensor, there: Tensor) -> Tensor:
     """As `ranknet`, but a pair counts by how much swapping its documents changes NDCG; a sum.
 
     weight of i, j = abs(gain_i - gain_j) abs(1 / log2(1 + rank_i) - 1 / log2(1 + rank_j)) / ideal
-    DCG, a constant for the gradient. Burges 2010, From RankNet to LambdaRank to LambdaMART,
-    equation 6 (Burges, Ragno and Le 2006).
+    DCG, a constant for the gradient. Burges 2010, From RankNet to LambdaRank to LambdaMART
+    (Burges, Ragno and Le 2006).
 
     >>> grades = torch.tensor([[1.0, 0.0]])
     >>> loss = lambdarank(torch.zeros(1, 2), grades, grades >= 0)  # (1 - 1 / log2(3)) log(2)
@@ -81,7 +81,7 @@ def listnet(scores: Tensor, grades: Tensor, there: Tensor) -> Tensor:
     """-Σ P(i) log Q(i), of which P = softmax(grades), Q = softmax(scores); (q,).
 
     Cross entropy of the top-one probabilities: Cao et al. 2007, Learning to Rank: From Pairwise
-    Approach to Listwise Approach, equations 4 and 5.
+    Approach to Listwise Approach.
 
     >>> one = torch.tensor([[1.0, 0.0]])
     >>> round(float(listnet(torch.zeros(1, 2), one, one >= 0)[0]), 4)
