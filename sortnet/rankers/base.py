@@ -48,6 +48,7 @@ KINDS: dict[str, str] = {
     "listnet": "sortnet.rankers.listwise:LISTNET",
     "listnet-star": "sortnet.rankers.listwise:LISTNET_STAR",
     "lambdarank": "sortnet.rankers.listwise:LAMBDARANK",
+    "set-transformer": "sortnet.rankers.set_transformer:SET_TRANSFORMER",
     "lambdamart": "sortnet.rankers.trees:LAMBDAMART",
     "xendcg": "sortnet.rankers.trees:XENDCG",
     "xgboost": "sortnet.rankers.trees:XGBOOST",
