@@ -1,24 +1,20 @@
-"""RankBoost, FRank and AdaRank against slow ones that follow the papers pair by pair."""
+"""RankBoost and FRank against slow ones that follow the papers pair by pair."""
 
 from __future__ import annotations
 
 from itertools import permutations
-from math import exp, log, sqrt
+from math import exp, log
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sortnet.metrics import Metric, evaluate
-from sortnet.rankers import boosting
-from sortnet.rankers.base import fit_ranker, order_by
+from sortnet.metrics import evaluate
+from sortnet.rankers.base import fit_ranker
 from sortnet.rankers.boosting import (
-    AdaRankMap,
-    AdaRankNdcg,
     FRank,
     RankBoost,
-    adarank,
     best_stump,
     boosted,
     by_exponential,
@@ -127,54 +123,7 @@ def test_a_missing_value_stands_below_every_threshold():
     assert (forest(part.features)[[1, 3]] > 0).all()
 
 
-@pytest.mark.parametrize("measure", [Metric("map"), Metric("ndcg", 10)])
-def test_adarank_is_the_same_with_precomputed_weak_rankers_as_without(measure, monkeypatch):
-    part, measured = made(3), []
-    per_query = boosting.per_query
-
-    def counting(*args):
-        measured.append(args)
-        return per_query(*args)
-
-    monkeypatch.setattr(boosting, "per_query", counting)
-    once = list(adarank(part, measure, 10))
-    n = len(measured)
-    again = list(adarank(part, measure, 10, precomputed=False))
-    assert np.array_equal(once, again)
-    assert n == 6 + len(once)  # each of 3 columns both ways, then the sum of each round
-    assert len(measured) - n == 6 + 7 * len(once)
-
-
-def test_the_first_round_of_adarank_by_hand():
-    """AP of x is 1 and ½, of -x ½ and 1 in two queries; of y it is 1 in both: α = ½ ln(2 / 0)."""
-    X = [[2, 1], [1, 0], [1, 1], [2, 0]]
-    part = Queries.from_arrays(X, [1, 0, 1, 0], group=[2, 2])
-    first = next(adarank(part, Metric("map"), 1))
-    assert first.tolist() == [0, pytest.approx(0.5 * log(2 / 1e-12))]
-    worse = Queries.from_arrays(np.array(X)[:, :1], [1, 0, 1, 0], group=[2, 2])
-    first = next(adarank(worse, Metric("map"), 1))
-    assert first.tolist() == [pytest.approx(0.5 * log(1.75 / 0.25))]
-
-
-def test_adarank_weighs_queries_that_the_sum_ranks_badly_more():
-    part = made(4)
-    w = list(adarank(part, Metric("map"), 2))
-    columns = np.hstack((part.features, -part.features))
-
-    def measured(score):
-        return boosting.per_query(Metric("map"), part.grades[order_by(part, score)], part.offsets)
-
-    E = np.array([measured(column) for column in columns.T])
-    E = E[:, ~np.isnan(E[0])]
-    now = measured(part.features @ w[0])
-    P = np.exp(-now[~np.isnan(now)])
-    mean = E @ (P / P.sum())
-    alpha = 0.5 * np.log((1 + mean.max()) / (1 - mean.max()))
-    assert np.abs(w[1] - w[0]).max() == pytest.approx(alpha)
-    assert sqrt(np.count_nonzero(w[1] - w[0])) == 1
-
-
-@pytest.mark.parametrize("kind", [RankBoost, FRank, AdaRankMap, AdaRankNdcg])
+@pytest.mark.parametrize("kind", [RankBoost, FRank])
 def test_what_can_be_learned_is_learned(kind):
     ranker = fit_ranker(made(0, 30), made(1, 30), kind(rounds=50))
     test = made(2, 30)

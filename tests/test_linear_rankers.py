@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from itertools import permutations
 
 import numpy as np
 import pytest
+from extras_made import needs
 from scipy.optimize import check_grad
 from sklearn.linear_model import Ridge
 from sklearn.svm import LinearSVC
@@ -15,6 +17,7 @@ from sortnet.explain.attribution import explain_pair
 from sortnet.rankers import linear
 from sortnet.rankers.base import fit_ranker
 from sortnet.rankers.linear import (
+    CmaesRank,
     ErrSettings,
     EsRank,
     IesrRank,
@@ -108,12 +111,49 @@ def test_evolution_climbs_and_yields_what_is_better_only():
     assert list(evolution(np.zeros(3), lambda w: 0.0, 50, rng)) == []
 
 
-SETTINGS = [RankSvmSettings(), ErrSettings(), EsRank(), IesrRank(), IesvmRank()]
+def test_cma_climbs_by_the_generator_it_is_given_alone(monkeypatch):
+    needs("cma")
+    import cma
+
+    goal = np.array([1.0, -2.0, 3.0])
+
+    def found():
+        rng = np.random.default_rng(0)
+        quality = lambda w: -float(((w - goal) ** 2).sum())  # noqa: E731
+        return list(linear.cma_evolution(cma, np.zeros(3), quality, 60, rng))
+
+    first = found()
+    assert [g for g, _ in first] == list(range(1, 61))
+    np.testing.assert_allclose(first[-1][1], goal, atol=0.01)
+    for name in ("rand", "randn", "random", "normal", "seed"):  # numpy's own generator
+        monkeypatch.delattr(np.random, name)
+    np.testing.assert_array_equal([w for _, w in first], [w for _, w in found()])
+
+
+def test_cma_ends_where_every_candidate_is_as_good():
+    needs("cma")
+    import cma
+
+    rng = np.random.default_rng(0)
+    assert 1 <= len(list(linear.cma_evolution(cma, np.zeros(3), lambda w: 0.5, 500, rng))) < 500
+
+
+def test_without_cma_the_kind_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cma", None)
+    with pytest.raises(DataError, match=r"cmaes-rank needs cma: pip install 'sortnet\[cma\]'"):
+        fit_ranker(made(0), made(1), CmaesRank())
+
+
+SETTINGS = [
+    RankSvmSettings(), ErrSettings(), EsRank(), IesrRank(), IesvmRank(), CmaesRank(generations=30),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=lambda s: s.kind)
 def test_what_a_line_can_tell_is_learned(settings):
-    changes = {"generations": 300} if "generations" in settings.flat() else {}
+    if library := getattr(settings, "library", None):
+        needs(library)
+    changes = {"generations": 300} if settings.flat().get("generations") == 1000 else {}
     ranker = fit_ranker(made(0), made(1), settings.changed(scaling="standard", **changes))
     assert ranker.info["quality"] > 0.97
     assert np.sign(ranker.w).tolist()[:2] == [1, -1]

@@ -48,6 +48,7 @@ KINDS: dict[str, str] = {
     "listnet": "sortnet.rankers.listwise:LISTNET",
     "listnet-star": "sortnet.rankers.listwise:LISTNET_STAR",
     "lambdarank": "sortnet.rankers.listwise:LAMBDARANK",
+    "set-transformer": "sortnet.rankers.set_transformer:SET_TRANSFORMER",
     "lambdamart": "sortnet.rankers.trees:LAMBDAMART",
     "xendcg": "sortnet.rankers.trees:XENDCG",
     "xgboost": "sortnet.rankers.trees:XGBOOST",
@@ -56,10 +57,11 @@ KINDS: dict[str, str] = {
     "es-rank": "sortnet.rankers.linear:ES_RANK",
     "iesr-rank": "sortnet.rankers.linear:IESR_RANK",
     "iesvm-rank": "sortnet.rankers.linear:IESVM_RANK",
+    "cmaes-rank": "sortnet.rankers.linear:CMAES_RANK",
     "rankboost": "sortnet.rankers.boosting:RANKBOOST",
     "frank": "sortnet.rankers.boosting:FRANK",
-    "adarank-map": "sortnet.rankers.boosting:ADARANK_MAP",
-    "adarank-ndcg": "sortnet.rankers.boosting:ADARANK_NDCG",
+    "adarank-map": "sortnet.rankers.adarank:ADARANK_MAP",
+    "adarank-ndcg": "sortnet.rankers.adarank:ADARANK_NDCG",
 }
 OF_PAIRS = ("sortnet", "posterior", "directranker")  # the kinds that learn from judged pairs too
 _ITEMS = "items."  # of the tensors of what describes items
@@ -352,6 +354,21 @@ def _array(name: str, tensor: Tensor) -> NDArray[Any]:
     if tensor.dtype not in (torch.uint8, torch.int64, torch.float32, torch.float64):
         raise ModelError(f"{name} is {described(tensor)}")  # NumPy has not all types of torch
     return tensor.numpy()
+
+
+def library_of(config: Settings) -> Any:
+    """The library that a kind of ranker is fitted with, `config.library`.
+
+    Raises:
+        DataError: if it is not installed, saying what to install.
+    """
+    library: str = config.library  # type: ignore[attr-defined]
+    try:
+        return import_module(library)
+    except ImportError:
+        raise DataError(
+            f"a ranker of kind {config.kind} needs {library}: pip install 'sortnet[{library}]'"
+        ) from None
 
 
 def check_graded(train: Queries, config: Settings, *, weighted: bool = False) -> None:

@@ -1,13 +1,15 @@
-"""RankBoost, FRank and AdaRank: sums of weak rankers, each of a single feature.
+"""RankBoost and FRank: sums of stumps, each of a single feature.
 
-`rankboost` (Freund et al. 2003) and `frank` (Tsai et al. 2007) add stumps, `adarank-map` and
-`adarank-ndcg` (Xu and Li 2007) the features themselves. What the weak rankers give is computed
-once, before the first round (for AdaRank: Köppel et al. 2025, RankNet revisited, algorithm 1).
+`rankboost` is that of Freund et al. 2003, An Efficient Boosting Algorithm for Combining
+Preferences. `frank` minimises the fidelity loss of Tsai et al. 2007, FRank: A Ranking Method with
+Fidelity Loss, every query with the same weight; how it chooses a stump and its weight is derived
+here from the loss, see `by_fidelity` and `boosted`. What stumps give is computed once, before the
+first round.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -15,19 +17,14 @@ import numpy as np
 
 from sortnet.config import TRAINING, Settings, setting
 from sortnet.learning.selection import pairs_of_grades
-from sortnet.metrics import Metric, per_query
-from sortnet.rankers.base import Kind, check_graded, order_by
+from sortnet.rankers.base import Kind, check_graded
 from sortnet.rankers.forest import Forest, ForestRanker, best_trees
 from sortnet.rankers.forest import load as load_forest
-from sortnet.rankers.linear import LinearSettings, Solve
-from sortnet.rankers.linear import fit as fit_linear
-from sortnet.rankers.linear import load as load_linear
 from sortnet.types import F32, F64, I64, Progress, Queries
 
 _THRESHOLDS = 255  # of a feature, at most: quantiles of the training part
 _TINY = 1e-12
 _SMOOTH = 1e-6  # added to both sums of weights, so that a stump that is never wrong stays finite
-_TOLERANCE = 0.002  # by which AdaRank's measure must rise for a feature to be chosen again
 
 
 @dataclass(frozen=True)
@@ -156,67 +153,6 @@ def _binned(X: F32) -> tuple[I64, F64]:
     return codes, thresholds
 
 
-def best_round(
-    T: Queries, V: Queries, config: AdaRankSettings, progress: Progress
-) -> tuple[F64, dict[str, Any]]:
-    """AdaRank's weights in the round that is best by RankQuality on V.
-
-    Cost: a ranking of T for each column and direction, then one for each round.
-    """
-    progress("measuring the weak rankers")
-    best, kept, chosen = -np.inf, np.zeros(T.n_features), 0
-    for k, w in enumerate(adarank(T, config.metric(config.measure), config.rounds), 1):
-        progress(f"boosting, round {k}/{config.rounds}")
-        if (value := config.quality_of(V, order_by(V, V.features @ w))) > best:
-            best, kept, chosen = value, w, k
-    return kept, {"rounds": chosen}
-
-
-def adarank(
-    part: Queries, metric: Metric, rounds: int, *, precomputed: bool = True
-) -> Iterator[F64]:
-    """(d,) the weights after each round.
-
-    Of queries that have a measure E, with P = 1 / m at first: the weak ranker h of the largest Σ P
-    E(h) gets α = ½ ln(Σ P (1 + E(h)) / Σ P (1 - E(h))); then P ~ exp(-E(f)) of the sum f so far
-    (Xu and Li 2007, figure 1). The weak rankers are each column and its negative. Left to itself
-    this would choose the best one or two for ever; so one whose round raised the mean of E(f) by
-    less than 0.002 is not chosen again (as RankLib has it, by its tolerance).
-
-    Args:
-        part: scaled queries.
-        metric: E.
-        rounds: how many.
-        precomputed: whether E(h) is computed once, or in every round as originally: the same w.
-    """
-    columns = np.hstack((part.features, -part.features)).astype(np.float64)
-    E = _performances(part, columns, metric)
-    w, d, reached = np.zeros(columns.shape[1]), part.n_features, 0.0
-    P, free = np.full(E.shape[1], 1 / E.shape[1]), np.ones(len(w), np.bool_)
-    for _ in range(rounds):
-        E = E if precomputed else _performances(part, columns, metric)
-        mean = np.where(free, E @ P, -np.inf)
-        k = int(np.argmax(mean))
-        if not free[k]:
-            break
-        w[k] += 0.5 * np.log((1 + mean[k]) / max(1 - mean[k], _TINY))
-        yield w[:d] - w[d:]
-        now = _performances(part, (columns @ w)[:, None], metric)[0]
-        free[k] = now.mean() >= reached + _TOLERANCE
-        reached = float(now.mean())
-        P = np.exp(-now)
-        P /= P.sum()
-
-
-def _performances(part: Queries, columns: F64, metric: Metric) -> F64:
-    """(n_columns, n_queries) the measure of each query by each column, of those that have it."""
-    measured = [
-        per_query(metric, part.grades[order_by(part, column)], part.offsets) for column in columns.T
-    ]
-    E: F64 = np.array(measured)
-    return E[:, ~np.isnan(E[0])]
-
-
 _WEIGH: dict[str, Weigh] = {"rankboost": by_exponential, "frank": by_fidelity}
 
 
@@ -230,33 +166,7 @@ class FRank(StumpSettings):
     kind: ClassVar[str] = "frank"
 
 
-@dataclass(frozen=True)
-class AdaRankSettings(LinearSettings):
-    """Settings of AdaRank."""
-
-    solve: ClassVar[Solve] = staticmethod(best_round)
-    usual: ClassVar[str] = "query"
-    measure: ClassVar[str]
-    rounds: int = setting(300, "Weak rankers, at most.", TRAINING, least=1)
-
-
-@dataclass(frozen=True)
-class AdaRankMap(AdaRankSettings):
-    kind: ClassVar[str] = "adarank-map"
-    measure: ClassVar[str] = "map"
-
-
-@dataclass(frozen=True)
-class AdaRankNdcg(AdaRankSettings):
-    kind: ClassVar[str] = "adarank-ndcg"
-    measure: ClassVar[str] = "ndcg@10"
-
-
 RANKBOOST, FRANK = (
     Kind(settings, fit_stumps, load_forest, lambda train: [{"rounds": [30, 100, 300]}])
     for settings in (RankBoost, FRank)
-)
-ADARANK_MAP, ADARANK_NDCG = (
-    Kind(settings, fit_linear, load_linear, lambda train: [{"scaling": ["query", "normal"]}])
-    for settings in (AdaRankMap, AdaRankNdcg)
 )

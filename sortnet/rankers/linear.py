@@ -4,7 +4,8 @@
 truncated Newton (Chapelle and Keerthi 2010, Efficient Algorithms for Ranking with SVMs). `err` is
 expected rank regression (Kamishima, Kazawa and Akaho 2005). `es-rank`, `iesr-rank` and
 `iesvm-rank` are an evolution strategy on RankQuality from w = 0, from linear regression and from
-RankSVM (Ibrahim and Landa-Silva 2017 and 2018).
+RankSVM (Ibrahim and Landa-Silva 2017 and 2018); `cmaes-rank` is one that learns its steps'
+covariance as well (Hansen and Ostermeier 2001), by the library cma.
 """
 
 from __future__ import annotations
@@ -19,11 +20,18 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from sortnet.comparators import Margin
-from sortnet.config import COMPARATOR, SCALINGS, TRAINING, Settings, setting
+from sortnet.config import COMPARATOR, FIXED, SCALINGS, TRAINING, Settings, setting
 from sortnet.data.scaling import fit_scaler
 from sortnet.errors import DataError
 from sortnet.learning.selection import pairs_of_grades
-from sortnet.rankers.base import Kind, ScaledRanker, check_graded, kind_module, order_by
+from sortnet.rankers.base import (
+    Kind,
+    ScaledRanker,
+    check_graded,
+    kind_module,
+    library_of,
+    order_by,
+)
 from sortnet.rankers.folder import Saved
 from sortnet.rankers.weights import scaler_tensors, take_scaler
 from sortnet.types import F32, F64, I64, Progress, Queries
@@ -42,11 +50,9 @@ class LinearSettings(Settings):
     """Settings of every linear ranker."""
 
     solve: ClassVar[Solve]
-    usual: ClassVar[str] = "query+rank"  # the scaling where it is left open
     scaling: str | None = setting(
         None,
-        f"Scaling, parts of {', '.join(SCALINGS)} joined by +; default: query+rank, of AdaRank "
-        "query.",
+        f"Scaling, parts of {', '.join(SCALINGS)} joined by +; default: query+rank.",
         COMPARATOR, choices=SCALINGS, joined=True,
     )  # fmt: skip
 
@@ -96,7 +102,7 @@ def fit(
             weights.
     """
     check_graded(train, config)
-    config = config.changed(scaling=config.scaling or config.usual)
+    config = config.changed(scaling=config.scaling or FIXED["scaling"])
     scaler = fit_scaler(str(config.scaling), train, seed=config.seed)
     w, info = type(config).solve(scaler(train), scaler(vali), config, progress)
     return LinearRanker(config, scaler, w, feature_names=train.feature_names, info=info)
@@ -207,9 +213,9 @@ def regression(X: F32, y: F64, ridge: float) -> F64:
 def evolved(
     T: Queries, V: Queries, config: EsSettings, progress: Progress
 ) -> tuple[F64, dict[str, Any]]:
-    """A (1+1) evolution strategy on RankQuality of T; the w that is best on V is kept.
+    """An evolution strategy on RankQuality of T; the w that is best on V is kept.
 
-    Cost: a ranking of T for each generation, besides the start.
+    Cost: a ranking of T for each candidate, besides the start.
     """
 
     def quality(part: Queries, w: F64) -> float:
@@ -219,7 +225,7 @@ def evolved(
     w = kept = START[config.kind](T)
     best = quality(V, w)
     rng = np.random.default_rng(config.seed)
-    for generation, w in evolution(w, lambda w: quality(T, w), config.generations, rng):
+    for generation, w in config.evolve(w, lambda w: quality(T, w), rng):
         progress(f"generation {generation}/{config.generations}")
         if (value := quality(V, w)) >= best:
             best, kept = value, w
@@ -242,6 +248,25 @@ def evolution(
         if value > best:
             w, best = child, value
             yield generation, w
+
+
+def cma_evolution(
+    cma: Any, w: F64, quality: Callable[[F64], float], generations: int, rng: np.random.Generator
+) -> Iterator[tuple[int, F64]]:
+    """The generations, from 1, and the best candidate of each; ends where `cma` sees no progress.
+
+    The strategy is the library's, with its defaults and steps of 1 at first: no ranking depends on
+    the length of w.
+    """
+    given = {"seed": np.nan, "randn": lambda *shape: rng.standard_normal(shape), "verbose": -10}
+    strategy = cma.CMAEvolutionStrategy(w, 1.0, given)
+    for generation in range(1, generations + 1):
+        if strategy.stop():
+            break
+        candidates = strategy.ask()
+        losses = [-quality(candidate) for candidate in candidates]
+        strategy.tell(candidates, losses)
+        yield generation, candidates[int(np.argmin(losses))].copy()
 
 
 @dataclass(frozen=True)
@@ -286,11 +311,34 @@ class EsSettings(LinearSettings):
     solve: ClassVar[Solve] = staticmethod(evolved)
     generations: int = setting(1000, "Candidates tried, one a generation.", TRAINING, least=1)
 
+    def evolve(
+        self, w: F64, quality: Callable[[F64], float], rng: np.random.Generator
+    ) -> Iterator[tuple[int, F64]]:
+        """Generations and the candidates of which `vali` keeps the best."""
+        return evolution(w, quality, self.generations, rng)
+
+
+@dataclass(frozen=True)
+class CmaesRank(EsSettings):
+    """Settings of CMA-ES."""
+
+    kind: ClassVar[str] = "cmaes-rank"
+    library: ClassVar[str] = "cma"
+    generations: int = setting(
+        60, "Generations, of 4 + 3 ln(columns) candidates each.", TRAINING, least=1
+    )
+
+    def evolve(
+        self, w: F64, quality: Callable[[F64], float], rng: np.random.Generator
+    ) -> Iterator[tuple[int, F64]]:
+        return cma_evolution(library_of(self), w, quality, self.generations, rng)
+
 
 START: dict[str, Callable[[Queries], F64]] = {
     "es-rank": lambda part: np.zeros(part.n_features),
     "iesr-rank": lambda part: regression(part.features, part.grades.astype(np.float64), 1.0),
     "iesvm-rank": lambda part: ranksvm(part, RankSvmSettings().C),
+    "cmaes-rank": lambda part: np.zeros(part.n_features),
 }
 
 
@@ -318,7 +366,7 @@ ERR = Kind(
     ErrSettings, fit, load,
     lambda train: [{"scaling": _SCALINGS, "ridge": [0.01, 1.0, 100.0]}],
 )  # fmt: skip
-ES_RANK, IESR_RANK, IESVM_RANK = (
+ES_RANK, IESR_RANK, IESVM_RANK, CMAES_RANK = (
     Kind(settings, fit, load, lambda train: [{"scaling": _SCALINGS}])
-    for settings in (EsRank, IesrRank, IesvmRank)
+    for settings in (EsRank, IesrRank, IesvmRank, CmaesRank)
 )

@@ -18,13 +18,15 @@ from torch import Tensor, nn
 from sortnet.comparators import NeuralComparator
 from sortnet.comparators.base import one_thread_an_operation
 from sortnet.config import TRAINING, Training, setting
+from sortnet.context.attention import SetEncoder
 from sortnet.data.scaling import fit_scaler
 from sortnet.errors import DivergedError
 from sortnet.rankers.base import Kind, check_graded, order_by
-from sortnet.rankers.nets import NetRanker, NetSettings, load, settled
+from sortnet.rankers.nets import InputSettings, NetRanker, NetSettings, load, settled
 from sortnet.types import I64, Progress, Queries
 from sortnet.types.free import refuse_too_large
 
+Trainable: TypeAlias = NeuralComparator | SetEncoder
 Loss: TypeAlias = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 _PLACES = 1 << 22  # pairs of documents at once, padded ones too, which bounds memory
@@ -34,7 +36,7 @@ _BYTES = 64  # of a pair, with its gradient
 def ranknet(scores: Tensor, grades: Tensor, there: Tensor) -> Tensor:
     """log(1 + exp(-(s_i - s_j))), the mean over a query's pairs of grade i > grade j.
 
-    Burges et al. 2005, Learning to Rank using Gradient Descent, equation 3 with target 1.
+    Burges et al. 2005, Learning to Rank using Gradient Descent, with target 1.
 
     Args:
         scores: (q, n) of q queries, padded.
@@ -55,8 +57,8 @@ def lambdarank(scores: Tensor, grades: Tensor, there: Tensor) -> Tensor:
     """As `ranknet`, but a pair counts by how much swapping its documents changes NDCG; a sum.
 
     weight of i, j = abs(gain_i - gain_j) abs(1 / log2(1 + rank_i) - 1 / log2(1 + rank_j)) / ideal
-    DCG, a constant for the gradient. Burges 2010, From RankNet to LambdaRank to LambdaMART,
-    equation 6 (Burges, Ragno and Le 2006).
+    DCG, a constant for the gradient. Burges 2010, From RankNet to LambdaRank to LambdaMART
+    (Burges, Ragno and Le 2006).
 
     >>> grades = torch.tensor([[1.0, 0.0]])
     >>> loss = lambdarank(torch.zeros(1, 2), grades, grades >= 0)  # (1 - 1 / log2(3)) log(2)
@@ -81,7 +83,7 @@ def listnet(scores: Tensor, grades: Tensor, there: Tensor) -> Tensor:
     """-Σ P(i) log Q(i), of which P = softmax(grades), Q = softmax(scores); (q,).
 
     Cross entropy of the top-one probabilities: Cao et al. 2007, Learning to Rank: From Pairwise
-    Approach to Listwise Approach, equations 4 and 5.
+    Approach to Listwise Approach.
 
     >>> one = torch.tensor([[1.0, 0.0]])
     >>> round(float(listnet(torch.zeros(1, 2), one, one >= 0)[0]), 4)
@@ -104,8 +106,8 @@ def _of_pairs(scores: Tensor, weight: Tensor, *, mean: bool = True) -> Tensor:
 
 
 @dataclass(frozen=True)
-class ListwiseSettings(NetSettings):
-    """Settings of RankNet, ListNet and LambdaRank."""
+class DescentSettings(InputSettings):
+    """Settings of a net trained by a loss of whole queries."""
 
     loss: ClassVar[Loss]
     optimizer: ClassVar[str]  # sgd or adamw
@@ -121,6 +123,11 @@ class ListwiseSettings(NetSettings):
     def __post_init__(self) -> None:
         Training(lr=self.lr, weight_decay=self.weight_decay)  # refuses what is out of range
         super().__post_init__()
+
+
+@dataclass(frozen=True)
+class ListwiseSettings(DescentSettings, NetSettings):
+    """Settings of RankNet, ListNet and LambdaRank."""
 
 
 def fit(
@@ -155,6 +162,34 @@ def fit(
     scaler = fit_scaler(str(config.scaling), train, seed=config.seed)
     T, V = scaler(train), scaler(vali)
     net = config.make(scaler.n_columns)(config.seed).members[0]
+    info = descend(net, T, V, config, lambda part: _each_alone(net, part), progress)
+    return NetRanker(config, scaler, net, feature_names=train.feature_names, info=info)
+
+
+def descend(
+    net: Trainable,
+    T: Queries,
+    V: Queries,
+    config: DescentSettings,
+    score: Callable[[Queries], Tensor],
+    progress: Progress,
+) -> dict[str, int]:
+    """Minimise the mean loss of scaled queries, in place; keep the epoch best on V.
+
+    Args:
+        net: what is trained.
+        T: to learn from.
+        V: to choose the epoch by RankQuality.
+        config: settings.
+        score: (n_docs,) the net's scores, with their gradient.
+        progress: called with progress messages.
+
+    Returns:
+        The epoch that was kept, and the number of epochs.
+
+    Raises:
+        DivergedError: if the loss is no longer a number.
+    """
     net.generator.manual_seed(config.seed)
     rng, optimizer = np.random.default_rng(config.seed), _optimizer(net, config)
     steps = config.epochs * -(-len(T) // config.queries)
@@ -168,15 +203,21 @@ def fit(
             net.train()
             for batch in _batches(len(T), config.queries, rng):
                 optimizer.zero_grad()
-                _backward(net, T, batch, type(config).loss, epoch, config.lr)
+                _backward(score, T, batch, type(config).loss, epoch, config.lr)
                 optimizer.step()
                 schedule.step()
-            value = _quality(net, V, config)
+            net.eval()
+            with torch.no_grad():
+                value = config.quality_of(V, order_by(V, score(V).numpy()))
             if value > best:
                 best, kept, kept_epoch = value, copy.deepcopy(net.state_dict()), epoch
     net.load_state_dict(kept)
-    info = {"epoch": kept_epoch, "epochs": config.epochs}
-    return NetRanker(config, scaler, net, feature_names=train.feature_names, info=info)
+    return {"epoch": kept_epoch, "epochs": config.epochs}
+
+
+def _each_alone(net: NeuralComparator, part: Queries) -> Tensor:
+    """(n_docs,) g(x)."""
+    return net.embed(torch.from_numpy(part.features))[:, 0]
 
 
 def _batches(n: int, size: int, rng: np.random.Generator) -> Iterator[I64]:
@@ -185,7 +226,12 @@ def _batches(n: int, size: int, rng: np.random.Generator) -> Iterator[I64]:
 
 
 def _backward(
-    net: NeuralComparator, part: Queries, batch: I64, loss: Loss, epoch: int, lr: float
+    score: Callable[[Queries], Tensor],
+    part: Queries,
+    batch: I64,
+    loss: Loss,
+    epoch: int,
+    lr: float,
 ) -> None:
     """Add the gradient of the mean loss of some queries, in runs that fit into memory."""
     batch = batch[np.argsort(part.sizes[batch], kind="stable")]  # little padding
@@ -194,7 +240,7 @@ def _backward(
         some = part.take(batch[k : k + at_once])
         grades, there = _padded(some)
         scores = torch.zeros(there.shape)
-        scores[there] = net.embed(torch.from_numpy(some.features))[:, 0]
+        scores[there] = score(some)
         total = loss(scores, grades, there).sum() / len(batch)
         if not torch.isfinite(total):
             raise DivergedError(
@@ -212,11 +258,7 @@ def _padded(part: Queries) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(grades), torch.from_numpy(there)
 
 
-def _quality(net: NeuralComparator, part: Queries, config: ListwiseSettings) -> float:
-    return config.quality_of(part, order_by(part, net.prepare(part.features)[:, 0].numpy()))
-
-
-def _optimizer(net: NeuralComparator, config: ListwiseSettings) -> torch.optim.Optimizer:
+def _optimizer(net: nn.Module, config: DescentSettings) -> torch.optim.Optimizer:
     decayed = float(config.weight_decay or 0)
     if config.optimizer == "sgd":
         return torch.optim.SGD(net.parameters(), lr=config.lr, momentum=0.9, weight_decay=decayed)

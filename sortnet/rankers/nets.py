@@ -14,12 +14,24 @@ from sortnet.rankers.sortnet import Model
 from sortnet.rankers.weights import filled, refuse_few, take_scaler
 from sortnet.types import F32, I64, Queries
 
-S = TypeVar("S", bound="NetSettings")
+S = TypeVar("S", bound="InputSettings")
 
 
 @dataclass(frozen=True)
-class NetSettings(Settings):
-    """Settings of a net g(x); what SortNet has too has the same default here."""
+class InputSettings(Settings):
+    """Settings of every net; what SortNet has too has the same default here."""
+
+    # fmt: off
+    scaling: str | None = setting(
+        None, f"Scaling, parts of {', '.join(SCALINGS)} joined by +; default: query+rank.",
+        COMPARATOR, choices=SCALINGS, joined=True)
+    dropout: float = setting(0.0, "Dropout rate of the hidden units.", TRAINING)
+    # fmt: on
+
+
+@dataclass(frozen=True)
+class NetSettings(InputSettings):
+    """Settings of a net g(x)."""
 
     # fmt: off
     hidden: tuple[int, ...] | None = setting(
@@ -27,10 +39,6 @@ class NetSettings(Settings):
     units: str = setting(
         "tanh", "Activation function of the hidden units.", COMPARATOR,
         choices=("tanh", "sigmoid", "relu"))
-    scaling: str | None = setting(
-        None, f"Scaling, parts of {', '.join(SCALINGS)} joined by +; default: query+rank.",
-        COMPARATOR, choices=SCALINGS, joined=True)
-    dropout: float = setting(0.0, "Dropout rate of the hidden units.", TRAINING)
     # fmt: on
 
     def __post_init__(self) -> None:

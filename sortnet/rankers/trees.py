@@ -10,14 +10,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
 from sortnet.config import COMPARATOR, TRAINING, Settings, setting
 from sortnet.errors import DataError
-from sortnet.rankers.base import Kind, check_graded
+from sortnet.rankers.base import Kind, check_graded, library_of
 from sortnet.rankers.forest import Forest, ForestRanker, best_trees, load
 from sortnet.types import I64, Progress, Queries
 
@@ -45,21 +44,6 @@ class TreeSettings(Settings):
         super().__post_init__()
 
 
-def imported(config: TreeSettings) -> Any:
-    """The library.
-
-    Raises:
-        DataError: if it is not installed, saying what to install.
-    """
-    try:
-        return import_module(config.library)
-    except ImportError:
-        raise DataError(
-            f"a ranker of kind {config.kind} needs {config.library}: "
-            f"pip install 'sortnet[{config.library}]'"
-        ) from None
-
-
 def fit(
     train: Queries,
     vali: Queries,
@@ -83,7 +67,7 @@ def fit(
             f"{train.source}: grade {highest} is too high for {config.library}, "
             f"which takes grades up to {_HIGHEST}"
         )
-    library = imported(config)
+    library = library_of(config)
     progress(f"boosting {config.trees} trees")
     forest, kept = best_trees(
         Forest.of(_BOOST[config.library](library, train, config)), vali, config

@@ -1,0 +1,1 @@
+"""Nets that see a document together with the others of its query."""

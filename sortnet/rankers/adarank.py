@@ -1,0 +1,208 @@
+"""AdaRank for MAP and for NDCG (Xu and Li 2007): a sum of features, each weighted by a measure.
+
+What the weak rankers reach is computed once, before the first round (Köppel et al. 2025, RankNet
+revisited, algorithm 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Generator, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from sortnet.config import TRAINING, setting
+from sortnet.metrics import Metric, check_can_choose, per_query
+from sortnet.rankers.base import Kind, order_by
+from sortnet.rankers.linear import LinearSettings, Solve, fit, load
+from sortnet.types import F64, Progress, Queries
+
+_TINY = 1e-12
+_TOLERANCE = 0.002  # by which the measure may fall in a round
+_IN_VAIN = 5  # rounds in a row of one weak ranker that change nothing
+
+
+def best_round(
+    T: Queries, V: Queries, config: AdaRankSettings, progress: Progress
+) -> tuple[F64, dict[str, Any]]:
+    """AdaRank's weights in the round that is best by RankQuality on V.
+
+    Raises:
+        DataError: if the measure scores every ranking of T alike.
+
+    Cost: a ranking of T for each column and direction, then one for each round.
+    """
+    metric = config.metric(config.measure)
+    check_can_choose(metric, T)
+    progress("measuring the weak rankers")
+    best, kept, chosen = -np.inf, np.zeros(T.n_features), 0
+    for k, w in enumerate(adarank(T, metric, config.rounds), 1):
+        progress(f"boosting, round {k}/{config.rounds}")
+        if (value := config.quality_of(V, order_by(V, V.features @ w))) > best:
+            best, kept, chosen = value, w, k
+    return kept, {"rounds": chosen}
+
+
+@dataclass(frozen=True)
+class _Sum:
+    """A sum of weak rankers."""
+
+    w: F64  # (2 d,) of each column and of its negative
+    P: F64  # (m,) weights of the queries that have a measure
+    reached: float  # the mean measure
+
+
+@dataclass(frozen=True, eq=False)
+class _Weak:
+    """The weak rankers: each column of the queries, and its negative."""
+
+    part: Queries
+    metric: Metric
+    columns: F64  # (n_docs, 2 d)
+    once: F64 | None  # (2 d, m) their measures, if computed once
+
+    @classmethod
+    def of(cls, part: Queries, metric: Metric, *, precomputed: bool) -> _Weak:
+        columns = np.hstack((part.features, -part.features)).astype(np.float64)
+        return cls(
+            part, metric, columns, _performances(part, columns, metric) if precomputed else None
+        )
+
+    def measured(self, w: F64) -> F64:
+        """(m,) E of the sum with these weights."""
+        E: F64 = _performances(self.part, (self.columns @ w)[:, None], self.metric)[0]
+        return E
+
+    def best(self, sum_: _Sum, barred: Collection[int]) -> tuple[int, float]:
+        """The one of the largest Σ P E(h) that is not barred, or -1, and that sum."""
+        E = self.once
+        mean = (_performances(self.part, self.columns, self.metric) if E is None else E) @ sum_.P
+        mean[list(barred)] = -np.inf
+        k = int(np.argmax(mean))
+        return (k if mean[k] > -np.inf else -1), float(mean[k])
+
+    def added(self, sum_: _Sum, k: int, mean: float) -> _Sum:
+        """With α h, α = ½ ln((1 + mean) / (1 - mean)), and P exp(-α E(f)) scaled to a sum of 1."""
+        w = sum_.w.copy()
+        alpha = 0.5 * np.log((1 + mean) / max(1 - mean, _TINY))
+        w[k] += alpha
+        now = self.measured(w)
+        P = sum_.P * np.exp(-alpha * now)
+        return _Sum(w, P / P.sum(), float(now.mean()))
+
+
+def adarank(
+    part: Queries, metric: Metric, rounds: int, *, precomputed: bool = True
+) -> Iterator[F64]:
+    """(d,) the weights after each round.
+
+    Of queries that have a measure E, with P = 1 / m at first: the weak ranker h of the largest Σ P
+    E(h) gets α = ½ ln(Σ P (1 + E(h)) / Σ P (1 - E(h))); then P ~ P exp(-α E(f)) of the sum f so
+    far. Left to itself this chooses the best one or two for ever. So, as RankLib has it, one that
+    is chosen twice in a row is put aside and its round taken back, until the mean of E(f) falls by
+    0.002 in a round, which is left out. Then those put aside return one by one, the last first, and
+    may be chosen again and again, but for one that has changed nothing five times in a row.
+
+    Args:
+        part: scaled queries.
+        metric: E.
+        rounds: how many, those taken back too.
+        precomputed: whether E(h) is computed once, or in every round as originally: the same w.
+    """
+    weak, d = _Weak.of(part, metric, precomputed=precomputed), part.n_features
+    for w in _rounds(weak, rounds):
+        yield w[:d] - w[d:]
+
+
+def _rounds(weak: _Weak, rounds: int) -> Iterator[F64]:
+    of_nothing = np.zeros(weak.columns.shape[1])
+    m = len(weak.measured(of_nothing))
+    sum_, aside = _Sum(of_nothing, np.full(m, 1 / m), -np.inf), list[int]()
+    left = iter(range(rounds))
+    sum_ = yield from _around(weak, sum_, aside, left)
+    while aside:
+        aside.pop()
+        sum_ = yield from _again(weak, sum_, aside, left)
+
+
+def _around(
+    weak: _Weak, sum_: _Sum, aside: list[int], left: Iterator[int]
+) -> Generator[F64, None, _Sum]:
+    """Rounds in which a weak ranker that is chosen twice in a row is put aside."""
+    before, last = sum_, -1
+    for _ in left:
+        k, mean = weak.best(sum_, aside)
+        if k < 0:
+            break
+        if k == last:
+            aside.append(k)
+            sum_ = before
+            continue
+        before, last = sum_, k
+        found = weak.added(sum_, k, mean)
+        yield found.w
+        if found.reached + _TOLERANCE <= sum_.reached:
+            break
+        sum_ = found
+    return sum_
+
+
+def _again(
+    weak: _Weak, sum_: _Sum, aside: list[int], left: Iterator[int]
+) -> Generator[F64, None, _Sum]:
+    """Rounds in which one may be chosen in a row, `_IN_VAIN` times if that changes nothing."""
+    used: set[int] = set()
+    last, in_vain = -1, 0
+    for _ in left:
+        k, mean = weak.best(sum_, {*aside, *used})
+        if k < 0:
+            break
+        found = weak.added(sum_, k, mean)
+        yield found.w
+        if found.reached + _TOLERANCE <= sum_.reached:
+            break
+        if found.reached != sum_.reached or k != last:
+            used, in_vain = set(), 0
+        else:
+            in_vain += 1
+        if in_vain == _IN_VAIN:
+            used, in_vain = used | {k}, 0
+        sum_, last = found, k
+    return sum_
+
+
+def _performances(part: Queries, columns: F64, metric: Metric) -> F64:
+    """(n_columns, n_queries) the measure of each query by each column, of those that have it."""
+    measured = [
+        per_query(metric, part.grades[order_by(part, column)], part.offsets) for column in columns.T
+    ]
+    E: F64 = np.array(measured)
+    return E[:, ~np.isnan(E[0])]
+
+
+@dataclass(frozen=True)
+class AdaRankSettings(LinearSettings):
+    """Settings of AdaRank."""
+
+    solve: ClassVar[Solve] = staticmethod(best_round)
+    measure: ClassVar[str]
+    rounds: int = setting(300, "Weak rankers, at most.", TRAINING, least=1)
+
+
+@dataclass(frozen=True)
+class AdaRankMap(AdaRankSettings):
+    kind: ClassVar[str] = "adarank-map"
+    measure: ClassVar[str] = "map"
+
+
+@dataclass(frozen=True)
+class AdaRankNdcg(AdaRankSettings):
+    kind: ClassVar[str] = "adarank-ndcg"
+    measure: ClassVar[str] = "ndcg@10"
+
+
+ADARANK_MAP, ADARANK_NDCG = (
+    Kind(settings, fit, load, lambda train: [{"scaling": ["query+rank", "query", "normal"]}])
+    for settings in (AdaRankMap, AdaRankNdcg)
+)

@@ -1,0 +1,137 @@
+"""AdaRank by hand, and against a slow one that measures every weak ranker in every round."""
+
+from __future__ import annotations
+
+from math import log
+
+import numpy as np
+import pytest
+
+from sortnet.errors import DataError
+from sortnet.metrics import Metric, evaluate, per_query
+from sortnet.rankers import adarank as module
+from sortnet.rankers.adarank import AdaRankMap, AdaRankNdcg, adarank
+from sortnet.rankers.base import fit_ranker, order_by
+from sortnet.types import Queries
+
+
+def made(seed: int, n: int = 12, d: int = 3, noise: float = 0.3) -> Queries:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n * 6, d)).astype(np.float32)
+    grades = np.clip(np.round(X[:, 0] + (X[:, 1] > 0) + noise * rng.normal(size=n * 6)), 0, 2)
+    return Queries.from_arrays(X, grades.astype(int), group=[6] * n)
+
+
+def measured(part, score, metric):
+    values = per_query(metric, part.grades[order_by(part, score)], part.offsets)
+    return values[~np.isnan(values)]
+
+
+def slow(part, metric, rounds):
+    """RankLib's learner with its queue, as one state that is changed in place."""
+    columns = np.hstack((part.features, -part.features)).astype(float)
+    weak = [(k, measured(part, columns[:, k], metric)) for k in range(columns.shape[1])]
+    m, found, chosen, queue = len(weak[0][1]), [], [], []
+    now = {"P": np.full(m, 1 / m), "score": -np.inf, "last": None}
+    backup, left = dict(now), rounds
+
+    def sum_of(chosen):
+        w = np.zeros(columns.shape[1])
+        for k, alpha in chosen:
+            w[k] += alpha
+        return w
+
+    def learn(enqueue):
+        nonlocal left, backup
+        used, times = set(), 0
+        if not enqueue:
+            now["last"] = None
+        while left:
+            left -= 1
+            known = [(E @ now["P"], -k) for k, E in weak if k not in queue and k not in used]
+            if not known:
+                return
+            mean, k = max(known)
+            k = -k
+            if enqueue and k == now["last"]:
+                queue.append(k)
+                chosen.pop()
+                now["P"], now["score"] = backup["P"], backup["score"]
+                continue
+            backup = dict(now)
+            alpha = log((1 + mean) / max(1 - mean, 1e-12)) / 2
+            chosen.append((k, alpha))
+            E = measured(part, columns @ sum_of(chosen), metric)
+            found.append(sum_of(chosen))
+            if E.mean() <= now["score"] - 0.002:
+                chosen.pop()
+                return
+            if not enqueue and E.mean() == now["score"] and k == now["last"]:
+                times += 1
+                if times == 5:
+                    used.add(k)
+                    times = 0
+            else:
+                used, times = set(), 0
+            P = now["P"] * np.exp(-alpha * E)
+            now.update(P=P / P.sum(), score=E.mean(), last=k)
+
+    learn(True)
+    while queue:
+        queue.pop()
+        learn(False)
+    d = part.n_features
+    return [w[:d] - w[d:] for w in found]
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("metric", [Metric("map"), Metric("ndcg", 10)])
+def test_its_rounds_are_those_of_a_slow_one(metric, seed):
+    part = made(seed, d=2 + seed % 4, noise=0.3 * seed)
+    found, expected = list(adarank(part, metric, 40)), slow(part, metric, 40)
+    assert len(found) == len(expected) > 1
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("metric", [Metric("map"), Metric("ndcg", 10)])
+def test_precomputed_weak_rankers_give_the_same_model_for_a_fifth_of_the_work(metric, monkeypatch):
+    part, measurements = made(3, d=8, noise=1.0), []
+
+    def counting(*args):
+        measurements.append(args)
+        return per_query(*args)
+
+    monkeypatch.setattr(module, "per_query", counting)
+    once = list(adarank(part, metric, 60))
+    n = len(measurements)
+    again = list(adarank(part, metric, 60, precomputed=False))
+    np.testing.assert_array_equal(once, again)
+    # Each of 8 columns both ways, no sum at all, and the sum of each round.
+    assert n == 16 + 1 + len(once)
+    assert len(measurements) - n >= 5 * n
+
+
+def test_the_first_round_by_hand():
+    """AP of x is 1 and ½, of -x ½ and 1 in two queries; of y it is 1 in both: α = ½ ln(2 / 0)."""
+    X = [[2, 1], [1, 0], [1, 1], [2, 0]]
+    part = Queries.from_arrays(X, [1, 0, 1, 0], group=[2, 2])
+    first = next(adarank(part, Metric("map"), 1))
+    assert first.tolist() == [0, pytest.approx(0.5 * log(2 / 1e-12))]
+    worse = Queries.from_arrays(np.array(X)[:, :1], [1, 0, 1, 0], group=[2, 2])
+    first = next(adarank(worse, Metric("map"), 1))
+    assert first.tolist() == [pytest.approx(0.5 * log(1.75 / 0.25))]
+
+
+@pytest.mark.parametrize("kind", [AdaRankMap, AdaRankNdcg])
+def test_what_can_be_learned_is_learned(kind):
+    ranker = fit_ranker(made(0, 30), made(1, 30), kind(rounds=50))
+    test = made(2, 30)
+    assert ranker.info["quality"] > 0.85
+    assert evaluate(test, ranker.order(test), "ndcg@10")["ndcg@10"] > 0.85
+    assert 1 <= ranker.info["rounds"] <= 50
+
+
+def test_training_queries_that_its_measure_cannot_tell_apart_are_refused():
+    part = made(0)
+    with pytest.raises(DataError, match="map"):
+        fit_ranker(part, part, AdaRankMap(quality="ndcg@10", relevant_from=3))

@@ -1,0 +1,147 @@
+"""The set transformer: no order of the documents, no leak between queries, by brute force."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sortnet.context.attention import SetEncoder
+from sortnet.errors import ComparatorError, DataError
+from sortnet.rankers import set_transformer
+from sortnet.rankers.base import fit_ranker, load_ranker
+from sortnet.rankers.listwise import ListNetStar
+from sortnet.rankers.set_transformer import SetSettings, scores_of
+from sortnet.types import Queries
+
+FORMS = [{"points": 0}, {"points": 3}]
+
+
+def of_sizes(sizes, seed: int = 0) -> Queries:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(sum(sizes), 3)).astype(np.float32)
+    return Queries.from_arrays(X, rng.integers(0, 3, len(X)), group=sizes)
+
+
+def scored(part: Queries, config: SetSettings) -> np.ndarray:
+    with torch.no_grad():
+        return scores_of(config.net(part.n_features), part, config).numpy()
+
+
+def by_hand(net: SetEncoder, X: torch.Tensor) -> torch.Tensor:
+    """The scores of one query, head by head and document by document."""
+
+    def attend(attention, x, y):
+        parts = [(layer(z)) for layer, z in zip(
+            (attention.query, attention.key, attention.value), (x, y, y), strict=True)]  # fmt: skip
+        heads = [part.chunk(attention.heads, dim=1) for part in parts]
+        rows = []
+        for q, k, v in zip(*heads, strict=True):
+            weights = [[float(a @ b) / k.shape[1] ** 0.5 for b in k] for a in q]
+            rows.append(torch.tensor(weights).softmax(1) @ v)
+        return attention.out(torch.cat(rows, dim=1))
+
+    x = net.embed(X)
+    for block in net.blocks:
+        seen = block.norms[0](x)
+        by = seen if block.points is None else attend(block.gather, block.points, seen)
+        x = x + attend(block.attention, seen, by)
+        x = x + block.back(torch.relu(block.hidden(block.norms[1](x))))
+    return net.score(net.norm(x))[:, 0]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_scores_are_those_of_attention_worked_out_head_by_head(form):
+    config, part = SetSettings(width=8, **form), of_sizes([5])
+    with torch.no_grad():
+        expected = by_hand(config.net(3), torch.from_numpy(part.features))
+    np.testing.assert_allclose(scored(part, config), expected, rtol=1e-4, atol=1e-5)
+
+
+@settings(deadline=None, max_examples=10)
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=6), st.integers(0, 99))
+@pytest.mark.parametrize("form", FORMS)
+def test_scores_depend_neither_on_the_order_nor_on_other_queries(form, sizes, seed):
+    part, config = of_sizes(sizes, seed), SetSettings(width=8, **form)
+    scores = scored(part, config)
+    rng = np.random.default_rng(seed)
+    for first, last in zip(part.offsets[:-1], part.offsets[1:], strict=True):
+        order = first + rng.permutation(last - first)
+        alone = Queries.from_arrays(part.features[order])
+        if last > first:
+            np.testing.assert_allclose(scored(alone, config), scores[order], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_score_depends_on_the_other_documents_of_its_query_alone(form):
+    part, config = of_sizes([4, 3]), SetSettings(width=8, **form)
+    other = part.with_features(part.features.copy())
+    other.features[0] += 1
+    changed = np.abs(scored(other, config) - scored(part, config)) > 1e-4
+    assert changed[:4].all() and not changed[4:].any()
+
+
+def test_what_stands_in_the_padding_changes_no_score_and_gets_no_gradient():
+    net = SetEncoder(3, width=8, heads=2).eval()
+    X = torch.randn(2, 5, 3, generator=torch.Generator().manual_seed(0))
+    there = torch.tensor([[True] * 5, [True, True, False, False, False]])
+    rubbish = torch.where(there[..., None], X, 1e6).requires_grad_()
+    scores = net(rubbish, there)
+    torch.testing.assert_close(scores[there], net(X, there)[there])
+    scores[there].sum().backward()
+    assert (rubbish.grad[~there] == 0).all() and (rubbish.grad[there] != 0).any()
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_batches_that_fit_into_memory_give_the_same_scores(form, monkeypatch):
+    part, config = of_sizes([1, 7, 3, 0, 5, 7]), SetSettings(width=8, **form)
+    whole = scored(part, config)
+    monkeypatch.setattr(set_transformer, "_NUMBERS", 1)
+    np.testing.assert_allclose(scored(part, config), whole, rtol=1e-4, atol=1e-5)
+
+
+def told_by_one(seed: int, n: int = 60) -> Queries:
+    """One document of a query says by its second feature whether a high or a low first is good."""
+    rng = np.random.default_rng(seed)
+    X = np.zeros((n, 4, 2))
+    X[..., 0], sign = rng.uniform(-1, 1, size=(n, 4)), rng.choice([-1, 1], n)
+    X[np.arange(n), rng.integers(0, 4, n), 1] = sign
+    grades = 2 * np.argsort(np.argsort(sign[:, None] * X[..., 0], axis=1), axis=1)
+    return Queries.from_arrays(X.reshape(-1, 2), grades.ravel(), group=[4] * n)
+
+
+def test_it_learns_what_depends_on_the_others():
+    config = SetSettings(scaling="standard", epochs=10, lr=0.1, weight_decay=0.0)
+    train, vali = told_by_one(0, 100), told_by_one(1)
+    ranker = fit_ranker(train, vali, config)
+    assert ranker.depends_on_query and ranker.info["quality"] > 0.9
+    assert ranker.order_before(vali).tolist() != ranker.order(vali).tolist()
+    alone = fit_ranker(train, vali, ListNetStar(scaling="standard", epochs=10, lr=0.1))
+    assert alone.info["quality"] < 0.85
+
+
+def test_long_queries_are_attended_to_by_points_and_dropout_is_repeatable(tmp_path, monkeypatch):
+    part = of_sizes([6, 2, 4])
+    assert fit_ranker(part, part, SetSettings(epochs=1, quality="mrr")).config.points == 0
+    monkeypatch.setattr(set_transformer, "_MANY", 5)
+    config = SetSettings(epochs=2, quality="mrr", dropout=0.5)
+    ranker = fit_ranker(part, part, config)
+    assert ranker.config.points == 32
+    torch.manual_seed(5)  # another's generator
+    np.testing.assert_array_equal(fit_ranker(part, part, config).scores(part), ranker.scores(part))
+    ranker.save(tmp_path)
+    np.testing.assert_array_equal(load_ranker(tmp_path).scores(part), ranker.scores(part))
+
+
+def test_too_long_a_query_without_points_is_refused(monkeypatch):
+    monkeypatch.setattr("sortnet.types.free.free_memory", lambda: 1 << 20)
+    with pytest.raises(DataError, match="the attention among 400 documents of a query need"):
+        scored(of_sizes([400]), SetSettings(width=8))
+
+
+def test_a_width_that_the_heads_do_not_divide_is_refused():
+    part = of_sizes([4, 4])
+    with pytest.raises(ComparatorError, match="width must be a multiple of heads, got 9 and 2"):
+        fit_ranker(part, part, SetSettings(width=9))
