@@ -213,21 +213,10 @@ def with_one_more(kind: str | None, seed: int, each: int) -> tuple[float, float,
             session.tell(asked.answered(who, "left" if left else "right"))
         if k == 79 and kind:
             session.refit()
-            named = is_named(session, 3)
+            (report,) = session.reports([kind])
+            named = report.verdict != ""
     ranking = session.ranking()
     return float(spearmanr(ranking.score, q)[0]), covered(ranking, q), named
-
-
-def is_named(session: Session, k: int) -> bool:
-    """Whether annotator k agrees with the ranking clearly less than they should, is clearly less
-    reliable than others, or clearly prefers a side.
-    """
-    _, posterior, observed, expected, count = session.agreement_with_ranking()
-    people = posterior.annotators
-    error = np.sqrt(expected[k] * (1 - expected[k]) / count[k])
-    unreliable = people.reliability[k] + 1.64 * people.reliability_sd[k] < 1
-    one_sided = abs(people.side[k]) - 1.64 * people.side_sd[k] > 0.5
-    return bool(observed[k] + 1.64 * error < expected[k] or unreliable or one_sided)
 
 
 def intervals_rows(quick: bool) -> list[dict[str, Any]]:
