@@ -17,7 +17,7 @@ from scipy.special import ndtr
 from scipy.stats import spearmanr
 
 from cli.inputs.votes import read_votes
-from sortnet.experiments.recorded_votes import leave_one_group_out
+from sortnet.experiments.recorded_votes import accuracy, add_votes
 from sortnet.experiments.simulated_annotators import Result, simulate
 from sortnet.items import describe, read_items
 from sortnet.preference import Judgement
@@ -213,21 +213,10 @@ def with_one_more(kind: str | None, seed: int, each: int) -> tuple[float, float,
             session.tell(asked.answered(who, "left" if left else "right"))
         if k == 79 and kind:
             session.refit()
-            named = is_named(session, 3)
+            (report,) = session.reports([kind])
+            named = report.verdict != ""
     ranking = session.ranking()
     return float(spearmanr(ranking.score, q)[0]), covered(ranking, q), named
-
-
-def is_named(session: Session, k: int) -> bool:
-    """Whether annotator k agrees with the ranking clearly less than they should, is clearly less
-    reliable than others, or clearly prefers a side.
-    """
-    _, posterior, observed, expected, count = session.agreement_with_ranking()
-    people = posterior.annotators
-    error = np.sqrt(expected[k] * (1 - expected[k]) / count[k])
-    unreliable = people.reliability[k] + 1.64 * people.reliability_sd[k] < 1
-    one_sided = abs(people.side[k]) - 1.64 * people.side_sd[k] > 0.5
-    return bool(observed[k] + 1.64 * error < expected[k] or unreliable or one_sided)
 
 
 def intervals_rows(quick: bool) -> list[dict[str, Any]]:
@@ -286,7 +275,7 @@ def arguments_rows(quick: bool) -> list[dict[str, Any]]:
     if quick:
         some = group < 3
         known, group = known.where(some), group[some]
-    shares = leave_one_group_out(features, known, group)
+    shares = {this: predicted(features, known, group == this) for this in np.unique(group).tolist()}
     share = sum(shares[g] for g in group.tolist()) / len(group)
     length = left_length(features, known)
     return [
@@ -302,10 +291,15 @@ def arguments_rows(quick: bool) -> list[dict[str, Any]]:
     ]
 
 
+def predicted(features: np.ndarray, known: Any, left_out: np.ndarray) -> float:
+    """The share of some votes that a session fitted to the others predicts; a tie counts half."""
+    session = Session(features)
+    add_votes(session, known.where(~left_out))
+    return accuracy(session.ranking().score, known.where(left_out))
+
+
 def left_length(features: np.ndarray, known: Any) -> float:
     """What the first feature, the length of the text, says of the pairs."""
-    from sortnet.experiments.recorded_votes import accuracy
-
     return accuracy(features[:, 0], known)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from sortnet.items import Items
 from sortnet.preference import Answer, Judgement, Question
+from sortnet.preference.base import Pair
 from sortnet.types import F32
 from store import Collection, Lease
 from store.service.labelling import LabellingService
@@ -55,6 +56,11 @@ def answer_lease(
     """Answer the question under a lease; the judgement that was stored."""
     asked, id = (question(0, 1), lease) if isinstance(lease, str) else (lease.question, lease.id)
     return to.answer(id, asked.answered(who, answer, milliseconds=milliseconds)).judgement
+
+
+def live_pairs(collection: Collection) -> set[Pair]:
+    """All pairs, the lower number first, under a live lease."""
+    return {lease.question.pair for lease in collection.leases()}
 
 
 def sqlite_url(folder: Path) -> str:

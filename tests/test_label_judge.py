@@ -82,7 +82,7 @@ def stored() -> list[str]:
     """Who was better in what is stored; nothing may be on loan any more."""
     with open_store("s.db") as store:
         collection = store.collection("c")
-        assert collection.live_pairs() == set()
+        assert collection.leases() == []
         assert all(j.annotator == "robot" and j.milliseconds >= 0 for j in collection.judgements())
         return [j.answer for j in collection.judgements()]
 

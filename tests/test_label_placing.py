@@ -137,6 +137,6 @@ def test_placing_by_the_command_line(tmp_path: Path, monkeypatch):
     assert result.exit_code == 0, result.stderr
     with open_store("s.db") as store:
         (stored,) = store.collection("c").judgements()
-        assert store.collection("c").live_pairs() == set()
+        assert store.collection("c").leases() == []
     rank = 1 if stored.left == 1 else 2
     assert result.stdout == f"ana: 1 answered, 1 in all; i1 is number {rank} of 2\n"

@@ -139,7 +139,7 @@ def test_a_session_by_keys():
     assert b"ana: 2 answered, 2 in all; " in end
     with open_store("s.db") as store:
         stored = store.collection("words").judgements()
-        assert store.collection("words").live_pairs() == set()
+        assert store.collection("words").leases() == []
     assert [j.answer for j in stored] == ["left", "tie", "skip", "undo", "cant-say"]
     assert all(0 <= j.milliseconds < 600_000 for j in stored if j.answer != "undo")
     assert [f"{made_words(stored[0].left)}", f"{made_words(stored[0].right)}"] == two

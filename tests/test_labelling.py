@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from collections_made import Clock, answer_lease, made_items, question, sqlite_url
+from collections_made import Clock, answer_lease, live_pairs, made_items, question, sqlite_url
 from sqlalchemy import text
 
 from sortnet.errors import JudgementError, LeaseError, SortNetError, StoreError
@@ -214,7 +214,7 @@ def test_judgements_of_other_processes_are_added_in_order(
 def test_a_pair_taken_meanwhile_is_replaced_by_another(
     collection: Collection, service: LabellingService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    free, lease = collection.live_pairs, collection.lease
+    lease = collection.lease
     rival: list[object] = []
 
     def late(who, questions, seconds, **options):  # type: ignore[no-untyped-def]
@@ -225,7 +225,7 @@ def test_a_pair_taken_meanwhile_is_replaced_by_another(
     monkeypatch.setattr(collection, "lease", late)
     mine = service.next("ana", 2)
     assert len(mine) == 2 and len(rival) == 2
-    assert len(free()) == 4
+    assert len(live_pairs(collection)) == 4
 
 
 def test_items_added_meanwhile_are_taken_in_when_somebody_judges_them(
@@ -245,7 +245,7 @@ def test_items_added_meanwhile_are_known_before_anybody_judges_them(store: Store
     before = answer(service, "ana", 2)
     store.add_items("small", made_items(2, first=5))
     other = store.collection("small")
-    assert other.n_items() == 7 and store.collection("args").n_items() == N
+    assert len(other.items()) == 7 and len(store.collection("args").items()) == N
     assert other.lease("bo", [question(5, 6)], 60)
     held = service.next("ana", 20)
     assert service.session.n_items == len(service.items) == 7

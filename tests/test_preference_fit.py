@@ -12,7 +12,6 @@ from scipy.special import ndtr
 from scipy.stats import norm, spearmanr
 
 from sortnet.preference import laplace as fitting
-from sortnet.preference.agreement import agreement_with_ranking
 from sortnet.preference.design import design
 from sortnet.preference.fits import learned_features
 from sortnet.preference.laplace import Prior, Scales, choose_scales, fit
@@ -263,18 +262,6 @@ def test_leaving_out_an_annotator_is_what_a_fit_without_them_says():
     exact = fit(X, others, 2, scales=scales).posterior.difference(left, right)
     assert np.corrcoef(mean[votes.annotator == 1], exact[0])[0, 1] > 0.95
     assert np.allclose(variance[votes.annotator == 1], exact[1], rtol=0.35)
-
-
-def test_agreement_with_the_ranking_is_compared_with_what_the_pairs_allow():
-    _, votes = answered_by(("good", "good", "good", "random", "inverted"), each=200)
-    posterior = fit(np.empty((30, 0)), votes, 5).posterior
-    observed, expected, count = agreement_with_ranking(posterior, votes, 5)
-    assert count.tolist() == [200] * 5
-    assert np.abs(observed - expected)[:3].max() < 0.1
-    assert (expected > 0.65).all()
-    assert abs(observed[3] - 0.5) < 0.12
-    assert observed[4] < 0.35
-    assert (observed[3:] < expected[3:] - 0.15).all()
 
 
 def test_the_tie_threshold_is_found():

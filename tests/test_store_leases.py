@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from collections_made import Clock, answer_lease, made_items, question, sqlite_url
+from collections_made import Clock, answer_lease, live_pairs, made_items, question, sqlite_url
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import event, text
@@ -63,7 +63,7 @@ def test_a_pair_under_a_live_lease_is_given_to_nobody_else(collection: Collectio
     asked = [question(1, 0), question(2, 3), question(3, 2), question(4, 5)]
     assert [lease.question.pair for lease in collection.lease("bo", asked, 60)] == [(2, 3), (4, 5)]
     assert collection.lease("ana", [question(0, 1)], 60) == []
-    assert collection.live_pairs() == {(0, 1), (2, 3), (4, 5)}
+    assert live_pairs(collection) == {(0, 1), (2, 3), (4, 5)}
 
 
 def test_leases_are_shown_in_the_order_they_were_given(collection: Collection) -> None:
@@ -84,7 +84,7 @@ def test_an_answer_becomes_a_judgement_and_frees_the_pair(
         "at": 1009.5,
     }  # fmt: skip
     assert collection.judgements() == [judgement]
-    assert collection.live_pairs() == set() and collection.leases("ana") == []
+    assert live_pairs(collection) == set() and collection.leases("ana") == []
     assert len(collection.lease("bo", [question(4, 1)], 60)) == 1
 
 
@@ -123,7 +123,7 @@ def test_an_answer_to_an_expired_lease_is_refused(
 ) -> None:
     (lease,) = collection.lease("ana", [question(0, 1)], 60)
     clock.now += late
-    assert collection.leases("ana") == [] and collection.live_pairs() == set()
+    assert collection.leases("ana") == [] and live_pairs(collection) == set()
     with pytest.raises(LeaseError, match=f"'ana' expired {late - 60} s ago"):
         answer_lease(collection, lease, "ana", "left")
     assert collection.judgements() == []
@@ -211,7 +211,7 @@ def test_released_questions_are_free_and_their_answers_refused(collection: Colle
     collection.release("ana")
     with pytest.raises(LeaseError, match="to 'ana' was taken back"):
         answer_lease(collection, lease, "ana", "left")
-    assert collection.live_pairs() == {(2, 3)} and collection.leases("bo") == [other]
+    assert live_pairs(collection) == {(2, 3)} and collection.leases("bo") == [other]
     collection.release("nobody")
 
 
@@ -245,7 +245,7 @@ def test_live_leases_are_found_by_their_index(tmp_path: Path) -> None:
         event.listen(store.database.engine, "before_cursor_execute", look)
         (lease,) = collection.lease("ana", [question(0, 1)], 60)
         collection.leases("ana")
-        collection.live_pairs()
+        live_pairs(collection)
         answer_lease(collection, lease, "ana", "left")
         collection.judgements(after=1)
         event.remove(store.database.engine, "before_cursor_execute", look)
@@ -326,7 +326,7 @@ def test_any_actions_leave_what_the_model_says(store: Store, actions: list[tuple
     for action in actions:
         apply(action, collection, clock, model)
         live = model.live(clock.now)
-        assert collection.live_pairs() == {tuple(sorted(f[1])) for f in live.values()}
+        assert live_pairs(collection) == {tuple(sorted(f[1])) for f in live.values()}
         for who in ("ana", "bo"):
             ids = [lease.id for lease in collection.leases(who)]
             assert ids == [id for id, f in live.items() if f[0] == who]

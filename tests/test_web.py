@@ -563,7 +563,7 @@ def test_who_watches_sees_the_ranking_the_pace_and_the_people(site):
     assert state["per_hour"] == {"last_hour": 25, "pace": 150}
     people = {who["name"]: who for who in state["people"]}
     assert {name: who["standing"] for name, who in people.items()} == {"ana": 20, "ben": 5}
-    assert people["ana"]["figures"]["median_ms"] == 900
+    assert people["ana"]["report"]["median_seconds"] == 0.9
     assert people["ana"]["path"] == site.link("ana")
     assert state["remaining"]["why"]
 

@@ -19,7 +19,6 @@ from sortnet.errors import StoreError
 
 if TYPE_CHECKING:
     from sortnet.items import Columns, Items
-    from sortnet.preference.study import Decision
     from store import Collection
 
 _SHOWN = 20  # items that `show` lists
@@ -108,6 +107,7 @@ def add(
     """
     from sortnet.items import Columns, read_with_roles
     from sortnet.items.item_groups import lone_groups, read_pairs, said_alone
+    from store.collections.gold_file import read_gold
 
     with open_to_write(store) as opened, progress() as status:
         there = opened.collections_frame()["name"].tolist()
@@ -123,7 +123,7 @@ def add(
         all_items = _together(old, new, described, embed, update, status)
         alone = lone_groups(all_items)
         listed = None if pairs is None else read_pairs(Path(pairs), all_items)
-        known = [] if gold is None else _gold(gold, all_items)
+        known = [] if gold is None else read_gold(gold, all_items)
         status("writing")
         collection = opened.add_items(
             *(name, all_items),
@@ -138,12 +138,6 @@ def add(
         say(said_alone(alone))
     if served and update:
         say("the running server shows the items as they were before until it is restarted")
-
-
-def _gold(file: str, all_items: Items) -> list[Decision]:
-    from store.collections.gold_file import read_gold
-
-    return read_gold(file, all_items)
 
 
 def _together(
@@ -257,10 +251,8 @@ def show_(name: str, id_: str | None, limit: int, store: str | None, as_json: bo
     """
     with open_collection(store, name) as collection:
         all_items = collection.items()
-        if id_ is not None and id_ not in all_items.ids:
-            raise StoreError(f"collection {name!r} has no item {id_!r}")
         if id_ is not None:
-            about = _facts(all_items, all_items.ids.index(id_), features=True)
+            about = _facts(all_items, _number(name, all_items, id_), features=True)
             (print_json if as_json else _show_item)(about)
         elif as_json:
             print_json([_facts(all_items, k) for k in range(min(limit, len(all_items)))])
@@ -327,45 +319,51 @@ def remove(name: str, yes: bool, store: str | None) -> None:
     say(f"removed {name}: {what}")
 
 
-@items.command()
-@click.argument("name")
-@click.argument("id_", metavar="ID")
-@click.option("--reason", metavar="TEXT", help="Reason, which is stored.")
-@store_option
-def retire(name: str, id_: str, reason: str | None, store: str | None) -> None:
-    """Retire the item ID: it is asked about no more, and not ranked.
+# What each action says when it is done, and its help.
+_ACTIONS = {
+    "retire": (
+        "retired from",
+        """Retire the item ID: it is asked about no more, and not ranked.
 
     Its judgements stay stored, and still teach what its features say.
 
     \b
     Examples:
       sortnet items retire essays essay-61 --reason duplicate
-    """
-    _decide("retire", name, id_, reason, store)
-    put(f"{printable(id_)}: retired from {name}")
-
-
-@items.command()
-@click.argument("name")
-@click.argument("id_", metavar="ID")
-@click.option("--reason", metavar="TEXT", help="Reason, which is stored.")
-@store_option
-def restore(name: str, id_: str, reason: str | None, store: str | None) -> None:
-    """Restore the retired item ID.
+    """,
+    ),
+    "restore": (
+        "restored in",
+        """Restore the retired item ID.
 
     \b
     Examples:
       sortnet items restore paused essay-2
-    """
-    _decide("restore", name, id_, reason, store)
-    put(f"{printable(id_)}: restored in {name}")
+    """,
+    ),
+}
 
 
-def _decide(kind: str, name: str, id_: str, reason: str | None, store: str | None) -> None:
-    from sortnet.preference.study import Decision
+def _add_action(kind: str, done: str, text: str) -> None:
+    @items.command(kind, help=text)
+    @click.argument("name")
+    @click.argument("id_", metavar="ID")
+    @click.option("--reason", metavar="TEXT", help="Reason, which is stored.")
+    @store_option
+    def action(name: str, id_: str, reason: str | None, store: str | None) -> None:
+        from sortnet.preference.study import Decision
 
-    with open_collection(store, name, write=True) as collection:
-        ids = collection.items().ids
-        if id_ not in ids:
-            raise StoreError(f"collection {name!r} has no item {id_[:60]!r}")
-        collection.decide(Decision(kind, item=ids.index(id_), reason=reason))
+        with open_collection(store, name, write=True) as collection:
+            number = _number(name, collection.items(), id_)
+            collection.decide(Decision(kind, item=number, reason=reason))
+        put(f"{printable(id_)}: {done} {name}")
+
+
+for _kind, (_done, _text) in _ACTIONS.items():
+    _add_action(_kind, _done, _text)
+
+
+def _number(name: str, all_items: Items, id_: str) -> int:
+    if id_ not in all_items.ids:
+        raise StoreError(f"collection {name!r} has no item {id_[:60]!r}")
+    return all_items.ids.index(id_)

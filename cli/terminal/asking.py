@@ -134,6 +134,6 @@ def nothing_left(service: LabellingService, annotator: str) -> str:
     """Why there is no question."""
     if closed := service.why_closed(annotator):
         return closed
-    if service.collection.live_pairs():
+    if service.collection.leases():
         return "nothing to ask now: the remaining pairs are reserved by other annotators"
     return "all pairs were asked"

@@ -38,7 +38,6 @@ class AdminState:
         service, session = self._service, self._service.session
         rows, found = _rows(service, find.strip().casefold())
         counted, tokens = self._counts(), self._people.tokens
-        persons = {person["name"]: person for person in counted["agreement"]["people"]}
         study = service.study
         return {
             "items": len(service.items),
@@ -51,7 +50,7 @@ class AdminState:
             "groups": _groups(service) if service.known else [],
             "people": [
                 {"name": name, "path": f"/a/{token}", "standing": session.answered(name)}
-                | {"figures": persons.get(name), "report": counted["reports"].get(name)}
+                | {"report": counted["reports"].get(name)}
                 | {"state": study.state(name), "quota": study.quotas.get(name)}
                 | {kind: name in getattr(study, kind) for kind in ("excluded", "paused", "revoked")}
                 for name, token in tokens.items()

@@ -8,18 +8,16 @@ from pathlib import Path
 
 from cli.printing.item_rankings import ranking_frame, ranking_json
 from cli.web.page_service import PageService
+from sortnet.errors import DataError
 from sortnet.items import Items
+from sortnet.items.media import AUDIO, IMAGES, inside
 from store.collections.judgement_files import ExportForm, export_judgements
 
-# Types that a browser shows but cannot execute, so neither SVG nor HTML.
-IMAGES = {
+# Types of the files that items may have, which a browser shows but cannot execute.
+TYPES = {
     **{".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif"},
-    **{".webp": "image/webp", ".avif": "image/avif", ".bmp": "image/bmp"},
-}
-SOUNDS = {
-    **{".mp3": "audio/mpeg", ".wav": "audio/wav", ".ogg": "audio/ogg", ".oga": "audio/ogg"},
-    **{".opus": "audio/ogg", ".flac": "audio/flac", ".m4a": "audio/mp4", ".aac": "audio/aac"},
-    **{".weba": "audio/webm", ".webm": "audio/webm"},
+    **{".webp": "image/webp", ".bmp": "image/bmp", ".mp3": "audio/mpeg", ".wav": "audio/wav"},
+    **{".ogg": "audio/ogg", ".flac": "audio/flac", ".m4a": "audio/mp4"},
 }
 HEADERS = {
     # Opened directly, it is still only an image or a sound.
@@ -36,18 +34,13 @@ def find_file(items: Items, kind: str, number: int) -> tuple[Path, str] | None:
     """
     if not 0 <= number < len(items) or items.root is None or kind not in ("image", "sound"):
         return None
-    named = (items.images if kind == "image" else items.audio)[number]
-    if named is None:
-        return None
+    files, suffixes = (items.images, IMAGES) if kind == "image" else (items.audio, AUDIO)
     try:
         root = items.root.resolve(strict=True)
-        path = (root / named).resolve(strict=True)
-    except (OSError, ValueError, RuntimeError):
+        path = root / inside(root, files[number] or "", kind, suffixes)
+    except (DataError, OSError, RuntimeError):
         return None
-    of_kind = (IMAGES if kind == "image" else SOUNDS).get(path.suffix.lower())
-    if of_kind is None or not path.is_relative_to(root) or not path.is_file():
-        return None
-    return path, of_kind
+    return path, TYPES[path.suffix.lower()]
 
 
 def _ranking(pages: PageService, form: str) -> str:

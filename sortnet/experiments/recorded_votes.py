@@ -102,29 +102,6 @@ def _usable(known: Votes) -> int:
     return int((1 - HELD_OUT) * np.minimum(each, N_ANNOTATORS).sum())
 
 
-def leave_one_group_out(
-    features: F64, known: Votes, group: I64, *, seed: int = 0
-) -> dict[int, float]:
-    """Of each group of votes the share predicted by a session fitted to all other groups.
-
-    Items of the group that no other group has are known by their features alone. A tie of the
-    session counts half; votes for neither side are fitted, but not counted.
-
-    Args:
-        features: (n, d).
-        known: the votes.
-        group: (m,) of each vote.
-
-    Cost: one fit of a session per group.
-    """
-    shares = {}
-    for this in np.unique(group).tolist():
-        session = Session(features, seed=seed)
-        add_votes(session, known.where(group != this))
-        shares[this] = accuracy(session.ranking().score, known.where(group == this))
-    return shares
-
-
 def add_votes(session: Session, known: Votes, annotator: str = "file") -> None:
     """Add votes to a session, all as one annotator's."""
     for left, right, target, _ in known.rows():

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 
 import numpy as np
 from scipy.special import betaincinv, ndtr, ndtri
 
-from sortnet.preference.agreement import AnnotatorStats, agreement
 from sortnet.preference.base import TARGETS, Judgement, Pair
 from sortnet.preference.intervals import LEVEL
 from sortnet.preference.posterior import Posterior
@@ -18,6 +18,8 @@ from sortnet.preference.study import Study
 from sortnet.preference.vote_arrays import Votes
 
 FEW = 20  # answers below which nothing is said of an annotator
+TOO_FAST = 0.7  # seconds; if half of the answers are faster, they can hardly have read
+_TIMED = 5  # measured times below which nothing is said of them
 ONE_SIDE = 0.8  # the share of one side is above it: "always left" or "always right"
 INVERTED = -0.5  # reliability is below 0, and its interval begins below this: "inverted"
 UNRELIABLE = 0.95  # reliability is below it: "unreliable"
@@ -54,6 +56,7 @@ class AnnotatorReport:
         consistency, expected_consistency, repeats: the same for pairs asked again.
         gold: share of the gold pairs answered right; None without an answer to one.
         gold_answers: their number.
+        skipped, cant_say, undone: counts of other replies.
         median_seconds: from showing to answering.
         too_fast: whether half of their answers took less than 0.7 seconds.
         state: `active`, `excluded`, `paused` or `revoked`.
@@ -73,6 +76,9 @@ class AnnotatorReport:
     repeats: int
     gold: Measured | None
     gold_answers: int
+    skipped: int
+    cant_say: int
+    undone: int
     median_seconds: float | None
     too_fast: bool
     state: str
@@ -99,18 +105,22 @@ def annotator_reports(
     undone = {judgement.undoes for judgement in judgements if judgement.undoes}
     votes: dict[str, list[Judgement]] = defaultdict(list)
     of_pair: dict[Pair, list[Judgement]] = defaultdict(list)
+    others: Counter[tuple[str, str]] = Counter()
     for judgement in judgements:
-        if judgement.answer in TARGETS and judgement.number not in undone:
+        if judgement.number in undone:
+            continue
+        if judgement.answer in TARGETS:
             votes[judgement.annotator].append(judgement)
             of_pair[judgement.pair].append(judgement)
-    stats = {of.name: of for of in agreement(judgements).people}
+        else:
+            others[judgement.annotator, judgement.answer] += 1
     measured = {
         name: _reliability(posterior, _as_votes(votes[name][-_MOST:]), number)
         for name, number in numbers.items()
         if votes[name]
     }
     return [
-        _report(name, measured.get(name), stats.get(name), votes[name], of_pair, posterior, study)
+        _report(name, measured.get(name), others, votes[name], of_pair, posterior, study)
         for name in numbers
     ]
 
@@ -118,7 +128,7 @@ def annotator_reports(
 def _report(
     name: str,
     measured: tuple[Measured, Measured] | None,
-    stats: AnnotatorStats | None,
+    others: Counter[tuple[str, str]],
     own: Sequence[Judgement],
     of_pair: dict[Pair, list[Judgement]],
     posterior: Posterior,
@@ -133,9 +143,11 @@ def _report(
         for judgement in own
         if (pair := study.gold.get(judgement.pair)) is not None
     ]
-    seconds = None if stats is None or stats.median_ms is None else stats.median_ms / 1000
+    score = _share(sum(gold), len(gold)) if gold else None
+    times = [j.milliseconds for j in own if j.milliseconds is not None]
+    seconds = median(times) / 1000 if times else None
+    too_fast = seconds is not None and len(times) >= _TIMED and seconds < TOO_FAST
     excluded = study.excluded.get(name)
-    too_fast = stats is not None and stats.too_fast
     return AnnotatorReport(
         name,
         len(own),
@@ -147,13 +159,16 @@ def _report(
         _mean(alike),
         _mean(expected_alike),
         len(alike),
-        _share(sum(gold), len(gold)) if gold else None,
+        score,
         len(gold),
+        others[name, "skip"],
+        others[name, "cant-say"],
+        others[name, "undo"],
         seconds,
         too_fast,
         study.state(name),
         None if excluded is None else excluded.reason,
-        _verdict(own, reliability, _share(sum(gold), len(gold)) if gold else None, too_fast),
+        _verdict(own, reliability, score, too_fast),
     )
 
 

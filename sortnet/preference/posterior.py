@@ -10,7 +10,7 @@ from scipy.special import ndtr
 from sortnet.preference.likelihood import answers
 from sortnet.preference.reliability import Annotators
 from sortnet.preference.vote_arrays import Votes, unseen
-from sortnet.types import F64, I64, Bool
+from sortnet.types import F64, I64
 
 
 @dataclass(eq=False)
@@ -77,45 +77,19 @@ class Posterior:
             votes: the answers; their annotators may be new.
             left_out: for votes the posterior was fitted to, predict each as if it had not been.
         """
-        c, b, blind = self._who(votes)
-        mean, variance = self.gap(votes, left_out=left_out)
-        return self._left(c * mean + b, c**2 * variance, blind)
-
-    def agreeing(self, votes: Votes) -> tuple[F64, Bool]:
-        """Whether answers agree with the ranking by all other answers.
-
-        Args:
-            votes: answers the posterior was fitted to; ties agree with no ranking.
-
-        Returns:
-            (m,) probability that an average annotator who says left or right agrees, at least ½;
-            and (m,) whether this answer does.
-        """
-        mean, variance = self.gap(votes, left_out=True)
-        return self._left(np.abs(mean), variance, 0.0), (mean > 0) == (votes.target > 0.5)
-
-    def gap(self, votes: Votes, *, left_out: bool = False) -> tuple[F64, F64]:
-        """(m,) means and variances of s_left - s_right; `left_out`: without each answer itself."""
+        known = self.annotators.padded(len(self.reliability) + 1)  # new ones are average
+        number = np.minimum(votes.annotator, len(self.reliability))
+        c, blind = known.reliability[number], known.blind[number]
+        b = np.append(self.mean[self.n_items :], 0.0)[number]
         mean, variance = self.difference(votes.left, votes.right)
         if left_out:
-            c, b, blind = self._who(votes)
             z = c * mean + b
             _, slope, weight = answers(z, votes.target, self.tie, blind, self.ties)
             mean, variance = unseen(mean, variance, c * slope, c**2 * weight)
-        return mean, variance
-
-    def _who(self, votes: Votes) -> tuple[F64, F64, F64]:
-        """(m,) reliability, side bias and blind share of who answers; new ones are average."""
-        known = self.annotators.padded(len(self.reliability) + 1)
-        number = np.minimum(votes.annotator, len(self.reliability))
-        bias = np.append(self.mean[self.n_items :], 0.0)
-        return known.reliability[number], bias[number], known.blind[number]
-
-    def _left(self, mean: F64, variance: F64, blind: F64 | float) -> F64:
-        """(m,) probability of left among left and right, for z of these moments."""
-        spread = np.sqrt(1 + variance)
+        spread = np.sqrt(1 + c**2 * variance)
         left, right = (
-            blind / 2 + (1 - blind) * ndtr((side * mean - self.tie) / spread) for side in (1, -1)
+            blind / 2 + (1 - blind) * ndtr((side * (c * mean + b) - self.tie) / spread)
+            for side in (1, -1)
         )
         p: F64 = left / np.maximum(left + right, 1e-300)
         return p

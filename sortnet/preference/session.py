@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sortnet.errors import JudgementError
-from sortnet.preference.agreement import agreement_with_ranking
 from sortnet.preference.annotator_reports import AnnotatorReport, annotator_reports
 from sortnet.preference.base import HOLDOUT, Judgement, Pair, Question
 from sortnet.preference.design import design
@@ -301,13 +300,6 @@ class Session:
         """The number of an annotator's answers that are not undone, skips and can't-says aside."""
         with self._lock:
             return self._history.answered(annotator)
-
-    def agreement_with_ranking(self) -> tuple[list[str], Posterior, F64, F64, I64]:
-        """Names, the last fit, and of each annotator what `agreement_with_ranking` returns."""
-        with self._lock:
-            names, votes = list(self._history.annotators), self._history.votes(self.events)
-            posterior = self._fits.all.posterior
-        return names, posterior, *agreement_with_ranking(posterior, votes, len(names))
 
     def judgements(self) -> list[Judgement]:
         """All events, including undos."""

@@ -27,8 +27,9 @@ _NEEDS: dict[str, tuple[str, ...]] = {
     **{"quota": ("annotator", "amount"), "overlap": ("amount",), "gold-rate": ("amount",)},
 }
 _MOST = {"quota": 2**31 - 1, "overlap": 2**31 - 1, "gold-rate": 1.0}
-_STATES = {"exclude": "excluded", "pause": "paused", "revoke": "revoked", "retire": "retired"}
-_STATES |= {"gold": "a gold pair"}
+# The field of a study that each kind fills.
+_FIELDS = {"exclude": "excluded", "pause": "paused", "revoke": "revoked", "retire": "retired"}
+_FIELDS |= {"gold": "gold"}
 _SUBJECTS = ("annotator", "item", "other", "amount")
 GOLD_RATE = 0.05
 
@@ -149,28 +150,23 @@ class Study:
         )
 
 
-def study_of(decisions: Iterable[Decision]) -> Study:
-    """The state after these decisions, in their order."""
-    on: dict[str, dict[Subject, Decision]] = {kind: {} for kind in UNDONE_BY}
-    amounts: dict[tuple[str, str | None], float] = {}
+def study_of(decisions: Iterable[Decision], before: Study | None = None) -> Study:
+    """The state after these decisions, in their order; `before`: the state they change."""
+    study = before or Study()
+    on = {field: dict(getattr(study, field)) for field in _FIELDS.values()}
+    amounts: dict[tuple[str, str | None], float]
+    amounts = {("overlap", None): study.overlap, ("gold-rate", None): study.gold_rate}
+    amounts |= {("quota", who): quota for who, quota in study.quotas.items()}
     for decision in decisions:
         if decision.kind in UNDONE_BY:
-            on[decision.kind][decision.subject] = decision
+            on[_FIELDS[decision.kind]][decision.subject] = decision
         elif decision.kind in UNDOES:
-            on[UNDOES[decision.kind]].pop(decision.subject, None)
+            on[_FIELDS[UNDOES[decision.kind]]].pop(decision.subject, None)
         elif decision.amount is not None:
             amounts[decision.kind, decision.annotator] = decision.amount
+    overlap, rate = int(amounts["overlap", None]), amounts["gold-rate", None]
     quotas = {who: int(n) for (kind, who), n in amounts.items() if kind == "quota" and n}
-    return Study(
-        on["exclude"],
-        on["pause"],
-        on["revoke"],
-        on["retire"],
-        on["gold"],
-        quotas,
-        int(amounts.get(("overlap", None), 1)),
-        amounts.get(("gold-rate", None), GOLD_RATE),
-    )
+    return Study(**on, quotas=quotas, overlap=overlap, gold_rate=rate)
 
 
 def check_decision(study: Study, decision: Decision, called: str) -> None:
@@ -187,11 +183,8 @@ def check_decision(study: Study, decision: Decision, called: str) -> None:
     kind = decision.kind
     if kind in AMOUNTS:
         return
-    state = _STATES[UNDOES.get(kind, kind)]
-    on = {
-        **{"excluded": study.excluded, "paused": study.paused, "revoked": study.revoked},
-        **{"retired": study.retired, "a gold pair": study.gold},
-    }[state]
+    field = _FIELDS[UNDOES.get(kind, kind)]
+    on, state = getattr(study, field), "a gold pair" if field == "gold" else field
     if kind in UNDONE_BY and decision.subject in on:
         raise StudyError(f"{called} is {state} already")
     if kind in UNDOES and kind != "renew" and decision.subject not in on:

@@ -14,7 +14,6 @@ from sqlalchemy import Connection, delete, select, update
 from sortnet.errors import JudgementError, StoreError
 from sortnet.items import Items
 from sortnet.preference import Judgement, Question
-from sortnet.preference.base import Pair
 from sortnet.preference.study import Decision, Study, study_of
 from sortnet.types import I64
 from store.collections import leases as lease_rows
@@ -114,10 +113,6 @@ class Collection:
         """All items, in the order of their numbers."""
         return self._read(read_items)
 
-    def n_items(self) -> int:
-        """The number of items, from the end of an index."""
-        return self._read(next_item)
-
     def allowed_pairs(self) -> I64 | None:
         """(m, 2) the only pairs that may be asked, the lower number first; None if all may."""
         return self._read(read_pairs)
@@ -165,20 +160,6 @@ class Collection:
         with self._locked() as connection:
             self._numbers_of(connection, [name])
         return self._read(read_annotators, AnnotatorRow.name == name)[0]
-
-    def annotator_of(self, token: str) -> Annotator:
-        """The annotator with that secret token.
-
-        Raises:
-            StoreError: if there is none.
-        """
-        plausible = lease_rows.plausible(token)
-        found = self._read(read_annotators, AnnotatorRow.token == token) if plausible else []
-        if not found:
-            raise StoreError(
-                f"that link is nobody's in collection {self.name!r}; ask for a new one"
-            )
-        return found[0]
 
     def annotators(self) -> list[Annotator]:
         """All annotators, in the order of creation."""
@@ -286,10 +267,6 @@ class Collection:
         """Live leases of an annotator or of all, in the order of creation."""
         live = self._read(lease_rows.read_leases, self.clock())
         return [lease for lease in live if annotator in (None, lease.annotator)]
-
-    def live_pairs(self) -> set[Pair]:
-        """All pairs (low, high) under a live lease."""
-        return {lease.question.pair for lease in self.leases()}
 
     def question(self, lease: str) -> Question:
         """The question of a lease, live or not.

@@ -59,7 +59,7 @@ def insert_decisions(
         if decision.kind == "retire" and len(ids) - len(study.retired) <= 2:
             raise StudyError("two items must stay to compare: restore another one first")
         done.append(replace(decision, number=len(done) + 1))
-        study = study_of(done)
+        study = study_of(done[-1:], study)
         key = None if decision.annotator is None else annotators[decision.annotator]
         _follow(connection, collection, decision, key)
     new = done[len(before) :]

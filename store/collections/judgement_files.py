@@ -35,7 +35,6 @@ _LARGEST = 2**31 - 1  # of whole numbers in the tables
 _LATEST = 2.0**33  # seconds since 1970: the year 2242
 _LONGEST = 64  # characters of an id or a strategy
 ExportForm: TypeAlias = Literal["jsonl", "csv", "chosen"]
-EXPORT_FORMS: tuple[ExportForm, ...] = ("jsonl", "csv", "chosen")
 
 
 @dataclass(frozen=True)

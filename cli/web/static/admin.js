@@ -157,11 +157,11 @@ function drawGold(state) {
 }
 
 function remarks(who) {
-  const about = who.figures || {};
+  const about = who.report || {};
   const found = [who.state];
-  if (who.report?.verdict) found.push(who.report.verdict);
+  if (about.verdict) found.push(about.verdict);
   if (who.quota !== null) found.push(`quota ${who.quota}`);
-  if (about.too_fast && who.report?.verdict !== "too fast") found.push("too fast");
+  if (about.too_fast && about.verdict !== "too fast") found.push("too fast");
   if (about.skipped) found.push(`${about.skipped} skipped`);
   if (about.cant_say) found.push(`${about.cant_say} × can’t say`);
   if (about.undone) found.push(`${about.undone} undone`);
