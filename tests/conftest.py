@@ -30,6 +30,7 @@ from items_made import LanguageModel
 from sqlalchemy import create_engine, make_url, text
 
 SECONDS_TO_START = 600
+_CACHE = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)  # no test writes the user's own
 
 # A property holds or does not, however slow the machine is.
 settings.register_profile("any speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -39,9 +40,11 @@ settings.load_profile("any speed")
 def pytest_configure() -> None:
     """Forget the width of the terminal, which xdist tells its workers: output must not depend.
 
-    And listen to Ctrl-C, which a job in a shell's background is started deaf to.
+    Nor on what earlier runs left in the user's cache. And listen to Ctrl-C, which a job in a
+    shell's background is started deaf to.
     """
     os.environ.pop("COLUMNS", None)
+    os.environ["XDG_CACHE_HOME"] = _CACHE.name
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

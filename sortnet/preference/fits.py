@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from scipy.special import log_ndtr
 
+from sortnet.preference.kept import Arrays, kept
 from sortnet.preference.laplace import Fitted, Scales, choose_scales, fit
 from sortnet.preference.vote_arrays import Votes
-from sortnet.types import F64, Bool, Pairs, Queries
+from sortnet.types import F64, I64, Bool, Pairs, Queries
 
 ENOUGH = 200  # votes from which on a net is tried
 _PLENTY = 20_000  # votes it is tried on, at most
@@ -52,17 +54,42 @@ def milestone(events: int) -> int:
 
 
 def choose_basis(
-    features: F64, votes: Votes, at: int, *, net: Basis | None = None, seed: int = 0
+    features: F64,
+    votes: Votes,
+    at: int,
+    *,
+    net: Basis | None = None,
+    seed: int = 0,
+    keep: Path | None = None,
 ) -> Basis:
-    """Learned features and scales, from the votes up to a milestone; or the features of `net`."""
+    """Learned features and scales, from the votes up to a milestone; or the features of `net`.
+
+    `keep` is a folder for what is found, see `kept`.
+    """
     n_annotators = int(votes.annotator.max(initial=-1)) + 1
     if net is None:
-        learned = learned_features(features, votes, n_annotators, seed=seed)
-        milestone, together = at, np.hstack((features, learned))
+
+        def learn() -> Arrays:
+            return {"units": learned_features(features, votes, n_annotators, seed=seed)}
+
+        learned = kept(keep, ("units", features, *_columns(votes), seed), learn)
+        milestone, together = at, np.hstack((features, learned["units"]))
     else:
         milestone, together = net.milestone, net.features
-    scales = choose_scales(together, votes, n_annotators, seed=seed)
+    scales = kept_scales(together, votes, n_annotators, seed=seed, keep=keep)
     return Basis(milestone, at, together, scales)
+
+
+def kept_scales(
+    features: F64, votes: Votes, n_annotators: int, *, seed: int = 0, keep: Path | None = None
+) -> Scales:
+    """`choose_scales`, or what it returned earlier."""
+
+    def choose() -> Arrays:
+        return choose_scales(features, votes, n_annotators, seed=seed).arrays()
+
+    inputs = ("scales", features, *_columns(votes), n_annotators, seed)
+    return Scales.from_arrays(kept(keep, inputs, choose))
 
 
 def fit_both(
@@ -73,14 +100,35 @@ def fit_both(
     *,
     start: F64 | None = None,
     seed: int = 0,
+    keep: Path | None = None,
 ) -> Fits:
-    """Fit the scores to the answers without the hold-out, and to all answers."""
+    """Fit the scores to the answers without the hold-out, and to all answers.
+
+    `keep` is a folder for the fits, see `kept`.
+    """
     scales = basis.scales
-    choosing = fit(basis.features, usable, n_annotators, scales=scales, start=start, seed=seed)
-    ranking = fit(
-        basis.features, everything, n_annotators, scales=scales, start=choosing.theta, seed=seed
-    )
-    return Fits(basis, choosing, ranking)
+
+    def fit_them() -> Arrays:
+        choosing = fit(basis.features, usable, n_annotators, scales=scales, start=start, seed=seed)
+        ranking = fit(
+            basis.features, everything, n_annotators, scales=scales, start=choosing.theta, seed=seed
+        )
+        parts = {"choosing": choosing.arrays(), "all": ranking.arrays()}
+        return {f"{part}.{name}": a for part, of in parts.items() for name, a in of.items()}
+
+    votes = (*_columns(usable), *_columns(everything))
+    inputs = ("fits", basis.features, *scales.arrays().values(), *votes, n_annotators, start, seed)
+    found = kept(keep, inputs, fit_them)
+
+    def part(name: str) -> Fitted:
+        own = {k.removeprefix(name): array for k, array in found.items() if k.startswith(name)}
+        return Fitted.from_arrays(own, len(basis.features), scales)
+
+    return Fits(basis, part("choosing."), part("all."))
+
+
+def _columns(votes: Votes) -> tuple[F64 | I64 | None, ...]:
+    return votes.left, votes.right, votes.target, votes.annotator, votes.weight
 
 
 def learned_features(features: F64, votes: Votes, n_annotators: int, *, seed: int = 0) -> F64:

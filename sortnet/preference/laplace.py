@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 from scipy.optimize import minimize_scalar
@@ -69,9 +71,31 @@ class Scales:
     tie: float = 0.0
     ties: float = 0.0
 
+    @property
+    def residual(self) -> float:
+        """The expected variance of an item's residual."""
+        return float(self.odds @ [prior.residual for prior in self.priors])
+
     def of(self, n_annotators: int) -> Scales:
         """The same for more annotators: new ones are average."""
         return replace(self, annotators=self.annotators.padded(n_annotators))
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The same as arrays by name; see `from_arrays`."""
+        return {
+            "priors": np.array([(prior.weight, prior.residual) for prior in self.priors]),
+            "odds": self.odds,
+            "annotators": np.array(list(vars(self.annotators).values())),
+            "ties": np.array([self.tie, self.ties]),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Scales:
+        """What `arrays` said."""
+        priors = tuple(Prior(*prior) for prior in arrays["priors"].tolist())
+        return cls(
+            priors, arrays["odds"], Annotators(*arrays["annotators"]), *arrays["ties"].tolist()
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +120,27 @@ class Fitted:
     posterior: Posterior
     theta: F64  # (d + n + a,) the mode: weights, residuals, biases
     weights: Weights
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The same as arrays by name, but for the scales; see `from_arrays`."""
+        posterior, rng = self.posterior, json.dumps(self.posterior.rng.bit_generator.state)
+        covariance = {} if posterior.covariance is None else {"covariance": posterior.covariance}
+        return {
+            **{"mean": posterior.mean, "draws": posterior.draws, **covariance},
+            **{"rng": np.frombuffer(rng.encode(), np.uint8), "theta": self.theta},
+            **{"weights": self.weights.mean, "weight_draws": self.weights.draws},
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], n: int, scales: Scales) -> Fitted:
+        """What `arrays` said, of a fit of n items with these scales."""
+        rng = np.random.default_rng()
+        rng.bit_generator.state = json.loads(arrays["rng"].tobytes())
+        mean, draws = arrays["mean"], arrays["draws"]
+        scales = scales.of(len(mean) - n)
+        posterior = _posterior(mean, arrays.get("covariance"), draws, n, rng, scales)
+        weights = Weights(arrays["weights"], arrays["weight_draws"], scales.residual)
+        return cls(posterior, arrays["theta"], weights)
 
 
 @one_blas_thread()
@@ -145,7 +190,7 @@ def fit(
     weights = Weights(
         scales.odds @ np.stack([part.theta[:d] for part in parts]),
         np.concatenate([part.weights for part in parts]),
-        float(scales.odds @ [prior.residual for prior in scales.priors]),
+        scales.residual,
     )
     return Fitted(_together(problem, parts, rng), parts[0].theta, weights)
 
@@ -171,6 +216,12 @@ def _together(problem: _Problem, parts: Sequence[_Part], rng: np.random.Generato
             off = part.mean - mean
             more = odds * (part.covariance + np.outer(off, off))
             covariance = more if covariance is None else covariance + more
+    return _posterior(mean, covariance, draws, n, rng, scales)
+
+
+def _posterior(
+    mean: F64, covariance: F64 | None, draws: F64, n: int, rng: np.random.Generator, scales: Scales
+) -> Posterior:
     spread = np.sqrt(draws.var(axis=0) if covariance is None else np.diag(covariance))
     people = replace(scales.annotators, side=mean[n:], side_sd=spread[n:])
     return Posterior(mean, covariance, draws, people, n, rng, scales.tie, scales.ties)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Hashable, Iterable, Sequence
+from pathlib import Path
 from zlib import crc32
 
 import numpy as np
@@ -13,11 +14,17 @@ from sortnet.errors import JudgementError
 from sortnet.preference.annotator_reports import AnnotatorReport, annotator_reports
 from sortnet.preference.base import HOLDOUT, Judgement, Pair, Question
 from sortnet.preference.design import design
-from sortnet.preference.fits import ENOUGH, Fits, choose_basis, fit_both, milestone
+from sortnet.preference.fits import (
+    ENOUGH,
+    Fits,
+    choose_basis,
+    fit_both,
+    kept_scales,
+    milestone,
+)
 from sortnet.preference.groups import Groups, GroupStanding, parts_apart
 from sortnet.preference.history import History
 from sortnet.preference.intervals import Ranking, rank_items
-from sortnet.preference.laplace import choose_scales
 from sortnet.preference.posterior import Posterior
 from sortnet.preference.stopping import (
     GOAL,
@@ -71,6 +78,8 @@ class Session:
         groups: (n,) name or number of each item's group; pairs are asked, ranked and counted
             within groups only. None: all items are compared with each other.
         study: whose judgements do not count, which items are retired, gold pairs, overlap.
+        keep: folder in which fits to many answers are kept for later sessions, see `kept`; None:
+            nowhere. Results are the same.
 
     Raises:
         JudgementError: on an unknown strategy, a pair in `among` of unknown items or across groups,
@@ -97,8 +106,10 @@ class Session:
         among: ArrayLike | None = None,
         groups: Iterable[Hashable] | None = None,
         study: Study | None = None,
+        keep: Path | None = None,
     ) -> None:
         self.study = study or Study()
+        self._keep = keep
         self._X = design(features, n_items)
         self.n_items = len(self._X)
         self.seed, self.holdout, self.repeats, self.goal = seed, holdout, repeats, goal
@@ -268,11 +279,12 @@ class Session:
         That is its annotator's reliability, 1 for the average one and below 0 for who prefers the
         worse item, times the share of their answers that are not given blindly.
 
-        Cost: see `choose_scales`; no other fit is needed.
+        Cost: see `choose_scales`, unless they are kept; no other fit is needed.
         """
         with self._lock:
             votes, many = self._history.votes(self.events), len(self._history.annotators)
-        people = choose_scales(self._X, votes, many, seed=self.seed).annotators
+        keep = self._keep if len(votes) >= ENOUGH else None
+        people = kept_scales(self._X, votes, many, seed=self.seed, keep=keep).annotators
         weight = people.reliability * (1 - people.blind)
         return votes, weight[votes.annotator]
 
@@ -501,12 +513,16 @@ class Session:
             usable = self._history.votes(upto, holdout=False)
             at = milestone(upto)
             early = self._history.votes(at, holdout=False)
+        # Kept is what a session that starts with these events would find.
+        keep = self._keep if len(everything) >= ENOUGH and not keep_net else None
         basis, start = (None, None) if before is None else (before.basis, before.choosing.theta)
         if basis is None or basis.scaled != at or (basis.milestone != at and not keep_net):
             net = basis if keep_net else None
-            basis = choose_basis(self._X, early, at, net=net, seed=self.seed)
+            basis = choose_basis(self._X, early, at, net=net, seed=self.seed, keep=keep)
             start = start if keep_net else None
-        return fit_both(basis, usable, everything, n_annotators, start=start, seed=self.seed)
+        keep = keep if start is None else None
+        votes = usable, everything
+        return fit_both(basis, *votes, n_annotators, start=start, seed=self.seed, keep=keep)
 
 
 def _checked_pairs(among: ArrayLike, groups: Groups) -> I64:

@@ -6,9 +6,11 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
+from sortnet.data import default_cache_dir
 from sortnet.errors import StoreError
 from sortnet.items import Items
 from sortnet.preference import Judgement, Question
@@ -33,11 +35,18 @@ def new_session(collection: Collection, items: Items, **more: Any) -> Session:
     """A session about the items with the collection's settings, and no judgements yet."""
     settings = collection.settings
     known = {name: settings[name] for name in SESSION_SETTINGS if name in settings}
-    given = {"seed": collection.seed, **known, **more}
+    given: dict[str, Any] = {"seed": collection.seed, **known, **more}
     if "study" not in given:
         given["study"] = collection.study()
     among = collection.allowed_pairs()
-    return Session(items.features, len(items), groups=items.groups, among=among, **given)
+    given |= {"groups": items.groups, "among": among, "keep": _folder_of_fits()}
+    return Session(items.features, len(items), **given)
+
+
+def _folder_of_fits() -> Path | None:
+    with suppress(RuntimeError):  # there may be no home folder
+        return default_cache_dir() / "fits"
+    return None
 
 
 class LabellingService:
