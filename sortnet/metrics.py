@@ -7,9 +7,10 @@
     ERR@n  = sum_{rank <= n} R / rank * product of the 1 - R above,   R = (2^grade - 1) / 2^4
 
 Gain is 2^grade - 1 (or the grade itself: `gain="linear"`, and always of `nDCG`, the measure of
-ir-measures and trec_eval). ERR (Chapelle et al. 2009) is gdeval's: its highest grade is 4 whatever
-the data have, and a higher one is refused. The other measures are binary: relevant is a grade of
-`relevant_from` or more. A query without a relevant document (NDCG, ERR: without a grade above 0)
+ir-measures and trec_eval). `discount="letor"` divides it by max(1, log2 rank) instead, as LETOR's
+tools do. ERR (Chapelle et al. 2009) is gdeval's: its highest grade is 4 whatever the data have, and
+a higher one is refused. The other measures are binary: relevant is a grade of `relevant_from` or
+more. A query without a relevant document (NDCG, ERR: without a grade above 0)
 has no value; `average` is the one place that says what it counts for.
 
 Documents that nobody graded, but of which people compared pairs, have one measure, accuracy: the
@@ -33,10 +34,12 @@ from sortnet.errors import DataError, MetricError
 from sortnet.types import F64, I32, I64, Bool, Queries
 
 Gain: TypeAlias = Literal["exp", "linear"]
+Discount: TypeAlias = Literal["log2", "letor"]
 Empty: TypeAlias = Literal["zero", "skip", "one", "error"]
 
 _NAME = re.compile(r"(?P<kind>[A-Za-z]+(?:_[A-Za-z]+)?)(?:[@_.](?P<cutoff>[0-9]{1,9}))?")
 _GAIN_WORDS: dict[Gain, str] = {"exp": "2^r-1", "linear": "r"}
+_DISCOUNT_WORDS: dict[Discount, str] = {"log2": "log2(1+rank)", "letor": "max(1, log2(rank))"}
 _EMPTY_WORDS: dict[Empty, str] = {
     "zero": "counted zero",
     "skip": "left out",
@@ -120,7 +123,9 @@ def _dcg(metric: Metric, hits: _Hits, grade: I64, rank: I64, best: I64) -> F64:
         gains = grade.astype(np.float64)
     else:  # (2^grade - 1) / 2^best: a power of two less, so exact, and it cannot overflow
         gains = np.ldexp(1.0, grade - best) - np.ldexp(1.0, -best)
-    return hits.sum(gains / np.log2(1.0 + rank), _within(metric, rank))
+    letor = metric.discount == "letor"
+    discounts = np.maximum(np.log2(rank), 1.0) if letor else np.log2(1.0 + rank)
+    return hits.sum(gains / discounts, _within(metric, rank))
 
 
 def _err(metric: Metric, hits: _Hits) -> F64:
@@ -147,7 +152,7 @@ class Measure:
         values: (metric, relevant documents) -> (n_queries,), where a query has a relevant one.
         spellings: names in other tools, in any case; "@n": only with a cutoff. The row's own key
             is taken as it is written, before any of these.
-        convention: what is said of it beside figures, of its {gain} and {cutoff}.
+        convention: what is said of it beside figures, of its {gain}, {discount} and {cutoff}.
         default: the name by which it is measured where nobody chose measures.
         graded: it takes the grades, not only which documents are relevant.
         needs_cutoff: it counts the first n documents in any order, so without n it says nothing.
@@ -171,14 +176,14 @@ MEASURES: dict[str, Measure] = {
     "map": Measure(_map, ("map", "ap", "map_cut@n"), default="map"),
     "ndcg": Measure(
         _ndcg,
-        convention="gain {gain}, discount log2(1+rank)",
+        convention="gain {gain}, discount {discount}",
         default="ndcg@10",
         graded=True,
     ),
     "nDCG": Measure(
         _ndcg,
         ("ndcg", "ndcg_cut@n"),
-        "gain r in nDCG as in ir-measures and trec_eval, discount log2(1+rank)",
+        "gain r in nDCG as in ir-measures and trec_eval, discount {discount}",
         graded=True,
         gain="linear",
     ),
@@ -225,6 +230,7 @@ class Metric:
         cutoff: the last rank that counts; None for all (p always has one).
         gain: of ndcg, 2^grade - 1 ("exp") or the grade ("linear").
         relevant_from: of the binary measures, the lowest grade that is relevant.
+        discount: of ndcg, log2(1 + rank) ("log2") or max(1, log2 rank) ("letor").
 
     Raises:
         MetricError: on values that no measure has.
@@ -234,6 +240,7 @@ class Metric:
     cutoff: int | None = None
     gain: Gain = "exp"
     relevant_from: int = 1
+    discount: Discount = "log2"
 
     def __post_init__(self) -> None:
         if self.kind not in MEASURES:
@@ -246,6 +253,8 @@ class Metric:
             raise MetricError(f"metric {self.name!r}: the cutoff must be 1 or more")
         if self.gain not in get_args(Gain):
             raise MetricError(f"unknown gain {self.gain!r}; known are exp and linear")
+        if self.discount not in get_args(Discount):
+            raise MetricError(f"unknown discount {self.discount!r}; known are log2 and letor")
         if not 1 <= self.relevant_from < 2**31:
             raise MetricError(f"relevant-from must be from 1 to 2^31 - 1, got {self.relevant_from}")
         if self.row.gain is not None:
@@ -454,7 +463,12 @@ def conventions(
     """
     kinds = list(MEASURES)
     found = sorted(as_metrics(metrics), key=lambda m: (kinds.index(m.kind), m.gain, m.cutoff or 0))
-    said = (m.row.convention.format(gain=_GAIN_WORDS[m.gain], cutoff=m.cutoff) for m in found)
+    said = (
+        m.row.convention.format(
+            gain=_GAIN_WORDS[m.gain], discount=_DISCOUNT_WORDS[m.discount], cutoff=m.cutoff
+        )
+        for m in found
+    )
     parts = list(dict.fromkeys(filter(None, said)))
     binary = [m for m in found if not (m.row.graded or m.row.of_pairs)]
     levels = sorted({m.relevant_from for m in binary})

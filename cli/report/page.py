@@ -78,18 +78,11 @@ def render(
     frame, pairs = run.iterations_frame(), run.pairs_frame()
     pictures, missing = _pictures(run, pairs)
     returning, as_often = recurring(pairs, sources)
-    folder = files("cli.report") / "templates"
-    style = (folder / "report.css").read_text(encoding="utf-8")
-    template = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    ).from_string((folder / "report.html").read_text(encoding="utf-8"))
-    return template.render(
+    return rendered(
+        "report.html",
         run=run,
         status=run.status,
-        style=style,
-        policy=content_policy(style),
         refresh=refresh,
-        written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         summary=summary(run, frame),
         status_line=status_line(run, len(frame)),
         conventions=conventions or [str(frame.attrs.get("conventions") or "not recorded")],
@@ -102,6 +95,17 @@ def render(
         settings=list(_settings(run.config)),
         again=again(run),
     )
+
+
+def rendered(template: str, **values: Any) -> str:
+    """A page of a template, with its style inside and the time it was written."""
+    folder = files("cli.report") / "templates"
+    style = (folder / "report.css").read_text(encoding="utf-8")
+    page = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    ).from_string((folder / template).read_text(encoding="utf-8"))
+    written = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return page.render(style=style, policy=content_policy(style), written=written, **values)
 
 
 def content_policy(style: str) -> str:

@@ -17,8 +17,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from sortnet import __version__
 from sortnet.config import settle_quality
 from sortnet.data.read import Fold
@@ -29,7 +27,7 @@ from sortnet.experiments.tuning import Budget, tune
 from sortnet.files import fingerprint
 from sortnet.learning.state import Iteration
 from sortnet.rankers.base import Ranker, fit_ranker
-from sortnet.types import I32, Progress
+from sortnet.types import I64, Progress
 
 
 @dataclass(frozen=True)
@@ -84,7 +82,7 @@ class Result:
             `seconds` of reading, tuning, fitting and ranking, `observed`.
     """
 
-    order: I32
+    order: I64
     about: dict[str, Any] = field(default_factory=dict)
 
 
@@ -110,8 +108,9 @@ def work_out(
     with _timed(seconds, "read"):
         fold = learnable(cell, cache)
     assert fold.test is not None
-    common = {"seed": cell.seed, "quality": cell.quality, "relevant_from": cell.relevant_from}
-    settings = settle_quality(fold.train, fold.vali, entry.settings(**common))
+    level = 1 if cell.binarise else cell.relevant_from
+    settings = entry.settings(seed=cell.seed, quality=cell.quality, relevant_from=level)
+    settings = settle_quality(fold.train, fold.vali, settings)
     with _timed(seconds, "tune"):
         tuned = tune(
             fold.train, fold.vali, settings, grid=_grid(entry), inner=cell.inner,
@@ -131,7 +130,7 @@ def work_out(
     }
     if cell.observe is not None:
         about["observed"] = _observer(cell.observe)(ranker, fold, history)
-    return Result(order.astype(np.int32), about)
+    return Result(order, about)
 
 
 def learnable(cell: Cell, cache: Path | None = None) -> Fold:
@@ -160,7 +159,8 @@ def keys_of(cells: Sequence[Cell]) -> list[str]:
     def key(cell: Cell) -> str:
         # Found again wherever the files lie; a new version may rank otherwise.
         read = [known[str(file)] for file in cell.split.files]
-        said = {**cell.to_json(), "files": read, "sortnet": __version__}
+        settings = entry_of(cell.ranker).settings().to_json()
+        said = {**cell.to_json(), "files": read, "sortnet": __version__, "settings": settings}
         said["split"] = {name: v for name, v in said["split"].items() if name != "folder"}
         return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 

@@ -20,6 +20,7 @@ from sortnet.experiments.cells import Cell, Result, work_out
 from sortnet.files import one_line
 
 _AGAIN = 2  # times that a cell is begun again whose worker died
+_REACHED = 10  # seconds within which a cluster must answer
 _THREADS = ("OMP", "OPENBLAS", "MKL", "NUMBA")
 Outcome = Result | str  # a string says why there is no result
 
@@ -92,7 +93,7 @@ def _as_they_come(
             if order is None:
                 yield futures[future], about
             else:
-                yield futures[future], Result(np.frombuffer(order, np.int32), json.loads(about))
+                yield futures[future], Result(np.frombuffer(order, np.int64), json.loads(about))
     finally:
         for future in futures:
             future.cancel()
@@ -135,7 +136,7 @@ def _client(cluster: str) -> Iterator[Any]:
         raise SortNetError("--cluster needs: pip install 'sortnet[dask]'") from None
     address = cluster.replace("dask://", "tcp://", 1)
     try:
-        client = distributed.Client(address, timeout=10)
+        client = distributed.Client(address, timeout=_REACHED)
     except (OSError, ValueError) as error:
         raise SortNetError(f"cluster {cluster[:60]} cannot be reached: {one_line(error)}") from None
     try:

@@ -60,7 +60,7 @@ class MadeClasses:
         return ()
 
     def load(self, cache: Path | None = None) -> Fold:
-        """Draw it: the same documents and test lists for every `noise`, label ratio and `n_train`."""
+        """Draw it: the same test documents for every `noise`, `label_ratio` and `n_train`."""
         rng = self._rng(0)
         mean = rng.uniform(0, 100, (self.classes, self.features)).astype(np.float32)
         spread = rng.uniform(50, 100, mean.shape).astype(np.float32)
@@ -92,7 +92,7 @@ class MadeClasses:
         """Document numbers: of the upper half of the classes only the share that is left."""
         if self.label_ratio == 1:
             return np.arange(len(grades))
-        return thinned(grades, (self.classes + 1) // 2, self.label_ratio, rng)
+        return thinned(grades, self.classes // 2, self.label_ratio, rng)
 
     def _lists(self, docs: I64, rng: np.random.Generator) -> list[I64]:
         sizes = rng.integers(self.shortest, self.longest + 1, self.lists)
@@ -132,8 +132,8 @@ class TrainingShare:
     Attributes:
         folder: as of `OfficialFold`.
         share: of the training queries that is kept, drawn at random; at least one.
-        label_ratio: the share of the training documents of the upper grades that is kept.
-        upper: the lowest of these grades.
+        label_ratio: the share of the training documents of the upper half of the grades that is
+            kept (section 4.6 of the same).
         seed: of the draw.
     """
 
@@ -141,12 +141,11 @@ class TrainingShare:
     folder: str
     share: float = 1.0
     label_ratio: float = 1.0
-    upper: int = 1
     seed: int = 0
 
     @property
     def name(self) -> str:
-        more = f", {self.label_ratio:g} of grades from {self.upper}" * (self.label_ratio < 1)
+        more = f", {self.label_ratio:g} of the upper grades" * (self.label_ratio < 1)
         return f"{self.share:g} of {self._whole.name}{more}"
 
     @property
@@ -158,7 +157,8 @@ class TrainingShare:
         n = max(1, round(self.share * len(fold.train)))
         train = fold.train.take(np.sort(rng.permutation(len(fold.train))[:n]))
         if self.label_ratio < 1:
-            kept = thinned(train.grades, self.upper, self.label_ratio, rng)
+            upper = (int(train.grades.max()) + 1) // 2
+            kept = thinned(train.grades, upper, self.label_ratio, rng)
             train = of_documents(train, kept)
         return replace(fold, train=train)
 

@@ -46,6 +46,6 @@ def kept_cells(database: Database, keys: Sequence[str]) -> dict[str, Result]:
         for start in range(0, len(keys), _AT_ONCE):
             some = columns.where(CellRow.key.in_(keys[start : start + _AT_ONCE]))
             for row in connection.execute(some):
-                order = np.frombuffer(row.ranking, "<i4").astype(np.int32)
+                order = np.frombuffer(row.ranking, "<i4").astype(np.int64)
                 found[row.key] = Result(order, row.about)
     return found

@@ -1,0 +1,207 @@
+"""`sortnet experiment`: compare rankers by a protocol, and the studies of the papers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from cli.options import (
+    SEED,
+    Real,
+    Whole,
+    command_line,
+    data_option,
+    folders,
+    json_option,
+    store_option,
+)
+from cli.output import progress
+
+C = TypeVar("C", bound=Callable[..., Any])
+MEASURES = "ndcg@10,map,p@10"
+
+
+def _shared_options(command: C) -> C:
+    """Add the options that every experiment has."""
+    for option in reversed(
+        (
+            click.option(
+                "--jobs", type=Whole(1), default=1, help="Cells worked out at once, a process each."
+            ),
+            click.option(
+                "--cluster",
+                metavar="URL",
+                help="Dask scheduler, dask://HOST:PORT, in place of --jobs; its workers read the "
+                "data at the same paths.",
+            ),
+            click.option("--seed", type=SEED, default=0, help="Random seed of every ranker."),
+            click.option(
+                "--again", is_flag=True, help="Work out again what the store has already."
+            ),
+            click.option(
+                "--out",
+                metavar="DIR",
+                type=click.Path(file_okay=False, path_type=Path),
+                shell_complete=folders,
+                help="Write results.csv, summary.csv and report.html to this folder.",
+            ),
+            store_option,
+            data_option,
+            json_option,
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def _ranker_options(command: C) -> C:
+    """Add the options of experiments that compare rankers on a data set."""
+    from sortnet.experiments.conventions import CONVENTIONS  # loads no torch
+
+    for option in reversed(
+        (
+            click.option(
+                "--rankers",
+                metavar="NAMES",
+                default="sortnet,lambdamart,ranksvm",
+                help="Rankers, comma by comma, or all; NAME:SETTING=VALUE for other settings.",
+            ),
+            click.option(
+                "--measures", metavar="NAMES", default=MEASURES, help="Measures to report."
+            ),
+            click.option(
+                "--convention",
+                type=click.Choice(list(CONVENTIONS)),
+                default="skip",
+                help="How figures are taken; another one trains nothing again.",
+            ),
+            click.option(
+                "--quality",
+                help="RankQuality, which chooses; default: map for two grades, else ndcg@10.",
+            ),
+            click.option(
+                "--relevant-from", type=Whole(1), default=1, help="Lowest grade that is relevant."
+            ),
+            click.option(
+                "--binarise-train",
+                "binarise",
+                is_flag=True,
+                help="Learn from relevant or not in place of the grades.",
+            ),
+            click.option(
+                "--search",
+                type=click.Choice(("grid", "optuna")),
+                default="grid",
+                help="How the settings of a ranker are searched.",
+            ),
+            click.option("--trials", type=Whole(1), help="Settings tried a ranker, at most."),
+            click.option(
+                "--seconds",
+                type=Real(0),
+                help="Seconds after which no other settings are tried.",
+            ),
+            click.option(
+                "--latex", is_flag=True, help="Print the table as LaTeX (booktabs), nothing else."
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+@click.group(short_help="Compare rankers by a protocol; run the papers' studies.")
+def experiment() -> None:
+    """Compare rankers on labelled queries by a protocol that holds, and run the papers' studies.
+
+    Each cell (a ranker on a fold) is kept in the store when it is done: a command that was
+    interrupted goes on where it was, and more rankers or another convention train nothing again.
+    """
+
+
+@experiment.command(short_help="Compare rankers on the official folds.")
+@click.argument("letor_dir", shell_complete=folders)
+@_ranker_options
+@click.option(
+    "--inner",
+    type=Whole(0),
+    default=0,
+    help="Parts of an inner cross-validation by query; 0: the validation part chooses.",
+)
+@_shared_options
+def folds(letor_dir: str, **options: Any) -> int:
+    """Compare rankers on the folds in LETOR_DIR: tuned, refitted, tested on each.
+
+    \b
+    Examples:
+      sortnet experiment folds MQ2008 --rankers all --jobs 2 --out mq2008
+      sortnet experiment folds MQ2008 --rankers all --convention letor4
+    """
+    from sortnet.experiments.splits import folds_of
+
+    return _compare(folds_of(letor_dir), letor_dir, **options)
+
+
+@experiment.command(short_help="Compare rankers on random divisions by query.")
+@click.argument("letor_dir", shell_complete=folders)
+@_ranker_options
+@click.option("--splits", type=Whole(2), default=15, help="Number of random divisions.")
+@click.option("--test", type=Real(0.01, 0.9), default=0.33, help="Share of queries to test with.")
+@click.option(
+    "--inner",
+    type=Whole(0),
+    default=3,
+    help="Parts of an inner cross-validation by query; 0: a validation part chooses.",
+)
+@_shared_options
+def holdout(letor_dir: str, splits: int, test: float, seed: int, **options: Any) -> int:
+    """Compare rankers on random divisions of the queries in LETOR_DIR, a fold or folder of folds.
+
+    All queries of the first fold are divided; of those that do not test, a fifth stops training.
+
+    \b
+    Example:
+      sortnet experiment holdout MQ2008 --rankers directranker,lambdamart --jobs 2
+    """
+    from sortnet.experiments.splits import HoldOut, folds_of
+
+    folder = folds_of(letor_dir)[0].folder
+    drawn = [HoldOut(folder, k, test, 0.2, seed) for k in range(1, splits + 1)]
+    return _compare(drawn, letor_dir, seed=seed, **options)
+
+
+def _compare(
+    splits: Sequence[Any],
+    data: str,
+    *,
+    rankers: str,
+    out: Path | None,
+    as_json: bool,
+    latex: bool,
+    measures: str,
+    convention: str,
+    **options: Any,
+) -> int:
+    """Work out every ranker on every division, and report; 1 if one failed, else 0."""
+    from cli.experiments.outputs import Report, refuse_out, report
+    from cli.experiments.work import Where, results_of
+    from sortnet.experiments.cells import Cell
+    from sortnet.experiments.entries import entries_named
+    from sortnet.metrics import as_metrics
+
+    if latex and as_json:
+        raise click.UsageError("--json and --latex both print the table: give one of them")
+    names = entries_named(rankers)
+    wanted = [metric.name for metric in as_metrics(filter(None, measures.split(",")))]
+    refuse_out(out)
+    where = Where(*(options.pop(name) for name in Where._fields))
+    cells = [Cell(name, split, **options) for split in splits for name in names]
+    command = command_line(click.get_current_context())
+    with progress() as status:
+        found = results_of(cells, where, status)
+        status("measuring")
+        made = Report.of(found, wanted, convention, data=data, command=command, cache=where.cache)
+    report(made, out, as_json=as_json, latex=latex)
+    return 1 if found.failed else 0

@@ -1,0 +1,74 @@
+"""Figures of an experiment: a data frame with one row a query, ranker and part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sortnet.data.read import Fold
+from sortnet.experiments.cells import Cell, Result
+from sortnet.experiments.conventions import figures_under
+from sortnet.experiments.splits import Split
+from sortnet.metrics import count_empty, outcomes, parse_metric
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def figures_of(
+    found: Iterable[tuple[Cell, Result]],
+    measures: Sequence[str],
+    convention: str,
+    *,
+    cache: Path | None = None,
+) -> pd.DataFrame:
+    """Measures of every test query, under one convention.
+
+    Args:
+        found: cells with their results, those of one division of the data together.
+        measures: names of measures.
+        convention: a name of `sortnet.experiments.conventions.CONVENTIONS`.
+        cache: as of `read_queries`.
+
+    Returns:
+        Columns `ranker`, `part`, `qid`, and one for each measure, NaN where the query counts for
+        nothing; `attrs` has `n_queries` tested, `n_empty` of them without a relevant document, and
+        the `ratio` of queries tested to those learned from.
+
+    Cost: reading the test part of every division once.
+
+    Raises:
+        SortNetError: if the data cannot be read, or on an unknown measure or convention.
+    """
+    import pandas as pd
+
+    @lru_cache(maxsize=1)
+    def read(split: Split) -> Fold:
+        return split.load(cache)
+
+    frames, sizes = [], {}
+    for cell, result in found:
+        fold = read(cell.split)
+        test = fold.test
+        assert test is not None
+        if cell.split not in sizes:
+            sizes[cell.split] = _sizes(fold, measures[0])
+        asked = [parse_metric(name, relevant_from=cell.relevant_from) for name in measures]
+        values = figures_under(convention, test, result.order, asked)
+        about = {"ranker": cell.ranker, "part": cell.split.name, "qid": test.qids}
+        frames.append(pd.DataFrame({**about, **values}))
+    n_empty, n_test, n_learned = np.sum(list(sizes.values()), axis=0).tolist()
+    frame = pd.concat(frames, ignore_index=True)
+    frame.attrs = {"n_empty": n_empty, "n_queries": n_test, "ratio": n_test / n_learned}
+    return frame
+
+
+def _sizes(fold: Fold, measure: str) -> tuple[int, int, int]:
+    """Test queries without a relevant document, all of them, and queries that are learned from."""
+    assert fold.test is not None
+    values = outcomes(parse_metric(measure), fold.test, np.arange(fold.test.n_docs))
+    return count_empty(values), len(fold.test), len(fold.train) + len(fold.vali)

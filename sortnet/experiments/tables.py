@@ -1,0 +1,135 @@
+"""Tables of an experiment: the mean and standard error of each ranker, for print and for LaTeX."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sortnet.errors import DataError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_ESCAPED = str.maketrans(
+    {
+        **{character: rf"\{character}" for character in "&%$#_{}"},
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+    }
+)
+
+
+def parts(figures: pd.DataFrame, measures: Sequence[str]) -> pd.DataFrame:
+    """A row for each part and ranker: the mean of its queries that have a value.
+
+    Args:
+        figures: a row for each query, part and ranker: `ranker`, `part`, `qid`, and measures.
+        measures: columns of `figures`.
+
+    Raises:
+        DataError: of a measure that the figures do not have.
+
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"ranker": list("aab"), "part": "f", "qid": list("121"),
+    ...                       "map": [0.5, 1.0, float("nan")]})
+    >>> parts(frame, ["map"]).values.tolist()
+    [['f', 'a', 0.75], ['f', 'b', nan]]
+    """
+    for name in measures:
+        if name not in figures:
+            raise DataError(f"the figures have no measure {name!r}")
+    grouped = figures.groupby(["part", "ranker"], sort=False, observed=True)
+    return grouped[list(measures)].mean().reset_index()
+
+
+def summary(figures: pd.DataFrame, measures: Sequence[str]) -> pd.DataFrame:
+    """A row for each ranker, the best by the first measure first.
+
+    Args:
+        figures: see `parts`.
+        measures: columns of `figures`.
+
+    Returns:
+        `ranker`, `parts` (their number), `queries` (rankings measured) and, for each measure, the
+        mean over the parts and in `<measure>_error` its standard error, sd / sqrt(parts) with
+        n - 1: NaN of one part. Parts without a value do not count.
+
+    Raises:
+        DataError: as `parts`.
+
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"ranker": list("aabb"), "part": list("1212"), "qid": list("xyxy"),
+    ...                       "map": [0.25, 0.75, 0.5, 1.0]})
+    >>> summary(frame, ["map"]).values.tolist()
+    [['b', 2, 2, 0.75, 0.25], ['a', 2, 2, 0.5, 0.25]]
+    """
+    by_ranker = parts(figures, measures).groupby("ranker", sort=False, observed=True)
+    frame = by_ranker["part"].size().rename("parts").to_frame()
+    frame["queries"] = figures.groupby("ranker", sort=False, observed=True).size()
+    for name in measures:
+        frame[name] = by_ranker[name].mean()
+        frame[f"{name}_error"] = by_ranker[name].sem()
+    in_order = frame.sort_values(list(measures[:1]), ascending=False, kind="stable")
+    return in_order.reset_index()
+
+
+def latex(summary: pd.DataFrame, *, caption: str = "", digits: int = 3) -> str:
+    """A table for LaTeX with booktabs: mean and standard error, the best of a measure in bold.
+
+    Args:
+        summary: of `summary`.
+        caption: such as the conventions of the measures; plain text, it is escaped.
+        digits: after the point; equal ones as printed are all bold.
+
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"ranker": ["rank_svm", "b"], "parts": 5, "queries": 9,
+    ...                       "map": [0.6, 0.5], "map_error": [0.01, 0.02]})
+    >>> print(latex(frame).splitlines()[4])
+    rank\\_svm & \\textbf{0.600} $\\pm$ 0.010 \\\\
+    """
+    measures = [
+        name.removesuffix("_error") for name in map(str, summary) if name.endswith("_error")
+    ]
+    columns = [summary["ranker"].map(escaped)] + [
+        _cells(summary, name, digits) for name in measures
+    ]
+    rows = [" & ".join(cells) + r" \\" for cells in zip(*columns, strict=True)]
+    lines = [
+        rf"\begin{{tabular}}{{l{'r' * len(measures)}}}",
+        r"\toprule",
+        " & ".join(["ranker", *map(escaped, measures)]) + r" \\",
+        r"\midrule",
+        *rows,
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
+    if caption:
+        around = [r"\begin{table}", r"\centering", rf"\caption{{{escaped(caption)}}}"]
+        lines = [*around, *lines, r"\end{table}"]
+    return "\n".join(lines) + "\n"
+
+
+def escaped(text: str) -> str:
+    r"""Plain text as LaTeX prints it.
+
+    >>> escaped("map_10 & 5 %")
+    'map\\_10 \\& 5 \\%'
+    """
+    return text.translate(_ESCAPED)
+
+
+def _cells(summary: pd.DataFrame, name: str, digits: int) -> list[str]:
+    means = summary[name].to_numpy(np.float64).round(digits)
+    best = np.nanmax(means, initial=-np.inf)
+    errors = summary[f"{name}_error"].to_numpy(np.float64)
+    cells = []
+    for mean, error in zip(means, errors, strict=True):
+        text = "--" if np.isnan(mean) else f"{mean:.{digits}f}"
+        text = rf"\textbf{{{text}}}" if mean == best else text
+        cells.append(text if np.isnan(error) else rf"{text} $\pm$ {error:.{digits}f}")
+    return cells

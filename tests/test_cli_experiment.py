@@ -1,0 +1,139 @@
+"""`sortnet experiment`: the table, the files, what is kept, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner, Result
+from letor_folds import write_folds
+
+from cli.main import main
+from sortnet.data import read_fold
+from sortnet.experiments import cells as cells_module
+from sortnet.metrics import evaluate
+from sortnet.rankers.base import fit_ranker, kind_module
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_folds(tmp_path_factory.mktemp("experiment"), folds=3)
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SORTNET_STORE", str(tmp_path / "cells.db"))
+
+    def run(*words: object) -> Result:
+        return CliRunner().invoke(main, ["experiment", *map(str, words)])
+
+    return run
+
+
+TWO = ("--rankers", "err,ranksvm:C=0.1", "--measures", "ndcg@5,map")
+
+
+def test_the_table_is_the_mean_over_the_folds_of_what_each_ranker_gives(run, folder):
+    shown = run("folds", folder, *TWO, "--json")
+    assert shown.exit_code == 0, shown.output
+    found = json.loads(shown.stdout)
+    settings = kind_module("ranksvm").SETTINGS(C=0.1)
+    by_fold = []
+    for k in (1, 2, 3):
+        fold = read_fold(folder / f"Fold{k}")
+        order = fit_ranker(fold.train, fold.vali, settings).order(fold.test)
+        by_fold.append(evaluate(fold.test, order, ["ndcg@5", "map"], empty="skip"))
+    row = next(row for row in found["summary"] if row["ranker"] == "ranksvm:C=0.1")
+    for name in ("ndcg@5", "map"):
+        assert row[name] == pytest.approx(np.mean([values[name] for values in by_fold]))
+    assert found["conventions"].startswith("convention skip; gain 2^r-1")
+    assert found["failed"] == []
+
+
+def test_what_was_worked_out_is_not_worked_out_again(run, folder, monkeypatch):
+    first = json.loads(run("folds", folder, *TWO, "--json").stdout)
+    monkeypatch.setattr(cells_module, "fit_ranker", None)  # nothing can be fitted any more
+    again = run("folds", folder, *TWO, "--json", "--convention", "zero")
+    assert again.exit_code == 0, again.output
+    assert "6 cells of 6 were worked out before" in again.stderr
+    assert json.loads(again.stdout)["summary"][0].keys() == first["summary"][0].keys()
+    one_more = run("folds", folder, "--rankers", "err,rankboost", "--json")
+    assert one_more.exit_code == 1
+    assert {cell["cell"] for cell in json.loads(one_more.stdout)["failed"]} == {
+        f"rankboost on Fold{k}" for k in (1, 2, 3)
+    }
+
+
+def test_the_files_hold_every_query_and_the_means(run, folder, tmp_path):
+    shown = run("folds", folder, *TWO, "--out", "written")
+    assert shown.exit_code == 0, shown.output
+    results = pd.read_csv(tmp_path / "written" / "results.csv")
+    assert len(results) == 2 * 3 * 6
+    assert list(results.columns) == ["ranker", "part", "qid", "ndcg@5", "map"]
+    summary = pd.read_csv(tmp_path / "written" / "summary.csv").set_index("ranker")
+    by_part = results.groupby(["ranker", "part"])["map"].mean()
+    for name in ("err", "ranksvm:C=0.1"):
+        assert summary.loc[name, "map"] == pytest.approx(by_part[name].mean())
+    page = (tmp_path / "written" / "report.html").read_text()
+    assert "http" not in page.replace("http-equiv", "").replace("http://www.w3.org", "")
+    assert "ranksvm:C=0.1" in page
+
+
+def test_latex_is_a_table_and_nothing_else(run, folder):
+    shown = run("folds", folder, *TWO, "--latex")
+    assert shown.stdout.startswith(r"\begin{table}")
+    assert shown.stdout.rstrip().endswith(r"\end{table}")
+
+
+def test_hold_outs_are_divided_anew_and_counted(run, folder):
+    shown = run("holdout", folder, "--rankers", "err", "--splits", 3, "--measures", "map", "--json")
+    assert shown.exit_code == 0, shown.output
+    [row] = json.loads(shown.stdout)["summary"]
+    assert row["parts"] == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--rankers", "ranksvmm"), "unknown ranker 'ranksvmm'; there is ranksvm"),
+        (("--measures", "ndgc@10"), "ndgc"),
+        (("--convention", "letor5"), "letor5"),
+        (("--json", "--latex"), "give one of them"),
+        (("--cluster", "dask://127.0.0.1:9"), "cannot be reached"),
+    ],
+)
+def test_what_cannot_be_is_one_line(run, folder, words, said, monkeypatch):
+    monkeypatch.setattr("sortnet.experiments.executor._REACHED", 0.5)
+    shown = run("folds", folder, *words)
+    assert (shown.exit_code, shown.stdout) == (2, "")
+    assert said in shown.stderr
+    assert shown.stderr.count("\n") == 1
+
+
+def test_a_folder_without_folds_is_refused(run, tmp_path):
+    (tmp_path / "empty").mkdir()
+    for name, said in (("empty", "there are no folds in it"), ("nowhere", "no such folder")):
+        shown = run("folds", name)
+        assert shown.exit_code == 2
+        assert said in shown.stderr
+
+
+def test_a_cell_that_fails_is_reported_and_the_others_go_on(run, folder, tmp_path):
+    own = shutil.copytree(folder, tmp_path / "own")
+    train = own / "Fold2" / "train.txt"
+    alike = [f"0 {line.split(' ', 1)[1]}" for line in train.read_text().splitlines(keepends=True)]
+    train.write_text("".join(alike))
+    shown = run("folds", own, *TWO, "--json")
+    assert shown.exit_code == 1
+    found = json.loads(shown.stdout)
+    assert [row["parts"] for row in found["summary"]] == [2, 2]
+    assert [cell["cell"] for cell in found["failed"]] == [
+        "err on Fold2",
+        "ranksvm:C=0.1 on Fold2",
+    ]
+    assert "two" in found["failed"][0]["why"]

@@ -1,0 +1,262 @@
+"""Significance equals scikit-posthocs, statsmodels, scipy, published and hand-worked examples."""
+
+from __future__ import annotations
+
+from math import atan, pi, sqrt
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from sortnet.errors import DataError
+from sortnet.experiments.significance import (
+    as_matrix,
+    by_part,
+    corrected_t,
+    critical_difference,
+    friedman,
+    holm,
+    nemenyi,
+    paired_by_part,
+    paired_by_query,
+)
+
+# (7, 5), rounded so that some tie; from numpy's default_rng(13).normal(0.5, 0.1).
+TABLE = [
+    [0.68, 0.19, 0.60, 0.51, 0.63],
+    [0.54, 0.68, 0.50, 0.45, 0.56],
+    [0.54, 0.46, 0.48, 0.57, 0.57],
+    [0.45, 0.45, 0.32, 0.67, 0.48],
+    [0.63, 0.54, 0.69, 0.65, 0.53],
+    [0.65, 0.40, 0.35, 0.35, 0.35],
+    [0.61, 0.52, 0.46, 0.42, 0.47],
+]
+# posthoc_nemenyi_friedman(TABLE) of scikit-posthocs 0.17.1
+POSTHOCS = [
+    [1.0, 0.7610787190989077, 0.4935891213811613, 0.7610787190989077, 0.9616122308836211],
+    [0.7610787190989077, 1.0, 0.9933494894262604, 1.0, 0.986698203761601],
+    [0.4935891213811613, 0.9933494894262604, 1.0, 0.9933494894262604, 0.8854789600624309],
+    [0.7610787190989077, 1.0, 0.9933494894262604, 1.0, 0.986698203761601],
+    [0.9616122308836211, 0.986698203761601, 0.8854789600624309, 0.986698203761601, 1.0],
+]
+# The ranks in table 6 of Demsar 2006: four variants of C4.5 on 14 data sets.
+DEMSAR = [
+    [4, 3, 2, 1], [1, 2, 3, 4], [4, 1, 2, 3], [4, 1, 3, 2], [4, 2, 3, 1], [1, 2.5, 4, 2.5],
+    [3, 2, 4, 1], [2.5, 2.5, 4, 1], [4, 3, 2, 1], [2.5, 2.5, 2.5, 2.5], [4, 2.5, 1, 2.5],
+    [3, 2, 4, 1], [4, 1, 2, 3], [3, 1, 4, 2],
+]  # fmt: skip
+# multipletests(P, method="holm")[1] of statsmodels 0.15.0
+P = [0.001, 0.2, 0.04, 0.04, 0.013, 0.9, 0.6, 0.0004]
+STATSMODELS = [0.007, 0.6000000000000001, 0.2, 0.2, 0.078, 1.0, 1.0, 0.0032]
+
+figures_of = st.floats(-1, 1, width=32)
+p_values = st.lists(st.floats(0, 1), min_size=1, max_size=12)
+
+
+def test_the_corrected_t_test_of_three_splits_is_worked_out_by_hand():
+    # mean .02, variance ((.01)^2 + 0 + (.01)^2) / 2 = .0001; 1/3 + 1/2 = 5/6
+    t = 0.02 / sqrt(0.0001 * 5 / 6)
+    p = 1 - t / sqrt(2 + t**2)  # Student's distribution of two degrees of freedom
+    assert corrected_t([0.01, 0.02, 0.03], 0.5) == pytest.approx((t, p), abs=1e-12)
+    assert corrected_t([-0.01, -0.02, -0.03], 0.5) == pytest.approx((-t, p), abs=1e-12)
+
+
+def test_the_corrected_t_test_of_two_splits_is_cauchys():
+    t = 2.0 / sqrt(2 * (1 / 2 + 0.49))  # 33 % of the queries in the test part
+    assert corrected_t([1.0, 3.0], 0.49).p == pytest.approx(1 - 2 / pi * atan(t), abs=1e-12)
+
+
+@given(st.lists(figures_of, min_size=3, max_size=20).filter(lambda d: np.ptp(d) > 1e-3))
+def test_without_overlap_the_corrected_t_test_is_the_plain_one(differences):
+    plain = stats.ttest_1samp(differences, 0.0)
+    assert corrected_t(differences, 0.0) == pytest.approx((plain.statistic, plain.pvalue), abs=1e-9)
+    assert corrected_t(differences, 0.5).p >= plain.pvalue - 1e-12
+
+
+def test_equal_differences_are_certain_and_no_difference_is_none():
+    assert corrected_t([0.1] * 15, 0.5) == (np.inf, 0.0)
+    assert corrected_t([-0.1] * 15, 0.5) == (-np.inf, 0.0)
+    assert corrected_t([0.0] * 15, 0.5) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("differences", [[0.1], [], [0.1, np.nan], [[0.1, 0.2]]])
+def test_a_t_test_of_what_is_not_two_numbers_is_refused(differences):
+    with pytest.raises(DataError, match="two or more splits"):
+        corrected_t(differences, 0.5)
+
+
+@pytest.mark.parametrize("ratio", [-0.1, np.nan])
+def test_a_ratio_below_zero_is_refused(ratio):
+    with pytest.raises(DataError, match="n_test / n_train must be 0 or more"):
+        corrected_t([0.1, 0.2], ratio)
+
+
+def test_friedman_is_scipys_with_ties():
+    expected = stats.friedmanchisquare(*np.transpose(TABLE))
+    found = friedman(TABLE)
+    assert found[:2] == pytest.approx((expected.statistic, expected.pvalue), abs=1e-12)
+    assert found.mean_ranks == pytest.approx(stats.rankdata(-np.array(TABLE), axis=1).mean(axis=0))
+
+
+def test_friedman_of_demsars_example():
+    found = friedman(-np.array(DEMSAR))
+    assert found.mean_ranks.round(3).tolist() == [3.143, 2.0, 2.893, 1.964]
+    # 9.28 there, without the correction for ties: three of two variants and one of four.
+    ties = 1 - (3 * (2**3 - 2) + (4**3 - 4)) / (14 * (4**3 - 4))
+    assert found.statistic * ties == pytest.approx(9.28, abs=0.02)
+
+
+def test_friedman_of_two_rankers_is_the_sign_test_squared():
+    # a is better on 7 of 8 parts: (7 - 1)^2 / 8
+    assert friedman([[1, 0]] * 7 + [[0, 1]]).statistic == pytest.approx(36 / 8)
+    assert friedman([[1, 1]] * 3)[:2] == (0.0, 1.0)
+
+
+def test_nemenyi_is_that_of_scikit_posthocs():
+    assert nemenyi(TABLE) == pytest.approx(np.array(POSTHOCS), abs=1e-6)
+
+
+def test_critical_differences_are_demsars():
+    # table 5a: q of 2 to 10 rankers at .05, and at .10
+    for alpha, row in {
+        0.05: [1.960, 2.343, 2.569, 2.728, 2.850, 2.949, 3.031, 3.102, 3.164],
+        0.10: [1.645, 2.052, 2.291, 2.459, 2.589, 2.693, 2.780, 2.855, 2.920],
+    }.items():
+        for k, q in enumerate(row, 2):
+            expected = q * sqrt(k * (k + 1) / (6 * 14))
+            assert critical_difference(k, 14, alpha) == pytest.approx(expected, abs=1e-3)
+
+
+def test_a_critical_difference_has_the_p_value_alpha():
+    table = -np.array(DEMSAR)
+    mean = friedman(table).mean_ranks
+    away = np.abs(mean[:, None] - mean)
+    assert ((nemenyi(table) < 0.1) == (away > critical_difference(4, 14, 0.1))).all()
+    assert (nemenyi(table) < 0.1).sum() == 4  # the two with m against C4.5 alone, there too
+
+
+@pytest.mark.parametrize("table", [[[1, 2]], [[1], [2]], [1, 2], [[1, 2], [3, np.nan]]])
+def test_friedman_and_nemenyi_refuse_a_table_with_holes(table):
+    for test in (friedman, nemenyi):
+        with pytest.raises(DataError, match="two or more rankers on two or more parts"):
+            test(table)
+
+
+def test_holm_is_that_of_statsmodels():
+    assert holm(P) == pytest.approx(STATSMODELS, abs=1e-12)
+
+
+@given(p_values)
+def test_holm_rejects_what_the_step_down_procedure_rejects(p):
+    adjusted = holm(p)
+    for alpha in (0.01, 0.05, 0.3):
+        rejected = set()
+        for step, k in enumerate(sorted(range(len(p)), key=p.__getitem__)):
+            if p[k] * (len(p) - step) > alpha:
+                break
+            rejected.add(k)
+        assert set(np.flatnonzero(adjusted <= alpha)) == rejected
+
+
+@given(p_values)
+def test_holm_keeps_the_order_and_is_between_p_and_bonferroni(p):
+    adjusted = holm(p)
+    in_order = adjusted[np.argsort(p, kind="stable")]
+    assert (np.diff(in_order) >= 0).all()
+    assert (adjusted >= p).all()
+    assert (adjusted <= np.minimum(np.array(p) * len(p), 1) + 1e-15).all()
+
+
+def test_holm_ignores_what_has_no_p_value():
+    assert holm([np.nan, 0.02, np.nan, 0.01]).tolist()[1::2] == [0.02, 0.02]
+    assert np.isnan(holm([np.nan, 0.02, np.nan, 0.01])[::2]).all()
+    assert holm([]).tolist() == []
+
+
+def made_figures(n_parts: int = 3, n: int = 8, rankers: str = "abc", again: bool = False):
+    """Figures of each query; with `again` every part has the same queries."""
+    rng = np.random.default_rng(7)
+    rows = [
+        (r, f"Fold{part}", str(q if again else part * n + q), rng.random(), rng.random())
+        for r in rankers
+        for part in range(n_parts)
+        for q in range(n)
+    ]
+    return pd.DataFrame(rows, columns=["ranker", "part", "qid", "map", "ndcg@10"])
+
+
+def of(frame: pd.DataFrame, ranker: str, measure: str = "map") -> np.ndarray:
+    return frame.loc[frame["ranker"] == ranker, measure].to_numpy()
+
+
+def test_by_query_is_the_paired_t_test_with_holms_correction():
+    frame = made_figures()
+    found = paired_by_query(frame.sample(frac=1, random_state=1), "map", "abc")
+    assert found[["a", "b"]].to_numpy().tolist() == [["a", "b"], ["a", "c"], ["b", "c"]]
+    for row in found.itertuples():
+        plain = stats.ttest_rel(of(frame, row.a), of(frame, row.b))
+        assert (row.t, row.p) == pytest.approx((plain.statistic, plain.pvalue), abs=1e-12)
+        assert row.difference == pytest.approx((of(frame, row.a) - of(frame, row.b)).mean())
+        assert row.n == 24
+    assert found["p_holm"].to_numpy() == pytest.approx(holm(found["p"]))
+
+
+def test_only_queries_that_both_rankers_have_a_value_for_count():
+    frame = made_figures()
+    frame.loc[[0, 5, 30], "map"] = np.nan  # two of a, one of b
+    frame = frame.drop(index=frame.index[-2:])  # two of c
+    found = paired_by_query(frame, "map").set_index(["a", "b"])["n"]
+    assert found.to_dict() == {("a", "b"): 21, ("a", "c"): 20, ("b", "c"): 21}
+
+
+def test_a_query_of_several_hold_outs_counts_once_by_its_mean_difference():
+    frame = made_figures(again=True)
+    frame.loc[0, "map"] = np.nan  # a has not the first query in the first part
+    means = (of(frame, "a") - of(frame, "b")).reshape(3, 8)
+    plain = stats.ttest_1samp(np.nanmean(means, axis=0), 0.0)
+    row = paired_by_query(frame, "map", ["a", "b"]).iloc[0]
+    assert (row["p"], row["n"]) == (pytest.approx(plain.pvalue, abs=1e-12), 8)
+
+
+def test_by_part_is_the_corrected_test_of_the_means():
+    frame = made_figures(n_parts=5)
+    row = paired_by_part(frame, "ndcg@10", 0.5, ["c", "a"]).iloc[0]
+    means = [of(frame, r, "ndcg@10").reshape(5, 8).mean(axis=1) for r in "ca"]
+    assert (row["t"], row["p"]) == pytest.approx(corrected_t(means[0] - means[1], 0.5), abs=1e-12)
+    assert (row["a"], row["b"], row["n"]) == ("c", "a", 5)
+
+
+def test_a_part_that_a_ranker_lacks_is_left_out():
+    frame = made_figures()
+    frame = frame[(frame["ranker"] != "b") | (frame["part"] != "Fold1")]
+    assert list(by_part(frame, "map").index) == ["Fold0", "Fold2"]
+    pairs = paired_by_part(frame, "map", 0.5).set_index(["a", "b"])["n"]
+    assert pairs.to_dict() == {("a", "b"): 2, ("a", "c"): 3, ("b", "c"): 2}
+
+
+def test_too_few_common_queries_have_no_p_value_and_do_not_count_in_holms():
+    frame = made_figures()
+    frame.loc[(frame["ranker"] == "c") & (frame.index % 24 > 0), "map"] = np.nan
+    found = paired_by_query(frame, "map")
+    assert found["p"].isna().tolist() == [False, True, True]
+    assert found["p_holm"].iloc[0] == found["p"].iloc[0]
+    assert found["n"].tolist() == [24, 1, 1]
+
+
+def test_an_unknown_measure_or_ranker_is_refused():
+    with pytest.raises(DataError, match="no measure 'mrr'"):
+        paired_by_query(made_figures(), "mrr")
+    with pytest.raises(DataError, match="no ranker 'x'; known are a, b, c"):
+        paired_by_part(made_figures(), "map", 0.5, ["a", "x"])
+
+
+def test_a_matrix_of_p_values_is_symmetric():
+    pairs = paired_by_query(made_figures(), "map")
+    matrix = as_matrix(pairs, ["c", "a", "b"], "p")
+    assert (matrix == matrix.T).all()
+    assert (np.diag(matrix) == 1).all()
+    assert matrix[1, 2] == pairs["p"].iloc[0]
+    assert np.isnan(as_matrix(pairs[:1], list("abc"))).sum() == 4
