@@ -37,10 +37,11 @@ def cell_of(
     return Cell(f"sortnet:{words}", split, seed, quality=quality, observe="learned_pairs")
 
 
-def budgets_of(train: Queries) -> list[int]:
-    """Doubling from the first."""
+def budgets_of(train: Queries, step: int = 2) -> list[int]:
+    """Growing by a factor from the first, which is always there."""
     largest = LAST * countable(train)[0]
-    return [FIRST * 2**k for k in range(64) if FIRST * 2**k <= largest]
+    more = (FIRST * step**k for k in range(1, 64))
+    return [FIRST, *(budget for budget in more if budget <= largest)]
 
 
 def countable(queries: Queries) -> tuple[int, int]:
@@ -56,21 +57,21 @@ def countable(queries: Queries) -> tuple[int, int]:
     return every, every - int((alike * (alike - 1) // 2).sum())
 
 
-def crossing(found: F64, reference: F64) -> tuple[float, float]:
-    """Shares of pairs and of answers where the mean curve first is good enough; NaN: nowhere.
+def crossing(curve: F64, reference: float) -> tuple[float, float]:
+    """Shares of pairs and of answers where a curve first is good enough; NaN: nowhere.
 
     Between two budgets the quality is taken to grow with the logarithm of the share.
 
     Args:
-        found: (runs, budgets, 3) shares of pairs and of answers, and the quality.
-        reference: (runs,) qualities of all pairs.
+        curve: (budgets, 3) shares of pairs and of answers, and the quality.
+        reference: the quality of all pairs.
 
-    >>> found = np.array([[[0.1, 0.2, 0.5], [0.4, 0.8, 1.0]]])
-    >>> np.round(crossing(found, np.array([0.75 / REACHED])), 9)  # half-way: geometric means
+    >>> curve = np.array([[0.1, 0.2, 0.5], [0.4, 0.8, 1.0]])
+    >>> np.round(crossing(curve, 0.75 / REACHED), 9)  # half-way: the geometric means
     array([0.2, 0.4])
     """
-    pairs, answers, quality = found.mean(0).T
-    enough = REACHED * reference.mean()
+    pairs, answers, quality = curve.T
+    enough = REACHED * reference
     above = np.flatnonzero(quality >= enough)
     if not len(above):
         return np.nan, np.nan

@@ -133,6 +133,11 @@ class ListwiseSettings(NetSettings):
         Training(lr=self.lr, weight_decay=self.weight_decay)  # refuses what is out of range
         super().__post_init__()
 
+    @property
+    def query_loss(self) -> Loss:
+        """The loss as these settings have it."""
+        return type(self).loss
+
 
 def fit(
     train: Queries,
@@ -179,7 +184,7 @@ def fit(
             net.train()
             for batch in _batches(len(T), config.queries, rng):
                 optimizer.zero_grad()
-                _backward(net, T, batch, config.loss, epoch, config.lr)
+                _backward(net, T, batch, config.query_loss, epoch, config.lr)
                 optimizer.step()
                 schedule.step()
             value = _quality(net, V, config)
@@ -265,6 +270,7 @@ class ListNetStar(ListNet):
 @dataclass(frozen=True)
 class LambdaRank(ListwiseSettings):
     kind: ClassVar[str] = "lambdarank"
+    loss: ClassVar[Loss] = staticmethod(lambdarank)
     optimizer: ClassVar[str] = "adamw"
     weighting: str = setting(
         "delta",
@@ -272,9 +278,9 @@ class LambdaRank(ListwiseSettings):
         "(delta) or in the ideal one (ideal); or all alike (none).",
         TRAINING, choices=("delta", "ideal", "none"))  # fmt: skip
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "loss", partial(lambdarank, weighting=self.weighting))
+    @property
+    def query_loss(self) -> Loss:
+        return partial(lambdarank, weighting=self.weighting)
 
 
 RANKNET, LISTNET, LISTNET_STAR, LAMBDARANK = (
