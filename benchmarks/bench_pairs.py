@@ -1,10 +1,7 @@
 """The study of pair efficiency: quality on the test part against pairs and answers, by strategy.
 
-Each strategy learns within budgets of answers that double from 250; the reference learns from all
-pairs. Shares: of answers, of all pairs of documents of one query, as any of them could have been
-asked about; of pairs, of those with a better document, as only they can be learned from. Scaling,
-hidden units and weight decay are fixed, and the committee is the default one, so that nothing
-but the pairs differs. The rows keep the curves, which `draw_pairs.py` draws.
+The cells are those of `sortnet experiment study pair-efficiency`, on data sets of several kinds, see
+`sortnet.experiments.pair_efficiency`. The rows keep the curves, which `draw_pairs.py` draws.
 """
 
 from __future__ import annotations
@@ -14,7 +11,8 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -22,24 +20,25 @@ from bench_mq2008 import DATA
 from bench_tables import mean_spearman, smaller
 from made_tables import table
 
-from sortnet.config import PAIRS, Config
 from sortnet.data import Fold, read_fold
 from sortnet.data.digits import digits_fold
-from sortnet.learning.state import Iteration
+from sortnet.experiments.cells import work_out
+from sortnet.experiments.pair_efficiency import (
+    FIRST,
+    REACHED,
+    STRATEGIES,
+    budgets_of,
+    cell_of,
+    crossing,
+)
 from sortnet.metrics import evaluate
-from sortnet.rankers.sortnet import Model, fit
-from sortnet.types import Queries
+from sortnet.types import I64, Queries
 
-FIRST = 250  # answers
-LAST = 0.5  # of all that could be asked: the largest budget is no more
-REACHED = 0.99  # of the quality of all pairs
 SEEDS = 3
 BOOTSTRAPS = 2000
-STRATEGIES = tuple(name for name in PAIRS if name != "all")
 ACTIVE = "uncertain"  # the strategy with the bars: the best one would be chosen on test parts
 BARS = {"MQ2008": (0.02, 0.04), "digits": (0.10, 1.0)}  # shares of pairs and of answers, at most
 
-Quality = Callable[[Model, Queries], float]
 Point = tuple[float, float, float]  # share of pairs, share of answers, quality
 
 
@@ -53,11 +52,34 @@ class Study:
     scaling: str
     measure: str = "ndcg@10"
 
-    def quality(self, model: Model, test: Queries) -> float:
+    def quality(self, order: I64, test: Queries) -> float:
         if self.measure == "spearman":
-            return mean_spearman(test, model.scores(test))
-        order = model.order(test)
+            scores = np.empty(test.n_docs)
+            scores[order] = -np.arange(test.n_docs)
+            return mean_spearman(test, scores)
         return evaluate(test, order, self.measure, empty="skip")[self.measure]
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A draw of a data set, as a cell takes its data."""
+
+    kind: ClassVar[str] = "drawn"
+    study: Study
+    number: int
+    quick: bool
+
+    @property
+    def name(self) -> str:
+        return f"{self.study.name}, draw {self.number}"
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        return ()
+
+    def load(self, cache: Path | None = None) -> Fold:
+        fold = self.study.load(self.number)
+        return smaller(fold) if self.quick else fold
 
 
 def mq2008(draw: int) -> Fold:
@@ -103,46 +125,26 @@ def run(quick: bool) -> list[dict[str, Any]]:
 def curves_of(study: Study, draw: int, seed: int, quick: bool) -> dict[str, list[Point]]:
     """{strategy: a point for each budget} on one draw with one seed; `all` has one point."""
     torch.set_num_threads(1)
-    fold = study.load(draw)
-    fold = smaller(fold) if quick else fold
-    points = {"all": [point(study, fold, seed, "all", None, quick)]}
+    split = Drawn(study, draw, quick)
+    budgets = [FIRST] if quick else budgets_of(split.load().train)
+    points = {"all": [point(split, seed, "all", None)]}
     for strategy in STRATEGIES:
-        budgets = [FIRST] if quick else budgets_of(fold.train)
-        points[strategy] = [point(study, fold, seed, strategy, budget, quick) for budget in budgets]
+        points[strategy] = [point(split, seed, strategy, budget) for budget in budgets]
     return points
 
 
-def point(
-    study: Study, fold: Fold, seed: int, strategy: str, budget: int | None, quick: bool
-) -> Point:
+def point(split: Drawn, seed: int, strategy: str, budget: int | None) -> Point:
     """What one run learned from, as shares, and how well it sorts the test part."""
-    assert fold.test is not None
-    # Five sorts: the rounds of a budget are four, whatever is found on the way.
-    config = Config(
-        pairs=strategy, judgements=budget, scaling=study.scaling, hidden=(32,), tune_budget=0,
-        max_stale=None, max_iter=5, seed=seed, empty="skip" if study.name == "MQ2008" else "zero",
+    study = split.study
+    found = work_out(
+        cell_of(
+            split, strategy, budget, scaling=study.scaling, seed=seed,
+            empty="skip" if study.name == "MQ2008" else "zero", epochs=2 if split.quick else None,
+        )
     )  # fmt: skip
-    config = config.changed(epochs=2) if quick else config
-    seen: list[Iteration] = []
-    model = fit(fold.train, fold.vali, config, callbacks=[lambda record, _: seen.append(record)])
-    answerable, learnable = countable(fold.train)
-    learned = seen[-2] if len(seen) > 1 else seen[-1]  # nothing is learned after the last sort
-    answers = learned.observed["train"]["answers"] / answerable
-    return learned.tp / learnable, answers, study.quality(model, fold.test)
-
-
-def budgets_of(train: Queries) -> list[int]:
-    """Doubling from the first."""
-    largest = LAST * countable(train)[0]
-    return [FIRST * 2**k for k in range(64) if FIRST * 2**k <= largest]
-
-
-def countable(queries: Queries) -> tuple[int, int]:
-    """All pairs of documents of one query, and those of different grades."""
-    key = queries.query_of_docs().astype(np.int64) << 32 | queries.grades
-    alike = np.unique(key, return_counts=True)[1]
-    every = int((queries.sizes * (queries.sizes - 1) // 2).sum())
-    return every, every - int((alike * (alike - 1) // 2).sum())
+    test, shares = split.load().test, found.about["observed"]
+    assert test is not None
+    return shares["pairs"], shares["answers"], study.quality(found.order, test)
 
 
 def rows_of(study: Study, curves: list[dict[str, list[Point]]]) -> Iterator[dict[str, Any]]:
@@ -162,10 +164,10 @@ def row_of(
 ) -> dict[str, Any]:
     """The shares of pairs (ours) and of answers (peer) at which the strategy is good enough."""
     found = np.array([each[strategy] for each in curves])  # (runs, budgets, 3)
-    ours, peer = crossing(found, reference)
+    ours, peer = crossing(found.mean(0), reference.mean())
     rng = np.random.default_rng(0)
     again = rng.integers(len(curves), size=(BOOTSTRAPS, len(curves)))
-    shares = np.array([crossing(found[k], reference[k]) for k in again])
+    shares = np.array([crossing(found[k].mean(0), reference[k].mean()) for k in again])
     # Where the curve never is good enough, all pairs are needed.
     low, high = np.quantile(np.nan_to_num(shares, nan=1.0), (0.025, 0.975), axis=0)
     best = found[:, :, 2].mean(0).max() / reference.mean()
@@ -185,25 +187,6 @@ def row_of(
         "note": f"{note}; {best:.1%} of all pairs' quality at best, {len(curves)} runs",
         "curve": curve_of(study, strategy, curves), **bar,
     }  # fmt: skip
-
-
-def crossing(found: np.ndarray, reference: np.ndarray) -> tuple[float, float]:
-    """Shares of pairs and of answers where the mean curve first is good enough; NaN: nowhere.
-
-    Between two budgets the quality is taken to grow with the logarithm of the share.
-    """
-    pairs, answers, quality = found.mean(0).T
-    enough = REACHED * reference.mean()
-    above = np.flatnonzero(quality >= enough)
-    if not len(above):
-        return np.nan, np.nan
-    k = int(above[0])
-    if k == 0:
-        return float(pairs[0]), float(answers[0])
-    part = (enough - quality[k - 1]) / (quality[k] - quality[k - 1])
-    shares = (np.exp(np.log(s[k - 1]) + part * np.log(s[k] / s[k - 1])) for s in (pairs, answers))
-    ours, peer = (float(share) for share in shares)
-    return ours, peer
 
 
 def curve_of(study: Study, strategy: str, curves: list[dict[str, list[Point]]]) -> dict[str, Any]:

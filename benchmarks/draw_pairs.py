@@ -11,8 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from bench_pairs import REACHED
-
+from sortnet.experiments.pair_efficiency import REACHED
 from store.plots.drawing import FAINT, INK, new_figure
 
 FOLDER = Path(__file__).resolve().parent

@@ -46,7 +46,7 @@ def _shared_options(command: C) -> C:
                 metavar="DIR",
                 type=click.Path(file_okay=False, path_type=Path),
                 shell_complete=folders,
-                help="Write results.csv, summary.csv and report.html to this folder.",
+                help="Folder for the tables, figures and report; default: none is written.",
             ),
             store_option,
             data_option,
@@ -170,6 +170,41 @@ def holdout(letor_dir: str, splits: int, test: float, seed: int, **options: Any)
     folder = folds_of(letor_dir)[0].folder
     drawn = [HoldOut(folder, k, test, 0.2, seed) for k in range(1, splits + 1)]
     return _compare(drawn, letor_dir, seed=seed, **options)
+
+
+@experiment.command(short_help="Run a study of the papers.")
+@click.argument("name", required=False)
+@click.argument("letor_dir", required=False, shell_complete=folders)
+@click.option("--list", "listed", is_flag=True, help="Show all studies, and run none.")
+@click.option(
+    "--size",
+    type=click.Choice(("small", "paper")),
+    default="small",
+    help="small: a minute or two; paper: the sizes of the papers.",
+)
+@_shared_options
+def study(
+    name: str | None, letor_dir: str | None, listed: bool, size: str, out: Path | None,
+    seed: int, as_json: bool, **options: Any,
+) -> int:  # fmt: skip
+    """Run the study NAME, on the folds in LETOR_DIR or on made data: its table and its figure.
+
+    \b
+    Examples:
+      sortnet experiment study --list
+      sortnet experiment study noise --size paper --jobs 2 --out noise
+      sortnet experiment study hidden MQ2008 --out hidden
+    """
+    from cli.experiments.outputs import refuse_out
+    from cli.experiments.study_outputs import print_studies, run_study
+    from cli.experiments.work import Where
+
+    if listed or name is None:
+        print_studies(as_json=as_json)
+        return 0
+    refuse_out(out)
+    command = command_line(click.get_current_context())
+    return run_study(name, letor_dir, size, seed, Where(**options), out, as_json, command)
 
 
 def _compare(

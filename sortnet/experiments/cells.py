@@ -25,6 +25,7 @@ from sortnet.experiments.entries import Entry, entry_of
 from sortnet.experiments.splits import Split, binarised
 from sortnet.experiments.tuning import Budget, tune
 from sortnet.files import fingerprint
+from sortnet.learning.state import Iteration
 from sortnet.rankers.base import Ranker, fit_ranker
 from sortnet.types import I64, Progress
 
@@ -85,8 +86,12 @@ class Result:
     about: dict[str, Any] = field(default_factory=dict)
 
 
-Observer = Callable[[Ranker, Fold], dict[str, Any]]
-OBSERVERS: dict[str, str] = {}  # a module and its function
+# Of the ranker, its data and the iterations that made it, none of most kinds; to JSON.
+Observer = Callable[[Ranker, Fold, list[Iteration]], dict[str, Any]]
+_OBSERVERS = "sortnet.experiments.observers"
+OBSERVERS: dict[str, str] = {  # a module and its function
+    name: f"{_OBSERVERS}:{name}" for name in ("iterations", "learned_pairs", "neighbours", "orders")
+}
 
 
 def work_out(
@@ -111,8 +116,10 @@ def work_out(
             fold.train, fold.vali, settings, grid=_grid(entry), inner=cell.inner,
             search=cell.search, budget=Budget(cell.trials, cell.seconds), progress=progress,
         )  # fmt: skip
+    history: list[Iteration] = []
+    keep = [lambda record, state: history.append(record)]
     with _timed(seconds, "fit"):
-        ranker = fit_ranker(fold.train, fold.vali, tuned.config, progress=progress)
+        ranker = fit_ranker(fold.train, fold.vali, tuned.config, callbacks=keep, progress=progress)
     with _timed(seconds, "rank"):
         order = ranker.order(fold.test)
     about = {
@@ -122,7 +129,7 @@ def work_out(
         "seconds": {name: round(value, 3) for name, value in seconds.items()},
     }
     if cell.observe is not None:
-        about["observed"] = _observer(cell.observe)(ranker, fold)
+        about["observed"] = _observer(cell.observe)(ranker, fold, history)
     return Result(order, about)
 
 

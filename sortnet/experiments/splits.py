@@ -101,6 +101,9 @@ class HoldOut:
 KINDS = {
     "fold": "sortnet.experiments.splits:OfficialFold",
     "holdout": "sortnet.experiments.splits:HoldOut",
+    "made-classes": "sortnet.experiments.made:MadeClasses",
+    "training-share": "sortnet.experiments.made:TrainingShare",
+    "digits": "sortnet.experiments.made:Digits",
 }
 
 

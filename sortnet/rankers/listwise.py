@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -53,24 +54,34 @@ def ranknet(scores: Tensor, grades: Tensor, there: Tensor) -> Tensor:
     return _of_pairs(scores, _ordered(grades, there).to(scores.dtype))
 
 
-def lambdarank(scores: Tensor, grades: Tensor, there: Tensor) -> Tensor:
+def lambdarank(
+    scores: Tensor, grades: Tensor, there: Tensor, *, weighting: str = "delta"
+) -> Tensor:
     """As `ranknet`, but a pair counts by how much swapping its documents changes NDCG; a sum.
 
     weight of i, j = abs(gain_i - gain_j) abs(1 / log2(1 + rank_i) - 1 / log2(1 + rank_j)) / ideal
     DCG, a constant for the gradient. Burges 2010, From RankNet to LambdaRank to LambdaMART
     (Burges, Ragno and Le 2006).
 
+    Args:
+        scores, grades, there: as of `ranknet`.
+        weighting: `delta`: ranks by the scores; `ideal`: ranks of the best ranking there is, so
+            that a pair always has the same weight; `none`: `ranknet`.
+
     >>> grades = torch.tensor([[1.0, 0.0]])
     >>> loss = lambdarank(torch.zeros(1, 2), grades, grades >= 0)  # (1 - 1 / log2(3)) log(2)
     >>> round(float(loss[0]), 4)
     0.2558
     """
+    if weighting == "none":
+        return ranknet(scores, grades, there)
+    ranked = scores if weighting == "delta" else grades
     with torch.no_grad():
         best = grades.max(dim=1, keepdim=True).values
         # Relative to the best gain of the query, so that no grade overflows.
         gain = (torch.exp2(grades - best) - torch.exp2(-best)) * there
         discount = 1 / torch.log2(torch.arange(scores.shape[1]).to(scores) + 2)
-        placed = scores.masked_fill(~there, -torch.inf)
+        placed = ranked.masked_fill(~there, -torch.inf)
         place = torch.sort(placed, dim=1, descending=True, stable=True).indices
         of_doc = torch.empty_like(scores).scatter_(1, place, discount.expand_as(scores))
         ideal = (gain.sort(1, descending=True).values * discount).sum(1)[:, None, None]
@@ -123,6 +134,11 @@ class DescentSettings(InputSettings):
     def __post_init__(self) -> None:
         Training(lr=self.lr, weight_decay=self.weight_decay)  # refuses what is out of range
         super().__post_init__()
+
+    @property
+    def query_loss(self) -> Loss:
+        """The loss as these settings have it."""
+        return type(self).loss
 
 
 @dataclass(frozen=True)
@@ -203,7 +219,7 @@ def descend(
             net.train()
             for batch in _batches(len(T), config.queries, rng):
                 optimizer.zero_grad()
-                _backward(score, T, batch, type(config).loss, epoch, config.lr)
+                _backward(score, T, batch, config.query_loss, epoch, config.lr)
                 optimizer.step()
                 schedule.step()
             net.eval()
@@ -298,6 +314,15 @@ class LambdaRank(ListwiseSettings):
     kind: ClassVar[str] = "lambdarank"
     loss: ClassVar[Loss] = staticmethod(lambdarank)
     optimizer: ClassVar[str] = "adamw"
+    weighting: str = setting(
+        "delta",
+        "What a pair counts by: the change of NDCG if its documents swap, in the ranking as it is "
+        "(delta) or in the ideal one (ideal); or all alike (none).",
+        TRAINING, choices=("delta", "ideal", "none"))  # fmt: skip
+
+    @property
+    def query_loss(self) -> Loss:
+        return partial(lambdarank, weighting=self.weighting)
 
 
 RANKNET, LISTNET, LISTNET_STAR, LAMBDARANK = (

@@ -128,6 +128,8 @@ def curves(
 ) -> Figure:
     """A line of y over x for each value of a column, in a band of one standard error.
 
+    Where x are names, marks with error bars in the names' order.
+
     Args:
         frame: a row for each point; the band is as wide as its column `<y>_error`, if it has one.
         x: the column across.
@@ -143,22 +145,57 @@ def curves(
     check(frame, [name for name in (x, y, by) if name], "run the study first")
     groups = [("", frame)] if by is None else list(frame.groupby(by, sort=False, observed=True))
     height = max(4.2, 1.6 + 0.22 * len(groups))
-    faint: dict[str, Any] = {"alpha": min(0.15, 1 / len(groups)), "linewidth": 0}
+    faint = min(0.15, 1 / len(groups))
     figure, (axes,) = draw.new_figure(7, height, 1, 1, title or f"{y} by {x}", remark)
-    for (name, points), style in zip(groups, _styles(len(groups)), strict=True):
-        line = points.sort_values(x, kind="stable")
-        at, middle = line[x].to_numpy(), line[y].to_numpy(np.float64)
-        axes.plot(at, middle, label=draw.literal(str(name)), gid=str(name), **style)
-        if f"{y}_error" in line:
-            error = line[f"{y}_error"].fillna(0).to_numpy(np.float64)
-            low, high = middle - error, middle + error
-            axes.fill_between(at, low, high, color=style["color"], gid=str(name), **faint)
-    axes.set(xlabel=x, ylabel=y, xscale="log" if log else "linear")
+    names = None if frame[x].dtype.kind in "iufb" else list(dict.fromkeys(frame[x]))
+    for k, ((name, points), style) in enumerate(zip(groups, _styles(len(groups)), strict=True)):
+        label = {"label": draw.literal(str(name)), "gid": str(name)}
+        if names is None:
+            _draw_line(axes, points.sort_values(x, kind="stable"), x, y, style, label, faint)
+        else:
+            at = [names.index(one) + 0.12 * (k - (len(groups) - 1) / 2) for one in points[x]]
+            _draw_marks(axes, at, points, y, style, label)
+    axes.set(xlabel=x, ylabel=y, xscale="log" if log and names is None else "linear")
+    if names is not None:
+        long = max(map(len, names)) > 60 // len(names)
+        axes.set_xticks(range(len(names)), [draw.literal(one) for one in names],
+                        rotation=30 if long else 0, ha="right" if long else "center")  # fmt: skip
+        axes.margins(x=0.06)
     axes.margins(y=0.08)
     if by is not None:  # beside the lines: the names of many rankers do not fit below them
         figure.legend(loc="outside right center", title=by, frameon=False, fontsize=8.5,
                       title_fontsize=8.5, handlelength=2.6)  # fmt: skip
     return figure
+
+
+def _draw_line(
+    axes: Axes, points: pd.DataFrame, x: str, y: str, style: dict[str, Any],
+    label: dict[str, Any], faint: float,
+) -> None:  # fmt: skip
+    """A line in its band."""
+    at, middle, error = points[x].to_numpy(), points[y].to_numpy(np.float64), _errors(points, y)
+    axes.plot(at, middle, **label, **style)
+    if error is not None:
+        axes.fill_between(at, middle - error, middle + error, color=style["color"],
+                          alpha=faint, linewidth=0, gid=label["gid"])  # fmt: skip
+
+
+def _draw_marks(
+    axes: Axes, at: list[float], points: pd.DataFrame, y: str, style: dict[str, Any],
+    label: dict[str, Any],
+) -> None:  # fmt: skip
+    """Marks with error bars, of values that have names: between them is nothing."""
+    axes.errorbar(
+        at, points[y].to_numpy(np.float64), yerr=_errors(points, y), capsize=2, elinewidth=1.0,
+        **label, **{**style, "linestyle": "none"},
+    )  # fmt: skip
+
+
+def _errors(points: pd.DataFrame, y: str) -> F64 | None:
+    """Standard errors, 0 where there is none; None without a column of them."""
+    if f"{y}_error" not in points:
+        return None
+    return points[f"{y}_error"].fillna(0).to_numpy(np.float64)
 
 
 def alike(ranks: F64, cd: float) -> list[tuple[int, int]]:

@@ -1,0 +1,188 @@
+"""Run a study of the papers: its table is printed, table and figures are written."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cli.experiments.work import Where, results_of
+from cli.output import (
+    count,
+    print_json,
+    print_table,
+    progress,
+    put,
+    say,
+    write_file,
+    write_output,
+)
+from sortnet.errors import SortNetError
+from sortnet.experiments.studies import SIZES, STUDIES, Study, frame_of, points_of
+from sortnet.files import make_folder
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_TAKES = {"folder": "a folder of folds", "made": "nothing, it makes its data", "either": "either"}
+_MOST_LINES = 40  # of a measure's table that are printed
+
+
+def print_studies(*, as_json: bool) -> None:
+    """All studies: what each asks, what it takes and where the papers have it."""
+    if as_json:
+        return print_json(
+            [
+                {"name": name, "question": s.says, "data": s.data, "source": s.source}
+                for name, s in STUDIES.items()
+            ]
+        )
+    rows = [[name, s.says, _TAKES[s.data], s.source] for name, s in STUDIES.items()]
+    print_table(["study", "question", "takes", "source"], rows, left=4)
+
+
+def run_study(
+    name: str,
+    data: str | None,
+    size: str,
+    seed: int,
+    where: Where,
+    out: Path | None,
+    as_json: bool,
+    command: str,
+) -> int:
+    """Work out what the store does not have of a study, print its table, write its files.
+
+    Returns:
+        1 if a cell failed, else 0.
+
+    Raises:
+        SortNetError: if the study or its data cannot be used, or no cell has a result.
+    """
+    with progress() as status:
+        status("reading the data")
+        points = points_of(name, data, SIZES[size], seed)
+        results, failed = results_of([point.cell for point in points], where, status)
+        if not results:
+            raise SortNetError(f"the study {name} has no result: {failed[0][1]}")
+        by_cell: dict[Any, Any] = dict(results)
+        found = [(point, by_cell[point.cell]) for point in points if point.cell in by_cell]
+        frame = frame_of(name, found, cache=where.cache)
+        took = sum(sum(result.about["seconds"].values()) for _, result in results)
+    made = _Made(name, STUDIES[name], frame, command, took)
+    if as_json:
+        print_json(made.as_json())
+    else:
+        made.print()
+    if out is not None:
+        say(f"written: {', '.join(made.write(out))}")
+    return 1 if failed else 0
+
+
+class _Made:
+    """What came of a study."""
+
+    def __init__(
+        self, name: str, study: Study, frame: pd.DataFrame, command: str, seconds: float
+    ) -> None:
+        self.name, self.study, self.frame, self.command = name, study, frame, command
+        self.seconds = seconds
+
+    @property
+    def notes(self) -> list[str]:
+        cells = f"means ± standard errors of {_range(self.frame['cells'])}"
+        work = f"{self.seconds:.0f} seconds of work in all"
+        return [*self.study.notes(self.frame), f"{cells}; {work}; {self.study.source}"]
+
+    def print(self) -> None:
+        put(self.study.says)
+        for measure, one in self.frame.groupby("measure", sort=False):
+            put(f"\n{measure}")
+            _print_measure(one, self.study.x)
+        put()
+        for line in self.notes:
+            put(line)
+
+    def as_json(self) -> dict[str, Any]:
+        rows = self.frame.astype(object).where(self.frame.notna(), None).to_dict("records")
+        about = {"study": self.name, "question": self.study.says, "x": self.study.x}
+        return {**about, "rows": rows, "notes": self.notes}
+
+    def write(self, out: Path) -> list[str]:
+        """Write NAME.csv, and a figure of each measure as SVG and PNG; their paths."""
+        make_folder(out)
+        table = str(out / f"{self.name}.csv")
+        write_output(table, lambda file: self.frame.to_csv(file, index=False))
+        drawn = [
+            one
+            for _, one in self.frame.groupby("measure", sort=False)
+            if _is_curve(one, self.study.x)
+        ]
+        written = [table]
+        for one in drawn:
+            figure = _figure(one, self.study, f"{self.name}: {self.command}")
+            more = f"-{_file_name(one['measure'].iloc[0])}" if len(drawn) > 1 else ""
+            for form in ("svg", "png"):
+                written.append(str(out / f"{self.name}{more}.{form}"))
+                write_file(written[-1], partial(figure.savefig, format=form))
+        return written
+
+
+def _is_curve(one: pd.DataFrame, x: str) -> bool:
+    return one[x].nunique() > 1
+
+
+def _figure(one: pd.DataFrame, study: Study, remark: str) -> Any:
+    from store.plots import curves
+
+    measure = str(one["measure"].iloc[0])
+    columns = {"value": measure, "value_error": f"{measure}_error"}
+    by = "series" if one["series"].nunique() > 1 else None
+    return curves(
+        one.rename(columns=columns).infer_objects(),
+        study.x, measure, by, log=study.log, title=study.says, remark=remark,
+    )  # fmt: skip
+
+
+def _print_measure(one: pd.DataFrame, x: str) -> None:
+    """A row for each x and a column for each series, or a row for each figure if few meet."""
+    series, values = list(dict.fromkeys(one["series"])), list(dict.fromkeys(one[x]))
+    if len(one) > _MOST_LINES * len(series):
+        put(f"{count(len(one), 'figure')}: --out writes them")
+        return
+    cells = {(row[x], row["series"]): _shown(row) for row in one.to_dict("records")}
+    if len(values) * len(series) > 2 * len(one):
+        rows = [[series, _at(at), text] for (at, series), text in cells.items()]
+        print_table(["series", x, one["measure"].iloc[0]], rows)
+        return
+    rows = [[_at(at), *(cells.get((at, name), "") for name in series)] for at in values]
+    print_table([x, *(name or "value" for name in series)], rows)
+
+
+def _shown(row: dict[Any, Any]) -> str:
+    """
+    >>> _shown({"value": 0.71239, "value_error": 0.01}), _shown({"value": 3, "value_error": None})
+    ('0.712 ± 0.010', '3.000')
+    """
+    value, error = float(row["value"]), row["value_error"]
+    digits = 0 if value >= 1000 else 3
+    sure = error is not None and error == error
+    return f"{value:.{digits}f}" + (f" ± {error:.{digits}f}" if sure else "")
+
+
+def _at(x: Any) -> str:
+    return x if isinstance(x, str) else f"{x:.4g}" if x < 1000 else f"{x:.0f}"
+
+
+def _range(cells: pd.Series[int]) -> str:
+    low, high = int(cells.min()), int(cells.max())
+    return count(high, "cell") if low == high else f"{low} to {high} cells"
+
+
+def _file_name(measure: str) -> str:
+    """
+    >>> _file_name("r, two grades learned"), _file_name("NDCG@10")
+    ('r-two-grades-learned', 'NDCG10')
+    """
+    return re.sub(r"[^A-Za-z0-9-]+", "", re.sub(r"[ ,]+", "-", measure))

@@ -1,0 +1,202 @@
+"""Made data of the studies: Gaussian features by class, and real data of which a part is left."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+
+from sortnet.data.digits import digits_fold
+from sortnet.data.read import Fold
+from sortnet.experiments.splits import OfficialFold
+from sortnet.types import F32, I32, I64, Queries
+
+_LIST = 100  # documents of a training query, in the mean
+
+
+@dataclass(frozen=True)
+class MadeClasses:
+    """Documents of classes that are Gaussian in every feature (Köppel et al. 2025, section 4.5).
+
+    Of each class and feature the mean is drawn from U(0, 100), the standard deviation from
+    U(50, 100). The training documents are divided into queries of about 100; validation and test
+    part are each drawn alike and independently, and `lists` random subsets of them are the queries.
+
+    Attributes:
+        classes: grades from 0, drawn alike.
+        features: of a document.
+        noise: standard deviation of what is added to a grade, which is then rounded and cut to the
+            grades there are; of all parts.
+        n_train: training documents.
+        n_test: documents that the test lists are drawn from, and as many for validation.
+        seed: of the draw.
+        label_ratio: the share of the documents of the upper half of the classes that is left in
+            the training and validation part (section 4.6).
+        lists: validation and test queries.
+        shortest, longest: documents of one.
+    """
+
+    kind: ClassVar[str] = "made-classes"
+    classes: int = 5
+    features: int = 70
+    noise: float = 0.0
+    n_train: int = 100_000
+    n_test: int = 10_000
+    seed: int = 0
+    label_ratio: float = 1.0
+    lists: int = 50
+    shortest: int = 50
+    longest: int = 150
+
+    @property
+    def name(self) -> str:
+        own = (f"{value:g}" for name, value in vars(self).items() if name != "seed")
+        return f"made {'-'.join(own)}, draw {self.seed}"
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        return ()
+
+    def load(self, cache: Path | None = None) -> Fold:
+        """Draw it: the same test documents for every `noise`, `label_ratio` and `n_train`."""
+        rng = self._rng(0)
+        mean = rng.uniform(0, 100, (self.classes, self.features)).astype(np.float32)
+        spread = rng.uniform(50, 100, mean.shape).astype(np.float32)
+        train, vali, test = (
+            self._drawn(mean, spread, n, self._rng(k))
+            for k, n in ((1, self.n_train), (2, self.n_test), (3, self.n_test))
+        )
+        left = self._rng(4).permutation(self._left(train[1], self._rng(5)))
+        cuts = np.array_split(left, -(-len(left) // _LIST))
+        return Fold(
+            _queries(train, cuts, "train"),
+            _queries(vali, self._lists(self._left(vali[1], self._rng(6)), self._rng(7)), "vali"),
+            _queries(test, self._lists(np.arange(self.n_test), self._rng(8)), "test"),
+        )
+
+    def _rng(self, number: int) -> np.random.Generator:
+        return np.random.default_rng([11, self.seed, number])
+
+    def _drawn(self, mean: F32, spread: F32, n: int, rng: np.random.Generator) -> tuple[F32, I32]:
+        """(n, features) documents and their (n,) grades, noise and all."""
+        classes = rng.integers(self.classes, size=n, dtype=np.int32)
+        added = self.noise * rng.standard_normal(n)
+        X = rng.standard_normal((n, self.features), dtype=np.float32)
+        X *= spread[classes]
+        X += mean[classes]
+        return X, np.clip(np.rint(classes + added), 0, self.classes - 1).astype(np.int32)
+
+    def _left(self, grades: I32, rng: np.random.Generator) -> I64:
+        """Document numbers: of the upper half of the classes only the share that is left."""
+        if self.label_ratio == 1:
+            return np.arange(len(grades))
+        return thinned(grades, self.classes // 2, self.label_ratio, rng)
+
+    def _lists(self, docs: I64, rng: np.random.Generator) -> list[I64]:
+        sizes = rng.integers(self.shortest, self.longest + 1, self.lists)
+        return [rng.choice(docs, min(size, len(docs)), replace=False) for size in sizes]
+
+
+def thinned(grades: I32, lowest: int, share: float, rng: np.random.Generator) -> I64:
+    """Numbers of all documents below a grade, and of a share of those of each from it on.
+
+    >>> grades = np.repeat(np.arange(4, dtype=np.int32), 10)
+    >>> kept = thinned(grades, 2, 0.3, np.random.default_rng(0))
+    >>> np.bincount(grades[kept]).tolist()
+    [10, 10, 3, 3]
+    """
+    kept = [np.flatnonzero(grades < lowest)]
+    for grade in np.unique(grades[grades >= lowest]):
+        found = np.flatnonzero(grades == grade)
+        kept.append(rng.permutation(found)[: max(1, round(share * len(found)))])
+    return np.sort(np.concatenate(kept))
+
+
+def _queries(part: tuple[F32, I32], lists: list[I64], name: str) -> Queries:
+    X, grades = part
+    docs = np.concatenate(lists)
+    return Queries.from_arrays(
+        X[docs],
+        grades[docs],
+        group=[len(each) for each in lists],
+        source=f"made/{name}",
+    )
+
+
+@dataclass(frozen=True)
+class TrainingShare:
+    """A fold of a folder of which only a part is learned from.
+
+    Attributes:
+        folder: as of `OfficialFold`.
+        share: of the training queries that is kept, drawn at random; at least one.
+        label_ratio: the share of the training documents of the upper half of the grades that is
+            kept (section 4.6 of the same).
+        seed: of the draw.
+    """
+
+    kind: ClassVar[str] = "training-share"
+    folder: str
+    share: float = 1.0
+    label_ratio: float = 1.0
+    seed: int = 0
+
+    @property
+    def name(self) -> str:
+        more = f", {self.label_ratio:g} of the upper grades" * (self.label_ratio < 1)
+        return f"{self.share:g} of {self._whole.name}{more}"
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        return self._whole.files
+
+    def load(self, cache: Path | None = None) -> Fold:
+        fold, rng = self._whole.load(cache), np.random.default_rng([12, self.seed])
+        n = max(1, round(self.share * len(fold.train)))
+        train = fold.train.take(np.sort(rng.permutation(len(fold.train))[:n]))
+        if self.label_ratio < 1:
+            upper = (int(train.grades.max()) + 1) // 2
+            kept = thinned(train.grades, upper, self.label_ratio, rng)
+            train = of_documents(train, kept)
+        return replace(fold, train=train)
+
+    @property
+    def _whole(self) -> OfficialFold:
+        return OfficialFold(self.folder)
+
+
+def of_documents(queries: Queries, docs: I64) -> Queries:
+    """Some documents, of ascending numbers; queries that lose all of theirs are left out."""
+    query = queries.query_of_docs()[docs]
+    left, sizes = np.unique(query, return_counts=True)
+    return replace(
+        queries,
+        features=queries.features[docs],
+        grades=queries.grades[docs],
+        offsets=np.append(0, np.cumsum(sizes)),
+        qids=queries.qids[left],
+        rows=queries.rows[docs],
+        docids=None if queries.docids is None else queries.docids[docs],
+        weights=None if queries.weights is None else queries.weights[docs],
+    )
+
+
+@dataclass(frozen=True)
+class Digits:
+    """The handwritten digits, see `sortnet.data.digits`."""
+
+    kind: ClassVar[str] = "digits"
+    seed: int = 0
+
+    @property
+    def name(self) -> str:
+        return f"digits, draw {self.seed}"
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        return ()
+
+    def load(self, cache: Path | None = None) -> Fold:
+        return digits_fold(self.seed)

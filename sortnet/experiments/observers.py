@@ -1,0 +1,111 @@
+"""What a study looks at besides the ranking of the test part: values of JSON, out of one cell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from sortnet.data.read import Fold
+from sortnet.errors import DataError
+from sortnet.experiments.pair_efficiency import countable
+from sortnet.learning.state import Iteration
+from sortnet.rankers.base import Ranker
+from sortnet.rankers.sortnet import Model
+from sortnet.sorting.diagnostics import rank_changes
+from sortnet.types import F32, F64, I64, Queries
+
+
+def iterations(ranker: Ranker, fold: Fold, history: Sequence[Iteration]) -> dict[str, Any]:
+    """Of every iteration the measures, and the share of the comparisons that were wrong."""
+    return {
+        "kept": [record.tp for record in history],
+        "wrong": {
+            "train": [record.miscompared_train / record.comparisons_train for record in history],
+            "vali": [record.miscompared_vali / record.comparisons_vali for record in history],
+        },
+        "measures": {
+            part: [dict(record.measures[part]) for record in history] for part in ("train", "vali")
+        },
+    }
+
+
+def learned_pairs(ranker: Ranker, fold: Fold, history: Sequence[Iteration]) -> dict[str, float]:
+    """The shares of answers, of all pairs, and of pairs, of those that can be learned from.
+
+    Raises:
+        DataError: if the ranker is not learned in iterations.
+    """
+    if not history:
+        raise DataError(f"a ranker of kind {ranker.config.kind} learns in no iterations")
+    answerable, learnable = countable(fold.train)
+    learned = history[-2] if len(history) > 1 else history[-1]  # the last sort teaches nothing
+    answers = learned.observed["train"]["answers"]
+    return {"pairs": learned.tp / learnable, "answers": answers / answerable}
+
+
+def orders(ranker: Ranker, fold: Fold, history: Sequence[Iteration]) -> dict[str, Any]:
+    """How far test documents move if the sort starts elsewhere, or is a quicksort.
+
+    Raises:
+        DataError: if the ranker has no comparator to sort with.
+    """
+    if not isinstance(ranker, Model):
+        raise DataError(f"a ranker of kind {ranker.config.kind} does not sort by comparisons")
+    test = cast(Queries, fold.test)
+    changes = rank_changes(ranker.comparator, ranker.scaler(test))
+    return {
+        each.against: {"mean": each.mean, "max": each.max, "share": each.share} for each in changes
+    }
+
+
+def neighbours(ranker: Ranker, fold: Fold, history: Sequence[Iteration]) -> dict[str, Any]:
+    """r of successive documents of the first test list as sorted, and the classifier of its peaks.
+
+    Köppel et al. 2025, section 5.5. The highest peaks are taken for the boundaries of the grades;
+    the scores half-way between the two documents of each are thresholds, which classify the
+    documents of the other lists.
+
+    Returns:
+        `r` (n - 1,) and `grades` (n,) of the sorted list, `peaks`: places k of the boundaries,
+        between k and k + 1; `accuracy` of the classifier on the other lists, and there the share
+        of the commonest grade as `majority`.
+    """
+    test = cast(Queries, fold.test)
+    order, g = ranker.order(test), ranker.real_scores(test)
+    n = int(test.offsets[1])
+    first, last = order[: n - 1], order[1:n]
+    r = ranker.margins(test, first, last)
+    grades = np.unique(test.grades)
+    peaks = highest_peaks(r, len(grades) - 1)
+    cuts = np.sort((g[first[peaks]] + g[last[peaks]]) / 2)
+    others, truth = g[n:], test.grades[n:]
+    predicted = grades[np.searchsorted(cuts, others)]
+    return {
+        "r": _listed(r),
+        "grades": test.grades[order[:n]].tolist(),
+        "peaks": peaks.tolist(),
+        "accuracy": float((predicted == truth).mean()),
+        "majority": float(np.bincount(truth).max() / len(truth)),
+    }
+
+
+def highest_peaks(r: F32 | F64, k: int) -> I64:
+    """(k,) ascending places of the highest values that are no neighbours, fewer if there are not k.
+
+    Two are at least a quarter of a class apart, if all k + 1 classes have equally many documents.
+
+    >>> highest_peaks(np.array([0.0, 5.0, 4.0, 0.0, 0.0, 0.0, 3.0, 0.0, 0.0]), 2)
+    array([1, 6])
+    """
+    apart = max(2, (len(r) + 1) // (4 * (k + 1)))
+    chosen: list[int] = []
+    for place in np.argsort(-r, kind="stable"):
+        if len(chosen) < k and all(abs(int(place) - other) >= apart for other in chosen):
+            chosen.append(int(place))
+    return np.sort(np.array(chosen, np.int64))
+
+
+def _listed(values: F32) -> list[float]:
+    return [round(float(value), 6) for value in values]

@@ -1,0 +1,84 @@
+"""How many pairs a strategy of `pairs` needs: cells of budgets of answers, and where it is enough.
+
+Each strategy learns within budgets of answers that double; the reference learns from all pairs.
+Shares: of answers, of all pairs of documents of one query, as any of them could have been asked
+about; of pairs, of those with a better document, as only they can be learned from. Scaling, hidden
+units and weight decay are fixed, and the committee is the default one, so that nothing but the
+pairs differs.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sortnet.config import PAIRS
+from sortnet.experiments.cells import Cell
+from sortnet.experiments.splits import Split
+from sortnet.types import F64, Queries
+
+FIRST = 250  # answers
+LAST = 0.5  # of all that could be asked: the largest budget is no more
+REACHED = 0.99  # of the quality of all pairs
+STRATEGIES = tuple(name for name in PAIRS if name != "all")
+_NEVER = 1_000_000  # iterations without a better one after which to stop
+
+
+def cell_of(
+    split: Split, strategy: str, budget: int | None, *, scaling: str, seed: int = 0,
+    empty: str = "zero", quality: str | None = None, epochs: int | None = None,
+) -> Cell:  # fmt: skip
+    """SortNet that learns from the pairs of a strategy, within a budget of answers."""
+    # Five sorts: the rounds of a budget are four, whatever is found on the way.
+    changes = {
+        "pairs": strategy, "judgements": budget, "scaling": scaling, "hidden": 32,
+        "tune_budget": 0, "max_stale": _NEVER, "max_iter": 5, "empty": empty, "epochs": epochs,
+    }  # fmt: skip
+    words = ",".join(f"{name}={value}" for name, value in changes.items() if value is not None)
+    return Cell(f"sortnet:{words}", split, seed, quality=quality, observe="learned_pairs")
+
+
+def budgets_of(train: Queries, step: int = 2) -> list[int]:
+    """Growing by a factor from the first, which is always there."""
+    largest = LAST * countable(train)[0]
+    more = (FIRST * step**k for k in range(1, 64))
+    return [FIRST, *(budget for budget in more if budget <= largest)]
+
+
+def countable(queries: Queries) -> tuple[int, int]:
+    """All pairs of documents of one query, and those of different grades.
+
+    >>> q = Queries.from_arrays([[0.0]] * 5, [0, 0, 1, 0, 1], group=[3, 2])
+    >>> countable(q)
+    (4, 3)
+    """
+    key = queries.query_of_docs().astype(np.int64) << 32 | queries.grades
+    alike = np.unique(key, return_counts=True)[1]
+    every = int((queries.sizes * (queries.sizes - 1) // 2).sum())
+    return every, every - int((alike * (alike - 1) // 2).sum())
+
+
+def crossing(curve: F64, reference: float) -> tuple[float, float]:
+    """Shares of pairs and of answers where a curve first is good enough; NaN: nowhere.
+
+    Between two budgets the quality is taken to grow with the logarithm of the share.
+
+    Args:
+        curve: (budgets, 3) shares of pairs and of answers, and the quality.
+        reference: the quality of all pairs.
+
+    >>> curve = np.array([[0.1, 0.2, 0.5], [0.4, 0.8, 1.0]])
+    >>> np.round(crossing(curve, 0.75 / REACHED), 9)  # half-way: the geometric means
+    array([0.2, 0.4])
+    """
+    pairs, answers, quality = curve.T
+    enough = REACHED * reference
+    above = np.flatnonzero(quality >= enough)
+    if not len(above):
+        return np.nan, np.nan
+    k = int(above[0])
+    if k == 0:
+        return float(pairs[0]), float(answers[0])
+    part = (enough - quality[k - 1]) / (quality[k] - quality[k - 1])
+    shares = (np.exp(np.log(s[k - 1]) + part * np.log(s[k] / s[k - 1])) for s in (pairs, answers))
+    ours, peer = (float(share) for share in shares)
+    return ours, peer

@@ -1,0 +1,572 @@
+"""The studies of the papers: a row of `STUDIES` says what is worked out and how it is read.
+
+A study is a list of points: a cell of an experiment and where it stands in the figure. What came of
+the cells becomes one frame of means and standard errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from functools import lru_cache
+from math import isnan
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from sortnet.errors import SortNetError
+from sortnet.experiments.cells import Cell, Result
+from sortnet.experiments.made import Digits, MadeClasses, TrainingShare
+from sortnet.experiments.pair_efficiency import (
+    REACHED,
+    STRATEGIES,
+    budgets_of,
+    cell_of,
+    crossing,
+)
+from sortnet.experiments.splits import Split, folds_of
+from sortnet.metrics import evaluate
+from sortnet.types import Queries
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_MADE = {"scaling": "quantile", "epochs": 10}  # of the papers' nets on made data
+_LEARNERS = {  # of the studies of the training part: loss and optimiser as in the papers
+    "RankNet*": "directranker-neighbours",
+    "RankNet": "ranknet",
+    "LambdaRank": "lambdarank",
+    "ListNet": "listnet",
+}
+_SCALINGS = ("none", "standard", "log", "normal", "quantile", "piecewise", "query", "zscore",
+             "rank", "query+rank")  # fmt: skip
+_TIMED = {  # without a search of settings, which the papers' table leaves out
+    "SortNet": "sortnet:tune_budget=0",
+    "RankNet*": "directranker:hidden=32",
+    "RankNet": "ranknet:hidden=32",
+    "ListNet": "listnet:hidden=32",
+    "AdaRank": "adarank-ndcg:rounds=100",
+    "LambdaMART": "lambdamart:trees=300",
+}
+_ORDERED = {
+    "CmpNN, as in the paper": "sortnet-paper:hidden=20",
+    "CmpNN, committee": "sortnet:scaling=query,hidden=32,tune_budget=0",
+    "DirectRanker": "sortnet-directranker:scaling=query,hidden=32,tune_budget=0",
+}
+
+
+@dataclass(frozen=True)
+class Size:
+    """How large a study is.
+
+    Attributes:
+        documents: to learn from, of made data.
+        tested: to test with, of made data.
+        draws: of made data, each a repetition.
+        folds: of a folder, the first ones; None: all.
+        step: the factor between two budgets of answers.
+        most: documents of the largest training part, where their number is studied.
+    """
+
+    documents: int
+    tested: int
+    draws: int
+    folds: int | None
+    step: int
+    most: int
+
+
+SIZES = {
+    "small": Size(10_000, 2_000, 3, 2, 8, 10_000),
+    "paper": Size(100_000, 10_000, 5, None, 2, 100_000),
+}
+
+
+class Plan(NamedTuple):
+    """What a study is made on: a folder of folds, if there is one, a size and a seed."""
+
+    folder: str | None
+    size: Size
+    seed: int
+
+    def folds(self) -> list[str]:
+        """The folds of the folder."""
+        return [each.folder for each in folds_of(str(self.folder))[: self.size.folds]]
+
+    def seeds(self) -> range:
+        return range(self.seed, self.seed + self.size.draws)
+
+    def made(self, **changes: Any) -> list[MadeClasses]:
+        """A draw of made data for each repetition."""
+        sizes = {"n_train": self.size.documents, "n_test": self.size.tested}
+        return [MadeClasses(**{**sizes, **changes}, seed=seed) for seed in self.seeds()]
+
+
+class Point(NamedTuple):
+    """A cell, and where it stands in the figure."""
+
+    cell: Cell
+    series: str
+    x: Any
+
+
+class Row(NamedTuple):
+    """A figure of one cell; those of one measure, series and `at` are averaged, and so are x."""
+
+    measure: str
+    series: str
+    x: Any
+    value: float
+    at: Any = None
+
+
+Test = Callable[[], Queries]
+Read = Callable[[Point, Result, Test], Iterable[Row]]
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study of the papers.
+
+    Attributes:
+        says: what it asks, in a sentence.
+        source: where the papers do.
+        x: what is across.
+        points: what is worked out.
+        read: the figures of one cell.
+        data: whether it takes a folder of folds: `folder`, `made` data alone, or `either`.
+        log: whether x is drawn on a logarithmic scale.
+        notes: what else follows from the frame, in lines of text.
+    """
+
+    says: str
+    source: str
+    x: str
+    points: Callable[[Plan], list[Point]]
+    read: Read
+    data: str = "folder"
+    log: bool = False
+    notes: Callable[[pd.DataFrame], list[str]] = lambda frame: []
+
+
+def study_of(name: str) -> Study:
+    """A study by its name.
+
+    Raises:
+        SortNetError: if there is none, naming near ones.
+    """
+    if name not in STUDIES:
+        near = get_close_matches(name, STUDIES, n=3) or list(STUDIES)
+        raise SortNetError(f"unknown study {name[:60]!r}; there is {', '.join(near)}")
+    return STUDIES[name]
+
+
+def points_of(name: str, folder: str | None, size: Size, seed: int = 0) -> list[Point]:
+    """What a study works out.
+
+    Raises:
+        SortNetError: on an unknown study, or one that lacks a folder or takes none.
+    """
+    study = study_of(name)
+    if folder is None and study.data == "folder":
+        raise SortNetError(f"the study {name} needs data: sortnet experiment study {name} LETOR")
+    if folder is not None and study.data == "made":
+        raise SortNetError(f"the study {name} makes its data: leave out {folder[:60]!r}")
+    return study.points(Plan(folder, size, seed))
+
+
+def frame_of(
+    name: str, found: Iterable[tuple[Point, Result]], *, cache: Path | None = None
+) -> pd.DataFrame:
+    """The figures of a study.
+
+    Returns:
+        Columns `measure`, `series`, the study's x, `value`, `value_error` (its standard error, NaN
+        of one cell) and `cells`, that were averaged.
+
+    Cost: reading the test part of every division once.
+    """
+    import pandas as pd
+
+    @lru_cache
+    def test_part(split: Split) -> Queries:
+        test = split.load(cache).test
+        assert test is not None
+        return test
+
+    study = study_of(name)
+    rows = [
+        row._replace(at=row.x if row.at is None else row.at)
+        for point, result in found
+        for row in study.read(point, result, lambda split=point.cell.split: test_part(split))  # type: ignore[misc]
+    ]
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row.measure, row.series, row.at), []).append(row)
+    return pd.DataFrame(
+        [_averaged(study.x, each) for each in groups.values()],
+        columns=["measure", "series", study.x, "value", "value_error", "cells"],
+    )
+
+
+def _averaged(x: str, rows: Sequence[Row]) -> dict[str, Any]:
+    values, first = np.array([row.value for row in rows]), rows[0]
+    n = len(rows)
+    at = first.x if isinstance(first.x, str) else sum(row.x for row in rows) / n
+    error = float(values.std(ddof=1) / np.sqrt(n)) if n > 1 else np.nan
+    return {
+        "measure": first.measure, "series": first.series, x: at,
+        "value": float(values.mean()), "value_error": error, "cells": n,
+    }  # fmt: skip
+
+
+def _entry(kind: str, **changes: Any) -> str:
+    """A ranker with other settings, as `entry_of` reads it."""
+    return f"{kind}:{','.join(f'{name}={value}' for name, value in changes.items())}"
+
+
+def _on_folds(plan: Plan, rankers: Iterable[tuple[str, str, Any]], **cell: Any) -> list[Point]:
+    """Points of (ranker, series, x) on every fold."""
+    splits = folds_of(str(plan.folder))[: plan.size.folds]
+    return [
+        Point(Cell(ranker, split, plan.seed, **cell), series, x)
+        for ranker, series, x in rankers
+        for split in splits
+    ]
+
+
+def _net(kind: str, classes: int) -> str:
+    """The papers' net for made data, 70 units and as many as there are classes, and its loss."""
+    loss = {"loss": "squared"} if kind.startswith("directranker") else {}
+    return _entry(kind, hidden=f"70-{classes}", **_MADE, **loss)
+
+
+def _on_made(
+    plan: Plan, field: str, values: Iterable[Any], learners: Iterable[str] = ("RankNet*",),
+    **fixed: Any,
+) -> list[Point]:  # fmt: skip
+    """Points of made data that differ in one thing."""
+    return [
+        Point(
+            Cell(_net(_LEARNERS[learner], split.classes), split, split.seed, quality="ndcg@20"),
+            learner, value,
+        )
+        for learner in learners
+        for value in values
+        for split in plan.made(**{**fixed, field: value})
+    ]  # fmt: skip
+
+
+def _on_shares(plan: Plan, field: str, values: Iterable[float]) -> list[Point]:
+    """Points of folds of which a share of the training part is left."""
+    rankers = {
+        learner: _entry(kind, hidden="70", **({"loss": "squared"} if "direct" in kind else {}))
+        for learner, kind in _LEARNERS.items()
+    }
+    return [
+        Point(
+            Cell(ranker, replace(TrainingShare(folder), **{field: share}), plan.seed),
+            learner,
+            share,
+        )
+        for learner, ranker in rankers.items()
+        for share in values
+        for folder in plan.folds()
+    ]
+
+
+def _training_size(plan: Plan) -> list[Point]:
+    if plan.folder is not None:
+        return _on_shares(plan, "share", (0.01, 0.03, 0.1, 0.3, 1.0))
+    sizes = [n for n in (100, 1_000, 10_000, 100_000) if n <= plan.size.most]
+    return _on_made(plan, "n_train", sizes, _LEARNERS)
+
+
+def _label_ratio(plan: Plan) -> list[Point]:
+    ratios = (0.001, 0.01, 0.1, 1.0)
+    if plan.folder is not None:
+        return _on_shares(plan, "label_ratio", ratios[1:])
+    return _on_made(plan, "label_ratio", ratios, _LEARNERS, classes=6)
+
+
+def _optimiser_activation(plan: Plan) -> list[Point]:
+    optimisers, taus = {"gradient descent": "sgd", "Adam": "adam"}, ("sigmoid", "tanh", "identity")
+    return _on_folds(
+        plan,
+        [
+            (
+                _entry("directranker", hidden="32-20-5", loss="squared", optimizer=name, tau=tau),
+                optimiser, "linear" if tau == "identity" else tau,
+            )
+            for optimiser, name in optimisers.items()
+            for tau in taus
+        ],
+        quality="ndcg@10",
+    )  # fmt: skip
+
+
+def _neighbours(plan: Plan) -> list[Point]:
+    kinds = {"all grades learned": False, "two grades learned": True}
+    return [
+        Point(
+            Cell(
+                _net("directranker-neighbours", 5), split, split.seed, quality="ndcg@20",
+                relevant_from=3, binarise=binarise, observe="neighbours",
+            ),
+            series, split.seed,
+        )
+        for series, binarise in kinds.items()
+        for split in plan.made()
+    ]  # fmt: skip
+
+
+def _order(plan: Plan) -> list[Point]:
+    if plan.folder is not None:
+        return _on_folds(plan, [(r, name, "") for name, r in _ORDERED.items()], observe="orders")
+    lists = {"shortest": 1000, "longest": 1000, "lists": 5, "n_train": 3000, "features": 10}
+    return [
+        Point(Cell(ranker, split, split.seed, observe="orders"), name, "")
+        for name, ranker in _ORDERED.items()
+        for split in plan.made(**lists)
+    ]
+
+
+def _pair_efficiency(plan: Plan) -> list[Point]:
+    splits: list[Split] = (
+        [Digits(seed) for seed in plan.seeds()]
+        if plan.folder is None
+        else list(folds_of(plan.folder)[: plan.size.folds])
+    )
+    how: dict[str, Any] = (
+        {"scaling": "quantile", "empty": "zero"}
+        if plan.folder is None
+        else {"scaling": "query+rank", "empty": "skip"}
+    )
+    budgets = budgets_of(splits[0].load().train, plan.size.step)
+    asked = [("all", None), *((s, budget) for s in STRATEGIES for budget in budgets)]
+    return [
+        Point(cell_of(split, strategy, budget, seed=plan.seed, **how), strategy, budget)
+        for strategy, budget in asked
+        for split in splits
+    ]
+
+
+def _at_ranks(point: Point, result: Result, test: Test) -> list[Row]:
+    """NDCG@n and P@n over n, and MAP."""
+    ranks = range(1, 11)
+    names = ["map", *(f"{kind}@{n}" for kind in ("ndcg", "p") for n in ranks)]
+    found = evaluate(test(), result.order, names, empty="skip")
+    return [
+        *(Row("NDCG@n", point.series, n, found[f"ndcg@{n}"]) for n in ranks),
+        *(Row("P@n", point.series, n, found[f"p@{n}"]) for n in ranks),
+        Row("MAP", point.series, "all", found["map"]),
+    ]
+
+
+def _measured(*names: str) -> Read:
+    """These measures of the test part, queries without a relevant document left out."""
+
+    def read(point: Point, result: Result, test: Test) -> list[Row]:
+        found = evaluate(test(), result.order, names, empty="skip")
+        return [Row(name.upper(), point.series, point.x, value) for name, value in found.items()]
+
+    return read
+
+
+_made_or_not = {True: _measured("ndcg@20"), False: _measured("ndcg@10")}
+
+
+def _of_training_part(point: Point, result: Result, test: Test) -> Iterable[Row]:
+    return _made_or_not[isinstance(point.cell.split, MadeClasses)](point, result, test)
+
+
+def _convergence(point: Point, result: Result, test: Test) -> list[Row]:
+    seen, quality = result.about["observed"], str(point.cell.quality)
+    rows = []
+    for part, called in (("train", "training"), ("vali", "validation")):
+        for i, (measures, wrong) in enumerate(
+            zip(seen["measures"][part], seen["wrong"][part], strict=True)
+        ):
+            rows.append(Row(quality.upper(), called, i, measures[quality]))
+            rows.append(Row("share of comparisons wrong", called, i, wrong))
+    return rows + [Row("pairs kept", "training", i, kept) for i, kept in enumerate(seen["kept"])]
+
+
+def _runtime(point: Point, result: Result, test: Test) -> list[Row]:
+    took = result.about["seconds"]
+    return [
+        Row("seconds", "reading", point.x, took["read"]),
+        Row("seconds", "training", point.x, took["fit"]),
+        Row("seconds", "ranking the test part", point.x, took["rank"]),
+    ]
+
+
+def _peaks(point: Point, result: Result, test: Test) -> list[Row]:
+    """Of the first draw the sorted list itself, of all draws the classifier's accuracy."""
+    seen = result.about["observed"]
+    rows = [
+        Row("accuracy", point.series, "thresholds at the peaks", seen["accuracy"]),
+        Row("accuracy", point.series, "the commonest grade", seen["majority"]),
+    ]
+    if point.cell.split.name.endswith("draw 0"):
+        name, highest = f"r, {point.series}", max(seen["grades"])
+        rows += [Row(name, "r of neighbours", k + 1, r) for k, r in enumerate(seen["r"])]
+        rows += [
+            Row(name, "grade / highest", k + 1, grade / highest)
+            for k, grade in enumerate(seen["grades"])
+        ]
+        rows += [Row(name, "boundaries found", k + 1, seen["r"][k]) for k in seen["peaks"]]
+    return rows
+
+
+_MOVES = {
+    "mean": "places moved, mean",
+    "max": "places moved, most",
+    "share": "documents that moved, share",
+}
+
+
+def _moves(point: Point, result: Result, test: Test) -> list[Row]:
+    return [
+        Row(_MOVES[name], point.series, against, value)
+        for against, moved in result.about["observed"].items()
+        for name, value in moved.items()
+    ]
+
+
+def _shares(point: Point, result: Result, test: Test) -> list[Row]:
+    seen = result.about["observed"]
+    quality = evaluate(test(), result.order, "ndcg@10", empty="skip")["ndcg@10"]
+    at = {"x": seen["answers"], "at": point.x or 0}
+    return [
+        Row("NDCG@10", point.series, value=quality, **at),
+        Row("share of pairs learned from", point.series, value=seen["pairs"], **at),
+    ]
+
+
+def _enough(frame: pd.DataFrame) -> list[str]:
+    """Where each strategy is as good as all pairs, nearly."""
+    quality, pairs = (frame[frame["measure"] == name] for name in frame["measure"].unique()[:2])
+    reference = float(quality.loc[quality["series"] == "all", "value"].iloc[0])
+    lines = []
+    for strategy in dict.fromkeys(quality["series"]):
+        if strategy == "all":
+            continue
+        own = quality["series"].to_numpy() == strategy
+        found = np.column_stack(
+            [pairs["value"].to_numpy()[own], quality.iloc[:, 2][own], quality["value"][own]]
+        )
+        p, a = crossing(found.astype(np.float64), reference)
+        enough = "not reached" if isnan(p) else f"{p:.2%} of the pairs, {a:.2%} of the answers"
+        lines.append(f"{REACHED:.0%} of the quality of all pairs by {strategy}: {enough}")
+    return lines
+
+
+_2008, _2025 = "SortNet (Rigutini et al.)", "RankNet revisited (Köppel et al. 2025)"
+_PAPER, _DOCUMENTS = "sortnet-paper:hidden=20", "training documents, or share of the training part"
+
+STUDIES: dict[str, Study] = {
+    "hidden": Study(
+        "How many hidden units does the comparator need?", f"{_2008}, table 1", "n",
+        lambda plan: _on_folds(
+            plan,
+            [(f"sortnet-paper:hidden={h}", f"{h} hidden", None) for h in (10, 20, 30)],
+            quality="map",
+        ),
+        _at_ranks,
+    ),
+    "rank-quality": Study(
+        "Does a RankQuality raise the measure that it is?", f"{_2008}, table 2", "n",
+        lambda plan: [
+            point
+            for quality in ("map", "p@10")
+            for point in _on_folds(plan, [(_PAPER, quality.upper(), None)], quality=quality)
+        ],
+        _at_ranks,
+    ),
+    "convergence": Study(
+        "When does the loop converge?", f"{_2008}, figure 3", "iteration",
+        lambda plan: _on_folds(plan, [(_PAPER, "", None)], quality="map", observe="iterations"),
+        _convergence,
+    ),
+    "classes": Study(
+        "How does quality fall with the number of classes?", f"{_2025}, figure 4a", "classes",
+        lambda plan: _on_made(plan, "classes", (2, 5, 10, 20)),
+        _measured("ndcg@20"), "made",
+    ),
+    "features": Study(
+        "How does quality grow with the number of features?", f"{_2025}, figure 4b", "features",
+        lambda plan: _on_made(plan, "features", (2, 5, 10, 20, 40, 100)),
+        _measured("ndcg@20"), "made", log=True,
+    ),
+    "noise": Study(
+        "How much noise on the grades does it bear?", f"{_2025}, figure 4c",
+        "standard deviation of the noise",
+        lambda plan: _on_made(plan, "noise", (0.0, 0.25, 0.5, 0.75, 1.0, 1.5)),
+        _measured("ndcg@20"), "made",
+    ),
+    "training-size": Study(
+        "How many training documents does each ranker need?", f"{_2025}, figures 4d, 5a, 5b",
+        _DOCUMENTS, _training_size, _of_training_part, "either", log=True,
+    ),
+    "label-ratio": Study(
+        "How few documents of the upper grades may there be?", f"{_2025}, figures 5c, 5d",
+        "share of the upper grades that is left", _label_ratio, _of_training_part, "either",
+        log=True,
+    ),
+    "optimiser-activation": Study(
+        "Does the optimiser count, or the output activation?", f"{_2025}, table 2",
+        "output activation", _optimiser_activation, _measured("ndcg@10"),
+    ),
+    "runtime": Study(
+        "How long do reading and training take?", f"{_2025}, table 3", "ranker",
+        lambda plan: _on_folds(plan, [(ranker, name, name) for name, ranker in _TIMED.items()]),
+        _runtime,
+    ),
+    "neighbours": Study(
+        "Do peaks of r in a sorted list say where the grades change?", f"{_2025}, figure 6",
+        "place in the sorted list", _neighbours, _peaks, "made",
+    ),
+    "order": Study(
+        "Does the ranking depend on the input order, or on the sorting algorithm?",
+        f"{_2008}, section 3", "other sort", _order, _moves, "either",
+    ),
+    "pair-efficiency": Study(
+        "How many answers does each strategy of choosing pairs need?", f"{_2008}, section 3.1",
+        "answers, share of all pairs", _pair_efficiency, _shares, "either", log=True,
+        notes=_enough,
+    ),
+    "scaling": Study(
+        "Which scaling of the features is best?", f"{_2008}, equation 5; {_2025}, section 4.4",
+        "scaling",
+        lambda plan: _on_folds(
+            plan,
+            [
+                (_entry(kind, scaling=scaling, hidden="32", **more), name, scaling)
+                for name, kind, more in (
+                    ("CmpNN", "sortnet-one", {"tune_budget": 0}),
+                    ("RankNet*", "directranker", {"loss": "squared"}),
+                )
+                for scaling in _SCALINGS
+            ],
+        ),
+        _measured("ndcg@10", "map"),
+    ),
+    "weighting": Study(
+        "Does it help a net to weigh pairs by what they change in NDCG?",
+        "LambdaRank (Burges 2010)", "weight of a pair",
+        lambda plan: _on_folds(
+            plan,
+            [
+                (_entry("lambdarank", hidden=hidden, weighting=name), f"{hidden} hidden", said)
+                for hidden in ("32", "64-64")
+                for name, said in (
+                    ("none", "none"), ("ideal", "of the ideal DCG"), ("delta", "|delta NDCG|"),
+                )
+            ],
+        ),
+        _measured("ndcg@10", "map"),
+    ),
+}  # fmt: skip
