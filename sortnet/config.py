@@ -293,17 +293,20 @@ class Config(Settings):
 
     kind: ClassVar[str] = "sortnet"
     # fmt: off
-    comparator: str = setting(
-        "cmpnn", "Comparator network.", COMPARATOR, choices=("cmpnn", "directranker"))
+    comparator: str | None = setting(
+        None, "Comparator network; default: chosen on the validation part.", COMPARATOR,
+        choices=("cmpnn", "directranker"))
     hidden: tuple[int, ...] | None = setting(
         None, "Hidden units per layer, such as 20 or 32,20,5; default: chosen on the validation "
         "part.", COMPARATOR)
-    units: str = setting(
-        "tanh", "Activation function of the hidden units (relu: directranker only).", COMPARATOR,
-        choices=("tanh", "sigmoid", "relu"))
-    tau: str = setting(
-        "tanh", "Output activation of a directranker.", COMPARATOR,
-        choices=("tanh", "identity", "sigmoid"))
+    units: str | None = setting(
+        None,
+        "Activation function of the hidden units (relu: directranker only); default: tanh where "
+        "the comparator is given.", COMPARATOR, choices=("tanh", "sigmoid", "relu"))
+    tau: str | None = setting(
+        None,
+        "Output activation of a directranker; default: tanh where the comparator is given.",
+        COMPARATOR, choices=("tanh", "identity", "sigmoid"))
     committee: int = setting(
         4, "Number of comparators in the committee, at most, trained from different seeds.",
         COMPARATOR, least=1)
@@ -329,8 +332,8 @@ class Config(Settings):
         2, "Stop after this many iterations in a row without a better RankQuality.", RUN, least=1)
     tune_budget: float = setting(
         1.75,
-        "Time for choosing what was left open (scaling, hidden units, weight decay), in units of "
-        "one run's; 0: fixed values.", RUN)
+        "Time for choosing what was left open (scaling, comparator, hidden units, weight decay), "
+        "in units of one run's; 0: fixed values.", RUN)
     device: str = setting(
         "auto", "Device; auto: the GPU, if any.", RUN, choices=("auto", "cpu", "cuda"))
     training: Training = field(default_factory=Training)
@@ -365,12 +368,16 @@ class Config(Settings):
 
 
 # What is taken for settings left open where nothing chooses them.
-FIXED: dict[str, Any] = {"hidden": (32,), "scaling": "query+rank", "weight_decay": 0.03}
+FIXED: dict[str, Any] = {
+    "comparator": "cmpnn", "hidden": (32,), "units": "tanh", "tau": "tanh",
+    "scaling": "query+rank", "weight_decay": 0.03,
+}  # fmt: skip
 _TRAINING_BEFORE = {"loss": "squared", "query_pairs": None, "keep": "loss", "schedule": "steps"}
 # Algorithm 3.1 to the letter.
 PAPER: dict[str, Any] = {
     **_TRAINING_BEFORE, "optimizer": "adam", "lr": 0.005, "epochs": 8, "weight_decay": 0.0,
-    "hidden": (20,), "scaling": "query", "committee": 1, "pairs": "wrong", "start": "fresh",
+    "comparator": "cmpnn", "hidden": (20,), "units": "tanh", "scaling": "query", "committee": 1,
+    "pairs": "wrong", "start": "fresh",
     "max_iter": 20, "max_stale": None, "tune_budget": 0.0,
 }  # fmt: skip
 PRESETS = {"paper": PAPER}

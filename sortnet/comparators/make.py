@@ -51,8 +51,9 @@ def make_comparator(config: Config, n_features: int, one: MakeOne | None = None)
 
 
 def _builder(config: Config) -> MakeOne:
-    net, settings = KINDS[config.comparator]
-    given = {name: getattr(config.settled, name) for name in settings}
+    settled = config.settled
+    net, settings = KINDS[str(settled.comparator)]
+    given = {name: getattr(settled, name) for name in settings}
 
     def build(n_features: int, seed: int) -> NeuralComparator:
         return net(n_features, **given, seed=seed)

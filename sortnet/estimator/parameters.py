@@ -39,10 +39,10 @@ _ELSEWHERE = {
 class Parameters(TypedDict, total=False):
     """What editors and type checkers show; a test compares it with the settings."""
 
-    comparator: str | MakeOne
+    comparator: str | MakeOne | None
     hidden: int | Sequence[int] | None
-    units: str
-    tau: str
+    units: str | None
+    tau: str | None
     committee: int
     scaling: str | None
     loss: str

@@ -1,8 +1,8 @@
 """Settle the settings that were left open by short trials on the validation part.
 
-Successive halving over a small menu: every scaling is tried with half of the epochs, the best two
-with all of them; then the hidden units and the weight decay around the best, with half. One
-comparator is trained in a trial.
+Successive halving over a small menu: every scaling, and a deep net, is tried with half of the
+epochs, the best two with all of them where these do not decide; then the hidden units and the
+weight decay around the best, with half. One comparator is trained in a trial.
 """
 
 from __future__ import annotations
@@ -24,8 +24,14 @@ from sortnet.types import F64, Progress, Queries
 
 Trial = dict[str, Any]
 
-OPEN = ("scaling", "hidden", "weight_decay")
+OPEN = ("scaling", "comparator", "hidden", "weight_decay")
 SCALINGS = ("query+rank", "query+rank+normal", "normal", "normal+piecewise", "zscore")
+# A score of bins: steps and interactions, which a layer of dual units approximates slowly. relu
+# units need a lower learning rate.
+DEEP: Trial = {
+    "comparator": "directranker", "hidden": (64, 64), "units": "relu", "tau": "identity",
+    "scaling": "normal+piecewise", "weight_decay": 0.3, "lr": 0.01,
+}  # fmt: skip
 HIDDEN = ((10,), (32,), (64,), (100,))
 WEIGHT_DECAYS = (1.0, 0.3, 0.03, 0.003, 0.0)  # the strongest first
 _JUDGED = 1.0  # the weight decay to begin at where people judged, who often disagree
@@ -34,6 +40,7 @@ _TRIED_ON = 20_000  # documents of each part at most, so that trials take second
 _FEW = 20  # validation queries that can choose, below which trials are cross-validated
 _FOLDS = 3
 _SURE = 0.5  # standard errors by which a setting must be better to be preferred
+_CLEAR = 3.0  # standard errors at which half of the epochs decide
 
 
 @dataclass
@@ -89,7 +96,7 @@ def settle(
     progress: Progress = lambda text: None,
     on_trial: Callable[[Trial], None] = lambda trial: None,
 ) -> tuple[Config, list[Trial]]:
-    """Choose scaling, hidden units and weight decay, those of them that the settings leave open.
+    """Choose scaling, comparator, hidden units and weight decay where they are left open.
 
     Args:
         train: labelled queries, not scaled.
@@ -97,7 +104,7 @@ def settle(
             divided into three parts and each is predicted from the others.
         config: settings with a RankQuality; `tune_budget` says how long this may take, 0: what is
             open gets fixed values.
-        make_for: makes a custom comparator, whose hidden units are its own business.
+        make_for: makes a custom comparator, in place of the one that would be chosen.
         progress: called with progress messages.
         on_trial: called with each trial when it is done.
 
@@ -107,8 +114,8 @@ def settle(
     Cost: about twelve short trainings of one comparator, on 20,000 documents of each part at most.
     """
     names = [name for name in OPEN if config.flat()[name] is None]
-    if make_for is not None and "hidden" in names:
-        names.remove("hidden")
+    if make_for is not None:
+        names = [name for name in names if name not in ("comparator", "hidden")]
     best = config.settled
     if vali.judged is not None and "weight_decay" in names:
         best = best.changed(weight_decay=_JUDGED)
@@ -129,9 +136,12 @@ def settle(
         on_trial,
         make_for or make_comparator,
     )
-    if "scaling" in names:
-        best = _scaling(trials, [best.changed(scaling=each) for each in _scalings(train)])
-    menus = {"hidden": HIDDEN, "weight_decay": WEIGHT_DECAYS}
+    menu = _menu(config, best, train, names)
+    if len(menu) > 1:
+        best = _of_menu(trials, menu)
+    menus: dict[str, Sequence[Any]] = {"weight_decay": WEIGHT_DECAYS}
+    if best.hidden in HIDDEN:
+        menus["hidden"] = HIDDEN
     # People disagree: what a net must not learn by heart matters more than its size then.
     for name in sorted(menus, reverse=judges.judged is not None):
         if name in names:
@@ -139,13 +149,41 @@ def settle(
     return best, trials.table
 
 
-def _scaling(trials: _Trials, menu: Sequence[Config]) -> Config:
-    """The first of the menu, or the best of the others if better, with all epochs if possible."""
+def _menu(config: Config, fixed: Config, train: Queries, names: Sequence[str]) -> list[Config]:
+    """Every scaling with the fixed values of the rest, then the deep net."""
+    missing = "+missing" if np.isnan(train.features).any() else ""
+    menu = [fixed]
+    if "scaling" in names:
+        menu = [fixed.changed(scaling=scaling + missing) for scaling in SCALINGS]
+    shape = (config.comparator, config.hidden, config.units, config.tau)
+    # Judged items are few, and described by many numbers.
+    if "comparator" in names and shape == (None,) * 4 and train.judged is None:
+        deep = {name: DEEP[name] for name in DEEP if _is_open(config, name)}
+        if "scaling" in deep:
+            deep["scaling"] += missing
+        menu.append(fixed.changed(**deep))
+    return menu
+
+
+def _is_open(config: Config, name: str) -> bool:
+    return bool(config.flat()[name] == Config().flat()[name])
+
+
+def _of_menu(trials: _Trials, menu: Sequence[Config]) -> Config:
+    """The first of the menu, or the best of the others if better.
+
+    Half of the epochs decide where the difference is clear, else all if the budget allows it.
+    """
     first = menu[0]
     others = [config for config in trials.of(menu, _HALF) if config != first][:1]
-    share = 1.0 if trials.left >= 2 * len(trials.parts) else _HALF
-    best = trials.of([first, *others], share)[:1]
-    return best[0] if best and trials.gain(best[0], first, share) > _SURE else first
+    if not others:
+        return first
+    share, gain = _HALF, trials.gain(others[0], first, _HALF)
+    if abs(gain) < _CLEAR and trials.left >= 2 * len(trials.parts):
+        share = 1.0
+        trials.of([first, *others], share)
+        gain = trials.gain(others[0], first, share)
+    return others[0] if gain > _SURE else first
 
 
 def _along(trials: _Trials, best: Config, name: str, values: Sequence[Any]) -> Config:
@@ -164,11 +202,6 @@ def _along(trials: _Trials, best: Config, name: str, values: Sequence[Any]) -> C
                 break
             best, at = there, at + step
     return best
-
-
-def _scalings(train: Queries) -> list[str]:
-    missing = "+missing" if np.isnan(train.features).any() else ""
-    return [scaling + missing for scaling in SCALINGS]
 
 
 def _epochs(config: Config, share: float) -> int:
