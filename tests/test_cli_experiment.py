@@ -157,7 +157,7 @@ def test_an_interrupted_experiment_goes_on_where_it_was(run, folder, tmp_path, j
         os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C does, to all its processes
         rest = process.stderr.read()
     assert process.returncode == 2
-    assert "interrupted: the same command goes on with what is left" in rest
+    assert "interrupted: the same command resumes it" in rest
     shown = run(*words, "--json")
     assert shown.exit_code == 0, shown.output
     done = int(shown.stderr.split()[0])

@@ -19,118 +19,116 @@ from cli.options import (
     store_option,
 )
 from cli.output import progress
+from sortnet.experiments.tool_conventions import CONVENTIONS
 
 C = TypeVar("C", bound=Callable[..., Any])
 MEASURES = "ndcg@10,map,p@10"
 
 
-def _shared_options(command: C) -> C:
-    """Add the options that every experiment has."""
-    for option in reversed(
-        (
-            click.option(
-                "--jobs", type=Whole(1), default=1, help="Cells worked out at once, a process each."
-            ),
-            click.option(
-                "--cluster",
-                metavar="URL",
-                help="Dask scheduler, dask://HOST:PORT, in place of --jobs; its workers read the "
-                "data at the same paths.",
-            ),
-            click.option("--seed", type=SEED, default=0, help="Random seed of every ranker."),
-            click.option(
-                "--again", is_flag=True, help="Work out again what the store has already."
-            ),
-            click.option(
-                "--out",
-                metavar="DIR",
-                type=click.Path(file_okay=False, path_type=Path),
-                shell_complete=folders,
-                help="Folder for the tables, figures and report; default: none is written.",
-            ),
-            store_option,
-            data_option,
-            json_option,
-        )
-    ):
-        command = option(command)
-    return command
+# Of every experiment.
+_SHARED = (
+    click.option(
+        "--jobs", type=Whole(1), default=1, help="Cells worked out at once, a process each."
+    ),
+    click.option(
+        "--cluster",
+        metavar="URL",
+        help="Dask scheduler, dask://HOST:PORT, in place of --jobs; its workers read the "
+        "data at the same paths.",
+    ),
+    click.option("--seed", type=SEED, default=0, help="Random seed of every ranker."),
+    click.option("--again", is_flag=True, help="Work out again what the store has already."),
+    click.option(
+        "--out",
+        metavar="DIR",
+        type=click.Path(file_okay=False, path_type=Path),
+        shell_complete=folders,
+        help="Folder for the tables, figures and report; default: none is written.",
+    ),
+    store_option,
+    data_option,
+    json_option,
+)
+# Of those that compare rankers on a data set.
+_OF_RANKERS = (
+    click.option(
+        "--rankers",
+        metavar="NAMES",
+        default="sortnet,lambdamart,ranksvm",
+        help="Rankers, comma by comma, or all; NAME:SETTING=VALUE for other settings.",
+    ),
+    click.option("--measures", metavar="NAMES", default=MEASURES, help="Measures to report."),
+    click.option(
+        "--convention",
+        type=click.Choice(list(CONVENTIONS)),
+        default="skip",
+        help="How figures are taken; another one trains nothing again.",
+    ),
+    click.option(
+        "--quality",
+        help="RankQuality, which chooses; default: map for two grades, else ndcg@10.",
+    ),
+    click.option(
+        "--relevant-from", type=Whole(1), default=1, help="Lowest grade that is relevant."
+    ),
+    click.option(
+        "--binarise-train",
+        "binarise",
+        is_flag=True,
+        help="Learn from relevant or not in place of the grades.",
+    ),
+    click.option(
+        "--search",
+        type=click.Choice(("grid", "optuna")),
+        default="grid",
+        help="How the settings of a ranker are searched.",
+    ),
+    click.option("--trials", type=Whole(1), help="Settings tried a ranker, at most."),
+    click.option(
+        "--seconds",
+        type=Real(0),
+        help="Seconds after which no other settings are tried.",
+    ),
+    click.option(
+        "--latex", is_flag=True, help="Print the table as LaTeX (booktabs), nothing else."
+    ),
+)
 
 
-def _ranker_options(command: C) -> C:
-    """Add the options of experiments that compare rankers on a data set."""
-    from sortnet.experiments.tool_conventions import CONVENTIONS  # loads no torch
+def _with(*options: Callable[[C], C]) -> Callable[[C], C]:
+    """A decorator that adds options in the order of the help."""
 
-    for option in reversed(
-        (
-            click.option(
-                "--rankers",
-                metavar="NAMES",
-                default="sortnet,lambdamart,ranksvm",
-                help="Rankers, comma by comma, or all; NAME:SETTING=VALUE for other settings.",
-            ),
-            click.option(
-                "--measures", metavar="NAMES", default=MEASURES, help="Measures to report."
-            ),
-            click.option(
-                "--convention",
-                type=click.Choice(list(CONVENTIONS)),
-                default="skip",
-                help="How figures are taken; another one trains nothing again.",
-            ),
-            click.option(
-                "--quality",
-                help="RankQuality, which chooses; default: map for two grades, else ndcg@10.",
-            ),
-            click.option(
-                "--relevant-from", type=Whole(1), default=1, help="Lowest grade that is relevant."
-            ),
-            click.option(
-                "--binarise-train",
-                "binarise",
-                is_flag=True,
-                help="Learn from relevant or not in place of the grades.",
-            ),
-            click.option(
-                "--search",
-                type=click.Choice(("grid", "optuna")),
-                default="grid",
-                help="How the settings of a ranker are searched.",
-            ),
-            click.option("--trials", type=Whole(1), help="Settings tried a ranker, at most."),
-            click.option(
-                "--seconds",
-                type=Real(0),
-                help="Seconds after which no other settings are tried.",
-            ),
-            click.option(
-                "--latex", is_flag=True, help="Print the table as LaTeX (booktabs), nothing else."
-            ),
-        )
-    ):
-        command = option(command)
-    return command
+    def add(command: C) -> C:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
 
 
 @click.group(short_help="Compare rankers by a protocol; run the papers' studies.")
 def experiment() -> None:
     """Compare rankers on labelled queries by a protocol that holds, and run the papers' studies.
 
-    Each cell (a ranker on a fold) is kept in the store when it is done: a command that was
-    interrupted goes on where it was, and more rankers or another convention train nothing again.
+    Each cell (a ranker on a fold) is kept in the store when it is done: the same command resumes
+    what was interrupted; more rankers, or another convention, train nothing again.
+
+    \b
+    Example:
+      sortnet experiment folds MQ2008 --rankers sortnet,lambdamart --jobs 2
     """
 
 
 @experiment.command(short_help="Compare rankers on the official folds.")
 @click.argument("letor_dir", shell_complete=folders)
-@_ranker_options
+@_with(*_OF_RANKERS)
 @click.option(
     "--inner",
     type=Whole(0),
     default=0,
     help="Parts of an inner cross-validation by query; 0: the validation part chooses.",
 )
-@_shared_options
+@_with(*_SHARED)
 def folds(letor_dir: str, **options: Any) -> int:
     """Compare rankers on the folds in LETOR_DIR: tuned, refitted, tested on each.
 
@@ -146,7 +144,7 @@ def folds(letor_dir: str, **options: Any) -> int:
 
 @experiment.command(short_help="Compare rankers on random divisions by query.")
 @click.argument("letor_dir", shell_complete=folders)
-@_ranker_options
+@_with(*_OF_RANKERS)
 @click.option("--splits", type=Whole(2), default=15, help="Number of random divisions.")
 @click.option("--test", type=Real(0.01, 0.9), default=0.33, help="Share of queries to test with.")
 @click.option(
@@ -155,7 +153,7 @@ def folds(letor_dir: str, **options: Any) -> int:
     default=3,
     help="Parts of an inner cross-validation by query; 0: a validation part chooses.",
 )
-@_shared_options
+@_with(*_SHARED)
 def holdout(letor_dir: str, splits: int, test: float, seed: int, **options: Any) -> int:
     """Compare rankers on random divisions of the queries in LETOR_DIR, a fold or folder of folds.
 
@@ -182,7 +180,7 @@ def holdout(letor_dir: str, splits: int, test: float, seed: int, **options: Any)
     default="small",
     help="small: a minute or two; paper: the sizes of the papers.",
 )
-@_shared_options
+@_with(*_SHARED)
 def study(
     name: str | None, letor_dir: str | None, listed: bool, size: str, out: Path | None,
     seed: int, as_json: bool, **options: Any,

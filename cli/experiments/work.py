@@ -53,7 +53,7 @@ def results_of(cells: Sequence[Cell], where: Where, progress: Progress) -> Found
         try:
             failed = _work(cells, keys, left, known, where, store.database, progress)
         except KeyboardInterrupt:
-            raise SortNetError("interrupted: the same command goes on with what is left") from None
+            raise SortNetError("interrupted: the same command resumes it") from None
     results = [(c, known[key]) for c, key in zip(cells, keys, strict=True) if key in known]
     return Found(results, failed)
 

@@ -19,7 +19,7 @@ from sortnet.errors import SortNetError
 from sortnet.experiments.cells import Cell, Result, work_out
 from sortnet.files import one_line
 
-_AGAIN = 2  # times that a cell is begun again whose worker died
+_AGAIN = 2  # times that a cell is started again whose worker died
 _REACHED = 10  # seconds within which a cluster must answer
 _THREADS = ("OMP", "OPENBLAS", "MKL", "NUMBA")
 Outcome = Result | str  # a string says why there is no result
@@ -34,7 +34,7 @@ def work_out_all(
 ) -> Iterator[tuple[int, Outcome]]:
     """Work out cells; each one's number and result as it comes, or why there is none.
 
-    A cell whose worker dies is begun again, twice at most.
+    A cell whose worker dies is started again, twice at most.
 
     Args:
         cells: what to work out.

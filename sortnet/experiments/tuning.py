@@ -28,7 +28,7 @@ class Budget:
 
     Attributes:
         trials: at most.
-        seconds: after which no trial is begun.
+        seconds: after which no trial is started.
     """
 
     trials: int | None = None
@@ -110,7 +110,7 @@ def tune(
         grid: names of settings (including those of training) and the values to try; of several
             grids, each starts from the settings chosen before it; None: those of `grids_for` of
             the kind of ranker.
-        inner: cross-validate each trial in so many parts of the queries of `train` and `vali`;
+        inner: cross-validate each trial in that many parts of the queries of `train` and `vali`;
             0: learn from `train`, choose by `vali`.
         search: "grid" tries every combination; "optuna" draws them (Tree-structured Parzen
             Estimator) from the values of all grids at once, 20 or as many as the budget has.

@@ -150,10 +150,10 @@ def fit(
     there are no points.
     """
     check_graded(train, config)
-    decay = _DECAY if config.weight_decay is None else config.weight_decay
+    weight_decay = _DECAY if config.weight_decay is None else config.weight_decay
     points = _POINTS if train.sizes.max() > _MANY else 0
     points = points if config.points is None else config.points
-    config = settled(config.changed(weight_decay=decay, points=points))
+    config = settled(config.changed(weight_decay=weight_decay, points=points))
     scaler = fit_scaler(str(config.scaling), train, seed=config.seed)
     net = config.net(scaler.n_columns)
     info = descend(
