@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeVar
 
+from torch import nn
+
 from sortnet.comparators import DirectRanker, Make
 from sortnet.config import COMPARATOR, FIXED, SCALINGS, TRAINING, Settings, hidden_sizes, setting
 from sortnet.rankers.base import Ranker, kind_module
@@ -51,7 +53,17 @@ class NetSettings(InputSettings):
         return lambda seed: DirectRanker(
             n_columns, hidden=self.hidden or FIXED["hidden"], units=self.units,
             tau=self.flat().get("tau", "identity"), dropout=self.dropout, seed=seed,
+            feature_part=self.feature_part(n_columns, seed),
         )  # fmt: skip
+
+    def feature_part(self, n_columns: int, seed: int) -> nn.Module | None:
+        """f, in place of the layers of `hidden`; None: these."""
+        return None
+
+    def least_numbers(self, n_columns: int) -> int:
+        """Weights that the net has at least, as `refuse_few` takes them."""
+        layers = pairwise((n_columns, *(self.hidden or ())))
+        return sum(a * b for a, b in layers)
 
 
 def settled(config: S) -> S:
@@ -80,7 +92,6 @@ def load(saved: Saved) -> NetRanker:
     """The net in a folder, of any kind."""
     config = saved.settings(kind_module(saved.kind).SETTINGS)
     scaler = take_scaler(saved, str(config.scaling))
-    layers = pairwise((scaler.n_columns, *(config.hidden or ())))
-    refuse_few(saved.tensors, sum(a * b for a, b in layers), saved.weights)
+    refuse_few(saved.tensors, config.least_numbers(scaler.n_columns), saved.weights)
     net = filled(config.make(scaler.n_columns), "comparator", saved.tensors, saved.weights)
     return NetRanker(config, scaler, net, feature_names=saved.feature_names, info=saved.info)

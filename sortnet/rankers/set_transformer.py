@@ -28,7 +28,7 @@ from sortnet.types.free import refuse_too_large
 
 _MANY = 300  # documents of a query, above which they attend to each other by way of points
 _POINTS = 32
-_DECAY = 0.3  # a set is easily learned by heart
+_WEIGHT_DECAY = 0.3  # a set is easily learned by heart
 _NUMBERS = 1 << 22  # of a batch: its attention or its hidden units, which bounds memory
 _BYTES = 8  # of a number of the attention, and of its softmax
 
@@ -150,10 +150,10 @@ def fit(
     there are no points.
     """
     check_graded(train, config)
-    weight_decay = _DECAY if config.weight_decay is None else config.weight_decay
+    penalty = _WEIGHT_DECAY if config.weight_decay is None else config.weight_decay
     points = _POINTS if train.sizes.max() > _MANY else 0
     points = points if config.points is None else config.points
-    config = settled(config.changed(weight_decay=weight_decay, points=points))
+    config = settled(config.changed(weight_decay=penalty, points=points))
     scaler = fit_scaler(str(config.scaling), train, seed=config.seed)
     net = config.net(scaler.n_columns)
     info = descend(

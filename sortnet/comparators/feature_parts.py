@@ -1,0 +1,81 @@
+"""Feature parts of DirectRanker besides nets: a polynomial, and trees that have gradients.
+
+Whatever f is, r(x, y) = τ(w · (f(x) - f(y))) is a total quasiorder (Köppel et al. 2025, RankNet
+revisited), and w the weights of f's columns: coefficients of a polynomial, values of leaves.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations_with_replacement
+from math import comb
+
+import torch
+from torch import Tensor, nn
+
+from sortnet.comparators.base import initial_weights
+from sortnet.types.free import refuse_too_large
+
+_DOCUMENTS = 4096  # of a batch, whose columns must fit into memory
+
+
+class Polynomial(nn.Module):
+    """All products of 1 to `degree` features: (n, d) -> (n, C(d + degree, degree) - 1).
+
+    >>> Polynomial(2, 2)(torch.tensor([[2.0, 3.0]])).tolist()
+    [[2.0, 3.0, 4.0, 6.0, 9.0]]
+
+    Raises:
+        DataError: if the columns of a batch would not fit into memory.
+
+    Cost: a product for each column.
+    """
+
+    factors: Tensor
+
+    def __init__(self, n_features: int, degree: int) -> None:
+        super().__init__()
+        width = comb(n_features + degree, degree) - 1
+        refuse_too_large(
+            4 * _DOCUMENTS * width, f"a polynomial of degree {degree} in {n_features} features"
+        )
+        numbers = range(1, n_features + 1)  # 0 is a factor of 1
+        products = [
+            product + (0,) * (degree - k)
+            for k in range(1, degree + 1)
+            for product in combinations_with_replacement(numbers, k)
+        ]
+        self.register_buffer("factors", torch.tensor(products).T, persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = nn.functional.pad(x, (1, 0), value=1.0)
+        out = x[:, self.factors[0]]
+        for column in self.factors[1:]:
+            out = out * x[:, column]
+        return out
+
+
+class SoftTrees(nn.Module):
+    """The leaves of oblivious trees, each by how far a document reaches it.
+
+    All nodes of a level share one split, whose right side is taken with probability
+    s = σ(a · x + b): (n, d) -> (n, trees 2^depth), of each tree products of s or 1 - s.
+
+    Cost: O(d trees depth + trees 2^depth) a document.
+    """
+
+    def __init__(self, n_features: int, trees: int, depth: int, generator: torch.Generator) -> None:
+        super().__init__()
+        refuse_too_large(
+            4 * _DOCUMENTS * trees * 2**depth, f"the leaves of {trees} trees of depth {depth}"
+        )
+        self.trees = trees
+        self.splits = initial_weights(n_features, trees * depth, generator)
+        self.thresholds = initial_weights(1, trees * depth, generator)
+
+    def forward(self, x: Tensor) -> Tensor:
+        s = torch.sigmoid(x @ self.splits + self.thresholds[0])
+        reached = torch.ones(len(x), self.trees, 1, dtype=x.dtype, device=x.device)
+        for level in s.reshape(len(x), self.trees, -1).unbind(2):
+            right = reached * level[..., None]
+            reached = torch.cat((reached - right, right), dim=2)
+        return reached.flatten(1)
