@@ -19,6 +19,10 @@ from sortnet.rankers.base import load_ranker
 from sortnet.rankers.sortnet import Model
 
 
+def fit(items, **options):
+    return Describer.fit_apply(items, **options)[0]
+
+
 def again(fitted: Describer) -> Describer:
     return load_describer(to_json(fitted), arrays_of(fitted))
 
@@ -63,7 +67,7 @@ def test_what_describes_items_is_saved_with_the_ranker_bit_for_bit(tmp_path):
 
 def test_a_new_word_is_as_rare_as_one_of_a_single_text():
     texts = ["a b", "a c", "a", "b b d"]
-    fitted = Describer.fit(items_of(texts))
+    fitted = fit(items_of(texts))
     found = fitted.apply(items_of(["a", "b", "c", "zebra"]))
     rarity = found.features[:, found.feature_names.index("text: rarity of words")]
     np.testing.assert_allclose(rarity, np.log([4 / 3, 4 / 2, 4 / 1, 4 / 1]), rtol=1e-6)
@@ -80,7 +84,7 @@ def test_images_never_seen_get_the_columns_of_those_that_were(tmp_path):
 
 
 def test_given_features_are_found_by_name_and_others_are_left_out():
-    fitted = Describer.fit(items_of(features=[[1, 2], [3, 4]]))
+    fitted = fit(items_of(features=[[1, 2], [3, 4]]))
     turned = items_of(features=[[5, 6, 7]])
     turned = replace(turned, feature_names=("f1", "more", "f0"))
     new = fitted.apply(turned)
@@ -92,19 +96,19 @@ def test_given_features_are_found_by_name_and_others_are_left_out():
 def test_features_are_made_where_the_items_had_made_ones_or_none():
     texts = ["one two", "two", "three one two"]
     given = items_of(texts, features=[[1], [2], [3]])
-    assert Describer.fit(given).feature_names == ("f0",)
+    assert fit(given).feature_names == ("f0",)
     described = describe(given)
-    assert Describer.fit(described).feature_names == described.feature_names
-    assert Describer.fit(items_of(texts)).made == described.feature_names[1:]
-    assert Describer.fit(given, made=True).made == described.feature_names[1:]
+    assert fit(described).feature_names == described.feature_names
+    assert fit(items_of(texts)).made == described.feature_names[1:]
+    assert fit(given, made=True).made == described.feature_names[1:]
 
 
 def test_columns_of_a_folder_are_none():
     items = items_of(["a b", "b c"])
     table = {"id": "name", "text": "files", "image": None}
-    assert Describer.fit(items, columns=table).columns == {"id": "name", "text": "files"}
+    assert fit(items, columns=table).columns == {"id": "name", "text": "files"}
     folder = {"id": "files", "text": "files", "image": None}
-    assert Describer.fit(items, columns=folder).columns == {}
+    assert fit(items, columns=folder).columns == {}
 
 
 def test_embeddings_of_new_texts_are_on_the_axes_of_the_old_ones(language_model):
@@ -116,11 +120,11 @@ def test_embeddings_of_new_texts_are_on_the_axes_of_the_old_ones(language_model)
     same(loaded.apply(items_of(texts)), made)
     new = loaded.apply(items_of(["bbbbbb"]))
     np.testing.assert_allclose(new.features[0], made.features[2], rtol=1e-6)
-    assert Describer.fit(made).feature_names == made.feature_names  # asked for by their names
+    assert fit(made).feature_names == made.feature_names  # asked for by their names
 
 
 def test_embeddings_of_another_language_model_are_refused(language_model):
-    fitted = Describer.fit(items_of(["aa", "bbb", "abab"]), embed=True)
+    fitted = fit(items_of(["aa", "bbb", "abab"]), embed=True)
     arrays = arrays_of(fitted)
     arrays |= {name: arrays[name][:2] for name in ("meanings.axes", "meanings.mean")}
     with pytest.raises(DataError, match="another version of the language model is installed"):
@@ -147,13 +151,13 @@ SPOILT = {
 
 
 def test_a_shape_of_no_bytes_is_refused_before_its_rows_are_named():
-    arrays = arrays_of(Describer.fit(essays(20)))
+    arrays = arrays_of(fit(essays(20)))
     nothing, no_idf = np.empty(0, "u1"), np.empty(0, "f4")
     for name in ("words", "letters"):
         arrays |= {f"{name}.terms": nothing, f"{name}.idf": no_idf}
     arrays["topics"] = np.empty((10**9, 0), "f4")
     with pytest.raises(ModelError, match="topics has 1000000000 axes of 0 dimensions"):
-        load_describer(to_json(Describer.fit(essays(20))), arrays)
+        load_describer(to_json(fit(essays(20))), arrays)
 
 
 def test_the_estimator_keeps_what_describes_items(tmp_path):
@@ -165,7 +169,7 @@ def test_the_estimator_keeps_what_describes_items(tmp_path):
 
 @pytest.mark.parametrize("kind", SPOILT)
 def test_what_is_damaged_is_refused_in_one_line(kind):
-    fitted = Describer.fit(essays(20))
+    fitted = fit(essays(20))
     about, arrays, said = SPOILT[kind]
     kept = arrays_of(fitted)
     for name, array in arrays.items():

@@ -346,11 +346,8 @@ def _conclude(training: TrainingRun, model: Ranker, store: str, *, as_json: bool
         )
         return
     put(f"\nbest is iteration {best['iteration']} of {len(rows)}")
-    for text in measures(figures):
+    for text in measures(figures, said):
         put(text)
-    for split, lines in said.items():
-        for text in lines:
-            put(f"{split}: {text}")
     if tried := model.info.get("tried"):
         put(f"\n{_kept(model.config.kind, tried)}")
     put(f"\njudge  answered for {model.info['answers']:,} training pairs")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from cli.output import table
@@ -33,8 +33,10 @@ def conventions_of(queries: Queries, metrics: Sequence[Metric], empty: Empty) ->
     return [conventions(some, empty, n, len(queries)) for n, some in by_count.items()]
 
 
-def measures(figures: dict[str, dict[str, float]]) -> list[str]:
-    """{part: {metric: value}} as one line per part."""
+def measures(
+    figures: Mapping[str, Mapping[str, float]], said: Mapping[str, list[str]]
+) -> list[str]:
+    """{part: {metric: value}} as one line per part, and the conventions of each."""
     header = ["", *next(iter(figures.values()))]
     rows = [[part, *(f"{v:.4f}" for v in values.values())] for part, values in figures.items()]
-    return table(header, rows)
+    return [*table(header, rows), *(f"{part}: {text}" for part in said for text in said[part])]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -86,10 +86,7 @@ def read_job(
     else:
         raise SortNetError(f"give TRAIN and VALI, or one folder that has both; got {len(paths)}")
     progress("checking the data")
-    config = _checked(train, vali, config)
-    splits = {"train": train, "vali": vali}
-    data = {s: {"path": q.source, "fingerprint": fingerprint(q.source)} for s, q in splits.items()}
-    return TrainingJob(config, train, vali, data, test)
+    return _checked(train, vali, config, lambda part: fingerprint(part.source), test=test)
 
 
 def _judged_job(
@@ -102,16 +99,13 @@ def _judged_job(
     with open_collection(store, source.name) as collection:
         found = read_judged(collection, source.events, seed=config.seed, progress=progress)
     progress("checking the data")
-    train, vali, describer = found
-    data = {
-        split: {"path": part.source, "fingerprint": digest(part)}
-        for split, part in (("train", train), ("vali", vali))
-    }
-    config = _checked(train, vali, config)
-    return TrainingJob(config, train, vali, data, describer=describer)
+    return _checked(found.train, found.vali, config, digest, describer=found.describer)
 
 
-def _checked(train: Queries, vali: Queries, config: Config) -> Config:
+def _checked(
+    train: Queries, vali: Queries, config: Config, mark: Callable[[Queries], str], **more: Any
+) -> TrainingJob:
+    """The job of data that can be trained on; `mark` gives what recognises a part again."""
     import numpy as np
 
     from sortnet.comparators import make_comparator
@@ -124,7 +118,9 @@ def _checked(train: Queries, vali: Queries, config: Config) -> Config:
     for queries in (train, vali):
         evaluate(queries, np.arange(queries.n_docs), metrics_of(config), empty=config.empty)
     make_comparator(config, train.n_features)(config.seed)
-    return config
+    splits = {"train": train, "vali": vali}
+    data = {name: {"path": q.source, "fingerprint": mark(q)} for name, q in splits.items()}
+    return TrainingJob(config, train, vali, data, **more)
 
 
 def differences(asked: Mapping[str, Any], recorded: Mapping[str, Any]) -> list[str]:

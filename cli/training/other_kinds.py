@@ -85,10 +85,7 @@ def _conclude(job: TrainingJob, ranker: Ranker, folder: Folder, *, as_json: bool
         about = {"out": str(folder), "kind": ranker.config.kind, "config": ranker.config.to_json()}
         print_json({**about, "info": dict(ranker.info), "measures": figures, "conventions": said})
         return
-    for text in measures(figures):
+    for text in measures(figures, said):
         put(text)
-    for name, lines in said.items():
-        for text in lines:
-            put(f"{name}: {text}")
     put(f"\nmodel  {folder}, a ranker of kind {ranker.config.kind}; no run is stored")
     put(f"next   {job.next_command(str(folder))}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from sortnet.errors import DataError
 from sortnet.items.base import Items
-from sortnet.items.columns import Columns
+from sortnet.items.columns import NAMED
 from sortnet.items.embed import Meanings, embeddings
 from sortnet.items.images import IMAGE_FEATURES, image_features
 from sortnet.items.rows import shown
@@ -19,7 +19,6 @@ from sortnet.items.texts import SURFACE, WordCounts, surface_features
 from sortnet.items.topics import Topics
 from sortnet.types import F32, F64, Bool, Progress
 
-ROLES = tuple(f.name for f in fields(Columns) if f.name not in ("features", "ignored"))
 _SAME = 1e-5  # relative; smaller differences are rounding
 _TEXT, _IMAGE = MADE = ("text: ", "image: ")  # prefixes of the names of made features
 _MEANING = f"{_TEXT}meaning "
@@ -67,11 +66,6 @@ class Describer:
         return any(name.startswith(_IMAGE) for name in self.made)
 
     @classmethod
-    def fit(cls, items: Items, **options: Any) -> Describer:
-        """What describes items; see `fit_apply`, whose options it takes."""
-        return cls.fit_apply(items, **options)[0]
-
-    @classmethod
     def fit_apply(
         cls,
         items: Items,
@@ -90,7 +84,7 @@ class Describer:
                 features, or none at all.
             embed: whether sentence embeddings are among them; they are if the items have them.
             seed: of the SVD.
-            columns: {role: column} of the table that the items came from; see `ROLES`.
+            columns: {role: column} of the table that the items came from; see `NAMED`.
             progress: called with progress messages.
 
         Raises:
@@ -209,7 +203,7 @@ def _real(columns: Mapping[str, Any]) -> dict[str, str]:
     """The columns of items' roles that are there: a folder has none."""
     if columns.get("id") == _FOLDER and _FOLDER in map(columns.get, ("text", "image", "audio")):
         return {}
-    return {role: str(columns[role]) for role in ROLES if columns.get(role)}
+    return {role: str(columns[role]) for role in NAMED if columns.get(role)}
 
 
 def _called(kind: str, names: Sequence[str]) -> tuple[str, ...]:

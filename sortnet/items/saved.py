@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from sortnet.errors import ModelError
 from sortnet.files import check_fields, shown
+from sortnet.items.columns import NAMED
 from sortnet.items.embed import Meanings
-from sortnet.items.features import MADE, ROLES, Describer
+from sortnet.items.features import MADE, Describer
 from sortnet.items.texts import WordCounts
 from sortnet.items.topics import LETTERS, WORDS, Terms, Topics
 
@@ -102,7 +103,7 @@ def load_describer(about: object, arrays: Mapping[str, Array]) -> Describer:
 
 def _check_columns(columns: dict[str, Any]) -> None:
     for role, column in columns.items():
-        if role not in ROLES or not isinstance(column, str):
+        if role not in NAMED or not isinstance(column, str):
             raise ModelError(f"items: columns cannot have {shown(role)}: {shown(column)}")
 
 
