@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import os
 import sys
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from typing import Any
 
 import click
@@ -84,9 +84,13 @@ def label(
     from store.service.labelling import LabellingService
 
     command = None if judge is None else command_of(judge)
-    with open_collection(store, name, write=True) as collection:
-        seconds = max(lease, 4 * timeout if judge else 0)
-        service = LabellingService(collection, lease_seconds=seconds, goal=until)
+    seconds = max(lease, 4 * timeout if judge else 0)
+    with (
+        open_collection(store, name, write=True) as collection,
+        closing(
+            LabellingService(collection, lease_seconds=seconds, goal=until, record=True)
+        ) as service,
+    ):
         collection.annotator(who)  # validates the name before anything is shown
         if closed := service.study.why_closed(who, 0):
             raise SortNetError(f"{name}: {closed}")

@@ -93,6 +93,8 @@ def _conventions(run: Run, sources: Sources) -> list[str]:
     from cli.report.sources import PARTS
     from sortnet.config import Config
 
+    if not sources.data:  # nor need the run have settings of a training
+        return []
     known = Config.from_json({k: v for k, v in run.config.items() if k != "tuning"})
     return [
         f"{PARTS[split]}: {line}"

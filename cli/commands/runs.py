@@ -73,5 +73,5 @@ def _run_line(row: dict[str, Any]) -> list[str]:
         "-" if best is None else f"{best}/{row['iterations']}",
         "-" if quality is None else f"{name} {quality:.4f}",
         str((row["tp"] or 0) + (row["vp"] or 0)),
-        row["out"] or "-",
+        row["out"] or row["config"].get("collection") or "-",
     ]

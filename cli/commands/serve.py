@@ -6,7 +6,7 @@ import errno
 import os
 import socket
 from collections.abc import Container, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -104,8 +104,12 @@ def serve(
     ):
         if len(collection.items()) < 2:
             raise SortNetError(f"collection {name!r} has fewer than two items: nothing to compare")
-        with ended_by_signals() as came, collection.serving() as claim:
-            pages = PageService(LabellingService(collection, lease_seconds=lease))
+        with (
+            ended_by_signals() as came,
+            collection.serving() as claim,
+            closing(LabellingService(collection, lease_seconds=lease, record=True)) as service,
+        ):
+            pages = PageService(service)
             people = People(collection)
             for who in annotators:
                 people.add(who)

@@ -15,11 +15,17 @@ if TYPE_CHECKING:
 
     from sortnet.learning.state import Iteration
 
+LABELLING = "order"  # the quality of a collection's labelling, see store.service.convergence
+_LABELLING = "{:>10} {:>8} {:>8} {:>9} {:>8} {:>8}"
 _FORMAT = "{:>4} {:>9} {:>7} {:>6} {:>7} {:>8} {:>7} {:>7} {:>7} {:>7} {}"
 
 
 def header(quality: str) -> list[str]:
     """The two header lines of the table."""
+    if quality == LABELLING:
+        above = _LABELLING.format("", "", "expected", "hold-out", "hold-out", "")
+        below = ("judgements", "answers", "right", "answers", "right", "seconds")
+        return [above.rstrip(), _LABELLING.format(*below)]
     groups = (
         f"{'compared':>14} {'wrong in':^14} {'new':>7} {'pairs kept':^16} {quality + ' on':^15}"
     )
@@ -29,6 +35,11 @@ def header(quality: str) -> list[str]:
 
 def line(row: Mapping[str, Any], quality: str) -> str:
     """Format a row of `flat` or of the store's frame; `*` marks the best so far."""
+    if quality == LABELLING:
+        counts = [total(row[f"comparisons_{part}"]) for part in SPLITS]
+        right = [share(row.get(f"{part}_{quality}")) for part in SPLITS]
+        ends = str(row["iteration"]), f"{seconds(row):.1f}"
+        return _LABELLING.format(ends[0], counts[0], right[0], counts[1], right[1], ends[1])
     return _FORMAT.format(*cells(row, [quality]), "*" if row["best"] is True else "").rstrip()
 
 
@@ -91,7 +102,8 @@ def quality_of(config: Mapping[str, Any]) -> str:
     """The name of the RankQuality as used for figures."""
     from sortnet.metrics import parse_metric
 
-    return parse_metric(config.get("quality", "map")).name
+    given = config.get("quality", "map")
+    return LABELLING if given == LABELLING else parse_metric(given).name
 
 
 def total(*numbers: int | None, number: str = "{}") -> str:

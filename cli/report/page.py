@@ -15,7 +15,7 @@ from jinja2 import Environment, StrictUndefined
 from cli.inputs.opened_store import again
 from cli.output import count
 from cli.printing import iterations
-from cli.printing.iterations import quality_of, share
+from cli.printing.iterations import LABELLING, quality_of, share
 from cli.report.hardest import hardest, recurring
 from cli.report.sources import Sources
 from cli.report.svg import picture
@@ -50,6 +50,11 @@ PLOTS = (
           "A comparator need not be transitive: the share of cyclic triples."),
     _Plot("seconds", "iterations_frame", "Seconds", "Wall-clock time of sorting and training."),
 )  # fmt: skip
+_LABELLING = (
+    _Plot("measures", "iterations_frame", "Pairs in the right order",
+          "Expected of all pairs, and of the hold-out questions, by the number of judgements."),
+    _Plot("seconds", "iterations_frame", "Seconds", "Wall-clock time of a fit."),
+)  # fmt: skip
 
 
 def render(
@@ -76,7 +81,8 @@ def render(
     """
     sources = sources or Sources()
     frame, pairs = run.iterations_frame(), run.pairs_frame()
-    pictures, missing = _pictures(run, pairs)
+    labelling = quality_of(run.config) == LABELLING
+    pictures, missing = _pictures(run, pairs, _LABELLING if labelling else PLOTS)
     returning, as_often = recurring(pairs, sources)
     return rendered(
         "report.html",
@@ -85,10 +91,11 @@ def render(
         refresh=refresh,
         summary=summary(run, frame),
         status_line=status_line(run, len(frame)),
-        conventions=conventions or [str(frame.attrs.get("conventions") or "not recorded")],
+        conventions=[] if labelling else conventions or _recorded(frame),
+        labelling="\n".join(_labelling_lines(frame)) if labelling else None,
         table=iteration_table(run, frame),
         pictures=pictures,
-        notes=[*sources.notes, *missing],
+        notes=[*([] if labelling else sources.notes), *missing],
         recurring=returning,
         as_often=as_often,
         hard=hardest(pairs, sources, top=top),
@@ -108,6 +115,15 @@ def rendered(template: str, **values: Any) -> str:
     return page.render(style=style, policy=content_policy(style), written=written, **values)
 
 
+def _recorded(frame: pd.DataFrame) -> list[str]:
+    return [str(frame.attrs.get("conventions") or "not recorded")]
+
+
+def _labelling_lines(frame: pd.DataFrame) -> list[str]:
+    rows = iterations.rows_of(frame)
+    return iterations.header(LABELLING) + [iterations.line(row, LABELLING) for row in rows]
+
+
 def content_policy(style: str) -> str:
     """The Content-Security-Policy: only its own style and images, no scripts."""
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
@@ -117,11 +133,13 @@ def content_policy(style: str) -> str:
     )
 
 
-def _pictures(run: Run, pairs: pd.DataFrame) -> tuple[list[dict[str, str]], list[str]]:
+def _pictures(
+    run: Run, pairs: pd.DataFrame, of: Sequence[_Plot]
+) -> tuple[list[dict[str, str]], list[str]]:
     """All plots for which the run has data, and a line for each of the others."""
     made, missing = [], []
     frames = {"pairs_frame": pairs}
-    for plot in PLOTS:
+    for plot in of:
         if plot.frame not in frames:
             frames[plot.frame] = getattr(run, plot.frame)()
         frame = frames[plot.frame]
@@ -143,7 +161,8 @@ def _in_words(name: str, frame: pd.DataFrame) -> str:
     if name == "pair_growth":
         return f"TP: {first['tp']} to {last['tp']} pairs. VP: {first['vp']} to {last['vp']} pairs."
     if name == "measures":
-        return f"Lines over {len(frame)} iterations; iteration {kept} was kept."
+        chosen = "" if kept is None else f"; iteration {kept} was kept"
+        return f"Lines over {len(frame)} iterations{chosen}."
     if name == "hard_queries":
         times = frame.groupby(["split", "qid"], observed=True)["times"].sum().reset_index()
         worst = times.nlargest(1, "times").iloc[0].to_dict()
@@ -170,7 +189,9 @@ def summary(run: Run, frame: pd.DataFrame) -> list[tuple[str, str]]:
         facts.append((f"{quality} of the kept model", said))
         facts.append(("Before training", f"{share(first['quality'])} (random weights)"))
     facts.append(("Iterations", str(len(rows))))
-    if rows:
+    if rows and quality == LABELLING:
+        facts.append(("Judgements", str(rows[-1]["iteration"])))
+    elif rows:
         tp, vp = (iterations.total(rows[-1][name], number="{:,}") for name in ("tp", "vp"))
         facts.append(("Pairs kept", f"{tp} training, {vp} validation"))
         seconds = sum(map(iterations.seconds, rows))

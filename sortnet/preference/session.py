@@ -133,6 +133,11 @@ class Session:
         return len(self._history.events)
 
     @property
+    def n_votes(self) -> int:
+        """The number of answers about the order that are not undone."""
+        return self._history.n_votes
+
+    @property
     def behind(self) -> int:
         """The number of events since the last fit."""
         return self.events - self._fitted_at

@@ -21,6 +21,7 @@ from sortnet.preference.stopping import GOAL, Remaining
 from sortnet.preference.study import Decision, study_of
 from store.collections.collection import Collection, Stored
 from store.collections.leases import Lease
+from store.service.convergence import Convergence
 
 ATTEMPTS = 5  # at new questions, if other processes lease the same pairs meanwhile
 SESSION_SETTINGS = ("strategy", "holdout", "repeats")
@@ -59,6 +60,7 @@ class LabellingService:
         lease_seconds: duration of a lease.
         seed: of the session; None: the collection's.
         goal: stop if at most this share of pairs is expected in the wrong order; None: the default.
+        record: whether refits become iterations of a run until `close`, see `Convergence`.
 
     Raises:
         StoreError: on a collection of fewer than two items.
@@ -81,6 +83,7 @@ class LabellingService:
         lease_seconds: float = 600,
         seed: int | None = None,
         goal: float | None = None,
+        record: bool = False,
     ) -> None:
         self.collection = collection
         self.lease_seconds = lease_seconds
@@ -96,6 +99,12 @@ class LabellingService:
         self._open()
         self.ranking: Ranking = self.session.ranking(fresh=False)
         self.remaining: Remaining = self.session.remaining(fresh=False)
+        self._convergence = Convergence(collection, self._last_number) if record else None
+
+    def close(self) -> None:
+        """Record the last fit, if fits are recorded."""
+        if self._convergence is not None:
+            self._convergence.close()
 
     def next(self, annotator: str, k: int = 1) -> list[Lease]:
         """The next k questions to an annotator, fewer if there are no more.
@@ -247,12 +256,17 @@ class LabellingService:
             self._fit()
 
     def _fit(self) -> None:
-        session, events = self.session, self.session.events
+        with self._lock:
+            session, events, number = self.session, self.session.events, self._last_number
+        started = time.monotonic()
         with _short_turns():
             session.refit()
             self.ranking = session.ranking(fresh=False)
             self.remaining = session.remaining(fresh=False)
         self._fitted = session, events
+        if self._convergence is not None:
+            seconds = time.monotonic() - started
+            self._convergence.add(number, session.n_votes, self.remaining, seconds)
 
     def _try_fit(self) -> None:
         started = time.monotonic()
