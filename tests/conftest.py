@@ -22,6 +22,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
+import cli_made
 import pytest
 from cli_made import FAST, copy_run, done, make_fold
 from collections_made import Clock
@@ -79,6 +80,13 @@ def copy_of_trained(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 def own_trained(trained: Path, tmp_path: Path) -> Path:
     """A copy of `trained` that one test may change: its temporary folder."""
     return copy_run(trained, tmp_path)
+
+
+@pytest.fixture
+def quick_training() -> Iterator[None]:
+    """Training that teaches little, see `cli_made.quick_training`."""
+    with cli_made.quick_training():
+        yield
 
 
 @pytest.fixture
