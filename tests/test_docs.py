@@ -137,7 +137,7 @@ def test_the_example_with_stars_learns_with_default_settings(home):
 
 
 @pytest.mark.slow
-def test_the_tutorial_says_what_its_commands_say(tmp_path, quick_training):
+def test_the_tutorial_says_what_its_commands_say(tmp_path):
     with at_home(tmp_path):
         for block in blocks(TUTORIAL):
             if block.kind == "python":
