@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import inspect
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+import pytest
 from click.testing import CliRunner, Result
 
 from cli.main import main
@@ -18,6 +21,22 @@ FAST = (
     # More iterations than a committee of one would have.
     *("--start", "warm", "--max-stale", "5"),
 )
+
+
+@contextmanager
+def quick_training() -> Iterator[None]:
+    """For tests that ask nothing of what is learned: an epoch of one step, where it has 32.
+
+    And two trials where settings are left open, where there are about twelve: a menu of one value.
+    """
+    from sortnet.config import FIXED
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sortnet.learning.training._STEPS", 1)
+        for menu in ("scaling", "hidden", "weight_decay"):
+            name = f"sortnet.rankers.settle.{menu.upper()}{'' if menu == 'hidden' else 'S'}"
+            patch.setattr(name, (FIXED[menu],))
+        yield
 
 
 # The runner of click below 8.2, which mixes stderr into stdout unless told otherwise.

@@ -22,12 +22,15 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
+import cli_made
 import pytest
 from cli_made import FAST, copy_run, done, make_fold
 from collections_made import Clock
 from hypothesis import HealthCheck, settings
 from items_made import LanguageModel
 from sqlalchemy import create_engine, make_url, text
+
+from store import Store, open_store
 
 SECONDS_TO_START = 600
 _CACHE = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)  # no test writes the user's own
@@ -57,6 +60,13 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return str(request.getfixturevalue("postgresql_url"))
 
 
+@pytest.fixture
+def store(url: str) -> Iterator[Store]:
+    """A new store, in either database."""
+    with open_store(url) as opened:
+        yield opened
+
+
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the data `fold`, the model `m` learned from it, its run's store `s.db`.
@@ -82,6 +92,13 @@ def copy_of_trained(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 def own_trained(trained: Path, tmp_path: Path) -> Path:
     """A copy of `trained` that one test may change: its temporary folder."""
     return copy_run(trained, tmp_path)
+
+
+@pytest.fixture
+def quick_training() -> Iterator[None]:
+    """Training that teaches little, see `cli_made.quick_training`."""
+    with cli_made.quick_training():
+        yield
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import cli_made
 import click
 import numpy as np
 import pytest
@@ -28,7 +29,8 @@ def run_demo(tmp_path, *args: str) -> click.testing.Result:
 def short(tmp_path_factory):
     """Two iterations, so one training."""
     folder = tmp_path_factory.mktemp("short")
-    return folder, run_demo(folder, "--max-iter", "2")
+    with cli_made.quick_training():
+        return folder, run_demo(folder, "--max-iter", "2")
 
 
 def test_it_says_what_it_did_where_all_is_and_what_comes_next(short):
@@ -61,7 +63,7 @@ def test_its_run_and_pairs_are_in_the_store(short):
             assert len(run.pairs(split)) == frame[column].iloc[-1] > 0
 
 
-def test_a_second_demo_replaces_the_first_and_says_the_same_as_json(short):
+def test_a_second_demo_replaces_the_first_and_says_the_same_as_json(short, quick_training):
     folder, first = short
     found = json.loads(run_demo(folder, "--max-iter", "2", "--json").stdout)
     assert f"after training  {found['spearman']['after']:.3f}" in first.stdout

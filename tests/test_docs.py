@@ -82,7 +82,7 @@ def test_every_command_shows_examples_of_itself(name):
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_example_of_a_command_runs(name, home, request):
+def test_every_example_of_a_command_runs(name, home, quick_training, request):
     found = [typed for typed in examples(COMMANDS[name]) if typed not in NOT_RUN]
     url = database_of("\n".join(found), request)
     if name == "sortnet train":
@@ -111,7 +111,7 @@ def test_every_example_that_is_not_run_is_still_there():
     ],
     ids=id_of,
 )
-def test_the_commands_of_a_page_run(page, home, request):
+def test_the_commands_of_a_page_run(page, home, quick_training, request):
     run_page(page, database_of(page.read_text(), request))
 
 
@@ -149,7 +149,7 @@ def test_the_tutorial_says_what_its_commands_say(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_readme_s_python_runs(home):
+def test_the_readme_s_python_runs(home, quick_training):
     rng = np.random.default_rng(0)
     X, X_vali, X_test = rng.normal(size=(3, 60, 4))
     names = {"X": X, "X_vali": X_vali, "X_test": X_test}

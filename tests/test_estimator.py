@@ -88,7 +88,7 @@ UNSUPPORTED = {
 @pytest.mark.filterwarnings("ignore:.* can choose by")  # most checks give no queries
 @pytest.mark.filterwarnings("ignore:X has no qid")  # the checks know of no queries
 @parametrize_with_checks(
-    [SortNetRanker(max_iter=2, epochs=2, committee=1, hidden=(4,), weight_decay=0.01)],
+    [small(max_iter=2, epochs=2)],
     expected_failed_checks=lambda estimator: UNSUPPORTED,
 )
 def test_it_keeps_the_conventions_of_scikit_learn(estimator, check):

@@ -220,13 +220,13 @@ def refused(read) -> bool:
 
 
 def test_a_damaged_model_is_read_or_refused(originals, tmp_path):
-    read_or_refused(originals, originals[0].parent / "test.txt", tmp_path, 200)
+    read_or_refused(originals, originals[0].parent / "test.txt", tmp_path, 100)
 
 
 def test_a_damaged_model_of_items_is_read_or_refused(of_items, tmp_path):
     # Seen only with the data: other columns, weights so large that a margin is not a number.
     late = ("there is no column", "the comparator's margin is not a number")
-    read_or_refused([of_items], of_items.parent / "test.csv", tmp_path, 150, late)
+    read_or_refused([of_items], of_items.parent / "test.csv", tmp_path, 75, late)
 
 
 def read_or_refused(
@@ -255,7 +255,7 @@ def read_or_refused(
 
 def test_a_damaged_state_is_read_or_refused(originals, tmp_path):
     found = {True: 0, False: 0}
-    for seed in rounds(200):
+    for seed in rounds(100):
         rng = random.Random(seed)
         folder = rng.choice(originals)
         raw = (folder / "state.safetensors").read_bytes()
@@ -278,7 +278,7 @@ def test_a_damaged_state_is_read_or_refused(originals, tmp_path):
 
 def test_a_damaged_run_is_read_or_refused(originals, tmp_path):
     found = {True: 0, False: 0}
-    for seed in rounds(300):
+    for seed in rounds(150):
         rng = random.Random(seed)
         folder = shutil.copytree(rng.choice(originals), tmp_path / "m")
         path = folder / "run.json"
