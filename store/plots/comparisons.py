@@ -168,7 +168,7 @@ def curves(
 
 
 def _draw_line(
-    axes: Axes, points: pd.DataFrame, x: str, y: str, style: dict[str, Any], label: dict[str, str]
+    axes: Axes, points: pd.DataFrame, x: str, y: str, style: dict[str, Any], label: dict[str, Any]
 ) -> None:
     """A line in its band."""
     at, middle, error = points[x].to_numpy(), points[y].to_numpy(np.float64), _errors(points, y)
@@ -180,7 +180,7 @@ def _draw_line(
 
 def _draw_marks(
     axes: Axes, at: list[float], points: pd.DataFrame, y: str, style: dict[str, Any],
-    label: dict[str, str],
+    label: dict[str, Any],
 ) -> None:  # fmt: skip
     """Marks with error bars, of values that have names: between them is nothing."""
     axes.errorbar(
