@@ -1,7 +1,7 @@
 """The study of pair efficiency: quality on the test part against pairs and answers, by strategy.
 
-The cells are those of `sortnet experiment study pair-efficiency`, on data sets of several kinds, see
-`sortnet.experiments.pair_efficiency`. The rows keep the curves, which `draw_pairs.py` draws.
+The cells are those of `sortnet experiment study pair-efficiency`, on data sets of several kinds
+(`sortnet.experiments.pair_efficiency`). The rows keep the curves, which `draw_pairs.py` draws.
 """
 
 from __future__ import annotations

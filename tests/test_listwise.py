@@ -104,6 +104,33 @@ def test_lambdarank_by_hand():
     assert float(lambdarank(scores, grades, grades >= 0)[0]) == pytest.approx(expected)
 
 
+def test_weights_of_the_ideal_ranking_do_not_depend_on_the_scores():
+    grades = torch.tensor([[0.0, 2.0, 1.0]])
+    scores = torch.tensor([[1.5, -0.5, 0.25]], requires_grad=True)
+    discount = 1 / np.log2(np.arange(3) + 2)
+    ideal = 3 * discount[0] + 1 * discount[1]
+    expected = 0.0
+    for i, j, gains, places in ((1, 2, 2, (0, 1)), (1, 0, 3, (0, 2)), (2, 0, 1, (1, 2))):
+        weight = gains * (discount[places[0]] - discount[places[1]]) / ideal
+        margin = float(scores[0, i] - scores[0, j])
+        expected += weight * np.log1p(np.exp(-margin))
+    found = lambdarank(scores, grades, grades >= 0, weighting="ideal")
+    assert float(found[0]) == pytest.approx(expected, rel=1e-5)
+    alike = lambdarank(scores, grades, grades >= 0, weighting="none")
+    assert float(alike[0]) == float(ranknet(scores, grades, grades >= 0)[0])
+
+
+def test_the_weighting_is_a_setting_that_is_saved_and_checked():
+    assert LambdaRank().weighting == "delta"
+    assert LambdaRank.from_json(LambdaRank(weighting="ideal").to_json()).weighting == "ideal"
+    one = torch.tensor([[1.0, 0.0]])
+    losses = {w: float(LambdaRank(weighting=w).query_loss(0 * one, one, one >= 0)[0])
+              for w in ("none", "delta")}  # fmt: skip
+    assert losses["none"] > losses["delta"]
+    with pytest.raises(DataError, match="unknown weighting 'x'"):
+        LambdaRank(weighting="x")
+
+
 def test_a_grade_of_any_height_leaves_lambdarank_finite():
     grades = torch.tensor([[500.0, 499.0, 0.0]])
     assert torch.isfinite(lambdarank(torch.zeros(1, 3), grades, grades >= 0)).all()

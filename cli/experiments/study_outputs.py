@@ -121,7 +121,7 @@ class _Made:
         ]
         written = [table]
         for one in drawn:
-            figure = _figure(one, self.study, f"{self.name}: {self.command}")
+            figure = _figure(one, self.study, self.command)
             more = f"-{_file_name(one['measure'].iloc[0])}" if len(drawn) > 1 else ""
             for form in ("svg", "png"):
                 written.append(str(out / f"{self.name}{more}.{form}"))

@@ -7,7 +7,7 @@ the cells becomes one frame of means and standard errors.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
 from math import isnan
@@ -265,14 +265,11 @@ def _on_shares(plan: Plan, field: str, values: Iterable[float]) -> list[Point]:
         learner: _entry(kind, hidden="70", **({"loss": "squared"} if "direct" in kind else {}))
         for learner, kind in _LEARNERS.items()
     }
+    kept: list[dict[str, Any]] = [{field: share} for share in values]
     return [
-        Point(
-            Cell(ranker, replace(TrainingShare(folder), **{field: share}), plan.seed),
-            learner,
-            share,
-        )
+        Point(Cell(ranker, TrainingShare(folder, **changes), plan.seed), learner, changes[field])
         for learner, ranker in rankers.items()
-        for share in values
+        for changes in kept
         for folder in plan.folds()
     ]
 
@@ -325,7 +322,8 @@ def _neighbours(plan: Plan) -> list[Point]:
 def _order(plan: Plan) -> list[Point]:
     if plan.folder is not None:
         return _on_folds(plan, [(r, name, "") for name, r in _ORDERED.items()], observe="orders")
-    lists = {"shortest": 1000, "longest": 1000, "lists": 5, "n_train": 3000, "features": 10}
+    n_train = min(3000, plan.size.documents)  # CmpNN sorts them up to 20 times
+    lists = {"shortest": 1000, "longest": 1000, "lists": 5, "n_train": n_train, "features": 10}
     return [
         Point(Cell(ranker, split, split.seed, observe="orders"), name, "")
         for name, ranker in _ORDERED.items()

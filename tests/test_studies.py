@@ -1,0 +1,327 @@
+"""Studies of the papers: their cells, what is observed, their frames, tables and figures."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from importlib.util import find_spec
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+from click.testing import Result as Shown
+from letor_folds import write_folds
+
+from cli.experiments import study_outputs
+from cli.main import main
+from sortnet.config import Config
+from sortnet.errors import SortNetError
+from sortnet.experiments import cells as cells_module
+from sortnet.experiments.cells import Cell, Result, keys_of, work_out
+from sortnet.experiments.made import MadeClasses
+from sortnet.experiments.observers import highest_peaks
+from sortnet.experiments.pair_efficiency import budgets_of, countable
+from sortnet.experiments.splits import OfficialFold
+from sortnet.experiments.studies import SIZES, STUDIES, Point, Size, frame_of, points_of
+from sortnet.metrics import evaluate
+from sortnet.rankers.base import fit_ranker
+from sortnet.rankers.sortnet import fit
+from sortnet.sorting.diagnostics import rank_changes
+from store.plots import curves
+
+NAMES = (
+    "hidden", "rank-quality", "convergence", "classes", "features", "noise", "training-size",
+    "label-ratio", "optimiser-activation", "runtime", "neighbours", "order", "pair-efficiency",
+    "scaling", "weighting",
+)  # fmt: skip
+TINY = Size(documents=200, tested=150, draws=1, folds=1, step=8, most=1_000)
+LISTS = MadeClasses(classes=3, features=8, n_train=400, n_test=200, lists=4)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_folds(tmp_path_factory.mktemp("studied"), folds=3, queries=5, docs=14)
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SORTNET_STORE", str(tmp_path / "cells.db"))
+    monkeypatch.setitem(study_outputs.SIZES, "small", TINY)
+
+    def run(*words: object) -> Shown:
+        return CliRunner().invoke(main, ["experiment", "study", *map(str, words)])
+
+    return run
+
+
+def points(name: str, folder: Path, size: Size) -> list[Point]:
+    return points_of(name, None if STUDIES[name].data == "made" else str(folder), size)
+
+
+def test_the_studies_are_those_of_the_papers():
+    assert tuple(STUDIES) == NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_cell_of_a_study_is_worked_out_twice(name, folder):
+    found = points(name, folder, SIZES["small"])
+    keys = keys_of([point.cell for point in found])
+    assert len(set(keys)) == len(found) > 0
+    for point in found:
+        assert Cell.from_json(json.loads(json.dumps(point.cell.to_json()))) == point.cell
+
+
+def test_the_cells_are_every_value_on_every_fold_or_draw(folder):
+    assert len(points("hidden", folder, SIZES["paper"])) == 3 * 3  # 10, 20, 30 units
+    units = Counter(point.cell.ranker for point in points("hidden", folder, SIZES["paper"]))
+    assert units == {f"sortnet-paper:hidden={h}": 3 for h in (10, 20, 30)}
+    qualities = {p.cell.quality for p in points("rank-quality", folder, SIZES["small"])}
+    assert qualities == {"map", "p@10"}
+    noise = points("noise", folder, SIZES["paper"])
+    assert len(noise) == 6 * 5
+    assert {p.cell.split.noise for p in noise} == {p.x for p in noise} >= {0.0, 0.25, 0.5, 0.75}
+    assert {(p.cell.split.n_train, p.cell.split.classes, p.cell.split.features) for p in noise} == {
+        (100_000, 5, 70)
+    }
+    nets = points("optimiser-activation", folder, TINY)
+    assert len(nets) == 2 * 3 and len({p.cell.ranker for p in nets}) == 6
+    assert all("hidden=32-20-5" in p.cell.ranker for p in nets)
+
+
+def test_classes_have_as_many_units_in_the_last_layer():
+    for point in points_of("classes", None, TINY):
+        assert f"hidden=70-{point.x}," in point.cell.ranker
+        assert point.cell.split.classes == point.x
+    for point in points_of("label-ratio", None, TINY):
+        assert point.cell.split.classes == 6
+
+
+def test_an_other_seed_draws_other_data():
+    drawn = [{p.cell.split.seed for p in points_of("noise", None, TINY, seed)} for seed in (0, 7)]
+    assert drawn == [{0}, {7}]
+
+
+def result(order: np.ndarray, **about: Any) -> Result:
+    return Result(order, about)
+
+
+def test_a_frame_has_means_and_standard_errors_over_the_cells(folder):
+    found, by_hand = [], []
+    for point in points("scaling", folder, SIZES["paper"])[:3]:  # one scaling, three folds
+        test = point.cell.split.load().test
+        order = np.arange(test.n_docs)
+        found.append((point, result(order)))
+        by_hand.append(evaluate(test, order, "map", empty="skip")["map"])
+    frame = frame_of("scaling", found)
+    row = frame[frame["measure"] == "MAP"].iloc[0]
+    assert row["value"] == pytest.approx(np.mean(by_hand))
+    assert row["value_error"] == pytest.approx(np.std(by_hand, ddof=1) / np.sqrt(3))
+    assert row["cells"] == 3 and row["scaling"] == "none" and row["series"] == "CmpNN"
+    assert frame_of("scaling", found[:1])["value_error"].isna().all()
+
+
+def test_measures_by_rank_are_those_of_the_ranking(folder):
+    point = points("hidden", folder, TINY)[0]
+    test = point.cell.split.load().test
+    order = np.arange(test.n_docs)
+    frame = frame_of("hidden", [(point, result(order))])
+    for kind, measure in (("ndcg", "NDCG@n"), ("p", "P@n")):
+        own = frame[frame["measure"] == measure]
+        expected = evaluate(test, order, [f"{kind}@{n}" for n in range(1, 11)], empty="skip")
+        assert own["value"].tolist() == list(expected.values())
+        assert own["n"].tolist() == list(range(1, 11))
+
+
+def test_seconds_are_those_of_the_cell(folder):
+    point = points("runtime", folder, TINY)[0]
+    about = {"seconds": {"read": 3.0, "tune": 9.0, "fit": 5.0, "rank": 1.0}}
+    frame = frame_of("runtime", [(point, result(np.arange(1), **about))])
+    assert dict(zip(frame["series"], frame["value"], strict=True)) == {
+        "reading": 3.0, "training": 5.0, "ranking the test part": 1.0,
+    }  # fmt: skip
+
+
+def test_iterations_are_those_of_the_loop(folder):
+    split = OfficialFold(str(folder / "Fold1"))
+    cell = Cell("sortnet-paper:max_iter=3", split, quality="map", observe="iterations")
+    seen, records = work_out(cell).about["observed"], []
+    fold = split.load()
+    config = Config().changed(**cells_module.entry_of(cell.ranker).changes, quality="map")
+    fit(fold.train, fold.vali, config, callbacks=[lambda record, state: records.append(record)])
+    assert seen["kept"] == [record.tp for record in records]
+    assert [m["map"] for m in seen["measures"]["vali"]] == [r.quality for r in records]
+    wrong = [r.miscompared_vali / r.comparisons_vali for r in records]
+    assert seen["wrong"]["vali"] == wrong
+
+
+def test_shares_of_pairs_are_counted_by_hand(folder):
+    split = OfficialFold(str(folder / "Fold1"))
+    train = split.load().train
+    every = other = 0
+    for k in range(len(train)):
+        grades = train.grades[train.offsets[k] : train.offsets[k + 1]].tolist()
+        every += sum(1 for _ in combinations(grades, 2))
+        other += sum(a != b for a, b in combinations(grades, 2))
+    assert countable(train) == (every, other)
+    ranker = "sortnet:pairs=all,scaling=query,hidden=4,tune_budget=0,max_iter=2,epochs=1"
+    seen = work_out(Cell(ranker, split, observe="learned_pairs")).about["observed"]
+    assert seen == {"pairs": 1.0, "answers": 1.0}
+    fewer = ranker.replace("pairs=all", "pairs=random,judgements=20")
+    seen = work_out(Cell(fewer, split, observe="learned_pairs")).about["observed"]
+    assert 0 < seen["answers"] <= 20 / every and 0 < seen["pairs"] <= 20 / other
+
+
+def test_budgets_grow_to_half_of_all_that_could_be_asked():
+    train = LISTS.load().train  # 4 queries of 100
+    assert countable(train)[0] == 4 * 100 * 99 // 2
+    assert budgets_of(train) == [250, 500, 1000, 2000, 4000, 8000]
+    assert budgets_of(train, 8) == [250, 2000]
+
+
+def test_other_orders_are_those_of_the_diagnostics():
+    cell = Cell("sortnet-paper:hidden=4,max_iter=2", LISTS, observe="orders")
+    seen = work_out(cell).about["observed"]
+    fold = LISTS.load()
+    config = Config().changed(
+        **{**cells_module.entry_of(cell.ranker).changes, "quality": "ndcg@10"}
+    )
+    model = fit(fold.train, fold.vali, config)
+    expected = rank_changes(model.comparator, model.scaler(fold.test))
+    assert list(seen) == [change.against for change in expected]
+    assert [each["mean"] for each in seen.values()] == [change.mean for change in expected]
+    assert list(seen)[-1] == "quicksort"
+
+
+def test_a_ranker_without_a_comparator_has_no_orders():
+    with pytest.raises(SortNetError, match="err does not sort by comparisons"):
+        work_out(Cell("err", LISTS, observe="orders"))
+    with pytest.raises(SortNetError, match="err learns in no iterations"):
+        work_out(Cell("err", LISTS, observe="learned_pairs"))
+
+
+def test_neighbours_and_their_classifier_are_those_of_brute_force():
+    ranker = "directranker-neighbours:hidden=8,scaling=quantile,loss=squared,epochs=10"
+    cell = Cell(ranker, LISTS, quality="ndcg@20", observe="neighbours")
+    found = work_out(cell)
+    seen, fold = found.about["observed"], LISTS.load()
+    settings = cells_module.entry_of(ranker).settings(seed=0, quality="ndcg@20")
+    made, test = fit_ranker(fold.train, fold.vali, settings), fold.test
+    n = int(test.offsets[1])
+    order, g = found.order[:n], made.real_scores(test)
+    r = [float(made.margins(test, [order[k]], [order[k + 1]])[0]) for k in range(n - 1)]
+    assert seen["r"] == pytest.approx(r, abs=1e-5)
+    assert seen["grades"] == test.grades[order].tolist()
+    cuts = [(g[order[k]] + g[order[k + 1]]) / 2 for k in seen["peaks"]]
+    right = 0
+    for doc in range(n, test.n_docs):
+        right += sum(g[doc] > cut for cut in cuts) == test.grades[doc]
+    assert seen["accuracy"] == pytest.approx(right / (test.n_docs - n), abs=0.01)
+    others = test.grades[n:]
+    assert seen["majority"] == max(np.mean(others == grade) for grade in range(3))
+
+
+def test_peaks_are_the_highest_that_are_apart():
+    r = np.zeros(99)
+    r[[10, 12, 50, 80]] = 0.9, 1.0, 0.5, 0.7
+    assert highest_peaks(r, 2).tolist() == [12, 80]
+    assert highest_peaks(r, 3).tolist() == [12, 50, 80]
+    assert highest_peaks(np.ones(3), 9).tolist() == [0, 2]
+
+
+def test_the_answers_that_are_enough_are_read_off_the_curve(folder):
+    values = {None: 0.8, 250: 0.5, 2000: 0.9}
+    found = []
+    for point in points_of("pair-efficiency", None, TINY):
+        if point.series in ("all", "random") and point.x in values:
+            shares = {None: 1.0, 250: 0.01, 2000: 0.04}[point.x]
+            found.append((point, {"pairs": shares, "answers": 2 * shares}, values[point.x]))
+    rows = []
+    for point, shares, value in found:
+        rows += [("NDCG@10", point.series, shares["answers"], value)]
+        rows += [("share of pairs learned from", point.series, shares["answers"], shares["pairs"])]
+    study = STUDIES["pair-efficiency"]
+    frame = pd.DataFrame(rows, columns=["measure", "series", study.x, "value"])
+    (line,) = study.notes(frame)
+    part = (0.99 * 0.8 - 0.5) / 0.4
+    assert line.startswith("99% of the quality of all pairs by random: ")
+    assert f"{0.01 * 4**part:.2%} of the pairs, {0.02 * 4**part:.2%} of the answers" in line
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_study_makes_its_table_and_figures_and_resumes(name, run, folder, monkeypatch):
+    words = [name] if STUDIES[name].data == "made" else [name, folder]
+    shown = run(*words, "--out", "o")
+    lacks = name == "runtime" and find_spec("lightgbm") is None
+    assert shown.exit_code == int(lacks), shown.output
+    assert shown.stdout.startswith(STUDIES[name].says)
+    frame = pd.read_csv(Path("o") / f"{name}.csv")
+    assert list(frame) == ["measure", "series", STUDIES[name].x, "value", "value_error", "cells"]
+    assert frame["value"].notna().all() and len(frame) > 1
+    figures = sorted(path.suffix for path in Path("o").iterdir() if path.suffix != ".csv")
+    assert figures and figures.count(".png") == figures.count(".svg") == len(figures) / 2
+    if not lacks:
+        monkeypatch.setattr(cells_module, "fit_ranker", None)  # nothing can be fitted any more
+        again = run(*words, "--json")
+        assert again.exit_code == 0 and "were worked out before" in again.stderr
+        assert len(json.loads(again.stdout)["rows"]) == len(frame)
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if STUDIES[n].data == "either"])
+def test_a_study_that_takes_either_needs_no_folder(name):
+    assert points_of(name, None, TINY)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "rises"), [("classes", False), ("noise", False), ("features", True)]
+)
+def test_made_data_has_the_shapes_of_the_paper(name, rises):
+    size = Size(documents=3_000, tested=1_000, draws=1, folds=1, step=8, most=1_000)
+    found = [(point, work_out(point.cell)) for point in points_of(name, None, size)]
+    frame = frame_of(name, found)
+    values = frame["value"].to_numpy() * (1 if rises else -1)
+    assert (np.diff(values) > -0.01).all() and values[-1] > values[0] + 0.1
+    if name == "noise":
+        assert frame.set_index(STUDIES[name].x)["value"][0.75] > 0.8
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("nois",), "unknown study 'nois'; there is noise"),
+        (("hidden",), "the study hidden needs data"),
+        (("noise", "somewhere"), "the study noise makes its data: leave out 'somewhere'"),
+        (("hidden", "nowhere"), "nowhere: no such folder"),
+    ],
+)
+def test_what_cannot_be_is_one_line(run, words, said):
+    shown = run(*words)
+    assert (shown.exit_code, shown.stdout) == (2, "")
+    assert said in shown.stderr and shown.stderr.count("\n") == 1
+
+
+def test_the_list_has_every_study_and_so_has_no_name(run):
+    shown = run("--list")
+    lines = shown.stdout.splitlines()
+    assert [line.split()[0] for line in lines[1:]] == list(NAMES)
+    assert run().stdout == shown.stdout
+    assert [row["name"] for row in json.loads(run("--list", "--json").stdout)] == list(NAMES)
+
+
+def test_names_are_drawn_as_marks_in_their_order_and_numbers_as_lines():
+    frame = pd.DataFrame(
+        {"scaling": ["rank", "log", "rank"], "MAP": [0.5, 0.7, 0.6], "by": ["a", "a", "b"],
+         "MAP_error": [0.1, 0.2, np.nan]}
+    )  # fmt: skip
+    axes = curves(frame, "scaling", "MAP", "by").axes[0]
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["rank", "log"]
+    marks = [line for line in axes.lines if line.get_marker() not in ("|", "_", "")]
+    assert [line.get_linestyle() for line in marks] == ["None", "None"]
+    assert marks[0].get_ydata().tolist() == [0.5, 0.7]
+    places = marks[0].get_xdata()
+    assert abs(places[0] - 0) < 0.5 and abs(places[1] - 1) < 0.5
