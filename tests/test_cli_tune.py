@@ -27,15 +27,14 @@ def test_the_trials_are_shown_kept_and_the_chosen_settings_learned_with():
     out = done(*TRAIN, "--tune-budget", "9")
     with open_store("s.db") as store:
         trials = store.run("last").config["tuning"]
-    header = ["scaling", "hidden", "weight_decay", "epochs", "ndcg@10"]
+    header = ["scaling", "comparator", "hidden", "weight_decay", "epochs", "ndcg@10"]
     lines = [line.split() for line in out.splitlines()]
     at = lines.index(header)
     shown = lines[at + 1 : at + 1 + len(trials)]
     assert [line[-1] for line in shown] == [f"{trial['quality']:.4f}" for trial in trials]
-    config = Model.load("m").config
-    assert [config.scaling, list(config.hidden), config.training.weight_decay] in [
-        [trial[name] for name in header[:3]] for trial in trials
-    ]
+    settled = Model.load("m").config.flat() | {"hidden": list(Model.load("m").config.hidden)}
+    names = header[:4]
+    assert [settled[name] for name in names] in [[t[name] for name in names] for t in trials]
     again = [line.split() for line in done("show", "last", "--store", "s.db").splitlines()]
     assert again[again.index(header) :][: len(trials) + 1] == lines[at : at + len(trials) + 1]
     assert lines[at + len(trials) + 1] in again  # what was chosen

@@ -28,6 +28,7 @@ OPEN = ("scaling", "comparator", "hidden", "weight_decay")
 SCALINGS = ("query+rank", "query+rank+normal", "normal", "normal+piecewise", "zscore")
 # A score of bins: steps and interactions, which a layer of dual units approximates slowly. relu
 # units need a lower learning rate.
+SHAPE = ("comparator", "hidden", "units", "tau")  # that the deep net has of its own
 DEEP: Trial = {
     "comparator": "directranker", "hidden": (64, 64), "units": "relu", "tau": "identity",
     "scaling": "normal+piecewise", "weight_decay": 0.3, "lr": 0.01,
@@ -115,7 +116,9 @@ def settle(
     """
     names = [name for name in OPEN if config.flat()[name] is None]
     if make_for is not None:
-        names = [name for name in names if name not in ("comparator", "hidden")]
+        names = [name for name in names if name not in SHAPE]
+    elif any(config.flat()[name] is not None for name in SHAPE):
+        names = [name for name in names if name != "comparator"]
     best = config.settled
     if vali.judged is not None and "weight_decay" in names:
         best = best.changed(weight_decay=_JUDGED)
@@ -155,18 +158,14 @@ def _menu(config: Config, fixed: Config, train: Queries, names: Sequence[str]) -
     menu = [fixed]
     if "scaling" in names:
         menu = [fixed.changed(scaling=scaling + missing) for scaling in SCALINGS]
-    shape = (config.comparator, config.hidden, config.units, config.tau)
     # Judged items are few, and described by many numbers.
-    if "comparator" in names and shape == (None,) * 4 and train.judged is None:
-        deep = {name: DEEP[name] for name in DEEP if _is_open(config, name)}
+    if "comparator" in names and train.judged is None:
+        asked, default = config.flat(), Config().flat()
+        deep = {name: DEEP[name] for name in DEEP if asked[name] == default[name]}
         if "scaling" in deep:
             deep["scaling"] += missing
         menu.append(fixed.changed(**deep))
     return menu
-
-
-def _is_open(config: Config, name: str) -> bool:
-    return bool(config.flat()[name] == Config().flat()[name])
 
 
 def _of_menu(trials: _Trials, menu: Sequence[Config]) -> Config:
