@@ -218,7 +218,8 @@ def _compare(
     **options: Any,
 ) -> int:
     """Work out every ranker on every division, and report; 1 if one failed, else 0."""
-    from cli.experiments.outputs import Report, refuse_out, report
+    from cli.experiments.comparison import Comparison
+    from cli.experiments.outputs import refuse_out, report
     from cli.experiments.work import Where, results_of
     from sortnet.experiments.cells import Cell
     from sortnet.experiments.entries import entries_named
@@ -235,6 +236,8 @@ def _compare(
     with progress() as status:
         found = results_of(cells, where, status)
         status("measuring")
-        made = Report.of(found, wanted, convention, data=data, command=command, cache=where.cache)
+        made = Comparison.of(
+            found, wanted, convention, data=data, command=command, cache=where.cache
+        )
     report(made, out, as_json=as_json, latex=latex)
     return 1 if found.failed else 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cli.experiments.outputs import Report, published_rows, settings_rows
+from cli.experiments.comparison import Comparison, published_rows, settings_rows
 from cli.report.page import rendered
 from cli.report.svg import picture
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _ALPHA = 0.05
 
 
-def render(made: Report) -> str:
+def render(made: Comparison) -> str:
     """The page; cost: a second or two to draw."""
     parts = list(dict.fromkeys(made.figures["part"]))
     failed = [[cell.name, why] for cell, why in made.found.failed]
@@ -36,7 +36,7 @@ def render(made: Report) -> str:
     )
 
 
-def _pictures(made: Report) -> list[dict[str, str]]:
+def _pictures(made: Comparison) -> list[dict[str, str]]:
     from sortnet.experiments.significance import (
         as_matrix,
         by_part,
@@ -75,7 +75,7 @@ def _pictures(made: Report) -> list[dict[str, str]]:
     return found
 
 
-def _test(made: Report) -> tuple[str, list[str], list[list[str]]]:
+def _test(made: Comparison) -> tuple[str, list[str], list[list[str]]]:
     """Each two rankers: both tests side by side."""
     both: pd.DataFrame = made.by_query.merge(made.by_part, on=["a", "b"], suffixes=("", "_part"))
     rows = [

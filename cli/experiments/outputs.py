@@ -2,126 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cli.experiments.work import Found
+from cli.experiments.comparison import Comparison, published_rows
 from cli.output import print_json, print_table, put, refuse_folder, say, write_output
-from sortnet.errors import SortNetError
 from sortnet.files import make_folder
 
 if TYPE_CHECKING:
     import pandas as pd
 
 FILES = ("results.csv", "summary.csv", "report.html")
-
-
-@dataclass(frozen=True, eq=False)
-class Report:
-    """Figures of a comparison, and what they say.
-
-    Attributes:
-        data: the folder of the data.
-        command: that made it.
-        measures: by name, the first decides the order.
-        convention: of the figures, by its name.
-        said: what the convention means.
-        figures: a row a query, ranker and part.
-        summary: a row a ranker, the best first, see `sortnet.experiments.summaries`; and `seconds`,
-            the mean of a cell's.
-        published: figures of papers on this data.
-        by_query, by_part: a row for each two rankers, see `sortnet.experiments.significance`.
-        found: the results and what failed.
-    """
-
-    data: str
-    command: str
-    measures: list[str]
-    convention: str
-    said: str
-    figures: pd.DataFrame
-    summary: pd.DataFrame
-    published: pd.DataFrame
-    by_query: pd.DataFrame
-    by_part: pd.DataFrame
-    found: Found
-
-    @classmethod
-    def of(
-        cls,
-        found: Found,
-        measures: list[str],
-        convention: str,
-        *,
-        data: str,
-        command: str,
-        cache: Path | None,
-    ) -> Report:
-        """Measure every result.
-
-        Raises:
-            SortNetError: if no cell has a result.
-        """
-        from sortnet.experiments.measured import figures_of
-        from sortnet.experiments.published import published_for
-        from sortnet.experiments.significance import paired_by_part, paired_by_query
-        from sortnet.experiments.summaries import summary
-        from sortnet.experiments.tool_conventions import said_under
-
-        if not found.results:
-            raise SortNetError(f"no ranker could be fitted: {found.failed[0][1]}")
-        figures = figures_of(found.results, measures, convention, cache=cache)
-        about = figures.attrs
-        table = summary(figures, measures)
-        table["seconds"] = table["ranker"].map(_seconds(found))
-        order = list(table["ranker"])
-        return cls(
-            data=data,
-            command=command,
-            measures=measures,
-            convention=convention,
-            said=said_under(convention, measures, about["n_empty"], about["n_queries"]),
-            figures=figures,
-            summary=table,
-            published=published_for(data, measures),
-            by_query=paired_by_query(figures, measures[0], order),
-            by_part=paired_by_part(figures, measures[0], about["ratio"], order),
-            found=found,
-        )
-
-    def rows(self) -> list[list[str]]:
-        """The summary as it is shown: figures with their standard errors, the best with a star."""
-        best = {name: self.summary[name].max() for name in self.measures}
-        found = []
-        for row in self.summary.to_dict("records"):
-            figures = [_figure(row[m], row[f"{m}_error"], row[m] == best[m]) for m in self.measures]
-            p = self._p_of_best(str(row["ranker"]))
-            found.append(
-                [str(row["ranker"]), *figures, p, str(row["parts"]), f"{row['seconds']:.1f}"]
-            )
-        return found
-
-    @property
-    def head(self) -> list[str]:
-        return ["ranker", *self.measures, "p", "parts", "seconds"]
-
-    @property
-    def notes(self) -> list[str]:
-        """What the columns mean."""
-        best = self.summary["ranker"][0]
-        return [
-            "± standard error over the parts; * the best; seconds: of a part, tuning included",
-            f"p: that {best} is no better in {self.measures[0]}: paired t-test over "
-            "queries, Holm's correction for all pairs of rankers",
-        ]
-
-    def _p_of_best(self, ranker: str) -> str:
-        """The corrected p of the difference to the best ranker, empty for itself."""
-        best = self.summary["ranker"][0]
-        found = self.by_query[(self.by_query["a"] == best) & (self.by_query["b"] == ranker)]
-        return "" if found.empty else f"{found['p_holm'].iloc[0]:.3f}"
 
 
 def refuse_out(out: Path | None) -> None:
@@ -134,7 +25,7 @@ def refuse_out(out: Path | None) -> None:
         refuse_folder(str(out))
 
 
-def report(made: Report, out: Path | None, *, as_json: bool, latex: bool) -> None:
+def report(made: Comparison, out: Path | None, *, as_json: bool, latex: bool) -> None:
     """Print the summary, and write the files if there is a folder for them."""
     if out is not None:
         _write(made, out)
@@ -150,7 +41,7 @@ def report(made: Report, out: Path | None, *, as_json: bool, latex: bool) -> Non
         say(f"written: {', '.join(str(out / name) for name in FILES)}")
 
 
-def _print(made: Report) -> None:
+def _print(made: Comparison) -> None:
     print_table(made.head, made.rows())
     for line in (made.said, *made.notes):
         put(line)
@@ -162,20 +53,7 @@ def _print(made: Report) -> None:
         put(f"published figures are of --convention {' or '.join(others)}")
 
 
-def published_rows(published: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
-    """Published figures as a table: its head and its rows, one for each ranker of a source."""
-    by = ["ranker", "protocol", "convention", "source"]
-    measures = list(published["measure"].unique())
-    rows: dict[tuple[str, ...], dict[str, str]] = {}
-    for row in published.to_dict("records"):
-        key = tuple(row[name] or "not said" for name in by)
-        rows.setdefault(key, {})[row["measure"]] = _figure(row["value"], row["error"])
-    return [by[0], *measures, *by[1:]], [
-        [key[0], *(figures.get(m, "") for m in measures), *key[1:]] for key, figures in rows.items()
-    ]
-
-
-def _write(made: Report, out: Path) -> None:
+def _write(made: Comparison, out: Path) -> None:
     from cli.experiments.comparison_page import render
 
     make_folder(out)
@@ -185,7 +63,7 @@ def _write(made: Report, out: Path) -> None:
     write_output(str(out / "report.html"), lambda file: file.write(page))
 
 
-def _as_json(made: Report) -> dict[str, Any]:
+def _as_json(made: Comparison) -> dict[str, Any]:
     frames = {"summary": made.summary, "by_query": made.by_query, "by_part": made.by_part}
     about = {"data": made.data, "measures": made.measures, "conventions": made.said}
     failed = [{"cell": cell.name, "why": why} for cell, why in made.found.failed]
@@ -195,32 +73,3 @@ def _as_json(made: Report) -> dict[str, Any]:
 def _records(frame: pd.DataFrame) -> list[dict[Any, Any]]:
     """Rows as JSON has them: no NaN."""
     return frame.astype(object).where(frame.notna(), None).to_dict("records")
-
-
-def _seconds(found: Found) -> dict[str, float]:
-    """The mean of a ranker's seconds for a cell."""
-    took: dict[str, list[float]] = {}
-    for cell, result in found.results:
-        took.setdefault(cell.ranker, []).append(sum(result.about["seconds"].values()))
-    return {name: sum(each) / len(each) for name, each in took.items()}
-
-
-def _figure(value: float, error: float, best: bool = False) -> str:
-    """
-    >>> _figure(0.71239, 0.01, True), _figure(0.5, float("nan"))
-    ('*0.712 ± 0.010', '0.500')
-    """
-    plus_minus = "" if error != error else f" ± {error:.3f}"
-    return f"{'*' if best else ''}{value:.3f}{plus_minus}"
-
-
-def settings_rows(found: Found, parts: Sequence[str]) -> tuple[list[str], list[list[str]]]:
-    """The settings that the search chose, a row a ranker and a column a part."""
-    chosen: dict[str, dict[str, str]] = {}
-    for cell, result in found.results:
-        searched = {name for trial in result.about["trials"] for name in trial}
-        flat = {**result.about["settings"], **result.about["settings"].get("training", {})}
-        said = [f"{name} {flat[name]}" for name in flat if name in searched and name != "quality"]
-        chosen.setdefault(cell.ranker, {})[cell.split.name] = ", ".join(said) or "as given"
-    rows = [[name, *(by_part.get(p, "failed") for p in parts)] for name, by_part in chosen.items()]
-    return ["ranker", *parts], rows
