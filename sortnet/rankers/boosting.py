@@ -168,6 +168,6 @@ class FRank(StumpSettings):
 
 
 RANKBOOST, FRANK = (
-    Kind(settings, fit_stumps, load_forest, lambda train: [{"rounds": [30, 100, 300]}])
+    Kind(settings, fit_stumps, load_forest, lambda train: [])  # `vali` chooses the rounds
     for settings in (RankBoost, FRank)
 )
