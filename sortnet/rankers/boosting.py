@@ -76,7 +76,8 @@ def fit_stumps(
         DataError: if no training query has documents of two grades, they are judged pairs or have
             weights.
 
-    Cost: a round passes over all pairs of different grades, and over all features of all documents.
+    Cost: memory of about 100 bytes a pair of different grades at the peak; a round passes over all
+    of these pairs, and over all features of all documents.
     """
     check_graded(train, config)
     stumps = boosted(train, _WEIGH[config.kind], config.rounds, progress)
@@ -167,6 +168,6 @@ class FRank(StumpSettings):
 
 
 RANKBOOST, FRANK = (
-    Kind(settings, fit_stumps, load_forest, lambda train: [{"rounds": [30, 100, 300]}])
+    Kind(settings, fit_stumps, load_forest, lambda train: [])  # `vali` chooses the rounds
     for settings in (RankBoost, FRank)
 )
