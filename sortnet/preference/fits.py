@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import log_ndtr
 
-from sortnet.preference.laplace import Fitted, Scales, choose_scales, fit
+from sortnet.preference.laplace import Fitted, choose_scales, fit
+from sortnet.preference.problem import Scales
 from sortnet.preference.vote_arrays import Votes
 from sortnet.types import F64, Bool, Pairs, Queries
 
