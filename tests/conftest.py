@@ -29,6 +29,8 @@ from hypothesis import HealthCheck, settings
 from items_made import LanguageModel
 from sqlalchemy import create_engine, make_url, text
 
+from store import Store, open_store
+
 SECONDS_TO_START = 600
 
 # A property holds or does not, however slow the machine is.
@@ -52,6 +54,13 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/new/store.db"
     return str(request.getfixturevalue("postgresql_url"))
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[Store]:
+    """A new store, in either database."""
+    with open_store(url) as opened:
+        yield opened
 
 
 @pytest.fixture(scope="session")

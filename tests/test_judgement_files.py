@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,16 +14,10 @@ from hypothesis import strategies as st
 
 from sortnet.errors import DataError, SortNetError
 from sortnet.preference import Judgement
-from store import Collection, Store, open_store
+from store import Collection, Store
 from store.collections.judgement_files import Imported, export_judgements, import_judgements
 
 ODD_IDS = ("plain", "a,b", 'say "x"', "line\nbreak", "tab\there", "ünï ☃", "\u2028", " pad ")
-
-
-@pytest.fixture
-def store(url: str) -> Iterator[Store]:
-    with open_store(url) as opened:
-        yield opened
 
 
 def collection_of(store: Store, name: str, ids: tuple[str, ...] = ODD_IDS) -> Collection:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,13 +15,7 @@ from sqlalchemy import text
 
 from sortnet.errors import JudgementError, LeaseError, StoreError
 from sortnet.preference import Judgement
-from store import Collection, Store, open_store
-
-
-@pytest.fixture
-def store(url: str) -> Iterator[Store]:
-    with open_store(url) as opened:
-        yield opened
+from store import Collection, Store
 
 
 @pytest.fixture

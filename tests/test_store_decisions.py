@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -15,14 +14,8 @@ from hypothesis import strategies as st
 from sortnet.errors import LeaseError, StoreError, StudyError
 from sortnet.preference import Judgement
 from sortnet.preference.study import KINDS, UNDOES, UNDONE_BY, Decision, study_of
-from store import Collection, Store, open_store
+from store import Collection, Store
 from store.collections.judgement_files import export_judgements
-
-
-@pytest.fixture
-def store(url: str) -> Iterator[Store]:
-    with open_store(url) as opened:
-        yield opened
 
 
 @pytest.fixture

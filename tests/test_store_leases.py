@@ -6,7 +6,6 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -20,12 +19,6 @@ from sqlalchemy import event, text
 from sortnet.errors import JudgementError, LeaseError, SortNetError, StoreError
 from sortnet.preference import Judgement
 from store import Collection, Store, open_store
-
-
-@pytest.fixture
-def store(url: str) -> Iterator[Store]:
-    with open_store(url) as opened:
-        yield opened
 
 
 @pytest.fixture
