@@ -11,12 +11,12 @@ from scipy.optimize import approx_fprime
 from scipy.special import ndtr
 from scipy.stats import norm, spearmanr
 
-from sortnet.preference import laplace as fitting
 from sortnet.preference.design import design
 from sortnet.preference.fits import learned_features
-from sortnet.preference.laplace import Prior, Scales, choose_scales, fit
+from sortnet.preference.laplace import choose_scales, fit
 from sortnet.preference.likelihood import answers
 from sortnet.preference.posterior import information
+from sortnet.preference.problem import Prior, Problem, Scales
 from sortnet.preference.reliability import Annotators
 from sortnet.preference.vote_arrays import Votes, unseen_in_blocks
 
@@ -49,7 +49,7 @@ ONE = Scales(
 def test_the_slope_and_the_curvature_are_those_of_the_loss():
     X, _, votes = made_votes(6, 2, 25)
     scales = scales_of(2)
-    problem = fitting._Problem(X, votes, 2, scales)
+    problem = Problem(X, votes, 2, scales)
     precision = problem.precision(scales.priors[0])
     theta = np.random.default_rng(1).standard_normal(10)
 
@@ -61,7 +61,7 @@ def test_the_slope_and_the_curvature_are_those_of_the_loss():
 
     assert np.allclose(slope(theta), approx_fprime(theta, loss, 1e-7), atol=1e-4)
     weight = problem.likelihood(theta).weight
-    inverse = fitting._Dense(problem, weight, scales.priors[0]).solve(np.eye(10))
+    inverse = problem.solver(weight, scales.priors[0]).solve(np.eye(10))
     numeric = np.array([(slope(theta + h) - slope(theta - h)) / 2e-5 for h in 1e-5 * np.eye(10)])
     assert np.allclose(inverse @ numeric, np.eye(10), atol=1e-5)
 
@@ -97,7 +97,7 @@ def test_the_mode_has_no_slope_wherever_newton_starts():
         fit(X, votes, 2, scales=scales, start=start)
         for start in (None, np.random.default_rng(2).standard_normal(17) * 3)
     ]
-    problem = fitting._Problem(X, votes, 2, scales)
+    problem = Problem(X, votes, 2, scales)
     for fitted in fits:
         slope = problem.pull_back(problem.summed(problem.likelihood(fitted.theta).slope))
         gradient = slope - problem.precision(scales.priors[0]) * fitted.theta
@@ -144,7 +144,7 @@ def test_many_unknowns_are_fitted_as_few_are(monkeypatch):
     X, _, votes = made_votes(40, 3, 300)
     scales = scales_of(2)
     dense = fit(X, votes, 2, scales=scales, draws=4000).posterior
-    monkeypatch.setattr(fitting, "DENSE", 0)
+    monkeypatch.setattr("sortnet.preference.problem.DENSE", 0)
     large = fit(X, votes, 2, scales=scales, draws=4000).posterior
     assert large.covariance is None
     assert np.allclose(dense.mean, large.mean, atol=1e-3)
@@ -214,7 +214,7 @@ def test_a_reliabilitys_effect_on_the_mode_is_that_of_a_fit_with_another():
 
     numeric = (mode([h, 0]) - mode([-h, 0])) / (2 * h)
     unit = replace(scales.annotators, reliability_sd=np.ones(2))
-    problem = fitting._Problem(X, votes, 2, replace(scales, annotators=unit))
+    problem = Problem(X, votes, 2, replace(scales, annotators=unit))
     theta = fit(X, votes, 2, scales=scales).theta
     at = problem.solver(problem.likelihood(theta).weight, scales.priors[0])
     moved = problem.moved(problem.pulled_by_reliability(theta).toarray(), at)
@@ -252,7 +252,7 @@ def test_leaving_out_an_annotator_is_what_a_fit_without_them_says():
     X, _, votes = made_votes(15, 0, 90)
     scales = scales_of(2)
     others = votes.where(votes.annotator == 0)
-    problem = fitting._Problem(X, votes, 2, scales)
+    problem = Problem(X, votes, 2, scales)
     fitted = fit(X, votes, 2, scales=scales)
     C, (_, slope, weight) = fitted.posterior.covariance, problem.likelihood(fitted.theta)
     gap, _ = fitted.posterior.difference(votes.left, votes.right)

@@ -9,7 +9,8 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from sortnet.preference.kept import Arrays, kept
-from sortnet.preference.laplace import Fitted, Scales, choose_scales, fit
+from sortnet.preference.laplace import Fitted, choose_scales, fit
+from sortnet.preference.problem import Scales
 from sortnet.preference.vote_arrays import Votes
 from sortnet.types import F64, I64, Bool, Pairs, Queries
 
