@@ -53,7 +53,7 @@ JUDGEMENT_COLUMNS = {
     "number": "int64",
     **dict.fromkeys((field.name for field in fields(Judgement)), "str"),
     **_kinds(JudgementRow, ["milliseconds", "probability", "model", "number", "undoes"]),
-    **{"at": _TIME, "undone": "bool", "excluded": "bool"},
+    **{"at": _TIME, "undone": "bool", "excluded": "bool", "group": "str"},
 }
 PAIR_NUMBERS = ("first_iteration", "last_iteration", "times")
 OUTCOMES = ("right", "wrong")
@@ -74,6 +74,7 @@ def judgements_frame(
     names: Mapping[int, str],
     undone: Set[int],
     excluded: Container[str] = (),
+    groups: Mapping[int, str | None] | None = None,
 ) -> pd.DataFrame:
     """One row per judgement.
 
@@ -81,14 +82,16 @@ def judgements_frame(
         names: the items' ids.
         undone: the undone numbers.
         excluded: the annotators whose judgements do not count.
+        groups: the items' groups; missing without any.
     """
     import pandas as pd
 
     values: dict[str, list[Any]] = {
         name: [getattr(judgement, name) for judgement in judgements]
         for name in JUDGEMENT_COLUMNS
-        if name not in ("undone", "excluded")
+        if name not in ("undone", "excluded", "group")
     }
+    values["group"] = [(groups or {}).get(item) for item in values["left"]]
     for side in ("left", "right"):
         values[side] = [names[item] for item in values[side]]
     values["undone"] = [number in undone for number in values["number"]]

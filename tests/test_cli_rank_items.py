@@ -169,3 +169,17 @@ def test_items_of_a_model_with_groups_are_ranked_group_by_group(tmp_path):
     found = [(row["qid"], row["docid"]) for row in ranks(tmp_path / "m", tmp_path / "new.csv")]
     assert found == [("x", "c"), ("x", "a"), ("y", "b"), ("y", "d")]
     assert "there is no column 'topic'" in fault("rank", tmp_path / "m", "new.csv")
+
+
+def test_a_collection_in_place_of_a_model_says_how_to_get_one(tmp_path, monkeypatch):
+    monkeypatch.setenv("SORTNET_STORE", str(tmp_path / "s.db"))
+    assert "essays/model.json: no model there" in fault("rank", "essays", "new.csv")
+    done("items", "add", "essays", "new.csv", "--id", "slug", "--text", "essay")
+    said = fault("rank", "essays", "new.csv")
+    assert said == (
+        "sortnet: essays is a collection, not a model: train one with sortnet train essays --out "
+        "MODEL, or rank the collection's own items with sortnet ranking essays\n"
+    )
+    assert fault("compare", "essays", "new.csv", "a", "b") == said
+    (tmp_path / "s.db").write_text("no database")
+    assert "essays/model.json: no model there" in fault("rank", "essays", "new.csv")

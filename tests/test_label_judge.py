@@ -83,7 +83,9 @@ def stored() -> list[str]:
     with open_store("s.db") as store:
         collection = store.collection("c")
         assert collection.leases() == []
-        assert all(j.annotator == "robot" and j.milliseconds >= 0 for j in collection.judgements())
+        assert all(
+            j.annotator == "robot" and j.milliseconds is None for j in collection.judgements()
+        )
         return [j.answer for j in collection.judgements()]
 
 
@@ -336,7 +338,10 @@ def test_a_goal_that_is_reached_ends_it_before_all_is_asked(monkeypatch):
 
     monkeypatch.setattr(Session, "remaining", remaining)
     facts = summary(judge(program(GOOD)))
-    assert (facts["answered"], facts["why"], facts["enough"]) == (3, "good enough", True)
+    why = "the goal of 0.1 is reached (--until sets another): good enough"
+    assert (facts["answered"], facts["why"], facts["enough"]) == (3, why, True)
+    facts = summary(judge(program(GOOD), "--number", "9"))
+    assert (facts["answered"], facts["why"]) == (0, why)
 
 
 def test_a_windows_machine_is_told_so(monkeypatch):

@@ -232,6 +232,13 @@ def test_the_frame_names_items_and_marks_undone_judgements(collection: Collectio
     assert frame["milliseconds"].tolist()[0] == 900 and frame["milliseconds"].isna()[1]
     assert frame["at"][0].isoformat() == "1970-01-01T00:00:01.500000+00:00"
     assert frame["at"].isna().tolist() == [False, True, False]
+    assert frame["group"].isna().all()
+
+
+def test_the_frame_has_the_group_of_both_items(store: Store) -> None:
+    grouped = store.add_items("grouped", made_items(4, groups=("p", "p", "q", "q")))
+    grouped.append([said("ana", 3, 2), said("bo", 0, 1)])
+    assert grouped.judgements_frame()["group"].tolist() == ["q", "p"]
 
 
 def test_the_frame_has_its_types_without_a_row_too(collection: Collection) -> None:

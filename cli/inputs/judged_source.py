@@ -33,14 +33,14 @@ def judged_source(paths: Sequence[str], url: URL | str | None) -> Source | None:
     if len(paths) > 1:
         return None
     if not Path(name).exists():
-        if name not in _collections(url):
+        if name not in collections_of(url):
             raise SortNetError(
                 f"{name}: no such folder, and no collection of the store (sortnet items list)"
             )
         return Source(name)
     found = False
     with suppress(StoreError):  # a store that cannot be read yet holds no collection of this name
-        found = name in _collections(url)
+        found = name in collections_of(url)
     if found:
         raise SortNetError(
             f"{name} is a file here and a collection in the store: write ./{name} for the file, "
@@ -49,7 +49,7 @@ def judged_source(paths: Sequence[str], url: URL | str | None) -> Source | None:
     return None
 
 
-def _collections(url: URL | str | None) -> list[str]:
+def collections_of(url: URL | str | None) -> list[str]:
     """The names of the store's collections; none if there is no store yet."""
     from store import open_store
     from store.database.engine import parse_url

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from cli.options import data_option, files, folders, set_threads, threads_option
+from sortnet.errors import SortNetError, StoreError
 
 if TYPE_CHECKING:
     from sortnet.rankers.base import Ranker
@@ -39,7 +42,21 @@ def load_model(model: str, progress: Progress, threads: int | None = None) -> Ra
 
     progress(f"loading {model}")
     set_threads(threads)
+    if not Path(model).exists():
+        _refuse_collection(model)
     return load_ranker(model)
+
+
+def _refuse_collection(name: str) -> None:
+    from cli.inputs.judged_source import collections_of
+
+    with suppress(StoreError):  # then it is only a folder that is missing
+        if name in collections_of(None):
+            shown = shlex.quote(name)
+            raise SortNetError(
+                f"{name} is a collection, not a model: train one with sortnet train {shown} --out "
+                f"MODEL, or rank the collection's own items with sortnet ranking {shown}"
+            )
 
 
 def has_items(data: str, model: Ranker) -> bool:

@@ -6,7 +6,6 @@ import json
 import os
 import shlex
 import threading
-import time
 from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any
@@ -102,21 +101,19 @@ class _Worker:
         self._program: Program | None = None
         self._lock, self._over = threading.Lock(), False
 
-    def ask(self, line: bytes, lease: str) -> tuple[Answer, int]:
-        """The answer and its time in milliseconds; a program that fails is stopped."""
+    def ask(self, line: bytes, lease: str) -> Answer:
+        """The answer; a program that fails is stopped."""
         with self._lock:
             if self._over:
                 raise Fault("interrupted")
             self._program = program = self._program or Program(self._command)
-        started = time.monotonic()
         try:
-            answer = answer_in(program.ask(line, self._seconds), lease)
+            return answer_in(program.ask(line, self._seconds), lease)
         except BaseException:
             with self._lock:
                 self._program = None
                 program.end()
             raise
-        return answer, round(1000 * (time.monotonic() - started))
 
     def stop(self) -> None:
         """Cancel the pending request and stop the worker."""
@@ -145,7 +142,7 @@ class Judging:
     def __init__(self, service: LabellingService, who: str, number: int | None) -> None:
         self.service, self.who, self.number = service, who, number
         self.answered, self.votes, self.failed, self.why, self.fault = 0, 0, 0, "", ""
-        self._asked: dict[Future[tuple[Answer, int]], tuple[_Worker, Lease]] = {}
+        self._asked: dict[Future[Answer], tuple[_Worker, Lease]] = {}
         self._failed_at: set[str] = set()
         self._in_a_row = 0
 
@@ -204,10 +201,11 @@ class Judging:
         leases = self.service.next(self.who, most + len(not_these))
         return [lease for lease in leases if lease.id not in not_these][:most]
 
-    def _take(self, future: Future[tuple[Answer, int]], lease: Lease, patience: int) -> None:
+    def _take(self, future: Future[Answer], lease: Lease, patience: int) -> None:
         try:
-            answer, milliseconds = future.result()
-            judgement = lease.question.answered(self.who, answer, milliseconds=milliseconds)
+            answer = future.result()
+            # Without the time it took: the pace of a program says nothing of its care.
+            judgement = lease.question.answered(self.who, answer)
             new = self.service.answer(lease.id, judgement).new
         except (Fault, LeaseError) as error:
             self._failed_at.add(lease.id)
@@ -224,9 +222,11 @@ class Judging:
                 say(ANSWERED)
 
     def _why(self) -> str:
-        remaining = self.service.remaining
-        if remaining.stop or self.answered == self.number:
+        remaining, goal = self.service.remaining, self.service.session.goal
+        if self.answered == self.number:
             return remaining.why
+        if remaining.stop:
+            return f"the goal of {goal:.2g} is reached (--until sets another): {remaining.why}"
         self.service.release(self.who)
         left = nothing_left(self.service, self.who)
         return f"{left}, but for {self.failed} that failed" if self.failed else left

@@ -22,6 +22,7 @@ from store.collections.collection_rows import (
     checked_name,
     find_collection,
     is_name,
+    item_groups,
     item_numbers,
     locked,
     make_annotator,
@@ -219,17 +220,18 @@ class Collection:
     def judgements_frame(self) -> pd.DataFrame:
         """One row per judgement: annotator, both items, answer, whether it was undone later.
 
-        Also whether its annotator is excluded. Undos are rows too, with the two items of the
-        judgement that they undo.
+        Also whether its annotator is excluded, and the items' group if they have groups. Undos
+        are rows too, with the two items of the judgement that they undo.
         """
         from store.frames import judgements_frame
 
         with self.database.transaction() as connection:
             judgements = read_judgements(connection, self.number)
             names = {number: id for id, number in item_numbers(connection, self.number).items()}
+            groups = item_groups(connection, self.number)
             taken = undone(connection, self.number)
             excluded = study_of(read_decisions(connection, self.number)).excluded
-        return judgements_frame(judgements, names, taken, excluded)
+        return judgements_frame(judgements, names, taken, excluded, groups)
 
     def lease(
         self,

@@ -182,6 +182,12 @@ def item_numbers(connection: Connection, collection: int) -> dict[str, int]:
     return {row.id: row.number for row in connection.execute(these.order_by(ItemRow.number))}
 
 
+def item_groups(connection: Connection, collection: int) -> dict[int, str | None]:
+    """{number: group} of all items of a collection; None: it has no groups."""
+    these = select(ItemRow.number, ItemRow.group_name).where(ItemRow.collection == collection)
+    return {row.number: row.group_name for row in connection.execute(these)}
+
+
 def next_item(connection: Connection, collection: int) -> int:
     """The number that the next item gets; items are never removed one by one, so also the count."""
     last = select(func.max(ItemRow.number)).where(ItemRow.collection == collection)

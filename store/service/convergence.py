@@ -61,7 +61,7 @@ class Convergence:
             self._record()
 
     def close(self) -> None:
-        """Record the last refit; the run has ended, until another process goes on with it."""
+        """Record the last refit; the run has ended, until another process resumes it."""
         if self._seen > self._recorded:
             self._record()
         self._over = True
