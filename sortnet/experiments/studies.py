@@ -26,7 +26,7 @@ from sortnet.experiments.pair_efficiency import (
     cell_of,
     crossing,
 )
-from sortnet.experiments.splits import Split, folds_of
+from sortnet.experiments.splits import OfficialFold, Split, folds_of
 from sortnet.metrics import evaluate
 from sortnet.types import Queries
 
@@ -91,9 +91,9 @@ class Plan(NamedTuple):
     size: Size
     seed: int
 
-    def folds(self) -> list[str]:
-        """The folds of the folder."""
-        return [each.folder for each in folds_of(str(self.folder))[: self.size.folds]]
+    def folds(self) -> list[OfficialFold]:
+        """The folds of the folder, as many as the size says."""
+        return folds_of(str(self.folder))[: self.size.folds]
 
     def seeds(self) -> range:
         return range(self.seed, self.seed + self.size.draws)
@@ -214,7 +214,8 @@ def frame_of(
 def _averaged(x: str, rows: Sequence[Row]) -> dict[str, Any]:
     values, first = np.array([row.value for row in rows]), rows[0]
     n = len(rows)
-    at = first.x if isinstance(first.x, str) else sum(row.x for row in rows) / n
+    alike = all(row.x == first.x for row in rows)
+    at = first.x if alike else sum(row.x for row in rows) / n
     error = float(values.std(ddof=1) / np.sqrt(n)) if n > 1 else np.nan
     return {
         "measure": first.measure, "series": first.series, x: at,
@@ -229,11 +230,10 @@ def _entry(kind: str, **changes: Any) -> str:
 
 def _on_folds(plan: Plan, rankers: Iterable[tuple[str, str, Any]], **cell: Any) -> list[Point]:
     """Points of (ranker, series, x) on every fold."""
-    splits = folds_of(str(plan.folder))[: plan.size.folds]
     return [
         Point(Cell(ranker, split, plan.seed, **cell), series, x)
         for ranker, series, x in rankers
-        for split in splits
+        for split in plan.folds()
     ]
 
 
@@ -267,10 +267,12 @@ def _on_shares(plan: Plan, field: str, values: Iterable[float]) -> list[Point]:
     }
     kept: list[dict[str, Any]] = [{field: share} for share in values]
     return [
-        Point(Cell(ranker, TrainingShare(folder, **changes), plan.seed), learner, changes[field])
+        Point(
+            Cell(ranker, TrainingShare(fold.folder, **changes), plan.seed), learner, changes[field]
+        )
         for learner, ranker in rankers.items()
         for changes in kept
-        for folder in plan.folds()
+        for fold in plan.folds()
     ]
 
 
@@ -332,20 +334,16 @@ def _order(plan: Plan) -> list[Point]:
 
 
 def _pair_efficiency(plan: Plan) -> list[Point]:
-    splits: list[Split] = (
-        [Digits(seed) for seed in plan.seeds()]
-        if plan.folder is None
-        else list(folds_of(plan.folder)[: plan.size.folds])
-    )
-    how: dict[str, Any] = (
-        {"scaling": "quantile", "empty": "zero"}
-        if plan.folder is None
-        else {"scaling": "query+rank", "empty": "skip"}
-    )
+    splits: list[Split] = [*plan.folds()] if plan.folder else [Digits(n) for n in plan.seeds()]
+    scaling, empty = ("query+rank", "skip") if plan.folder else ("quantile", "zero")
     budgets = budgets_of(splits[0].load().train, plan.size.step)
     asked = [("all", None), *((s, budget) for s in STRATEGIES for budget in budgets)]
     return [
-        Point(cell_of(split, strategy, budget, seed=plan.seed, **how), strategy, budget)
+        Point(
+            cell_of(split, strategy, budget, scaling=scaling, empty=empty, seed=plan.seed),
+            strategy,
+            budget,
+        )
         for strategy, budget in asked
         for split in splits
     ]
@@ -409,13 +407,12 @@ def _peaks(point: Point, result: Result, test: Test) -> list[Row]:
         Row("accuracy", point.series, "the commonest grade", seen["majority"]),
     ]
     if point.cell.split.name.endswith("draw 0"):
-        name, highest = f"r, {point.series}", max(seen["grades"])
+        name, grades, highest = f"r, {point.series}", seen["grades"], len(seen["peaks"])
         rows += [Row(name, "r of neighbours", k + 1, r) for k, r in enumerate(seen["r"])]
-        rows += [
-            Row(name, "grade / highest", k + 1, grade / highest)
-            for k, grade in enumerate(seen["grades"])
-        ]
-        rows += [Row(name, "boundaries found", k + 1, seen["r"][k]) for k in seen["peaks"]]
+        for k, grade in enumerate(grades):
+            above = highest - sum(peak < k for peak in seen["peaks"])
+            rows.append(Row(name, "grade / highest", k + 1, grade / max(grades)))
+            rows.append(Row(name, "the same by the peaks", k + 1, above / highest))
     return rows
 
 
@@ -525,7 +522,7 @@ STUDIES: dict[str, Study] = {
     ),
     "neighbours": Study(
         "Do peaks of r in a sorted list say where the grades change?", f"{_2025}, figure 6",
-        "place in the sorted list", _neighbours, _peaks, "made",
+        "place in the sorted list, or classifier", _neighbours, _peaks, "made",
     ),
     "order": Study(
         "Does the ranking depend on the input order, or on the sorting algorithm?",

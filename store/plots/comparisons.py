@@ -156,6 +156,8 @@ def curves(
             at = [names.index(one) + 0.12 * (k - (len(groups) - 1) / 2) for one in points[x]]
             _draw_marks(axes, at, points, y, style, label)
     axes.set(xlabel=x, ylabel=y, xscale="log" if log and names is None else "linear")
+    if frame[x].dtype.kind in "iu" and not log:
+        axes.xaxis.set_major_locator(draw.whole_numbers())
     if names is not None:
         long = max(map(len, names)) > 60 // len(names)
         axes.set_xticks(range(len(names)), [draw.literal(one) for one in names],
