@@ -137,8 +137,8 @@ def test_judgements_weigh_the_reliability_of_their_annotator():
 @pytest.mark.parametrize(
     ("name", "more", "said"),
     [
-        ("empty", (), "of two items is better, excluded annotators aside: sortnet label asks"),
-        ("pair", (), "too few: holding some documents out leaves none"),
+        ("empty", (), "of two items is better, excluded annotators aside: sortnet label empty\n"),
+        ("pair", (), "#1: too few judged pairs (1 with a better document): holding some"),
         ("plain", (), "the items have no features to learn from"),
         ("c", ("--quality", "ndcg@10"), "judged pairs are measured by accuracy, not by ndcg@10"),
         ("nothing", (), "nothing: no such folder, and no collection of the store"),

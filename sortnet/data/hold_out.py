@@ -50,8 +50,8 @@ def hold_out_documents(queries: Queries, *, seed: int = 0) -> tuple[Queries, Que
     for part, what in zip(parts, ("to learn from", "to choose by"), strict=True):
         if part.judged is None or not part.judged.sure.any():
             raise DataError(
-                f"{queries.source}: {int(decided.sum())} pairs with a better document are too few: "
-                f"holding some documents out leaves none {what}"
+                f"{queries.source}: too few judged pairs ({int(decided.sum())} with a better "
+                f"document): holding some documents out leaves none {what}"
             )
     return parts
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shlex
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -94,9 +95,7 @@ def read_judged(
     for judgement in judgements:
         session.tell(judgement)
     progress("weighing the annotators")
-    return JudgedData(
-        *hold_out_documents(_queries(items, session, str(source)), seed=seed), describer
-    )
+    return JudgedData(*hold_out_documents(_queries(items, session, source), seed=seed), describer)
 
 
 def digest(queries: Queries) -> str:
@@ -110,19 +109,19 @@ def digest(queries: Queries) -> str:
     return found.hexdigest()
 
 
-def _queries(items: Items, session: Session, source: str) -> Queries:
+def _queries(items: Items, session: Session, source: Source) -> Queries:
     votes, weight = session.weighted()
     if not len(votes):
         raise DataError(
             f"{source}: nobody has said yet which of two items is better, excluded annotators "
-            "aside: sortnet label asks"
+            f"aside: sortnet label {shlex.quote(source.name)}"
         )
     queries = Queries.from_arrays(
         items.features,
         qid=items.groups,
         docids=items.ids,
         feature_names=items.feature_names,
-        source=source,
+        source=str(source),
     )
     target = np.where(weight < 0, 1 - votes.target, votes.target)
     return queries.with_judgements(votes.left, votes.right, soft=target, weight=np.abs(weight))
