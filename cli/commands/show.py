@@ -38,7 +38,8 @@ def show(run: str, store: str | None, as_json: bool) -> None:
             print_json({**about, "created": found.created.isoformat(), "iterations": rows})
             return
         for name in ("id", "status", "command", "out"):
-            put(f"{name:8} {standing if name == 'status' else about[name]}")
+            if about[name] is not None:
+                put(f"{name:8} {standing if name == 'status' else about[name]}")
         for split, facts in about["data"].items():
             put(
                 f"{split:8} {facts['path']}: {facts['n_queries']} queries, "
