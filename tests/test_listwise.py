@@ -106,7 +106,7 @@ def test_lambdarank_by_hand():
 
 def test_weights_of_the_ideal_ranking_do_not_depend_on_the_scores():
     grades = torch.tensor([[0.0, 2.0, 1.0]])
-    scores = torch.tensor([[1.5, -0.5, 0.25]], requires_grad=True)
+    scores = torch.tensor([[1.5, -0.5, 0.25]])
     discount = 1 / np.log2(np.arange(3) + 2)
     ideal = 3 * discount[0] + 1 * discount[1]
     expected = 0.0

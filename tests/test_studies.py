@@ -252,9 +252,17 @@ def test_the_answers_that_are_enough_are_read_off_the_curve(folder):
     assert f"{0.01 * 4**part:.2%} of the pairs, {0.02 * 4**part:.2%} of the answers" in line
 
 
+def hasty(train: Any, vali: Any, config: Any, **others: Any) -> Any:
+    """A ranker that has hardly been trained."""
+    few = {"epochs": 1, "max_iter": 3, "rounds": 3, "trees": 3}
+    changes = {name: value for name, value in few.items() if name in config.flat()}
+    return fit_ranker(train, vali, config.changed(**changes), **others)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_every_study_makes_its_table_and_figures_and_resumes(name, run, folder, monkeypatch):
     words = [name] if STUDIES[name].data == "made" else [name, folder]
+    monkeypatch.setattr(cells_module, "fit_ranker", hasty)
     shown = run(*words, "--out", "o")
     lacks = name == "runtime" and find_spec("lightgbm") is None
     assert shown.exit_code == int(lacks), shown.output
