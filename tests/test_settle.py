@@ -91,6 +91,12 @@ def test_the_deep_net_is_tried_where_its_shape_is_left_open(monkeypatch, given, 
     assert config.comparator == "cmpnn" and config.training.lr == 0.03
 
 
+def test_the_default_budget_reaches_the_deep_net_where_trials_are_cross_validated(monkeypatch):
+    made_up(monkeypatch, lambda config, share: 0.5)
+    _, trials = settle(band(1, 14), band(2, 4), Config(quality="ndcg@10"))
+    assert "directranker" in {trial["comparator"] for trial in trials}
+
+
 def test_judged_pairs_are_learned_by_one_layer(monkeypatch):
     made_up(monkeypatch, lambda config, share: 0.5)
     parts = [band(seed).with_judgements([0, 1, 14], [1, 2, 15]) for seed in (1, 2)]

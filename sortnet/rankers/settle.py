@@ -153,7 +153,7 @@ def settle(
 
 
 def _menu(config: Config, fixed: Config, train: Queries, names: Sequence[str]) -> list[Config]:
-    """Every scaling with the fixed values of the rest, then the deep net."""
+    """Every scaling with the fixed values of the rest, and the deep net."""
     missing = "+missing" if np.isnan(train.features).any() else ""
     menu = [fixed]
     if "scaling" in names:
@@ -164,7 +164,7 @@ def _menu(config: Config, fixed: Config, train: Queries, names: Sequence[str]) -
         deep = {name: DEEP[name] for name in DEEP if asked[name] == default[name]}
         if "scaling" in deep:
             deep["scaling"] += missing
-        menu.append(fixed.changed(**deep))
+        menu.insert(1, fixed.changed(**deep))  # early: the budget may end the trials
     return menu
 
 
