@@ -36,6 +36,7 @@ def quick_training() -> Iterator[None]:
         for menu in ("scaling", "hidden", "weight_decay"):
             name = f"sortnet.rankers.settle.{menu.upper()}{'' if menu == 'hidden' else 'S'}"
             patch.setattr(name, (FIXED[menu],))
+        patch.setattr("sortnet.rankers.settle.DEEP", {})
         yield
 
 

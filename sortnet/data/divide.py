@@ -9,14 +9,16 @@ import numpy as np
 
 from sortnet.data.read import Fold
 from sortnet.errors import DataError
-from sortnet.types import Queries
+from sortnet.types import F32, Queries
 
 
 def joined(parts: Sequence[Queries]) -> Queries:
     """The queries of several parts as one, their rows numbered through.
 
+    They keep their names, unless two parts share one: then they are numbered.
+
     Raises:
-        DataError: if a query is in two of them, or their features differ in number.
+        DataError: if their features differ in number.
 
     >>> q = Queries.from_arrays([[1.0], [2.0], [3.0]], [0, 1, 1], qid=["b", "a", "b"])
     >>> joined([q.take([0]), q.take([1])]).qids.tolist()
@@ -25,16 +27,14 @@ def joined(parts: Sequence[Queries]) -> Queries:
     Cost: a copy of the features.
     """
     first = parts[0]
-    for k, one in enumerate(parts):
+    for one in parts:
         if one.n_features != first.n_features:
             raise DataError(
                 f"{first.source} has {first.n_features} features, {one.source} {one.n_features}"
             )
-        for other in parts[:k]:
-            refuse_shared(other, one)
     ends = np.cumsum([0, *(part.n_docs for part in parts)])
+    qids = np.concatenate([part.qids for part in parts])
     docids = [part.docids for part in parts if part.docids is not None]
-    weights = [part.weights for part in parts if part.weights is not None]
     return replace(
         first,
         features=np.concatenate([part.features for part in parts]),
@@ -42,10 +42,19 @@ def joined(parts: Sequence[Queries]) -> Queries:
         offsets=np.concatenate(
             [[0], *(end + part.offsets[1:] for end, part in zip(ends, parts, strict=False))]
         ),
-        qids=np.concatenate([part.qids for part in parts]),
+        qids=qids if len(np.unique(qids)) == len(qids) else np.arange(len(qids)).astype(np.str_),
         rows=np.arange(ends[-1]),
         docids=np.concatenate(docids) if len(docids) == len(parts) else None,
-        weights=np.concatenate(weights) if len(weights) == len(parts) else None,
+        weights=_weights(parts),
+    )
+
+
+def _weights(parts: Sequence[Queries]) -> F32 | None:
+    """Those of all parts, 1 where one has none."""
+    if all(part.weights is None for part in parts):
+        return None
+    return np.concatenate(
+        [np.ones(p.n_docs, np.float32) if p.weights is None else p.weights for p in parts]
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from importlib import import_module
+from itertools import combinations
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
@@ -93,6 +94,8 @@ class HoldOut:
         train, *others = self.files
         first = read_queries(train, cache=cache)
         rest = [read_queries(file, n_features=first.n_features, cache=cache) for file in others]
+        for a, b in combinations((first, *rest), 2):
+            refuse_shared(a, b)
         drawn = self.seed + 1000 * self.number  # a number has its draw, whatever the others
         return hold_out(joined([first, *rest]), self.test, self.vali, seed=drawn)
 
@@ -162,7 +165,7 @@ def _with_training_parts(path: Path) -> list[Path]:
 
 def _apart(fold: Fold) -> Fold:
     assert fold.test is not None
-    for a, b in ((fold.train, fold.vali), (fold.train, fold.test), (fold.vali, fold.test)):
+    for a, b in combinations((fold.train, fold.vali, fold.test), 2):
         refuse_shared(a, b)
     return fold
 

@@ -133,7 +133,7 @@ def tune(
     Cost: a run for every combination of a grid, except those that an earlier grid has run; times
     the number of inner parts.
     """
-    settings = settle_quality(train, vali, cast(S, Config()) if config is None else config)
+    settings = cast(S, Config()) if config is None else config
     grid = kind_module(settings.kind).grids_for(train) if grid is None else grid
     grids = [grid] if isinstance(grid, Mapping) else list(grid)
     names = list(dict.fromkeys(name for each in grids for name in each))
@@ -142,7 +142,8 @@ def tune(
     if search not in SEARCHES:
         raise SortNetError(f"unknown search {search!r}; known are {', '.join(SEARCHES)}")
     parts = [(train, vali)]
-    if inner:
+    if inner:  # which are all measured alike
+        settings = settle_quality(train, vali, settings)
         parts = list(query_folds(joined([train, vali]), inner, seed=settings.seed))
     known = {_key(trial, names): dict(trial) for trial in trials}
     tried: _Trials[S] = _Trials(parts, names, budget, progress, on_trial, known)

@@ -38,8 +38,8 @@ class NetSettings(InputSettings):
     # fmt: off
     hidden: tuple[int, ...] | None = setting(
         None, "Hidden units per layer, such as 20 or 32,20,5; default: 32.", COMPARATOR)
-    units: str = setting(
-        "tanh", "Activation function of the hidden units.", COMPARATOR,
+    units: str | None = setting(
+        None, "Activation function of the hidden units; default: tanh.", COMPARATOR,
         choices=("tanh", "sigmoid", "relu"))
     # fmt: on
 
@@ -51,8 +51,8 @@ class NetSettings(InputSettings):
     def make(self, n_columns: int) -> Make:
         """What makes the net from a seed, for as many columns."""
         return lambda seed: DirectRanker(
-            n_columns, hidden=self.hidden or FIXED["hidden"], units=self.units,
-            tau=self.flat().get("tau", "identity"), dropout=self.dropout, seed=seed,
+            n_columns, hidden=self.hidden or FIXED["hidden"], units=self.units or FIXED["units"],
+            tau=self.flat().get("tau", "identity") or FIXED["tau"], dropout=self.dropout, seed=seed,
             feature_part=self.feature_part(n_columns, seed),
         )  # fmt: skip
 

@@ -36,8 +36,11 @@ class PairwiseSettings(NetSettings):
     """Settings of DirectRanker."""
 
     pairs: ClassVar[str]  # a name of `sortnet.learning.selection.STRATEGIES`
-    tau: str = setting(
-        "tanh", "Output activation.", COMPARATOR, choices=("tanh", "identity", "sigmoid")
+    tau: str | None = setting(
+        None,
+        "Output activation; default: tanh.",
+        COMPARATOR,
+        choices=("tanh", "identity", "sigmoid"),
     )
     # fmt: off
     part: str = setting(

@@ -8,13 +8,14 @@ weight decay around the best, with half. One comparator is trained in a trial.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from sortnet.comparators import MakeFor, make_comparator
 from sortnet.config import Config
+from sortnet.data.divide import joined, query_folds
 from sortnet.data.scaling import fit_scaler
 from sortnet.learning.judges import can_be_learned
 from sortnet.learning.loop import learn_to_sort
@@ -233,26 +234,12 @@ def _sample(queries: Queries, seed: int) -> Queries:
 
 def _folds(train: Queries, vali: Queries, config: Config) -> Iterator[tuple[Queries, Queries]]:
     """All queries in three parts, each with the others to learn from."""
-    both = train if vali is train else _joined(train, vali)
-    part = np.random.default_rng(config.seed).permutation(len(both)) % _FOLDS
-    for k in range(_FOLDS):
-        T, V = (both.take(np.flatnonzero(chosen)) for chosen in (part != k, part == k))
+    both = train if vali is train else joined([train, vali])
+    if len(both) < _FOLDS:
+        return
+    for T, V in query_folds(both, _FOLDS, seed=config.seed):
         if can_be_learned(T) and can_choose(config.rank_quality, V).any():
             yield T, V
-
-
-def _joined(a: Queries, b: Queries) -> Queries:
-    n = len(a) + len(b)
-    return replace(
-        a,
-        features=np.concatenate((a.features, b.features)),
-        grades=np.concatenate((a.grades, b.grades)),
-        offsets=np.append(a.offsets, a.n_docs + b.offsets[1:]),
-        qids=np.arange(n).astype(str),
-        rows=np.arange(a.n_docs + b.n_docs),
-        docids=None,
-        weights=None if a.weights is None else np.append(a.weights, np.ones(b.n_docs, np.float32)),
-    )
 
 
 def _plain(value: Any) -> Any:
