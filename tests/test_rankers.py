@@ -27,7 +27,7 @@ from sortnet.rankers.folder import write_folder
 from sortnet.types import Queries
 
 TEST = "fold/test.txt"
-UNKNOWN = f"unknown kind of ranker 'elo'; known are {', '.join(KINDS)[:40]}, linear"
+UNKNOWN = f"unknown kind of ranker 'elo'; known are {', '.join(KINDS)[:40]}"
 OLD = Path(__file__).parent / "data" / "model-0.1.0"
 PAGE = Path(__file__).parent.parent / "docs" / "how-to" / "rankers.md"
 
