@@ -43,6 +43,9 @@ NOT_RUN: dict[str, str] = {
     "sortnet simulate --protocol votes --votes votes.tsv --items-file items.tsv": (
         "it takes many votes; the tests of simulate make some"
     ),
+    "sortnet experiment study noise --size paper --jobs 2 --out noise": (
+        "it takes minutes; the tests of studies run each, made small"
+    ),
 }
 
 
