@@ -114,8 +114,9 @@ def experiment() -> None:
     what was interrupted; more rankers, or another convention, train nothing again.
 
     \b
-    Example:
+    Examples:
       sortnet experiment folds MQ2008 --rankers sortnet,lambdamart --jobs 2
+      sortnet experiment study --list
     """
 
 
@@ -134,6 +135,7 @@ def folds(letor_dir: str, **options: Any) -> int:
 
     \b
     Examples:
+      sortnet experiment folds MQ2008 --rankers err,ranksvm:C=0.1
       sortnet experiment folds MQ2008 --rankers all --jobs 2 --out mq2008
       sortnet experiment folds MQ2008 --rankers all --convention letor4
     """
@@ -160,7 +162,8 @@ def holdout(letor_dir: str, splits: int, test: float, seed: int, **options: Any)
     All queries of the first fold are divided; of those that do not test, a fifth stops training.
 
     \b
-    Example:
+    Examples:
+      sortnet experiment holdout MQ2008 --rankers err,ranksvm
       sortnet experiment holdout MQ2008 --rankers directranker,lambdamart --jobs 2
     """
     from sortnet.experiments.splits import HoldOut, folds_of
