@@ -48,11 +48,13 @@ COLLECTION_COLUMNS = {
     **dict.fromkeys(["items", "annotators", "judgements"], "int64"),
     **_kinds(CollectionRow, ["source", "root", "seed", "settings"]),
 }
+_NAMED = ("annotator", "left", "right")  # shown by name, stored by number
+_FACTS = [field.name for field in fields(Judgement) if field.name not in _NAMED]
 # A column per field of a judgement, with the items' ids, and whether it was undone later.
 JUDGEMENT_COLUMNS = {
     "number": "int64",
-    **dict.fromkeys((field.name for field in fields(Judgement)), "str"),
-    **_kinds(JudgementRow, ["milliseconds", "probability", "model", "number", "undoes"]),
+    **dict.fromkeys(_NAMED, "str"),
+    **_kinds(JudgementRow, _FACTS),
     **{"at": _TIME, "undone": "bool", "excluded": "bool", "group": "str"},
 }
 PAIR_NUMBERS = ("first_iteration", "last_iteration", "times")

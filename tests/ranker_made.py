@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from sortnet.config import COMPARATOR, Settings, setting
-from sortnet.rankers.base import Ranker
+from sortnet.rankers.base import Ranker, check_graded
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,7 @@ class Linear(Ranker):
         return len(self.w)
 
     def scores(self, queries):
+        self.check_features(queries)
         return (queries.features @ self.w).astype(np.float32)
 
     def tensors(self):
@@ -36,6 +37,7 @@ class Linear(Ranker):
 
 
 def fit(train, vali, config, *, callbacks=(), progress=lambda text: None):
+    check_graded(train, config)
     X = train.features.astype(np.float64)
     w = np.linalg.solve(X.T @ X + config.ridge * np.eye(X.shape[1]), X.T @ train.grades)
     return Linear(config, w, feature_names=train.feature_names)

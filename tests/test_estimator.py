@@ -22,7 +22,7 @@ from torch import nn
 
 import sortnet.estimator.ranker
 from sortnet import DirectRanker, SortNetError, SortNetRanker
-from sortnet.config import Config
+from sortnet.config import FIXED, Config
 from sortnet.errors import DataError, ModelError
 from sortnet.estimator.parameters import OWN
 
@@ -725,7 +725,8 @@ def test_a_comparator_of_ones_own_is_trained_saved_and_loaded(tmp_path, committe
     ranker.save(tmp_path)
     loaded = SortNetRanker.load(tmp_path, comparator=with_own_features)
     np.testing.assert_array_equal(loaded.predict(X, qid), ranker.predict(X, qid))
-    assert loaded.get_params() == ranker.get_params() | {"quality": ranker.quality_}
+    settled = {name: FIXED[name] for name in ("units", "tau")}
+    assert loaded.get_params() == ranker.get_params() | settled | {"quality": ranker.quality_}
     with pytest.raises(ModelError):
         SortNetRanker.load(tmp_path)
 

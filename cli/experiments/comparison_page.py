@@ -1,4 +1,4 @@
-"""A comparison of rankers as one page that opens without a network."""
+"""A comparison of rankers as one page, report.html, that opens without a network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a comparison of rankers prints and writes."""
+"""What a comparison of rankers prints and writes: results.csv, summary.csv, report.html."""
 
 from __future__ import annotations
 

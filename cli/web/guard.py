@@ -1,4 +1,4 @@
-"""Checks of every request, and headers of every response."""
+"""Checks of every request, but for its secret link (`app`), and headers of every response."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ Learner: TypeAlias = NeuralComparator | Committee
 Make: TypeAlias = Callable[[int], Learner]
 MakeFor: TypeAlias = Callable[[Config, int], Make]
 MakeOne: TypeAlias = Callable[[int, int], NeuralComparator]
-# {a name of config.COMPARATORS: (its class, the settings that it takes)}
+# {a choice of `comparator` of Config: (its class, the settings that it takes)}
 KINDS: dict[str, tuple[Callable[..., NeuralComparator], tuple[str, ...]]] = {
     "cmpnn": (CmpNN, ("hidden", "units", "dropout")),
     "directranker": (DirectRanker, ("hidden", "units", "tau", "dropout")),

@@ -1,1 +1,1 @@
-"""Tuning, simulated annotators, recorded votes, trackers."""
+"""Rankers compared: cells, splits, tuning, significance, studies; simulated people; trackers."""

@@ -1,4 +1,8 @@
-"""Choose settings by RankQuality on the validation part, as the paper chooses its hidden units."""
+"""Choose settings by RankQuality on the validation part, as the paper chooses its hidden units.
+
+What SortNet leaves open by default (scaling, comparator, hidden units, weight decay) is chosen by
+its own short trials, see `sortnet.rankers.settle`.
+"""
 
 from __future__ import annotations
 

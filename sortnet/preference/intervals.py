@@ -40,8 +40,9 @@ def rank_items(posterior: Posterior, judgements: I64, groups: Groups) -> Ranking
     """Rank by expected score; intervals from the ranks in draws from the posterior.
 
     Args:
+        posterior: of the scores.
         judgements: (n,) number of answers about an item.
-        kept: the items to rank.
+        groups: of the items, each of which is ranked by itself.
 
     Cost: one sort, and one per draw.
     """

@@ -7,8 +7,9 @@ A kind is a module with
     load(saved)                                               -> Ranker, of `folder.Saved`
     grids_for(train)                                          -> what `tune` tries, perhaps nothing
 
-and one row of `KINDS`. Everything that takes a ranker takes all of them. A file with a family of
-kinds has a `Kind` of each, which the row names behind a colon.
+and one row of `KINDS`. Everything that takes a ranker takes all of them. `fit` refuses by
+`check_graded` what it cannot learn from, `scores` by `Ranker.check_features` other features. A file
+with a family of kinds has a `Kind` of each, which the row names behind a colon.
 """
 
 from __future__ import annotations

@@ -23,7 +23,8 @@ def sort(comparator: Comparator, queries: Queries, *, start: I64 | None = None) 
 
     A comparator that offers a `kernel` (a CmpNN of one hidden layer on the CPU, a DirectRanker, a
     committee of either) is sorted by compiled code, one query per thread; any other level by level,
-    in batches over all queries. Both make the same comparisons.
+    in batches over all queries. Both make the same comparisons: a margin of 0 is a tie, which
+    keeps the two documents in the order they were in.
 
     Args:
         comparator: anything with `prepare` and `prefer`; it need not be transitive.
