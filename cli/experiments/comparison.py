@@ -101,14 +101,14 @@ class Comparison:
 
     @property
     def head(self) -> list[str]:
-        return ["ranker", *self.measures, "p", "parts", "seconds"]
+        return ["ranker", *self.measures, "p", "parts", "CPU s"]
 
     @property
     def notes(self) -> list[str]:
         """What the columns mean."""
         best = self.summary["ranker"][0]
         return [
-            "± standard error over the parts; * the best; seconds: of a part, tuning included",
+            "± standard error over the parts; * the best; CPU s: seconds of a part, tuning included",
             f"p: that {best} is no better in {self.measures[0]}: paired t-test over "
             "queries, Holm's correction for all pairs of rankers",
         ]

@@ -92,7 +92,7 @@ class _Made:
     @property
     def notes(self) -> list[str]:
         cells = f"means ± standard errors of {_range(self.frame['cells'])}"
-        work = f"{self.seconds:.0f} seconds of work in all"
+        work = f"{self.seconds:.0f} CPU seconds in all"
         return [*self.study.notes(self.frame), f"{cells}; {work}; {self.study.source}"]
 
     def print(self) -> None:

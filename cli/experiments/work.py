@@ -81,7 +81,7 @@ def _work(
             known[key] = found
             _keep(database, key, cell, found)
             took = sum(found.about["seconds"].values())
-            say(f"{done} of {len(left)}  {cell.name}  {took:.1f} s")
+            say(f"{done} of {len(left)}  {cell.name}  {took:.1f} CPU s")
         progress(_state(len(left) - done, done, time.monotonic() - began))
     return failed
 
