@@ -108,7 +108,7 @@ class Comparison:
         """What the columns mean."""
         best = self.summary["ranker"][0]
         return [
-            "± standard error over the parts; * the best; CPU s: seconds of a part, tuning included",
+            "± standard error over the parts; * the best; CPU s of a part, tuning included",
             f"p: that {best} is no better in {self.measures[0]}: paired t-test over "
             "queries, Holm's correction for all pairs of rankers",
         ]
