@@ -39,6 +39,7 @@ ELSE = (
 )
 WRITING = {"demo", "train", "label", "serve"}
 WRITING_OF = {
+    "experiment": {"folds", "holdout", "study"},
     "items": {"add", "remove", "retire", "restore"},
     "judgements": {"import"},
     "annotators": {

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from collections_made import made_items, sqlite_url
 
-from sortnet.preference import Judgement, fits, kept, laplace
+from sortnet.preference import Judgement, fits, kept, problem
 from sortnet.preference.session import Session
 from store import open_store
 from store.service.judged import read_judged
@@ -88,7 +88,7 @@ def test_a_fit_that_was_kept_is_the_same_to_the_last_bit(tmp_path, monkeypatch):
 
 
 def test_a_fit_without_a_covariance_is_kept_too(tmp_path, monkeypatch):
-    monkeypatch.setattr(laplace, "DENSE", 20)
+    monkeypatch.setattr(problem, "DENSE", 20)
     fresh = fitted(30, ENOUGH, None, d=0)
     fitted(30, ENOUGH, tmp_path, d=0)
     refuse(monkeypatch, "choose_scales", "fit")
