@@ -140,7 +140,7 @@ def settings_rows(found: Found, parts: Sequence[str]) -> tuple[list[str], list[l
         searched = {name for trial in result.about["trials"] for name in trial}
         flat = {**result.about["settings"], **result.about["settings"].get("training", {})}
         said = [f"{name} {flat[name]}" for name in flat if name in searched and name != "quality"]
-        chosen.setdefault(cell.ranker, {})[cell.split.name] = ", ".join(said) or "as given"
+        chosen.setdefault(cell.ranker, {})[cell.split.name] = ", ".join(said) or "not searched"
     rows = [[name, *(by_part.get(p, "failed") for p in parts)] for name, by_part in chosen.items()]
     return ["ranker", *parts], rows
 
