@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from extras_made import needs
 from letor_folds import write_folds
 
 from sortnet.config import settings_of
@@ -65,7 +66,7 @@ def test_the_settings_are_those_that_are_best_on_the_validation_part(folder):
 
 
 def test_optuna_draws_from_the_same_grid(folder):
-    pytest.importorskip("optuna")
+    needs("optuna")
     cell = Cell("lambdarank", folds_of(str(folder))[0], search="optuna", trials=3)
     about = work_out(cell).about
     tried = about["trials"]
@@ -203,7 +204,9 @@ def test_a_cell_that_fails_says_why_and_the_others_go_on(cells):
 
 @pytest.fixture
 def cluster():
-    distributed = pytest.importorskip("distributed")
+    needs("distributed")
+    import distributed
+
     with distributed.LocalCluster(
         n_workers=2,
         threads_per_worker=1,
@@ -252,7 +255,7 @@ class Dies:
 
 
 def test_a_cluster_that_cannot_be_reached_is_said(cells, monkeypatch):
-    pytest.importorskip("distributed")
+    needs("distributed")
     monkeypatch.setattr(executor, "_REACHED", 0.5)
     with pytest.raises(SortNetError, match=r"cluster dask://127.0.0.1:9 cannot be reached"):
         list(work_out_all(cells, cluster="dask://127.0.0.1:9"))
