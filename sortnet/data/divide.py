@@ -78,7 +78,7 @@ def query_folds(queries: Queries, k: int, *, seed: int = 0) -> Iterator[tuple[Qu
         )
 
 
-def hold_out(queries: Queries, test: float, vali: float, *, seed: int) -> Fold:
+def hold_out(queries: Queries, test: float, vali: float, *, seed: int | Sequence[int]) -> Fold:
     """A share of the queries to test with, a share of the others to choose by, drawn at random.
 
     Raises:

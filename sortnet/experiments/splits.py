@@ -96,7 +96,7 @@ class HoldOut:
         rest = [read_queries(file, n_features=first.n_features, cache=cache) for file in others]
         for a, b in combinations((first, *rest), 2):
             refuse_shared(a, b)
-        drawn = self.seed + 1000 * self.number  # a number has its draw, whatever the others
+        drawn = (self.seed, self.number)  # so two seeds share no division
         return hold_out(joined([first, *rest]), self.test, self.vali, seed=drawn)
 
 
