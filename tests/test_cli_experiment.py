@@ -64,7 +64,7 @@ def test_what_was_worked_out_is_not_worked_out_again(run, folder, monkeypatch):
     monkeypatch.setattr(cells_module, "fit_ranker", None)  # nothing can be fitted any more
     again = run("folds", folder, *TWO, "--json", "--convention", "zero")
     assert again.exit_code == 0, again.output
-    assert "6 cells of 6 were worked out before" in again.stderr
+    assert "worked out before: 6 of 6 cells" in again.stderr
     assert json.loads(again.stdout)["summary"][0].keys() == first["summary"][0].keys()
     one_more = run("folds", folder, "--rankers", "err,rankboost", "--json")
     assert one_more.exit_code == 1

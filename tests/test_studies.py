@@ -275,7 +275,7 @@ def test_every_study_makes_its_table_and_figures_and_resumes(name, run, folder, 
     if not lacks:
         monkeypatch.setattr(cells_module, "fit_ranker", None)  # nothing can be fitted any more
         again = run(*words, "--json")
-        assert again.exit_code == 0 and "were worked out before" in again.stderr
+        assert again.exit_code == 0 and "worked out before: " in again.stderr
         assert len(json.loads(again.stdout)["rows"]) == len(frame)
 
 

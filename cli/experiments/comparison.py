@@ -106,12 +106,13 @@ class Comparison:
     @property
     def notes(self) -> list[str]:
         """What the columns mean."""
-        best = self.summary["ranker"][0]
-        return [
-            "± standard error over the parts; * the best; CPU s of a part, tuning included",
+        best, *others = self.summary["ranker"]
+        p = (
             f"p: that {best} is no better in {self.measures[0]}: paired t-test over "
-            "queries, Holm's correction for all pairs of rankers",
-        ]
+            "queries, Holm's correction for all pairs of rankers"
+        )
+        marks = "± standard error over the parts; * the best; CPU s of a part, tuning included"
+        return [marks, p] if others else [marks]
 
     def _p_of_best(self, ranker: str) -> str:
         """The corrected p of the difference to the best ranker, empty for itself."""

@@ -49,7 +49,7 @@ def results_of(cells: Sequence[Cell], where: Where, progress: Progress) -> Found
         known = {} if where.again else kept_cells(store.database, keys)
         left = [k for k, key in enumerate(keys) if key not in known]
         if len(left) < len(cells):
-            say(f"{count(len(cells) - len(left), 'cell')} of {len(cells)} were worked out before")
+            say(f"worked out before: {len(cells) - len(left)} of {count(len(cells), 'cell')}")
         try:
             failed = _work(cells, keys, left, known, where, store.database, progress)
         except KeyboardInterrupt:
