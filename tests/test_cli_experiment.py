@@ -160,6 +160,6 @@ def test_an_interrupted_experiment_goes_on_where_it_was(run, folder, tmp_path, j
     assert "interrupted: the same command resumes it" in rest
     shown = run(*words, "--json")
     assert shown.exit_code == 0, shown.output
-    done = int(shown.stderr.split()[0])
+    done = int(shown.stderr.split()[3])  # worked out before: DONE of 6 cells
     assert 1 <= done <= 5
     assert shown.stderr.count(" of ") - 1 == 6 - done

@@ -88,7 +88,7 @@ def read_judged(
     source = Source(collection.name, judgements[-1].number if judgements else 0)
     if not items.feature_names:
         raise DataError(
-            f"{source}: the items have no features to learn from: sortnet items add --update "
+            f"{source.name}: the items have no features to learn from: sortnet items add --update "
             "--describe computes some of texts and images"
         )
     session = new_session(collection, stored)
@@ -113,7 +113,7 @@ def _queries(items: Items, session: Session, source: Source) -> Queries:
     votes, weight = session.weighted()
     if not len(votes):
         raise DataError(
-            f"{source}: nobody has said yet which of two items is better, excluded annotators "
+            f"{source.name}: nobody has said yet which of two items is better, excluded annotators "
             f"aside: sortnet label {shlex.quote(source.name)}"
         )
     queries = Queries.from_arrays(
