@@ -43,7 +43,7 @@ Point = tuple[float, float, float]  # share of pairs, share of answers, quality
 
 @dataclass(frozen=True)
 class Study:
-    """A data set of the study: draws or folds, the scaling, the measure, and seeds for each draw."""
+    """A data set of the study: draws or folds and seeds for each, the scaling, the measure."""
 
     name: str
     load: Callable[[int], Fold]

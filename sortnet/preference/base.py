@@ -12,6 +12,7 @@ Pair: TypeAlias = tuple[int, int]  # two items, the lower number first where it 
 ANSWERS: tuple[Answer, ...] = get_args(Answer)
 # The answers about the order; a skip and a "can't say" are not.
 TARGETS: dict[str, float] = {"left": 1.0, "tie": 0.5, "right": 0.0}
+LONGEST_COMMENT = 2000  # characters
 HOLDOUT = "random"  # the strategy of the hold-out, which is never used to choose
 
 
@@ -62,6 +63,8 @@ class Judgement:
         number: its place in the order of the collection's events, from 1; 0 if not stored yet.
         undoes: for an undo, the number of the judgement to undo.
         at: time in seconds since 1970, if known.
+        comment: of the annotator on the pair, if given.
+        flagged: whether the annotator marked the pair for the administrator; None: no.
 
     Raises:
         JudgementError: on an unknown answer, the same item twice, or an undo without `undoes`.
@@ -81,6 +84,8 @@ class Judgement:
     number: int = 0
     undoes: int | None = None
     at: float | None = None
+    comment: str | None = None
+    flagged: bool | None = None
 
     def __post_init__(self) -> None:
         if self.answer not in ANSWERS:
@@ -89,6 +94,9 @@ class Judgement:
             raise JudgementError(f"an answer after {self.milliseconds} milliseconds cannot be")
         if self.left == self.right:
             raise JudgementError(f"item {self.left} cannot be compared with itself")
+        if self.comment is not None and len(self.comment) > LONGEST_COMMENT:
+            long = f"{len(self.comment):,} characters"
+            raise JudgementError(f"a comment of {long}: at most {LONGEST_COMMENT:,} are kept")
         if (self.answer == "undo") != (self.undoes is not None):
             raise JudgementError('`undoes` must be set if and only if answer is "undo"')
 

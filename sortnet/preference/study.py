@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
 from sortnet.errors import StudyError
@@ -16,22 +17,29 @@ UNDONE_BY = {
     **{"retire": "restore", "gold": "no-gold"},
 }
 UNDOES = {undoing: kind for kind, undoing in UNDONE_BY.items()}
-AMOUNTS = ("quota", "overlap", "gold-rate")
-KINDS = (*UNDONE_BY, *UNDOES, *AMOUNTS)
+AMOUNTS = ("quota", "overlap", "gold-rate", "goal", "deadline")
+WORDS = ("question", "instructions")  # their text is the decision's reason
+KINDS = (*UNDONE_BY, *UNDOES, *AMOUNTS, *WORDS)
 # What each decision must be about, and nothing else; a pause may name an annotator.
 _NEEDS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("exclude", "include", "revoke", "renew"), ("annotator",)),
     **dict.fromkeys(("pause", "resume"), ()),
     **dict.fromkeys(("retire", "restore"), ("item",)),
     **dict.fromkeys(("gold", "no-gold"), ("item", "other")),
-    **{"quota": ("annotator", "amount"), "overlap": ("amount",), "gold-rate": ("amount",)},
+    **dict.fromkeys(AMOUNTS, ("amount",)),
+    **{"quota": ("annotator", "amount")},
+    **dict.fromkeys(WORDS, ()),
 }
-_MOST = {"quota": 2**31 - 1, "overlap": 2**31 - 1, "gold-rate": 1.0}
+_LARGEST = 2**31 - 1
+_LATEST = 2.0**33  # seconds since 1970: the year 2242
+_MOST = {"quota": _LARGEST, "overlap": _LARGEST, "gold-rate": 1.0, "goal": 0.5, "deadline": _LATEST}
+LONGEST = {"question": 500, "instructions": 50_000}  # characters
 # The field of a study that each kind fills.
 _FIELDS = {"exclude": "excluded", "pause": "paused", "revoke": "revoked", "retire": "retired"}
 _FIELDS |= {"gold": "gold"}
 _SUBJECTS = ("annotator", "item", "other", "amount")
 GOLD_RATE = 0.05
+QUESTION = "Which is better?"
 
 
 @dataclass(frozen=True)
@@ -41,12 +49,15 @@ class Decision:
     Attributes:
         kind: `exclude` or `include` an annotator's judgements; `pause` or `resume` an annotator, or
             all of them; `revoke` or `renew` a link; `retire` or `restore` an item; `gold` or
-            `no-gold`; `quota` of an annotator, `overlap`, `gold-rate`.
+            `no-gold`; `quota` of an annotator, `overlap`, `gold-rate`, `goal`, `deadline`; the
+            `question` that is asked, and the `instructions`.
         annotator: their name.
         item: the item; of a gold pair the better one.
         other: the worse item of a gold pair.
-        amount: answers of a quota, 0 for no quota; people of an overlap; share of gold questions.
-        reason: in words, if given.
+        amount: answers of a quota, 0 for no quota; people of an overlap; share of gold questions;
+            expected share of pairs in the wrong order at which the goal is reached, 0 for the
+            default; seconds since 1970 of the deadline, 0 for none.
+        reason: in words, if given; the text of a question or of instructions, empty for none.
         number: its place in the order of the collection's decisions, from 1; 0 if not stored yet.
         at: time in seconds since 1970, if known.
 
@@ -68,7 +79,8 @@ class Decision:
         if kind not in KINDS:
             raise StudyError(f"unknown decision {kind[:60]!r}; known are {', '.join(KINDS)}")
         given = tuple(name for name in _SUBJECTS if getattr(self, name) is not None)
-        if given != _NEEDS[kind] and (_NEEDS[kind] or given != ("annotator",)):
+        free = not _NEEDS[kind] and kind not in WORDS  # a pause
+        if given != _NEEDS[kind] and not (free and given == ("annotator",)):
             needed = ", ".join(_NEEDS[kind]) or "an annotator or nothing"
             raise StudyError(f"the decision {kind!r} is about {needed}, and nothing else")
         if self.item is not None and self.item == self.other:
@@ -76,6 +88,9 @@ class Decision:
         least = 1 if kind == "overlap" else 0
         if self.amount is not None and not least <= self.amount <= _MOST[kind]:
             raise StudyError(f"{kind} {self.amount:g} is not from {least} to {_MOST[kind]:g}")
+        if kind in WORDS and len(self.reason or "") > LONGEST[kind]:
+            n = len(self.reason or "")
+            raise StudyError(f"{kind} of {n:,} characters: at most {LONGEST[kind]:,} are shown")
 
     @property
     def subject(self) -> Subject:
@@ -98,6 +113,10 @@ class Study:
         quotas: number of answers after which an annotator is done.
         overlap: number of people who should answer a pair before new pairs are asked.
         gold_rate: share of gold questions, if there are gold pairs.
+        goal: expected share of pairs in the wrong order at which to stop; 0: the default.
+        deadline: seconds since 1970 after which nothing is asked; 0: none.
+        question: what annotators are asked, in plain text.
+        instructions: what they read first, in Markdown; empty if there are none.
 
     The first five map to the decision, which holds the reason.
 
@@ -113,6 +132,10 @@ class Study:
     quotas: Mapping[Any, int] = field(default_factory=dict)
     overlap: int = 1
     gold_rate: float = GOLD_RATE
+    goal: float = 0
+    deadline: float = 0
+    question: str = QUESTION
+    instructions: str = ""
 
     def state(self, annotator: str) -> str:
         """`excluded`, `paused`, `revoked` or `active`; the first that holds."""
@@ -127,8 +150,13 @@ class Study:
         quota = self.quotas.get(annotator)
         return None if quota is None else max(quota - answered, 0)
 
-    def why_closed(self, annotator: str, answered: int) -> str:
-        """Why an annotator is asked nothing, in words; empty if they are."""
+    def why_closed(self, annotator: str, answered: int, now: float = 0) -> str:
+        """Why an annotator is asked nothing, in words; empty if they are.
+
+        Args:
+            answered: number of their answers.
+            now: seconds since 1970.
+        """
         for_now, no_more = "no questions for now", "no more questions"
         if annotator in self.excluded:
             return f"{no_more}: {annotator} is excluded, until the administrator undoes that"
@@ -136,6 +164,8 @@ class Study:
             return f"{for_now}: {annotator} is paused, until the administrator resumes"
         if None in self.paused:
             return f"{for_now}: the collection is paused, until the administrator resumes"
+        if 0 < self.deadline <= now:
+            return f"{no_more}: the deadline was {said_time(self.deadline)}"
         if self.left(annotator, answered) == 0:
             return (
                 f"{no_more}: {annotator} has given all {self.quotas[annotator]} answers asked for"
@@ -146,27 +176,36 @@ class Study:
         """Whether a session asks and ranks the same under both."""
         return all(
             getattr(self, name) == getattr(other, name)
-            for name in ("excluded", "retired", "gold", "overlap", "gold_rate")
+            for name in ("excluded", "retired", "gold", "overlap", "gold_rate", "goal")
         )
+
+
+def said_time(seconds: float) -> str:
+    """
+    >>> said_time(0)
+    '1970-01-01 00:00 UTC'
+    """
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def study_of(decisions: Iterable[Decision], before: Study | None = None) -> Study:
     """The state after these decisions, in their order; `before`: the state they change."""
     study = before or Study()
     on = {field: dict(getattr(study, field)) for field in _FIELDS.values()}
-    amounts: dict[tuple[str, str | None], float]
-    amounts = {("overlap", None): study.overlap, ("gold-rate", None): study.gold_rate}
-    amounts |= {("quota", who): quota for who, quota in study.quotas.items()}
+    quotas, more = dict(study.quotas), dict[str, Any]()
     for decision in decisions:
-        if decision.kind in UNDONE_BY:
-            on[_FIELDS[decision.kind]][decision.subject] = decision
-        elif decision.kind in UNDOES:
-            on[_FIELDS[UNDOES[decision.kind]]].pop(decision.subject, None)
-        elif decision.amount is not None:
-            amounts[decision.kind, decision.annotator] = decision.amount
-    overlap, rate = int(amounts["overlap", None]), amounts["gold-rate", None]
-    quotas = {who: int(n) for (kind, who), n in amounts.items() if kind == "quota" and n}
-    return Study(**on, quotas=quotas, overlap=overlap, gold_rate=rate)
+        kind, amount = decision.kind, decision.amount or 0
+        if kind in UNDONE_BY:
+            on[_FIELDS[kind]][decision.subject] = decision
+        elif kind in UNDOES:
+            on[_FIELDS[UNDOES[kind]]].pop(decision.subject, None)
+        elif kind in WORDS:
+            more[kind] = decision.reason or getattr(Study, kind)
+        elif kind == "quota":
+            quotas[decision.annotator] = int(amount)
+        else:
+            more[kind.replace("-", "_")] = int(amount) if kind == "overlap" else amount
+    return replace(study, **on, **more, quotas={who: n for who, n in quotas.items() if n})
 
 
 def check_decision(study: Study, decision: Decision, called: str) -> None:
@@ -181,7 +220,7 @@ def check_decision(study: Study, decision: Decision, called: str) -> None:
         StudyError: with the reason.
     """
     kind = decision.kind
-    if kind in AMOUNTS:
+    if kind in AMOUNTS or kind in WORDS:
         return
     field = _FIELDS[UNDOES.get(kind, kind)]
     on, state = getattr(study, field), "a gold pair" if field == "gold" else field

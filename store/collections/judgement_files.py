@@ -19,7 +19,7 @@ from sortnet.items import Items
 from sortnet.items.item_groups import fault_across
 from sortnet.items.rows import read_rows, shown
 from sortnet.preference import ANSWERS, Judgement
-from sortnet.preference.base import check_undo
+from sortnet.preference.base import LONGEST_COMMENT, check_undo
 from store.collections.collection import Collection
 from store.collections.collection_rows import checked_name
 
@@ -327,6 +327,20 @@ def _real(where: str, key: str, value: Any, *, most: float) -> float:
     return number
 
 
+def _comment(where: str, key: str, value: Any) -> str:
+    if not isinstance(value, str) or len(value) > LONGEST_COMMENT:
+        _refuse(
+            where, f"{key} {shown(value)} is not a text of at most {LONGEST_COMMENT} characters"
+        )
+    return value
+
+
+def _flag(where: str, key: str, value: Any) -> bool | None:
+    if str(value).lower() not in ("true", "false", "1", "0"):
+        _refuse(where, f"{key} {shown(value)} is neither true nor false")
+    return str(value).lower() in ("true", "1") or None
+
+
 # How the optional fields are read.
 _FACTS: dict[str, Callable[[str, str, Any], Any]] = {
     "milliseconds": partial(_whole, most=2**53 - 1),
@@ -336,6 +350,8 @@ _FACTS: dict[str, Callable[[str, str, Any], Any]] = {
     "number": partial(_whole, least=1),
     "undoes": partial(_whole, least=1),
     "at": partial(_real, most=_LATEST),
+    "comment": _comment,
+    "flagged": _flag,
 }
 
 

@@ -113,7 +113,11 @@ class PairRow(Base):
 
 
 class CollectionRow(Base):
-    """A named set of items to sort; `seed` and `settings` are those of its sessions."""
+    """A named set of items to sort; `seed` and `settings` are those of its sessions.
+
+    A criterion of a collection is a row too, without items of its own: `items_of` is the number of
+    the collection whose items it asks about.
+    """
 
     __tablename__ = "collections"
     # A number is never reused: a process may still hold that of a removed collection.
@@ -127,10 +131,14 @@ class CollectionRow(Base):
     feature_names: Mapped[list[str]]
     settings: Mapped[dict[str, Any]]
     seed: Mapped[Big]
+    items_of: Mapped[int | None]
 
 
 class ItemRow(Base):
-    """An item of a collection; `features` are little-endian float32; `context` is its group's."""
+    """An item of a collection; `features` are little-endian float32; `context` is its group's.
+
+    `shown` are further columns that annotators see, {name: text}.
+    """
 
     __tablename__ = "items"
     __table_args__ = (UniqueConstraint("collection", "id"),)
@@ -144,6 +152,7 @@ class ItemRow(Base):
     features: Mapped[bytes]
     group_name: Mapped[str | None]
     context: Mapped[str | None]
+    shown: Mapped[dict[str, Any] | None]
 
 
 class AllowedPairRow(Base):
@@ -197,6 +206,8 @@ class JudgementRow(Base):
     undoes: Mapped[int | None]
     lease: Mapped[str | None] = mapped_column(unique=True)
     at: Mapped[float | None]
+    comment: Mapped[str | None]
+    flagged: Mapped[bool | None]
 
 
 class DecisionRow(Base):

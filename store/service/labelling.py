@@ -59,7 +59,7 @@ class LabellingService:
     Args:
         lease_seconds: duration of a lease.
         seed: of the session; None: the collection's.
-        goal: stop if at most this share of pairs is expected in the wrong order; None: the default.
+        goal: stop if at most this share of pairs is expected in the wrong order; None: the study's.
         record: whether refits become iterations of a run until `close`, see `Convergence`.
 
     Raises:
@@ -88,7 +88,7 @@ class LabellingService:
         self.collection = collection
         self.lease_seconds = lease_seconds
         self._seed = collection.seed if seed is None else seed
-        self._goal = GOAL if goal is None else goal
+        self._goal = goal
         self._lock = threading.RLock()
         # {annotator: {id: lease}}, leased here or adopted
         self._own: dict[str, dict[str, Lease]] = {}
@@ -190,7 +190,8 @@ class LabellingService:
 
     def why_closed(self, annotator: str) -> str:
         """Why an annotator is asked nothing, in words; empty if they are."""
-        return self.study.why_closed(annotator, self.session.answered(annotator))
+        now = self.collection.clock()
+        return self.study.why_closed(annotator, self.session.answered(annotator), now)
 
     def judgements(self) -> list[Judgement]:
         """All judgements in their order, with those of excluded annotators."""
@@ -290,8 +291,9 @@ class LabellingService:
                 f"collection {self.collection.name!r} has {len(self.items)} item(s); "
                 "there must be two to compare"
             )
+        goal = self._goal or self.study.goal or GOAL
         self.session = new_session(
-            self.collection, self.items, seed=self._seed, goal=self._goal, study=self.study
+            self.collection, self.items, seed=self._seed, goal=goal, study=self.study
         )
         self._last_number = 0
         self._set_aside: list[Judgement] = []
