@@ -191,7 +191,7 @@ def said_time(seconds: float) -> str:
 def study_of(decisions: Iterable[Decision], before: Study | None = None) -> Study:
     """The state after these decisions, in their order; `before`: the state they change."""
     study = before or Study()
-    on = {field: dict(getattr(study, field)) for field in _FIELDS.values()}
+    on: dict[str, Any] = {name: dict(getattr(study, name)) for name in _FIELDS.values()}
     quotas, more = dict(study.quotas), dict[str, Any]()
     for decision in decisions:
         kind, amount = decision.kind, decision.amount or 0
