@@ -268,8 +268,7 @@ def arguments_rows(quick: bool) -> list[dict[str, Any]]:
     if not DATA.exists():
         return []
     items = read_items(DATA / "items.tsv", features=())
-    at = {name: k for k, name in enumerate(items.ids)}
-    known, group = read_votes(DATA / "strict_pairs.tsv", at, "topic")
+    known, group = read_votes(DATA / "strict_pairs.tsv", items, "topic")
     assert group is not None
     features = describe(items).features.astype(np.float64)
     if quick:

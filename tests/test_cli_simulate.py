@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cli_made import done, fault
+from collections_made import made_items
 from PIL import Image
 
 from cli.inputs.votes import read_votes
@@ -99,7 +100,7 @@ def test_answers_are_read_in_the_words_of_many_files():
         "Left,right,annotator,answer\ni0,i1,ana,left\ni0,i1,bob,i1\ni2,i1,bob,TIE\n"
         "i2,i1,cy,skip\ni3,i1,cy,2\n"
     )
-    known, _ = read_votes(Path("w.csv"), {f"i{k}": k for k in range(4)})
+    known, _ = read_votes(Path("w.csv"), made_items(4))
     assert known.left.tolist() == [0, 0, 2, 3]
     assert known.right.tolist() == [1, 1, 1, 1]
     assert known.target.tolist() == [1.0, 0.0, 0.5, 0.0]
@@ -109,32 +110,43 @@ def test_each_group_of_votes_can_be_a_collection_of_its_own():
     Path("g.csv").write_text(
         "Topic,left,right,answer\nx,i0,i1,left\ny,i2,i3,right\nz,i1,i0,skip\nx,i1,i0,tie\n"
     )
-    assert read_votes(Path("g.csv"), {f"i{k}": k for k in range(4)}, "topic")[1].tolist() == [
-        *(0, 1, 0)
-    ]
+    assert read_votes(Path("g.csv"), made_items(4), "topic")[1].tolist() == [0, 1, 0]
+    with pytest.raises(DataError, match="there is no column 'prompt'"):
+        read_votes(Path("g.csv"), made_items(4), "prompt")
 
 
 def test_an_item_called_1_is_an_item_before_it_is_the_first_one():
     Path("n.csv").write_text("left,right,winner\n2,1,1\n")
-    known, group = read_votes(Path("n.csv"), {"1": 0, "2": 1})
+    known, group = read_votes(Path("n.csv"), made_items(2, ids=("1", "2")))
     assert known.target.tolist() == [0.0] and group is None
+
+
+def test_votes_that_were_undone_do_not_count():
+    row = '{{"number": {}, "left": "i0", "right": "i1", "answer": "{}", "undoes": {}}}\n'
+    Path("u.jsonl").write_text(
+        row.format(1, "left", "null") + row.format(2, "tie", "null") + row.format(3, "undo", 1)
+    )
+    assert read_votes(Path("u.jsonl"), made_items(2))[0].target.tolist() == [0.5]
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("left,right,answer\ni0,i9,left\n", "line 2: unknown item 'i9'"),
+        ("left,right,answer\ni0,i9,left\n", "line 2: the collection has no item 'i9'"),
         ("left,right,answer\ni0,i1,left\ni0,i1,maybe\n", "line 3: unknown answer 'maybe'"),
-        ("left,right,answer\ni0,i0,left\n", "line 2: an item is compared with itself"),
-        ("left,other,answer\ni0,i1,left\n", "none of the columns right, arg2"),
+        ("left,right,answer\ni0,i0,left\n", "line 2: item 'i0' cannot be compared with itself"),
+        (
+            "left,other,answer\ni0,i1,left\n",
+            "line 2: needs left, right and answer, or winner and loser",
+        ),
         ("left,right,answer\ni0,i1,skip\n", "has no votes"),
         (
             "left,right,winner\ni0,i1,0\ni1,i0,1\ni0,i1,skip\n",
-            "v.csv: column 'winner' has only 0 and 1, and 0 would be a tie: write left or right",
+            "v.csv: the answers are 0 and 1 only, and 0 would be a tie: write left or right",
         ),
     ],
 )
 def test_a_fault_in_a_file_of_votes_is_named_with_its_line(text, words):
     Path("v.csv").write_text(text)
     with pytest.raises(DataError, match=words):
-        read_votes(Path("v.csv"), {"i0": 0, "i1": 1})
+        read_votes(Path("v.csv"), made_items(2))

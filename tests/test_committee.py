@@ -88,14 +88,6 @@ def test_a_subclass_sorts_by_its_own_margin():
     assert not np.array_equal(own.order, ours.order)
 
 
-def test_disagreement_is_the_members_spread():
-    members = [CmpNN(3, hidden=4, seed=s) for s in range(3)]
-    committee = Committee(members)
-    expected = np.std([margin(member) for member in members], axis=0)
-    spread = committee.disagreement(committee.prepare(X), I, J)
-    np.testing.assert_allclose(spread, expected, atol=1e-6)
-
-
 def test_empty_and_ill_matched_committees_are_refused():
     with pytest.raises(ComparatorError, match="at least one"):
         Committee([])

@@ -130,6 +130,16 @@ def write(folder: Path, name: str, text: str | bytes) -> Path:
             '{"annotator": "ana", "left": "a", "right": "b", "answer": "left"}\n\n'
             '{"left": "b", "right": 3, "answer": "tie", "annotator": "bo", "why": []}',
         ),
+        (
+            "v.json",
+            '{"a": "a", "b": "b", "vote": "A1", "annotator": "ana"}\n'
+            '{"a": "b", "b": "3", "vote": "EQUAL", "annotator": "bo"}',
+        ),
+        ("v.csv", "Arg1,Arg2,annotator,winner\na,b,ana,a\nb,3,bo,0\n"),
+        (
+            "v.csv",
+            "winner,loser,label,annotator,left,right,answer\n,,x,ana,a,b,left\n,,y,bo,b,3,tie",
+        ),
     ],
 )
 def test_little_is_needed_of_other_programs_files(
@@ -327,7 +337,7 @@ def test_rubbish_is_refused_in_one_line(tmp_path: Path, raw: bytes, name: str) -
 
 def test_a_file_of_unknown_kind_or_that_is_not_there_is_named(store: Store, tmp_path: Path) -> None:
     collection = collection_of(store, "args", ("a", "b"))
-    with pytest.raises(DataError, match=r"f\.txt: judgements are read from \.jsonl"):
+    with pytest.raises(DataError, match=r"f\.txt: is none of \.csv, \.tsv"):
         import_judgements(collection, write(tmp_path, "f.txt", ""))
     with pytest.raises(DataError, match=r"no\.csv: no such file"):
         import_judgements(collection, tmp_path / "no.csv")

@@ -139,7 +139,9 @@ def import_(
     """Import the judgements of FILE into the collection NAME, all or none.
 
     A row needs left, right and answer (left, right, tie, skip or cant-say), or winner and loser,
-    and annotator or --as. Items are named by their ids. Importing a file again adds no duplicates.
+    and annotator or --as. Items are named by their ids. Columns called arg1, arg2 and value, say,
+    and the answers a1 or 1, a2 or 2, 0 (a tie) or an item's id are understood, too. Importing a
+    file again adds no duplicates.
 
     \b
     Examples:

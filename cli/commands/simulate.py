@@ -70,8 +70,8 @@ def simulate(
     features: scores that are linear in normal features. votes: questions are answered by the
     recorded votes of a file; the figure is the share of held-out pairs, a fifth of all, that are
     in the order of the majority. Text features are computed as in `sortnet items add`; numeric
-    columns of the items' file are left out. An answer of --votes is left, a1 or 1; right, a2 or
-    2; tie or 0; an item's id; or skip.
+    columns of the items' file are left out. --votes is read as `sortnet judgements import` reads
+    its FILE, and needs no annotators.
 
     \b
     Examples:
@@ -122,8 +122,7 @@ def _from_votes(
     if votes_file is None or items_file is None:
         raise click.UsageError("the protocol votes needs --votes FILE and --items-file FILE")
     items = read_items(items_file, features=())
-    numbers = {name: k for k, name in enumerate(items.ids)}
-    known, group = read_votes(Path(votes_file), numbers, by)
+    known, group = read_votes(Path(votes_file), items, by)
     features = describe(items, progress=common["progress"]).features.astype("float64")
     some = len(known) // 2 if group is None else int(np.bincount(group).min()) // 2
     usual = budgets or tuple(m for m in _VOTES if m <= some) or (max(1, some),)

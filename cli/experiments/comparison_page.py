@@ -21,7 +21,7 @@ def render(made: Comparison) -> str:
     failed = [[cell.name, why] for cell, why in made.found.failed]
     return rendered(
         "experiment.html",
-        data=Path(made.data).resolve().name,
+        title=f"Rankers on {Path(made.data).resolve().name}",
         about=f"{len(made.summary)} rankers on {len(parts)} parts of the data, each with the same "
         "budget for its settings, which the test parts did not choose.",
         said=made.said,

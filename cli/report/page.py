@@ -10,7 +10,7 @@ from importlib.resources import files
 from typing import Any, NamedTuple
 
 import pandas as pd
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from cli.inputs.opened_store import again
 from cli.output import count
@@ -86,6 +86,7 @@ def render(
     returning, as_often = recurring(pairs, sources)
     return rendered(
         "report.html",
+        title=f"SortNet run {run.id}",
         run=run,
         status=run.status,
         refresh=refresh,
@@ -104,15 +105,16 @@ def render(
     )
 
 
-def rendered(template: str, **values: Any) -> str:
+def rendered(template: str, *, refresh: int | None = None, **values: Any) -> str:
     """A page of a template, with its style inside and the time it was written."""
-    folder = files("cli.report") / "templates"
-    style = (folder / "report.css").read_text(encoding="utf-8")
+    style = (files("cli.report") / "templates" / "report.css").read_text(encoding="utf-8")
     page = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    ).from_string((folder / template).read_text(encoding="utf-8"))
+        loader=PackageLoader("cli.report"), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    ).get_template(template)  # fmt: skip
     written = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    return page.render(style=style, policy=content_policy(style), written=written, **values)
+    common = {"style": style, "policy": content_policy(style), "written": written}
+    return page.render(refresh=refresh, **common, **values)
 
 
 def _recorded(frame: pd.DataFrame) -> list[str]:

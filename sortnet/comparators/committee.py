@@ -54,14 +54,3 @@ class Committee:
         margins = [m.prefer(p, i, j) for m, p in zip(self.members, prepared, strict=True)]
         total: F32 = np.sum(margins, axis=0, dtype=np.float32)
         return total
-
-    def disagreement(
-        self,
-        prepared: list[torch.Tensor],
-        i: NDArray[np.integer[Any]],
-        j: NDArray[np.integer[Any]],
-    ) -> F32:
-        """(m,) standard deviation of the members' margins: how unsure the committee is."""
-        margins = [m.prefer(p, i, j) for m, p in zip(self.members, prepared, strict=True)]
-        spread: F32 = np.std(margins, axis=0, dtype=np.float32)
-        return spread

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -40,27 +41,20 @@ def merge(old: Items, new: Items, *, update: bool = False) -> Items:
     row_of = {id: row for row, id in enumerate((*old.ids, *new.ids))}
     rows = list(row_of.values())
     features = np.vstack((old.features, new.features[:, columns_of(old.feature_names, new)]))
-    texts, images, audio = (
-        tuple(both[row] for row in rows)
-        for both in (old.texts + new.texts, old.images + new.images, old.audio + new.audio)
-    )
-    groups, contexts = (
-        tuple(both[row] for row in rows)
-        for both in (
-            (*(a or [None] * len(old)), *(b or [None] * len(new)))
-            for a, b in ((old.groups, new.groups), (old.contexts, new.contexts))
-        )
-    )
+
+    def column(name: str) -> tuple[Any, ...]:
+        both = [v for some in (old, new) for v in getattr(some, name) or (None,) * len(some)]
+        return tuple(both[row] for row in rows)
+
+    contexts = column("contexts")
     return replace(
         old,
         ids=tuple(row_of),
-        texts=texts,
-        images=images,
-        audio=audio,
+        **{name: column(name) for name in ("texts", "images", "audio")},
         features=features[rows],
         root=root_of(old.root, new),
         source=new.source,
-        groups=all_grouped(groups, new.source),
+        groups=all_grouped(column("groups"), new.source),
         contexts=contexts if any(contexts) else None,
     )
 

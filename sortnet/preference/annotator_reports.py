@@ -115,7 +115,7 @@ def annotator_reports(
         else:
             others[judgement.annotator, judgement.answer] += 1
     measured = {
-        name: _reliability(posterior, _as_votes(votes[name][-_MOST:]), number)
+        name: _reliability(posterior, Votes.of_judgements(votes[name][-_MOST:]), number)
         for name, number in numbers.items()
         if votes[name]
     }
@@ -254,8 +254,3 @@ def _alike(
 
 def _mean(values: Sequence[float]) -> float | None:
     return float(np.mean(values)) if values else None
-
-
-def _as_votes(judgements: Sequence[Judgement]) -> Votes:
-    left, right = np.array([(j.left, j.right) for j in judgements], np.int64).T
-    return Votes.of_one(left, right, np.array([TARGETS[j.answer] for j in judgements]))

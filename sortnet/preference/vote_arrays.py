@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from sortnet.preference.base import TARGETS, Judgement
 from sortnet.types import F64, I64, Bool
 
 _BLOCK = 128  # answers left out together, at most
@@ -36,6 +37,13 @@ class Votes:
     def of_one(cls, left: I64, right: I64, target: F64) -> Votes:
         """The votes of one annotator, or of several treated as one."""
         return cls(left, right, target, np.zeros(len(left), np.int64))
+
+    @classmethod
+    def of_judgements(cls, judgements: Sequence[Judgement]) -> Votes:
+        """The answers about the order, as if of one annotator."""
+        target = np.array([TARGETS[j.answer] for j in judgements])
+        left, right = np.array([(j.left, j.right) for j in judgements], np.int64).T
+        return cls.of_one(left, right, target)
 
     def rows(self) -> Iterator[tuple[int, int, float, int]]:
         """The votes one by one."""

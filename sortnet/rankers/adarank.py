@@ -60,14 +60,12 @@ class _Weak:
     part: Queries
     metric: Metric
     columns: F64  # (n_docs, 2 d)
-    once: F64 | None  # (2 d, m) their measures, if computed once
+    E: F64  # (2 d, m) their measures
 
     @classmethod
-    def of(cls, part: Queries, metric: Metric, *, precomputed: bool) -> _Weak:
+    def of(cls, part: Queries, metric: Metric) -> _Weak:
         columns = np.hstack((part.features, -part.features)).astype(np.float64)
-        return cls(
-            part, metric, columns, _performances(part, columns, metric) if precomputed else None
-        )
+        return cls(part, metric, columns, _performances(part, columns, metric))
 
     def measured(self, w: F64) -> F64:
         """(m,) E of the sum with these weights."""
@@ -76,8 +74,7 @@ class _Weak:
 
     def best(self, sum_: _Sum, barred: Collection[int]) -> tuple[int, float]:
         """The one of the largest Σ P E(h) that is not barred, or -1, and that sum."""
-        E = self.once
-        mean = (_performances(self.part, self.columns, self.metric) if E is None else E) @ sum_.P
+        mean = self.E @ sum_.P
         mean[list(barred)] = -np.inf
         k = int(np.argmax(mean))
         return (k if mean[k] > -np.inf else -1), float(mean[k])
@@ -92,9 +89,7 @@ class _Weak:
         return _Sum(w, P / P.sum(), float(now.mean()))
 
 
-def adarank(
-    part: Queries, metric: Metric, rounds: int, *, precomputed: bool = True
-) -> Iterator[F64]:
+def adarank(part: Queries, metric: Metric, rounds: int) -> Iterator[F64]:
     """(d,) the weights after each round.
 
     Of queries that have a measure E, with P = 1 / m at first: the weak ranker h of the largest Σ P
@@ -108,9 +103,8 @@ def adarank(
         part: scaled queries.
         metric: E.
         rounds: how many, those taken back too.
-        precomputed: whether E(h) is computed once, or in every round as originally: the same w.
     """
-    weak, d = _Weak.of(part, metric, precomputed=precomputed), part.n_features
+    weak, d = _Weak.of(part, metric), part.n_features
     for w in _rounds(weak, rounds):
         yield w[:d] - w[d:]
 

@@ -88,14 +88,7 @@ def fit(
     callbacks: Sequence[Any] = (),
     progress: Progress = lambda text: None,
 ) -> LinearRanker:
-    """Find the w of a kind, by the `solve` of its settings.
-
-    Args:
-        train: graded queries.
-        vali: graded queries; they choose where the kind stops early.
-        config: settings with a RankQuality.
-        callbacks: not called.
-        progress: called with progress messages.
+    """Find the w of a kind by the `solve` of its settings; `vali` chooses where it stops early.
 
     Raises:
         DataError: if no training query has documents of two grades, they are judged pairs or have

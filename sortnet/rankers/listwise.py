@@ -156,13 +156,7 @@ def fit(
 ) -> NetRanker:
     """Minimise the mean loss of the training queries; keep the epoch best by RankQuality on `vali`.
 
-    Args:
-        train: graded queries; those of one document or of one grade teach nothing, or that their
-            documents are alike.
-        vali: graded queries.
-        config: settings with a RankQuality.
-        callbacks: not called.
-        progress: called with progress messages.
+    A query of one document or of one grade teaches nothing, or that its documents are alike.
 
     Raises:
         DataError: if no training query has documents of two grades, or they are judged pairs.

@@ -79,12 +79,7 @@ def fit(
 ) -> NetRanker:
     """Train on the pairs that the settings choose; keep the epoch best by RankQuality on `vali`.
 
-    Args:
-        train: graded queries; of all pairs also judged ones.
-        vali: as `train`.
-        config: settings with a RankQuality.
-        callbacks: not called.
-        progress: called with progress messages.
+    The data are graded; where the strategy is all pairs, they may be judged.
 
     Raises:
         DataError: if no training query has documents of two grades, or there are judged pairs to

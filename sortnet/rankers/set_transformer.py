@@ -131,15 +131,7 @@ def fit(
     callbacks: Sequence[Any] = (),
     progress: Progress = lambda text: None,
 ) -> SetRanker:
-    """Minimise the mean loss of the training queries; keep the epoch best by RankQuality on `vali`.
-
-    Args:
-        train: graded queries; those of one document or of one grade teach nothing, or that their
-            documents are alike.
-        vali: graded queries.
-        config: settings with a RankQuality.
-        callbacks: not called.
-        progress: called with progress messages.
+    """As `sortnet.rankers.listwise.fit`, with the net of whole queries.
 
     Raises:
         DataError: if no training query has documents of two grades, they are judged pairs or have

@@ -17,20 +17,29 @@ from sortnet.errors import DataError, JudgementError, StoreError
 from sortnet.files import write_atomically
 from sortnet.items import Items
 from sortnet.items.item_groups import fault_across
-from sortnet.items.rows import read_rows, shown
-from sortnet.preference import ANSWERS, Judgement
+from sortnet.items.rows import Rows, read_rows, shown
+from sortnet.preference import ANSWERS, Answer, Judgement
 from sortnet.preference.base import LONGEST_COMMENT, check_undo
 from store.collections.collection import Collection
 from store.collections.collection_rows import checked_name
 
 Form: TypeAlias = Literal["jsonl", "csv"]
-SUFFIXES: dict[str, Form] = {
-    ".jsonl": "jsonl", ".json": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "csv",
-}  # fmt: skip
 FIELDS = ("id", "number", *(f.name for f in fields(Judgement) if f.name != "number"))
 _OF_GROUP = ("group", "context")  # fields besides, if items have groups; not read again
 _EXPORTED = (*FIELDS, "excluded")
 _NEEDED = (("left", "right", "answer"), ("winner", "loser"))
+# Other names of columns and other answers, in lower case, as files of votes have them.
+_NAMES = {
+    "left": ("left", "arg1", "item1", "item_1", "first", "a1", "a"),
+    "right": ("right", "arg2", "item2", "item_2", "second", "a2", "b"),
+    "answer": ("answer", "value", "vote", "label", "winner", "choice"),
+}
+_SAID: dict[str, Answer] = {
+    **dict.fromkeys(("left", "a1", "arg1", "item1", "first", "a", "1"), "left"),
+    **dict.fromkeys(("right", "a2", "arg2", "item2", "second", "b", "2"), "right"),
+    **dict.fromkeys(("tie", "equal", "draw", "same", "0"), "tie"),
+    **{"skip": "skip", "cant-say": "cant-say"},
+}
 _LARGEST = 2**31 - 1  # of whole numbers in the tables
 _LATEST = 2.0**33  # seconds since 1970: the year 2242
 _LONGEST = 64  # characters of an id or a strategy
@@ -97,12 +106,14 @@ def import_judgements(
     """Add a file's judgements to a collection of the same items, all or none.
 
     Each line needs left, right and answer, or winner and loser, and an annotator; items are given
-    by their ids. Judgements get new numbers after the existing ones, undos are adjusted. A
-    judgement is recognised by its `id`, or without one by its content and the number of equal lines
-    before: importing a file again adds nothing, importing it with more lines adds those.
+    by their ids. Columns may also be called arg1, arg2, value, ...; an answer is left, a1, 1, ...,
+    right, a2, 2, ..., tie, equal, 0, ..., skip, cant-say, or an item's id. Judgements get new
+    numbers after the existing ones, undos are adjusted. A judgement is recognised by its `id`, or
+    without one by its content and the number of equal lines before: importing a file again adds
+    nothing, importing it with more lines adds those.
 
     Args:
-        form: of the file; None: by its suffix, .jsonl, .json, .ndjson, .csv or .tsv.
+        form: of the file; None: by its suffix: JSONL, CSV, TSV or Parquet.
         annotator: of the judgements that name none.
 
     Raises:
@@ -176,11 +187,12 @@ def _write(
 
 @dataclass(frozen=True)
 class Line:
-    """A judgement read from a file, with its place and the id that recognises it."""
+    """A judgement read from a file, with its place, the id that recognises it, and its row."""
 
     where: str
     id: str
     judgement: Judgement
+    row: Mapping[str, Any]
 
 
 def read_lines(
@@ -196,18 +208,17 @@ def read_lines(
     Raises:
         DataError: on the first error, with file and line.
     """
-    form = form or SUFFIXES.get(path.suffix.lower())
-    if form is None:
-        known = ", ".join(SUFFIXES)
-        raise DataError(f"{path}: judgements are read from {known}; say which format it has")
-    tabs = form == "csv" and path.suffix.lower() == ".tsv"
-    rows = read_rows(path, ".tsv" if tabs else f".{form}", may_be_empty=True)
-    if form == "csv" and rows.lines and set(FIELDS) <= set(rows.columns) and rows.unfinished:
+    suffix = path.suffix.lower()
+    tabs = form == "csv" and suffix == ".tsv"
+    kind = ".tsv" if tabs else f".{form}" if form else {".json": ".jsonl"}.get(suffix)
+    rows = read_rows(path, kind, may_be_empty=True)
+    if rows.lines and set(FIELDS) <= set(rows.columns) and rows.unfinished:
         _refuse(rows.place(-1), "half a line, the file was cut")
     lines: list[Line] = []
     before, numbers = _Before(), {id: number for number, id in enumerate(items.ids)}
+    names = _names_of(rows, numbers)
     for row, values in enumerate(zip(*rows.columns.values(), strict=True)):
-        record = dict(zip(rows.columns, values, strict=True))
+        record = dict(zip(names, values, strict=True))
         line = _line(rows.place(row), record, numbers, annotator, before)
         left, right = line.judgement.left, line.judgement.right
         if fault := fault_across(items, left, right):
@@ -215,6 +226,25 @@ def read_lines(
         before.check(line)
         lines.append(line)
     return lines
+
+
+def _names_of(rows: Rows, items: Mapping[str, int]) -> list[str]:
+    """The names of the columns; one that is left, right or answer by another name has that name."""
+    names = list(rows.columns)
+    if {"winner", "loser"} <= set(names):
+        return names
+    low = {name.lower(): k for k, name in reversed([*enumerate(names)])}
+    for field, others in _NAMES.items():
+        if field not in names and (found := [low[name] for name in others if name in low]):
+            names[found[0]] = field
+    answers = rows.columns[[*rows.columns][names.index("answer")]] if "answer" in names else ()
+    if {str(said).strip() for said in answers} - {"skip", "cant-say", "", *items} == {"0", "1"}:
+        _refuse(
+            str(rows.path),
+            "the answers are 0 and 1 only, and 0 would be a tie: write left or right, 1 or 2, "
+            "a1 or a2, or an item's id; tie for neither",
+        )
+    return names
 
 
 class _Before:
@@ -275,11 +305,16 @@ def _line(
         answer = "left" if sides[0] == "winner" else "right"
     else:
         sides = ("left", "right")
-    if answer not in ANSWERS:
-        _refuse(where, f"unknown answer {shown(answer)}; known are {', '.join(ANSWERS)}")
     left, right = (_item(where, given[side], items) for side in sides)
     if left == right:
         _refuse(where, f"item {shown(given[sides[0]])} cannot be compared with itself")
+    if answer not in ANSWERS:
+        word = str(answer).strip()
+        # Ids take precedence: items may be named 1 and 2.
+        side = {left: "left", right: "right"}.get(items.get(word, -1))
+        answer = side or _SAID.get(word.lower())
+    if answer is None:
+        _refuse(where, f"unknown answer {shown(given['answer'])}; known are {', '.join(ANSWERS)}")
     if (answer == "undo") != ("undoes" in given):
         _refuse(where, '`undoes` must be set if and only if answer is "undo"')
     facts = {key: read(where, key, given[key]) for key, read in _FACTS.items() if key in given}
@@ -290,7 +325,7 @@ def _line(
     except StoreError as error:
         _refuse(where, str(error))
     judgement = Judgement(name, left, right, answer, **facts)
-    return Line(where, id, judgement)
+    return Line(where, id, judgement, record)
 
 
 def _item(where: str, value: Any, items: Mapping[str, int]) -> int:
