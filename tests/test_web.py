@@ -223,7 +223,7 @@ def test_a_reply_has_three_pairs_that_stay_until_they_are_answered(site, collect
 
 
 def test_what_a_page_shows_names_no_score_no_id_and_nobody_else(site):
-    keys = {"lease", "left", "right", "context"}
+    keys = {"lease", "criterion", "question", "left", "right", "context"}
     shown = site.client.post(f"{site.link('ana')}/next").json()["pairs"][0]
     assert set(shown) == keys
     assert set(shown["left"]) == {"text", "image", "audio", "more"}
@@ -378,10 +378,10 @@ def test_a_page_of_before_a_restart_answers_its_question(store, collection, cloc
 
 
 def test_what_stops_a_session_is_told(site):
-    site.pages.service.settle()
+    site.pages.services[0].settle()
     reply = site.client.post(f"{site.link('ana')}/next").json()
-    assert reply["stop"] is site.pages.service.remaining.stop is False
-    site.pages.service.remaining = type(site.pages.service.remaining)(
+    assert reply["stop"] is site.pages.services[0].remaining.stop is False
+    site.pages.services[0].remaining = type(site.pages.services[0].remaining)(
         0, 0.0, 0.0, 9, 1.0, 1.0, True, "it is sorted"
     )
     reply = site.client.post(f"{site.link('ana')}/next").json()
@@ -512,7 +512,7 @@ def test_a_store_that_is_away_is_said_and_the_server_lives(site, monkeypatch):
         raise StoreError("store x:\n it is locked")
 
     with monkeypatch.context() as patch:
-        patch.setattr(site.pages.service, "next", away)
+        patch.setattr(site.pages.services[0], "next", away)
         reply = site.client.post(f"{ana}/next")
         assert (reply.status, reply.json()) == (503, {"error": "Store x: it is locked."})
     assert site.client.post(f"{ana}/next").status == 200
@@ -553,7 +553,7 @@ def answered(site, name: str, answers: int) -> None:
 def test_who_watches_sees_the_ranking_the_pace_and_the_people(site):
     answered(site, "ana", 20)
     answered(site, "ben", 5)
-    site.pages.service.settle()
+    site.pages.services[0].settle()
     state = site.client.get(f"{site.admin}/state").json()
     assert (state["items"], state["answers"], state["found"]) == (12, 25, 12)
     assert [row["rank"] for row in state["ranking"]] == list(range(1, 13))
@@ -569,7 +569,7 @@ def test_who_watches_sees_the_ranking_the_pace_and_the_people(site):
 
 
 def test_the_ranking_is_searched_by_id_and_text(site):
-    site.pages.service.settle()
+    site.pages.services[0].settle()
     for find, expected in (("I3", {"i3"}), ("TEXT 1", {"i1", "i10", "i11"}), ("nothing", set())):
         path = f"{site.admin}/state?find={find.replace(' ', '%20')}"
         state = site.client.get(path).json()
@@ -579,7 +579,7 @@ def test_the_ranking_is_searched_by_id_and_text(site):
 
 def test_of_a_large_ranking_the_head_is_shown(store):
     with served(store.add_items("many", made_items(250))) as site:
-        site.pages.service.settle()
+        site.pages.services[0].settle()
         state = site.client.get(f"{site.admin}/state").json()
         assert len(state["ranking"]) == 100
         assert state["found"] == 250
@@ -589,7 +589,7 @@ def test_the_ranking_and_the_answers_are_downloaded(site, collection):
     answered(site, "ana", 3)
     last = collection.judgements()[-1].number
     site.client.post(f"{site.link('ana')}/undo", {"last": last})
-    site.pages.service.settle()
+    site.pages.services[0].settle()
     found = {}
     for name in ("ranking.csv", "ranking.json", "judgements.csv", "judgements.jsonl"):
         reply = site.client.get(f"{site.admin}/{name}")

@@ -13,10 +13,9 @@ from typing import Any
 
 from cli.web.app import make_app
 from cli.web.guard import PATIENCE, Names
-from cli.web.page_service import PageService, People
+from cli.web.page_service import PageService, People, page_service
 from cli.web.server import kept_up, make_server
 from store import Collection
-from store.service.labelling import LabellingService
 
 WAIT = 300
 
@@ -94,7 +93,7 @@ def served(
     patience: float = PATIENCE,
 ) -> Iterator[Served]:
     """The pages of a collection; `background`: with retraining, as the command does it."""
-    pages = PageService(LabellingService(collection, lease_seconds=lease))
+    pages = page_service(collection, lease_seconds=lease)
     people = People(collection)
     with listening(port) as made:
         port = made.getsockname()[1]

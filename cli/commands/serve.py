@@ -63,6 +63,12 @@ def _origin(ctx: click.Context, param: click.Parameter, url: str | None) -> str 
     help="Public address of a reverse proxy, such as https://label.example.org",
 )
 @click.option(
+    "--together",
+    is_flag=True,
+    help="Ask each pair by all criteria before the next pair; default: one criterion after the "
+    "other.",
+)
+@click.option(
     "--open", "browser", is_flag=True, help="Open the first link in this machine's browser."
 )
 @store_option
@@ -73,6 +79,7 @@ def serve(
     annotators: Sequence[str],
     lease: float,
     url: str | None,
+    together: bool,
     browser: bool,
     store: str | None,
 ) -> None:
@@ -94,9 +101,8 @@ def serve(
     except ImportError as error:
         raise SortNetError(f"the page needs {error.name}: pip install 'sortnet[web]'") from None
     from cli.web.app import make_app
-    from cli.web.page_service import PageService, People
+    from cli.web.page_service import People, page_service
     from cli.web.server import kept_up, make_server
-    from store.service.labelling import LabellingService
 
     with (
         open_collection(store, name, write=True) as collection,
@@ -107,9 +113,10 @@ def serve(
         with (
             ended_by_signals() as came,
             collection.serving() as claim,
-            closing(LabellingService(collection, lease_seconds=lease, record=True)) as service,
+            closing(
+                page_service(collection, together=together, lease_seconds=lease, record=True)
+            ) as pages,
         ):
-            pages = PageService(service)
             people = People(collection)
             for who in annotators:
                 people.add(who)
@@ -118,7 +125,7 @@ def serve(
             base = url or f"http://{_in_url(shown)}:{port}"
             app = make_app(pages, people, _names(host, port, url), (url,) if url else ())
             open_to_others = host not in LOOPBACK or bool(url)
-            _say_links(base, people, pages.service.study.revoked, others=open_to_others)
+            _say_links(base, people, people.revoked, others=open_to_others)
             if browser:
                 click.launch(f"{base}/a/{next(iter(people.tokens.values()), '')}")
             server = make_server(app)

@@ -28,7 +28,7 @@ class AdminState:
     """State for the admin page; slow statistics are recomputed only at intervals."""
 
     def __init__(self, pages: PageService, people: People) -> None:
-        self._service, self._people = pages.service, people
+        self._service, self._people = pages.services[0], people
         self._lock = threading.Lock()
         self._counted: tuple[tuple[int, ...], dict[str, Any]] = ((), {})
         self._again = 0.0

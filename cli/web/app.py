@@ -92,7 +92,7 @@ def _routes(
 def _annotator_routes(pages: PageService, people: People) -> Iterator[Route]:
     def who(token: str) -> str | None:
         name = people.name_of(token)
-        if name in pages.service.study.revoked:
+        if name in people.revoked:
             raise HTTPException(403, REVOKED)
         return name
 
@@ -103,11 +103,11 @@ def _annotator_routes(pages: PageService, people: People) -> Iterator[Route]:
         return JSONResponse(pages.next(name))
 
     def answer(name: str, request: Request, body: dict[str, Any]) -> Response:
-        lease, given = _text(body, "lease", 100), _given(body)
+        lease, given, criterion = _text(body, "lease", 100), _given(body), _criterion(body)
         try:
-            question = pages.service.question(name, lease)
+            question = pages.of(criterion).question(name, lease)
             judgement = question.answered(name, given, milliseconds=_milliseconds(body))
-            return JSONResponse(pages.answer(lease, judgement))
+            return JSONResponse(pages.answer(criterion, lease, judgement))
         except LeaseError as error:
             return JSONResponse({"error": _sentence(error), **pages.next(name)}, 410)
 
@@ -115,7 +115,7 @@ def _annotator_routes(pages: PageService, people: People) -> Iterator[Route]:
         last = body.get("last")
         if last is not None and (not isinstance(last, int) or isinstance(last, bool)):
             raise HTTPException(422, "'last' is not the number of a judgement")
-        return JSONResponse(pages.undo(name, last or 0))
+        return JSONResponse(pages.undo(name, _criterion(body), last or 0))
 
     def text(name: str, request: Request, body: dict[str, Any]) -> Response:
         number, items = request.path_params["number"], pages.items
@@ -151,10 +151,11 @@ def _admin_routes(pages: PageService, people: People) -> Iterator[Route]:
         return JSONResponse({"name": name, "path": f"/a/{people.add(name)}"}, 201)
 
     def decide(_: str, request: Request, body: dict[str, Any]) -> Response:
-        (made,) = pages.collection.decide(_decision(body, people)) or (None,)
-        pages.service.sync()
+        made = pages.collection.decide(_decision(body, people))
+        for service in pages.services:
+            service.sync()
         people.read()
-        return JSONResponse({"number": None if made is None else made.number}, 201)
+        return JSONResponse({"number": made[0].number if made else None}, 201)
 
     def export(_: str, request: Request, body: dict[str, Any]) -> Response:
         name = request.path_params["file"]
@@ -199,6 +200,10 @@ def _text(body: dict[str, Any], name: str, longest: int) -> str:
     if not isinstance(value, str) or not value.strip() or len(value) > longest:
         raise HTTPException(422, f"{name!r} is not a text of 1 to {longest} characters")
     return value.strip()
+
+
+def _criterion(body: dict[str, Any]) -> str | None:
+    return None if body.get("criterion") is None else _text(body, "criterion", 200)
 
 
 def _decision(body: dict[str, Any], people: People) -> Decision:

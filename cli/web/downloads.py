@@ -45,15 +45,15 @@ def find_file(items: Items, kind: str, number: int) -> tuple[Path, str] | None:
 
 def _ranking(pages: PageService, form: str) -> str:
     """The current ranking; without rows before the first fit."""
-    frame = ranking_frame(pages.service.ranking, pages.items)
-    if not pages.service.known:
+    frame = ranking_frame(pages.services[0].ranking, pages.items)
+    if not pages.services[0].known:
         frame = frame.head(0)
     return ranking_json(frame) if form == "json" else frame.to_csv(index=False, lineterminator="\n")
 
 
 def _judgements(pages: PageService, form: ExportForm) -> str:
     text = io.StringIO(newline="")
-    export_judgements(pages.collection, text, form)
+    export_judgements(pages.services[0].collection, text, form)
     return text.getvalue()
 
 

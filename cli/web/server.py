@@ -125,10 +125,11 @@ def _look_again(
         wait = LOOK
         try:
             also()
-            pages.service.sync()
             people.read()
-            pages.service.update()
-            fault = pages.service.fault
+            for service in pages.services:
+                service.sync()
+                service.update()
+            fault = next((each.fault for each in pages.services if each.fault), "")
         except Exception as error:  # any error: answers must still be accepted
             wait, fault = 5 * LOOK, f"{type(error).__name__}: {error}"
         if fault and fault != printed:

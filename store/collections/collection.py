@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from sqlalchemy import Connection, delete, or_, select, update
 
-from sortnet.errors import JudgementError, StoreError
+from sortnet.errors import JudgementError, StoreError, StudyError
 from sortnet.items import Items
 from sortnet.preference import Judgement, Question
-from sortnet.preference.study import Decision, Study, study_of
+from sortnet.preference.study import ABOUT_ONE, LINKS, Decision, Study, study_of
 from sortnet.types import I64
 from store.collections import leases as lease_rows
 from store.collections.collection_rows import (
@@ -230,10 +230,15 @@ class Collection:
         undoes it. Questions that were put to an annotator who is out, or about a retired item, are
         taken back; a renewed link replaces the old one. Known gold pairs are left out.
 
+        Annotators, items, goals and instructions of a collection with criteria are decided on for
+        each criterion. Its links are its own.
+
         Raises:
-            StoreError: on an unknown annotator.
+            StoreError: on an unknown annotator; if one criterion must be meant.
             StudyError: on an unknown item, or if a decision changes nothing.
         """
+        if (asked := self.asked()) != [self] and not {d.kind for d in decisions} <= LINKS:
+            return self._decide_for(asked, decisions)
         for name in {d.annotator for d in decisions if d.annotator is not None}:
             self.annotator(name, create=False)
         with self._locked() as connection:
@@ -241,6 +246,28 @@ class Collection:
             at = self.clock()
             timed = [replace(decision, at=at) for decision in decisions]
             return insert_decisions(connection, self.number, timed, keys, items_of=self.items_of)
+
+    def _decide_for(
+        self, criteria: Sequence[Collection], decisions: Sequence[Decision]
+    ) -> list[Decision]:
+        """Decide for each criterion; one of which it holds already is no obstacle for others."""
+        if {d.kind for d in decisions} & ABOUT_ONE:
+            self.check_one_question()
+        who = {d.annotator for d in decisions if d.annotator is not None}
+        made: list[Decision] = []
+        faults: list[StudyError] = []
+        for name in who:
+            self.annotator(name, create=False)
+        for each in criteria:
+            for name in who:
+                each.annotator(name)
+            try:
+                made += each.decide(*decisions)
+            except StudyError as fault:
+                faults.append(fault)
+        if len(faults) == len(criteria):
+            raise faults[0]
+        return made
 
     def counted_judgements(self) -> list[Judgement]:
         """All judgements, including undos, but those of excluded annotators."""
