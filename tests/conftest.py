@@ -208,7 +208,7 @@ class Server:
         subprocess.run([*as_user, *initdb], check=True, capture_output=True, cwd=folder)
         rules = data / "pg_hba.conf"  # the first that fits holds: ann needs her password
         rules.write_text(f"host all ann 127.0.0.1/32 scram-sha-256\n{rules.read_text()}")
-        port = _free_port()
+        port = free_port()
         options = ["fsync=off", "listen_addresses=127.0.0.1", f"unix_socket_directories={folder}"]
         settings = [part for option in options for part in ("-c", option)]
         self._command = [*as_user, binaries / "postgres", "-D", data, "-p", str(port), *settings]
@@ -255,7 +255,7 @@ def _execute(url: str, statement: str) -> None:
         engine.dispose()
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with closing(socket.socket()) as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
