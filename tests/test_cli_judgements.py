@@ -109,6 +109,23 @@ def test_a_file_of_another_name_is_read_as_it_is_said():
     assert (row["annotator"], row["left"], row["answer"]) == ("ana", "i0", "left")
 
 
+def test_files_of_other_tools_are_imported_and_their_faults_are_one_line():
+    battle = {"model_a": "i0", "model_b": "i1", "winner": "model_b", "judge": "eve"}
+    Path("b.json").write_text(json.dumps([battle, {**battle, "winner": "tie (bothbad)"}]))
+    assert done("judgements", "import", "copy", "b.json") == "copy: 2 judgements added\n"
+    assert "0 judgements added, 2 already" in done("judgements", "import", "copy", "b.json")
+    Path("b.json").write_text(json.dumps([{**battle, "model_a": "vicuna"}]))
+    assert "1 of 2 models are no items" in fault("judgements", "import", "copy", "b.json")
+    value = {"type": "pairwise", "from_name": "pw", "value": {"selected": "right"}}
+    task = {"data": {"one": "text 0", "two": "text 1"}, "annotations": [{"result": [value]}]}
+    Path("t.json").write_text(json.dumps([task]))
+    named = ("judgements", "import", "copy", "t.json", "--as", "ana")
+    assert "--fields LEFT RIGHT" in fault(*named)
+    assert "1 judgements added" in done(*named, "--fields", "two", "one")
+    last = json.loads(done("judgements", "list", "copy", "--json"))[-1]
+    assert (last["left"], last["right"], last["answer"]) == ("i1", "i0", "right")
+
+
 def test_a_fault_names_file_and_line_and_nothing_is_imported():
     Path("v.csv").write_text("annotator,left,right,answer\nana,i0,i1,left\nana,i0,i9,left\n")
     assert "v.csv, line 3: the collection has no item 'i9'" in fault(

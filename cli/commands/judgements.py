@@ -125,16 +125,29 @@ def export(name: str, form: Any, output: str, prompt: str, store: str | None) ->
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["jsonl", "csv"]),
-    help="Format of FILE; default: by its suffix.",
+    type=click.Choice(["jsonl", "csv", "arena", "chosen", "label-studio", "argilla"]),
+    help="Format of FILE; default: by its suffix and columns.",
 )
 @click.option(
     "--as", "annotator", metavar="ANA", help="Annotator of the judgements, if FILE names none."
 )
+@click.option(
+    "--fields",
+    nargs=2,
+    metavar="LEFT RIGHT",
+    help="Label Studio: the fields of a task with the left and the right item; default: by their "
+    "names, such as text1 and text2.",
+)
 @store_option
 @json_option
 def import_(
-    name: str, file: str, form: Any, annotator: str | None, store: str | None, as_json: bool
+    name: str,
+    file: str,
+    form: Any,
+    annotator: str | None,
+    fields: tuple[str, str] | None,
+    store: str | None,
+    as_json: bool,
 ) -> None:
     """Import the judgements of FILE into the collection NAME, all or none.
 
@@ -143,15 +156,22 @@ def import_(
     and the answers a1 or 1, a2 or 2, 0 (a tie) or an item's id are understood, too. Importing a
     file again adds no duplicates.
 
+    Files of other tools are recognised: battles of Chatbot Arena (model_a, model_b, winner; the
+    items are the models), chosen and rejected texts, Label Studio's JSON export of a Pairwise tag,
+    Argilla's records as JSON (a ranking with ranks, or a label that names a field). Their texts
+    must be those of items.
+
     \b
     Examples:
       sortnet judgements import essays judgements.jsonl
       sortnet judgements import essays votes.csv --as crowd
+      sortnet judgements import models battles.json --as arena
+      sortnet judgements import essays project-7.json --fields first second
     """
     from store.collections.judgement_files import import_judgements
 
     with open_collection(store, name, write=True) as collection:
-        done = import_judgements(collection, file, form=form, annotator=annotator)
+        done = import_judgements(collection, file, form=form, annotator=annotator, sides=fields)
     if as_json:
         print_json({"collection": name, "added": done.added, "known": done.known})
         return

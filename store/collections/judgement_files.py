@@ -1,4 +1,4 @@
-"""Export and import judgements: JSONL and CSV; export of chosen and rejected texts."""
+"""Export and import judgements: JSONL and CSV, files of other tools, chosen and rejected texts."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from sortnet.errors import DataError, JudgementError, StoreError
 from sortnet.files import write_atomically
 from sortnet.items import Items
 from sortnet.items.item_groups import fault_across
-from sortnet.items.rows import Rows, read_rows, shown
+from sortnet.items.rows import TABLES, Rows, read_rows, shown, suffix_of
 from sortnet.preference import ANSWERS, Answer, Judgement
 from sortnet.preference.base import LONGEST_COMMENT, check_undo
 from store.collections.collection import Collection
 from store.collections.collection_rows import checked_name
+from store.collections.other_tools import TOOLS, as_votes
 
-Form: TypeAlias = Literal["jsonl", "csv"]
+Form: TypeAlias = Literal["jsonl", "csv", "arena", "chosen", "label-studio", "argilla"]
 FIELDS = ("id", "number", *(f.name for f in fields(Judgement) if f.name != "number"))
 _OF_GROUP = ("group", "context")  # fields besides, if items have groups; not read again
 _EXPORTED = (*FIELDS, "excluded")
@@ -35,8 +36,8 @@ _NAMES = {
     "answer": ("answer", "value", "vote", "label", "winner", "choice"),
 }
 _SAID: dict[str, Answer] = {
-    **dict.fromkeys(("left", "a1", "arg1", "item1", "first", "a", "1"), "left"),
-    **dict.fromkeys(("right", "a2", "arg2", "item2", "second", "b", "2"), "right"),
+    **dict.fromkeys(("left", "a1", "arg1", "item1", "first", "a", "1", "model_a"), "left"),
+    **dict.fromkeys(("right", "a2", "arg2", "item2", "second", "b", "2", "model_b"), "right"),
     **dict.fromkeys(("tie", "equal", "draw", "same", "0"), "tie"),
     **{"skip": "skip", "cant-say": "cant-say"},
 }
@@ -102,6 +103,7 @@ def import_judgements(
     *,
     form: Form | None = None,
     annotator: str | None = None,
+    sides: tuple[str, str] | None = None,
 ) -> Imported:
     """Add a file's judgements to a collection of the same items, all or none.
 
@@ -112,15 +114,22 @@ def import_judgements(
     without one by its content and the number of equal lines before: importing a file again adds
     nothing, importing it with more lines adds those.
 
+    Files of other tools are known by their columns: battles of Chatbot Arena, whose models are the
+    items; chosen and rejected texts; Label Studio's JSON export of a Pairwise tag; Argilla's JSON
+    records with a ranking or a label that names a field. Their texts must be those of items, each
+    of one item only in the group of its prompt.
+
     Args:
-        form: of the file; None: by its suffix: JSONL, CSV, TSV or Parquet.
+        form: of the file; None: by its suffix (JSONL, JSON, CSV, TSV or Parquet) and its columns.
         annotator: of the judgements that name none.
+        sides: the fields of Label Studio's tasks that hold the left and the right item; None: by
+            their names, such as text1 and text2.
 
     Raises:
         DataError: on the first error, with file and line; then nothing is added.
     """
     items = collection.items()
-    lines = read_lines(Path(path), items, form=form, annotator=annotator)
+    lines = read_lines(Path(path), items, form=form, annotator=annotator, sides=sides)
     try:
         added = collection.append(
             [line.judgement for line in lines], ids=[line.id for line in lines]
@@ -196,24 +205,28 @@ class Line:
 
 
 def read_lines(
-    path: Path, items: Items, *, form: Form | None = None, annotator: str | None = None
+    path: Path,
+    items: Items,
+    *,
+    form: Form | None = None,
+    annotator: str | None = None,
+    sides: tuple[str, str] | None = None,
 ) -> list[Line]:
     """All judgements of a file, checked.
 
     Args:
         items: of the collection.
-        form: of the file; None: by its suffix.
+        form: of the file; None: by its suffix and its columns.
         annotator: of the judgements that name none.
+        sides: see `import_judgements`.
 
     Raises:
         DataError: on the first error, with file and line.
     """
-    suffix = path.suffix.lower()
-    tabs = form == "csv" and suffix == ".tsv"
-    kind = ".tsv" if tabs else f".{form}" if form else {".json": ".jsonl"}.get(suffix)
-    rows = read_rows(path, kind, may_be_empty=True)
+    rows = read_rows(path, _kind(path, form), may_be_empty=True)
     if rows.lines and set(FIELDS) <= set(rows.columns) and rows.unfinished:
         _refuse(rows.place(-1), "half a line, the file was cut")
+    rows = as_votes(rows, items, form if form in TOOLS else None, sides)
     lines: list[Line] = []
     before, numbers = _Before(), {id: number for number, id in enumerate(items.ids)}
     names = _names_of(rows, numbers)
@@ -226,6 +239,16 @@ def read_lines(
         before.check(line)
         lines.append(line)
     return lines
+
+
+def _kind(path: Path, form: Form | None) -> str:
+    """The kind of table, as a suffix."""
+    suffix = suffix_of(path)
+    if form in ("csv", "jsonl"):
+        return ".tsv" if (form, suffix) == ("csv", ".tsv") else f".{form}"
+    if path.exists() and suffix not in (*TABLES, ".json"):
+        _refuse(str(path), f"is none of {', '.join(TABLES)}, .json: say which format it has")
+    return suffix
 
 
 def _names_of(rows: Rows, items: Mapping[str, int]) -> list[str]:
