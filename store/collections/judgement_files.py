@@ -5,9 +5,9 @@ from __future__ import annotations
 import csv
 import json
 import math
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
@@ -23,6 +23,7 @@ from sortnet.preference.base import LONGEST_COMMENT, check_undo
 from store.collections.collection import Collection
 from store.collections.collection_rows import checked_name
 from store.collections.other_tools import TOOLS, as_votes
+from store.collections.preference_records import preference_records
 
 Form: TypeAlias = Literal["jsonl", "csv", "arena", "chosen", "label-studio", "argilla"]
 FIELDS = ("id", "number", *(f.name for f in fields(Judgement) if f.name != "number"))
@@ -44,7 +45,11 @@ _SAID: dict[str, Answer] = {
 _LARGEST = 2**31 - 1  # of whole numbers in the tables
 _LATEST = 2.0**33  # seconds since 1970: the year 2242
 _LONGEST = 64  # characters of an id or a strategy
-ExportForm: TypeAlias = Literal["jsonl", "csv", "chosen"]
+ExportForm: TypeAlias = Literal["jsonl", "csv", "chosen", "conversational"]
+# What spreadsheets run (https://owasp.org/www-community/attacks/CSV_Injection), and the same after
+# apostrophes, so that an escaped text is told from one that has an apostrophe of its own.
+_FORMULA = re.compile(r"'*[=+\-@\t\r]")
+_ESCAPED = "escaped"  # the column that says that the texts are escaped
 
 
 @dataclass(frozen=True)
@@ -61,27 +66,31 @@ def export_judgements(
     form: ExportForm = "jsonl",
     *,
     prompt: str = "",
+    weights: Mapping[str, float] | None = None,
+    for_spreadsheets: bool = False,
 ) -> int:
     """Write a collection's judgements to a file, atomically; returns the number of lines.
 
-    `jsonl` and `csv` hold everything, including undos, and `import_judgements` reads them; `at` is
-    in seconds since 1970, `excluded` whether the annotator is excluded. `chosen` has a line for
-    each pair on which the annotators have a majority,
-    `{"prompt": ..., "chosen": text, "rejected": text}`, as tools for preference tuning read it;
-    undone judgements and those of excluded annotators do not count, ties are for neither side.
-    Where items have groups, `jsonl` and `csv` have the group and its context, too.
+    `jsonl` and `csv` hold everything, including undos, comments and flags, and `import_judgements`
+    reads them; `at` is in seconds since 1970, `excluded` whether the annotator is excluded. Where
+    items have groups, they have the group and its context, too. `chosen` and `conversational` are
+    JSON lines of `preference_records`, for preference tuning; undone judgements and those of
+    excluded annotators do not count.
 
     Args:
-        prompt: the prompt of every line of `chosen`; empty: the context of the group.
+        prompt: the prompt of every record; empty: the context of the group, else its name.
+        weights: of the annotators in the records' weight, see `annotator_weights`; None: 1 each.
+        for_spreadsheets: put an apostrophe before the texts of `csv` that a spreadsheet would run
+            as formulas; the column `escaped` says so, and an import takes them off.
 
     Raises:
-        DataError: if `chosen` needs the text of an item without one.
+        DataError: if there is no record to write, or an item has no text.
         SortNetError: if the file cannot be written.
     """
     items = collection.items()
     names = _EXPORTED if items.groups is None else (*_EXPORTED, *_OF_GROUP)
-    if form == "chosen":
-        lines = list(_chosen(collection.counted_judgements(), items, prompt))
+    if form in ("chosen", "conversational"):
+        lines = _records(collection, items, prompt, weights, form == "conversational")
     else:
         judgements, excluded = collection.judgements(), collection.study().excluded
         # Ids read later may be more; those of the judgements are the first of them.
@@ -90,11 +99,57 @@ def export_judgements(
             _fields(j, id, items) | {"excluded": j.annotator in excluded}
             for j, id in zip(judgements, ids, strict=False)
         ]
+    if for_spreadsheets:
+        names, lines = (*names, _ESCAPED), [_escaped(line) for line in lines]
     if isinstance(to, str | Path):
         write_atomically(Path(to).resolve(), lambda path: _write_file(path, lines, form, names))
     else:
         _write(to, lines, form, names)
     return len(lines)
+
+
+def _records(
+    collection: Collection,
+    items: Items,
+    prompt: str,
+    weights: Mapping[str, float] | None,
+    conversational: bool,
+) -> list[dict[str, Any]]:
+    judgements = collection.counted_judgements()
+    lines = [
+        *preference_records(
+            judgements, items, prompt=prompt, weights=weights, conversational=conversational
+        )
+    ]
+    if not lines:  # what loads data sets refuses empty files with other words
+        what = "no pair has a majority of answers yet" if judgements else "nobody has answered yet"
+        raise DataError(f"{collection.name}: {what}, so there is no chosen item to write")
+    return lines
+
+
+def _escaped(line: dict[str, Any]) -> dict[str, Any]:
+    """A line whose texts are no formulas: those that look like one start with an apostrophe."""
+    escaped = {
+        name: f"'{value}" if isinstance(value, str) and _FORMULA.match(value) else value
+        for name, value in line.items()
+    }
+    return escaped | {_ESCAPED: True}
+
+
+def _unescaped(rows: Rows) -> Rows:
+    """Rows as they were before `_escaped`, if they are rows of such an export."""
+    if not {*FIELDS, _ESCAPED} <= {*rows.columns}:
+        return rows
+    columns = {
+        name: [
+            value[1:]
+            if isinstance(value, str) and value[:1] == "'" and _FORMULA.match(value)
+            else value
+            for value in values
+        ]
+        for name, values in rows.columns.items()
+    }
+    return replace(rows, columns=columns)
 
 
 def import_judgements(
@@ -149,32 +204,6 @@ def _fields(judgement: Judgement, id: str, items: Items) -> dict[str, Any]:
     return facts
 
 
-def _chosen(judgements: Sequence[Judgement], items: Items, prompt: str) -> Iterator[dict[str, str]]:
-    """One record per pair, by the annotators' majority, in the order of the first vote."""
-    undone = {judgement.undoes for judgement in judgements}
-    votes: defaultdict[tuple[int, int], Counter[str]] = defaultdict(Counter)
-    for judgement in judgements:
-        if judgement.answer in ("left", "right") and judgement.number not in undone:
-            low, _ = judgement.pair
-            winner = judgement.left if judgement.answer == "left" else judgement.right
-            votes[judgement.pair][judgement.annotator] += 1 if winner == low else -1
-    for (low, high), balance in votes.items():
-        # An annotator who answered a pair several times has one vote.
-        surplus = sum((n > 0) - (n < 0) for n in balance.values())
-        if surplus:
-            better, worse = (low, high) if surplus > 0 else (high, low)
-            chosen, rejected = _text(items, better), _text(items, worse)
-            context = None if items.contexts is None else items.contexts[low]
-            yield {"prompt": prompt or context or "", "chosen": chosen, "rejected": rejected}
-
-
-def _text(items: Items, number: int) -> str:
-    text = items.texts[number]
-    if text is None:
-        raise DataError(f"item {items.ids[number]!r} has no text to be chosen or rejected")
-    return text
-
-
 def _write_file(
     path: Path, lines: Sequence[dict[str, Any]], form: ExportForm, names: Sequence[str]
 ) -> None:
@@ -226,7 +255,7 @@ def read_lines(
     rows = read_rows(path, _kind(path, form), may_be_empty=True)
     if rows.lines and set(FIELDS) <= set(rows.columns) and rows.unfinished:
         _refuse(rows.place(-1), "half a line, the file was cut")
-    rows = as_votes(rows, items, form if form in TOOLS else None, sides)
+    rows = as_votes(_unescaped(rows), items, form if form in TOOLS else None, sides)
     lines: list[Line] = []
     before, numbers = _Before(), {id: number for number, id in enumerate(items.ids)}
     names = _names_of(rows, numbers)
