@@ -354,8 +354,9 @@ def test_chosen_is_what_most_people_chose_of_what_was_not_undone(store: Store) -
     file = io.StringIO()
     assert export_judgements(collection, file, "chosen", prompt="Which?") == 2
     assert [json.loads(line) for line in file.getvalue().splitlines()] == [
-        {"prompt": "Which?", "chosen": "text 1", "rejected": "text 0"},
-        {"prompt": "Which?", "chosen": "text 2", "rejected": "text 0"},
+        {"prompt": "Which?", "chosen": f"text {k}", "rejected": "text 0", "weight": 1}
+        | {"chosen_id": id, "rejected_id": "a"}
+        for k, id in ((1, "b"), (2, "c"))
     ]
 
 
@@ -401,7 +402,7 @@ def test_groups_and_contexts_are_exported_and_pairs_across_them_refused(
     table = list(csv.DictReader(io.StringIO(exported(first, "csv"), newline="")))
     assert [(row["group"], row["context"]) for row in table] == [("x", "X?"), ("y", "")]
     prompts = [json.loads(line)["prompt"] for line in exported(first, "chosen").splitlines()]
-    assert prompts == ["X?", ""]
+    assert prompts == ["X?", "y"]
     for form in ("jsonl", "csv"):
         path = tmp_path / f"of.{form}"
         export_judgements(first, path, form)  # type: ignore[arg-type]
