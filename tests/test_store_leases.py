@@ -74,7 +74,7 @@ def test_an_answer_becomes_a_judgement_and_frees_the_pair(
     assert vars(judgement) == {
         "annotator": "ana", "left": 4, "right": 1, "answer": "right", "milliseconds": 850,
         "strategy": "bald", "probability": 0.25, "model": 7, "number": 1, "undoes": None,
-        "at": 1009.5,
+        "at": 1009.5, "comment": None, "flagged": None,
     }  # fmt: skip
     assert collection.judgements() == [judgement]
     assert live_pairs(collection) == set() and collection.leases("ana") == []
