@@ -47,7 +47,7 @@ _LATEST = 2.0**33  # seconds since 1970: the year 2242
 _LONGEST = 64  # characters of an id or a strategy
 ExportForm: TypeAlias = Literal["jsonl", "csv", "chosen", "conversational"]
 # What spreadsheets run (https://owasp.org/www-community/attacks/CSV_Injection), and the same after
-# apostrophes, so that an escaped text is told from one that has an apostrophe of its own.
+# apostrophes, so that an escaped text differs from one that has an apostrophe of its own.
 _FORMULA = re.compile(r"'*[=+\-@\t\r]")
 _ESCAPED = "escaped"  # the column that says that the texts are escaped
 
