@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -191,6 +192,14 @@ def _make_collections(folder: Path) -> None:
     done("judgements", "import", "essays", "votes.csv", "--as", "ana")
     done("judgements", "export", "essays", "--output", "judgements.jsonl")
     shutil.copy(folder / "votes.csv", folder / "gold.csv")
+    (folder / "models.csv").write_text("id\nkoala\nvicuna\n")
+    done("items", "add", "models", "models.csv")
+    battle = {"model_a": "koala", "model_b": "vicuna", "winner": "model_b", "judge": "user_1"}
+    (folder / "battles.json").write_text(json.dumps([battle]))
+    result = {"type": "pairwise", "from_name": "pw", "value": {"selected": "left"}}
+    task = {"data": {"first": "essay-2", "second": "essay-1"}}
+    task |= {"annotations": [{"result": [result], "completed_by": 3}]}
+    (folder / "tasks.json").write_text(json.dumps([task]))
     done("judgements", "import", "essays", "votes.csv", "--as", "eve")
     _make_paused()
 

@@ -47,7 +47,7 @@ def test_alpha_consistency_and_cycles_are_those_computed_by_hand() -> None:
         "shared_pairs": 2,
         "consistency": 0.8,
         "repeats": 5,
-        "cycles": 1.0,  # 0 over 1 over 2 over 0; eve, who is excluded, would undo the first
+        "cycles": 1.0,  # 0 over 1 over 2 over 0
         "triples": 1,
         "groups": [],
     }

@@ -141,6 +141,18 @@ GROUPED = (
 )
 PAIRS = (b"left,right\na,b\nb,a\n", b"one;two\na;b\n")
 JSON_PAIRS = (b'{"left": "a", "right": "b"}\n', b'{"x": "b", "y": "a"}\n{"x": "a", "y": "b"}\n')
+# Files of other tools, as tests/test_other_tools.py explains them.
+OF_TOOLS = (
+    b'[{"model_a": "a", "model_b": "b", "winner": "tie (bothbad)", "tstamp": 1.5}]',
+    b'[{"chosen": [{"role": "assistant", "content": "a"}], "rejected": "b", "prompt": "x"}]',
+    b'[{"data": {"text1": "a", "text2": "b", "group": "x"}, "annotations": [{"result": '
+    b'[{"type": "pairwise", "value": {"selected": "left"}}], "completed_by": {"id": 1}, '
+    b'"lead_time": 1.5, "created_at": "2021-03-09T22:16:08Z", "was_cancelled": false}]}]',
+    b'[{"fields": {"one": "a", "two": "b"}, "responses": {"q": [{"value": [{"value": "one", '
+    b'"rank": 1}, {"value": "two", "rank": 2}], "user_id": "u"}, {"value": "two"}]}}]',
+    b'[{"fields": {"one": "a", "two": "b"}, "responses": [{"values": {"q": {"value": "one"}}, '
+    b'"user_id": "u", "status": "submitted"}]}]',
+)
 NONE = (None,) * 3
 ABC = Items(tuple("abc"), NONE, NONE, NONE, np.empty((3, 0), np.float32), (), groups=tuple("xxy"))
 Make = Callable[[random.Random], bytes]
@@ -170,6 +182,10 @@ TARGETS: dict[str, tuple[int, str, Make, Read]] = {
     ),
     "judgements of jsonl": (
         1500, ".jsonl", lambda rng: mixed(JUDGEMENTS, JUDGEMENT_PARTS, rng),
+        lambda path: read_lines(path, ABC, annotator="eve"),
+    ),
+    "judgements of other tools": (
+        1500, ".json", lambda rng: mixed(OF_TOOLS, JSON_PARTS, rng),
         lambda path: read_lines(path, ABC, annotator="eve"),
     ),
     "judgements of csv": (

@@ -62,6 +62,25 @@ def test_export_import_export_is_the_same_byte_for_byte(
     assert exported(second, "csv") == exported(first, "csv")
 
 
+@pytest.mark.parametrize("form", ["jsonl", "csv"])
+def test_comments_and_flags_are_exported_and_read_again(
+    store: Store, tmp_path: Path, form: str
+) -> None:
+    first, second = collection_of(store, "first"), collection_of(store, "second")
+    odd = 'Too "long",\nand =odd, \u202eünï'
+    first.append([
+        Judgement("ana", 0, 1, "left", comment=odd, flagged=True),
+        Judgement("ana", 1, 2, "skip", flagged=True), Judgement("ana", 2, 3, "tie", comment="0"),
+    ])  # fmt: skip
+    path = tmp_path / f"f.{form}"
+    export_judgements(first, path, form)  # type: ignore[arg-type]
+    import_judgements(second, path)
+    assert second.judgements() == first.judgements()
+    assert [(j.comment, j.flagged) for j in second.judgements()] == [
+        (odd, True), (None, True), ("0", None)
+    ]  # fmt: skip
+
+
 def test_the_lines_say_what_the_judgements_say(store: Store) -> None:
     collection = judged(collection_of(store, "args"))
     objects = [json.loads(line) for line in exported(collection).split("\n")[:-1]]

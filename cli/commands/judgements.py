@@ -185,8 +185,8 @@ def import_(
     Examples:
       sortnet judgements import essays judgements.jsonl
       sortnet judgements import essays votes.csv --as crowd
-      sortnet judgements import models battles.json --as arena
-      sortnet judgements import essays project-7.json --fields first second
+      sortnet judgements import models battles.json
+      sortnet judgements import essays tasks.json --fields first second
     """
     from store.collections.judgement_files import import_judgements
 

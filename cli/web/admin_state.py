@@ -14,7 +14,7 @@ import numpy as np
 
 from cli.web.page_service import PageService, People
 from sortnet.preference import Judgement
-from sortnet.preference.agreement_measures import agreement
+from sortnet.preference.annotator_agreement import agreement
 from store.database.engine import plain
 from store.service.labelling import LabellingService
 

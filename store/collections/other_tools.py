@@ -239,8 +239,11 @@ def _label_studio(
 
 def _sides(where: str, data: Record, find: _Finder) -> tuple[str, str]:
     """The fields of the left and the right item: the only two whose names say so."""
+    known = {name.lower(): name for name in data}
     ordered = [
-        (a, b) for a in data for b in data for ends in _ORDER if _differ(a.lower(), b.lower(), ends)
+        (left, known[right])
+        for low, left in known.items()
+        for right in _right_of(low) & known.keys()
     ]
     of_items = [pair for pair in ordered if all(find.knows(data[name]) for name in pair)]
     certain = of_items if len(ordered) > 1 else ordered
@@ -250,15 +253,14 @@ def _sides(where: str, data: Record, find: _Finder) -> tuple[str, str]:
     return certain[0]
 
 
-def _differ(a: str, b: str, ends: tuple[str, str]) -> bool:
-    """Whether two names are alike but for these ends, or these starts of whole words.
+def _right_of(name: str) -> set[str]:
+    """The names that the field on the right may have if the one on the left has this name.
 
-    >>> _differ("text1", "text2", ("1", "2")), _differ("text1", "note2", ("1", "2"))
-    (True, False)
+    >>> _right_of("text1"), _right_of("left_text")
+    ({'text2'}, {'right_text'})
     """
-    one, other = ends
-    at_end = a.endswith(one) and a.removesuffix(one) + other == b
-    return at_end or (a.startswith("left") and one == "left" and a.replace(one, other, 1) == b)
+    found = {name.removesuffix(one) + other for one, other in _ORDER if name.endswith(one)}
+    return found | ({name.replace("left", "right", 1)} if name.startswith("left") else set())
 
 
 def _milliseconds(seconds: Any) -> int | None:
