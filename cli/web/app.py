@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from typing import Any, TypeAlias, cast
 
@@ -25,11 +25,12 @@ from starlette.staticfiles import StaticFiles
 from cli.web import downloads
 from cli.web.admin_state import AdminState
 from cli.web.downloads import EXPORTS
-from cli.web.guard import PATIENCE, Guard, Names, Rate
+from cli.web.guard import PATIENCE, Guard, Names, Rate, Receive, Scope, Send
 from cli.web.page_service import PageService, People
 from sortnet.errors import JudgementError, LeaseError, SortNetError, StoreError
 from sortnet.preference import ANSWERS, Answer
 from sortnet.preference.study import Decision
+from store.collections.collection_rows import LONGEST_NAME, is_name
 
 GIVEN = tuple(answer for answer in ANSWERS if answer != "undo")
 LONGEST_MS = 24 * 3600 * 1000
@@ -43,18 +44,31 @@ Work: TypeAlias = Callable[[str, Request, dict[str, Any]], Response]
 
 
 def make_app(
-    pages: PageService,
-    people: People,
+    sites: Sequence[tuple[PageService, People]],
     names: Names,
     origins: tuple[str, ...] = (),
+    root: str = "",
     *,
     patience: float = PATIENCE,
 ) -> Guard:
-    """The application of these pages, for a server with these host names.
+    """The application of these collections' pages, for a server with these host names.
 
     Args:
+        root: see `Guard`.
         patience: timeout in seconds for an incomplete request.
     """
+    apps = [(people, _app_of(pages, people)) for pages, people in sites]
+
+    async def by_token(scope: Scope, receive: Receive, send: Send) -> None:
+        """The pages of the collection whose link it is; those of the first refuse what is none."""
+        token = "".join(scope["path"][len(scope["root_path"]) :].split("/")[2:3])
+        fits = (app for people, app in apps if people.know(token))
+        await next(fits, apps[0][1])(scope, receive, send)
+
+    return Guard(by_token, names, origins, root, patience=patience)
+
+
+def _app_of(pages: PageService, people: People) -> Starlette:
     routes = [
         *_annotator_routes(pages, people),
         *_admin_routes(pages, people),
@@ -62,8 +76,7 @@ def make_app(
     ]
     handlers: dict[Any, Any] = {HTTPException: _refused, Exception: _broken}
     handlers |= dict.fromkeys((SortNetError, LeaseError, JudgementError, StoreError), _fault)
-    app = Starlette(routes=routes, exception_handlers=handlers)
-    return Guard(app, names, origins, patience=patience)
+    return Starlette(routes=routes, exception_handlers=handlers)
 
 
 def _routes(
@@ -147,7 +160,9 @@ def _admin_routes(pages: PageService, people: People) -> Iterator[Route]:
         return JSONResponse(admin.state(request.query_params.get("find", "")[:200]))
 
     def add(_: str, request: Request, body: dict[str, Any]) -> Response:
-        name = _text(body, "name", 100)
+        name = _text(body, "name", LONGEST_NAME)
+        if not is_name(name):
+            raise HTTPException(422, f"{name[:60]!r} has characters that cannot be read or typed")
         return JSONResponse({"name": name, "path": f"/a/{people.add(name)}"}, 201)
 
     def decide(_: str, request: Request, body: dict[str, Any]) -> Response:
@@ -241,7 +256,7 @@ def _told(request: Request, code: int, why: str, headers: Any = None) -> Respons
     """Render an error as HTML for navigation, as JSON for fetch()."""
     if request.method in ("GET", "HEAD") and "text/html" in request.headers.get("accept", ""):
         heading = "No such page" if code == 404 else "That did not work"
-        page = _page("fault.html", heading=heading, text=why)
+        page = _page("fault.html", heading=heading, text=why, root=request.state.root)
         page.status_code = code
         return page
     return JSONResponse({"error": why}, code, headers)
