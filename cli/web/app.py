@@ -27,12 +27,14 @@ from cli.web.admin_state import AdminState
 from cli.web.downloads import EXPORTS
 from cli.web.guard import PATIENCE, Guard, Names, Rate, Receive, Scope, Send
 from cli.web.page_service import PageService, People
+from cli.web.ranking_rows import SORTS, View
 from sortnet.errors import JudgementError, LeaseError, SortNetError, StoreError
 from sortnet.preference import ANSWERS, Answer
-from sortnet.preference.study import Decision
+from sortnet.preference.study import LONGEST, WORDS, Decision
 from store.collections.collection_rows import LONGEST_NAME, is_name
 
 GIVEN = tuple(answer for answer in ANSWERS if answer != "undo")
+WHOLE = ("quota", "overlap")  # decisions with a whole number
 LONGEST_MS = 24 * 3600 * 1000
 NO_SUCH_LINK = (
     "This link is unknown. It may be incomplete, or belong to another collection: "
@@ -151,13 +153,16 @@ def _annotator_routes(pages: PageService, people: People) -> Iterator[Route]:
 
 
 def _admin_routes(pages: PageService, people: People) -> Iterator[Route]:
-    admin = AdminState(pages, people)
+    admin = AdminState(pages.service, people)
 
     def page(_: str, request: Request, body: dict[str, Any]) -> Response:
         return _page("admin.html", collection=pages.collection.name, base=request.url.path)
 
     def state(_: str, request: Request, body: dict[str, Any]) -> Response:
-        return JSONResponse(admin.state(request.query_params.get("find", "")[:200]))
+        return JSONResponse(admin.state(_view(request)))
+
+    def study(_: str, request: Request, body: dict[str, Any]) -> Response:
+        return JSONResponse(admin.study())
 
     def add(_: str, request: Request, body: dict[str, Any]) -> Response:
         name = _text(body, "name", LONGEST_NAME)
@@ -182,6 +187,7 @@ def _admin_routes(pages: PageService, people: People) -> Iterator[Route]:
     works: dict[tuple[str, str], Work] = {
         ("GET", ""): page,
         ("GET", "/state"): state,
+        ("GET", "/study"): study,
         ("POST", "/annotators"): add,
         ("POST", "/decisions"): decide,
         ("GET", "/{kind:str}/{number:int}"): partial(_media, pages),
@@ -218,18 +224,39 @@ def _text(body: dict[str, Any], name: str, longest: int) -> str:
 
 def _decision(body: dict[str, Any], people: People) -> Decision:
     """A decision as the page sends it; what it is about is checked by the collection."""
-    facts: dict[str, Any] = {"kind": _text(body, "kind", 20)}
-    for name, longest in (("annotator", 200), ("reason", 500)):
-        if body.get(name) is not None:
+    kind = _text(body, "kind", 20)
+    facts: dict[str, Any] = {"kind": kind, "amount": _amount(body, whole=kind in WHOLE)}
+    for name, longest in (("annotator", LONGEST_NAME), ("reason", LONGEST.get(kind, 500))):
+        if body.get(name) is not None and not (kind in WORDS and body[name] == ""):
             facts[name] = _text(body, name, longest)
     if facts.get("annotator") not in (None, *people.tokens):
         raise HTTPException(422, f"there is no annotator {facts['annotator'][:60]!r}")
-    for name in ("item", "other", "amount"):
+    for name in ("item", "other"):
         value = body.get(name)
         if value is not None and (type(value) is not int or not 0 <= value < 2**31):
             raise HTTPException(422, f"{name!r} is not a whole number from 0 on")
         facts[name] = value
     return Decision(**facts)
+
+
+def _amount(body: dict[str, Any], *, whole: bool) -> float | None:
+    value = body.get("amount")
+    fits = type(value) is int or (type(value) is float and not whole)
+    if value is None or (fits and 0 <= value < 2**53):
+        return value
+    raise HTTPException(422, f"'amount' is not a {'whole ' if whole else ''}number from 0 on")
+
+
+def _view(request: Request) -> View:
+    """The rows of the ranking that a page asks for: ?find=TEXT&sort=-score&page=2."""
+    asked = request.query_params
+    sort, page = asked.get("sort", "rank"), asked.get("page", "1")
+    if sort.removeprefix("-") not in SORTS:
+        raise HTTPException(422, f"the ranking is sorted by {', '.join(SORTS)}")
+    if not page.isdecimal() or not 0 < len(page) < 8:
+        raise HTTPException(422, "'page' is not a whole number from 1 on")
+    find, down = asked.get("find", "")[:200], sort.startswith("-")
+    return View(find, sort.removeprefix("-"), down, max(int(page), 1))
 
 
 def _given(body: dict[str, Any]) -> Answer:

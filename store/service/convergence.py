@@ -13,9 +13,10 @@ from sortnet.errors import StoreError
 from sortnet.preference.fits import milestone
 from sortnet.preference.stopping import Remaining
 from store.collections.collection import Collection
+from store.collections.collection_rows import find_collection
 from store.database.engine import utc_now
 from store.database.process import this_process
-from store.database.tables import RunRow
+from store.database.tables import IterationRow, RunRow
 from store.runs.run import Run
 
 QUALITY = "order"  # the share of pairs in the right order: expected, and of the hold-out
@@ -78,6 +79,27 @@ class Convergence:
                 self._run.finish("running")
             self._run.record(self._last)
             self._recorded = self._seen
+
+
+def recorded(collection: Collection) -> list[dict[str, float | None]]:
+    """The recorded refits, oldest first: number of answers, share expected right, of the hold-out.
+
+    Cost: one transaction.
+    """
+    read = (IterationRow.comparisons_train, IterationRow.measures)
+    with collection.database.transaction() as connection:
+        row = find_collection(connection, collection.database.name, collection.name)
+        these = select(*read).join(RunRow, RunRow.number == IterationRow.run)
+        these = these.where(RunRow.id == row.settings.get(_SETTING))
+        rows = connection.execute(these.order_by(IterationRow.iteration)).all()
+    return [
+        {
+            "answers": answers,
+            "expected": measures.get("train", {}).get(QUALITY),
+            "holdout": measures.get("vali", {}).get(QUALITY),
+        }
+        for answers, measures in rows
+    ]
 
 
 def _run_of(collection: Collection) -> Run:
