@@ -68,7 +68,7 @@ def main(ctx: click.Context) -> None:
 for name in (
     *("demo", "train", "evaluate", "rank", "compare", "explain", "importance"),
     *("runs", "show", "pairs", "report", "watch", "experiment"),
-    *("items", "label", "serve", "annotators", "ranking", "judgements", "simulate"),
+    *("items", "ask", "label", "serve", "annotators", "ranking", "judgements", "simulate"),
     *("doctor", "completion"),
 ):
     main.add_command(getattr(import_module(f"cli.commands.{name}"), name))

@@ -24,7 +24,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 from cli.web.app import make_app
 from cli.web.guard import Names
-from cli.web.page_service import PageService, People
+from cli.web.page_service import People, page_service
 from cli.web.server import kept_up, make_server
 from sortnet.items import Items
 from sortnet.items.features import describe
@@ -79,9 +79,9 @@ def answer(service: LabellingService, scores: list[float]) -> None:
 
 @contextmanager
 def serving(collection: Collection) -> Iterator[tuple[str, People]]:
-    pages = PageService(LabellingService(collection))
+    pages = page_service(collection)
     people = People(collection)
-    pages.service.settle()
+    pages.services[0].settle()
     with socket.create_server(("127.0.0.1", 0)) as listening, kept_up([(pages, people)]):
         port = listening.getsockname()[1]
         server = make_server(make_app([(pages, people)], Names(frozenset({f"127.0.0.1:{port}"}))))

@@ -20,6 +20,7 @@ from store.collections.collection_rows import (
     checked_name,
     collections_query,
     make_collection,
+    refuse_criterion,
     write_items,
     write_pairs,
 )
@@ -220,6 +221,7 @@ class Store:
             if number is None:
                 facts = plain(settings or {})
                 number = make_collection(connection, name, seed=seed, settings=facts)
+            refuse_criterion(connection, number, name)
             if pairs is not None:
                 write_pairs(connection, number, pairs)
             write_items(connection, number, name, items, replace=update)
@@ -237,7 +239,8 @@ class Store:
         with self.database.transaction() as connection:
             rows = connection.execute(collections_query()).all()
         frame = frames.typed(rows, frames.COLLECTION_COLUMNS)
-        features = [len(row.feature_names) for row in rows]
+        names = {row.number: row.feature_names for row in rows}
+        features = [len(names[row.items_of or row.number]) for row in rows]
         frame.insert(3, "features", pd.Series(features, dtype="int64"))
         return frame
 

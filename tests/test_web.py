@@ -27,7 +27,7 @@ from web_made import WAIT, Client, listening, running, served
 
 from cli.web import page_service, server
 from cli.web.guard import HEADERS, LONGEST_PATH, MOST_BYTES, Names, Rate
-from cli.web.page_service import PageService, People
+from cli.web.page_service import People
 from sortnet.preference.study import Decision
 from store import open_store
 from store.database.tables import LeaseRow, ServerRow
@@ -223,7 +223,7 @@ def test_a_reply_has_three_pairs_that_stay_until_they_are_answered(site, collect
 
 
 def test_what_a_page_shows_names_no_score_no_id_and_nobody_else(site):
-    keys = {"lease", "left", "right", "context"}
+    keys = {"lease", "criterion", "question", "left", "right", "context"}
     shown = site.client.post(f"{site.link('ana')}/next").json()["pairs"][0]
     assert set(shown) == keys
     assert set(shown["left"]) == {"text", "image", "audio", "more"}
@@ -378,10 +378,10 @@ def test_a_page_of_before_a_restart_answers_its_question(store, collection, cloc
 
 
 def test_what_stops_a_session_is_told(site):
-    site.pages.service.settle()
+    site.pages.services[0].settle()
     reply = site.client.post(f"{site.link('ana')}/next").json()
-    assert reply["stop"] is site.pages.service.remaining.stop is False
-    site.pages.service.remaining = type(site.pages.service.remaining)(
+    assert reply["stop"] is site.pages.services[0].remaining.stop is False
+    site.pages.services[0].remaining = type(site.pages.services[0].remaining)(
         0, 0.0, 0.0, 9, 1.0, 1.0, True, "it is sorted"
     )
     reply = site.client.post(f"{site.link('ana')}/next").json()
@@ -512,7 +512,7 @@ def test_a_store_that_is_away_is_said_and_the_server_lives(site, monkeypatch):
         raise StoreError("store x:\n it is locked")
 
     with monkeypatch.context() as patch:
-        patch.setattr(site.pages.service, "next", away)
+        patch.setattr(site.pages.services[0], "next", away)
         reply = site.client.post(f"{ana}/next")
         assert (reply.status, reply.json()) == (503, {"error": "Store x: it is locked."})
     assert site.client.post(f"{ana}/next").status == 200
@@ -553,7 +553,7 @@ def answered(site, name: str, answers: int) -> None:
 def test_who_watches_sees_the_ranking_the_pace_and_the_people(site):
     answered(site, "ana", 20)
     answered(site, "ben", 5)
-    site.pages.service.settle()
+    site.pages.services[0].settle()
     state = site.client.get(f"{site.admin}/state").json()
     assert (state["items"], state["answers"], state["found"]) == (12, 25, 12)
     assert [row["rank"] for row in state["ranking"]] == list(range(1, 13))
@@ -569,7 +569,7 @@ def test_who_watches_sees_the_ranking_the_pace_and_the_people(site):
 
 
 def test_the_ranking_is_searched_by_id_and_text(site):
-    site.pages.service.settle()
+    site.pages.services[0].settle()
     for find, expected in (("I3", {"i3"}), ("TEXT 1", {"i1", "i10", "i11"}), ("nothing", set())):
         path = f"{site.admin}/state?find={find.replace(' ', '%20')}"
         state = site.client.get(path).json()
@@ -577,19 +577,11 @@ def test_the_ranking_is_searched_by_id_and_text(site):
         assert state["found"] == len(expected)
 
 
-def test_of_a_large_ranking_the_head_is_shown(store):
-    with served(store.add_items("many", made_items(250))) as site:
-        site.pages.service.settle()
-        state = site.client.get(f"{site.admin}/state").json()
-        assert len(state["ranking"]) == 100
-        assert state["found"] == 250
-
-
 def test_the_ranking_and_the_answers_are_downloaded(site, collection):
     answered(site, "ana", 3)
     last = collection.judgements()[-1].number
     site.client.post(f"{site.link('ana')}/undo", {"last": last})
-    site.pages.service.settle()
+    site.pages.services[0].settle()
     found = {}
     for name in ("ranking.csv", "ranking.json", "judgements.csv", "judgements.jsonl"):
         reply = site.client.get(f"{site.admin}/{name}")
@@ -848,7 +840,7 @@ def test_behind_a_proxy_pages_come_from_its_address(store, collection, tmp_path)
 
 @pytest.mark.parametrize("root", ["/label", "/a", "/static/x"])
 def test_a_proxy_may_pass_the_path_on_or_strip_it(collection, root):
-    site = PageService(LabellingService(collection)), People(collection)
+    site = page_service.page_service(collection), People(collection)
     ana, admin = f"/a/{site[1].add('ana')}", f"/admin/{site[1].admin}"
     with running([site], root=root) as client:
         for at in ("", root):  # stripped, kept
@@ -889,12 +881,11 @@ def test_one_server_of_two_collections_keeps_them_apart(store, tmp_path):
 def test_a_fault_in_the_background_names_its_collection(store, capsys, monkeypatch):
     sites = []
     for name in ("essays", "tales"):
-        service = LabellingService(store.add_items(name, made_items(4, d=1)))
-        sites.append((PageService(service), People(service.collection)))
+        collection = store.add_items(name, made_items(4, d=1))
+        sites.append((page_service.page_service(collection), People(collection)))
     monkeypatch.setattr(server, "LOOK", 0.01)
-    monkeypatch.setattr(sites[0][0].service, "sync", lambda: 1 / 0)
+    monkeypatch.setattr(sites[0][0].services[0], "sync", lambda: 1 / 0)
     with server.kept_up(sites):
-        sites[1][0].service.settle()
         while not (said := capsys.readouterr().err):
             time.sleep(0.01)
     assert said == "sortnet: collection 'essays': ZeroDivisionError: division by zero\n"

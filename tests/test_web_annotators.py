@@ -155,13 +155,13 @@ def test_the_table_reports_on_everybody_also_the_excluded(site, collection):
             body = {"lease": pair["lease"], "answer": answer, "milliseconds": 900}
             site.client.post(f"{site.link(name)}/answer", body)
     decide(site, "exclude", annotator="eve", reason=SCRIPT)
-    site.pages.service.settle()
+    site.pages.services[0].settle()
     found = {who["name"]: who for who in state(site)["people"]}
     assert {name: who["report"]["answers"] for name, who in found.items()} == {"ana": 4, "eve": 4}
     assert found["eve"]["report"]["reason"] == SCRIPT and found["eve"]["excluded"]
     assert found["ana"]["report"]["reliability"]["low"] < 1
     assert found["ana"]["state"] == "active"
-    assert site.pages.service.session.answered("eve") == 0
+    assert site.pages.services[0].session.answered("eve") == 0
 
 
 def test_decisions_of_a_command_reach_a_running_server(site, collection):

@@ -284,7 +284,7 @@ def test_the_context_is_text_above_the_pair_and_read_before_it(driver, store, sc
 def test_who_watches_sees_how_far_each_group_is(driver, store):
     items = made_items(6, d=1, groups=("x", "x", "x", "y", "y", SCRIPT))
     with served(store.add_items("grouped", items)) as site:
-        site.pages.service.settle()
+        site.pages.services[0].settle()
         page = Page.__new__(Page)
         page.driver = driver
         driver.get_log("browser")
@@ -544,7 +544,7 @@ def test_all_text_stands_out_from_its_ground(driver, site, page, scheme):
         time.sleep(SOON)  # colours change slowly
         found = driver.execute_script(CONTRAST)
         driver.get(site.base + site.admin)
-        site.pages.service.settle()
+        site.pages.services[0].settle()
         page.until(lambda: driver.find_elements(By.CSS_SELECTOR, "#ranking tbody tr"))
         found += driver.execute_script(CONTRAST)
     finally:
@@ -554,7 +554,7 @@ def test_all_text_stands_out_from_its_ground(driver, site, page, scheme):
 
 
 def test_who_watches_sees_the_ranking_drawn_and_makes_a_link(driver, site):
-    site.pages.service.settle()
+    site.pages.services[0].settle()
     page = Page.__new__(Page)
     page.driver = driver
     driver.get_log("browser")
@@ -580,7 +580,7 @@ def admin(driver, site):
     """The admin page, with a ranking and two annotators, one of them of a wicked name."""
     site.link("ana")
     site.link(f"eve {SCRIPT}")
-    site.pages.service.settle()
+    site.pages.services[0].settle()
     made = Page.__new__(Page)
     made.driver = driver
     driver.get_log("browser")
@@ -664,7 +664,7 @@ def test_the_admin_chooses_a_gold_pair_in_the_ranking(admin, site, driver):
 def test_an_open_page_says_why_nothing_more_is_asked(page, site, decision, said):
     page.answer("1")
     site.pages.collection.decide(Decision(*decision))
-    site.pages.service.sync()
+    site.pages.services[0].sync()
     page.press("1")
     page.until(lambda: said in page.text("#notice"))
     assert not page.find("#pair").is_displayed()

@@ -13,10 +13,9 @@ from typing import Any
 
 from cli.web.app import make_app
 from cli.web.guard import PATIENCE, Names
-from cli.web.page_service import PageService, People
+from cli.web.page_service import PageService, People, page_service
 from cli.web.server import kept_up, make_server
 from store import Collection
-from store.service.labelling import LabellingService
 
 WAIT = 300
 
@@ -94,7 +93,7 @@ def served(
     patience: float = PATIENCE,
 ) -> Iterator[Served]:
     """The pages of a collection; `background`: with retraining, as the command does it."""
-    site = PageService(LabellingService(collection, lease_seconds=lease)), People(collection)
+    site = page_service(collection, lease_seconds=lease), People(collection)
     kept = kept_up([site]) if background else nullcontext()
     with running([site], port=port, patience=patience) as client, kept:
         yield Served(client, *site)

@@ -9,7 +9,7 @@ import socket
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import click
@@ -71,6 +71,12 @@ def _public(ctx: click.Context, param: click.Parameter, url: str | None) -> str 
     help="Public address of a reverse proxy, such as https://example.org/label",
 )
 @click.option(
+    "--together",
+    is_flag=True,
+    help="Ask each pair by all criteria before the next pair; default: one criterion after the "
+    "other.",
+)
+@click.option(
     "--open", "browser", is_flag=True, help="Open the first link in this machine's browser."
 )
 @store_option
@@ -81,6 +87,7 @@ def serve(
     annotators: Sequence[str],
     lease: float,
     url: str | None,
+    together: bool,
     browser: bool,
     store: str | None,
 ) -> None:
@@ -118,7 +125,8 @@ def serve(
                 raise SortNetError(f"collection {collection.name!r} {fault}")
         with ended_by_signals() as came, ExitStack() as stack:
             claims = [(each.name, stack.enter_context(each.serving())) for each in collections]
-            sites = [_site(stack, each, lease, annotators) for each in collections]
+            asked = {"together": together, "lease_seconds": lease, "record": True}
+            sites = [_site(stack, each, annotators, **asked) for each in collections]
             port = listening.getsockname()[1]
             shown = socket.gethostname() if host in EVERYWHERE else host
             base = url or f"http://{_in_url(shown)}:{port}"
@@ -145,24 +153,25 @@ def serve(
 
 
 def _site(
-    stack: ExitStack, collection: Collection, lease: float, annotators: Sequence[str]
+    stack: ExitStack, collection: Collection, annotators: Sequence[str], **asked: Any
 ) -> tuple[PageService, People]:
-    """The pages of a collection, and who may use them: also these annotators."""
-    from cli.web.page_service import PageService, People
-    from store.service.labelling import LabellingService
+    """The pages of a collection, closed with the stack, and its links, these annotators' too."""
+    from cli.web.page_service import People, page_service
 
-    service = LabellingService(collection, lease_seconds=lease, record=True)
-    people = People(collection)
+    pages, people = (
+        stack.enter_context(closing(page_service(collection, **asked))),
+        People(collection),
+    )
     for who in annotators:
         people.add(who)
-    return PageService(stack.enter_context(closing(service))), people
+    return pages, people
 
 
 def _say_links(base: str, sites: Sequence[tuple[PageService, People]], *, others: bool) -> None:
     for pages, people in sites:
         of = f"{printable(pages.collection.name)}, " if len(sites) > 1 else ""
         for who, token in people.tokens.items():
-            if who in pages.service.study.revoked:
+            if who in people.revoked:
                 renew = "link revoked; sortnet annotators renew makes a new one"
                 say(f"{of}{printable(who)}: {renew}")
             else:

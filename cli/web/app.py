@@ -30,7 +30,7 @@ from cli.web.page_service import PageService, People
 from cli.web.ranking_rows import SORTS, View
 from sortnet.errors import JudgementError, LeaseError, SortNetError, StoreError
 from sortnet.preference import ANSWERS, Answer
-from sortnet.preference.study import LONGEST, WORDS, Decision
+from sortnet.preference.study import ABOUT_ONE, LONGEST, WORDS, Decision
 from store.collections.collection_rows import LONGEST_NAME, is_name
 
 GIVEN = tuple(answer for answer in ANSWERS if answer != "undo")
@@ -107,7 +107,7 @@ def _routes(
 def _annotator_routes(pages: PageService, people: People) -> Iterator[Route]:
     def who(token: str) -> str | None:
         name = people.name_of(token)
-        if name in pages.service.study.revoked:
+        if name in people.revoked:
             raise HTTPException(403, REVOKED)
         return name
 
@@ -118,11 +118,11 @@ def _annotator_routes(pages: PageService, people: People) -> Iterator[Route]:
         return JSONResponse(pages.next(name))
 
     def answer(name: str, request: Request, body: dict[str, Any]) -> Response:
-        lease, given = _text(body, "lease", 100), _given(body)
+        lease, given, criterion = _text(body, "lease", 100), _given(body), _criterion(body)
         try:
-            question = pages.service.question(name, lease)
+            question = pages.of(criterion).question(name, lease)
             judgement = question.answered(name, given, milliseconds=_milliseconds(body))
-            return JSONResponse(pages.answer(lease, judgement))
+            return JSONResponse(pages.answer(criterion, lease, judgement))
         except LeaseError as error:
             return JSONResponse({"error": _sentence(error), **pages.next(name)}, 410)
 
@@ -130,7 +130,7 @@ def _annotator_routes(pages: PageService, people: People) -> Iterator[Route]:
         last = body.get("last")
         if last is not None and (not isinstance(last, int) or isinstance(last, bool)):
             raise HTTPException(422, "'last' is not the number of a judgement")
-        return JSONResponse(pages.undo(name, last or 0))
+        return JSONResponse(pages.undo(name, _criterion(body), last or 0))
 
     def text(name: str, request: Request, body: dict[str, Any]) -> Response:
         number, items = request.path_params["number"], pages.items
@@ -153,16 +153,28 @@ def _annotator_routes(pages: PageService, people: People) -> Iterator[Route]:
 
 
 def _admin_routes(pages: PageService, people: People) -> Iterator[Route]:
-    admin = AdminState(pages.service, people)
+    states = {each.collection.criterion: AdminState(each, people) for each in pages.services}
+
+    def known(criterion: str | None) -> str | None:
+        """The criterion, by default the first."""
+        found = next(iter(states)) if criterion is None else criterion
+        if found not in states:
+            raise HTTPException(422, f"there is no criterion {str(found)[:60]!r}")
+        return found
+
+    def asked(request: Request) -> str | None:
+        return known(request.query_params.get("criterion"))
 
     def page(_: str, request: Request, body: dict[str, Any]) -> Response:
-        return _page("admin.html", collection=pages.collection.name, base=request.url.path)
+        criteria = [each.collection.criterion for each in pages.services]
+        facts = {"collection": pages.collection.name, "base": request.url.path}
+        return _page("admin.html", **facts, criteria=[name for name in criteria if name])
 
     def state(_: str, request: Request, body: dict[str, Any]) -> Response:
-        return JSONResponse(admin.state(_view(request)))
+        return JSONResponse(states[asked(request)].state(_view(request)))
 
     def study(_: str, request: Request, body: dict[str, Any]) -> Response:
-        return JSONResponse(admin.study())
+        return JSONResponse(states[asked(request)].study())
 
     def add(_: str, request: Request, body: dict[str, Any]) -> Response:
         name = _text(body, "name", LONGEST_NAME)
@@ -171,10 +183,16 @@ def _admin_routes(pages: PageService, people: People) -> Iterator[Route]:
         return JSONResponse({"name": name, "path": f"/a/{people.add(name)}"}, 201)
 
     def decide(_: str, request: Request, body: dict[str, Any]) -> Response:
-        (made,) = pages.collection.decide(_decision(body, people)) or (None,)
-        pages.service.sync()
+        criterion = _criterion(body)
+        one = pages.collection if criterion is None else pages.of(known(criterion)).collection
+        decision = _decision(body, people)
+        if criterion is None and len(states) > 1 and decision.kind in ABOUT_ONE:
+            raise HTTPException(422, f"'criterion' is not one of {', '.join(map(str, states))}")
+        made = one.decide(decision)
+        for service in pages.services:
+            service.sync()
         people.read()
-        return JSONResponse({"number": None if made is None else made.number}, 201)
+        return JSONResponse({"number": made[0].number if made else None}, 201)
 
     def export(_: str, request: Request, body: dict[str, Any]) -> Response:
         name = request.path_params["file"]
@@ -182,7 +200,9 @@ def _admin_routes(pages: PageService, people: People) -> Iterator[Route]:
             raise HTTPException(404, f"there is no {name}; there are {', '.join(EXPORTS)}")
         kind, write = EXPORTS[name]
         saved = f'attachment; filename="{name}"'
-        return Response(write(pages), media_type=kind, headers={"Content-Disposition": saved})
+        return Response(
+            write(pages.of(asked(request))), media_type=kind, headers={"Content-Disposition": saved}
+        )
 
     works: dict[tuple[str, str], Work] = {
         ("GET", ""): page,
@@ -220,6 +240,10 @@ def _text(body: dict[str, Any], name: str, longest: int) -> str:
     if not isinstance(value, str) or not value.strip() or len(value) > longest:
         raise HTTPException(422, f"{name!r} is not a text of 1 to {longest} characters")
     return value.strip()
+
+
+def _criterion(body: dict[str, Any]) -> str | None:
+    return None if body.get("criterion") is None else _text(body, "criterion", 200)
 
 
 def _decision(body: dict[str, Any], people: People) -> Decision:
@@ -310,5 +334,5 @@ def _templates() -> Environment:
     return Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
 
 
-def _page(template: str, **facts: str) -> HTMLResponse:
+def _page(template: str, **facts: Any) -> HTMLResponse:
     return HTMLResponse(_templates().get_template(template).render(facts))

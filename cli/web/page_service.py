@@ -6,10 +6,12 @@ import secrets
 import threading
 from typing import Any
 
+from sortnet.errors import StoreError
 from sortnet.items import Items
 from sortnet.preference import Judgement
 from store import Collection
 from store.database.engine import plain
+from store.service.criteria import Asked, Criteria
 from store.service.labelling import LabellingService
 
 AT_HAND = 3  # pairs leased to a page: the one shown and the next two
@@ -22,57 +24,97 @@ ADMIN = "admin_token"  # name of the setting of the collection
 
 
 class PageService:
-    """The pages of a labelling service; thread-safe."""
+    """The pages of a collection; thread-safe.
 
-    def __init__(self, service: LabellingService) -> None:
-        self.service, self.collection = service, service.collection
+    Args:
+        collection: whose links and items they are.
+        criteria: what is asked: by one service, or by one for each of its criteria.
+    """
+
+    def __init__(self, collection: Collection, criteria: Criteria) -> None:
+        self.collection, self.criteria = collection, criteria
         self._undoing = threading.Lock()
 
     @property
+    def services(self) -> tuple[LabellingService, ...]:
+        """One for each criterion."""
+        return self.criteria.services
+
+    def close(self) -> None:
+        """Record the last fits, if fits are recorded."""
+        for each in self.services:
+            each.close()
+
+    @property
     def items(self) -> Items:
-        return self.service.items
+        return self.services[0].items
 
     def next(self, annotator: str) -> dict[str, Any]:
         """The progress of an annotator and their next pairs, with renewed leases."""
-        leases = self.service.next(annotator, AT_HAND)
-        session, remaining = self.service.session, self.service.remaining
-        known, last = self.service.known, session.last(annotator)
-        stop = known and remaining.stop
-        closed = self.service.why_closed(annotator)
-        why = f"{remaining.why}." if stop else NOTHING
+        asked, last = self.criteria.next(annotator, AT_HAND), self.criteria.last(annotator)
+        known = all(each.known for each in self.services)
+        remaining = [each.remaining for each in self.services]
+        left = [each.questions for each in remaining]
+        stop = known and all(each.stop for each in remaining)
+        closed = "" if asked else self.services[0].why_closed(annotator)
+        why = f"{remaining[-1].why}." if stop else NOTHING
         return {
-            "pairs": [
-                {"lease": lease.id, "context": self.context(lease.question.left)}
-                | {side: self.item(getattr(lease.question, side)) for side in ("left", "right")}
-                for lease in leases
-            ],
-            "answered": session.answered(annotator),
-            "left": plain(remaining.questions) if known else None,
+            "pairs": [self._pair(one) for one in asked],
+            "answered": self.criteria.answered(annotator),
+            "left": plain(sum(n for n in left if n)) if known and None not in left else None,
             "stop": stop and not closed,
             "why": f"{closed[:1].upper()}{closed[1:]}." if closed else why,
-            "last": last.number if last is not None else None,
-            "lease_seconds": self.service.lease_seconds,
+            "last": None if last is None else last[1].number,
+            "last_of": None if last is None else last[0].collection.criterion,
+            "instructions": self.instructions(annotator),
+            "lease_seconds": self.services[0].lease_seconds,
         }
 
-    def answer(self, lease: str, judgement: Judgement) -> dict[str, Any]:
+    def answer(self, criterion: str | None, lease: str, judgement: Judgement) -> dict[str, Any]:
         """Store an answer; return the progress.
 
         Raises:
             LeaseError: if the annotator does not hold the lease, or it has expired.
         """
-        self.service.answer(lease, judgement)
+        self.of(criterion).answer(lease, judgement)
         return self.next(judgement.annotator)
 
-    def undo(self, annotator: str, last: int) -> dict[str, Any]:
-        """Undo judgement number `last`, if it is the annotator's last one.
+    def undo(self, annotator: str, criterion: str | None, number: int) -> dict[str, Any]:
+        """Undo the judgement of that number, if it is the annotator's last one.
 
         A request repeated because its reply was lost undoes one answer, not two.
         """
+        service = self.of(criterion)
         with self._undoing:
-            before = self.service.session.last(annotator)
-            undone = before is not None and before.number == last
-            undone = undone and self.service.undo(annotator) is not None
+            last = self.criteria.last(annotator)
+            undone = last is not None and last[0] is service and last[1].number == number
+            undone = undone and service.undo(annotator) is not None
         return self.next(annotator) | {"undone": undone}
+
+    def of(self, criterion: str | None) -> LabellingService:
+        """The service of a criterion.
+
+        Raises:
+            StoreError: if there is none.
+        """
+        found = self.criteria.service_of(criterion)
+        if found is None:
+            raise StoreError(f"there is no criterion {str(criterion)[:40]!r}")
+        return found
+
+    def instructions(self, annotator: str) -> str:
+        """What an annotator reads first, in Markdown: that of all criteria, each once."""
+        return "\n\n".join(dict.fromkeys(each.study.instructions for each in self.services))
+
+    def _pair(self, asked: Asked) -> dict[str, Any]:
+        service, question = asked.service, asked.lease.question
+        return {
+            "lease": asked.lease.id,
+            "criterion": service.collection.criterion,
+            "question": service.study.question,
+            "context": self.context(question.left),
+            **{side: self.item(getattr(question, side)) for side in ("left", "right")},
+        }
 
     def item(self, number: int) -> dict[str, Any]:
         """The content of an item for a page; its id only if it has nothing else."""
@@ -100,6 +142,12 @@ def _cut(text: str | None, whole: str) -> dict[str, str | None]:
     return {"text": text[:MOST_CHARACTERS] + " …", "more": whole}
 
 
+def page_service(collection: Collection, *, together: bool = False, **more: Any) -> PageService:
+    """The pages of a collection with a service for each criterion; `more`: arguments of these."""
+    services = [LabellingService(each, **more) for each in collection.asked()]
+    return PageService(collection, Criteria(services, together=together))
+
+
 class People:
     """The links of a collection, stored so that they survive a restart."""
 
@@ -111,8 +159,9 @@ class People:
         self.read()
 
     def read(self) -> None:
-        """Read annotators that were added elsewhere."""
+        """Read annotators and links that were changed elsewhere."""
         self._names = {who.token: who.name for who in self._collection.annotators()}
+        self.revoked = set(self._collection.study().revoked)
 
     @property
     def tokens(self) -> dict[str, str]:

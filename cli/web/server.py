@@ -127,10 +127,11 @@ def _look_again(
         also()
         for pages, people in sites:
             try:
-                pages.service.sync()
                 people.read()
-                pages.service.update()
-                fault = pages.service.fault
+                for service in pages.services:
+                    service.sync()
+                    service.update()
+                fault = next((each.fault for each in pages.services if each.fault), "")
             except Exception as error:  # any error: answers must still be accepted
                 wait, fault = 5 * LOOK, f"{type(error).__name__}: {error}"
             name = pages.collection.name

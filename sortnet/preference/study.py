@@ -17,6 +17,8 @@ UNDONE_BY = {
     **{"retire": "restore", "gold": "no-gold"},
 }
 UNDOES = {undoing: kind for kind, undoing in UNDONE_BY.items()}
+LINKS = {"revoke", "renew"}  # decisions about links to pages
+ABOUT_ONE = {"question", "gold", "no-gold"}  # whose answer depends on the criterion
 AMOUNTS = ("quota", "overlap", "gold-rate", "goal", "deadline")
 WORDS = ("question", "instructions")  # their text is the decision's reason
 KINDS = (*UNDONE_BY, *UNDOES, *AMOUNTS, *WORDS)

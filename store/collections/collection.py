@@ -9,27 +9,32 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from sqlalchemy import Connection, delete, select, update
+from sqlalchemy import Connection, delete, or_, select, update
 
-from sortnet.errors import JudgementError, StoreError
+from sortnet.errors import JudgementError, StoreError, StudyError
 from sortnet.items import Items
 from sortnet.preference import Judgement, Question
-from sortnet.preference.study import Decision, Study, study_of
+from sortnet.preference.study import ABOUT_ONE, LINKS, Decision, Study, study_of
 from sortnet.types import I64
 from store.collections import leases as lease_rows
 from store.collections.collection_rows import (
     Annotator,
     checked_name,
+    criteria_of,
     find_collection,
     is_name,
     item_groups,
     item_numbers,
     locked,
     make_annotator,
+    make_criterion,
     next_item,
     read_annotators,
     read_items,
     read_pairs,
+    refuse_criterion,
+    refuse_several,
+    settings_of,
     write_items,
 )
 from store.collections.decision_rows import insert_decisions, is_closed, read_decisions
@@ -86,9 +91,13 @@ class Stored(NamedTuple):
 class Collection:
     """A collection as `Store.collection` returns it.
 
+    A criterion of a collection is a collection too, named `NAME:CRITERION`: it has judgements,
+    annotators and decisions of its own, and asks about the items of NAME.
+
     Attributes:
         name: its name.
         number: its key in the tables.
+        items_of: the key of the collection that has its items: its own, unless it is a criterion.
         seed: of its sessions.
         settings: of its sessions, such as `strategy`, `holdout` and `repeats`.
         created: time in UTC.
@@ -100,23 +109,53 @@ class Collection:
         self.database, self.clock = database, clock
         with database.transaction() as connection:
             row = find_collection(connection, database.name, name)
+            self.settings: dict[str, Any] = settings_of(connection, row)
         self.name: str = row.name
         self.number: int = row.number
+        self.items_of: int = row.items_of or row.number
         self.seed: int = row.seed
-        self.settings: dict[str, Any] = row.settings
         self.created: datetime = row.created.replace(tzinfo=UTC)
         self._annotators: dict[str, int] = {}
 
     def __repr__(self) -> str:
         return f"Collection({self.name}, {self.database.name})"
 
+    @property
+    def criterion(self) -> str | None:
+        """The name of the criterion within its collection; None if it is no criterion."""
+        return None if self.items_of == self.number else self.name.rpartition(":")[2]
+
+    def asked(self) -> list[Collection]:
+        """What annotators are asked about: its criteria in order of creation, itself without."""
+        names = self._read(criteria_of)
+        return [Collection(self.database, name, clock=self.clock) for name in names] or [self]
+
+    def check_one_question(self) -> None:
+        """
+        Raises:
+            StoreError: if it has criteria, of which one must be meant.
+        """
+        with self.database.transaction() as connection:
+            refuse_several(connection, self.number, self.name)
+
+    def add_criterion(self, name: str) -> Collection:
+        """A new criterion, by which the items are compared in addition to those there are.
+
+        Raises:
+            StoreError: on a name that is taken or has a colon; if this is a criterion itself, or
+                has judgements about its own question.
+        """
+        with self._locked() as connection:
+            make_criterion(connection, self.number, name)
+        return Collection(self.database, f"{self.name}:{name}", clock=self.clock)
+
     def items(self) -> Items:
         """All items, in the order of their numbers."""
-        return self._read(read_items)
+        return self._of_items(read_items)
 
     def allowed_pairs(self) -> I64 | None:
         """(m, 2) the only pairs that may be asked, the lower number first; None if all may."""
-        return self._read(read_pairs)
+        return self._of_items(read_pairs)
 
     def add(self, items: Items, *, update: bool = False) -> tuple[int, int]:
         """Append items; returns how many were added, and how many replaced.
@@ -128,11 +167,16 @@ class Collection:
             StoreError: on an id that occurs twice or is known, or on different features.
         """
         with self._locked() as connection:
+            refuse_criterion(connection, self.number, self.name)
             return write_items(connection, self.number, self.name, items, replace=update)
 
     def remove(self) -> None:
-        """Remove the collection with all its rows."""
+        """Remove the collection with all its rows and criteria; a criterion leaves the items."""
         with self._locked() as connection:
+            these = select(CollectionRow.number).where(
+                or_(CollectionRow.number == self.number, CollectionRow.items_of == self.number)
+            )
+            numbers = list(connection.execute(these).scalars())
             rows = (
                 ServerRow,
                 LeaseRow,
@@ -143,8 +187,8 @@ class Collection:
                 ItemRow,
             )
             for row in rows:
-                connection.execute(delete(row).where(row.collection == self.number))
-            connection.execute(delete(CollectionRow).where(CollectionRow.number == self.number))
+                connection.execute(delete(row).where(row.collection.in_(numbers)))
+            connection.execute(delete(CollectionRow).where(CollectionRow.number.in_(numbers)))
 
     def annotator(self, name: str, *, create: bool = True) -> Annotator:
         """The annotator of that name, created if there is none and `create` is true.
@@ -186,17 +230,44 @@ class Collection:
         undoes it. Questions that were put to an annotator who is out, or about a retired item, are
         taken back; a renewed link replaces the old one. Known gold pairs are left out.
 
+        Annotators, items, goals and instructions of a collection with criteria are decided on for
+        each criterion. Its links are its own.
+
         Raises:
-            StoreError: on an unknown annotator.
+            StoreError: on an unknown annotator; if one criterion must be meant.
             StudyError: on an unknown item, or if a decision changes nothing.
         """
+        if (asked := self.asked()) != [self] and not {d.kind for d in decisions} <= LINKS:
+            return self._decide_for(asked, decisions)
         for name in {d.annotator for d in decisions if d.annotator is not None}:
             self.annotator(name, create=False)
         with self._locked() as connection:
             keys = self._numbers_of(connection, (d.annotator for d in decisions if d.annotator))
             at = self.clock()
             timed = [replace(decision, at=at) for decision in decisions]
-            return insert_decisions(connection, self.number, timed, keys)
+            return insert_decisions(connection, self.number, timed, keys, items_of=self.items_of)
+
+    def _decide_for(
+        self, criteria: Sequence[Collection], decisions: Sequence[Decision]
+    ) -> list[Decision]:
+        """Decide for each criterion; one of which it holds already is no obstacle for others."""
+        if {d.kind for d in decisions} & ABOUT_ONE:
+            self.check_one_question()
+        who = {d.annotator for d in decisions if d.annotator is not None}
+        made: list[Decision] = []
+        faults: list[StudyError] = []
+        for name in who:
+            self.annotator(name, create=False)
+        for each in criteria:
+            for name in who:
+                each.annotator(name)
+            try:
+                made += each.decide(*decisions)
+            except StudyError as fault:
+                faults.append(fault)
+        if len(faults) == len(criteria):
+            raise faults[0]
+        return made
 
     def counted_judgements(self) -> list[Judgement]:
         """All judgements, including undos, but those of excluded annotators."""
@@ -208,7 +279,7 @@ class Collection:
         with self.database.transaction() as connection:
             return Changes(
                 read_judgements(connection, self.number, JudgementRow.number > after),
-                next_item(connection, self.number),
+                next_item(connection, self.items_of),
                 lease_rows.read_leases(connection, self.number, self.clock()),
                 read_decisions(connection, self.number, DecisionRow.number > decided),
             )
@@ -227,8 +298,8 @@ class Collection:
 
         with self.database.transaction() as connection:
             judgements = read_judgements(connection, self.number)
-            names = {number: id for id, number in item_numbers(connection, self.number).items()}
-            groups = item_groups(connection, self.number)
+            names = {number: id for id, number in item_numbers(connection, self.items_of).items()}
+            groups = item_groups(connection, self.items_of)
             taken = undone(connection, self.number)
             excluded = study_of(read_decisions(connection, self.number)).excluded
         return judgements_frame(judgements, names, taken, excluded, groups)
@@ -354,7 +425,8 @@ class Collection:
             JudgementError: on an unknown item, or an undo of an unknown judgement.
         """
         with self._locked() as connection:
-            n_items = next_item(connection, self.number)
+            n_items = next_item(connection, self.items_of)
+            refuse_several(connection, self.number, self.name)
             for judgement in judgements:
                 if not 0 <= judgement.pair[0] < judgement.pair[1] < n_items:
                     raise JudgementError(
@@ -371,11 +443,12 @@ class Collection:
         """
         with self._locked() as connection:
             row = find_collection(connection, self.database.name, self.name)
-            self.settings = {name: default, **row.settings}
+            own = {name: default, **row.settings}
             if name not in row.settings:
                 this = CollectionRow.number == self.number
-                connection.execute(update(CollectionRow).where(this).values(settings=self.settings))
-        return self.settings[name]
+                connection.execute(update(CollectionRow).where(this).values(settings=own))
+        self.settings |= own
+        return own[name]
 
     def serving(self, *, beat: float | None = BEAT) -> ServerClaim:
         """Claim to serve the collection as the only process, until the claim ends.
@@ -393,6 +466,11 @@ class Collection:
         """What a function of the collection's rows returns, in one transaction."""
         with self.database.transaction() as connection:
             return work(connection, self.number, *args)
+
+    def _of_items(self, work: Callable[[Connection, int], T]) -> T:
+        """`_read` of the collection that has the items."""
+        with self.database.transaction() as connection:
+            return work(connection, self.items_of)
 
     def _locked(self, *, durable: bool = True) -> AbstractContextManager[Connection]:
         return locked(self.database, self.number, self.name, durable=durable)

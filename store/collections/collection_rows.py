@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy import Connection, func, insert, or_, select, update
 from sqlalchemy.orm import aliased
 
 from sortnet.errors import DataError, StoreError
@@ -30,6 +30,7 @@ from store.database.tables import (
 )
 
 LONGEST_NAME = 200
+SHARED = ("strategy", "holdout", "repeats", "columns")  # settings that criteria share
 FEATURE = np.dtype("<f4")  # in the database, whatever the machine's byte order
 
 
@@ -93,11 +94,68 @@ def make_collection(
     return int(connection.execute(made, values).scalar_one())
 
 
+def make_criterion(connection: Connection, collection: int, name: str) -> None:
+    """Create a criterion of a collection that has no judgements about its own question."""
+    this = CollectionRow.number == collection
+    of = connection.execute(select(CollectionRow.__table__).where(this)).one()
+    full = checked_name("criterion", f"{of.name}:{name}")
+    refuse_criterion(connection, collection, of.name)
+    if not is_name(name) or ":" in name:
+        raise StoreError(f"criterion {name[:40]!r}: a name is printable, without colons")
+    if full in criteria_of(connection, collection):
+        raise StoreError(f"collection {of.name!r} has the criterion {name!r} already")
+    judged = select(JudgementRow.number).where(JudgementRow.collection == collection).limit(1)
+    if connection.execute(judged).first() is not None:
+        raise StoreError(
+            f"collection {of.name!r} has judgements about its own question already; criteria need "
+            "one without: sortnet items add the file under another name"
+        )
+    number = make_collection(connection, full, seed=of.seed)
+    connection.execute(
+        update(CollectionRow)
+        .where(CollectionRow.number == number)
+        .values(items_of=collection, source=of.source)
+    )
+
+
+def criteria_of(connection: Connection, collection: int) -> list[str]:
+    """The full names of a collection's criteria, in the order of creation."""
+    these = select(CollectionRow.name).where(CollectionRow.items_of == collection)
+    return list(connection.execute(these.order_by(CollectionRow.number)).scalars())
+
+
+def settings_of(connection: Connection, row: Any) -> dict[str, Any]:
+    """The settings of a collection's sessions; a criterion has those of its collection, too."""
+    own: dict[str, Any] = row.settings
+    if row.items_of is None:
+        return own
+    settings = select(CollectionRow.settings).where(CollectionRow.number == row.items_of)
+    shared = connection.execute(settings).scalar_one()
+    return {name: shared[name] for name in shared if name in SHARED} | own
+
+
+def refuse_several(connection: Connection, collection: int, name: str) -> None:
+    """Refuse a collection with criteria where one question must be meant."""
+    if names := criteria_of(connection, collection):
+        raise StoreError(f"collection {name!r} has criteria: give one of {', '.join(names)}")
+
+
+def refuse_criterion(connection: Connection, collection: int, name: str) -> None:
+    """Refuse a criterion where a collection with items must be meant."""
+    these = select(CollectionRow.items_of).where(CollectionRow.number == collection)
+    if connection.execute(these).scalar() is not None:
+        of = name.rpartition(":")[0]
+        raise StoreError(f"{name!r} is a criterion: its items are those of {of!r}, give that")
+
+
 def collections_query() -> Any:
     """Every collection with its numbers of items, features, annotators and judgements."""
+    items_of = func.coalesce(CollectionRow.items_of, CollectionRow.number)
 
     def count(row: Any) -> Any:
-        of_it = select(func.count()).where(row.collection == CollectionRow.number)
+        of_it = select(func.count()).where(
+            row.collection == (items_of if row is ItemRow else CollectionRow.number)
+        )
         return of_it.scalar_subquery().label(row.__tablename__)
 
     counts = map(count, (ItemRow, AnnotatorRow, JudgementRow))
@@ -113,6 +171,11 @@ def find_collection(connection: Connection, store: str, name: str) -> Any:
     if row is None:
         names = connection.execute(select(CollectionRow.name).order_by(CollectionRow.name))
         known = ", ".join(names.scalars().fetchmany(10)) or "none yet"
+        of, _, criterion = name.rpartition(":")
+        if of and (row := find_collection(connection, store, of)) is not None:
+            there = ", ".join(criteria_of(connection, row.number)) or "none"
+            fault = f"collection {of!r} has no criterion {criterion[:40]!r}; criteria: {there}"
+            raise StoreError(f"{store}: {fault}")
         raise StoreError(f"{store}: no collection {name!r}; collections: {known}")
     return row
 
@@ -246,10 +309,13 @@ def _refuse_mixed(connection: Connection, collection: int, name: str, source: st
 
 
 def _across(row: Any, collection: int) -> Any:
-    """The ids of both items of the rows' pairs whose items are of two groups."""
+    """The ids of both items of the rows' pairs whose items are of two groups; also of criteria."""
+    of_items = select(CollectionRow.number).where(
+        or_(CollectionRow.number == collection, CollectionRow.items_of == collection)
+    )
     a, b = aliased(ItemRow), aliased(ItemRow)
     left, right = (row.low, row.high) if row is AllowedPairRow else (row.left_item, row.right_item)
-    both = select(a.id, b.id).select_from(row).where(row.collection == collection)
+    both = select(a.id, b.id).select_from(row).where(row.collection.in_(of_items))
     both = both.join(a, (a.collection == collection) & (a.number == left))
     both = both.join(b, (b.collection == collection) & (b.number == right))
     return both.where(a.group_name != b.group_name)

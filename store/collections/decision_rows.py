@@ -36,6 +36,8 @@ def insert_decisions(
     collection: int,
     decisions: Sequence[Decision],
     annotators: dict[str, int],
+    *,
+    items_of: int,
 ) -> list[Decision]:
     """Append decisions with new numbers, all or none, and do what follows from them.
 
@@ -50,7 +52,7 @@ def insert_decisions(
     before = read_decisions(connection, collection)
     study, done = study_of(before), list(before)
     about_items = any(decision.item is not None for decision in decisions)
-    ids = list(item_numbers(connection, collection)) if about_items else []
+    ids = list(item_numbers(connection, items_of)) if about_items else []
     for decision in decisions:
         known = study.gold.get(decision.subject) if decision.kind == "gold" else None
         if known is not None and known.item == decision.item:

@@ -33,7 +33,12 @@ _MOST_UNFITTED = 20  # answers that a program may give before a fit, or 5 % if t
 
 
 def new_session(collection: Collection, items: Items, **more: Any) -> Session:
-    """A session about the items with the collection's settings, and no judgements yet."""
+    """A session about the items with the collection's settings, and no judgements yet.
+
+    Raises:
+        StoreError: if the collection has criteria, each of which has a session.
+    """
+    collection.check_one_question()
     settings = collection.settings
     known = {name: settings[name] for name in SESSION_SETTINGS if name in settings}
     given: dict[str, Any] = {"seed": collection.seed, **known, **more}
@@ -140,6 +145,13 @@ class LabellingService:
         """Lease the given questions to an annotator, except those whose pair is not free."""
         with self._lock:
             return self._lease(annotator, questions)
+
+    def held(self, annotator: str) -> list[Lease]:
+        """Their unanswered questions, renewed if they expire soon."""
+        with self._lock:
+            self.next(annotator, 0)
+            closed = self.why_closed(annotator)
+            return [] if closed else list(self._own[annotator].values())
 
     def release(self, annotator: str) -> None:
         """Release the questions that an annotator has from this service."""

@@ -1,0 +1,140 @@
+"""`sortnet ask`: what annotators are asked: question, instructions, criteria, goal, deadline."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cli.inputs.opened_store import open_collection
+from cli.options import Real, files, json_option, store_option
+from cli.output import count, print_json, printable, put
+from sortnet.errors import DataError
+
+if TYPE_CHECKING:
+    from store import Collection
+
+
+class _Moment(click.ParamType):  # type: ignore[type-arg]
+    """A time such as 2026-12-01 or 2026-12-01T18:00, in the local zone unless it names one."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> float:
+        try:
+            return 0.0 if value == "none" else datetime.fromisoformat(value).timestamp()
+        except (ValueError, OverflowError):
+            self.fail(f"{value!r} is not a time such as 2026-12-01T18:00, or none", param, ctx)
+
+
+@click.command(short_help="Show or change what annotators are asked.")
+@click.argument("name")
+@click.option("--question", metavar="TEXT", help="Question that is asked of each pair.")
+@click.option(
+    "--instructions",
+    metavar="FILE",
+    shell_complete=files,
+    help="Markdown that annotators read first, and again with the key h; none: no instructions.",
+)
+@click.option(
+    "--criterion",
+    metavar="CRITERION",
+    help="A criterion with a ranking of its own, added if it is new; --question is then its own.",
+)
+@click.option(
+    "--goal",
+    type=Real(0, 0.5, min_open=True, max_open=True),
+    metavar="SHARE",
+    help="Stop at this expected share of pairs in the wrong order.",
+)
+@click.option(
+    "--deadline", type=_Moment(), metavar="TIME", help="Ask nothing after that; none: no deadline."
+)
+@store_option
+@json_option
+def ask(
+    name: str,
+    question: str | None,
+    instructions: str | None,
+    criterion: str | None,
+    goal: float | None,
+    deadline: float | None,
+    store: str | None,
+    as_json: bool,
+) -> None:
+    """Show or change what annotators of the collection NAME are asked.
+
+    Each criterion of a collection has a question, judgements and a ranking of its own; commands
+    take it as NAME:CRITERION. They are asked one after the other, or together (`sortnet serve
+    --together`). What is changed here is shown at the next question, also while it is served.
+
+    \b
+    Examples:
+      sortnet ask essays --question 'Which essay argues better?' --instructions rules.md
+      sortnet ask replies --criterion helpful --question 'Which reply is more helpful?'
+      sortnet ask replies --criterion honest --question 'Which reply is more honest?'
+      sortnet ask replies:honest --deadline 2026-12-01T18:00
+    """
+    from sortnet.preference.study import Decision
+
+    given = {
+        "question": question,
+        "instructions": None if instructions is None else _text_of(instructions),
+    }
+    amounts = {"goal": goal, "deadline": deadline}
+    made = [Decision(kind, reason=text) for kind, text in given.items() if text is not None]
+    made += [Decision(kind, amount=value) for kind, value in amounts.items() if value is not None]
+    write = bool(made or criterion)
+    with open_collection(store, name, write=write) as collection:
+        if criterion is not None:
+            known = {each.criterion: each for each in collection.asked()}
+            collection = known.get(criterion) or collection.add_criterion(criterion)
+        if made:
+            collection.decide(*made)
+        found = [_asked(each) for each in collection.asked()]
+    if as_json:
+        print_json(found)
+        return
+    for each in found:
+        put("\n".join(_lines(each)))
+
+
+def _text_of(file: str) -> str:
+    """The text of a file of Markdown."""
+    if file == "none":
+        return ""
+    try:
+        return Path(file).read_text(encoding="utf-8-sig").strip()
+    except UnicodeDecodeError as error:
+        raise DataError(f"{file}: is not UTF-8 text (byte {error.start})") from None
+    except OSError as error:
+        raise DataError(f"{file}: {error.strerror}") from None
+
+
+def _asked(collection: Collection) -> dict[str, Any]:
+    study = collection.study()
+    return {
+        "name": collection.name,
+        "criterion": collection.criterion,
+        "question": study.question,
+        "instructions": study.instructions,
+        "goal": study.goal or None,
+        "deadline": datetime.fromtimestamp(study.deadline, UTC).isoformat()
+        if study.deadline
+        else None,
+        "judgements": len(collection.judgements()),
+    }
+
+
+def _lines(asked: dict[str, Any]) -> list[str]:
+    words = asked["instructions"].split()
+    goal, deadline = asked["goal"], asked["deadline"]
+    return [
+        f"{printable(asked['name'])}: {printable(asked['question'])}",
+        f"  instructions  {count(len(words), 'word') if words else 'none'}",
+        f"  goal          {'the default' if goal is None else f'{goal:.0%} of pairs wrong'}",
+        f"  deadline      {deadline or 'none'}",
+        f"  judgements    {asked['judgements']}",
+    ]

@@ -1,0 +1,88 @@
+"""The labelling services of a collection's criteria, asked in turn or together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from sortnet.preference import Judgement, Question
+from sortnet.preference.base import HOLDOUT, Pair
+from store.collections.leases import Lease
+from store.service.labelling import LabellingService
+
+OTHER = "criterion"  # the strategy of a pair that was chosen for another criterion
+
+
+class Asked(NamedTuple):
+    """A question leased to an annotator, and the service of the criterion it is about."""
+
+    service: LabellingService
+    lease: Lease
+
+
+class Criteria:
+    """What annotators of a collection are asked: by one service, or one for each criterion.
+
+    Args:
+        services: in the order of the criteria; at least one.
+        together: whether each pair is asked by all criteria before the next pair; else one
+            criterion is asked until its goal is reached, then the next one.
+    """
+
+    def __init__(self, services: Sequence[LabellingService], *, together: bool = False) -> None:
+        self.services, self._together = tuple(services), together and len(services) > 1
+
+    def next(self, annotator: str, k: int = 1) -> list[Asked]:
+        """The next k pairs, or fewer; together, each once for each criterion.
+
+        Cost: as `LabellingService.next`, for each service that is looked at.
+        """
+        # Those that have not reached their goal first; the sort is stable.
+        order = sorted(self.services, key=lambda each: each.known and each.remaining.stop)
+        for lead in order:
+            asked = [Asked(lead, lease) for lease in lead.next(annotator, k)]
+            if self._together:
+                asked = self._by_all(annotator, asked)
+            if asked:
+                return asked
+        return []
+
+    def _by_all(self, annotator: str, asked: Sequence[Asked]) -> list[Asked]:
+        """The pairs of one service asked by all; pairs with an answer by some come first."""
+        pairs = {one.lease.question.pair: [one] for one in asked}
+        begun: dict[Pair, list[Asked]] = {}
+        for other in (each for each in self.services if not asked or each is not asked[0].service):
+            held = {lease.question.pair: lease for lease in other.held(annotator)}
+            new = [_for_another(one.lease.question) for one in asked]
+            given = other.lease(annotator, [each for each in new if each.pair not in held])
+            held |= {lease.question.pair: lease for lease in given}
+            for pair, lease in held.items():
+                (pairs if pair in pairs else begun).setdefault(pair, []).append(Asked(other, lease))
+        return [
+            one
+            for each in (*begun.values(), *pairs.values())
+            for one in sorted(each, key=lambda one: self.services.index(one.service))
+        ]
+
+    def service_of(self, criterion: str | None) -> LabellingService | None:
+        """The service of that criterion; None if there is no such criterion."""
+        fits = (each for each in self.services if each.collection.criterion == criterion)
+        return next(fits, None)
+
+    def answered(self, annotator: str) -> int:
+        """The number of an annotator's answers, by all criteria."""
+        return sum(each.session.answered(annotator) for each in self.services)
+
+    def last(self, annotator: str) -> tuple[LabellingService, Judgement] | None:
+        """An annotator's last answer that can be undone, and its service; None if there is none."""
+        found = [(each, each.session.last(annotator)) for each in self.services]
+        theirs = [(each, judgement) for each, judgement in found if judgement is not None]
+        return max(theirs, key=lambda one: one[1].at or 0, default=None)
+
+
+def _for_another(question: Question) -> Question:
+    """The same pair for another criterion, whose model had no choice; a random one stays that."""
+    if question.strategy == HOLDOUT:
+        return question
+    return replace(question, strategy=OTHER, probability=1.0)

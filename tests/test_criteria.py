@@ -1,0 +1,179 @@
+"""Criteria of a collection: judgements and rankings of their own about the same items."""
+
+from __future__ import annotations
+
+import pytest
+from collections_made import Clock, answer_lease, made_items
+
+from sortnet.errors import StoreError
+from sortnet.preference import Judgement
+from sortnet.preference.base import HOLDOUT
+from store import Collection, Store
+from store.service.criteria import OTHER, Asked, Criteria
+from store.service.labelling import LabellingService
+
+
+@pytest.fixture
+def replies(store: Store) -> Collection:
+    """A collection with the criteria `helpful` and `honest`."""
+    store.add_items("replies", made_items(6), seed=5, settings={"holdout": 0.2, "repeats": 0.0})
+    collection = store.collection("replies", clock=Clock())
+    collection.add_criterion("helpful")
+    collection.add_criterion("honest")
+    return collection
+
+
+def services_of(replies: Collection) -> list[LabellingService]:
+    return [LabellingService(each, lease_seconds=60) for each in replies.asked()]
+
+
+def answer(asked: Asked, who: str = "ana") -> None:
+    answer_lease(asked.service, asked.lease, who)
+
+
+def shown(asked: list[Asked]) -> list[tuple[tuple[int, int], str | None]]:
+    return [(one.lease.question.pair, one.service.collection.criterion) for one in asked]
+
+
+def test_criteria_share_items_and_settings_and_nothing_else(replies: Collection) -> None:
+    helpful, honest = replies.asked()
+    assert [helpful.name, honest.name] == ["replies:helpful", "replies:honest"]
+    assert [replies.criterion, helpful.criterion] == [None, "helpful"]
+    assert helpful.items().ids == replies.items().ids
+    assert helpful.settings["holdout"] == 0.2
+    helpful.append([Judgement("ana", 0, 1, "left")])
+    assert len(helpful.judgements()) == 1 and honest.judgements() == []
+    frame = helpful.judgements_frame()
+    assert (frame["left"][0], frame["right"][0]) == ("i0", "i1")
+
+
+def test_items_of_the_collection_reach_its_criteria(store: Store, replies: Collection) -> None:
+    (helpful, _) = services = services_of(replies)
+    store.add_items("replies", made_items(2, first=6))
+    assert [service.sync() for service in services] == [0, 0]
+    assert helpful.session.n_items == 8
+    frame = store.collections_frame()
+    assert list(frame["items"]) == [8, 8, 8] and list(frame["features"]) == [2, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("name", "of", "fault"),
+    [
+        ("helpful", "replies", "has the criterion 'helpful' already"),
+        ("a:b", "replies", "without colons"),
+        (" ", "replies", "name"),
+        ("clear", "replies:helpful", "is a criterion: its items are those of 'replies'"),
+    ],
+)
+def test_a_criterion_that_cannot_be(
+    store: Store, replies: Collection, name: str, of: str, fault: str
+) -> None:
+    with pytest.raises(StoreError, match=fault):
+        store.collection(of).add_criterion(name)
+
+
+def test_judgements_about_the_collections_own_question_come_before_no_criteria(
+    store: Store,
+) -> None:
+    judged = store.add_items("judged", made_items(3))
+    judged.append([Judgement("ana", 0, 1, "left")])
+    with pytest.raises(StoreError, match="has judgements about its own question already"):
+        judged.add_criterion("helpful")
+
+
+def test_one_question_must_be_meant_where_there_are_criteria(
+    store: Store, replies: Collection
+) -> None:
+    both = "give one of replies:helpful, replies:honest"
+    with pytest.raises(StoreError, match=both):
+        replies.append([Judgement("ana", 0, 1, "left")])
+    with pytest.raises(StoreError, match=both):
+        LabellingService(replies)
+    with pytest.raises(StoreError, match=r"has no criterion 'helpfull'; criteria: replies:helpful"):
+        store.collection("replies:helpfull")
+    with pytest.raises(StoreError, match="is a criterion"):
+        store.add_items("replies:helpful", made_items(2, first=6))
+
+
+def test_groups_that_divide_a_pair_judged_by_a_criterion_are_refused(
+    store: Store, replies: Collection
+) -> None:
+    replies.asked()[1].append([Judgement("ana", 0, 5, "left")])
+    with pytest.raises(StoreError, match="'i0' and 'i5' are a judged pair"):
+        store.add_items("replies", made_items(6, groups=tuple("aaabbb")), update=True)
+
+
+def test_a_collection_is_removed_with_its_criteria_and_a_criterion_alone(
+    store: Store, replies: Collection
+) -> None:
+    helpful, honest = replies.asked()
+    helpful.append([Judgement("ana", 0, 1, "left")])
+    honest.remove()
+    assert [each.name for each in replies.asked()] == ["replies:helpful"]
+    replies.remove()
+    assert store.collections_frame().empty
+
+
+def test_in_turn_a_criterion_is_asked_until_it_has_no_more_questions(replies: Collection) -> None:
+    criteria = Criteria(services_of(replies))
+    seen = []
+    while asked := criteria.next("ana", 2):
+        assert len({one.service for one in asked}) == 1
+        seen.append(asked[0].service.collection.criterion)
+        answer(asked[0])
+    assert seen == ["helpful"] * 15 + ["honest"] * 15  # all pairs of 6 items
+    assert criteria.answered("ana") == 30
+
+
+def test_together_each_pair_is_asked_by_all_before_the_next(replies: Collection) -> None:
+    criteria = Criteria(services_of(replies), together=True)
+    seen = []
+    while asked := criteria.next("ana", 2):
+        seen.append(shown(asked)[0])
+        answer(asked[0])
+    assert [criterion for _, criterion in seen] == ["helpful", "honest"] * 15
+    assert [pair for pair, _ in seen[::2]] == [pair for pair, _ in seen[1::2]]
+    assert len(set(seen)) == 30
+    strategies = {j.strategy for j in criteria.services[1].judgements()}
+    assert strategies <= {OTHER, HOLDOUT} and OTHER in strategies
+
+
+def test_together_a_pair_half_answered_comes_first_after_a_reload(replies: Collection) -> None:
+    criteria = Criteria(services_of(replies), together=True)
+    first, second, *_ = criteria.next("ana", 3)
+    answer(first)
+    again = Criteria(services_of(replies), together=True).next("ana", 3)
+    assert again[0].lease.id == second.lease.id
+
+
+def test_together_a_pair_is_another_annotators_only_after_the_first(replies: Collection) -> None:
+    criteria = Criteria(services_of(replies), together=True)
+    asked = {who: shown(criteria.next(who, 2)) for who in ("ana", "ben")}
+    assert asked["ana"] and asked["ben"] and not set(asked["ana"]) & set(asked["ben"])
+
+
+def test_an_annotator_excluded_from_one_criterion_is_asked_by_the_other(
+    replies: Collection,
+) -> None:
+    from sortnet.preference.study import Decision
+
+    for each in replies.asked():
+        each.annotator("ana")
+    replies.asked()[0].decide(Decision("exclude", "ana"))
+    for together in (False, True):
+        asked = Criteria(services_of(replies), together=together).next("ana", 2)
+        assert {criterion for _, criterion in shown(asked)} == {"honest"}
+
+
+def test_the_last_answer_is_that_given_last_by_any_criterion(replies: Collection) -> None:
+    clock = Clock()
+    services = [LabellingService(each) for each in replies.asked()]
+    for service in services:
+        service.collection.clock = clock
+    criteria = Criteria(services, together=True)
+    assert criteria.last("ana") is None
+    for k in range(3):
+        clock.now += 1
+        answer(criteria.next("ana", 2)[0])
+        found = criteria.last("ana")
+        assert found is not None and found[0].collection.criterion == ("helpful", "honest")[k % 2]
