@@ -18,7 +18,7 @@ from sortnet.preference import Judgement
 from sortnet.preference.agreement import agreement, disputed, first_better
 from sortnet.preference.stopping import GOAL
 from store.database.engine import plain
-from store.service.convergence import recorded
+from store.service.convergence import FEW, recorded
 from store.service.labelling import LabellingService
 
 SHOWN = 100  # rows of groups and gold pairs
@@ -49,7 +49,7 @@ class AdminState:
             "answers": sum(session.answered(name) for name in tokens),
             **{name: counted[name] for name in ("per_hour", "agreement", "disputed", "comments")},
             "remaining": _remaining(service) if known else None,
-            "curve": counted["curve"] + ([_now(service)] if known else []),
+            "curve": _curve(counted["recorded"], service) if known else [],
             "goal": study.goal or GOAL,
             "groups": _groups(service) if known else [],
             "people": [
@@ -100,7 +100,7 @@ class AdminState:
                     "paces": _paces(service.judgements()),
                     "disputed": self._disputed(events),
                     "comments": self._comments(service.judgements()),
-                    "curve": recorded(service.collection),
+                    "recorded": recorded(service.collection),
                 }
                 self._counted = upto, counted
                 self._again = time.monotonic() + 10 * (time.monotonic() - start)
@@ -143,12 +143,12 @@ def _remaining(service: LabellingService) -> dict[str, Any]:
     return dict(plain(asdict(replace(remaining, groups=())))) | counts
 
 
-def _now(service: LabellingService) -> dict[str, Any]:
-    """The last fit, as a point of the curve."""
-    remaining = service.remaining
-    holdout = remaining.holdout_right if remaining.holdout_n else None
-    point = {"answers": service.session.n_votes, "expected": 1 - remaining.wrong_pairs}
-    return dict(plain(point | {"holdout": holdout}))
+def _curve(points: Sequence[dict[str, Any]], service: LabellingService) -> list[dict[str, Any]]:
+    """The recorded fits and the last one; without those to answers that do not count any more."""
+    remaining, answers = service.remaining, service.session.n_votes
+    holdout = remaining.holdout_right if remaining.holdout_n >= FEW else None
+    now = {"answers": answers, "expected": 1 - remaining.wrong_pairs, "holdout": holdout}
+    return [point for point in points if point["answers"] < answers] + [dict(plain(now))]
 
 
 def _groups(service: LabellingService) -> list[dict[str, Any]]:

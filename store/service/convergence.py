@@ -20,6 +20,7 @@ from store.database.tables import IterationRow, RunRow
 from store.runs.run import Run
 
 QUALITY = "order"  # the share of pairs in the right order: expected, and of the hold-out
+FEW = 5  # answers to the hold-out, of which a share says nothing
 _SETTING = "labelling_run"
 
 
@@ -82,11 +83,12 @@ class Convergence:
 
 
 def recorded(collection: Collection) -> list[dict[str, float | None]]:
-    """The recorded refits, oldest first: number of answers, share expected right, of the hold-out.
+    """The recorded refits, oldest first: number of answers, share of pairs expected right, and of
+    the hold-out, None of few answers.
 
     Cost: one transaction.
     """
-    read = (IterationRow.comparisons_train, IterationRow.measures)
+    read = (IterationRow.comparisons_train, IterationRow.comparisons_vali, IterationRow.measures)
     with collection.database.transaction() as connection:
         row = find_collection(connection, collection.database.name, collection.name)
         these = select(*read).join(RunRow, RunRow.number == IterationRow.run)
@@ -95,10 +97,10 @@ def recorded(collection: Collection) -> list[dict[str, float | None]]:
     return [
         {
             "answers": answers,
-            "expected": measures.get("train", {}).get(QUALITY),
-            "holdout": measures.get("vali", {}).get(QUALITY),
+            "expected": measures["train"][QUALITY],
+            "holdout": measures["vali"][QUALITY] if checked >= FEW else None,
         }
-        for answers, measures in rows
+        for answers, checked, measures in rows
     ]
 
 
