@@ -68,8 +68,8 @@ def main(ctx: click.Context) -> None:
 for name in (
     *("demo", "train", "evaluate", "rank", "compare", "explain", "importance"),
     *("runs", "show", "pairs", "report", "watch", "experiment"),
-    *("items", "ask", "label", "serve", "annotators", "ranking", "judgements", "simulate"),
-    *("doctor", "completion"),
+    *("items", "ask", "label", "serve", "annotators", "agreement", "ranking", "judgements"),
+    *("simulate", "doctor", "completion"),
 ):
     main.add_command(getattr(import_module(f"cli.commands.{name}"), name))
 

@@ -138,8 +138,9 @@ class Training:
         TRAINING, choices=("quality", "loss"))
     patience: int | None = setting(
         None,
-        "Stop after this many epochs without a lower loss on the validation "
-        "pairs (with --keep loss).",
+        "End a training early when this many epochs have passed since the best one so far: that "
+        "of the lowest loss on the validation pairs (--keep loss), or of the best RankQuality "
+        "among those scored, a few of the second half (--keep quality); default: run all epochs.",
         TRAINING, least=1)
     batch_size: int | None = setting(
         None,

@@ -57,10 +57,22 @@ def pytest_configure() -> None:
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Where a new store may be made, in either database."""
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/new/store.db"
-    return str(request.getfixturevalue("postgresql_url"))
+    """Where a new store may be made, in either database; of a test with a `store` it is there."""
+    if request.param == "postgresql":
+        return str(request.getfixturevalue("postgresql_url"))
+    path = tmp_path / "new" / "store.db"
+    if "store" in request.fixturenames:
+        path.parent.mkdir()
+        shutil.copy(request.getfixturevalue("made_sqlite"), path)
+    return f"sqlite:///{path}"
+
+
+@pytest.fixture(scope="session")
+def made_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A new store, whose tables take longer to make than to copy."""
+    path: Path = tmp_path_factory.mktemp("made") / "store.db"
+    open_store(f"sqlite:///{path}").close()
+    return path
 
 
 @pytest.fixture
@@ -162,11 +174,21 @@ def _new_server() -> Iterator[Server]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+@pytest.fixture(scope="session")
+def made_postgresql(postgresql_server: str) -> str:
+    """The database of a new store, to copy as `made_sqlite`."""
+    _execute(postgresql_server, "CREATE DATABASE made")
+    open_store(postgresql_server.replace("/postgres?", "/made?")).close()
+    return "made"
+
+
 @pytest.fixture
-def postgresql_url(postgresql_server: str) -> Iterator[str]:
-    """The URL of an empty database of its own."""
+def postgresql_url(postgresql_server: str, request: pytest.FixtureRequest) -> Iterator[str]:
+    """The URL of a database of its own: empty, or of a test with a `store` that of a new store."""
     name = f"t{time.monotonic_ns()}"
-    _execute(postgresql_server, f"CREATE DATABASE {name}")
+    made = "store" in request.fixturenames
+    like = request.getfixturevalue("made_postgresql") if made else "template1"
+    _execute(postgresql_server, f"CREATE DATABASE {name} TEMPLATE {like}")
     yield postgresql_server.replace("/postgres?", f"/{name}?")
     _execute(postgresql_server, f"DROP DATABASE {name} WITH (FORCE)")
 
@@ -208,7 +230,7 @@ class Server:
         subprocess.run([*as_user, *initdb], check=True, capture_output=True, cwd=folder)
         rules = data / "pg_hba.conf"  # the first that fits holds: ann needs her password
         rules.write_text(f"host all ann 127.0.0.1/32 scram-sha-256\n{rules.read_text()}")
-        port = _free_port()
+        port = free_port()
         options = ["fsync=off", "listen_addresses=127.0.0.1", f"unix_socket_directories={folder}"]
         settings = [part for option in options for part in ("-c", option)]
         self._command = [*as_user, binaries / "postgres", "-D", data, "-p", str(port), *settings]
@@ -255,7 +277,7 @@ def _execute(url: str, statement: str) -> None:
         engine.dispose()
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with closing(socket.socket()) as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

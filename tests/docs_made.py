@@ -100,7 +100,7 @@ def run(typed: str, *, short: bool = True, database: str | None = None) -> str:
     args, lines = sortnet_of(typed)
     args = [_known(arg, database) for arg in args]
     if short and not {"--resume", "--ranker"} & set(args):  # whose settings are their own
-        args += SHORTER.get(args[0], ()) if args else ()
+        args[1:1] = SHORTER.get(args[0], ()) if args else ()  # the line's own options win
     with _ending(typed):
         said = done(*args)
     return said if lines is None else "".join(said.splitlines(keepends=True)[:lines])

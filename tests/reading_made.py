@@ -22,6 +22,7 @@ OF_STORE = (
     ("judgements", "export", "c"), ("judgements", "export", "c", "--format", "csv"),
     ("judgements", "export", "c", "--format", "chosen", "--output", "out/chosen.jsonl"),
     ("annotators", "list", "c"), ("annotators", "list", "c", "--json"),
+    ("agreement", "c"), ("agreement", "c", "--json"),
     ("ranking", "c"), ("ranking", "c", "--json"), ("ranking", "c", "--output", "out/ranking"),
     ("doctor",), ("doctor", "--json"),
 )  # fmt: skip

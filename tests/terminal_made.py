@@ -9,11 +9,11 @@ import re
 import select
 import signal
 import struct
-import subprocess
-import sys
 import termios
 import time
 from collections.abc import Callable
+
+from forked_made import Forked
 
 WAIT = 600.0
 _PART = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])|\x1b[^\[]|.", re.DOTALL)
@@ -28,18 +28,15 @@ class Terminal:
         self.resize(columns, rows)
         inherited = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "LINES")}
         self.mode = termios.tcgetattr(self._theirs)
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", "from cli.main import main; main()", *args],
-            stdin=self._theirs, stdout=self._theirs, stderr=self._theirs, start_new_session=True,
-            env={**inherited, "TERM": "xterm-256color", "OMP_NUM_THREADS": "1", **env},
-        )  # fmt: skip
+        self.process = Forked(
+            args, [self._theirs] * 3, {**inherited, "TERM": "xterm-256color", **env}
+        )
 
     def __enter__(self) -> Terminal:
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
+        self.process.send_signal(signal.SIGKILL)
         self.process.wait(WAIT)
         os.close(self._theirs)
         os.close(self.fd)
@@ -60,7 +57,7 @@ class Terminal:
         self.until_so(lambda: self.process.poll() is not None, "the end")
         while select.select([self.fd], [], [], 0)[0]:
             self._read()
-        return self.process.returncode
+        return self.process.wait()
 
     def send(self, number: signal.Signals) -> None:
         os.kill(self.process.pid, number)

@@ -93,9 +93,44 @@ def test_chosen_and_rejected_texts_for_preference_tuning():
     done("judgements", "import", "copy", "v.csv", "--as", "crowd")
     said = done("judgements", "export", "copy", "--format", "chosen", "--prompt", "Which?")
     assert [json.loads(line) for line in said.splitlines()] == [
-        {"prompt": "Which?", "chosen": "text 4", "rejected": "text 0"},
-        {"prompt": "Which?", "chosen": "text 1", "rejected": "text 4"},
+        {"prompt": "Which?", "chosen": "text 4", "rejected": "text 0", "weight": 1.0}
+        | {"chosen_id": "i4", "rejected_id": "i0"},
+        {"prompt": "Which?", "chosen": "text 1", "rejected": "text 4", "weight": 1.0}
+        | {"chosen_id": "i1", "rejected_id": "i4"},
     ]
+
+
+def test_an_export_without_answers_is_said_and_preferences_without_answers_are_refused():
+    result = invoke("judgements", "export", "copy", "--format", "csv", "-o", "none.csv")
+    assert result.stderr == "none.csv: 0 judgements of copy yet: sortnet label copy\n"
+    assert Path("none.csv").read_text().count("\n") == 1  # the header
+    assert done("judgements", "import", "copy", "none.csv") == "copy: 0 judgements added\n"
+    result = invoke("judgements", "export", "copy")
+    assert (result.stdout, result.exit_code) == ("", 0)
+    assert result.stderr == "0 judgements of copy yet: sortnet label copy\n"
+    for form in ("chosen", "conversational"):
+        message = fault("judgements", "export", "copy", "--format", form, "-o", "none.jsonl")
+        assert "copy: nobody has answered yet, so there is no chosen item" in message
+        assert not Path("none.jsonl").exists()
+    message = fault("judgements", "export", "args", "--format", "chosen")  # a tie and an undo
+    assert "args: no pair has a majority of answers yet" in message
+
+
+def test_spreadsheets_get_no_formulas_and_the_file_is_read_as_it_was():
+    ids = ("=1+1", "'=1+1", "@x", "\tx", "plain", "'quoted'")
+    with open_store("s.db") as store:
+        odd = store.add_items("odd", made_items(len(ids), ids=ids))
+        store.add_items("same", made_items(len(ids), ids=ids))
+        comment = "=HYPERLINK(A1)"
+        odd.append([Judgement("-2", k, (k + 1) % 6, "left", comment=comment) for k in range(6)])
+    form = ("judgements", "export", "odd", "--format", "csv")
+    done(*form, "--for-spreadsheets", "-o", "safe.csv")
+    rows = list(csv.DictReader(io.StringIO(Path("safe.csv").read_bytes().decode(), newline="")))
+    assert all(cell[:1] not in tuple("=+-@\t\r") for row in rows for cell in row.values())
+    assert [row["left"] for row in rows[:2]] == ["'=1+1", "''=1+1"]
+    assert done("judgements", "import", "same", "safe.csv") == "same: 6 judgements added\n"
+    assert done("judgements", "export", "same", "--format", "csv") == done(*form)
+    assert "--format csv, not jsonl" in fault(*form[:3], "--for-spreadsheets")
 
 
 def test_a_file_of_another_name_is_read_as_it_is_said():
@@ -107,6 +142,23 @@ def test_a_file_of_another_name_is_read_as_it_is_said():
     done("judgements", "import", "copy", "votes", "--format", "csv", "--as", "ana")
     (row,) = csv.DictReader(io.StringIO(done("judgements", "export", "copy", "--format", "csv")))
     assert (row["annotator"], row["left"], row["answer"]) == ("ana", "i0", "left")
+
+
+def test_files_of_other_tools_are_imported_and_their_faults_are_one_line():
+    battle = {"model_a": "i0", "model_b": "i1", "winner": "model_b", "judge": "eve"}
+    Path("b.json").write_text(json.dumps([battle, {**battle, "winner": "tie (bothbad)"}]))
+    assert done("judgements", "import", "copy", "b.json") == "copy: 2 judgements added\n"
+    assert "0 judgements added, 2 already" in done("judgements", "import", "copy", "b.json")
+    Path("b.json").write_text(json.dumps([{**battle, "model_a": "vicuna"}]))
+    assert "1 of 2 models are no items" in fault("judgements", "import", "copy", "b.json")
+    value = {"type": "pairwise", "from_name": "pw", "value": {"selected": "right"}}
+    task = {"data": {"one": "text 0", "two": "text 1"}, "annotations": [{"result": [value]}]}
+    Path("t.json").write_text(json.dumps([task]))
+    named = ("judgements", "import", "copy", "t.json", "--as", "ana")
+    assert "--fields LEFT RIGHT" in fault(*named)
+    assert "1 judgements added" in done(*named, "--fields", "two", "one")
+    last = json.loads(done("judgements", "list", "copy", "--json"))[-1]
+    assert (last["left"], last["right"], last["answer"]) == ("i1", "i0", "right")
 
 
 def test_a_fault_names_file_and_line_and_nothing_is_imported():

@@ -171,7 +171,7 @@ def test_the_command_to_go_on_with_resumes_and_overwrites_nothing():
     assert Origin(again, "").again == again
 
 
-KILLS = 10
+KILLS = 5
 
 # A process that has everything loaded forks one that trains, kills it, forks the next. The trainer
 # sends a byte for every step that it tells of (a sort, an epoch), and around every file that it

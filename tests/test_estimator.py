@@ -362,13 +362,18 @@ def test_missing_values_are_handled_and_infinite_ones_refused(fitted):
 
 
 def test_one_document_and_no_document_are_ranked(fitted):
-    assert fitted.predict([[1.0, 2, 3, 4]]).tolist() == [0]
+    with pytest.warns(UserWarning, match="one row: .* give all rows of the query"):
+        assert fitted.predict([[1.0, 2, 3, 4]]).tolist() == [0]
     assert fitted.rank([[1.0, 2, 3, 4]]).tolist() == [1]
     nothing = np.empty((0, 4))
     assert fitted.predict(nothing).shape == fitted.rank(nothing, []).shape == (0,)
     assert fitted.predict(np.ones((3, 4)), ["a", "b", "c"]).tolist() == [0, 0, 0]
 
 
+ALONE = "ignore:two rows without their query"
+
+
+@pytest.mark.filterwarnings(ALONE)
 def test_compared_without_a_context_two_documents_are_a_query_of_their_own(fitted):
     X, _, _ = made()
     margins = fitted.compare(X[:5], X[5:10])
@@ -379,6 +384,18 @@ def test_compared_without_a_context_two_documents_are_a_query_of_their_own(fitte
     np.testing.assert_allclose(fitted.compare(X[5:10], X[:5]), -margins, atol=1e-6)
 
 
+def test_rows_that_depend_on_their_query_are_compared_alone_with_a_warning(fitted):
+    X, y, qid = made()
+    with pytest.warns(UserWarning, match="without their query: .* give context") as caught:
+        fitted.compare(X[0], X[1])
+    assert caught[0].filename == __file__
+    fitted.compare(0, 1, context=X, qid=np.zeros(len(X)))
+    own = small(scaling="normal", max_iter=1).fit(X, y, qid=qid)  # warnings are errors here
+    own.compare(X[0], X[1])
+    own.predict(X[:1])
+
+
+@pytest.mark.filterwarnings(ALONE)
 def test_rows_of_a_frame_can_be_compared():
     frame, y = framed()
     ranker = small().fit(frame, y)
@@ -416,6 +433,7 @@ def test_a_second_fit_starts_afresh():
     assert len(again.history_) == len(once.history_)
 
 
+@pytest.mark.filterwarnings(ALONE)
 def test_the_random_state_decides_all_that_is_random():
     X, y, qid = made()
 

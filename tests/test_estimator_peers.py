@@ -358,6 +358,7 @@ def test_names_and_free_text_are_refused_and_an_array_where_columns_were(shopped
         shopped.predict(frame[["qid", "colour", "price", "maker", "size", "new"]])
 
 
+@pytest.mark.filterwarnings("ignore:two rows without their query")
 def test_rows_with_categories_can_be_compared(shopped):
     frame, y = shop()
     rows = frame.drop(columns="qid")

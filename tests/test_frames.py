@@ -162,6 +162,11 @@ def test_a_frame_of_iterations_says_what_its_measures_mean(store: Store) -> None
     assert start(store).iterations_frame().attrs["conventions"] is None
 
 
+def test_a_frame_of_iterations_says_which_pairs_are_kept(store: Store) -> None:
+    assert start(store, **Config().to_json()).iterations_frame().attrs["pairs"] == "even"
+    assert start(store).iterations_frame().attrs["pairs"] == "wrong"  # as version 0.1 has it
+
+
 def test_what_a_run_observed_adds_up_to_what_it_compared_and_missed(store: Store) -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(90, 3)).astype(np.float32)

@@ -119,41 +119,39 @@ def write(folder: Path, name: str, text: str | bytes) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("v.csv", "annotator,left,right,answer\nana,a,b,left\nbo,b,3,tie\n"),
-        ("v.csv", "\ufeffleft,note,right,answer,annotator\r\na,,b,left,ana\r\nb,x,3,tie,bo"),
-        ("v.tsv", "annotator\tleft\tright\tanswer\nana\ta\tb\tleft\n\nbo\tb\t3\ttie\n"),
-        (
-            "v.jsonl",
-            '{"annotator": "ana", "left": "a", "right": "b", "answer": "left"}\n\n'
-            '{"left": "b", "right": 3, "answer": "tie", "annotator": "bo", "why": []}',
-        ),
-        (
-            "v.json",
-            '{"a": "a", "b": "b", "vote": "A1", "annotator": "ana"}\n'
-            '{"a": "b", "b": "3", "vote": "EQUAL", "annotator": "bo"}',
-        ),
-        ("v.csv", "Arg1,Arg2,annotator,winner\na,b,ana,a\nb,3,bo,0\n"),
-        (
-            "v.csv",
-            "winner,loser,label,annotator,left,right,answer\n,,x,ana,a,b,left\n,,y,bo,b,3,tie",
-        ),
-    ],
-)
-def test_little_is_needed_of_other_programs_files(
-    store: Store, tmp_path: Path, name: str, text: str
-) -> None:
-    collection = collection_of(store, "args", ("a", "b", "3"))
-    path = write(tmp_path, name, text)
-    assert import_judgements(collection, path) == Imported(2, 0)
-    assert votes(collection) == [("ana", "a", "b", "left"), ("bo", "b", "3", "tie")]
-    (first, _) = collection.judgements()
-    assert (first.strategy, first.probability, first.milliseconds, first.at) == (
-        "given", 1.0, None, None,
-    )  # fmt: skip
-    assert import_judgements(collection, path) == Imported(0, 2)
+OTHERS = [
+    ("v.csv", "annotator,left,right,answer\nana,a,b,left\nbo,b,3,tie\n"),
+    ("v.csv", "\ufeffleft,note,right,answer,annotator\r\na,,b,left,ana\r\nb,x,3,tie,bo"),
+    ("v.tsv", "annotator\tleft\tright\tanswer\nana\ta\tb\tleft\n\nbo\tb\t3\ttie\n"),
+    (
+        "v.jsonl",
+        '{"annotator": "ana", "left": "a", "right": "b", "answer": "left"}\n\n'
+        '{"left": "b", "right": 3, "answer": "tie", "annotator": "bo", "why": []}',
+    ),
+    (
+        "v.json",
+        '{"a": "a", "b": "b", "vote": "A1", "annotator": "ana"}\n'
+        '{"a": "b", "b": "3", "vote": "EQUAL", "annotator": "bo"}',
+    ),
+    ("v.csv", "Arg1,Arg2,annotator,winner\na,b,ana,a\nb,3,bo,0\n"),
+    (
+        "v.csv",
+        "winner,loser,label,annotator,left,right,answer\n,,x,ana,a,b,left\n,,y,bo,b,3,tie",
+    ),
+]
+
+
+def test_little_is_needed_of_other_programs_files(store: Store, tmp_path: Path) -> None:
+    for number, (name, text) in enumerate(OTHERS):
+        collection = collection_of(store, f"args {number}", ("a", "b", "3"))
+        path = write(tmp_path, name, text)
+        assert import_judgements(collection, path) == Imported(2, 0)
+        assert votes(collection) == [("ana", "a", "b", "left"), ("bo", "b", "3", "tie")]
+        (first, _) = collection.judgements()
+        assert (first.strategy, first.probability, first.milliseconds, first.at) == (
+            "given", 1.0, None, None,
+        )  # fmt: skip
+        assert import_judgements(collection, path) == Imported(0, 2)
 
 
 def test_numbers_as_spreadsheets_write_them_are_read(store: Store, tmp_path: Path) -> None:
@@ -199,50 +197,48 @@ HEAD = "annotator,left,right,answer"
 GOOD = '{"annotator": "ana", "left": "a", "right": "b", "answer": "left"'
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "line", "fault"),
-    [
-        ("f.csv", f"{HEAD}\nana,a,b,left\nana,a,zz,left\n", 3, "the collection has no item 'zz'"),
-        ("f.csv", f"{HEAD}\nana,a,b,better\n", 2, "unknown answer 'better'; known are left, "),
-        ("f.csv", f"{HEAD}\nana,a,a,left\n", 2, "item 'a' cannot be compared with itself"),
-        ("f.csv", f"{HEAD}\nana,a,b\n", 2, "3 fields where the header has 4"),
-        ("f.csv", f'{HEAD}\nana,a,b,left\nana,"a,b', 3, "unexpected end of data"),
-        ("f.csv", "left,right\na,b\n", 2, "needs left, right and answer, or winner and loser"),
-        ("f.csv", "left,right,answer\na,b,left\n", 2, "no annotator: add the column"),
-        ("f.csv", f"{HEAD}\n a,a,b,left\n", 2, "annotator ' a': a name has 1 to 200"),
-        ("f.csv", f"{HEAD},milliseconds\nana,a,b,left,-5\n", 2, "milliseconds '-5' is not a whole"),
-        ("f.csv", f"{HEAD},milliseconds\nana,a,b,left,1.5\n", 2, "milliseconds '1.5' is not a"),
-        ("f.csv", f"{HEAD},at\nana,a,b,left,yesterday\n", 2, "at 'yesterday' is not a number"),
-        ("f.csv", f'{HEAD}\nana,"a\n\n",b,left\n', 2, "no item 'a\\n\\n'"),
-        ("f.csv", f"{HEAD}\n".encode() + b"ana,a,b\xff,left\n", 2, "is not UTF-8"),
-        ("f.jsonl", f'{GOOD}}}\n{GOOD}, "ri', 2, "half a line, the file was cut"),
-        ("f.jsonl", f"{GOOD}}}\nnonsense\n{GOOD}}}\n", 2, "is no JSON"),
-        ("f.jsonl", "[1]\n", 1, "is no JSON object: '[1]'"),
-        ("f.jsonl", "[" * 100_000 + "\n", 1, "maximum recursion depth"),
-        ("f.jsonl", f'{GOOD}, "probability": NaN}}\n', 1, "probability nan is not a number"),
-        ("f.jsonl", f'{GOOD}, "probability": 1.01}}\n', 1, "probability 1.01 is not a number"),
-        ("f.jsonl", f'{GOOD}, "model": true}}\n', 1, "model True is not a whole number"),
-        ("f.jsonl", f'{GOOD}, "number": 1e400}}\n', 1, "number inf is not a whole number"),
-        ("f.jsonl", f'{GOOD}, "strategy": ["x"]}}\n', 1, "strategy ['x'] is not a text"),
-        ("f.jsonl", f'{GOOD}, "id": "a\\u0000"}}\n', 1, "id 'a\\x00' is not a text"),
-        ("f.jsonl", f'{GOOD}, "id": "a b"}}\n', 1, "id 'a b' must have letters and digits"),
-        ("f.jsonl", f'{GOOD}, "id": "x"}}\n' * 2, 2, "id 'x' is already in "),
-        ("f.jsonl", f'{GOOD}, "number": 4}}\n' * 2, 2, "number 4 is already in "),
-        ("f.jsonl", f'{GOOD}, "undoes": 4}}\n', 1, "`undoes` must be set if and only if"),
-        ("f.jsonl", GOOD.replace('"left"', '"undo"').replace('"undo":', '"left":') + "}\n",
-         1, "`undoes` must be set if and only if"),
-    ],
-)  # fmt: skip
-def test_an_error_names_its_line_and_nothing_is_imported(
-    store: Store, tmp_path: Path, name: str, text: str | bytes, line: int, fault: str
-) -> None:
+FAULTS = [
+    ("f.csv", f"{HEAD}\nana,a,b,left\nana,a,zz,left\n", 3, "the collection has no item 'zz'"),
+    ("f.csv", f"{HEAD}\nana,a,b,better\n", 2, "unknown answer 'better'; known are left, "),
+    ("f.csv", f"{HEAD}\nana,a,a,left\n", 2, "item 'a' cannot be compared with itself"),
+    ("f.csv", f"{HEAD}\nana,a,b\n", 2, "3 fields where the header has 4"),
+    ("f.csv", f'{HEAD}\nana,a,b,left\nana,"a,b', 3, "unexpected end of data"),
+    ("f.csv", "left,right\na,b\n", 2, "needs left, right and answer, or winner and loser"),
+    ("f.csv", "left,right,answer\na,b,left\n", 2, "no annotator: add the column"),
+    ("f.csv", f"{HEAD}\n a,a,b,left\n", 2, "annotator ' a': a name has 1 to 200"),
+    ("f.csv", f"{HEAD},milliseconds\nana,a,b,left,-5\n", 2, "milliseconds '-5' is not a whole"),
+    ("f.csv", f"{HEAD},milliseconds\nana,a,b,left,1.5\n", 2, "milliseconds '1.5' is not a"),
+    ("f.csv", f"{HEAD},at\nana,a,b,left,yesterday\n", 2, "at 'yesterday' is not a number"),
+    ("f.csv", f'{HEAD}\nana,"a\n\n",b,left\n', 2, "no item 'a\\n\\n'"),
+    ("f.csv", f"{HEAD}\n".encode() + b"ana,a,b\xff,left\n", 2, "is not UTF-8"),
+    ("f.jsonl", f'{GOOD}}}\n{GOOD}, "ri', 2, "half a line, the file was cut"),
+    ("f.jsonl", f"{GOOD}}}\nnonsense\n{GOOD}}}\n", 2, "is no JSON"),
+    ("f.jsonl", "[1]\n", 1, "is no JSON object: '[1]'"),
+    ("f.jsonl", "[" * 100_000 + "\n", 1, "maximum recursion depth"),
+    ("f.jsonl", f'{GOOD}, "probability": NaN}}\n', 1, "probability nan is not a number"),
+    ("f.jsonl", f'{GOOD}, "probability": 1.01}}\n', 1, "probability 1.01 is not a number"),
+    ("f.jsonl", f'{GOOD}, "model": true}}\n', 1, "model True is not a whole number"),
+    ("f.jsonl", f'{GOOD}, "number": 1e400}}\n', 1, "number inf is not a whole number"),
+    ("f.jsonl", f'{GOOD}, "strategy": ["x"]}}\n', 1, "strategy ['x'] is not a text"),
+    ("f.jsonl", f'{GOOD}, "id": "a\\u0000"}}\n', 1, "id 'a\\x00' is not a text"),
+    ("f.jsonl", f'{GOOD}, "id": "a b"}}\n', 1, "id 'a b' must have letters and digits"),
+    ("f.jsonl", f'{GOOD}, "id": "x"}}\n' * 2, 2, "id 'x' is already in "),
+    ("f.jsonl", f'{GOOD}, "number": 4}}\n' * 2, 2, "number 4 is already in "),
+    ("f.jsonl", f'{GOOD}, "undoes": 4}}\n', 1, "`undoes` must be set if and only if"),
+    ("f.jsonl", GOOD.replace('"left"', '"undo"').replace('"undo":', '"left":') + "}\n",
+     1, "`undoes` must be set if and only if"),
+]  # fmt: skip
+
+
+def test_an_error_names_its_line_and_nothing_is_imported(store: Store, tmp_path: Path) -> None:
     collection = collection_of(store, "args", ("a", "b"))
-    path = write(tmp_path, name, text)
-    with pytest.raises(DataError) as caught:
-        import_judgements(collection, path)
-    message = str(caught.value)
-    assert message.startswith(f"{path}, line {line}: ") and fault in message
-    assert "\n" not in message and len(message) < 400 + len(str(path))
+    for name, text, line, fault in FAULTS:
+        path = write(tmp_path, name, text)
+        with pytest.raises(DataError) as caught:
+            import_judgements(collection, path)
+        message = str(caught.value)
+        assert message.startswith(f"{path}, line {line}: ") and fault in message
+        assert "\n" not in message and len(message) < 400 + len(str(path))
     assert collection.judgements() == [] and collection.annotators() == []
 
 
@@ -257,34 +253,32 @@ def numbered(number: int, who: str = "ana", undoes: int | None = None) -> str:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("text", "fault"),
-    [
-        (
-            numbered(1) + numbered(2, undoes=3) + numbered(3),
-            "line 2: an undo of judgement 3, which",
-        ),
-        (
-            numbered(1) + numbered(2, undoes=2),
-            "line 2: an undo of judgement 2, which no earlier line",
-        ),
-        (numbered(1) + numbered(2, "bo", undoes=1), "is not 'bo''s to undo"),
-        (
-            numbered(1) + numbered(2, undoes=1) + numbered(3, undoes=2),
-            "line 3: judgement 2 is an undo",
-        ),
-        (
-            numbered(1) + numbered(2, undoes=1) + numbered(3, undoes=1),
-            "judgement 1 is undone al",
-        ),
-    ],
-)
-def test_an_invalid_undo_is_refused_with_its_line(
-    store: Store, tmp_path: Path, text: str, fault: str
-) -> None:
+WRONG_UNDOS = [
+    (
+        numbered(1) + numbered(2, undoes=3) + numbered(3),
+        "line 2: an undo of judgement 3, which",
+    ),
+    (
+        numbered(1) + numbered(2, undoes=2),
+        "line 2: an undo of judgement 2, which no earlier line",
+    ),
+    (numbered(1) + numbered(2, "bo", undoes=1), "is not 'bo''s to undo"),
+    (
+        numbered(1) + numbered(2, undoes=1) + numbered(3, undoes=2),
+        "line 3: judgement 2 is an undo",
+    ),
+    (
+        numbered(1) + numbered(2, undoes=1) + numbered(3, undoes=1),
+        "judgement 1 is undone al",
+    ),
+]
+
+
+def test_an_invalid_undo_is_refused_with_its_line(store: Store, tmp_path: Path) -> None:
     collection = collection_of(store, "args", ("a", "b"))
-    with pytest.raises(DataError, match=fault):
-        import_judgements(collection, write(tmp_path, "f.jsonl", text))
+    for text, fault in WRONG_UNDOS:
+        with pytest.raises(DataError, match=fault):
+            import_judgements(collection, write(tmp_path, "f.jsonl", text))
     assert collection.judgements() == []
 
 
@@ -360,8 +354,9 @@ def test_chosen_is_what_most_people_chose_of_what_was_not_undone(store: Store) -
     file = io.StringIO()
     assert export_judgements(collection, file, "chosen", prompt="Which?") == 2
     assert [json.loads(line) for line in file.getvalue().splitlines()] == [
-        {"prompt": "Which?", "chosen": "text 1", "rejected": "text 0"},
-        {"prompt": "Which?", "chosen": "text 2", "rejected": "text 0"},
+        {"prompt": "Which?", "chosen": f"text {k}", "rejected": "text 0", "weight": 1}
+        | {"chosen_id": id, "rejected_id": "a"}
+        for k, id in ((1, "b"), (2, "c"))
     ]
 
 
@@ -407,7 +402,7 @@ def test_groups_and_contexts_are_exported_and_pairs_across_them_refused(
     table = list(csv.DictReader(io.StringIO(exported(first, "csv"), newline="")))
     assert [(row["group"], row["context"]) for row in table] == [("x", "X?"), ("y", "")]
     prompts = [json.loads(line)["prompt"] for line in exported(first, "chosen").splitlines()]
-    assert prompts == ["X?", ""]
+    assert prompts == ["X?", "y"]
     for form in ("jsonl", "csv"):
         path = tmp_path / f"of.{form}"
         export_judgements(first, path, form)  # type: ignore[arg-type]

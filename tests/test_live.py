@@ -9,9 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from sortnet.config import Config
 from sortnet.errors import ComparatorError, DataError
+from sortnet.rankers.sortnet import fit
 from sortnet.sorting import live
 from sortnet.sorting.live import LiveRanking, pairwise
+from sortnet.types import Queries
 
 
 def minus(a: float, b: float) -> float:
@@ -165,3 +168,14 @@ def test_a_learned_comparator_ranks_rows_of_features():
     for row, features in enumerate(X):
         ranking.insert(row, features)
     assert list(ranking) == np.argsort(-(X @ [2.0, -1.0])).tolist()
+
+
+def test_a_ranker_takes_features_as_they_are_and_warns_if_margins_depend_on_the_list():
+    X = np.arange(12.0, dtype=np.float32)[:, None]
+    queries = Queries.from_arrays(X, X[:, 0] % 6, group=[6, 6])
+    config = Config(quality="ndcg@10", hidden=(4,), max_iter=2, tune_budget=0)
+    by_list, alone = (fit(queries, queries, config.changed(scaling=s)) for s in ("rank", "normal"))
+    with pytest.warns(UserWarning, match="depend on all documents of the list"):
+        pairwise(by_list)
+    margin = pairwise(alone)
+    assert margin(X[3], X[8]) == alone.margins(queries.take([0, 1]), [3], [8])[0] != 0

@@ -37,17 +37,25 @@ def mean_loss(net, queries: Queries, pairs: Pairs) -> float:
         return float(net.loss(e[pairs.winner], e[pairs.loser]).mean())
 
 
-def batches_of(queries, pairs, size, most=None, seed=0):
+def batches_of(queries, pairs, size, most=None, seed=0, long=500):
+    """Mini-batches where a query of more than `long` documents is a long one."""
     grouped = _ByQuery.of(queries, pairs)
-    return list(grouped.batches(size, most, np.random.default_rng(seed), torch.device("cpu")))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sortnet.learning.training._LONG", long)
+        return list(grouped.batches(size, most, np.random.default_rng(seed), torch.device("cpu")))
 
 
-@given(st.integers(1, 6), st.integers(2, 9), st.integers(1, 40), st.integers(0, 999))
+MADE = (st.integers(1, 6), st.integers(2, 9), st.integers(1, 40), st.integers(0, 999))
+
+
+@given(*MADE, st.sampled_from([0, 500]))
 @settings(max_examples=50, deadline=None)
-def test_batches_hold_every_pair_once_with_its_own_features(n_queries, size, batch_size, seed):
+def test_batches_hold_every_pair_once_with_its_own_features(
+    n_queries, size, batch_size, seed, long
+):
     queries, pairs = made(n_queries, size, seed)
     seen = []
-    batches = batches_of(queries, pairs, batch_size, seed=seed)
+    batches = batches_of(queries, pairs, batch_size, seed=seed, long=long)
     for batch in batches:
         x, winner, loser = batch.x.numpy(), batch.winner.numpy(), batch.loser.numpy()
         seen += zip(map(bytes, x[winner]), map(bytes, x[loser]), strict=True)
@@ -70,15 +78,34 @@ def test_a_query_of_many_pairs_is_divided_into_batches(batch_size):
     assert len(winners) > min(batch_size, 80) / 3  # a random part, not a few winners
 
 
-@given(st.integers(1, 60), st.integers(0, 999))
+def test_a_batch_of_few_pairs_of_a_long_query_embeds_no_other_documents():
+    queries, pairs = made(1, 40, 0)
+    few, all_of = (batches_of(queries, pairs, 4, long=long)[0] for long in (0, 40))
+    assert len(few.x) == len(np.unique(torch.cat((few.winner, few.loser)))) <= 8 < len(all_of.x)
+
+
+@given(*MADE, st.none() | st.integers(1, 20))
+@settings(max_examples=50, deadline=None)
+def test_queries_that_are_not_long_are_trained_as_if_none_were(
+    n_queries, size, batch_size, seed, most
+):
+    queries, pairs = made(n_queries, size, seed)
+    ours, theirs = (
+        batches_of(queries, pairs, batch_size, most, seed, long) for long in (size, 10**6)
+    )
+    for one, other in zip(ours, theirs, strict=True):
+        assert all(torch.equal(one.__dict__[name], other.__dict__[name]) for name in one.__dict__)
+
+
+@given(st.integers(1, 60), st.integers(0, 999), st.sampled_from([5, 500]))
 @settings(max_examples=30, deadline=None)
-def test_an_epoch_takes_so_many_pairs_of_a_query_and_six_of_a_document(most, seed):
+def test_an_epoch_takes_some_pairs_of_a_query_or_six_of_each_document_that_counts(most, seed, long):
     queries, pairs = made(4, 30, seed)
     of_query = np.bincount(queries.query_of_docs()[pairs.winner], minlength=4)
     docs = [np.unique(np.concatenate((pairs.winner, pairs.loser)))]
     n_docs = np.bincount(queries.query_of_docs()[docs[0]], minlength=4)
-    expected = np.minimum(of_query, np.maximum(most, 6 * n_docs))
-    taken = sum(len(batch.winner) for batch in batches_of(queries, pairs, 7, most, seed))
+    expected = np.minimum(of_query, np.maximum(most, 6 * np.minimum(n_docs, long)))
+    taken = sum(len(batch.winner) for batch in batches_of(queries, pairs, 7, most, seed, long))
     assert taken == expected.sum()
 
 

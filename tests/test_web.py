@@ -12,15 +12,19 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
+from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 from urllib.parse import urlsplit
 
 import psutil
 import pytest
 from cli_made import fault
 from collections_made import Clock, answer_lease, made_items, question
+from forked_made import Forked
 from PIL import Image
 from sqlalchemy import event, update
 from web_made import WAIT, Client, listening, running, served
@@ -707,29 +711,44 @@ def test_the_names_of_a_server_on_all_addresses():
 @contextlib.contextmanager
 def command(*args: object, last: str = "admin", **environment: str):
     """`sortnet serve` in a process of its own, and the links it prints."""
-    code = "from cli.main import main; main()"
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, "serve", *map(str, args)],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
-    )  # fmt: skip
-    try:
-        links = {}
-        for line in process.stdout:
-            name, _, link = line.strip().partition(": ")
-            links[name] = link
-            if name == last:
-                break
-        yield process, links
-    finally:
-        process.kill()
-        process.communicate()
+    reads, writes = os.pipe()
+    with (
+        os.fdopen(reads) as printed,
+        tempfile.TemporaryFile("w+") as said,
+        Path(os.devnull).open() as nothing,
+    ):
+        streams = (nothing.fileno(), writes, said.fileno())
+        process = Forked(["serve", *args], streams, os.environ | environment)
+        os.close(writes)
+        try:
+            links = {}
+            for line in printed:
+                name, _, link = line.strip().partition(": ")
+                links[name] = link
+                if name == last:
+                    break
+            yield Command(process, said), links
+        finally:
+            process.send_signal(signal.SIGKILL)
+            process.wait(WAIT)
 
 
-def ended(process, number: int) -> tuple[int, str]:
-    process.send_signal(number)
-    _, said = process.communicate(timeout=WAIT)
-    return process.returncode, said
+@dataclass
+class Command:
+    process: Forked
+    stderr: IO[str]
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def ended(self, number: int | None = None) -> tuple[int, str]:
+        """Its exit code and what it said on stderr, once the signal has ended it."""
+        if number is not None:
+            self.process.send_signal(number)
+        code = self.process.wait(WAIT)
+        self.stderr.seek(0)
+        return code, self.stderr.read()
 
 
 def test_the_command_prints_links_and_a_signal_ends_it(store, collection, tmp_path):
@@ -744,7 +763,7 @@ def test_the_command_prints_links_and_a_signal_ends_it(store, collection, tmp_pa
             assert len(pairs(reply)) == 3
             message = fault("serve", "essays", "--port", 0, "--store", tmp_path / "s.db")
             assert f"served by process {process.pid}" in message
-            code, said = ended(process, number)
+            code, said = process.ended(number)
             assert code == 0
             assert "Traceback" not in said and "WARNING" not in said
             links.append({who: link.split("/", 3)[3] for who, link in printed.items()})
@@ -765,7 +784,7 @@ def test_a_signal_ends_the_command_while_it_answers_without_a_traceback(
             rest = "Content-Type: application/json\r\nContent-Length: 2\r\nExpect: 100-continue"
             client.sendall(f"{head}{rest}\r\n\r\n".encode())
             assert client.recv(4096).startswith(b"HTTP/1.1 100 ")  # it waits for the body now
-            code, said = ended(process, number)
+            code, said = process.ended(number)
     assert code == 0
     assert "Traceback" not in said and "no longer serving" in said
 
@@ -802,8 +821,8 @@ def test_a_server_whose_collection_is_gone_ends_with_one_line(store, collection,
         else:
             with store.database.transaction(write=True) as connection:
                 connection.execute(update(ServerRow).values(id="another"))
-        _, said = process.communicate(timeout=WAIT)
-        assert process.returncode == 2
+        code, said = process.ended()
+        assert code == 2
         assert said.splitlines()[-1] == (
             "sortnet: collection 'essays' was removed, or another process serves it now"
         )
@@ -820,7 +839,7 @@ def test_who_lets_others_in_is_warned(store, collection, tmp_path):
         why = refused.json()["error"]
         assert f"localhost:{port}, " in why and f"not for 'evil.example:{port}'" in why
         assert "start it with --url" in why and "\n" not in why
-        _, said = ended(process, signal.SIGTERM)
+        _, said = process.ended(signal.SIGTERM)
     assert "only protection" in said and "plain http can be read" in said.replace("the links ", "")
 
 
@@ -834,7 +853,7 @@ def test_behind_a_proxy_pages_come_from_its_address(store, collection, tmp_path)
         assert Client(port).post(f"{path}/next", **origin).status == 200
         origin["Origin"] = "http://label.example.org.evil.example"
         assert Client(port).post(f"{path}/next", **origin).status == 403
-        _, said = ended(process, signal.SIGTERM)
+        _, said = process.ended(signal.SIGTERM)
     assert "only protection" in said and "plain http" not in said
 
 
@@ -872,7 +891,7 @@ def test_one_server_of_two_collections_keeps_them_apart(store, tmp_path):
             while not client.get(f"{paths[f'{name}, admin']}/state").json()["remaining"]:
                 time.sleep(0.05)  # the background fits both
         assert [len(collection.judgements()) for collection in both] == [1, 1]
-        code, said = ended(process, signal.SIGTERM)
+        code, said = process.ended(signal.SIGTERM)
     assert code == 0 and "no longer serving 'essays', 'tales'" in said
     message = fault("serve", "essays", "nothing", *where)
     assert "no collection 'nothing'" in message
@@ -897,7 +916,7 @@ def test_a_revoked_link_is_not_printed_but_said(store, collection, tmp_path):
     where = ("essays", "--port", 0, "--annotator", "ana", "--store", tmp_path / "s.db")
     with command(*where) as (process, printed):
         assert set(printed) == {"ana", "admin"}
-        _, said = ended(process, signal.SIGTERM)
+        _, said = process.ended(signal.SIGTERM)
     assert "eve: link revoked; sortnet annotators renew makes a new one" in said
 
 

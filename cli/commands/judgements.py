@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import shlex
+from functools import partial
+from typing import Any
 
 import click
 
 from cli.inputs.opened_store import open_collection
 from cli.options import Whole, files, json_option, output_option, store_option
-from cli.output import cut, print_json, print_table, printable, put, say, write_output
+from cli.output import count, cut, print_json, print_table, printable, put, say, write_output
 from cli.printing.iterations import rows_of
-
-if TYPE_CHECKING:
-    pass
 
 _SHOWN = 20  # judgements that `list` shows
 _ROOM = 24  # characters of an item's id
@@ -81,42 +80,63 @@ def _line(row: dict[str, Any]) -> list[str]:
     ]
 
 
+_OF_PAIRS = ("chosen", "conversational")  # formats with a line per pair
+
+
 @judgements.command()
 @click.argument("name")
-@click.option("--format", "form", type=click.Choice(["jsonl", "csv", "chosen"]), default="jsonl")
+@click.option("--format", "form", type=click.Choice(["jsonl", "csv", *_OF_PAIRS]), default="jsonl")
 @output_option("--output", "-o", default="-", help="Output file; -: stdout.")
 @click.option(
     "--prompt",
     default="",
     show_default=False,
     metavar="TEXT",
-    help="Value of `prompt` in every line of format chosen; default: the group's context.",
+    help="Prompt of every line of formats chosen and conversational; default: the group's "
+    "context, else its name.",
+)
+@click.option(
+    "--for-spreadsheets",
+    "escaped",
+    is_flag=True,
+    help="Format csv: an apostrophe before what a spreadsheet would run as a formula.",
 )
 @store_option
-def export(name: str, form: Any, output: str, prompt: str, store: str | None) -> None:
+def export(
+    name: str, form: Any, output: str, prompt: str, escaped: bool, store: str | None
+) -> None:
     """Write the judgements of the collection NAME to a file.
 
-    jsonl and csv contain all judgements, including undos, and can be imported again; where items
-    have groups, with the group and its context. chosen has
-    one line per pair of texts, {"prompt", "chosen", "rejected"}, by majority vote, as tools for
-    preference tuning read it.
+    jsonl and csv contain all judgements, including undos, comments and flags, and can be imported
+    again, also with --for-spreadsheets; where items have groups, with the group and its context.
+
+    chosen has one line per pair of texts, {"prompt", "chosen", "rejected", "weight"}, by majority
+    vote, as tools for preference tuning such as TRL read it; conversational has messages in place
+    of texts. The weight is the reliability of the annotators who agree, less that of those who do
+    not: 1 is one average annotator. Ties, and pairs whose weight is not above 0, are left out.
 
     \b
     Examples:
       sortnet judgements export essays --output judgements.jsonl
-      sortnet judgements export essays --format csv | head -3
+      sortnet judgements export essays --format csv --for-spreadsheets --output judgements.csv
       sortnet judgements export essays --format chosen --output preferences.jsonl
     """
     from store.collections.judgement_files import export_judgements
+    from store.service.judged import annotator_weights
 
+    if escaped and form != "csv":
+        raise click.UsageError(f"--for-spreadsheets is for --format csv, not {form}")
     written: list[int] = []
     with open_collection(store, name) as collection:
-        write_output(
-            output,
-            lambda file: written.append(export_judgements(collection, file, form, prompt=prompt)),
+        weights = annotator_weights(collection) if form in _OF_PAIRS else None
+        write = partial(
+            export_judgements, collection, prompt=prompt, weights=weights, for_spreadsheets=escaped
         )
-    if output != "-":
-        say(f"{output}: {written[0]} {'pairs' if form == 'chosen' else 'judgements'} of {name}")
+        write_output(output, lambda file: written.append(write(file, form)))
+    if output != "-" or not written[0]:
+        said = count(written[0], "pair" if form in _OF_PAIRS else "judgement")
+        none = "" if written[0] else f" yet: sortnet label {shlex.quote(name)}"
+        say(f"{'' if output == '-' else output + ': '}{said} of {name}{none}")
 
 
 @judgements.command("import")
@@ -125,16 +145,29 @@ def export(name: str, form: Any, output: str, prompt: str, store: str | None) ->
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["jsonl", "csv"]),
-    help="Format of FILE; default: by its suffix.",
+    type=click.Choice(["jsonl", "csv", "arena", "chosen", "label-studio", "argilla"]),
+    help="Format of FILE; default: by its suffix and columns.",
 )
 @click.option(
     "--as", "annotator", metavar="ANA", help="Annotator of the judgements, if FILE names none."
 )
+@click.option(
+    "--fields",
+    nargs=2,
+    metavar="LEFT RIGHT",
+    help="Label Studio: the fields of a task with the left and the right item; default: by their "
+    "names, such as text1 and text2.",
+)
 @store_option
 @json_option
 def import_(
-    name: str, file: str, form: Any, annotator: str | None, store: str | None, as_json: bool
+    name: str,
+    file: str,
+    form: Any,
+    annotator: str | None,
+    fields: tuple[str, str] | None,
+    store: str | None,
+    as_json: bool,
 ) -> None:
     """Import the judgements of FILE into the collection NAME, all or none.
 
@@ -143,15 +176,22 @@ def import_(
     and the answers a1 or 1, a2 or 2, 0 (a tie) or an item's id are understood, too. Importing a
     file again adds no duplicates.
 
+    Files of other tools are recognised: battles of Chatbot Arena (model_a, model_b, winner; the
+    items are the models), chosen and rejected texts, Label Studio's JSON export of a Pairwise tag,
+    Argilla's records as JSON (a ranking with ranks, or a label that names a field). Their texts
+    must be those of items.
+
     \b
     Examples:
       sortnet judgements import essays judgements.jsonl
       sortnet judgements import essays votes.csv --as crowd
+      sortnet judgements import models battles.json --as arena
+      sortnet judgements import essays project-7.json --fields first second
     """
     from store.collections.judgement_files import import_judgements
 
     with open_collection(store, name, write=True) as collection:
-        done = import_judgements(collection, file, form=form, annotator=annotator)
+        done = import_judgements(collection, file, form=form, annotator=annotator, sides=fields)
     if as_json:
         print_json({"collection": name, "added": done.added, "known": done.known})
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from functools import partial
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from sortnet.items import Items
     from sortnet.preference import Judgement
     from sortnet.preference.stopping import Remaining
+    from store import Collection
 
 _WIDE = 80  # columns, if the width of a line is unknown
 
@@ -46,8 +47,9 @@ def ranking(
 
     Prints for each item its expected score, the interval that contains its rank with probability
     0.9, and its number of answers. Items that nobody compared are ranked by their features. Where
-    items have groups, ranks are those within the group. The expected reliability of the ranking
-    and the number of questions left are printed on stderr.
+    items have groups, ranks are those within the group; a collection with criteria is ranked by
+    each of them. The expected reliability of the ranking and the number of questions left are
+    printed on stderr.
 
     \b
     Examples:
@@ -55,31 +57,52 @@ def ranking(
       sortnet ranking essays --format csv --output ranking.csv
       sortnet ranking poems --group prompt-7
     """
+    with open_collection(store, name) as collection:
+        found = [_ranked(each, group, top) for each in collection.asked()]
+    write_output(output, partial(_write, "json" if as_json else form, found))
+    for each in found:
+        for line in each.said:
+            say(line)
+        if output != "-":
+            say(f"{output}: {len(each.frame)} items of {each.name}")
+
+
+class _Ranked(NamedTuple):
+    """A collection or a criterion, its ranking, and what is said of it."""
+
+    name: str
+    frame: pd.DataFrame
+    items: Items
+    said: list[str]
+
+
+def _ranked(collection: Collection, group: str | None, top: int | None) -> _Ranked:
     from store.service.labelling import LabellingService
 
-    with open_collection(store, name) as collection:
-        service = LabellingService(collection)
-        service.settle()
-        ranked, remaining, items = service.ranking, service.remaining, service.items
-        events, goal = service.session.judgements(), service.session.goal
-        if group is not None and group not in (items.groups or ()):
-            raise StoreError(f"collection {name!r} has no group {group[:60]!r}{_some(items)}")
-        frame = ranking_frame(ranked, items)
-        if items.groups is None:
-            frame = frame.head(top or len(items))
-        else:
-            frame = frame[frame["group"] == group] if group is not None else frame
-            frame = frame.groupby("group", sort=False).head(top or len(items))
-        write_output(output, partial(_write, "json" if as_json else form, frame, items))
-        for line in _standing(name, len(items), events, remaining, goal):
-            say(line)
-        if group is not None and items.groups is not None and remaining.groups:
-            of_it = remaining.groups[list(dict.fromkeys(items.groups)).index(group)]
-            about = f"{count(of_it.items, 'item')}, {count(of_it.answers, 'answer')}"
-            wrong = f"{of_it.wrong_pairs:.0%} of the pairs are expected to be in the wrong order"
-            say(f"{printable(group)}: {about}; {wrong}")
-        if output != "-":
-            say(f"{output}: {len(frame)} items of {name}")
+    name = collection.name
+    service = LabellingService(collection)
+    service.settle()
+    remaining, items = service.remaining, service.items
+    if group is not None and group not in (items.groups or ()):
+        raise StoreError(f"collection {name!r} has no group {group[:60]!r}{_some(items)}")
+    frame = ranking_frame(service.ranking, items)
+    if items.groups is None:
+        frame = frame.head(top or len(items))
+    else:
+        frame = frame[frame["group"] == group] if group is not None else frame
+        frame = frame.groupby("group", sort=False).head(top or len(items))
+    if collection.criterion is not None:
+        frame.insert(0, "criterion", collection.criterion)
+    events, goal = service.session.judgements(), service.session.goal
+    said = _standing(name, len(items), events, remaining, goal)
+    if group is not None and items.groups is not None and remaining.groups:
+        of_it = remaining.groups[list(dict.fromkeys(items.groups)).index(group)]
+        about = f"{count(of_it.items, 'item')}, {count(of_it.answers, 'answer')}"
+        wrong = f"{of_it.wrong_pairs:.0%} of the pairs are expected to be in the wrong order"
+        said.append(f"{printable(group)}: {about}; {wrong}")
+    if collection.criterion is not None:
+        said = [f"{collection.criterion}: {line}" for line in said]
+    return _Ranked(name, frame, items, said)
 
 
 def _some(items: Items) -> str:
@@ -88,16 +111,24 @@ def _some(items: Items) -> str:
     return f"; groups: {known}" if names else ": its items have no groups (items add --group)"
 
 
-def _write(form: str, frame: pd.DataFrame, items: Items, file: IO[str]) -> None:
+def _write(form: str, found: Sequence[_Ranked], file: IO[str]) -> None:
+    import pandas as pd
+
+    if form == "table":
+        for each in found:
+            head, *lines = ranking_lines(each.frame, each.items, width() or _WIDE)
+            if len(found) > 1:
+                print("" if each is found[0] else "\n", printable(each.name), sep="", file=file)
+            print(click.style(head, bold=True) if file.isatty() else head, file=file)
+            print(*lines, sep="\n", file=file)
+        return
+    frame = pd.concat([each.frame for each in found])
     if form == "json":
         file.write(ranking_json(frame))
-    elif form == "csv":
+    else:
         if file.isatty():
             frame = frame.assign(id=frame["id"].map(printable))
         frame.to_csv(file, index=False, lineterminator="\n")
-    else:
-        head, *lines = ranking_lines(frame, items, width() or _WIDE)
-        print(click.style(head, bold=True) if file.isatty() else head, *lines, sep="\n", file=file)
 
 
 def _standing(

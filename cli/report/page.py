@@ -33,9 +33,10 @@ class _Plot(NamedTuple):
 
 
 PLOTS = (
-    _Plot("pair_growth", "iterations_frame", "Pairs it got wrong",
-          "TP and VP are all training and validation pairs mis-compared so far; learning ends "
-          "when an iteration finds no new one, or several are no better."),
+    _Plot("pair_growth", "iterations_frame", "Pairs kept",
+          "TP and VP are the training and validation pairs kept so far: with --pairs wrong those "
+          "mis-compared, else those learned from and all that were compared. Learning ends when "
+          "an iteration finds no new one, several are no better, or the committee is full."),
     _Plot("measures", "iterations_frame", "Measures",
           "Measures of the training and validation queries in every iteration; the kept one "
           "is the model."),

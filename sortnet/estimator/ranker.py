@@ -321,6 +321,8 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         if kind not in ("place", "score"):
             raise DataError(f"kind must be 'place' or 'score', got {str(kind)[:60]!r}")
         queries = self._queries(X, None, qid)
+        if queries.n_docs == 1:
+            self._warn_alone("one row", "give all rows of the query")
         with limit_threads(self.n_jobs):
             of = self.model_.scores if kind == "place" else self.model_.real_scores
             found: F32 = queries.in_row_order(of(queries))
@@ -358,6 +360,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         single = np.ndim(a) == (1 if context is None else 0)
         if context is None:
             queries, i, j = self._in_pairs(*(([a], [b]) if single else (a, b)))
+            self._warn_alone("two rows without their query", "give context, the rows of the query")
         else:
             queries = self._queries(context, None, qid)
             i, j = documents(queries, np.atleast_1d(a), np.atleast_1d(b))
@@ -524,6 +527,15 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             "column 'qid' (in a search: the column, or metadata routing), or set "
             f"single_query=True if the {n} rows are one query"
         )
+
+    def _warn_alone(self, rows: str, advice: str) -> None:
+        """Warn of rows without the query that their margins depend on."""
+        if self.model_.depends_on_query:
+            warnings.warn(
+                f"{rows}: this ranker's margins depend on the other rows of the query; {advice}, "
+                "or fit with a scaling that does not depend on it, such as normal",
+                stacklevel=3,
+            )
 
     def _in_pairs(self, a: Any, b: Any) -> tuple[Queries, I64, I64]:
         """Queries of two documents, a[k] and b[k]."""

@@ -1,4 +1,4 @@
-"""Rows of CSV, TSV, JSONL and Parquet files; errors name the line."""
+"""Rows of CSV, TSV, JSON, JSONL and Parquet files; errors name the line."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Rows:
     path: Path
     columns: dict[str, list[Any]]  # {name: one value per row}; nested values are kept as read
     lines: list[int]  # at which each row starts, from 1
-    unit: str = "line"  # what `lines` counts: `line` or `row`
+    unit: str = "line"  # what `lines` counts: `line`, `row` or `record`
     unfinished: bool = False  # a text that does not end with a newline
 
     def place(self, row: int) -> str:
@@ -45,12 +45,13 @@ class Rows:
 
 
 def read_rows(path: Path, kind: str | None = None, *, may_be_empty: bool = False) -> Rows:
-    """Read a table without interpreting its columns; its kind, a suffix, is by its name if None."""
+    """Read a table without interpreting its columns; its kind, a suffix, is by its name if None.
+
+    The kind `.json` is an array of objects, or JSONL.
+    """
     if not path.exists():
         raise DataError(f"{path}: no such file or folder")
-    suffixes = (s for s in reversed(path.suffixes[-2:]) if s.lower() != ".gz")
-    kind = kind or next(suffixes, "").lower()
-    if kind not in TABLES:
+    if kind != ".json" and (kind := kind or suffix_of(path)) not in TABLES:
         raise DataError(f"{path}: is none of {', '.join(TABLES)} nor a folder")
     with reading(path):
         if kind == ".parquet":
@@ -58,7 +59,19 @@ def read_rows(path: Path, kind: str | None = None, *, may_be_empty: bool = False
         text = _text(path)
         if not text.strip() and not may_be_empty:
             raise DataError(f"{path}: the file is empty")
-        return _jsonl(path, text) if kind in (".jsonl", ".ndjson") else _csv(path, text, kind)
+        if kind == ".json" and text.lstrip().startswith("["):
+            return _array(path, text)
+        return _csv(path, text, kind) if kind in (".csv", ".tsv") else _jsonl(path, text)
+
+
+def suffix_of(path: Path) -> str:
+    """The suffix in lower case, that of what is compressed where it is `.gz`.
+
+    >>> suffix_of(Path("votes.CSV.gz"))
+    '.csv'
+    """
+    suffixes = (suffix.lower() for suffix in reversed(path.suffixes[-2:]))
+    return next((suffix for suffix in suffixes if suffix != ".gz"), "")
 
 
 def shown(value: object) -> str:
@@ -187,23 +200,40 @@ def _jsonl(path: Path, text: str) -> Rows:
         if line.strip():
             records.append(_object(f"{path}, line {number}", line, cut=number == len(numbered)))
             lines.append(number)
+    return _table(path, records, lines, "line")
+
+
+def _array(path: Path, text: str) -> Rows:
+    records = _value(str(path), text)
+    for number, record in enumerate(records, start=1):
+        if not isinstance(record, dict):
+            raise DataError(f"{path}, record {number}: is no JSON object: {shown(record)}")
+    return _table(path, records, [*range(1, len(records) + 1)], "record")
+
+
+def _table(path: Path, records: list[dict[str, Any]], lines: list[int], unit: str) -> Rows:
     names = list(dict.fromkeys(name for record in records for name in record))
     what = f"{path}: {len(records)} rows of {len(names)} columns"
     refuse_too_large(8 * len(records) * len(names), what)
-    return Rows(path, {name: [r.get(name) for r in records] for name in names}, lines)
+    return Rows(path, {name: [r.get(name) for r in records] for name in names}, lines, unit)
 
 
 def _object(place: str, line: str, *, cut: bool) -> dict[str, Any]:
-    try:
-        value = json.loads(line, object_pairs_hook=_once)
-    except json.JSONDecodeError as error:
-        why = "half a line, the file was cut" if cut else error.msg
-        raise DataError(f"{place}: is no JSON ({why}): {shown(line.strip())}") from None
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{place}: {error}: {shown(line.strip())}") from None
+    value = _value(place, line, cut=cut)
     if not isinstance(value, dict):
         raise DataError(f"{place}: is no JSON object: {shown(line.strip())}")
     return value
+
+
+def _value(place: str, text: str, *, cut: bool = False) -> Any:
+    try:
+        return json.loads(text, object_pairs_hook=_once)
+    except json.JSONDecodeError as error:
+        at = f" in line {error.lineno}" if error.lineno > 1 else ""
+        why = "half a line, the file was cut" if cut else error.msg + at
+        raise DataError(f"{place}: is no JSON ({why}): {shown(text.strip())}") from None
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{place}: {error}: {shown(text.strip())}") from None
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

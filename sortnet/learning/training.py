@@ -22,6 +22,7 @@ Score = Callable[[NeuralComparator], float]
 
 _SCORED = 8  # epochs of the second half that RankQuality is taken of
 _A_DOCUMENT = 6  # pairs for each document of a query with many
+_LONG = 500  # but of no more documents than this
 _STEPS = 32  # an epoch, if the batch size is not given
 _EVALUATED = 1 << 16  # pairs whose loss is computed at a time, which bounds memory
 
@@ -54,9 +55,9 @@ def train_on_pairs(
 ) -> Trained:
     """Minimise the comparator's loss over TP, in place; keep the best epoch.
 
-    An epoch passes over at most `query_pairs` pairs of each query, or 6 for each of its documents
-    where that is more, drawn at random, query by query: a document is embedded once for all its
-    pairs of a mini-batch.
+    An epoch passes over at most `query_pairs` pairs of each query, or 6 for each of its documents,
+    500 at most, where that is more, drawn at random, query by query: a document is embedded once
+    for all its pairs of a mini-batch.
 
     Args:
         comparator: trained from its current weights; a committee member by member, each with
@@ -172,7 +173,8 @@ class _ByQuery:
         """(n_queries,) pairs of each query in an epoch, see `train_on_pairs`."""
         sizes = np.diff(self.offsets)
         if most is not None:
-            sizes = np.minimum(sizes, np.maximum(most, _A_DOCUMENT * np.diff(self.doc_offsets)))
+            docs = np.minimum(np.diff(self.doc_offsets), _LONG)
+            sizes = np.minimum(sizes, np.maximum(most, _A_DOCUMENT * docs))
         return sizes
 
     def batches(
@@ -199,12 +201,18 @@ class _ByQuery:
         """The documents of some queries, and `taken` pairs of each."""
         starts = self.doc_offsets[queries]
         n_docs = self.doc_offsets[queries + 1] - starts
-        shift = np.repeat(np.cumsum(n_docs) - n_docs - starts, taken)
-        docs = self.docs[_ranges(starts, n_docs)]
+        winner, loser = self.winner[pairs], self.loser[pairs]
+        if n_docs.sum() > 2 * (len(pairs) + _LONG):  # of a long query few occur in a small batch
+            some, places = np.unique(np.append(winner, loser), return_inverse=True)
+            docs, (winner, loser) = self.docs[some], np.split(places, 2)
+        else:
+            docs = self.docs[_ranges(starts, n_docs)]
+            shift = np.repeat(np.cumsum(n_docs) - n_docs - starts, taken)
+            winner, loser = winner + shift, loser + shift
         weight = np.full(len(pairs), 1 / len(pairs), np.float32)
         if self.weight is not None:  # a batch of little weight makes a small step
             weight *= self.weight[pairs]
-        arrays = self.features[docs], self.winner[pairs] + shift, self.loser[pairs] + shift, weight
+        arrays = self.features[docs], winner, loser, weight
         return _Batch(*(torch.from_numpy(array).to(device) for array in arrays))
 
 

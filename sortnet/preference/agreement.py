@@ -13,7 +13,7 @@ _MOST_TRIPLES = 200_000
 
 @dataclass(frozen=True)
 class Agreement:
-    """How much the annotators agree.
+    """How much the annotators agree with each other, with themselves, and with any order.
 
     Attributes:
         krippendorff_alpha: nominal, of pairs with two annotators or more; 1 is perfect, 0 is
@@ -21,12 +21,16 @@ class Agreement:
         shared_pairs: number of pairs with two annotators or more.
         cycles: share of cyclic triples among the triples with all three pairs answered.
         triples: number of such triples checked.
+        consistency: share of the repeated answers that are those given first; ties are left out.
+        repeats: number of such answers.
     """
 
     krippendorff_alpha: float | None
     shared_pairs: int
     cycles: float | None
     triples: int
+    consistency: float | None
+    repeats: int
 
 
 def agreement(judgements: Sequence[Judgement]) -> Agreement:
@@ -48,7 +52,20 @@ def agreement(judgements: Sequence[Judgement]) -> Agreement:
     shared = [votes for votes in of_pair.values() if len(votes) > 1]
     cycles, triples = _cycles(answers)
     alpha = krippendorff_alpha([list(votes.values()) for votes in shared])
-    return Agreement(alpha, len(shared), cycles, triples)
+    same = [first_better(a) == first_better(b) for a, b in repeated(answers) if not _tied(a, b)]
+    consistency = sum(same) / len(same) if same else None
+    return Agreement(alpha, len(shared), cycles, triples, consistency, len(same))
+
+
+def repeated(answers: Iterable[Judgement]) -> list[tuple[Judgement, Judgement]]:
+    """Each answer of an annotator to a pair that they answered before, with the first answer."""
+    first: dict[tuple[str, Pair], Judgement] = {}
+    again = []
+    for judgement in answers:
+        earlier = first.setdefault((judgement.annotator, judgement.pair), judgement)
+        if earlier is not judgement:
+            again.append((earlier, judgement))
+    return again
 
 
 def disputed(judgements: Sequence[Judgement]) -> list[list[Judgement]]:
@@ -98,6 +115,10 @@ def krippendorff_alpha(units: Iterable[Sequence[float]]) -> float | None:
     n = sum(values.values())
     expected = n * n - sum(c * c for c in values.values())
     return 1 - (n - 1) * differing / expected if expected else None
+
+
+def _tied(a: Judgement, b: Judgement) -> bool:
+    return "tie" in (a.answer, b.answer)
 
 
 def _votes(judgements: Sequence[Judgement]) -> list[Judgement]:

@@ -10,6 +10,7 @@ from statistics import median
 import numpy as np
 from scipy.special import betaincinv, ndtr, ndtri
 
+from sortnet.preference.agreement import repeated
 from sortnet.preference.base import TARGETS, Judgement, Pair
 from sortnet.preference.intervals import LEVEL
 from sortnet.preference.posterior import Posterior
@@ -137,7 +138,7 @@ def _report(
     reliability, bias = measured or (None, None)
     shared = [(a, b) for a in own for b in of_pair[a.pair] if b.annotator != name]
     same, expected = _alike(shared, posterior)
-    alike, expected_alike = _alike(_repeated(own), posterior)
+    alike, expected_alike = _alike(repeated(own), posterior)
     gold = [
         judgement.answer == ("left" if judgement.left == pair.item else "right")
         for judgement in own
@@ -221,17 +222,6 @@ def _share(k: int, n: int) -> Measured:
     """
     low, high = betaincinv(k + 0.5, n - k + 0.5, _EDGES).tolist() if n else (0.0, 1.0)
     return Measured(k / n if n else 0.5, low, high)
-
-
-def _repeated(own: Sequence[Judgement]) -> list[tuple[Judgement, Judgement]]:
-    """Each pair asked again, with the first answer."""
-    first: dict[Pair, Judgement] = {}
-    again = []
-    for judgement in own:
-        if judgement.pair in first:
-            again.append((first[judgement.pair], judgement))
-        first.setdefault(judgement.pair, judgement)
-    return again
 
 
 def _alike(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
-from scipy.stats import rankdata
 
 from sortnet.errors import DataError
 from sortnet.types import F64
@@ -48,6 +47,8 @@ def _column(x: F64) -> F64 | None:
         return None
     values = _standard(values)
     if np.abs(values).max() > _TAIL:
+        from scipy.stats import rankdata  # half a second, which labelling seldom needs
+
         values = _standard(ndtri((rankdata(values) - 0.5) / len(values)))
     out = np.zeros(len(x))
     out[present] = values

@@ -286,12 +286,12 @@ class Session:
 
         Cost: see `choose_scales`, unless they are kept; no other fit is needed.
         """
-        with self._lock:
-            votes, many = self._history.votes(self.events), len(self._history.annotators)
-        keep = self._keep if len(votes) >= ENOUGH else None
-        people = kept_scales(self._X, votes, many, seed=self.seed, keep=keep).annotators
-        weight = people.reliability * (1 - people.blind)
-        return votes, weight[votes.annotator]
+        votes, weights = self._weights()
+        return votes, np.array([*weights.values()])[votes.annotator]
+
+    def annotator_weights(self) -> dict[str, float]:
+        """The weight in training of each annotator's answers, by name; see `weighted`."""
+        return self._weights()[1] if self.n_votes else {}
 
     def reports(
         self,
@@ -322,6 +322,14 @@ class Session:
         """All events, including undos."""
         with self._lock:
             return list(self._history.events)
+
+    def _weights(self) -> tuple[Votes, dict[str, float]]:
+        with self._lock:
+            votes, names = self._history.votes(self.events), [*self._history.annotators]
+        keep = self._keep if len(votes) >= ENOUGH else None
+        people = kept_scales(self._X, votes, len(names), seed=self.seed, keep=keep).annotators
+        weight: F64 = people.reliability * (1 - people.blind)
+        return votes, dict(zip(names, weight.tolist(), strict=True))
 
     @property
     def _n_pairs(self) -> int:

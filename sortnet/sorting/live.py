@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, Protocol, TypeVar, overload, runtime_checkable
 
 import numpy as np
 from sortedcontainers import SortedKeyList
 
 from sortnet.errors import ComparatorError, DataError
-from sortnet.types import F32, Comparator
+from sortnet.types import F32, Comparator, Queries
 
 Name = TypeVar("Name", bound=Hashable)
 Document = TypeVar("Document")
@@ -175,10 +176,22 @@ class LiveRanking(Generic[Name, Document]):
         assert set(self._order) == set(self._labels) == set(self._documents)
 
 
-def pairwise(comparator: Comparator) -> Callable[[F32, F32], float]:
-    """A comparator as a function of two documents' scaled features, for `LiveRanking`.
+@runtime_checkable
+class _Ranks(Protocol):
+    """What is used of a ranker of `sortnet.rankers`, which this folder does not know."""
 
-    They must not have been scaled by their query: `Model.depends_on_query` says whether they are.
+    @property
+    def depends_on_query(self) -> bool: ...
+
+    def margins(self, queries: Queries, i: list[int], j: list[int], /) -> F32: ...
+
+
+def pairwise(of: _Ranks | Comparator) -> Callable[[F32, F32], float]:
+    """The margin of two documents as a function of their features, for `LiveRanking`.
+
+    Args:
+        of: a ranker, such as `Model`, which takes features as they are, and warns if its margins
+            depend on the other documents of the list; or a comparator, which takes scaled ones.
 
     >>> class ByFirstFeature:
     ...     def prepare(self, X): return X[:, 0]
@@ -190,8 +203,17 @@ def pairwise(comparator: Comparator) -> Callable[[F32, F32], float]:
     Cost: prepares both documents for every comparison.
     """
 
-    def margin(a: F32, b: F32) -> float:
-        prepared = comparator.prepare(np.stack([a, b]).astype(np.float32, copy=False))
-        return float(comparator.prefer(prepared, np.array([0]), np.array([1]))[0])
+    if not isinstance(of, _Ranks):
+        return lambda a, b: _margin_by(of, a, b)
+    if of.depends_on_query:
+        warnings.warn(
+            "this ranker's margins depend on all documents of the list, not only on the two that "
+            "are compared: train with a scaling that does not depend on it, such as normal",
+            stacklevel=2,
+        )
+    return lambda a, b: float(of.margins(Queries.from_arrays([a, b]), [0], [1])[0])
 
-    return margin
+
+def _margin_by(comparator: Comparator, a: F32, b: F32) -> float:
+    prepared = comparator.prepare(np.stack([a, b]).astype(np.float32, copy=False))
+    return float(comparator.prefer(prepared, np.array([0]), np.array([1]))[0])

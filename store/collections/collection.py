@@ -256,7 +256,8 @@ class Collection:
         who = {d.annotator for d in decisions if d.annotator is not None}
         made: list[Decision] = []
         faults: list[StudyError] = []
-        for name in who:
+        known = {one.name for each in (self, *criteria) for one in each.annotators()}
+        for name in who - known:
             self.annotator(name, create=False)
         for each in criteria:
             for name in who:

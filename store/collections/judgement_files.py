@@ -1,13 +1,13 @@
-"""Export and import judgements: JSONL and CSV; export of chosen and rejected texts."""
+"""Export and import judgements: JSONL and CSV, files of other tools, chosen and rejected texts."""
 
 from __future__ import annotations
 
 import csv
 import json
 import math
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
@@ -17,13 +17,15 @@ from sortnet.errors import DataError, JudgementError, StoreError
 from sortnet.files import write_atomically
 from sortnet.items import Items
 from sortnet.items.item_groups import fault_across
-from sortnet.items.rows import Rows, read_rows, shown
+from sortnet.items.rows import TABLES, Rows, read_rows, shown, suffix_of
 from sortnet.preference import ANSWERS, Answer, Judgement
 from sortnet.preference.base import LONGEST_COMMENT, check_undo
 from store.collections.collection import Collection
 from store.collections.collection_rows import checked_name
+from store.collections.other_tools import TOOLS, as_votes
+from store.collections.preference_records import preference_records
 
-Form: TypeAlias = Literal["jsonl", "csv"]
+Form: TypeAlias = Literal["jsonl", "csv", "arena", "chosen", "label-studio", "argilla"]
 FIELDS = ("id", "number", *(f.name for f in fields(Judgement) if f.name != "number"))
 _OF_GROUP = ("group", "context")  # fields besides, if items have groups; not read again
 _EXPORTED = (*FIELDS, "excluded")
@@ -35,15 +37,19 @@ _NAMES = {
     "answer": ("answer", "value", "vote", "label", "winner", "choice"),
 }
 _SAID: dict[str, Answer] = {
-    **dict.fromkeys(("left", "a1", "arg1", "item1", "first", "a", "1"), "left"),
-    **dict.fromkeys(("right", "a2", "arg2", "item2", "second", "b", "2"), "right"),
+    **dict.fromkeys(("left", "a1", "arg1", "item1", "first", "a", "1", "model_a"), "left"),
+    **dict.fromkeys(("right", "a2", "arg2", "item2", "second", "b", "2", "model_b"), "right"),
     **dict.fromkeys(("tie", "equal", "draw", "same", "0"), "tie"),
     **{"skip": "skip", "cant-say": "cant-say"},
 }
 _LARGEST = 2**31 - 1  # of whole numbers in the tables
 _LATEST = 2.0**33  # seconds since 1970: the year 2242
 _LONGEST = 64  # characters of an id or a strategy
-ExportForm: TypeAlias = Literal["jsonl", "csv", "chosen"]
+ExportForm: TypeAlias = Literal["jsonl", "csv", "chosen", "conversational"]
+# What spreadsheets run (https://owasp.org/www-community/attacks/CSV_Injection), and the same after
+# apostrophes, so that an escaped text is told from one that has an apostrophe of its own.
+_FORMULA = re.compile(r"'*[=+\-@\t\r]")
+_ESCAPED = "escaped"  # the column that says that the texts are escaped
 
 
 @dataclass(frozen=True)
@@ -60,27 +66,31 @@ def export_judgements(
     form: ExportForm = "jsonl",
     *,
     prompt: str = "",
+    weights: Mapping[str, float] | None = None,
+    for_spreadsheets: bool = False,
 ) -> int:
     """Write a collection's judgements to a file, atomically; returns the number of lines.
 
-    `jsonl` and `csv` hold everything, including undos, and `import_judgements` reads them; `at` is
-    in seconds since 1970, `excluded` whether the annotator is excluded. `chosen` has a line for
-    each pair on which the annotators have a majority,
-    `{"prompt": ..., "chosen": text, "rejected": text}`, as tools for preference tuning read it;
-    undone judgements and those of excluded annotators do not count, ties are for neither side.
-    Where items have groups, `jsonl` and `csv` have the group and its context, too.
+    `jsonl` and `csv` hold everything, including undos, comments and flags, and `import_judgements`
+    reads them; `at` is in seconds since 1970, `excluded` whether the annotator is excluded. Where
+    items have groups, they have the group and its context, too. `chosen` and `conversational` are
+    JSON lines of `preference_records`, for preference tuning; undone judgements and those of
+    excluded annotators do not count.
 
     Args:
-        prompt: the prompt of every line of `chosen`; empty: the context of the group.
+        prompt: the prompt of every record; empty: the context of the group, else its name.
+        weights: of the annotators in the records' weight, see `annotator_weights`; None: 1 each.
+        for_spreadsheets: put an apostrophe before the texts of `csv` that a spreadsheet would run
+            as formulas; the column `escaped` says so, and an import takes them off.
 
     Raises:
-        DataError: if `chosen` needs the text of an item without one.
+        DataError: if there is no record to write, or an item has no text.
         SortNetError: if the file cannot be written.
     """
     items = collection.items()
     names = _EXPORTED if items.groups is None else (*_EXPORTED, *_OF_GROUP)
-    if form == "chosen":
-        lines = list(_chosen(collection.counted_judgements(), items, prompt))
+    if form in ("chosen", "conversational"):
+        lines = _records(collection, items, prompt, weights, form == "conversational")
     else:
         judgements, excluded = collection.judgements(), collection.study().excluded
         # Ids read later may be more; those of the judgements are the first of them.
@@ -89,11 +99,57 @@ def export_judgements(
             _fields(j, id, items) | {"excluded": j.annotator in excluded}
             for j, id in zip(judgements, ids, strict=False)
         ]
+    if for_spreadsheets:
+        names, lines = (*names, _ESCAPED), [_escaped(line) for line in lines]
     if isinstance(to, str | Path):
         write_atomically(Path(to).resolve(), lambda path: _write_file(path, lines, form, names))
     else:
         _write(to, lines, form, names)
     return len(lines)
+
+
+def _records(
+    collection: Collection,
+    items: Items,
+    prompt: str,
+    weights: Mapping[str, float] | None,
+    conversational: bool,
+) -> list[dict[str, Any]]:
+    judgements = collection.counted_judgements()
+    lines = [
+        *preference_records(
+            judgements, items, prompt=prompt, weights=weights, conversational=conversational
+        )
+    ]
+    if not lines:  # what loads data sets refuses empty files with other words
+        what = "no pair has a majority of answers yet" if judgements else "nobody has answered yet"
+        raise DataError(f"{collection.name}: {what}, so there is no chosen item to write")
+    return lines
+
+
+def _escaped(line: dict[str, Any]) -> dict[str, Any]:
+    """A line whose texts are no formulas: those that look like one start with an apostrophe."""
+    escaped = {
+        name: f"'{value}" if isinstance(value, str) and _FORMULA.match(value) else value
+        for name, value in line.items()
+    }
+    return escaped | {_ESCAPED: True}
+
+
+def _unescaped(rows: Rows) -> Rows:
+    """Rows as they were before `_escaped`, if they are rows of such an export."""
+    if not {*FIELDS, _ESCAPED} <= {*rows.columns}:
+        return rows
+    columns = {
+        name: [
+            value[1:]
+            if isinstance(value, str) and value[:1] == "'" and _FORMULA.match(value)
+            else value
+            for value in values
+        ]
+        for name, values in rows.columns.items()
+    }
+    return replace(rows, columns=columns)
 
 
 def import_judgements(
@@ -102,6 +158,7 @@ def import_judgements(
     *,
     form: Form | None = None,
     annotator: str | None = None,
+    sides: tuple[str, str] | None = None,
 ) -> Imported:
     """Add a file's judgements to a collection of the same items, all or none.
 
@@ -112,15 +169,22 @@ def import_judgements(
     without one by its content and the number of equal lines before: importing a file again adds
     nothing, importing it with more lines adds those.
 
+    Files of other tools are known by their columns: battles of Chatbot Arena, whose models are the
+    items; chosen and rejected texts; Label Studio's JSON export of a Pairwise tag; Argilla's JSON
+    records with a ranking or a label that names a field. Their texts must be those of items, each
+    of one item only in the group of its prompt.
+
     Args:
-        form: of the file; None: by its suffix: JSONL, CSV, TSV or Parquet.
+        form: of the file; None: by its suffix (JSONL, JSON, CSV, TSV or Parquet) and its columns.
         annotator: of the judgements that name none.
+        sides: the fields of Label Studio's tasks that hold the left and the right item; None: by
+            their names, such as text1 and text2.
 
     Raises:
         DataError: on the first error, with file and line; then nothing is added.
     """
     items = collection.items()
-    lines = read_lines(Path(path), items, form=form, annotator=annotator)
+    lines = read_lines(Path(path), items, form=form, annotator=annotator, sides=sides)
     try:
         added = collection.append(
             [line.judgement for line in lines], ids=[line.id for line in lines]
@@ -138,32 +202,6 @@ def _fields(judgement: Judgement, id: str, items: Items) -> dict[str, Any]:
         context = None if items.contexts is None else items.contexts[judgement.left]
         facts |= dict(zip(_OF_GROUP, (items.groups[judgement.left], context), strict=True))
     return facts
-
-
-def _chosen(judgements: Sequence[Judgement], items: Items, prompt: str) -> Iterator[dict[str, str]]:
-    """One record per pair, by the annotators' majority, in the order of the first vote."""
-    undone = {judgement.undoes for judgement in judgements}
-    votes: defaultdict[tuple[int, int], Counter[str]] = defaultdict(Counter)
-    for judgement in judgements:
-        if judgement.answer in ("left", "right") and judgement.number not in undone:
-            low, _ = judgement.pair
-            winner = judgement.left if judgement.answer == "left" else judgement.right
-            votes[judgement.pair][judgement.annotator] += 1 if winner == low else -1
-    for (low, high), balance in votes.items():
-        # An annotator who answered a pair several times has one vote.
-        surplus = sum((n > 0) - (n < 0) for n in balance.values())
-        if surplus:
-            better, worse = (low, high) if surplus > 0 else (high, low)
-            chosen, rejected = _text(items, better), _text(items, worse)
-            context = None if items.contexts is None else items.contexts[low]
-            yield {"prompt": prompt or context or "", "chosen": chosen, "rejected": rejected}
-
-
-def _text(items: Items, number: int) -> str:
-    text = items.texts[number]
-    if text is None:
-        raise DataError(f"item {items.ids[number]!r} has no text to be chosen or rejected")
-    return text
 
 
 def _write_file(
@@ -196,24 +234,28 @@ class Line:
 
 
 def read_lines(
-    path: Path, items: Items, *, form: Form | None = None, annotator: str | None = None
+    path: Path,
+    items: Items,
+    *,
+    form: Form | None = None,
+    annotator: str | None = None,
+    sides: tuple[str, str] | None = None,
 ) -> list[Line]:
     """All judgements of a file, checked.
 
     Args:
         items: of the collection.
-        form: of the file; None: by its suffix.
+        form: of the file; None: by its suffix and its columns.
         annotator: of the judgements that name none.
+        sides: see `import_judgements`.
 
     Raises:
         DataError: on the first error, with file and line.
     """
-    suffix = path.suffix.lower()
-    tabs = form == "csv" and suffix == ".tsv"
-    kind = ".tsv" if tabs else f".{form}" if form else {".json": ".jsonl"}.get(suffix)
-    rows = read_rows(path, kind, may_be_empty=True)
+    rows = read_rows(path, _kind(path, form), may_be_empty=True)
     if rows.lines and set(FIELDS) <= set(rows.columns) and rows.unfinished:
         _refuse(rows.place(-1), "half a line, the file was cut")
+    rows = as_votes(_unescaped(rows), items, form if form in TOOLS else None, sides)
     lines: list[Line] = []
     before, numbers = _Before(), {id: number for number, id in enumerate(items.ids)}
     names = _names_of(rows, numbers)
@@ -226,6 +268,16 @@ def read_lines(
         before.check(line)
         lines.append(line)
     return lines
+
+
+def _kind(path: Path, form: Form | None) -> str:
+    """The kind of table, as a suffix."""
+    suffix = suffix_of(path)
+    if form in ("csv", "jsonl"):
+        return ".tsv" if (form, suffix) == ("csv", ".tsv") else f".{form}"
+    if path.exists() and suffix not in (*TABLES, ".json"):
+        _refuse(str(path), f"is none of {', '.join(TABLES)}, .json: say which format it has")
+    return suffix
 
 
 def _names_of(rows: Rows, items: Mapping[str, int]) -> list[str]:

@@ -38,7 +38,11 @@ def pair_growth(iterations: pd.DataFrame) -> Figure:
         DataError: without an iteration to draw.
     """
     check(iterations, ("iteration", "tp", "vp", "new_train", "new_vali"), TRAIN_FIRST)
-    figure, (sizes, new) = draw.new_figure(8, 3.9, 1, 2, "Pairs the comparator got wrong")
+    pairs = iterations.attrs.get("pairs")
+    title = {None: "Pairs kept", "wrong": "Pairs the comparator got wrong"}
+    figure, (sizes, new) = draw.new_figure(
+        8, 3.9, 1, 2, title.get(pairs, f"Pairs learned from ({pairs})")
+    )
     for split, size in (("train", "tp"), ("vali", "vp")):
         draw.line(sizes, iterations, size, split, f"{PARTS[split]} ({size.upper()})")
         draw.line(new, iterations, f"new_{split}", split, None)

@@ -128,12 +128,14 @@ class Run:
 
         `comparisons_*`, `miscompared_*`, `new_*`, `tp` and `vp` count pairs, `seconds_*` are
         wall-clock, measures are means over queries. `attrs` has the run's `id`, the iteration
-        that is `kept` (None before the first) and the measures' `conventions`.
+        that is `kept` (None before the first), the measures' `conventions`, and what its `pairs`
+        are, a name of `sortnet.config.PAIRS`.
         """
         columns = [c for c in IterationRow.__table__.columns if c.name not in ("run", "observed")]
         frame = frames.iterations_frame(self._iterations(*columns))
         measured = frames.measure_names(frame)
         frame.attrs["conventions"] = frames.conventions(self.config, measured)
+        frame.attrs["pairs"] = self.config.get("pairs", "wrong")  # version 0.1 knew no others
         return self._with_facts(frame)
 
     def margins_frame(self) -> pd.DataFrame:

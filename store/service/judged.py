@@ -98,6 +98,20 @@ def read_judged(
     return JudgedData(*hold_out_documents(_queries(items, session, source), seed=seed), describer)
 
 
+def annotator_weights(collection: Collection) -> dict[str, float]:
+    """How much the answers of each annotator are worth: 1 is the average annotator's.
+
+    Those of excluded annotators, and of those who never said which item is better, are not in it.
+
+    Cost: a replay of the judgements, one fit of the annotators' reliability; see
+    `Session.weighted`.
+    """
+    session = new_session(collection, collection.items())
+    for judgement in collection.judgements():
+        session.tell(judgement)
+    return session.annotator_weights()
+
+
 def digest(queries: Queries) -> str:
     """What tells these documents and judged pairs from others, in hexadecimal."""
     found = hashlib.sha256()

@@ -1,0 +1,89 @@
+"""Records of chosen and rejected texts, as tools for preference tuning read them."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from sortnet.errors import DataError
+from sortnet.items import Items
+from sortnet.preference import Judgement
+from sortnet.preference.base import Pair
+
+
+def preference_records(
+    judgements: Sequence[Judgement],
+    items: Items,
+    *,
+    prompt: str = "",
+    weights: Mapping[str, float] | None = None,
+    conversational: bool = False,
+) -> Iterator[dict[str, Any]]:
+    """One record per pair on which the annotators have a majority, in the order of first answers.
+
+    `prompt`, `chosen` and `rejected` are those of TRL's preference type with an explicit prompt, in
+    its standard or conversational format (https://huggingface.co/docs/trl/dataset_formats).
+    `weight` is the sum of the annotators' weights, those who prefer the rejected item subtracted:
+    1 is one average annotator. A pair whose weight is not above 0 is left out, as are ties. An
+    annotator who answered a pair several times has one vote.
+
+    Args:
+        judgements: with undos, without those of excluded annotators.
+        items: the items, which must have texts.
+        prompt: of every record; empty: the context of the group, else its name.
+        weights: of the annotators; None: 1 each.
+        conversational: messages of roles instead of texts.
+
+    Raises:
+        DataError: if an item has no text, or a conversation no prompt.
+    """
+    for (low, high), votes in _votes(judgements).items():
+        surplus = sum(votes.values())
+        weight = sum(
+            vote * (1 if weights is None else weights.get(who, 0)) for who, vote in votes.items()
+        )
+        weight = round(weight if surplus > 0 else -weight, 4)
+        if not surplus or weight <= 0:
+            continue
+        better, worse = (low, high) if surplus > 0 else (high, low)
+        asked = prompt or _prompt(items, low)
+        record: dict[str, Any] = {
+            "prompt": asked,
+            "chosen": _text(items, better),
+            "rejected": _text(items, worse),
+        }
+        if conversational:
+            if not asked:
+                raise DataError("a conversation needs a prompt: give one with --prompt TEXT")
+            record = {
+                name: [{"role": "user" if name == "prompt" else "assistant", "content": text}]
+                for name, text in record.items()
+            }
+        ids = {"chosen_id": items.ids[better], "rejected_id": items.ids[worse]}
+        yield record | {"weight": weight} | ids
+
+
+def _votes(judgements: Sequence[Judgement]) -> dict[Pair, dict[str, int]]:
+    """{pair: {annotator: 1 for the item with the lower number, -1 for the other}}, no ties."""
+    undone = {judgement.undoes for judgement in judgements}
+    balance: defaultdict[Pair, Counter[str]] = defaultdict(Counter)
+    for judgement in judgements:
+        if judgement.answer in ("left", "right") and judgement.number not in undone:
+            for_low = (judgement.answer == "left") == (judgement.left < judgement.right)
+            balance[judgement.pair][judgement.annotator] += 1 if for_low else -1
+    return {
+        pair: {who: (n > 0) - (n < 0) for who, n in each.items()} for pair, each in balance.items()
+    }
+
+
+def _prompt(items: Items, number: int) -> str:
+    context = None if items.contexts is None else items.contexts[number]
+    return context or ("" if items.groups is None else items.groups[number])
+
+
+def _text(items: Items, number: int) -> str:
+    text = items.texts[number]
+    if text is None:
+        raise DataError(f"item {items.ids[number]!r} has no text to be chosen or rejected")
+    return text

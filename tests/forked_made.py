@@ -1,0 +1,101 @@
+"""`sortnet` in processes of their own that start at once: forks of one that has loaded it."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import select
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+# A watcher between the two says how the session ended. The session ends as a process of its own
+# does: through the interpreter, with its exit handlers.
+SERVER = """
+import json, os, socket, sys
+import alembic.script, uvicorn
+import cli.main, cli.commands.label, cli.commands.serve, cli.terminal.program_judge
+import cli.terminal.screen, cli.web.app, cli.web.page_service, cli.web.server
+
+jobs = socket.socket(fileno=int(sys.argv[1]))
+while True:
+    job, handles, _, _ = socket.recv_fds(jobs, 1 << 18, 4)
+    if not job:
+        break
+    if os.fork():
+        for handle in handles:
+            os.close(handle)
+        while any(os.waitpid(-1, os.WNOHANG)):
+            pass
+        continue
+    jobs.close()
+    *streams, reply = handles
+    session = os.fork()
+    if session:
+        for handle in streams:
+            os.close(handle)
+        os.write(reply, b"%d\\n" % session)
+        _, status = os.waitpid(session, 0)
+        os.write(reply, b"%d\\n" % os.waitstatus_to_exitcode(status))
+        os._exit(0)
+    os.setsid()
+    for number, handle in enumerate(streams):
+        os.dup2(handle, number)
+    os.closerange(3, 1 << 12)
+    args, folder, environment = json.loads(job)
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.argv[1:] = args
+    sys.stdin, sys.stdout = open(0, closefd=False), open(1, "w", closefd=False)
+    sys.stderr = open(2, "w", errors="backslashreplace", closefd=False)
+    sys.exit(cli.main.main())
+"""
+
+
+@cache
+def _server() -> socket.socket:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        handle = theirs.fileno()
+        server = subprocess.Popen([sys.executable, "-c", SERVER, str(handle)], pass_fds=[handle])
+    atexit.register(server.wait)
+    atexit.register(ours.close)
+    return ours
+
+
+class Forked:
+    """A process that runs a command, with what the tests need of `subprocess.Popen`."""
+
+    def __init__(self, args: Sequence[object], streams: Sequence[int], env: dict[str, str]) -> None:
+        self._reply, theirs = socket.socketpair()
+        self.returncode: int | None = None
+        job = json.dumps([[str(arg) for arg in args], str(Path.cwd()), env]).encode()
+        with theirs:
+            socket.send_fds(_server(), [job], [*streams, theirs.fileno()])
+        self.pid = self._number()
+
+    def poll(self) -> int | None:
+        ended = self.returncode is None and select.select([self._reply], [], [], 0)[0]
+        return self.wait() if ended else self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        if self.returncode is None:
+            self._reply.settimeout(timeout)
+            self.returncode = self._number()
+            self._reply.close()
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def _number(self) -> int:
+        line = b""
+        while not line.endswith(b"\n"):
+            line += self._reply.recv(1) or b"?\n"
+        return int(line)

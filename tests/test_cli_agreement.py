@@ -1,0 +1,79 @@
+"""sortnet agreement: alpha, own consistency and cycles, each with its number."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from cli_made import done, fault, invoke
+from collections_made import made_items
+
+from sortnet.preference import Judgement
+from sortnet.preference.study import Decision
+from store import open_store
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store s.db in an empty folder, with collections plain, grouped and new."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SORTNET_STORE", "s.db")
+    with open_store("s.db") as store:
+        store.add_items("new", made_items(3))
+        plain = store.add_items("plain", made_items(3))
+        plain.append([
+            Judgement("ana", 0, 1, "left"), Judgement("ben", 1, 0, "right"),  # the same
+            Judgement("ana", 1, 2, "left"), Judgement("ben", 1, 2, "right"),  # not the same
+            Judgement("ana", 1, 0, "right"), Judgement("ana", 2, 1, "left"),  # as at first; not
+            Judgement("ana", 2, 0, "left"), Judgement("ana", 2, 0, "left"),  # as at first
+            Judgement("ben", 0, 2, "skip"), Judgement("eve", 0, 1, "right"),
+            *[Judgement("ana", 1, 2, "left")] * 2,  # as at first: now 1 is over 2, by 3 to 2
+        ])  # fmt: skip
+        plain.decide(Decision("exclude", "eve"))
+        groups = ("x", "x", "y\x1b[2J", "y\x1b[2J")
+        grouped = store.add_items("grouped", made_items(4, groups=groups))
+        answers = (("ana", "left"), ("ben", "left"), ("cy", "right"))
+        grouped.append([Judgement(who, 0, 1, said) for who, said in answers])  # type: ignore[arg-type]
+        grouped.append([Judgement(who, 2, 3, "left") for who, _ in answers])
+
+
+def test_alpha_consistency_and_cycles_are_those_computed_by_hand() -> None:
+    found = json.loads(done("agreement", "plain", "--json"))
+    # Two pairs of two values, 1 1 and 1 0: alpha = 1 - (4 - 1) * 2 / (16 - 9 - 1).
+    assert found == {
+        "collection": "plain",
+        "krippendorff_alpha": 0.0,
+        "shared_pairs": 2,
+        "consistency": 0.8,
+        "repeats": 5,
+        "cycles": 1.0,  # 0 over 1 over 2 over 0; eve, who is excluded, would undo the first
+        "triples": 1,
+        "groups": [],
+    }
+    result = invoke("agreement", "plain")
+    header, line = result.stdout.splitlines()
+    assert header.split() == [
+        *("alpha", "shared", "pairs", "with", "self", "repeats", "cycles", "triples")
+    ]
+    assert line.split() == ["plain", "0.00", "2", "0.80", "5", "1.00", "1"]
+    assert "1 is perfect, 0 is chance" in result.stderr
+
+
+def test_each_group_has_its_own_figures_the_least_alpha_first() -> None:
+    found = json.loads(done("agreement", "grouped", "--json"))
+    assert [(g["group"], g["krippendorff_alpha"], g["shared_pairs"]) for g in found["groups"]] == [
+        ("x", 0.0, 1), ("y\x1b[2J", None, 1)
+    ]  # fmt: skip
+    assert found["shared_pairs"] == 2 and found["consistency"] is None
+    lines = done("agreement", "grouped").splitlines()
+    assert lines[2].split() == ["x", "0.00", "1", "-", "0", "-", "0"]
+    assert lines[3].split()[1:] == ["-", "1", "-", "0", "-", "0"] and "\x1b" not in lines[3]
+
+
+def test_nothing_to_compare_is_one_line() -> None:
+    result = invoke("agreement", "new")
+    assert (result.stdout, result.exit_code, result.stderr.count("\n")) == ("", 0, 1)
+    assert "new: nothing to compare yet, no pair has two annotators" in result.stderr
+    assert json.loads(done("agreement", "new", "--json"))["krippendorff_alpha"] is None
+    assert "no collection 'typo'" in fault("agreement", "typo")

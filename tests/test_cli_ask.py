@@ -1,0 +1,114 @@
+"""`sortnet ask`, and what other commands make of a collection with criteria."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_made import done, fault
+
+HELPFUL, HONEST = "replies:helpful", "replies:honest"
+RULES = "# Rules\n\nRead *both*."
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch) -> Path:
+    """A folder with a collection `replies` of five texts."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SORTNET_STORE", "store.db")
+    rows = "\n".join(f"t{k},{'word ' * (k + 1)}" for k in range(5))
+    Path("texts.csv").write_text(f"id,text\n{rows}\n")
+    Path("rules.md").write_text(RULES + "\n")
+    done("items", "add", "replies", "texts.csv")
+    return tmp_path
+
+
+@pytest.fixture
+def two(home) -> Path:
+    """The same with two criteria."""
+    done("ask", "replies", "--criterion", "helpful", "--question", "Which is more helpful?")
+    done("ask", "replies", "--criterion", "honest", "--question", "Which is more honest?")
+    return home
+
+
+def asked(name: str = "replies") -> dict[str, dict[str, Any]]:
+    return {each["name"]: each for each in json.loads(done("ask", name, "--json"))}
+
+
+def vote(name: str, better: str, worse: str, who: str = "ana") -> None:
+    Path("votes.csv").write_text(f"winner,loser\n{better},{worse}\n")
+    done("judgements", "import", name, "votes.csv", "--as", who)
+
+
+def test_what_is_asked_can_be_changed_and_taken_back(home) -> None:
+    before = asked()["replies"]
+    assert before["question"] == "Which is better?" and not before["instructions"]
+    words = ("--question", "Which is shorter?", "--instructions", "rules.md", "--goal", 0.2)
+    done("ask", "replies", *words, "--deadline", "2030-01-01T00:00+00:00")
+    now = asked()["replies"]
+    assert (now["question"], now["instructions"], now["goal"]) == ("Which is shorter?", RULES, 0.2)
+    assert now["deadline"] == "2030-01-01T00:00:00+00:00"
+    done("ask", "replies", "--question", "", "--instructions", "none", "--deadline", "none")
+    assert asked()["replies"] == before | {"goal": 0.2}
+
+
+def test_criteria_have_questions_of_their_own_and_common_instructions(two) -> None:
+    done("ask", "replies", "--instructions", "rules.md")
+    done("ask", HONEST, "--goal", 0.3)
+    found = asked()
+    assert [each["question"] for each in found.values()] == [
+        "Which is more helpful?",
+        "Which is more honest?",
+    ]
+    assert {each["instructions"] for each in found.values()} == {RULES}
+    assert (found[HELPFUL]["goal"], found[HONEST]["goal"]) == (None, 0.3)
+    assert list(asked(HONEST)) == [HONEST]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("ask", "replies", "--question", "x"), "has criteria: give one of"),
+        (("ask", "replies:clear"), "has no criterion 'clear'; criteria: replies:helpful"),
+        (("ask", HELPFUL, "--question", "x" * 10_000), "question of 10,000 characters: at most"),
+        (("ask", HELPFUL, "--instructions", "latin.md"), "latin.md: is not UTF-8 text (byte 4)"),
+        (("ask", HELPFUL, "--instructions", "gone.md"), "gone.md: No such file"),
+        (("ask", HELPFUL, "--deadline", "soon"), "is not a time such as"),
+        (("ask", HELPFUL, "--criterion", "x"), "is a criterion"),
+        (("train", "replies", "--out", "m"), "give one of"),
+        (("items", "add", HELPFUL, "texts.csv", "--update"), "is a criterion"),
+    ],
+)
+def test_bad_input(two, words: tuple[str, ...], said: str) -> None:
+    Path("latin.md").write_bytes(b"caf \xe9")
+    assert said in fault(*words)
+
+
+def test_each_criterion_has_a_ranking(two) -> None:
+    vote(HELPFUL, "t0", "t4")
+    vote(HONEST, "t4", "t0")
+    rows = json.loads(done("ranking", "replies", "--json"))
+    best = {row["criterion"]: row["id"] for row in reversed(rows)}
+    place = {(row["criterion"], row["id"]): row["rank"] for row in rows}
+    assert len(rows) == 10 and set(best) == {"helpful", "honest"}
+    assert place["helpful", "t0"] < place["helpful", "t4"]
+    assert place["honest", "t4"] < place["honest", "t0"]
+    (alone,) = {row["criterion"] for row in json.loads(done("ranking", HONEST, "--json"))}
+    assert alone == "honest"
+
+
+def test_annotators_are_excluded_from_all_criteria_or_one(two) -> None:
+    vote(HELPFUL, "t0", "t4")
+    vote(HONEST, "t4", "t0")
+
+    def states(name: str) -> list[str]:
+        return [each["state"] for each in json.loads(done("annotators", name, "--json"))]
+
+    done("annotators", "exclude", HONEST, "ana")
+    assert (states(HELPFUL), states(HONEST)) == (["active"], ["excluded"])
+    done("annotators", "exclude", "replies", "ana")
+    assert (states(HELPFUL), states(HONEST)) == (["excluded"], ["excluded"])
+    assert "'ana' is excluded already" in fault("annotators", "exclude", "replies", "ana")
+    assert "no annotator 'eve'" in fault("annotators", "exclude", "replies", "eve")
