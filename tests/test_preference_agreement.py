@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sortnet.preference import Judgement
-from sortnet.preference.agreement import agreement, krippendorff_alpha
+from sortnet.preference.agreement_measures import agreement, krippendorff_alpha
 from sortnet.preference.annotator_reports import annotator_reports
 from sortnet.preference.laplace import fit
 from sortnet.preference.study import Study

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -99,11 +100,11 @@ def test_an_unknown_collection_is_named_with_those_there_are(store: Store) -> No
         store.collection("x")
 
 
-@pytest.mark.parametrize("name", ["", " a", "a\n", "a\x00b", "\ud800", "x" * 201])
-def test_what_nobody_can_type_is_no_name(store: Store, collection: Collection, name: str) -> None:
-    for give in (lambda: store.add_items(name, made_items(1)), lambda: collection.annotator(name)):
-        with pytest.raises(StoreError, match="a name has 1 to 200 printable characters"):
-            give()
+def test_what_nobody_can_type_is_no_name(store: Store, collection: Collection) -> None:
+    for name in ("", " a", "a\n", "a\x00b", "\ud800", "x" * 201):
+        for give in (partial(store.add_items, items=made_items(1)), collection.annotator):
+            with pytest.raises(StoreError, match="a name has 1 to 200 printable characters"):
+                give(name)
 
 
 def test_collections_are_listed_with_what_is_in_them(store: Store, collection: Collection) -> None:

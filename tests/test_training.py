@@ -109,6 +109,25 @@ def test_an_epoch_takes_some_pairs_of_a_query_or_six_of_each_document_that_count
     assert taken == expected.sum()
 
 
+def test_an_epoch_of_many_queries_is_of_some_and_the_next_of_others(monkeypatch):
+    queries, pairs = made(40, 6, 0)
+    of_query = np.bincount(queries.query_of_docs()[pairs.winner])
+    monkeypatch.setattr("sortnet.learning.training._EPOCH", 100)
+    grouped, rng = _ByQuery.of(queries, pairs), np.random.default_rng(0)
+    seen = []
+    for most in (300, 300, None):
+        batches = list(grouped.batches(7, most, rng, torch.device("cpu")))
+        rows = np.concatenate([batch.x[batch.winner].numpy() for batch in batches])
+        at = {bytes(x): q for x, q in zip(queries.features, queries.query_of_docs(), strict=True)}
+        found = np.bincount([at[bytes(row)] for row in rows], minlength=40)
+        assert set(np.flatnonzero(found != of_query)) == set(np.flatnonzero(found == 0))
+        seen.append(found)
+    assert 100 - of_query.max() < seen[0].sum() <= 100 and 100 - of_query.max() < seen[1].sum()
+    assert (seen[0] != seen[1]).any() and (seen[2] == of_query).all()
+    monkeypatch.setattr("sortnet.learning.training._EPOCH", 3)  # less than one query has
+    assert sum(len(b.winner) for b in grouped.batches(7, 300, rng, torch.device("cpu"))) == 3
+
+
 def test_the_heavier_query_is_followed_where_each_has_mini_batches_of_its_own():
     X = np.tile(np.arange(8, dtype=np.float32)[:, None], (2, 1))
     i, j = np.triu_indices(8, 1)  # the second query is ordered the other way round

@@ -16,7 +16,7 @@ from cli.output import count, cut, print_json, print_table, printable, say
 if TYPE_CHECKING:
     from sortnet.items import Items
     from sortnet.preference import Judgement
-    from sortnet.preference.agreement import Agreement
+    from sortnet.preference.agreement_measures import Agreement
 
 _SHOWN = 20  # groups in the table
 _ROOM = 40  # characters of a group's name
@@ -70,7 +70,7 @@ def _measure(
     judgements: list[Judgement], items: Items
 ) -> tuple[Agreement, list[tuple[str, Agreement]]]:
     """The agreement over all, and of each group with judgements, the least alpha first."""
-    from sortnet.preference.agreement import agreement
+    from sortnet.preference.agreement_measures import agreement
 
     of_group: defaultdict[str, list[Judgement]] = defaultdict(list)
     if items.groups is not None:

@@ -15,7 +15,7 @@ import numpy as np
 from cli.web.page_service import People
 from cli.web.ranking_rows import View, item_shown, ranking_rows
 from sortnet.preference import Judgement
-from sortnet.preference.agreement import agreement, disputed, first_better
+from sortnet.preference.agreement_measures import agreement, disputed, first_better
 from sortnet.preference.stopping import GOAL
 from store.database.engine import plain
 from store.service.convergence import FEW, recorded

@@ -23,6 +23,7 @@ Score = Callable[[NeuralComparator], float]
 _SCORED = 8  # epochs of the second half that RankQuality is taken of
 _A_DOCUMENT = 6  # pairs for each document of a query with many
 _LONG = 500  # but of no more documents than this
+_EPOCH = 1 << 20  # pairs of all queries, if those of a query are limited
 _STEPS = 32  # an epoch, if the batch size is not given
 _EVALUATED = 1 << 16  # pairs whose loss is computed at a time, which bounds memory
 
@@ -57,7 +58,8 @@ def train_on_pairs(
 
     An epoch passes over at most `query_pairs` pairs of each query, or 6 for each of its documents,
     500 at most, where that is more, drawn at random, query by query: a document is embedded once
-    for all its pairs of a mini-batch.
+    for all its pairs of a mini-batch. Where that makes more than a million pairs, an epoch passes
+    over some of the queries, others each time. `query_pairs` None: over all pairs.
 
     Args:
         comparator: trained from its current weights; a committee member by member, each with
@@ -174,7 +176,7 @@ class _ByQuery:
         sizes = np.diff(self.offsets)
         if most is not None:
             docs = np.minimum(np.diff(self.doc_offsets), _LONG)
-            sizes = np.minimum(sizes, np.maximum(most, _A_DOCUMENT * docs))
+            sizes = np.minimum(sizes, np.clip(_A_DOCUMENT * docs, most, _EPOCH))
         return sizes
 
     def batches(
@@ -184,8 +186,10 @@ class _ByQuery:
         queries = np.arange(len(self.offsets) - 1)
         if rng is not None:
             rng.shuffle(queries)
-        all_of, starts = np.diff(self.offsets)[queries], self.offsets[queries]
         sizes = self.drawn(most)[queries]
+        if rng is not None and most is not None:  # of many queries an epoch has some
+            queries, sizes = (each[: _within_epoch(sizes)] for each in (queries, sizes))
+        all_of, starts = np.diff(self.offsets)[queries], self.offsets[queries]
         ends = np.cumsum(sizes)
         pairs = _ranges(starts, sizes)
         if rng is not None:
@@ -214,6 +218,11 @@ class _ByQuery:
             weight *= self.weight[pairs]
         arrays = self.features[docs], winner, loser, weight
         return _Batch(*(torch.from_numpy(array).to(device) for array in arrays))
+
+
+def _within_epoch(sizes: I64) -> int:
+    """The number of queries, one at least, whose pairs make an epoch."""
+    return max(1, int(np.searchsorted(np.cumsum(sizes), _EPOCH, side="right")))
 
 
 def _weighted(queries: Queries, pairs: Pairs, judge: Judge | None) -> tuple[I64, I64, F32 | None]:
@@ -275,6 +284,8 @@ def _train(
     rng = np.random.default_rng(seed)
     net.generator.manual_seed(seed)
     drawn = int(tp.drawn(how.query_pairs).sum())
+    if how.query_pairs is not None:
+        drawn = min(drawn, _EPOCH)
     size = how.batch_size or int(np.clip(drawn // _STEPS, 32, 8192))
     steps = max(1, -(-drawn // size))
     # Few pairs make few steps an epoch: too few to learn from in any number of iterations.

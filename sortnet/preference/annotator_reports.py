@@ -10,7 +10,7 @@ from statistics import median
 import numpy as np
 from scipy.special import betaincinv, ndtr, ndtri
 
-from sortnet.preference.agreement import repeated
+from sortnet.preference.agreement_measures import repeated
 from sortnet.preference.base import TARGETS, Judgement, Pair
 from sortnet.preference.intervals import LEVEL
 from sortnet.preference.posterior import Posterior

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -208,6 +209,21 @@ def study_of(decisions: Iterable[Decision], before: Study | None = None) -> Stud
         else:
             more[kind.replace("-", "_")] = int(amount) if kind == "overlap" else amount
     return replace(study, **on, **more, quotas={who: n for who, n in quotas.items() if n})
+
+
+def questions_at(decisions: Iterable[Decision], times: Iterable[float | None]) -> list[str]:
+    """The question that was asked at each time, in seconds since 1970; unknown: the present one.
+
+    >>> questions_at([Decision("question", reason="Which is clearer?", at=9)], [3, 9, None])
+    ['Which is better?', 'Which is clearer?', 'Which is clearer?']
+    """
+    words = [QUESTION]
+    since: list[float] = []
+    for decision in decisions:
+        if decision.kind == "question":
+            words.append(decision.reason or QUESTION)
+            since.append(decision.at or 0)
+    return [words[-1 if at is None else bisect_right(since, at)] for at in times]
 
 
 def check_decision(study: Study, decision: Decision, called: str) -> None:

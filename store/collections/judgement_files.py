@@ -20,6 +20,7 @@ from sortnet.items.item_groups import fault_across
 from sortnet.items.rows import TABLES, Rows, read_rows, shown, suffix_of
 from sortnet.preference import ANSWERS, Answer, Judgement
 from sortnet.preference.base import LONGEST_COMMENT, check_undo
+from sortnet.preference.study import questions_at, study_of
 from store.collections.collection import Collection
 from store.collections.collection_rows import checked_name
 from store.collections.other_tools import TOOLS, as_votes
@@ -29,6 +30,7 @@ Form: TypeAlias = Literal["jsonl", "csv", "arena", "chosen", "label-studio", "ar
 FIELDS = ("id", "number", *(f.name for f in fields(Judgement) if f.name != "number"))
 _OF_GROUP = ("group", "context")  # fields besides, if items have groups; not read again
 _EXPORTED = (*FIELDS, "excluded")
+_OF_QUESTION = ("criterion", "question")  # fields besides, where it is not the default; likewise
 _NEEDED = (("left", "right", "answer"), ("winner", "loser"))
 # Other names of columns and other answers, in lower case, as files of votes have them.
 _NAMES = {
@@ -47,7 +49,7 @@ _LATEST = 2.0**33  # seconds since 1970: the year 2242
 _LONGEST = 64  # characters of an id or a strategy
 ExportForm: TypeAlias = Literal["jsonl", "csv", "chosen", "conversational"]
 # What spreadsheets run (https://owasp.org/www-community/attacks/CSV_Injection), and the same after
-# apostrophes, so that an escaped text is told from one that has an apostrophe of its own.
+# apostrophes, so that an escaped text differs from one that has an apostrophe of its own.
 _FORMULA = re.compile(r"'*[=+\-@\t\r]")
 _ESCAPED = "escaped"  # the column that says that the texts are escaped
 
@@ -73,7 +75,8 @@ def export_judgements(
 
     `jsonl` and `csv` hold everything, including undos, comments and flags, and `import_judgements`
     reads them; `at` is in seconds since 1970, `excluded` whether the annotator is excluded. Where
-    items have groups, they have the group and its context, too. `chosen` and `conversational` are
+    items have groups, they have the group and its context, too; where a question was set, the
+    criterion and the question as it was asked then. `chosen` and `conversational` are
     JSON lines of `preference_records`, for preference tuning; undone judgements and those of
     excluded annotators do not count.
 
@@ -86,19 +89,26 @@ def export_judgements(
     Raises:
         DataError: if there is no record to write, or an item has no text.
         SortNetError: if the file cannot be written.
+        StoreError: if the collection has criteria.
     """
-    items = collection.items()
+    collection.check_one_question()
+    items, decisions = collection.items(), collection.decisions()
     names = _EXPORTED if items.groups is None else (*_EXPORTED, *_OF_GROUP)
     if form in ("chosen", "conversational"):
         lines = _records(collection, items, prompt, weights, form == "conversational")
     else:
-        judgements, excluded = collection.judgements(), collection.study().excluded
+        judgements, excluded = collection.judgements(), study_of(decisions).excluded
         # Ids read later may be more; those of the judgements are the first of them.
         ids = collection.judgement_ids()
         lines = [
             _fields(j, id, items) | {"excluded": j.annotator in excluded}
             for j, id in zip(judgements, ids, strict=False)
         ]
+        if any(decision.kind == "question" for decision in decisions):
+            names = (*names, *_OF_QUESTION)
+            asked = questions_at(decisions, [j.at for j in judgements])
+            for line, question in zip(lines, asked, strict=True):
+                line |= dict(zip(_OF_QUESTION, (collection.criterion, question), strict=True))
     if for_spreadsheets:
         names, lines = (*names, _ESCAPED), [_escaped(line) for line in lines]
     if isinstance(to, str | Path):

@@ -51,17 +51,19 @@ class Criteria:
     def _by_all(self, annotator: str, asked: Sequence[Asked]) -> list[Asked]:
         """The pairs of one service asked by all; pairs with an answer by some come first."""
         pairs = {one.lease.question.pair: [one] for one in asked}
-        begun: dict[Pair, list[Asked]] = {}
+        started: dict[Pair, list[Asked]] = {}
         for other in (each for each in self.services if not asked or each is not asked[0].service):
             held = {lease.question.pair: lease for lease in other.held(annotator)}
             new = [_for_another(one.lease.question) for one in asked]
             given = other.lease(annotator, [each for each in new if each.pair not in held])
             held |= {lease.question.pair: lease for lease in given}
             for pair, lease in held.items():
-                (pairs if pair in pairs else begun).setdefault(pair, []).append(Asked(other, lease))
+                (pairs if pair in pairs else started).setdefault(pair, []).append(
+                    Asked(other, lease)
+                )
         return [
             one
-            for each in (*begun.values(), *pairs.values())
+            for each in (*started.values(), *pairs.values())
             for one in sorted(each, key=lambda one: self.services.index(one.service))
         ]
 
