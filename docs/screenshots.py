@@ -82,9 +82,9 @@ def serving(collection: Collection) -> Iterator[tuple[str, People]]:
     pages = page_service(collection)
     people = People(collection)
     pages.services[0].settle()
-    with socket.create_server(("127.0.0.1", 0)) as listening, kept_up(pages, people):
+    with socket.create_server(("127.0.0.1", 0)) as listening, kept_up([(pages, people)]):
         port = listening.getsockname()[1]
-        server = make_server(make_app(pages, people, Names(frozenset({f"127.0.0.1:{port}"}))))
+        server = make_server(make_app([(pages, people)], Names(frozenset({f"127.0.0.1:{port}"}))))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
         try:

@@ -6,8 +6,8 @@ import http.client
 import json
 import socket
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,20 +93,29 @@ def served(
     patience: float = PATIENCE,
 ) -> Iterator[Served]:
     """The pages of a collection; `background`: with retraining, as the command does it."""
-    pages = page_service(collection, lease_seconds=lease)
-    people = People(collection)
+    site = page_service(collection, lease_seconds=lease), People(collection)
+    kept = kept_up([site]) if background else nullcontext()
+    with running([site], port=port, patience=patience) as client, kept:
+        yield Served(client, *site)
+
+
+@contextmanager
+def running(
+    sites: Sequence[tuple[PageService, People]],
+    *,
+    root: str = "",
+    port: int = 0,
+    patience: float = PATIENCE,
+) -> Iterator[Client]:
+    """A server of these collections, in a thread."""
     with listening(port) as made:
         port = made.getsockname()[1]
         names = Names(frozenset({f"127.0.0.1:{port}", f"localhost:{port}"}))
-        server = make_server(make_app(pages, people, names, patience=patience))
+        server = make_server(make_app(sites, names, (), root, patience=patience))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [made]})
         thread.start()
         try:
-            if background:
-                with kept_up(pages, people):
-                    yield Served(Client(port), pages, people)
-            else:
-                yield Served(Client(port), pages, people)
+            yield Client(port)
         finally:
             server.should_exit = True
             thread.join(WAIT)

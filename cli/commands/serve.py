@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import socket
-from collections.abc import Container, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import click
 
-from cli.inputs.opened_store import open_collection
+from cli.inputs.opened_store import ITEMS_MAKER, open_existing
 from cli.options import Whole, lease_option, store_option
 from cli.output import printable, put, say
 from cli.terminal.signals import ended_by_signals
@@ -21,26 +22,33 @@ from sortnet.errors import SortNetError
 
 if TYPE_CHECKING:
     from cli.web.guard import Names
-    from cli.web.page_service import People
+    from cli.web.page_service import PageService, People
+    from store import Collection
 
 LOOPBACK, EVERYWHERE = ("127.0.0.1", "localhost", "::1"), ("0.0.0.0", "::")
+_PATH = re.compile(r"(/[\w.~-]+)*", re.ASCII)  # nothing that a proxy or a browser would rewrite
 
 
-def _origin(ctx: click.Context, param: click.Parameter, url: str | None) -> str | None:
-    """Validate the URL and reduce it to its origin, as browsers send it."""
+def _public(ctx: click.Context, param: click.Parameter, url: str | None) -> str | None:
+    """Validate the URL and reduce it to its origin, as browsers send it, and its path."""
     if url is None:
         return None
     try:
         parts = urlsplit(url)
     except ValueError:  # brackets without an address
         parts = urlsplit("")
-    if parts.scheme not in ("http", "https") or not parts.netloc or parts.path.strip("/"):
-        raise click.BadParameter(f"{url!r} is not an address such as https://label.example.org")
-    return f"{parts.scheme}://{parts.netloc}".lower()
+    path = parts.path.rstrip("/")
+    plain = _PATH.fullmatch(path) and not parts.query and not parts.fragment
+    if parts.scheme not in ("http", "https") or not parts.netloc or not plain:
+        raise click.BadParameter(
+            f"{url[:60]!r} is not an address such as https://label.example.org or "
+            "https://example.org/label"
+        )
+    return f"{parts.scheme}://{parts.netloc}".lower() + path
 
 
 @click.command()
-@click.argument("name")
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
 @click.option(
     "--host",
     default="127.0.0.1",
@@ -59,8 +67,8 @@ def _origin(ctx: click.Context, param: click.Parameter, url: str | None) -> str 
 @lease_option
 @click.option(
     "--url",
-    callback=_origin,
-    help="Public address of a reverse proxy, such as https://label.example.org",
+    callback=_public,
+    help="Public address of a reverse proxy, such as https://example.org/label",
 )
 @click.option(
     "--together",
@@ -73,7 +81,7 @@ def _origin(ctx: click.Context, param: click.Parameter, url: str | None) -> str 
 )
 @store_option
 def serve(
-    name: str,
+    names: Sequence[str],
     host: str,
     port: int,
     annotators: Sequence[str],
@@ -83,17 +91,20 @@ def serve(
     browser: bool,
     store: str | None,
 ) -> None:
-    """Serve a page on which annotators compare pairs of items of the collection NAME.
+    """Serve a page on which annotators compare pairs of items of a collection NAME, or of several.
 
     Prints a secret link for each annotator and one for the admin page, which shows the current
-    ranking, the answer rate and the agreement, and creates new links. Links stay valid across
-    restarts. Ctrl-C stops the server; pages keep unsent answers until the next start.
+    ranking, how it converges and who disagrees, changes the question and creates new links; each
+    collection has its own. Links stay valid across restarts. Ctrl-C stops the server; pages keep
+    unsent answers until the next start.
+
+    A proxy may pass the path of --url on or strip it.
 
     \b
     Examples:
       sortnet serve essays --annotator ana --annotator ben
       sortnet serve essays --port 0 --open
-      sortnet serve essays --host 0.0.0.0 --url https://label.example.org
+      sortnet serve essays letters --url https://example.org/label
     """
     try:
         for needed in ("starlette", "uvicorn"):
@@ -101,55 +112,72 @@ def serve(
     except ImportError as error:
         raise SortNetError(f"the page needs {error.name}: pip install 'sortnet[web]'") from None
     from cli.web.app import make_app
-    from cli.web.page_service import People, page_service
     from cli.web.server import kept_up, make_server
 
     with (
-        open_collection(store, name, write=True) as collection,
+        open_existing(store, ITEMS_MAKER, write=True) as opened,
         _listening(host, port) as listening,
     ):
-        if len(collection.items()) < 2:
-            raise SortNetError(f"collection {name!r} has fewer than two items: nothing to compare")
-        with (
-            ended_by_signals() as came,
-            collection.serving() as claim,
-            closing(
-                page_service(collection, together=together, lease_seconds=lease, record=True)
-            ) as pages,
-        ):
-            people = People(collection)
-            for who in annotators:
-                people.add(who)
+        collections = [opened.collection(name) for name in dict.fromkeys(names)]
+        for collection in collections:
+            if len(collection.items()) < 2:
+                fault = "has fewer than two items: nothing to compare"
+                raise SortNetError(f"collection {collection.name!r} {fault}")
+        with ended_by_signals() as came, ExitStack() as stack:
+            claims = [(each.name, stack.enter_context(each.serving())) for each in collections]
+            asked = {"together": together, "lease_seconds": lease, "record": True}
+            sites = [_site(stack, each, annotators, **asked) for each in collections]
             port = listening.getsockname()[1]
             shown = socket.gethostname() if host in EVERYWHERE else host
             base = url or f"http://{_in_url(shown)}:{port}"
-            app = make_app(pages, people, _names(host, port, url), (url,) if url else ())
-            open_to_others = host not in LOOPBACK or bool(url)
-            _say_links(base, people, people.revoked, others=open_to_others)
+            _say_links(base, sites, others=host not in LOOPBACK or bool(url))
             if browser:
-                click.launch(f"{base}/a/{next(iter(people.tokens.values()), '')}")
-            server = make_server(app)
+                click.launch(f"{base}/a/{next(iter(sites[0][1].tokens.values()), '')}")
+            parts = urlsplit(url or "")
+            origins = (f"{parts.scheme}://{parts.netloc}",) if url else ()
+            server = make_server(make_app(sites, _names(host, port, url), origins, parts.path))
 
             def end_if_lost() -> None:
-                server.should_exit |= claim.lost.is_set() or bool(came)
+                lost = any(claim.lost.is_set() for _, claim in claims)
+                server.should_exit |= lost or bool(came)
 
-            with kept_up(pages, people, also=end_if_lost):
+            with kept_up(sites, also=end_if_lost):
                 server.run(sockets=[listening])
-            if claim.lost.is_set():
-                raise SortNetError(
-                    f"collection {name!r} was removed, or another process serves it now"
-                )
-    say(f"no longer serving {name!r}; the links will work again at the next start")
+            for name, claim in claims:
+                if claim.lost.is_set():
+                    raise SortNetError(
+                        f"collection {name!r} was removed, or another process serves it now"
+                    )
+    said = ", ".join(repr(collection.name) for collection in collections)
+    say(f"no longer serving {said}; the links will work again at the next start")
 
 
-def _say_links(base: str, people: People, revoked: Container[str], *, others: bool) -> None:
-    for who, token in people.tokens.items():
-        if who in revoked:
-            say(f"{printable(who)}: link revoked; sortnet annotators renew makes a new one")
-        else:
-            put(f"{printable(who)}: {base}/a/{token}")
-    put(f"admin: {base}/admin/{people.admin}")
-    if not people.tokens:
+def _site(
+    stack: ExitStack, collection: Collection, annotators: Sequence[str], **asked: Any
+) -> tuple[PageService, People]:
+    """The pages of a collection, closed with the stack, and its links, these annotators' too."""
+    from cli.web.page_service import People, page_service
+
+    pages, people = (
+        stack.enter_context(closing(page_service(collection, **asked))),
+        People(collection),
+    )
+    for who in annotators:
+        people.add(who)
+    return pages, people
+
+
+def _say_links(base: str, sites: Sequence[tuple[PageService, People]], *, others: bool) -> None:
+    for pages, people in sites:
+        of = f"{printable(pages.collection.name)}, " if len(sites) > 1 else ""
+        for who, token in people.tokens.items():
+            if who in people.revoked:
+                renew = "link revoked; sortnet annotators renew makes a new one"
+                say(f"{of}{printable(who)}: {renew}")
+            else:
+                put(f"{of}{printable(who)}: {base}/a/{token}")
+        put(f"{of}admin: {base}/admin/{people.admin}")
+    if not all(people.tokens for _, people in sites):
         say("no annotator has a link yet: create one on the admin page, or with --annotator NAME")
     if others:
         say("WARNING: others can reach this server. The links are its only protection: anyone who")

@@ -1,61 +1,67 @@
-"""State of the admin page: ranking, answer rate, agreement."""
+"""State of the admin page: ranking, convergence, annotators, disputed pairs, comments."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from textwrap import shorten
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from cli.web.page_service import PageService, People
+from cli.web.page_service import People
+from cli.web.ranking_rows import View, item_shown, ranking_rows
 from sortnet.preference import Judgement
-from sortnet.preference.annotator_agreement import agreement
+from sortnet.preference.annotator_agreement import agreement, disputed, first_better
+from sortnet.preference.stopping import GOAL
 from store.database.engine import plain
+from store.service.convergence import FEW, recorded
 from store.service.labelling import LabellingService
 
-SHOWN = 100  # rows of the ranking
-SNIPPET = 100  # characters of a text
+SHOWN = 100  # rows of groups and gold pairs
+TALKED = 50  # rows of disputed pairs and comments
 HOUR = 3600.0
+LATEST = 30  # answers by which an annotator's pace is measured
+BREAK = 120.0  # seconds without an answer after which an annotator was away
 PACE_AGE = 30.0  # seconds
 
 
 class AdminState:
     """State for the admin page; slow statistics are recomputed only at intervals."""
 
-    def __init__(self, pages: PageService, people: People) -> None:
-        self._service, self._people = pages.services[0], people
+    def __init__(self, service: LabellingService, people: People) -> None:
+        self._service, self._people = service, people
         self._lock = threading.Lock()
         self._counted: tuple[tuple[int, ...], dict[str, Any]] = ((), {})
         self._again = 0.0
 
-    def state(self, find: str = "") -> dict[str, Any]:
-        """The state to draw, with the first rows of the ranking, or those that match `find`."""
+    def state(self, view: View | None = None) -> dict[str, Any]:
+        """The state to draw, with the rows of the ranking that are viewed."""
         service, session = self._service, self._service.session
-        rows, found = _rows(service, find.strip().casefold())
         counted, tokens = self._counts(), self._people.tokens
         study = service.study
-        return {
+        known = service.known
+        return ranking_rows(service, view or View()) | {
             "items": len(service.items),
             "answers": sum(session.answered(name) for name in tokens),
-            "ranking": rows,
-            "found": found,
-            "per_hour": counted["per_hour"],
-            "agreement": counted["agreement"],
-            "remaining": _remaining(service) if service.known else None,
-            "groups": _groups(service) if service.known else [],
+            **{name: counted[name] for name in ("per_hour", "agreement", "disputed", "comments")},
+            "remaining": _remaining(service) if known else None,
+            "curve": _curve(counted["recorded"], service) if known else [],
+            "goal": study.goal or GOAL,
+            "groups": _groups(service) if known else [],
             "people": [
                 {"name": name, "path": f"/a/{token}", "standing": session.answered(name)}
                 | {"report": counted["reports"].get(name)}
+                | counted["paces"].get(name, {"pace": None, "last": None})
                 | {"state": study.state(name), "quota": study.quotas.get(name)}
                 | {kind: name in getattr(study, kind) for kind in ("excluded", "paused", "revoked")}
                 for name, token in tokens.items()
             ],
             "paused": None in study.paused,
+            "decided": service.moment[1],
             "gold_rate": study.gold_rate,
             "gold": [
                 {"item": pair.item, "other": pair.other}
@@ -64,15 +70,21 @@ class AdminState:
             ],
         }
 
+    def study(self) -> dict[str, Any]:
+        """What is asked, and until when."""
+        names = ("question", "instructions", "goal", "deadline")
+        return {name: getattr(self._service.study, name) for name in names}
+
     def _called(self, item: int | None) -> str:
         """The start of an item's text, or its id."""
         items = self._service.items
         if item is None or item >= len(items):
             return ""
-        return _snippet(items.texts[item]) or items.ids[item]
+        shown = item_shown(items, item)
+        return str(shown["text"] or shown["id"])
 
     def _counts(self) -> dict[str, Any]:
-        """Agreement and answer rate; some seconds old for large collections."""
+        """What takes a pass over the judgements; some seconds old for large collections."""
         with self._lock:
             service = self._service
             start, upto = time.monotonic(), service.moment
@@ -85,10 +97,43 @@ class AdminState:
                     "agreement": plain(asdict(agreement(events))),
                     "per_hour": _per_hour(events, time.time()),
                     "reports": {report.name: plain(asdict(report)) for report in reports},
+                    "paces": _paces(service.judgements()),
+                    "disputed": self._disputed(events),
+                    "comments": self._comments(service.judgements()),
+                    "recorded": recorded(service.collection),
                 }
                 self._counted = upto, counted
                 self._again = time.monotonic() + 10 * (time.monotonic() - start)
             return counted
+
+    def _disputed(self, events: Sequence[Judgement]) -> dict[str, Any]:
+        """The pairs that are disputed most, and who said what."""
+        found, items = disputed(events), self._service.items
+        pairs = [
+            {"items": [item_shown(items, n) for n in answers[0].pair]}
+            | {"said": [[one.annotator, first_better(one)] for one in answers]}
+            for answers in found[:TALKED]
+        ]
+        return {"found": len(found), "pairs": pairs}
+
+    def _comments(self, events: Sequence[Judgement]) -> dict[str, Any]:
+        """The newest comments and flags, of answers that are not undone."""
+        undone = {event.undoes for event in events if event.undoes}
+        found = [
+            event
+            for event in reversed(events)
+            if (event.comment or event.flagged) and event.number not in undone
+        ]
+        kept = ("annotator", "answer", "comment", "flagged", "at")
+        items = self._service.items
+        return {
+            "found": len(found),
+            "newest": [
+                {name: getattr(event, name) for name in kept}
+                | {"items": [item_shown(items, n) for n in (event.left, event.right)]}
+                for event in found[:TALKED]
+            ],
+        }
 
 
 def _remaining(service: LabellingService) -> dict[str, Any]:
@@ -98,6 +143,14 @@ def _remaining(service: LabellingService) -> dict[str, Any]:
     return dict(plain(asdict(replace(remaining, groups=())))) | counts
 
 
+def _curve(points: Sequence[dict[str, Any]], service: LabellingService) -> list[dict[str, Any]]:
+    """The recorded fits and the last one; without those to answers that do not count any more."""
+    remaining, answers = service.remaining, service.session.n_votes
+    holdout = remaining.holdout_right if remaining.holdout_n >= FEW else None
+    now = {"answers": answers, "expected": 1 - remaining.wrong_pairs, "holdout": holdout}
+    return [point for point in points if point["answers"] < answers] + [dict(plain(now))]
+
+
 def _groups(service: LabellingService) -> list[dict[str, Any]]:
     """The groups that are furthest from the goal."""
     names = list(dict.fromkeys(service.items.groups or ()))
@@ -105,39 +158,28 @@ def _groups(service: LabellingService) -> list[dict[str, Any]]:
     return [plain(asdict(group)) | {"group": names[group.group]} for group in worst]
 
 
-def _rows(service: LabellingService, find: str) -> tuple[list[dict[str, Any]], int]:
-    """Rows of the ranking, best first, and the total number of matches."""
-    ranking, items = service.ranking, service.items
-    if not service.known:
-        return [], 0
-    order = [int(n) for n in ranking.order if n < len(items)]
-    groups = items.groups
-    sizes = Counter(groups) if groups else {}
-    folded = [group.casefold() for group in groups or ()]
-    if find in folded:
-        order = [n for n in order if folded[n] == find]
-    elif find:
-        order = [n for n in order if _has(items.ids[n], find) or _has(items.texts[n], find)]
-    columns = ("rank", "low", "high", "score", "judgements")
-    return [
-        {"item": n, "id": items.ids[n], "text": _snippet(items.texts[n])}
-        | {"group": groups and groups[n], "of": sizes[groups[n]] if groups else len(items)}
-        | {"image": None if items.images[n] is None else f"/image/{n}"}
-        | {name: plain(getattr(ranking, name)[n]) for name in columns}
-        for n in order[:SHOWN]
-    ], len(order)
-
-
-def _has(text: str | None, find: str) -> bool:
-    return text is not None and find in text.casefold()
-
-
-def _snippet(text: str | None) -> str | None:
-    return text and shorten(text[: 2 * SNIPPET], SNIPPET, placeholder=" …")
-
-
 def _per_hour(events: Sequence[Judgement], now: float) -> dict[str, int]:
     """Answers in the last hour, and the hourly rate of the last ten minutes."""
     at = np.array([e.at for e in events if e.at is not None and e.answer != "undo"], np.float64)
     recent = int((at > now - HOUR / 6).sum())
     return {"last_hour": int((at > now - HOUR).sum()), "pace": 6 * recent}
+
+
+def _paces(events: Sequence[Judgement]) -> dict[str, dict[str, float | None]]:
+    """Each annotator's answers a minute, breaks aside, and the time of the last."""
+    times = defaultdict[str, list[float]](list)
+    for event in events:
+        if event.at is not None and event.answer != "undo":
+            times[event.annotator].append(event.at)
+    return {name: {"pace": pace(at), "last": at[-1]} for name, at in times.items()}
+
+
+def pace(at: Sequence[float]) -> float | None:
+    """Answers a minute among the last ones, without breaks; None if there are too few.
+
+    >>> pace([0, 10, 20, 1000, 1010])
+    6.0
+    """
+    gaps = (after - before for before, after in pairwise(at[-LATEST:]))
+    worked = [gap for gap in gaps if gap <= BREAK]
+    return 60 * len(worked) / sum(worked) if sum(worked) > 0 else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from typing import Any, TypeAlias, cast
 
@@ -25,13 +25,16 @@ from starlette.staticfiles import StaticFiles
 from cli.web import downloads
 from cli.web.admin_state import AdminState
 from cli.web.downloads import EXPORTS
-from cli.web.guard import PATIENCE, Guard, Names, Rate
+from cli.web.guard import PATIENCE, Guard, Names, Rate, Receive, Scope, Send
 from cli.web.page_service import PageService, People
+from cli.web.ranking_rows import SORTS, View
 from sortnet.errors import JudgementError, LeaseError, SortNetError, StoreError
 from sortnet.preference import ANSWERS, Answer
-from sortnet.preference.study import Decision
+from sortnet.preference.study import ABOUT_ONE, LONGEST, WORDS, Decision
+from store.collections.collection_rows import LONGEST_NAME, is_name
 
 GIVEN = tuple(answer for answer in ANSWERS if answer != "undo")
+WHOLE = ("quota", "overlap")  # decisions with a whole number
 LONGEST_MS = 24 * 3600 * 1000
 NO_SUCH_LINK = (
     "This link is unknown. It may be incomplete, or belong to another collection: "
@@ -43,18 +46,31 @@ Work: TypeAlias = Callable[[str, Request, dict[str, Any]], Response]
 
 
 def make_app(
-    pages: PageService,
-    people: People,
+    sites: Sequence[tuple[PageService, People]],
     names: Names,
     origins: tuple[str, ...] = (),
+    root: str = "",
     *,
     patience: float = PATIENCE,
 ) -> Guard:
-    """The application of these pages, for a server with these host names.
+    """The application of these collections' pages, for a server with these host names.
 
     Args:
+        root: see `Guard`.
         patience: timeout in seconds for an incomplete request.
     """
+    apps = [(people, _app_of(pages, people)) for pages, people in sites]
+
+    async def by_token(scope: Scope, receive: Receive, send: Send) -> None:
+        """The pages of the collection whose link it is; those of the first refuse what is none."""
+        token = "".join(scope["path"][len(scope["root_path"]) :].split("/")[2:3])
+        fits = (app for people, app in apps if people.know(token))
+        await next(fits, apps[0][1])(scope, receive, send)
+
+    return Guard(by_token, names, origins, root, patience=patience)
+
+
+def _app_of(pages: PageService, people: People) -> Starlette:
     routes = [
         *_annotator_routes(pages, people),
         *_admin_routes(pages, people),
@@ -62,8 +78,7 @@ def make_app(
     ]
     handlers: dict[Any, Any] = {HTTPException: _refused, Exception: _broken}
     handlers |= dict.fromkeys((SortNetError, LeaseError, JudgementError, StoreError), _fault)
-    app = Starlette(routes=routes, exception_handlers=handlers)
-    return Guard(app, names, origins, patience=patience)
+    return Starlette(routes=routes, exception_handlers=handlers)
 
 
 def _routes(
@@ -138,20 +153,42 @@ def _annotator_routes(pages: PageService, people: People) -> Iterator[Route]:
 
 
 def _admin_routes(pages: PageService, people: People) -> Iterator[Route]:
-    admin = AdminState(pages, people)
+    states = {each.collection.criterion: AdminState(each, people) for each in pages.services}
+
+    def known(criterion: str | None) -> str | None:
+        """The criterion, by default the first."""
+        found = next(iter(states)) if criterion is None else criterion
+        if found not in states:
+            raise HTTPException(422, f"there is no criterion {str(found)[:60]!r}")
+        return found
+
+    def asked(request: Request) -> str | None:
+        return known(request.query_params.get("criterion"))
 
     def page(_: str, request: Request, body: dict[str, Any]) -> Response:
-        return _page("admin.html", collection=pages.collection.name, base=request.url.path)
+        criteria = [each.collection.criterion for each in pages.services]
+        facts = {"collection": pages.collection.name, "base": request.url.path}
+        return _page("admin.html", **facts, criteria=[name for name in criteria if name])
 
     def state(_: str, request: Request, body: dict[str, Any]) -> Response:
-        return JSONResponse(admin.state(request.query_params.get("find", "")[:200]))
+        return JSONResponse(states[asked(request)].state(_view(request)))
+
+    def study(_: str, request: Request, body: dict[str, Any]) -> Response:
+        return JSONResponse(states[asked(request)].study())
 
     def add(_: str, request: Request, body: dict[str, Any]) -> Response:
-        name = _text(body, "name", 100)
+        name = _text(body, "name", LONGEST_NAME)
+        if not is_name(name):
+            raise HTTPException(422, f"{name[:60]!r} has characters that cannot be read or typed")
         return JSONResponse({"name": name, "path": f"/a/{people.add(name)}"}, 201)
 
     def decide(_: str, request: Request, body: dict[str, Any]) -> Response:
-        made = pages.collection.decide(_decision(body, people))
+        criterion = _criterion(body)
+        one = pages.collection if criterion is None else pages.of(known(criterion)).collection
+        decision = _decision(body, people)
+        if criterion is None and len(states) > 1 and decision.kind in ABOUT_ONE:
+            raise HTTPException(422, f"'criterion' is not one of {', '.join(map(str, states))}")
+        made = one.decide(decision)
         for service in pages.services:
             service.sync()
         people.read()
@@ -163,11 +200,14 @@ def _admin_routes(pages: PageService, people: People) -> Iterator[Route]:
             raise HTTPException(404, f"there is no {name}; there are {', '.join(EXPORTS)}")
         kind, write = EXPORTS[name]
         saved = f'attachment; filename="{name}"'
-        return Response(write(pages), media_type=kind, headers={"Content-Disposition": saved})
+        return Response(
+            write(pages.of(asked(request))), media_type=kind, headers={"Content-Disposition": saved}
+        )
 
     works: dict[tuple[str, str], Work] = {
         ("GET", ""): page,
         ("GET", "/state"): state,
+        ("GET", "/study"): study,
         ("POST", "/annotators"): add,
         ("POST", "/decisions"): decide,
         ("GET", "/{kind:str}/{number:int}"): partial(_media, pages),
@@ -208,18 +248,39 @@ def _criterion(body: dict[str, Any]) -> str | None:
 
 def _decision(body: dict[str, Any], people: People) -> Decision:
     """A decision as the page sends it; what it is about is checked by the collection."""
-    facts: dict[str, Any] = {"kind": _text(body, "kind", 20)}
-    for name, longest in (("annotator", 200), ("reason", 500)):
-        if body.get(name) is not None:
+    kind = _text(body, "kind", 20)
+    facts: dict[str, Any] = {"kind": kind, "amount": _amount(body, whole=kind in WHOLE)}
+    for name, longest in (("annotator", LONGEST_NAME), ("reason", LONGEST.get(kind, 500))):
+        if body.get(name) is not None and not (kind in WORDS and body[name] == ""):
             facts[name] = _text(body, name, longest)
     if facts.get("annotator") not in (None, *people.tokens):
         raise HTTPException(422, f"there is no annotator {facts['annotator'][:60]!r}")
-    for name in ("item", "other", "amount"):
+    for name in ("item", "other"):
         value = body.get(name)
         if value is not None and (type(value) is not int or not 0 <= value < 2**31):
             raise HTTPException(422, f"{name!r} is not a whole number from 0 on")
         facts[name] = value
     return Decision(**facts)
+
+
+def _amount(body: dict[str, Any], *, whole: bool) -> float | None:
+    value = body.get("amount")
+    fits = type(value) is int or (type(value) is float and not whole)
+    if value is None or (fits and 0 <= value < 2**53):
+        return value
+    raise HTTPException(422, f"'amount' is not a {'whole ' if whole else ''}number from 0 on")
+
+
+def _view(request: Request) -> View:
+    """The rows of the ranking that a page asks for: ?find=TEXT&sort=-score&page=2."""
+    asked = request.query_params
+    sort, page = asked.get("sort", "rank"), asked.get("page", "1")
+    if sort.removeprefix("-") not in SORTS:
+        raise HTTPException(422, f"the ranking is sorted by {', '.join(SORTS)}")
+    if not page.isdecimal() or not 0 < len(page) < 8:
+        raise HTTPException(422, "'page' is not a whole number from 1 on")
+    find, down = asked.get("find", "")[:200], sort.startswith("-")
+    return View(find, sort.removeprefix("-"), down, max(int(page), 1))
 
 
 def _given(body: dict[str, Any]) -> Answer:
@@ -246,7 +307,7 @@ def _told(request: Request, code: int, why: str, headers: Any = None) -> Respons
     """Render an error as HTML for navigation, as JSON for fetch()."""
     if request.method in ("GET", "HEAD") and "text/html" in request.headers.get("accept", ""):
         heading = "No such page" if code == 404 else "That did not work"
-        page = _page("fault.html", heading=heading, text=why)
+        page = _page("fault.html", heading=heading, text=why, root=request.state.root)
         page.status_code = code
         return page
     return JSONResponse({"error": why}, code, headers)
@@ -273,5 +334,5 @@ def _templates() -> Environment:
     return Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
 
 
-def _page(template: str, **facts: str) -> HTMLResponse:
+def _page(template: str, **facts: Any) -> HTMLResponse:
     return HTMLResponse(_templates().get_template(template).render(facts))

@@ -7,11 +7,11 @@ from functools import partial
 from pathlib import Path
 
 from cli.printing.item_rankings import ranking_frame, ranking_json
-from cli.web.page_service import PageService
 from sortnet.errors import DataError
 from sortnet.items import Items
 from sortnet.items.media import AUDIO, IMAGES, inside
 from store.collections.judgement_files import ExportForm, export_judgements
+from store.service.labelling import LabellingService
 
 # Types of the files that items may have, which a browser shows but cannot execute.
 TYPES = {
@@ -43,17 +43,17 @@ def find_file(items: Items, kind: str, number: int) -> tuple[Path, str] | None:
     return path, TYPES[path.suffix.lower()]
 
 
-def _ranking(pages: PageService, form: str) -> str:
+def _ranking(service: LabellingService, form: str) -> str:
     """The current ranking; without rows before the first fit."""
-    frame = ranking_frame(pages.services[0].ranking, pages.items)
-    if not pages.services[0].known:
+    frame = ranking_frame(service.ranking, service.items)
+    if not service.known:
         frame = frame.head(0)
     return ranking_json(frame) if form == "json" else frame.to_csv(index=False, lineterminator="\n")
 
 
-def _judgements(pages: PageService, form: ExportForm) -> str:
+def _judgements(service: LabellingService, form: ExportForm) -> str:
     text = io.StringIO(newline="")
-    export_judgements(pages.services[0].collection, text, form)
+    export_judgements(service.collection, text, form)
     return text.getvalue()
 
 

@@ -19,8 +19,9 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 LONGEST_PATH = 2048  # characters; the pages' own paths have about 60
-MOST_BYTES = 8192  # of a request's body: an answer has about 150
+MOST_BYTES = 2**18  # of a request's body: instructions of 50,000 characters, an answer has 150
 PATIENCE = 20.0  # seconds for a request to arrive
+PAGES = ("/a/", "/admin/", "/static/")  # with what the paths of all pages begin
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; media-src 'self'; "
     "connect-src 'self'; form-action 'none'; frame-ancestors 'none'; base-uri 'none'"
@@ -55,6 +56,14 @@ class Names:
 
     def know(self, host: str) -> bool:
         return host.lower() in self.hosts or (self.any_address and _is_address(host))
+
+    def refusal(self, host: str) -> str:
+        """Why a host is refused, and what to do about it."""
+        known = ", ".join(sorted(self.hosts))
+        return (
+            f"this server answers for {known}, not for {host[:60]!r}; "
+            "behind a proxy, start it with --url and the proxy's address"
+        )
 
 
 def _is_address(host: str) -> bool:
@@ -92,14 +101,22 @@ class Guard:
     """Reject foreign hosts and origins, forms, and large or slow bodies; add headers.
 
     Args:
+        root: path of the pages' public address, such as `/label`; requests come with it or, from a
+            proxy that strips it, without.
         patience: timeout in seconds for a body.
     """
 
     def __init__(
-        self, app: App, names: Names, origins: Iterable[str] = (), *, patience: float = PATIENCE
+        self,
+        app: App,
+        names: Names,
+        origins: Iterable[str] = (),
+        root: str = "",
+        *,
+        patience: float = PATIENCE,
     ) -> None:
         self.app, self.names, self.origins = app, names, frozenset(origins)
-        self.patience = patience
+        self.root, self.patience = root, patience
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -138,12 +155,19 @@ class Guard:
         if refusal:
             await _refuse(*refusal)(scope, receive, send)
         else:
-            await self.app(scope, _replay(body or b"", receive), send)
+            await self.app(self._rooted(scope), _replay(body or b"", receive), send)
+
+    def _rooted(self, scope: Scope) -> Scope:
+        """The scope with a path that begins with the root, as ASGI has it."""
+        root, path = self.root, scope["path"]
+        kept = path.startswith(root) and path[len(root) :].startswith(PAGES)
+        path = path if kept else root + path
+        return {**scope, "path": path, "root_path": root, "state": {"root": root}}
 
     def _refusal(self, scope: Scope, headers: Headers) -> tuple[int, str] | None:
         host = headers.get("host", "")
         if not self.names.know(host):
-            return 421, "this server answers to its own address only"
+            return 421, self.names.refusal(host)
         if len(scope["path"]) > LONGEST_PATH:
             return 414, f"the address is longer than {LONGEST_PATH} characters"
         method = scope["method"]

@@ -175,6 +175,10 @@ class People:
     def is_admin(self, token: str) -> bool:
         return secrets.compare_digest(token.encode(), self.admin.encode())
 
+    def know(self, token: str) -> bool:
+        """Whether it is the token of an annotator, or the admin's."""
+        return token in self._names or self.is_admin(token)
+
     def add(self, name: str) -> str:
         """The token of an annotator, who is created if the name is new."""
         with self._lock:

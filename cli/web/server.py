@@ -6,7 +6,7 @@ import asyncio
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from types import FrameType
@@ -99,15 +99,16 @@ def make_server(app: Guard) -> uvicorn.Server:
 
 @contextmanager
 def kept_up(
-    pages: PageService, people: People, *, also: Callable[[], None] = lambda: None
+    sites: Sequence[tuple[PageService, People]], *, also: Callable[[], None] = lambda: None
 ) -> Iterator[None]:
-    """Read judgements of other processes and keep the model fitted, in background threads.
+    """Read judgements of other processes and keep the models fitted, in background threads.
 
     Args:
+        sites: the pages of each collection, and who may use them.
         also: called before each read of the store.
     """
     over = threading.Event()
-    thread = threading.Thread(target=_look_again, args=(pages, people, also, over), daemon=True)
+    thread = threading.Thread(target=_look_again, args=(sites, also, over), daemon=True)
     thread.start()
     try:
         yield
@@ -117,21 +118,24 @@ def kept_up(
 
 
 def _look_again(
-    pages: PageService, people: People, also: Callable[[], None], over: threading.Event
+    sites: Sequence[tuple[PageService, People]], also: Callable[[], None], over: threading.Event
 ) -> None:
     """Repeat until stopped; an error is printed once, and the work is retried later."""
-    wait, printed = 0.0, ""
+    wait, printed = 0.0, dict[str, str]()
     while not over.wait(wait):
         wait = LOOK
-        try:
-            also()
-            people.read()
-            for service in pages.services:
-                service.sync()
-                service.update()
-            fault = next((each.fault for each in pages.services if each.fault), "")
-        except Exception as error:  # any error: answers must still be accepted
-            wait, fault = 5 * LOOK, f"{type(error).__name__}: {error}"
-        if fault and fault != printed:
-            print(f"sortnet: {' '.join(fault.split())}", file=sys.stderr)
-        printed = fault
+        also()
+        for pages, people in sites:
+            try:
+                people.read()
+                for service in pages.services:
+                    service.sync()
+                    service.update()
+                fault = next((each.fault for each in pages.services if each.fault), "")
+            except Exception as error:  # any error: answers must still be accepted
+                wait, fault = 5 * LOOK, f"{type(error).__name__}: {error}"
+            name = pages.collection.name
+            if fault and fault != printed.get(name):
+                where = f"collection {name!r}: " if len(sites) > 1 else ""
+                print(f"sortnet: {where}{' '.join(fault.split())}", file=sys.stderr)
+            printed[name] = fault

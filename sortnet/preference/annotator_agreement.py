@@ -45,15 +45,14 @@ def agreement(judgements: Sequence[Judgement]) -> Agreement:
     >>> agreement(judgements).shared_pairs
     1
     """
-    undone = {judgement.undoes for judgement in judgements if judgement.undoes}
-    answers = [j for j in judgements if j.answer in TARGETS and j.number not in undone]
+    answers = _votes(judgements)
     of_pair: dict[Pair, dict[str, float]] = defaultdict(dict)
     for judgement in answers:  # the first answer of each annotator counts
-        of_pair[judgement.pair].setdefault(judgement.annotator, _of_low(judgement))
+        of_pair[judgement.pair].setdefault(judgement.annotator, first_better(judgement))
     shared = [votes for votes in of_pair.values() if len(votes) > 1]
     cycles, triples = _cycles(answers)
     alpha = krippendorff_alpha([list(votes.values()) for votes in shared])
-    same = [_of_low(a) == _of_low(b) for a, b in repeated(answers) if not _tied(a, b)]
+    same = [first_better(a) == first_better(b) for a, b in repeated(answers) if not _tied(a, b)]
     consistency = sum(same) / len(same) if same else None
     return Agreement(alpha, len(shared), cycles, triples, consistency, len(same))
 
@@ -67,6 +66,31 @@ def repeated(answers: Iterable[Judgement]) -> list[tuple[Judgement, Judgement]]:
         if earlier is not judgement:
             again.append((earlier, judgement))
     return again
+
+
+def disputed(judgements: Sequence[Judgement]) -> list[list[Judgement]]:
+    """The answers to each pair on which annotators differ, or one of them at two times.
+
+    The most disputed pair first, by Σ (t - mean)² over its answers: t is 1 for one item, 0 for the
+    other, ½ for a tie.
+
+    Cost: a pass over the judgements, and a sort of the disputed pairs.
+
+    >>> said = [Judgement("ana", 0, 1, "left"), Judgement("ben", 1, 0, "left")]
+    >>> [[judgement.annotator for judgement in pair] for pair in disputed(said)]
+    [['ana', 'ben']]
+    """
+    of_pair: dict[Pair, list[Judgement]] = defaultdict(list)
+    for judgement in _votes(judgements):
+        of_pair[judgement.pair].append(judgement)
+    found = [pair for pair in of_pair.values() if _spread(pair)]
+    return sorted(found, key=_spread, reverse=True)
+
+
+def _spread(answers: Sequence[Judgement]) -> float:
+    targets = [first_better(judgement) for judgement in answers]
+    mean = sum(targets) / len(targets)
+    return sum((target - mean) ** 2 for target in targets)
 
 
 def krippendorff_alpha(units: Iterable[Sequence[float]]) -> float | None:
@@ -97,8 +121,14 @@ def _tied(a: Judgement, b: Judgement) -> bool:
     return "tie" in (a.answer, b.answer)
 
 
-def _of_low(judgement: Judgement) -> float:
-    """1 if the item with the lower number was preferred."""
+def _votes(judgements: Sequence[Judgement]) -> list[Judgement]:
+    """The answers about the order that are not undone."""
+    undone = {judgement.undoes for judgement in judgements if judgement.undoes}
+    return [j for j in judgements if j.answer in TARGETS and j.number not in undone]
+
+
+def first_better(judgement: Judgement) -> float:
+    """1 if the item with the lower number was preferred, 0 if the other was, ½ for a tie."""
     target = TARGETS[judgement.answer]
     return target if judgement.left < judgement.right else 1 - target
 
@@ -107,7 +137,7 @@ def _cycles(answers: Sequence[Judgement]) -> tuple[float | None, int]:
     """Share of cyclic triples, all pairs decided by majority; and the number of triples."""
     balance: Counter[Pair] = Counter()
     for judgement in answers:
-        balance[judgement.pair] += round(2 * _of_low(judgement) - 1)
+        balance[judgement.pair] += round(2 * first_better(judgement) - 1)
     beats: dict[int, dict[int, bool]] = defaultdict(dict)
     for (low, high), votes in balance.items():
         if votes:

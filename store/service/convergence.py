@@ -13,12 +13,14 @@ from sortnet.errors import StoreError
 from sortnet.preference.fits import milestone
 from sortnet.preference.stopping import Remaining
 from store.collections.collection import Collection
+from store.collections.collection_rows import find_collection
 from store.database.engine import utc_now
 from store.database.process import this_process
-from store.database.tables import RunRow
+from store.database.tables import IterationRow, RunRow
 from store.runs.run import Run
 
 QUALITY = "order"  # the share of pairs in the right order: expected, and of the hold-out
+FEW = 5  # answers to the hold-out, of which a share says nothing
 _SETTING = "labelling_run"
 
 
@@ -78,6 +80,28 @@ class Convergence:
                 self._run.finish("running")
             self._run.record(self._last)
             self._recorded = self._seen
+
+
+def recorded(collection: Collection) -> list[dict[str, float | None]]:
+    """The recorded refits, oldest first: number of answers, share of pairs expected right, and of
+    the hold-out, None of few answers.
+
+    Cost: one transaction.
+    """
+    read = (IterationRow.comparisons_train, IterationRow.comparisons_vali, IterationRow.measures)
+    with collection.database.transaction() as connection:
+        row = find_collection(connection, collection.database.name, collection.name)
+        these = select(*read).join(RunRow, RunRow.number == IterationRow.run)
+        these = these.where(RunRow.id == row.settings.get(_SETTING))
+        rows = connection.execute(these.order_by(IterationRow.iteration)).all()
+    return [
+        {
+            "answers": answers,
+            "expected": measures["train"][QUALITY],
+            "holdout": measures["vali"][QUALITY] if checked >= FEW else None,
+        }
+        for answers, checked, measures in rows
+    ]
 
 
 def _run_of(collection: Collection) -> Run:

@@ -1,0 +1,95 @@
+"""Rows of the ranking on the admin page: found, sorted, and one page of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from textwrap import shorten
+from typing import Any
+
+import numpy as np
+
+from sortnet.items import Items
+from store.database.engine import plain
+from store.service.labelling import LabellingService
+
+ROWS = 50  # of a page
+COLUMNS = ("rank", "low", "high", "score", "judgements")
+SORTS = (*COLUMNS, "item")
+SNIPPET = 100  # characters of a text
+
+
+@dataclass(frozen=True)
+class View:
+    """Which rows are shown.
+
+    Attributes:
+        find: part of an id or a text, or the whole name of a group; empty for all.
+        sort: a name of `SORTS`.
+        down: whether the largest is first.
+        page: from 1; the last one if there are fewer.
+    """
+
+    find: str = ""
+    sort: str = "rank"
+    down: bool = False
+    page: int = 1
+
+
+def ranking_rows(service: LabellingService, view: View) -> dict[str, Any]:
+    """The rows of one page, the number of all that were found, of pages, and this one's.
+
+    Cost: a pass over the items, and a sort of those found.
+    """
+    if not service.known:
+        return {"ranking": [], "found": 0, "page": 1, "pages": 1}
+    items, ranking = service.items, service.ranking
+    found = _sorted(service, view, _found(service, view.find.strip().casefold()))
+    pages = max(-(-len(found) // ROWS), 1)
+    page = min(view.page, pages)
+    groups = items.groups
+    sizes = Counter(groups) if groups else {}
+    rows = [
+        item_shown(items, n)
+        | {"group": groups and groups[n], "of": sizes[groups[n]] if groups else len(items)}
+        | {name: plain(getattr(ranking, name)[n]) for name in COLUMNS}
+        for n in found[(page - 1) * ROWS : page * ROWS]
+    ]
+    return {"ranking": rows, "found": len(found), "page": page, "pages": pages}
+
+
+def item_shown(items: Items, n: int) -> dict[str, Any]:
+    """An item in a table: its number, id, the start of its text, and the address of its image."""
+    text = items.texts[n]
+    return {
+        "item": n,
+        "id": items.ids[n],
+        "text": text and shorten(text[: 2 * SNIPPET], SNIPPET, placeholder=" …"),
+        "image": None if items.images[n] is None else f"/image/{n}",
+    }
+
+
+def _found(service: LabellingService, find: str) -> list[int]:
+    """The items that match, best first."""
+    items = service.items
+    order = [n for n in service.ranking.order.tolist() if n < len(items)]
+    folded = [group.casefold() for group in items.groups or ()]
+    if find in folded:
+        return [n for n in order if folded[n] == find]
+    return [n for n in order if _has(items.ids[n], find) or _has(items.texts[n], find)]
+
+
+def _has(text: str | None, find: str) -> bool:
+    return not find or (text is not None and find in text.casefold())
+
+
+def _sorted(service: LabellingService, view: View, order: list[int]) -> list[int]:
+    """The items, given best first, by another column; those that are alike stay so."""
+    if view.sort == "item":
+        texts, ids = service.items.texts, service.items.ids
+        return sorted(order, key=lambda n: (texts[n] or ids[n]).casefold(), reverse=view.down)
+    if view.sort == "rank" and not view.down:
+        return order  # group by group
+    values = getattr(service.ranking, view.sort)[order]
+    places = np.argsort(-values if view.down else values, kind="stable")
+    return [order[place] for place in places.tolist()]

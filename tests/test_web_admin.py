@@ -1,0 +1,276 @@
+"""What the admin page shows: ranking by pages, the curve, disputes, comments, what is asked."""
+
+from __future__ import annotations
+
+import time
+from urllib.parse import quote
+
+import pytest
+from collections_made import Clock, made_items
+from web_made import served
+
+from sortnet.preference import Judgement
+from sortnet.preference.study import LONGEST, QUESTION, Decision
+from store import open_store
+from store.service.labelling import LabellingService
+
+
+@pytest.fixture
+def store(tmp_path):
+    with open_store(tmp_path / "s.db") as opened:
+        yield opened
+
+
+@pytest.fixture
+def collection(store):
+    store.add_items("essays", made_items(12, d=1))
+    return store.collection("essays", clock=Clock(time.time()))
+
+
+@pytest.fixture
+def site(collection):
+    with served(collection) as made:
+        made.link("ana")
+        yield made
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory):
+    """A site of 120 items that no test changes; its texts go against the order of its ids."""
+    texts = tuple(f"text {999 - k}" for k in range(120))
+    with (
+        open_store(tmp_path_factory.mktemp("many") / "s.db") as opened,
+        served(opened.add_items("many", made_items(120, texts=texts))) as made,
+    ):
+        made.pages.services[0].settle()
+        yield made
+
+
+def state(site, **asked):
+    query = "&".join(f"{name}={quote(str(value))}" for name, value in asked.items())
+    return site.client.get(f"{site.admin}/state?{query}").json()
+
+
+def append(collection, *said: tuple) -> None:
+    """Store answers: (annotator, left, right, answer) and further fields by name."""
+    facts = [(row[:4], row[4] if len(row) > 4 else {}) for row in said]
+    collection.append([Judgement(*row, **more) for row, more in facts])
+
+
+def test_the_whole_ranking_comes_in_pages(many):
+    pages = [state(many, page=page) for page in (1, 2, 3)]
+    assert [len(page["ranking"]) for page in pages] == [50, 50, 20]
+    assert [row["rank"] for page in pages for row in page["ranking"]] == list(range(1, 121))
+    assert {(page["found"], page["pages"]) for page in pages} == {(120, 3)}
+    beyond = state(many, page=99)
+    assert beyond["page"] == 3 and beyond["ranking"] == pages[2]["ranking"]
+    found = state(many, find="text 99", page=2)  # 990 to 999
+    assert (found["found"], found["page"], found["pages"]) == (10, 1, 1)
+
+
+@pytest.mark.parametrize("column", ["rank", "low", "high", "score", "judgements"])
+def test_the_ranking_is_sorted_by_each_column_both_ways(many, column):
+    up = [
+        row[column] for page in (1, 2, 3) for row in state(many, sort=column, page=page)["ranking"]
+    ]
+    down = [row[column] for row in state(many, sort=f"-{column}")["ranking"]]
+    assert up == sorted(up) and len(up) == 120
+    assert down == sorted(up, reverse=True)[:50]
+
+
+def test_the_ranking_is_sorted_by_what_is_shown_of_an_item(many):
+    assert state(many, sort="item")["ranking"][0]["text"] == "text 880"
+    assert state(many, sort="-item")["ranking"][0]["text"] == "text 999"
+
+
+@pytest.mark.parametrize(
+    ("query", "fault"),
+    [
+        *(("sort=name", "is sorted by rank, low"), ("sort=--rank", "is sorted by")),
+        *(
+            ("page=x", "whole number from 1"),
+            ("page=-1", "whole number"),
+            ("page=", "whole number"),
+        ),
+        *((f"page={'9' * 5000}", ""), ("criterion=clear", "no criterion 'clear'")),
+    ],
+)
+def test_a_view_that_cannot_be_is_refused_in_one_line(many, query, fault):
+    reply = many.client.get(f"{many.admin}/state?{query}")
+    assert reply.status == 422 and fault in reply.json()["error"]
+
+
+def test_pairs_that_are_disputed_come_with_who_said_what(site, collection):
+    append(
+        collection,
+        *(("ana", 0, 1, "left"), ("ben", 1, 0, "right"), ("eva", 1, 0, "left")),
+        *(("ana", 2, 3, "left"), ("ben", 3, 2, "right")),  # agreed
+        *(("ana", 4, 5, "tie"), ("ana", 5, 4, "left")),  # not with herself
+        *(("ana", 6, 7, "skip"), ("ben", 6, 7, "left")),  # a skip says nothing
+        *(("ana", 8, 9, "left"), ("ben", 8, 9, "right", {"number": 99})),
+        ("ben", 8, 9, "undo", {"undoes": 99}),
+    )
+    site.pages.services[0].sync()
+    disputed = state(site)["disputed"]
+    assert disputed["found"] == 2
+    first, second = disputed["pairs"]
+    assert [item["id"] for item in first["items"]] == ["i0", "i1"]
+    assert first["said"] == [["ana", 1.0], ["ben", 1.0], ["eva", 0.0]]
+    assert [item["id"] for item in second["items"]] == ["i4", "i5"]
+    assert second["said"] == [["ana", 0.5], ["ana", 0.0]]
+
+
+def test_comments_and_flags_come_newest_first_without_undone_ones(site, collection):
+    append(
+        collection,
+        ("ana", 0, 1, "left", {"comment": "<b>both</b> are short", "number": 91}),
+        ("ben", 2, 3, "skip", {"flagged": True, "number": 92}),
+        ("ben", 2, 4, "left", {"comment": "by mistake", "number": 93}),
+        ("ben", 2, 4, "undo", {"undoes": 93}),
+        ("ben", 2, 5, "left"),
+    )
+    site.pages.services[0].sync()
+    comments = state(site)["comments"]
+    assert comments["found"] == 2
+    newest, oldest = comments["newest"]
+    assert (newest["annotator"], newest["answer"], newest["flagged"]) == ("ben", "skip", True)
+    assert [item["id"] for item in newest["items"]] == ["i2", "i3"]
+    assert oldest["comment"] == "<b>both</b> are short"
+
+
+def test_the_pace_leaves_breaks_out(site, collection):
+    times = (1000, 1010, 1020, 5000, 5010)
+    append(collection, *(("ana", 0, k + 1, "left", {"at": at}) for k, at in enumerate(times)))
+    site.pages.services[0].sync()
+    (ana,) = state(site)["people"]
+    assert (ana["pace"], ana["last"]) == (6.0, 5010)
+
+
+def test_the_curve_is_the_recorded_run_and_the_last_fit(store, collection):
+    service = LabellingService(collection, record=True)
+    for n in range(1, 12):
+        append(collection, ("ana", n - 1, n, "right"))
+        service.sync()
+        service.settle()
+    service.close()
+    with served(store.collection("essays")) as site:
+        (fits,) = store.runs_frame()["id"]
+        kept = store.run(fits).iterations_frame()
+        assert state(site)["curve"] == []  # of the ranking that is shown: there is none yet
+        site.pages.services[0].settle()
+        curve = state(site)["curve"]
+        collection.decide(Decision("exclude", "ana"))
+        site.pages.services[0].sync()
+        site.pages.services[0].settle()
+        assert [point["answers"] for point in state(site)["curve"]] == [0]
+    answers = [point["answers"] for point in curve]
+    assert answers == [*kept["comparisons_train"][:-1], 11] and len(answers) >= 3
+    expected = [*kept["train_order"]]
+    assert [point["expected"] for point in curve] == pytest.approx(expected, abs=0.02)
+    assert curve[-1]["holdout"] is None  # these answers were given, not asked for
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+def test_a_curve_of_nothing_is_empty(site, collection, recorded):
+    if recorded:
+        collection.setting("labelling_run", "0123456789ab")
+    assert state(site)["curve"] == []
+
+
+def decide(site, kind, **facts):
+    return site.client.post(f"{site.admin}/decisions", {"kind": kind, **facts})
+
+
+def study(site, **asked):
+    query = "&".join(f"{name}={value}" for name, value in asked.items())
+    return site.client.get(f"{site.admin}/study?{query}").json()
+
+
+def test_what_is_asked_is_changed_while_serving(site):
+    long = "é\n" * (LONGEST["instructions"] // 2)
+    before = state(site)["decided"]
+    deadline = 4e9 + 0.5
+    for kind, facts in (
+        ("question", {"reason": "Which is clearer?"}),
+        ("instructions", {"reason": long}),
+        ("goal", {"amount": 0.05}),
+        ("deadline", {"amount": deadline}),
+    ):
+        assert decide(site, kind, **facts).status == 201
+    expected = {"question": "Which is clearer?", "instructions": long.strip()}
+    assert study(site) == expected | {"goal": 0.05, "deadline": deadline}
+    assert (state(site)["decided"], state(site)["goal"]) == (before + 4, 0.05)
+    assert site.pages.services[0].session.goal == 0.05
+    for kind, facts in (
+        ("question", {"reason": ""}),
+        ("instructions", {}),
+        ("goal", {"amount": 0}),
+    ):
+        assert decide(site, kind, **facts).status == 201
+    found = study(site)
+    assert (found["question"], found["instructions"], found["goal"]) == (QUESTION, "", 0)
+    assert state(site)["goal"] == 0.1
+
+
+@pytest.mark.parametrize(
+    ("body", "fault"),
+    [
+        ({"kind": "question", "reason": "x" * 501}, "'reason' is not a text of 1 to 500"),
+        ({"kind": "instructions", "reason": "x" * 50_001}, "1 to 50000 characters"),
+        ({"kind": "goal", "amount": 0.6}, "0.6 is not from 0 to 0.5"),
+        ({"kind": "goal", "amount": "0.1"}, "'amount' is not a number"),
+        ({"kind": "goal", "amount": float("nan")}, "'amount' is not a number"),
+        ({"kind": "goal", "amount": 10**400}, "'amount' is not a number"),
+        ({"kind": "goal"}, "is about amount"),
+        ({"kind": "deadline", "amount": 2.0**40}, "1.09951e+12 is not from 0"),
+        ({"kind": "deadline", "amount": True}, "'amount' is not a number"),
+        ({"kind": "overlap", "amount": 1.5}, "'amount' is not a whole number"),
+        ({"kind": "pause", "annotator": ""}, "'annotator' is not a text"),
+        ({"kind": "pause", "criterion": "clear"}, "no criterion 'clear'"),
+    ],
+)
+def test_a_study_that_cannot_be_is_refused_in_one_line(site, collection, body, fault):
+    reply = site.client.post(f"{site.admin}/decisions", body)
+    assert reply.status == 422 and fault in reply.json()["error"]
+    assert "\n" not in reply.json()["error"]
+    assert collection.decisions() == []
+
+
+def test_each_criterion_has_a_ranking_and_a_question_of_its_own(store, collection):
+    for name in ("clear", "kind"):
+        collection.add_criterion(name)
+    with served(store.collection("essays")) as site:
+        site.link("ana")
+        decide(site, "pause", annotator="ana")
+        refused = decide(site, "gold", item=0, other=1)
+        assert refused.status == 422 and "one of clear, kind" in refused.json()["error"]
+        for criterion in ("clear", "kind"):
+            ask = f"Which is more {criterion}?"
+            assert decide(site, "question", reason=ask, criterion=criterion).status == 201
+        decide(site, "gold", item=0, other=1, criterion="kind")
+        kind = store.collection("essays:kind")
+        append(kind, ("ana", 0, 1, "left"))
+        for service in site.pages.services:
+            service.sync()
+            service.settle()
+        found = {name: state(site, criterion=name) for name in ("clear", "kind")}
+        assert {name: of["answers"] for name, of in found.items()} == {"clear": 0, "kind": 1}
+        assert {name: len(of["gold"]) for name, of in found.items()} == {"clear": 0, "kind": 1}
+        assert [of["people"][0]["paused"] for of in found.values()] == [True, True]
+        assert state(site) == found["clear"]
+        assert study(site, criterion="kind")["question"] == "Which is more kind?"
+        assert study(site)["question"] == "Which is more clear?"
+        for name, lines in (("clear", 1), ("kind", 2)):
+            reply = site.client.get(f"{site.admin}/judgements.csv?criterion={name}")
+            assert len(reply.body.decode().splitlines()) == lines
+        page = site.client.get(site.admin).body.decode()
+        assert all(f'value="{name}"' in page for name in ("clear", "kind"))
+
+
+def test_a_decision_on_a_criterion_of_a_command_is_seen(store, collection):
+    (clear, _) = [collection.add_criterion(name) for name in ("clear", "kind")]
+    with served(store.collection("essays")) as site:
+        clear.decide(Decision("goal", amount=0.2))
+        site.pages.services[0].sync()
+        assert state(site)["goal"] == 0.2
+        assert state(site, criterion="kind")["goal"] == 0.1
