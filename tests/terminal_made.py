@@ -16,7 +16,8 @@ import time
 from collections.abc import Callable
 
 WAIT = 600.0
-_PART = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])|\x1b[^\[]|.", re.DOTALL)
+# Images (APC and DCS) are passed over.
+_PART = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])|\x1b[_P].*?\x1b\\|\x1b[^\[_P]|.", re.DOTALL)
 
 
 class Terminal:

@@ -70,7 +70,7 @@ def _column_options(command: Any) -> Any:
     "--describe/--no-describe",
     "described",
     default=None,
-    help="Compute features of texts and images; default: only if the file has none.",
+    help="Compute features of texts and images; default: only if the file has no numbers.",
 )
 @click.option(
     "--embed", is_flag=True, help="Also compute features with a language model (an extra)."
