@@ -74,7 +74,7 @@ def test_columns_may_be_named_and_json_tells_all():
     args = ("items", "add", "essays", "essays.csv", "--id", "text", "--text", "teacher", "--json")
     summary = json.loads(done(*args))
     taken = {"id": "text", "text": "teacher", "image": None, "audio": None}
-    taken |= {"group": None, "context": None}
+    taken |= {"group": None, "context": None, "shown": [], "categories": [], "notes": []}
     assert summary == {
         "collection": "essays",
         "added": 3,
@@ -278,3 +278,36 @@ def test_what_is_no_group_or_pair_is_one_line_and_makes_no_collection(args, mess
     Path("q.csv").write_text("left,right\na,c\n")
     assert message in fault("items", "add", "answers", "answers.csv", *args)
     assert json.loads(done("items", "list", "--json")) == []
+
+
+def test_columns_are_shown_beside_the_items_and_kept_by_later_files():
+    add = ("items", "add", "essays")
+    assert "shown     teacher\n" in done(*add, "essays.csv", "--show", "teacher")
+    assert [row["teacher"] for row in stored("essays").shown] == ["Ann", "Bob", "Ann"]
+    assert "teacher: Bob\n" in done("items", "show", "essays", "e2")
+    Path("new.csv").write_text("id,text,stars,teacher\ne1,Cats.,3,Eve\ne4,New.,2,\n")
+    assert "shown     teacher\n" in done(*add, "new.csv", "--update")
+    Path("few.csv").write_text("id,text,stars\ne2,Rewritten.,5\n")
+    assert "shown" not in done(*add, "few.csv", "--update")
+    items = stored("essays")
+    assert items.shown == ({"teacher": "Eve"}, {"teacher": "Bob"}, {"teacher": "Ann"}, None)
+    assert items.texts[1] == "Rewritten."
+    assert "there is no column 'cost'" in fault(*add, "essays.csv", "--show", "cost")
+
+
+def test_categorical_columns_become_features_beside_the_computed_ones():
+    rows = "".join(f"i{k},Text of number {k}.,{'abc'[k % 3]},{k}.png\n" for k in range(9))
+    Path("kinds.csv").write_text(f"id,text,kind,photo\n{rows}i9,More.,b,none\n")
+    result = invoke("items", "add", "kinds", "kinds.csv")
+    names = stored("kinds").feature_names
+    assert names[:3] == ("kind=a", "kind=b", "kind=c") and len(names) > 3
+    assert (
+        f"features  kind (3 values) and {len(names) - 3} computed from the items" in result.stdout
+    )
+    assert "kinds.csv, line 11: column 'photo' looks like images, but 'none'" in result.stderr
+    Path("more.csv").write_text("id,text,kind\nj,Even more.,d\n")
+    assert "1 item added, 11 in all" in done("items", "add", "kinds", "more.csv")
+    assert stored("kinds").features[-1, :3].tolist() == [0, 0, 0]
+    done("items", "add", "bare", "kinds.csv", "--ignore", "kind", "--no-describe")
+    done("items", "add", "bare", "kinds.csv", "--update", "--no-describe")
+    assert stored("bare").feature_names == (), "a collection from before stays as it is"

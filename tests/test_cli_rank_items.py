@@ -14,7 +14,7 @@ from cli_made import done, fault, letor
 from items_made import essays, goodness, items_of, photo, ranker_of
 from scipy.stats import spearmanr
 
-from sortnet.items import Items, read_described
+from sortnet.items import Items, read_described, read_items
 from sortnet.rankers.base import load_ranker
 
 LIGHTS = np.linspace(0, 1, 24)
@@ -183,3 +183,22 @@ def test_a_collection_in_place_of_a_model_says_how_to_get_one(tmp_path, monkeypa
     assert fault("compare", "essays", "new.csv", "a", "b") == said
     (tmp_path / "s.db").write_text("no database")
     assert "essays/model.json: no model there" in fault("rank", "essays", "new.csv")
+
+
+def test_categories_are_ranked_by_their_column_and_new_ones_like_none(tmp_path):
+    rows = "".join(f"i{k},{('red', 'blue')[k % 2]}\n" for k in range(24))
+    (tmp_path / "old.csv").write_text("id,colour\n" + rows)
+    items = read_items(tmp_path / "old.csv")
+    ranker_of(items, np.arange(24) % 2, id="id").save(tmp_path / "colours")
+    (tmp_path / "new.csv").write_text("colour,id\nred,a\nblue,b\ngreen,c\n,d\n")
+    scores = {
+        row["docid"]: row["score"] for row in ranks(tmp_path / "colours", tmp_path / "new.csv")
+    }
+    assert float(scores["b"]) > float(scores["a"])
+    queries = read_described(tmp_path / "new.csv", load_ranker(tmp_path / "colours").describer)
+    assert queries.feature_names == ("colour=blue", "colour=red")
+    assert queries.features.tolist() == [[0, 1], [1, 0], [0, 0], [0, 0]]
+    (tmp_path / "none.csv").write_text("id,size\na,1\n")
+    assert "there is no column 'colour'" in fault(
+        "rank", tmp_path / "colours", tmp_path / "none.csv"
+    )

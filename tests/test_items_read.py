@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from PIL import Image
 
 from sortnet.errors import DataError
 from sortnet.items import Columns, Items, media, merge, read_items, read_with_roles
+from sortnet.items.columns import category_values
 
 SHARED = Path(__file__).parent.parent.parent / "shared" / "data"
 RECORDS = [
@@ -350,3 +352,88 @@ def test_a_column_whose_differences_float32_loses_is_named(tmp_path):
     message = ": column 'made': float32 loses the differences of values as large as 1.7e+09"
     assert refused(written(tmp_path, text)).startswith(message)
     assert read_items(written(tmp_path, text), ignore=["made"]).feature_names == ("size",)
+
+
+def test_columns_are_shown_and_may_be_features_too(tmp_path):
+    path = written(tmp_path, "id,text,price,maker\na,x,1.5,Ann\nb,y,,\nc,z,2,Bob\n")
+    items, taken = read_with_roles(path, Columns(shown=("price", "maker")), ignore=["id"])
+    assert items.shown == ({"price": "1.5", "maker": "Ann"}, None, {"price": "2", "maker": "Bob"})
+    assert (taken.features, taken.shown, taken.ignored) == (("price",), ("price", "maker"), ("id",))
+    assert read_items(path, show=["price"], ignore=["price"]).feature_names == ()
+    assert read_items(path).shown is None
+    assert refused(path, show=["cost"]) == ": there is no column 'cost' in id, text, price, maker"
+    path = written(tmp_path, 'id,text,note\na,x,"' + "y" * 1_000_001 + '"\nb,y,\n')
+    said = ", line 2: the column 'note' of 'a' has 1,000,001 bytes; the limit is 1,000,000"
+    assert refused(path, show=["note"]) == said
+
+
+def test_replaced_items_keep_the_shown_columns_that_their_file_lacks():
+    shown = ({"price": "1"}, None)
+    old = replace(items_of("ab", {}), shown=shown)
+    assert merge(old, items_of("ac", {}), update=True).shown == (*shown, None)
+    new = replace(items_of("a", {}), shown=({"price": "2"},))
+    assert merge(old, new, update=True).shown == ({"price": "2"}, None)
+    assert merge(items_of("ab", {}), items_of("c", {})).shown is None
+
+
+CATEGORIES = "id,text,size,colour\n" + "".join(
+    f"i{k},text {k},{k},{colour}\n" for k, colour in enumerate(["red", " blue", "n/a", "red"] * 3)
+)
+
+
+def test_each_value_of_a_categorical_column_is_a_feature(tmp_path):
+    items, taken = read_with_roles(written(tmp_path, CATEGORIES))
+    assert items.feature_names == ("size", "colour=blue", "colour=red")
+    assert items.features[:4, 1:].tolist() == [[0, 1], [1, 0], [0, 0], [0, 1]]
+    assert (taken.features, taken.categories, taken.ignored) == (
+        *(("size",), items.feature_names[1:], ()),
+    )
+    path = written(tmp_path, "id,text,size,colour\nn,x,1,green\nm,y,2,red\n", "new.csv")
+    new, taken = read_with_roles(path, like=items)
+    assert new.feature_names == items.feature_names
+    assert new.features.tolist() == [[1, 0, 0], [2, 0, 1]]
+    assert merge(items, new).feature_names == items.feature_names
+    plain = read_items(path, ignore=["colour"])
+    assert read_with_roles(tmp_path / "items.csv", like=plain)[0].feature_names == ("size",)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ["red"] * 9,  # one value
+        ["red", "blue"] * 2,  # too few items of each
+        [f"value {k}" for k in range(13)] * 3,  # too many values
+        ["1", "2"] * 9,  # numbers
+        ["x" * 41, "y"] * 9,  # texts
+        ["a\x00", "b"] * 9,
+        [True, "b"] * 9,
+    ],
+)
+def test_columns_that_are_not_categorical_are_no_features(values):
+    assert category_values(values) == ()
+
+
+def test_texts_groups_and_ignored_columns_are_never_categories(tmp_path):
+    head = "id,text,topic,kind,qid,a=b,colour=red,colour\n"
+    rows = ("p,t,v,A,x,1,red", "q,u,w,B,y,2,blue")
+    path = written(tmp_path, head + "".join(f"i{k},{rows[k % 2]}\n" for k in range(18)))
+    items, taken = read_with_roles(path, Columns(group="topic"), ignore=["kind"])
+    assert (taken.text, taken.group, taken.categories) == ("text", "topic", ())
+    assert items.feature_names == ("colour=red",), "the numbers of the column that is called so"
+
+
+def test_a_column_that_looks_like_images_but_is_none_says_so(tmp_path):
+    def notes(*values: str) -> tuple[str, ...]:
+        lines = "".join(f"i{k},text {k},{value}\n" for k, value in enumerate(values))
+        return read_with_roles(written(tmp_path, "id,text,photo\n" + lines))[1].notes
+
+    picture(tmp_path / "a.png")
+    what = "column 'photo' looks like images, but"
+    place = f"{tmp_path / 'items.csv'}, line 4: "
+    (said,) = notes("a.png", "", "n/a", "a.png")
+    assert said.startswith(f"{place}{what} 'n/a' is none of .png .jpg") and "\n" not in said
+    (said,) = notes("a.png", "a.png", "https://x.org/a.png")
+    assert said.startswith(f"{place}{what} 'https://x.org/a.png' is a URL: no images are taken")
+    assert notes("a.png ", "", "a.png") == notes("some", "words", "a.png") == notes("", "") == ()
+    (said,) = notes("a.wav", "b.wav", "c.doc")
+    assert "looks like sounds, but 'c.doc' is none of .wav" in said

@@ -110,18 +110,20 @@ def test_the_program_is_told_all_that_is_known_of_both_items(tmp_path):
     items = made_items(
         2, texts=("a\u2028\U0001f600\x1b" + "b" * 1_000_000, None), images=(None, "x/y.png"),
         audio=("z.wav", None), root=tmp_path, features=np.array([[1.5, np.nan], [0, 2]]),
+        shown=({"price": "3"}, None),
     )  # fmt: skip
     with open_store("s.db") as store:
         store.add_items("rich", items)
     code = "q = ask()\njson.dump(q, open('got.json', 'w'))\nsay(answer='cant-say')\nask()"
     done("label", "rich", "--judge", program(code), "--number", "1")
     got = json.loads(Path("got.json").read_text())
-    assert list(got) == ["id", "left", "right"]
+    asked = ["id", "question", "instructions", "left", "right"]
+    assert list(got) == asked and got["question"] == "Which is better?"
     assert sorted((got["left"], got["right"]), key=lambda side: side["id"]) == [
         {"id": "i0", "text": items.texts[0], "image": None, "audio": str(tmp_path / "z.wav"),
-         "features": {"f0": 1.5, "f1": None}},
+         "shown": {"price": "3"}, "features": {"f0": 1.5, "f1": None}},
         {"id": "i1", "text": None, "image": str(tmp_path / "x/y.png"), "audio": None,
-         "features": {"f0": 0.0, "f1": 2.0}},
+         "shown": {}, "features": {"f0": 0.0, "f1": 2.0}},
     ]  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from cli_made import runner
 from collections_made import made_items
 
 from cli.main import main
-from cli.terminal.asking import Asking
+from cli.terminal.asking import Asking, Reply
 from cli.terminal.placing import STRATEGY, place_item
 from sortnet.errors import SortNetError
 from sortnet.preference import Judgement, Question
@@ -34,7 +34,7 @@ class Person:
         assert still()
         asked = lease.question
         self.asked.append(asked.pair)
-        return self.reply(asked.left, asked.right, len(self.asked)), 100
+        return Reply(self.reply(asked.left, asked.right, len(self.asked)), 100)
 
     def notify(self, text: str) -> None:
         self.notes.append(text)

@@ -17,16 +17,17 @@ import numpy as np
 import pytest
 from cli_made import fault, runner
 from click.testing import Result
-from collections_made import answer_lease, made_items
+from collections_made import answer_lease, made_items, question
 from rich.console import Console
 from terminal_made import Terminal
 
 from cli.main import main
-from cli.terminal.asking import ANSWERED, ELSEWHERE, LATE, TOO_LATE, Asking
+from cli.terminal.asking import ANSWERED, ELSEWHERE, LATE, TOO_LATE, Asking, Reply
 from cli.terminal.keys import Keys, key_names
-from cli.terminal.pair_view import LONGEST, context_of, facts_of, wrapped
+from cli.terminal.pair_view import LONGEST, facts_of, pair_of, wrapped
 from cli.terminal.screen import Screen
 from sortnet.preference import Judgement
+from sortnet.preference.study import Decision
 from store import open_store
 from store.service.labelling import LabellingService
 
@@ -58,7 +59,7 @@ def said(name: str = "words") -> list[str]:
         return [judgement.answer for judgement in store.collection(name).judgements()]
 
 
-def pair_of(screen: str) -> list[str]:
+def texts_of(screen: str) -> list[str]:
     """The texts that are shown, from left to right."""
     texts = re.findall("apple pie|brown bread|carrot cake|dried dates", screen)
     assert len(texts) == 2
@@ -103,7 +104,7 @@ class Front:
         self._ask, self.notes = ask, []
 
     def ask(self, lease, standing, still):
-        return self._ask(lease, still), 1000
+        return Reply(self._ask(lease, still), 1000)
 
     def notify(self, text: str) -> None:
         self.notes.append(text)
@@ -119,7 +120,7 @@ def test_a_session_by_keys():
     with label("words", "--as", "ana", columns=80) as terminal:
         first = terminal.until(WHICH, "ana   0 answered")
         assert all(len(line) <= 80 for line in first.splitlines())
-        two = pair_of(first)
+        two = texts_of(first)
         assert any(two[0] in line and two[1] in line for line in first.splitlines())
         terminal.press("\x1b[D")
         terminal.until("1 answered", "stored: left", "about")
@@ -129,7 +130,7 @@ def test_a_session_by_keys():
         terminal.until("2 answered", "stored: skip")
         terminal.press("\x7f")
         again = terminal.until("2 answered", "undone")
-        assert pair_of(again) == pair_of(before)
+        assert texts_of(again) == texts_of(before)
         terminal.press("?")
         terminal.until("2 answered", "stored: cant-say")
         terminal.press("q")
@@ -158,7 +159,7 @@ def test_a_killed_session_goes_on_where_it_was():
         assert terminal.ended() == -signal.SIGKILL
     assert said() == ["left"]
     with label("words", "--as", "ana") as terminal:
-        assert pair_of(terminal.until("1 answered")) == pair_of(shown)
+        assert texts_of(terminal.until("1 answered")) == texts_of(shown)
         terminal.press("2")
         terminal.until("2 answered")
         terminal.press("\x04")
@@ -184,7 +185,7 @@ def test_texts_cannot_send_control_sequences_to_the_terminal():
         assert "\ufffd[31mred" in screen and screen.count("end") == 2
         terminal.press("r")
         terminal.until("rank", "\ufffd[2Ja")
-        terminal.press("f")
+        terminal.press("a")
         terminal.until(WHICH)
         terminal.press("q")
         assert terminal.ended() == 0
@@ -196,10 +197,10 @@ def test_a_narrow_terminal_has_one_item_above_the_other_and_may_grow_wide():
     with label("words", "--as", "ana", columns=40, NO_COLOR="1") as terminal:
         screen = terminal.until("0 answered", WHICH)
         lines = screen.splitlines()
-        at = [next(k for k, line in enumerate(lines) if text in line) for text in pair_of(screen)]
+        at = [next(k for k, line in enumerate(lines) if text in line) for text in texts_of(screen)]
         assert at[0] < at[1]
         terminal.resize(100, 30)
-        two = pair_of(screen)
+        two = texts_of(screen)
         wide = re.compile(f"{two[0]}.*{two[1]}|{two[1]}.*{two[0]}")
         terminal.until_so(lambda: wide.search(terminal.shown()) is not None, "wide")
     assert re.search(rb"\x1b\[(\d+;)*[349]\dm", terminal.raw) is None  # no colour was asked for
@@ -208,34 +209,41 @@ def test_a_narrow_terminal_has_one_item_above_the_other_and_may_grow_wide():
 def test_a_long_text_is_cut_and_a_key_shows_all_of_it():
     add("long", ["\n".join(f"line {k}" for k in range(200)), "short"])
     with label("long", "--as", "ana") as terminal:
-        screen = terminal.until(WHICH, "... f: show all", "short")
+        screen = terminal.until(WHICH, "... a: show all", "short")
         assert "line 3" in screen and "line 199" not in screen
-        terminal.press("f")
-        assert WHICH not in terminal.until("-- ", "line 0")
+        terminal.press("a")
+        assert "0 answered" not in terminal.until("-- question", "line 0")
         for _ in range(10):
             terminal.press("\x1b[6~")
             terminal.press("\x1b[A")  # else it would count as held
             terminal.press("\x1b[B")
         terminal.until("line 199")
         terminal.press("1")
-        terminal.until(WHICH)
+        terminal.until("0 answered")
         assert said("long") == []
 
 
 def test_the_context_is_above_the_pair():
     context = "\n".join(["Which is \x1b[31mbetter?", *(f"line {k}" for k in range(99))])
     items = made_items(2, texts=("first", "second"), groups=("q", "q"), contexts=(context,) * 2)
-    sides = context_of(items, 0), facts_of(items, 0), facts_of(items, 1)
+    pair = pair_of(items, question(0, 1), WHICH)
     with (
         open_store("s.db") as store,
         at_a_screen(store.add_items("g", items)) as (screen, _, _),
     ):
-        screen._show_pair(sides, "0 answered")
+        screen._show_pair(pair, "0 answered")
         shown = screen._console.file.getvalue()
-        whole = [line.plain for line in screen._rows("f", sides)]
-    parts = ["0 answered", "Which is \ufffd[31mbetter?", "line 1", "... f: show all", "first"]
+        whole = [line.plain for line in screen._rows("a", pair)]
+    parts = [
+        "0 answered",
+        WHICH,
+        "Which is \ufffd[31mbetter?",
+        "line 1",
+        "... a: show all",
+        "first",
+    ]
     assert sorted(parts, key=shown.index) == parts and "line 9" not in shown
-    assert whole[0].startswith("-- context") and "line 98" in whole
+    assert whole[3].startswith("-- context") and "line 98" in whole
     lines = runner().invoke(main, ["label", "g", "--as", "ben"], input="left\n").stderr
     assert lines.index("-- context") < lines.index("line 98") < lines.index("-- left")
 
@@ -293,7 +301,7 @@ def test_a_question_that_is_no_longer_theirs_is_replaced():
     ):
         service.lease_seconds = 0.0  # so that it looks at once
         lease = service.collection.lease("ana", service.session.ask("ana"), 60)[0]
-        assert screen.ask(lease, "", lambda: False) == (LATE, 0)
+        assert screen.ask(lease, "", lambda: False) == Reply(LATE)
 
 
 def test_who_wants_to_go_on_behind_the_goal_is_told_once(service):
@@ -379,13 +387,19 @@ def test_a_fault_of_the_fitting_is_told_and_nothing_is_lost(monkeypatch):
 
 def test_items_are_shown_by_what_they_have():
     bare = made_items(2, d=2, texts=(None, None), features=np.array([[1.5, np.nan], [0, 1e9]]))
-    assert facts_of(bare, 0) == ["i0", "", "f0  1.5", "f1  -"]
+    assert facts_of(bare, 0, 1) == ["i0", "", "f0  1.5", "f1  -"]
     seen = made_items(1, texts=("a\tb\nc",), images=("x/y.png",), audio=("z.wav",), root=Path("/r"))
-    assert facts_of(seen, 0) == ["image: /r/x/y.png", "sound: /r/z.wav", "", "a   b", "c"]
+    media = ["image 2 of the pair (sortnet serve shows it)"]
+    media += ["sound 2 of the pair (sortnet serve plays it)"]
+    assert facts_of(seen, 0, 2) == [*media, "", "a   b", "c"]
+    assert facts_of(seen, 0, 2, drawn=True) == [media[1], "", "a   b", "c"]
+    shown = made_items(2, d=1, texts=("a", None), shown=({"price": "1\n2"}, {"x": "\x1b[2J"}))
+    assert facts_of(shown, 0, 1) == ["a", "", "price: 1", "2"]
+    assert facts_of(shown, 1, 2) == ["x: \ufffd[2J"]
     wide = made_items(1, d=30, texts=(None,))
-    assert len(facts_of(wide, 0)) == 23 and facts_of(wide, 0)[-1] == "... 10 more"
+    assert len(facts_of(wide, 0, 1)) == 23 and facts_of(wide, 0, 1)[-1] == "... 10 more"
     huge = made_items(1, texts=("x" * 10_000_000,))
-    shown = facts_of(huge, 0)
+    shown = facts_of(huge, 0, 1)
     assert [len(shown[0]), shown[1]] == [LONGEST, "... 9,800,000 characters more"]
 
 
@@ -474,3 +488,79 @@ def test_what_cannot_be_is_one_line():
     with open_store("s.db") as store:
         store.add_items("one", made_items(1))
     assert "there must be two" in fault("label", "one")
+
+
+ASKED = "Which dish is \x1b[31mhotter?"
+TOLD = (
+    "# How to judge\n\nTaste **both**, see [the rules](https://x.org). &#x202e;\n" + "- one\n" * 40
+)
+
+
+def decide(*decisions: Decision) -> None:
+    with open_store("s.db") as store:
+        store.collection("words").decide(*decisions)
+
+
+def test_the_question_the_instructions_a_comment_and_a_flag():
+    decide(Decision("question", reason=ASKED), Decision("instructions", reason=TOLD))
+    with label("words", "--as", "ana") as terminal:
+        screen = terminal.until("How to judge", "Taste both", "any other key: go on")
+        assert "Which dish is \ufffd[31mhotter?" in screen and "\u202e" not in screen
+        assert "the rules (https://x.org)" in screen, "nobody is sent to an address unseen"
+        terminal.press("x")
+        screen = terminal.until("0 answered", "\ufffd[31mhotter?", "c comment")
+        assert screen.index("hotter?") < screen.index(texts_of(screen)[0]) and WHICH not in screen
+        terminal.press("f")
+        terminal.until("flagged")
+        terminal.press("c")
+        terminal.until("comment (Enter")
+        terminal.press("Too ALL alike!\x1b[A?\x7f\n")
+        terminal.until("flagged   comment: Too ALL alike!")
+        terminal.press("f")  # between two c: a key that comes again at once is held down
+        terminal.until_so(lambda: "flagged" not in terminal.shown(), "no flag")
+        terminal.press("c")
+        terminal.until("alike!_")
+        terminal.press("more\x1b")
+        terminal.until("comment: Too ALL alike!", "h help")
+        terminal.press("f")
+        terminal.until("flagged   comment: Too ALL alike!")
+        terminal.press("1")
+        assert "alike" not in terminal.until("1 answered", "stored: left")
+        terminal.press("h")
+        terminal.until("undo the last answer", "any other key: back")
+        terminal.press(" ")
+        terminal.until("How to judge")
+        terminal.press("x")
+        terminal.until("1 answered", "hotter?")
+        terminal.press("2")
+        terminal.until("2 answered")
+        decide(Decision("instructions", reason="Only the look."))
+        terminal.press("1")
+        terminal.until("Only the look.", "any key: go on")
+        terminal.press("x")
+        terminal.until("3 answered")
+        terminal.press("q")
+        assert terminal.ended() == 0
+    with open_store("s.db") as store:
+        stored = store.collection("words").judgements()
+    assert [(j.comment, j.flagged) for j in stored] == [
+        *[("Too ALL alike!", True)], *[(None, None)] * 2
+    ]  # fmt: skip
+
+
+def test_lines_may_comment_and_flag_before_an_answer():
+    decide(Decision("question", reason="Hotter?"), Decision("instructions", reason="Taste."))
+    long = "comment " + "x" * 1_000_000
+    lines = (
+        f"comment  too\x1b[2J alike\nflag\nleft\n{long}\nflag\nflag\nright\ncomment gone\nundo\n"
+    )
+    said = invoke_with(lines, "--as", "ana").stderr
+    assert said.count("-- instructions\nTaste.\n") == 1 and said.count("-- question\nHotter?") == 4
+    assert said.count("the comment is too long and not kept: 2,000 characters") == 1
+    assert "unknown answer" not in said
+    with open_store("s.db") as store:
+        stored = store.collection("words").judgements()
+    facts = [(j.answer, j.comment, j.flagged) for j in stored]
+    assert facts == [
+        ("left", "too\ufffd[2J alike", True), ("right", None, None), ("undo", None, None)
+    ]  # fmt: skip

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import shlex
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,6 +55,12 @@ def _column_options(command: Any) -> Any:
 @click.argument("file", shell_complete=files)
 @_column_options
 @click.option(
+    "--show",
+    metavar="COLUMN",
+    multiple=True,
+    help="Show this column, too, beside each item; repeatable.",
+)
+@click.option(
     "--ignore",
     metavar="COLUMN",
     multiple=True,
@@ -62,7 +70,7 @@ def _column_options(command: Any) -> Any:
     "--describe/--no-describe",
     "described",
     default=None,
-    help="Compute features of texts and images; default: only if the file has none.",
+    help="Compute features of texts and images; default: only if the file has no numbers.",
 )
 @click.option(
     "--embed", is_flag=True, help="Also compute features with a language model (an extra)."
@@ -95,8 +103,9 @@ def add(
 
     FILE is CSV, TSV, JSONL or Parquet with one row per item, a folder of texts, images or
     sounds, or LETOR text (.txt; the qid is the group). Numeric columns are features; --ignore
-    those that should not be used. More items and pairs can be added later; the group and context
-    columns of a collection are then taken without being named again.
+    those that should not be used. A column of at most 12 different short texts is categorical:
+    each of its values is a feature, COLUMN=VALUE. More items and pairs can be added later; the
+    group, context and shown columns are then taken without being named again.
 
     \b
     Examples:
@@ -115,12 +124,17 @@ def add(
         old = None if collection is None else collection.items()
         status(f"reading {file}")
         named = Columns(**{kind: options[f"{kind}_column"] for kind in _ROLES})
+        named = replace(named, shown=tuple(dict.fromkeys(options["show"])))
         if collection is not None:
             named = _known_groups(named, collection, Path(file))
         new, roles = read_with_roles(
-            file, named, ignore=options["ignore"], least=1 if old else 2, progress=status
+            *(file, named),
+            ignore=options["ignore"],
+            like=old,
+            least=1 if old else 2,
+            progress=status,
         )
-        all_items = _together(old, new, described, embed, update, status)
+        all_items = _together(old, new, described, embed, update, status, bool(roles.features))
         alone = lone_groups(all_items)
         listed = None if pairs is None else read_pairs(Path(pairs), all_items)
         known = [] if gold is None else read_gold(gold, all_items)
@@ -141,7 +155,13 @@ def add(
 
 
 def _together(
-    old: Items | None, new: Items, described: bool | None, embed: bool, update: bool, progress: Any
+    old: Items | None,
+    new: Items,
+    described: bool | None,
+    embed: bool,
+    update: bool,
+    progress: Any,
+    numbers: bool,
 ) -> Items:
     """Old and new items with the same features: computed ones are computed again."""
     from sortnet.items import describe, given_only, merge
@@ -150,7 +170,7 @@ def _together(
     made = set() if old is None else {*old.feature_names} - {*given_only(old).feature_names}
     embed = embed or any(name.startswith("text: meaning") for name in made)
     if described is None:
-        described = bool(made) or embed or not all_items.feature_names
+        described = bool(made) or embed or not numbers
     return describe(all_items, embed=embed, progress=progress) if described else all_items
 
 
@@ -174,8 +194,11 @@ def _say_added(
     pairs: int,
     as_json: bool,
 ) -> None:
+    from sortnet.items.columns import column_of
+
     replaced = len(new) + (0 if old is None else len(old)) - len(all_items)
-    made = [feature for feature in all_items.feature_names if feature not in roles.features]
+    given = {*roles.features, *roles.categories}
+    made = [feature for feature in all_items.feature_names if feature not in given]
     if as_json:
         about = {"collection": name, "added": len(new) - replaced, "replaced": replaced}
         about |= {"groups": len(set(all_items.groups or ())), "pairs": pairs}
@@ -189,20 +212,26 @@ def _say_added(
         if column := getattr(roles, kind):
             also = f", {count(len(set(all_items.groups or ())), 'group')}" * (kind == "group")
             put(f"{kind:8}  {column}{also}")
+    if roles.shown:
+        put(f"shown     {_some(roles.shown)}")
     if pairs:
         put(f"pairs     {count(pairs, 'pair')} may be asked, no others")
     features = [_some(roles.features)] if roles.features else []
+    coded = Counter(column_of(name, ()) for name in roles.categories)
+    features += [_some([f"{name} ({count(n, 'value')})" for name, n in coded.items()])] * any(coded)
     features += [f"{len(made)} computed from the items"] if made else []
     put(f"features  {' and '.join(features) or 'none: answers are learned item by item'}")
     if roles.ignored:
         put(f"ignored   {_some(roles.ignored)}")
+    for note in roles.notes:
+        say(note)
     if roles.features and not made and any((*all_items.texts, *all_items.images)):
         say("only the features of the file are used: --describe adds features of texts and images")
     shell = shlex.quote(name)
     say(f"next: sortnet label {shell}, or in a browser: sortnet serve {shell}")
 
 
-def _some(names: tuple[str, ...]) -> str:
+def _some(names: Sequence[str]) -> str:
     more = f", ... ({len(names)})" if len(names) > _MANY else ""
     return ", ".join(map(printable, names[:_MANY])) + more
 
@@ -262,8 +291,10 @@ def show_(name: str, id_: str | None, limit: int, store: str | None, as_json: bo
 
 def _facts(all_items: Items, k: int, *, features: bool = False) -> dict[str, Any]:
     about: dict[str, Any] = {"id": all_items.ids[k]}
-    kinds = {"text": all_items.texts, "image": all_items.images, "audio": all_items.audio}
+    kinds: dict[str, Sequence[Any]] = {"text": all_items.texts, "image": all_items.images}
+    kinds |= {"audio": all_items.audio}
     kinds |= {"group": all_items.groups or (), "context": all_items.contexts or ()}
+    kinds |= {"shown": all_items.shown or ()}
     about |= {kind: values[k] for kind, values in kinds.items() if values and values[k] is not None}
     if features:
         numbers = zip(all_items.feature_names, all_items.features[k].tolist(), strict=True)
@@ -275,6 +306,8 @@ def _show_item(about: dict[str, Any]) -> None:
     for kind in ("id", "group", "image", "audio"):
         if kind in about:
             put(f"{kind:5}  {printable(about[kind])}")
+    for column, said in about.get("shown", {}).items():
+        put(f"{printable(column)}: {printable(said)}")
     for kind in ("context", "text"):
         if kind in about:
             put()

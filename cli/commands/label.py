@@ -58,18 +58,19 @@ def label(
     store: str | None,
     as_json: bool,
 ) -> None:
-    """Answer "which is better?" for pairs of items of the collection NAME, one key per answer.
+    """Say which of two items of the collection NAME is better, pair by pair, one key per answer.
 
-    Keys: 1 or left, 2 or right, 0 or down for a tie, space to skip, ? for can't say, z to undo,
-    r for the ranking, h for help, q to quit. Every answer is stored before the next pair is
-    shown: you can quit at any time and resume later. If stdin is not a terminal, each of its
-    lines is an answer: left, right, tie, skip, cant-say, undo or quit. Images and sounds are
-    shown as paths of their files; sortnet serve shows and plays them.
+    Keys: 1 or left, 2 or right, 0 or down for a tie, space to skip, ? for can't say, z to undo, c
+    for a comment on the pair, f to flag it, r for the ranking, h for help, q to quit. Every answer
+    is stored before the next pair is shown: you can quit at any time and resume later. If stdin is
+    not a terminal, each of its lines is an answer: left, right, tie, skip, cant-say, undo or quit;
+    lines "comment TEXT" and "flag" may come before one. Images are drawn where the terminal can
+    (kitty's protocol, or sixels); elsewhere, and for sounds, there is sortnet serve.
 
-    The program of --judge reads one line of JSON per pair, {"id", "left", "right"}, each side
-    with "id", "text", "image", "audio" and "features", and where items have groups also "group"
-    and "context". It answers with a line such as {"answer": "left"}. It is started once, without
-    a shell; after three failures in a row it is not restarted.
+    The program of --judge reads one line of JSON per pair, {"id", "question", "instructions",
+    "left", "right"}, each side with "id", "text", "image", "audio", "shown" and "features", and
+    where items have groups also "group" and "context". It answers with a line such as {"answer":
+    "left"}. It is started once, without a shell; after three failures in a row it is not restarted.
 
     \b
     Examples:
@@ -152,7 +153,7 @@ def _front(asking: Asking) -> AbstractContextManager[Front]:
         return screen_of(asking.service, sys.stdin.fileno())
     from cli.terminal.lines import Lines
 
-    return nullcontext(Lines(asking.service.items))
+    return nullcontext(Lines(asking.service))
 
 
 def _has_screen() -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 from sortnet.errors import LeaseError
 from sortnet.preference import ANSWERS, Answer
@@ -21,11 +21,26 @@ ANSWERED = "that pair was already answered elsewhere: this answer does not count
 NOT_STORED = {LATE: TOO_LATE, ELSEWHERE: ANSWERED}
 
 
+class Reply(NamedTuple):
+    """What an annotator said of a pair.
+
+    Attributes:
+        said: an answer, UNDO, QUIT or LATE.
+        milliseconds: after how many.
+        comment, flagged: as in `Judgement`; only an answer keeps them.
+    """
+
+    said: str
+    milliseconds: int = 0
+    comment: str | None = None
+    flagged: bool | None = None
+
+
 class Front(Protocol):
     """The user interface of an annotator: a screen with keys, or lines."""
 
-    def ask(self, lease: Lease, standing: str, still: Callable[[], bool]) -> tuple[str, int]:
-        """An answer, UNDO, QUIT or LATE, and after how many milliseconds.
+    def ask(self, lease: Lease, standing: str, still: Callable[[], bool]) -> Reply:
+        """Ask about one pair.
 
         `still` is called at intervals: it extends the lease, or returns False if the lease is
         lost; then LATE.
@@ -80,28 +95,27 @@ class Asking:
             collection, seconds = self.service.collection, self.service.lease_seconds
             return collection.renew(self.annotator, [lease.id], seconds) == 1
 
-        reply, milliseconds = front.ask(lease, self._standing(), still)
+        given = front.ask(lease, self._standing(), still)
+        reply = given.said
         if reply == UNDO:
             taken = may_undo() and self._take_back()
             front.notify("undone" if taken else "there is nothing to undo")
         elif reply == LATE:
             front.notify(TOO_LATE)
         elif reply != QUIT:
-            reply = self._store(lease, reply, milliseconds)
+            reply = self._store(lease, given)
             front.notify(NOT_STORED.get(reply, f"stored: {reply}"))
         return reply
 
     def _is_enough(self) -> bool:
         return self.service.known and self.service.remaining.stop
 
-    def _store(self, lease: Lease, reply: str, milliseconds: int) -> str:
+    def _store(self, lease: Lease, given: Reply) -> str:
+        reply, facts = given.said, given._asdict()
+        del facts["said"]
+        judgement = lease.question.answered(self.annotator, cast(Answer, reply), **facts)
         try:
-            stored = self.service.answer(
-                lease.id,
-                lease.question.answered(
-                    self.annotator, cast(Answer, reply), milliseconds=milliseconds
-                ),
-            )
+            stored = self.service.answer(lease.id, judgement)
         except LeaseError:
             return LATE
         if not stored.new:

@@ -13,19 +13,20 @@ from contextlib import contextmanager
 from sortnet.errors import SortNetError
 
 END = "end"  # Ctrl-D, or the terminal is gone
+_GONE = "\x04"
 HELD = 0.08  # seconds; a key repeated faster is held down and counts once
 _SEQUENCE = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|O.)|.", re.DOTALL)
 _NAMES = {
     **{f"\x1b{lead}{letter}": name for lead in "[O" for letter, name in
        zip("ABCD", ("up", "down", "right", "left"), strict=True)},
     **{"\x1b[5~": "page up", "\x1b[6~": "page down", " ": "space", "\r": "enter", "\n": "enter"},
-    **{"\x7f": "backspace", "\x08": "backspace", "\x1a": "z", "\x03": "q", "\x04": END},
+    **{"\x7f": "backspace", "\x08": "backspace", "\x1a": "z", "\x03": "q", _GONE: END},
     "\x1b": "escape",
 }  # fmt: skip
 
 
 class Keys:
-    """Names of pressed keys; see `keys_of`."""
+    """Names of pressed keys, or what was typed; see `keys_of`."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
@@ -36,24 +37,27 @@ class Keys:
     def read(self, seconds: float) -> str | None:
         """The next key; None if none was pressed in that time."""
         until = time.monotonic() + seconds
-        while True:
-            while self._waiting:
-                key = self._waiting.pop(0)
-                if not self._is_held(key):
-                    return key
-            left = until - time.monotonic()
-            if left <= 0 or not self._take(left):
-                return None
+        while (part := self.part(until - time.monotonic())) is not None:
+            key = _name(part)
+            if key.isprintable() and not self._is_held(key):
+                return key
+        return None
+
+    def part(self, seconds: float) -> str | None:
+        """The next character or escape sequence as it was typed; None if none came in that time."""
+        if not self._waiting:
+            self._take(max(seconds, 0))
+        return self._waiting.pop(0) if self._waiting else None
 
     def drop(self) -> None:
         """Discard earlier key presses: they did not answer what is shown now."""
-        while END not in self._waiting:
-            for key in self._waiting:
-                self._is_held(key)
+        while _GONE not in self._waiting:
+            for part in self._waiting:
+                self._is_held(_name(part))
             self._waiting.clear()
             if not self._take(0):
                 return
-        self._waiting = [END]
+        self._waiting = [_GONE]
 
     def _take(self, seconds: float) -> bool:
         if not select.select([self._fd], [], [], seconds)[0]:
@@ -62,7 +66,7 @@ class Keys:
             read = os.read(self._fd, 4096)
         except OSError:  # the terminal is gone
             read = b""
-        self._waiting += key_names(self._decoder.decode(read)) if read else [END]
+        self._waiting += _SEQUENCE.findall(self._decoder.decode(read)) if read else [_GONE]
         return True
 
     def _is_held(self, key: str) -> bool:
@@ -77,8 +81,12 @@ def key_names(typed: str) -> list[str]:
     >>> key_names("1\\x1b[DZ \\x1b[15~")
     ['1', 'left', 'z', 'space']
     """
-    keys = [_NAMES.get(part, part.lower()) for part in _SEQUENCE.findall(typed)]
-    return [key for key in keys if key.isprintable()]
+    return [key for key in map(_name, _SEQUENCE.findall(typed)) if key.isprintable()]
+
+
+def _name(part: str) -> str:
+    """Unprintable if it has no name."""
+    return _NAMES.get(part, part.lower())
 
 
 @contextmanager

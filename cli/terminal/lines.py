@@ -4,44 +4,53 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from cli.output import printable, say
-from cli.terminal.asking import QUIT, REPLIES, UNDO
-from cli.terminal.pair_view import context_of, facts_of
-from sortnet.items import Items
+from cli.terminal.asking import QUIT, REPLIES, UNDO, Reply
+from cli.terminal.pair_view import pair_of, text_lines
+from sortnet.preference.base import LONGEST_COMMENT
 from store import Lease
+from store.service.labelling import LabellingService
 
 _LONGEST = 10_000  # maximum bytes of a line
 _KNOWN = (*REPLIES, UNDO, QUIT)
+_COMMENT, _FLAG = "comment ", "flag"  # lines before an answer
 
 
 class Lines:
     """Questions on stderr, answers from stdin."""
 
-    def __init__(self, items: Items) -> None:
-        self._items = items
+    def __init__(self, service: LabellingService) -> None:
+        self._service, self._instructions = service, ""
 
-    def ask(self, lease: Lease, standing: str, still: Callable[[], bool]) -> tuple[str, int]:
+    def ask(self, lease: Lease, standing: str, still: Callable[[], bool]) -> Reply:
         """See `cli.terminal.asking.Front`."""
         say(standing)
-        if context := context_of(self._items, lease.question.left):
-            say("-- context")
-            for line in context:
-                say(line)
-        for side, k in (("left", lease.question.left), ("right", lease.question.right)):
-            say(f"-- {side}")
-            for line in facts_of(self._items, k):
-                say(line)
+        study = self._service.study
+        pair = pair_of(self._service.items, lease.question, study.question)
+        if study.instructions != self._instructions:
+            _say_all("instructions", text_lines(study.instructions))
+            self._instructions = study.instructions
+        for title in ("question", "context", "left", "right"):
+            _say_all(title, getattr(pair, title))
         started = time.monotonic()
-        while True:
-            read = sys.stdin.buffer.readline(_LONGEST)
-            reply = read.decode("utf-8", "replace").strip()
-            if not read:
-                return QUIT, 0
-            if reply in _KNOWN:
-                return reply, round(1000 * (time.monotonic() - started))
-            say(f"unknown answer {printable(reply[:40])!r}; known are {', '.join(_KNOWN)}")
+        comment, flagged = "", False
+        while read := _line():
+            line = printable(read.decode("utf-8", "replace").strip())
+            if line in _KNOWN:
+                milliseconds = round(1000 * (time.monotonic() - started))
+                return Reply(line, milliseconds, comment or None, flagged or None)
+            if line == _FLAG:
+                flagged = not flagged
+            elif line.startswith(_COMMENT) and len(line) <= len(_COMMENT) + LONGEST_COMMENT:
+                comment = line.removeprefix(_COMMENT).strip()
+            elif line.startswith(_COMMENT):
+                say(f"the comment is too long and not kept: {LONGEST_COMMENT:,} characters at most")
+            else:
+                known = ", ".join((*_KNOWN, _FLAG, "comment TEXT"))
+                say(f"unknown answer {line[:40]!r}; known are {known}")
+        return Reply(QUIT)
 
     def notify(self, text: str) -> None:
         say(text)
@@ -52,4 +61,17 @@ class Lines:
 
     def over(self, why: str) -> bool:
         say(f"{why}; undo withdraws the last answer, anything else quits")
-        return sys.stdin.buffer.readline(_LONGEST).strip() == UNDO.encode()
+        return _line().strip() == UNDO.encode()
+
+
+def _line() -> bytes:
+    """The next line; of one that is too long its beginning."""
+    read = rest = sys.stdin.buffer.readline(_LONGEST)
+    while len(rest) == _LONGEST and not rest.endswith(b"\n"):
+        rest = sys.stdin.buffer.readline(_LONGEST)
+    return read
+
+
+def _say_all(title: str, lines: Sequence[str]) -> None:
+    for line in (f"-- {title}", *lines) if lines else ():
+        say(line)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
 
 from rich.console import Console, Group, RenderableType
 from rich.panel import Panel
@@ -12,32 +14,73 @@ from rich.text import Text
 
 from cli.output import printable
 from sortnet.items import Items
+from sortnet.preference import Question
 
 NARROW = 80  # least columns for two items side by side
 LONGEST = 200_000  # maximum characters of a text
 _MANY = 20  # features shown of an item without text or media
 
 
-def facts_of(items: Items, k: int) -> list[str]:
-    """The lines of an item without control characters; its name only if it has nothing else."""
+class Pair(NamedTuple):
+    """What an annotator sees: lines without control characters, and images that can be drawn."""
+
+    question: Sequence[str]
+    context: Sequence[str]
+    left: Sequence[str]
+    right: Sequence[str]
+    images: tuple[Path | None, Path | None] = (None, None)
+
+
+class Box(NamedTuple):
+    """A part of the screen in cells; `x` and `y` from 0 at the top left."""
+
+    x: int
+    y: int
+    columns: int
+    rows: int
+
+
+def pair_of(items: Items, pair: Question, question: str, *, drawn: bool = False) -> Pair:
+    """A pair and the question about it; `drawn`: images are drawn, so no line stands for them."""
+    left, right = pair.left, pair.right
+    files = [items.images[k] if drawn else None for k in (left, right)]
+    a, b = (None if file is None else (items.root or Path()) / file for file in files)
+    asked = text_lines(question), context_of(items, left)
+    first, second = (facts_of(items, k, n, drawn=drawn) for n, k in ((1, left), (2, right)))
+    return Pair(*asked, first, second, (a, b))
+
+
+def facts_of(items: Items, k: int, side: int, *, drawn: bool = False) -> list[str]:
+    """The lines of an item; its name only if it has nothing else, and never that of a file.
+
+    Args:
+        side: 1 for the left item, 2 for the right one.
+        drawn: whether its image is drawn, so that no line stands for it.
+    """
+    media = {"image": items.images[k], "sound": items.audio[k]}
+    there = [kind for kind, file in media.items() if file is not None]
     lines = [
-        f"{kind}: {printable(str(items.root / file if items.root else file))}"
-        for kind, file in (("image", items.images[k]), ("sound", items.audio[k]))
-        if file is not None
+        f"{kind} {side} of the pair (sortnet serve {'shows' if kind == 'image' else 'plays'} it)"
+        for kind in there
+        if not (drawn and kind == "image")
     ]
-    text = items.texts[k]
-    if text is not None:
-        lines += ([""] if lines else []) + _text_lines(text)
-    return lines or _features(items, k)
+    text, beside = items.texts[k], (items.shown and items.shown[k]) or {}
+    for part in (text_lines(text or ""), _beside(beside)):
+        lines += [*([""] if lines and part else []), *part]
+    return lines if lines or there else _features(items, k)
+
+
+def _beside(columns: Mapping[str, str]) -> list[str]:
+    return [line for name, said in columns.items() for line in text_lines(f"{name}: {said}")]
 
 
 def context_of(items: Items, k: int) -> list[str]:
     """The lines of the context of an item's group; none without one."""
-    context = None if items.contexts is None else items.contexts[k]
-    return [] if context is None else _text_lines(context)
+    return text_lines((items.contexts and items.contexts[k]) or "")
 
 
-def _text_lines(text: str) -> list[str]:
+def text_lines(text: str) -> list[str]:
+    """The lines of a text without control characters."""
     more = f"\n... {len(text) - LONGEST:,} characters more" if len(text) > LONGEST else ""
     lines = (text[:LONGEST] + more).splitlines()
     return [printable(line.expandtabs(4)) for line in lines]
@@ -56,24 +99,29 @@ def _features(items: Items, k: int) -> list[str]:
 
 
 def draw_pair(
-    console: Console, left: Sequence[str], right: Sequence[str], height: int
-) -> tuple[RenderableType, bool]:
-    """Two items in a given number of lines, and whether anything was cut."""
+    console: Console, pair: Pair, height: int
+) -> tuple[RenderableType, bool, tuple[Box, Box]]:
+    """Two items in a given number of lines, whether anything was cut, and the space for images."""
     side_by_side = console.width >= NARROW
     wide = console.width // 2 if side_by_side else console.width
     rows = max((height if side_by_side else height // 2) - 2, 1)
-    drawn = [fitted(console, lines, wide - 4, rows) for lines in (left, right)]
     arrows = ("1 or <-", "2 or ->") if console.options.ascii_only else ("1 or ←", "2 or →")
-    panels = [
-        Panel(text, title=title, title_align="left", width=wide, height=rows + 2)
-        for (text, _), title in zip(drawn, arrows, strict=True)
-    ]
-    cut = any(cut for _, cut in drawn)
+    panels, boxes, any_cut = [], [], False
+    for side, lines in enumerate((pair.left, pair.right)):
+        room = 0 if pair.images[side] is None else rows * 2 // 3 if lines else rows
+        text, cut = fitted(console, lines, wide - 4, rows - room)
+        any_cut = any_cut or cut
+        x, y = (side * wide, 0) if side_by_side else (0, side * (rows + 2))
+        boxes.append(Box(x + 2, y + 1, wide - 4, room))
+        text = Text("\n" * room) + text
+        panels.append(
+            Panel(text, title=arrows[side], title_align="left", width=wide, height=rows + 2)
+        )
     if not side_by_side:
-        return Group(*panels), cut
+        return Group(*panels), any_cut, (boxes[0], boxes[1])
     grid = Table.grid()
     grid.add_row(*panels)
-    return grid, cut
+    return grid, any_cut, (boxes[0], boxes[1])
 
 
 def fitted(console: Console, lines: Sequence[str], wide: int, rows: int) -> tuple[Text, bool]:
@@ -81,7 +129,7 @@ def fitted(console: Console, lines: Sequence[str], wide: int, rows: int) -> tupl
     kept = wrapped(console, lines, wide, rows + 1)
     cut = len(kept) > rows
     if cut:
-        kept = [*kept[: rows - 1], Text("... f: show all", style="dim")]
+        kept = [*kept[: max(rows - 1, 0)], Text("... a: show all", style="dim")]
     return Text("\n").join(kept), cut
 
 
@@ -96,14 +144,17 @@ def wrapped(console: Console, lines: Sequence[str], wide: int, most: int) -> lis
     return rows[:most]
 
 
-def both_whole(
-    console: Console, context: Sequence[str], left: Sequence[str], right: Sequence[str]
-) -> list[Text]:
-    """The context and two items, one above the other, as rows."""
+def pair_whole(console: Console, pair: Pair) -> list[Text]:
+    """The question, the context and two items, one above the other, as rows."""
     rows: list[Text] = []
-    parts = [("context", context)] if context else []
-    for title, lines in (*parts, ("1", left), ("2", right)):
+    parts = {"question": pair.question, "context": pair.context, "1": pair.left, "2": pair.right}
+    for title, lines in parts.items():
+        if title == "context" and not lines:
+            continue
         most = 20 * LONGEST // max(console.width, 1)
-        rows += [Text(f"-- {title} ".ljust(console.width, "-"), style="bold")]
-        rows += [*wrapped(console, lines, console.width, most), Text()]
+        rows += [heading(console, title), *wrapped(console, lines, console.width, most), Text()]
     return rows
+
+
+def heading(console: Console, title: str) -> Text:
+    return Text(f"-- {title} ".ljust(console.width, "-"), style="bold")

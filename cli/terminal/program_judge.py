@@ -17,6 +17,7 @@ from sortnet.errors import LeaseError, SortNetError
 from sortnet.items import Items
 from sortnet.preference import Answer
 from sortnet.preference.base import TARGETS
+from sortnet.preference.study import Study
 from store import Lease
 from store.database.engine import plain
 from store.service.labelling import LabellingService
@@ -41,10 +42,11 @@ def command_of(typed: str) -> list[str]:
     return words
 
 
-def question_line(items: Items, lease: Lease) -> bytes:
+def question_line(items: Items, lease: Lease, study: Study) -> bytes:
     """The JSON object of a pair for the program."""
+    asked = {"id": lease.id, "question": study.question, "instructions": study.instructions}
     sides = {"left": _side(items, lease.question.left), "right": _side(items, lease.question.right)}
-    return json.dumps({"id": lease.id, **_group(items, lease), **sides}).encode() + b"\n"
+    return json.dumps({**asked, **_group(items, lease), **sides}).encode() + b"\n"
 
 
 def _group(items: Items, lease: Lease) -> dict[str, Any]:
@@ -65,6 +67,7 @@ def _side(items: Items, k: int) -> dict[str, Any]:
         "text": items.texts[k],
         "image": path(items.images[k]),
         "audio": path(items.audio[k]),
+        "shown": dict((items.shown and items.shown[k]) or {}),
         "features": plain(dict(zip(items.feature_names, items.features[k], strict=True))),
     }
 
@@ -171,7 +174,7 @@ class Judging:
             try:
                 while True:
                     for lease in self._leases(len(idle)):
-                        line = question_line(self.service.items, lease)
+                        line = question_line(self.service.items, lease, self.service.study)
                         worker = idle.pop()
                         self._asked[threads.submit(worker.ask, line, lease.id)] = worker, lease
                     if not self._asked:

@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
-from typing import TypeAlias
+from pathlib import Path
 
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
+from cli.output import printable
 from cli.printing.item_rankings import ranking_frame, ranking_lines
-from cli.terminal.asking import LATE, QUIT, UNDO
+from cli.terminal.asking import LATE, QUIT, UNDO, Reply
 from cli.terminal.keys import END, Keys, keys_of
-from cli.terminal.pair_view import both_whole, context_of, draw_pair, facts_of, fitted
+from cli.terminal.pair_view import (
+    Box,
+    Pair,
+    draw_pair,
+    fitted,
+    heading,
+    pair_of,
+    pair_whole,
+    text_lines,
+)
+from cli.terminal.pictures import Pictures, protocol_of
+from sortnet.preference.base import LONGEST_COMMENT
 from store import Lease
 from store.service.labelling import LabellingService
 
-Sides: TypeAlias = tuple[Sequence[str], Sequence[str], Sequence[str]]  # context, left, right
-
 TICK = 0.5  # seconds between two checks of the terminal's size
 _BELOW = 3  # lines below the items
+_COMMENT = "comment (Enter: keep, Escape: drop the change): "
 _REPLIES = {
     **dict.fromkeys(("1", "left"), "left"),
     **dict.fromkeys(("2", "right"), "right"),
@@ -31,7 +43,7 @@ _REPLIES = {
     **dict.fromkeys(("q", END), QUIT),
 }
 _HELP = """\
-Which of the two is better? Each key is one answer, stored before the next pair is shown.
+Each of these keys is one answer, stored before the next pair is shown.
 
   1 or left arrow     the left one (narrow terminals: the upper one)
   2 or right arrow    the right one (the lower one)
@@ -39,7 +51,10 @@ Which of the two is better? Each key is one answer, stored before the next pair 
   space               skip: ask me later
   ?                   I can't say
   z or Backspace      undo the last answer; again: the one before
-  f                   show both texts in full, if they are cut
+
+  c                   write a comment, which is stored with the answer
+  f                   flag the pair for the administrator, or unflag it
+  a                   show all of both texts, if they are cut
   r                   the current ranking
   q or Ctrl-C         quit; the next session resumes here"""
 
@@ -47,34 +62,92 @@ Which of the two is better? Each key is one answer, stored before the next pair 
 class Screen:
     """The terminal screen: two items, the keys, and a progress line."""
 
-    def __init__(self, console: Console, keys: Keys, service: LabellingService) -> None:
+    def __init__(
+        self,
+        console: Console,
+        keys: Keys,
+        service: LabellingService,
+        pictures: Pictures | None = None,
+    ) -> None:
         self._console, self._keys, self._service = console, keys, service
-        self._draw, self._note = console.update_screen, ""
+        self._pictures = pictures or Pictures(console)
+        self._note, self._instructions = "", ""
 
-    def ask(self, lease: Lease, standing: str, still: Callable[[], bool]) -> tuple[str, int]:
+    def ask(self, lease: Lease, standing: str, still: Callable[[], bool]) -> Reply:
         """See `cli.terminal.asking.Front`."""
-        items = self._service.items
-        left, right = lease.question.left, lease.question.right
-        sides = context_of(items, left), facts_of(items, left), facts_of(items, right)
+        renewed = time.monotonic()
+        self._show_instructions()
         self._keys.drop()
-        size = self._show_pair(sides, standing)
-        started = renewed = time.monotonic()
+        question, drawn = self._service.study.question, bool(self._pictures.protocol)
+        pair = pair_of(self._service.items, lease.question, question, drawn=drawn)
+        comment, flagged = "", False
+        size = self._show_pair(pair, standing, self._note)
+        started = time.monotonic()
         while True:
             key = self._keys.read(TICK)
             if key in _REPLIES:
                 self._note = ""
-                return _REPLIES[key], round(1000 * (time.monotonic() - started))
-            if key in ("f", "r", "h"):
-                looked = time.monotonic()
-                self._page(partial(self._rows, key, sides))
-                if key != "f":  # reading the full text counts as answering time
-                    started += time.monotonic() - looked
+                milliseconds = round(1000 * (time.monotonic() - started))
+                return Reply(_REPLIES[key], milliseconds, comment or None, flagged or None)
+            looked = time.monotonic()
+            if key == "c":
+                comment = self._typed(comment, partial(self._show_pair, pair, standing))
+            elif key == "f":
+                flagged = not flagged
+            elif key in ("a", "r", "h"):
+                self._page(partial(self._rows, key, pair))
+            if key != "a":  # reading the full text counts as answering time
+                started += time.monotonic() - looked
             if time.monotonic() - renewed > self._service.lease_seconds / 3:
                 renewed = time.monotonic()
                 if not still():
-                    return LATE, 0
+                    return Reply(LATE)
             if key is not None or size != self._console.size:
-                size = self._show_pair(sides, standing)
+                note = ("flagged   " if flagged else "") + (f"comment: {comment}" * bool(comment))
+                size = self._show_pair(pair, standing, note or self._note)
+
+    def _draw(self, what: RenderableType, pictures: Sequence[tuple[Path, Box]] = ()) -> None:
+        self._console.update_screen(what)
+        self._pictures.show(pictures)
+
+    def _show_instructions(self) -> None:
+        """Show the instructions before the first pair, and again after a change."""
+        before, self._instructions = self._instructions, self._service.study.instructions
+        if self._instructions and self._instructions != before:
+            self._keys.drop()
+            self._page(self._told, "go on")
+
+    def _told(self) -> list[Text]:
+        """The question and the instructions as rows."""
+        width = self._console.width
+        asked = Text("\n".join(text_lines(self._service.study.question)), style="bold")
+        return [*asked.wrap(self._console, width), Text(), *self._markdown()]
+
+    def _markdown(self) -> list[Text]:
+        from rich.markdown import Markdown  # takes a tenth of a second
+
+        text = "\n".join(text_lines(self._service.study.instructions))
+        # Without hyperlinks, which hide where they lead to.
+        drawn = self._console.render_lines(Markdown(text, hyperlinks=False), pad=False)
+        # An entity may stand for a character that changes the writing direction.
+        parts = ([(printable(part.text), part.style or "") for part in row] for row in drawn)
+        return [Text.assemble(*row) for row in parts]
+
+    def _typed(self, before: str, show: Callable[[str], object]) -> str:
+        """A line that is typed below the pair."""
+        text = before
+        while True:
+            room = max(self._console.width - len(_COMMENT) - 1, 1)
+            show(f"{_COMMENT}{text[-room:]}_")
+            part = self._keys.part(TICK) or ""
+            if part in ("\r", "\n"):
+                return text.strip()
+            if part in ("\x1b", "\x04"):
+                return before
+            if part in ("\x7f", "\x08"):
+                text = text[:-1]
+            elif part.isprintable():
+                text = (text + part)[:LONGEST_COMMENT]
 
     def notify(self, text: str) -> None:
         self._note = text
@@ -96,41 +169,48 @@ class Screen:
             if key is not None and (key in known or not known):
                 return key
 
-    def _show_pair(self, sides: Sides, standing: str) -> tuple[int, int]:
+    def _show_pair(self, pair: Pair, standing: str, note: str = "") -> tuple[int, int]:
         size = self._console.size
-        (context, left, right), height = sides, size.height - 1 - _BELOW
-        above, cut_above = fitted(self._console, context, size.width, max(height // 4, 1))
-        height -= above.plain.count("\n") + 1 if context else 0
-        drawn, cut = draw_pair(self._console, left, right, max(height, 3))
-        cut = cut or cut_above
+        line = partial(Text, no_wrap=True, overflow="ellipsis")
+        top, any_cut, height = [line(standing, style="bold")], False, size.height - 1 - _BELOW
+        for lines in filter(None, (pair.question, pair.context)):
+            above, cut = fitted(self._console, lines, size.width, max(height // 4, 1))
+            top.append(above)
+            height, any_cut = height - 1 - above.plain.count("\n"), any_cut or cut
+        drawn, cut, boxes = draw_pair(self._console, pair, max(height, 3))
         plain = self._console.options.ascii_only
         marks = ("<-", "->", "v") if plain else ("←", "→", "↓")
         keys = "1 {} left   2 {} right   0 {} tie   space skip   ? can't say".format(*marks)
-        more = f"z undo   r ranking   {'f show all   ' if cut else ''}h help   q quit"
-        below = (f"Which is better?   {self._note}", keys, more)
-        line = partial(Text, no_wrap=True, overflow="ellipsis")
-        top = [line(standing, style="bold"), *([above] if context else [])]
-        self._draw(Group(*top, drawn, *map(line, below)))
+        more = f"z undo   r ranking   {'a show all   ' if cut or any_cut else ''}"
+        more += "c comment   f flag   h help   q quit"
+        above_pair = sum(part.plain.count("\n") + 1 for part in top)
+        placed = [
+            (image, box._replace(y=box.y + above_pair))
+            for image, box in zip(pair.images, boxes, strict=True)
+            if image is not None and box.rows
+        ]
+        self._draw(Group(*top, drawn, *map(line, (note, keys, more))), placed)
         return size
 
-    def _rows(self, key: str, sides: Sides) -> list[Text]:
-        if key == "f":
-            return both_whole(self._console, *sides)
+    def _rows(self, key: str, pair: Pair) -> list[Text]:
+        if key == "a":
+            return pair_whole(self._console, pair)
         if key == "h":
-            return [Text(line) for line in _HELP.splitlines()]
+            keys = [Text(line) for line in _HELP.splitlines()]
+            return [*keys, Text(), heading(self._console, "what is asked"), *self._told()]
         items = self._service.items
         frame = ranking_frame(self._service.ranking, items)
         lines = ranking_lines(frame, items, self._console.width)
         return [Text(line, no_wrap=True, overflow="crop") for line in lines]
 
-    def _page(self, make: Callable[[], list[Text]]) -> None:
+    def _page(self, make: Callable[[], list[Text]], then: str = "back") -> None:
         """Show rows that scroll; any other key closes them."""
         at, rows, size = 0, make(), self._console.size
         while True:
             height = self._console.height - 1
             last = max(len(rows) - height, 0)
             at = min(max(at, 0), last)
-            keys = "space, arrows: scroll   any other key: back" if last else "any key: back"
+            keys = f"space, arrows: scroll   any other key: {then}" if last else f"any key: {then}"
             self._draw(Text("\n").join([*rows[at : at + height], Text(keys, style="bold")]))
             key = self._keys.read(TICK)
             moves = {"down": 1, "up": -1, "space": height, "page down": height, "page up": -height}
@@ -146,4 +226,11 @@ def screen_of(service: LabellingService, fd: int) -> Iterator[Screen]:
     """Use the terminal on stderr as an alternate screen, and restore it afterwards."""
     console = Console(stderr=True)
     with keys_of(fd) as keys, console.screen():
-        yield Screen(console, keys, service)
+        has_images = any(service.items.images)
+        protocol = protocol_of(keys, console, os.environ) if has_images else ""
+        pictures = Pictures(console, protocol, fd)
+        try:
+            yield Screen(console, keys, service, pictures)
+        finally:
+            with suppress(OSError):  # the terminal is gone
+                pictures.show(())

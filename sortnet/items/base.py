@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +26,8 @@ class Items:
         groups: (n,) the name of each item's group (prompt, scene, topic, query): only items of one
             group are compared; None if all are.
         contexts: (n,) the group's own text, the same in the whole group; None if there are none.
+        shown: (n,) {column: text} of further columns that annotators see, None for an item without;
+            None if there are no such columns.
     """
 
     ids: tuple[str, ...]
@@ -38,6 +40,7 @@ class Items:
     source: str = "items"
     groups: tuple[str, ...] | None = None
     contexts: tuple[str | None, ...] | None = None
+    shown: tuple[Mapping[str, str] | None, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.contexts is not None:

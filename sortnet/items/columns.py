@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sortnet.errors import DataError
 from sortnet.items.media import AUDIO, IMAGES
-from sortnet.items.rows import Rows, listed, shown
+from sortnet.items.rows import Rows, column_texts, listed, shown
 from sortnet.types import F32
 from sortnet.types.precision import refuse_lost
 
@@ -27,6 +27,9 @@ MISSING = frozenset(("", "null", "nan", "na", "n/a", "none", "<na>"))
 
 _LONGEST_NAME = 100  # characters of a value that may still be a name
 _WORDS_OF_A_TEXT = 3.0  # on average
+_MOST_VALUES = 12  # of a categorical column
+_ITEMS_A_VALUE = 3  # on average
+_LONGEST_VALUE = 40  # characters; longer ones are texts
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,9 @@ class Columns:
         features: columns of numbers.
         ignored: the columns, or files of a folder, that were left out.
         group, context: columns of the group's name and its own text, never guessed; or None.
+        shown: further columns that annotators see, never guessed; they may be features, too.
+        categories: features `column=value`, of categorical columns.
+        notes: lines about columns that look like images or sounds but are not.
     """
 
     id: str | None = None
@@ -49,22 +55,37 @@ class Columns:
     ignored: tuple[str, ...] = ()
     group: str | None = None
     context: str | None = None
+    shown: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def choose_columns(
-    rows: Rows, named: Columns, ignore: Collection[str], features: Sequence[str] | None
+    rows: Rows,
+    named: Columns,
+    ignore: Collection[str],
+    features: Sequence[str] | None,
+    known: Sequence[str] | None = None,
 ) -> Columns:
-    """Choose each column's role: as named, and the rest by their names and values."""
-    explicit = (*(getattr(named, role) for role in NAMED), *(features or ()))
+    """Choose each column's role: as named, and the rest by their names and values.
+
+    Args:
+        known: features that other items have, which say what is categorical; None: the values say.
+    """
+    given = (column_of(name, rows.columns) for name in features or ())
+    explicit = (*(getattr(named, role) for role in NAMED), *given)
     if named.context and not named.group:
         raise DataError(f"{rows.path}: a context is that of a group: --group names its column")
-    for name in (*explicit, *ignore):
+    for name in (*explicit, *named.shown, *ignore):
         if name is not None and name not in rows.columns:
             raise DataError(
                 f"{rows.path}: there is no column {shown(name)} in {listed(rows.columns)}"
             )
     left = {c: v for c, v in rows.columns.items() if c not in ignore or c in explicit}
-    words = {c: v for c, v in left.items() if c not in explicit and not is_numeric(v)}
+    coded = _coded(rows, left, known or ())
+    taken = {*explicit, *named.shown, *(column_of(name, left) for name in coded)}
+    words = {c: v for c, v in left.items() if c not in taken and not is_numeric(v)}
+    notes = _notes(rows, words, named)
     image = named.image or _media(words, IMAGES)
     words.pop(image or "", None)
     audio = named.audio or _media(words, AUDIO)
@@ -75,16 +96,46 @@ def choose_columns(
     id_ = by_name or _first_unique(words)
     special = {id_, text, image, audio, named.group, named.context}
     if features is None:
-        features = [
-            c
-            for c, v in left.items()
-            if c not in special and c.lower() not in NAMES_OF_OTHERS and is_numeric(v)
-        ]
-    if not (text or image or audio or features or (id_ and not is_numeric(left[id_]))):
+        rest = {c: v for c, v in left.items() if c not in special}
+        rest = {c: v for c, v in rest.items() if c.lower() not in NAMES_OF_OTHERS}
+        coded = coded if known is not None else _categories(rows, rest)
+        by_code = {column_of(name, rest) for name in coded}
+        features = [c for c, v in rest.items() if c not in by_code and is_numeric(v)]
+    else:
+        coded = ()
+    seen = (text, image, audio, *named.shown, *features, *coded)
+    if not any(seen) and not (id_ and not is_numeric(left[id_])):
         raise DataError(f"{rows.path}: no column can be shown or learned from (--text names one)")
-    used = special | set(features)
-    ignored = tuple(c for c in rows.columns if c not in used)
-    return Columns(id_, text, image, audio, tuple(features), ignored, named.group, named.context)
+    used = special | {column_of(name, rows.columns) for name in (*features, *coded)}
+    ignored = tuple(c for c in rows.columns if c not in used | set(named.shown))
+    chosen = replace(named, id=id_, text=text, image=image, audio=audio, features=tuple(features))
+    return replace(chosen, ignored=ignored, categories=coded, notes=notes)
+
+
+def column_of(feature: str, columns: Collection[str]) -> str:
+    """The column that a feature is made of: of `column=value`, where no column is called so.
+
+    >>> column_of("colour=red", ["colour"]), column_of("a=b", ["a", "a=b"])
+    ('colour', 'a=b')
+    """
+    return feature if feature in columns else feature.partition("=")[0]
+
+
+def category_values(values: Sequence[Any]) -> tuple[str, ...]:
+    """The different values of a categorical column, sorted; none if it is not categorical.
+
+    It is if its values are texts of 40 characters at most, of which 2 to 12 are different, each of
+    them that of 3 items on average.
+
+    >>> category_values(["red", "blue", "", "red"] * 2), category_values(["1", "2"] * 9)
+    (('blue', 'red'), ())
+    """
+    there = [value.strip() for value in _strings(values)]
+    there = [value for value in there if value.lower() not in MISSING]
+    found = sorted(set(there))
+    few = 2 <= len(found) <= _MOST_VALUES and len(there) >= _ITEMS_A_VALUE * len(found)
+    short = all(len(value) <= _LONGEST_VALUE and value.isprintable() for value in found)
+    return tuple(found) if few and short and not is_numeric(values) else ()
 
 
 def number(value: Any) -> float:
@@ -120,7 +171,9 @@ def is_numeric(values: Sequence[Any]) -> bool:
 
 
 def feature_matrix(rows: Rows, names: Sequence[str]) -> F32:
-    """The columns as (n, d) float32, NaN where a value is missing.
+    """The columns as (n, d) float32, NaN where a number is missing.
+
+    `column=value` is 1 for the items that have the value, and 0 for all others.
 
     Raises:
         DataError: on a value that is not a number, or is infinite in float32; on a column whose
@@ -129,6 +182,10 @@ def feature_matrix(rows: Rows, names: Sequence[str]) -> F32:
     matrix = np.empty((len(rows.lines), len(names)), np.float32)
     one = np.zeros(len(matrix), np.int64)  # the items are one query
     for k, name in enumerate(names):
+        if (column := column_of(name, rows.columns)) != name:
+            value = name[len(column) + 1 :]
+            matrix[:, k] = [text.strip() == value for text in column_texts(rows, column)]
+            continue
         matrix[:, k] = numbers = _finite(rows, name)
         refuse_lost(numbers[:, None], one, [name], str(rows.path))
     return matrix
@@ -151,6 +208,42 @@ def _finite(rows: Rows, name: str) -> NDArray[np.float64]:
     return numbers
 
 
+def _coded(rows: Rows, left: Collection[str], known: Sequence[str]) -> tuple[str, ...]:
+    """The features `column=value` among the known ones whose column is left."""
+    return tuple(f for f in known if f not in rows.columns and column_of(f, left) in left)
+
+
+def _categories(rows: Rows, columns: dict[str, list[Any]]) -> tuple[str, ...]:
+    """The features of all categorical columns whose names say which column they are of."""
+    found = [
+        [f"{name}={value}" for value in category_values(values)]
+        for name, values in columns.items()
+        if "=" not in name
+    ]
+    return tuple(f for names in found if not {*names} & {*rows.columns} for f in names)
+
+
+def _notes(rows: Rows, columns: dict[str, list[Any]], named: Columns) -> tuple[str, ...]:
+    """A line about each column of which at least half, but not all, are files of one kind."""
+    kinds = {"images": (named.image, IMAGES), "sounds": (named.audio, AUDIO)}
+    notes = []
+    for what, (role, suffixes) in kinds.items():
+        if role or _media(columns, suffixes):
+            continue
+        for name, values in columns.items():
+            there = {row: v for row, v in enumerate(values) if v is not None and v != ""}
+            alike = [isinstance(v, str) and _ends(v, suffixes) for v in there.values()]
+            if 2 * sum(alike) < max(len(alike), 1):
+                continue
+            row = next(r for r, v in there.items() if not _is_file(v, suffixes))
+            fault = "is a URL" if "://" in str(values[row]) else f"is none of {' '.join(suffixes)}"
+            notes.append(
+                f"{rows.place(row)}: column {shown(name)} looks like {what}, but "
+                f"{shown(values[row])} {fault}: no {what} are taken from it"
+            )
+    return tuple(notes)
+
+
 def _strings(values: Sequence[Any]) -> list[str]:
     """A column's values that are not missing, if all are strings; else none."""
     there = [v for v in values if v is not None and v != ""]
@@ -166,8 +259,12 @@ def _media(columns: dict[str, list[Any]], suffixes: Collection[str]) -> str | No
     return None
 
 
-def _is_file(value: str, suffixes: Collection[str]) -> bool:
-    return "://" not in value and value.lower().endswith(tuple(suffixes))
+def _is_file(value: Any, suffixes: Collection[str]) -> bool:
+    return isinstance(value, str) and "://" not in value and _ends(value, suffixes)
+
+
+def _ends(value: str, suffixes: Collection[str]) -> bool:
+    return value.strip().lower().endswith(tuple(suffixes))
 
 
 def _named_id(rows: Rows, columns: dict[str, list[Any]]) -> str | None:

@@ -94,7 +94,7 @@ def oklab(rgb: NDArray[np.uint8]) -> NDArray[np.float64]:
 
 
 def _described(image: Image, width: int, height: int) -> NDArray[np.float64]:
-    lab = oklab(np.asarray(_square(image)))
+    lab = oklab(np.asarray(flat(image, (_SIDE, _SIDE))))
     light = lab[..., 0]
     chroma = np.hypot(lab[..., 1], lab[..., 2])
     down, right = np.gradient(light)
@@ -114,19 +114,19 @@ def _described(image: Image, width: int, height: int) -> NDArray[np.float64]:
     )
 
 
-def _square(image: Image) -> Image:
-    """8-bit RGB of a fixed size; transparent pixels become white."""
+def flat(image: Image, size: tuple[int, int]) -> Image:
+    """8-bit RGB of that width and height; transparent pixels become white."""
     from PIL import Image as images
 
     if image.mode.startswith(("I", "F")):
         image = _eight_bits(image)
     if image.mode in ("P", "PA", "LA", "La", "RGBa") or "transparency" in image.info:
         image = image.convert("RGBA")
-    image = image.resize((_SIDE, _SIDE), images.Resampling.BOX) if image.mode == "RGBA" else image
+    image = image.resize(size, images.Resampling.BOX) if image.mode == "RGBA" else image
     if image.mode == "RGBA":
         white = images.new("RGBA", image.size, "white")
         image = images.alpha_composite(white, image)
-    return image.convert("RGB").resize((_SIDE, _SIDE), images.Resampling.BOX)
+    return image.convert("RGB").resize(size, images.Resampling.BOX)
 
 
 def _eight_bits(image: Image) -> Image:

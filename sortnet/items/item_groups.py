@@ -10,8 +10,7 @@ import numpy as np
 
 from sortnet.errors import DataError
 from sortnet.items.base import Items
-from sortnet.items.read_items import column_texts
-from sortnet.items.rows import Rows, listed, read_rows, shown
+from sortnet.items.rows import Rows, column_texts, listed, read_rows, shown
 from sortnet.types import I64
 
 _SIDES = ("left", "right")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import unicodedata
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from sortnet.files import reading
 from sortnet.items.base import Items, other_context
 from sortnet.items.columns import Columns, choose_columns, feature_matrix
 from sortnet.items.media import AUDIO, IMAGES, inside, load_image
-from sortnet.items.rows import Rows, decoded, read_rows, shown
+from sortnet.items.rows import Rows, column_texts, decoded, read_rows, shown
 from sortnet.types import Progress, Queries
 
 LETOR = ".txt"
@@ -33,6 +33,7 @@ def read_items(
     audio_column: str | None = None,
     group_column: str | None = None,
     context_column: str | None = None,
+    show: Sequence[str] = (),
     ignore: Collection[str] = (),
     features: Sequence[str] | None = None,
 ) -> Items:
@@ -40,7 +41,9 @@ def read_items(
 
     A table is CSV, TSV, JSONL or Parquet. A column not named here is recognised by its name (`id`,
     `text`, `title`, ...) and its values (names of image files); every other column of numbers is
-    a feature, the rest is ignored. If no column can be an id, items are named by row number.
+    a feature. So is each value of a categorical column (2 to 12 different short texts, each of 3
+    items on average) as `column=value`: 1 for the items that have it, 0 for others. The rest is
+    ignored. If no column can be an id, items are named by row number.
     Image and sound files are relative to the table's folder and inside it. In a folder each file
     is an item, named by its path in the folder. A `.txt` file is LETOR text: its features are
     taken as they are, its qid is the group, its grades are ignored.
@@ -49,8 +52,9 @@ def read_items(
         path: `.csv`, `.tsv`, `.jsonl`, `.ndjson`, `.parquet`, a folder, or LETOR text (`.txt`).
         group_column: names each item's group, within which items are compared; never guessed.
         context_column: the group's own text, the same in the whole group; never guessed.
+        show: further columns that annotators see; they may be features, too.
         ignore: columns to leave out.
-        features: the columns that are features; None for every column of numbers.
+        features: columns of numbers, or `column=value`, that are features; None: all such columns.
 
     Raises:
         DataError: naming file, line and value: an id that is missing or not unique, a text of
@@ -71,6 +75,7 @@ def read_items(
         *(id_column, text_column, image_column, audio_column),
         group=group_column,
         context=context_column,
+        shown=tuple(show),
     )
     return read_with_roles(path, named, ignore=ignore, features=features)[0]
 
@@ -81,10 +86,17 @@ def read_with_roles(
     *,
     ignore: Collection[str] = (),
     features: Sequence[str] | None = None,
+    like: Items | None = None,
     least: int = 2,
     progress: Progress = lambda text: None,
 ) -> tuple[Items, Columns]:
-    """`read_items` with the roles of the columns; `least` is the minimum number of items."""
+    """`read_items` with the roles of the columns.
+
+    Args:
+        like: items whose categorical and shown columns these have, if any; None: the categorical
+            ones are chosen.
+        least: the minimum number of items.
+    """
     path, named = Path(path), named or Columns()
     if path.is_dir():
         if named != Columns() or ignore or features is not None:
@@ -97,7 +109,11 @@ def read_with_roles(
     else:
         rows = read_rows(path)
         _refuse_nested(rows, ignore)
-        roles = choose_columns(rows, named, ignore, features)
+        if like is not None and not named.shown:
+            beside = {c for row in like.shown or () for c in row or ()} - {*ignore}
+            named = replace(named, shown=tuple(c for c in rows.columns if c in beside))
+        known = None if like is None else like.feature_names
+        roles = choose_columns(rows, named, ignore, features, known)
         items = _from_rows(rows, roles)
     if len(items) < least:
         has = "one" if len(items) else "no"
@@ -115,12 +131,13 @@ def _from_rows(rows: Rows, roles: Columns) -> Items:
         texts=_texts(rows, roles.text, ids),
         images=_media(rows, roles.image, root, IMAGES),
         audio=_media(rows, roles.audio, root, AUDIO),
-        features=feature_matrix(rows, roles.features),
-        feature_names=roles.features,
+        features=feature_matrix(rows, roles.features + roles.categories),
+        feature_names=roles.features + roles.categories,
         root=root if roles.image or roles.audio else None,
         source=str(rows.path),
         groups=groups,
         contexts=_contexts(rows, roles.context, groups),
+        shown=_shown(rows, roles.shown, ids),
     )
 
 
@@ -173,6 +190,19 @@ def _contexts(
     return texts
 
 
+def _shown(
+    rows: Rows, columns: Sequence[str], ids: tuple[str, ...]
+) -> tuple[Mapping[str, str] | None, ...] | None:
+    if not columns:
+        return None
+    texts = [_texts(rows, column, ids, f"column {shown(column)}") for column in columns]
+    there = (
+        {c: text for c, text in zip(columns, row, strict=True) if text is not None}
+        for row in zip(*texts, strict=True)
+    )
+    return tuple(row or None for row in there)
+
+
 def _texts(
     rows: Rows, column: str | None, names: tuple[str, ...], what: str = "text"
 ) -> tuple[str | None, ...]:
@@ -217,27 +247,6 @@ def checked_text(text: str, name: str, place: str, what: str = "text") -> str | 
     if "\0" in text:
         raise DataError(f"{place}: the {what} of {shown(name)} holds a NUL byte")
     return text if text.strip() else None
-
-
-def column_texts(rows: Rows, column: str | None) -> list[str]:
-    """A column as texts, all empty without one."""
-    if column is None:
-        return [""] * len(rows.lines)
-    return [_word(rows, column, row, value) for row, value in enumerate(rows.columns[column])]
-
-
-def _word(rows: Rows, column: str, row: int, value: Any) -> str:
-    """A cell as text: empty if missing, 3 for 3.0."""
-    if value is None or (isinstance(value, float) and value != value):
-        return ""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    if isinstance(value, int | float):
-        return str(value)
-    kind = type(value).__name__
-    raise DataError(f"{rows.place(row)}: column {shown(column)} holds {kind}: {shown(value)}")
 
 
 def _refuse_nested(rows: Rows, ignore: Collection[str]) -> None:

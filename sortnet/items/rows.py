@@ -94,6 +94,27 @@ def listed(names: Iterable[str]) -> str:
     return " ".join(", ".join(islice(names, _LISTED)).split())
 
 
+def column_texts(rows: Rows, column: str | None) -> list[str]:
+    """A column as texts, all empty without one."""
+    if column is None:
+        return [""] * len(rows.lines)
+    return [_word(rows, column, row, value) for row, value in enumerate(rows.columns[column])]
+
+
+def _word(rows: Rows, column: str, row: int, value: Any) -> str:
+    """A cell as text: empty if missing, 3 for 3.0."""
+    if value is None or (isinstance(value, float) and value != value):
+        return ""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    if isinstance(value, int | float):
+        return str(value)
+    kind = type(value).__name__
+    raise DataError(f"{rows.place(row)}: column {shown(column)} holds {kind}: {shown(value)}")
+
+
 def decoded(path: Path, data: bytes) -> str:
     """Decode UTF-8, or raise an error that names the line."""
     try:

@@ -46,7 +46,10 @@ def merge(old: Items, new: Items, *, update: bool = False) -> Items:
         both = [v for some in (old, new) for v in getattr(some, name) or (None,) * len(some)]
         return tuple(both[row] for row in rows)
 
-    contexts = column("contexts")
+    contexts, beside = column("contexts"), column("shown")
+    if new.shown is None:  # their file has none of the columns
+        known = dict(zip(old.ids, old.shown or (None,) * len(old), strict=True))
+        beside = tuple(known.get(id) for id in row_of)
     return replace(
         old,
         ids=tuple(row_of),
@@ -56,6 +59,7 @@ def merge(old: Items, new: Items, *, update: bool = False) -> Items:
         source=new.source,
         groups=all_grouped(column("groups"), new.source),
         contexts=contexts if any(contexts) else None,
+        shown=beside if any(beside) else None,
     )
 
 

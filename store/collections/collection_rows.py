@@ -219,6 +219,7 @@ def read_items(connection: Connection, collection: int) -> Items:
         source=about.source,
         groups=all_grouped([row.group_name for row in rows], about.source),
         contexts=tuple(row.context for row in rows) if any(row.context for row in rows) else None,
+        shown=tuple(row.shown for row in rows) if any(row.shown for row in rows) else None,
     )
 
 
@@ -285,7 +286,7 @@ def write_items(
     return len(items) - len(old), len(old)
 
 
-_REPLACED = ("text", "image", "audio", "features", "group_name", "context")
+_REPLACED = ("text", "image", "audio", "features", "group_name", "context", "shown")
 
 
 def _refuse_mixed(connection: Connection, collection: int, name: str, source: str) -> None:
@@ -325,10 +326,11 @@ def _rows(
     collection: int, items: Items, features: F32, numbers: dict[str, int]
 ) -> list[dict[str, Any]]:
     """Rows of the items, by the number of each id."""
-    values = (row.tobytes() for row in np.ascontiguousarray(features, FEATURE))
+    features_of = (row.tobytes() for row in np.ascontiguousarray(features, FEATURE))
     media = items.texts, items.images, items.audio
-    groups, contexts = (x or (None,) * len(items) for x in (items.groups, items.contexts))
-    columns = zip(items.ids, *media, values, groups, contexts, strict=True)
+    optional = (items.groups, items.contexts, items.shown)
+    more = (values or (None,) * len(items) for values in optional)
+    columns = zip(items.ids, *media, features_of, *more, strict=True)
     common = {"collection": collection}
     return [
         common | {"number": numbers[row[0]]} | dict(zip(("id", *_REPLACED), row, strict=True))
