@@ -19,7 +19,7 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 LONGEST_PATH = 2048  # characters; the pages' own paths have about 60
-MOST_BYTES = 8192  # of a request's body: an answer has about 150
+MOST_BYTES = 16384  # of a request's body: an answer has about 150, and a comment
 PATIENCE = 20.0  # seconds for a request to arrive
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; media-src 'self'; "
