@@ -8,13 +8,12 @@ from html.parser import HTMLParser
 
 from markdown_it import MarkdownIt
 
-ELEMENTS = frozenset(
-    ("a", "blockquote", "br", "code", "em", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre")
-    + ("s", "strong", "table", "tbody", "td", "th", "thead", "tr", "ul")
-)
-VOID = frozenset({"br", "hr"})
-# The page has headings of its own above.
+HEADINGS = ("h3", "h4", "h5", "h6")  # the page has higher ones of its own
 LEVELS = {"h1": "h3", "h2": "h4", "h3": "h5", "h4": "h6", "h5": "h6"}
+TABLE = ("table", "tbody", "td", "th", "thead", "tr")
+WORDS = ("a", "blockquote", "br", "code", "em", "hr", "li", "ol", "p", "pre", "s", "strong", "ul")
+ELEMENTS = frozenset((*HEADINGS, *TABLE, *WORDS))
+VOID = frozenset({"br", "hr"})
 KEPT = 256  # texts
 
 
