@@ -194,7 +194,7 @@ function answer(what) {
   if (isFlipped()) {
     flip(false);
     drawPressed();
-    $("said").textContent = "They are back in their places: answer now.";
+    $("said").textContent = "Back in their places: answer now.";
     return;
   }
   answered.add(shown.lease);
@@ -328,10 +328,11 @@ function take(status, reply, entry) {
     keepRemarks();
   }
   if (!reply.pairs) {
-    answered.delete(lease); // it was refused, and is asked again
+    answered.delete(lease); // it was refused, and is asked again at once
+    shown = drawn = null;
     notice(fault || reply.error);
     setTimeout(flush, 1000);
-    return draw();
+    return;
   }
   const news = path === "/next" && reply.last !== state.last;
   state = reply;
