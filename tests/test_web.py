@@ -108,7 +108,7 @@ def test_pages_need_nothing_from_elsewhere_and_no_code_inside(site):
     for path in (site.link("ana"), site.admin):
         text = site.client.get(path).body.decode()
         assert "://" not in text and "style=" not in text and "onclick" not in text
-        assert text.count("<script") == text.count('<script src="/static/') > 0
+        assert text.count("<script") == text.count('<script src="../static/') > 0
         assert '<html lang="en">' in text
         for name in ("style.css", "icon.png"):
             assert f"/static/{name}" in text
@@ -412,7 +412,7 @@ def test_names_and_texts_are_data_wherever_they_stand(store):
         ana = site.link(f"ana {SCRIPT}")
         for path in (ana, site.admin):
             page = site.client.get(path).body.decode()
-            assert page.count("<script") == page.count('<script src="/static/')
+            assert page.count("<script") == page.count('<script src="../static/')
             assert "&lt;script&gt;" in page
         reply = site.client.post(f"{ana}/next")
         assert reply.headers["Content-Type"] == "application/json"
