@@ -98,7 +98,7 @@ def cell_size(fd: int) -> tuple[int, int]:
 
 @lru_cache(maxsize=8)
 def encoded(path: Path, most: tuple[int, int], protocol: str) -> str:
-    """An image, at most so many pixels wide and high, as what draws it at the cursor.
+    """What draws an image at the cursor, at most that many pixels wide and high.
 
     Raises:
         DataError: if it is broken.
