@@ -8,6 +8,7 @@ import importlib.util
 import io
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -17,6 +18,7 @@ import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import IO
 from urllib.parse import urlsplit
 
@@ -29,9 +31,11 @@ from PIL import Image
 from sqlalchemy import event, update
 from web_made import WAIT, Client, listening, running, served
 
-from cli.web import page_service, server
+from cli.web import markdown, page_service, server
 from cli.web.guard import HEADERS, LONGEST_PATH, MOST_BYTES, Names, Rate
+from cli.web.markdown import ELEMENTS, rendered
 from cli.web.page_service import People
+from sortnet.preference import Judgement
 from sortnet.preference.study import Decision
 from store import open_store
 from store.database.tables import LeaseRow, ServerRow
@@ -104,7 +108,8 @@ def test_pages_need_nothing_from_elsewhere_and_no_code_inside(site):
     for path in (site.link("ana"), site.admin):
         text = site.client.get(path).body.decode()
         assert "://" not in text and "style=" not in text and "onclick" not in text
-        assert text.count("<script") == 1 and '<html lang="en">' in text
+        assert text.count("<script") == text.count('<script src="/static/') > 0
+        assert '<html lang="en">' in text
         for name in ("style.css", "icon.png"):
             assert f"/static/{name}" in text
             assert site.client.get(f"/static/{name}").status == 200
@@ -230,7 +235,7 @@ def test_what_a_page_shows_names_no_score_no_id_and_nobody_else(site):
     keys = {"lease", "criterion", "question", "left", "right", "context"}
     shown = site.client.post(f"{site.link('ana')}/next").json()["pairs"][0]
     assert set(shown) == keys
-    assert set(shown["left"]) == {"text", "image", "audio", "more"}
+    assert set(shown["left"]) == {"text", "html", "image", "audio", "more", "shown"}
     assert shown["context"] is None
 
 
@@ -240,7 +245,9 @@ def test_the_same_answer_again_counts_once(site, collection):
     first = site.client.post(f"{ana}/answer", body)
     again = site.client.post(f"{ana}/answer", body)
     other = site.client.post(f"{ana}/answer", body | {"answer": "left"})
-    assert first.json() == again.json() == other.json()
+    assert first.json() == again.json()
+    # As if the link were open in another tab: the answer is not lost without a word.
+    assert other.json() == first.json() | {"counted": "right"}
     assert judged(collection) == [("ana", "right")]
     replies = []
     body["lease"] = pairs(first)[0]
@@ -405,7 +412,7 @@ def test_names_and_texts_are_data_wherever_they_stand(store):
         ana = site.link(f"ana {SCRIPT}")
         for path in (ana, site.admin):
             page = site.client.get(path).body.decode()
-            assert page.count("<script") == 1
+            assert page.count("<script") == page.count('<script src="/static/')
             assert "&lt;script&gt;" in page
         reply = site.client.post(f"{ana}/next")
         assert reply.headers["Content-Type"] == "application/json"
@@ -445,11 +452,11 @@ def pictures(tmp_path_factory):
     n = len(images)
     audio = ("b.wav", *(None,) * (n - 1))
     items = made_items(n, d=1, images=images, audio=audio, root=root)
-    with (
-        open_store(tmp_path / "s.db") as opened,
-        served(opened.add_items("pictures", items)) as made,
-    ):
-        yield made
+    with open_store(tmp_path / "s.db") as opened:
+        collection = opened.add_items("pictures", items)
+        collection.append([Judgement("ana", 0, k, "left") for k in range(1, n)])
+        with served(collection) as made:
+            yield made
 
 
 def test_pictures_and_sounds_come_with_their_type_and_can_do_nothing(pictures):
@@ -489,12 +496,129 @@ def test_beside_the_pages_own_files_nothing_is_served(standing, path):
     assert standing.client.get(path).status in (404, 405)
 
 
+def test_an_annotator_reads_only_items_of_own_questions(store, tmp_path):
+    Image.new("RGB", (2, 2)).save(tmp_path / "a.png")
+    facts = {"images": ("a.png",) * 12, "root": tmp_path, "groups": ("x",) * 12}
+    items = made_items(12, d=1, contexts=("of x",) * 12, **facts)
+    collection = store.add_items("essays", items)
+    with served(collection) as site:
+        ana, ben = site.link("ana"), site.link("ben")
+
+        def read(link, kind):
+            path = f"{link}/{kind}/"
+            return {k for k in range(12) if site.client.get(f"{path}{k}").status == 200}
+
+        def asked(who):
+            return {k for lease in collection.leases(who) for k in lease.question.pair}
+
+        site.client.post(f"{ana}/next")
+        assert read(ana, "image") == read(ana, "text") == read(ana, "context") == asked("ana")
+        assert asked("ana") and read(ben, "image") == set()
+        assert read(site.admin, "image") == {*range(12)}
+        (first, *_) = collection.leases("ana")
+        answer_lease(site.pages.services[0], first, "ana")
+        site.pages.services[0].release("ana")
+        assert read(ana, "image") >= {*first.question.pair}
+    with served(collection) as site:  # after a restart, before anything was asked
+        (lease,) = collection.lease("ben", [question(7, 8)], 60)
+        assert read(ben, "text") == {*lease.question.pair}
+
+
+def test_a_comment_and_a_flag_are_kept_with_the_answer(site, collection):
+    ana = site.link("ana")
+    told = [
+        ({"comment": " unclear\n", "flagged": True}, ("unclear", True)),
+        ({"comment": "", "flagged": False}, (None, None)),
+        ({"comment": "é\0\ud800" * 600}, ("é?" * 600, None)),
+        ({"comment": None}, (None, None)),
+        ({"comment": "字" * 2000}, ("字" * 2000, None)),
+    ]
+    for facts, _ in told:
+        lease = pairs(site.client.post(f"{ana}/next"))[0]
+        body = {"lease": lease, "answer": "left", **facts}
+        assert site.client.post(f"{ana}/answer", body).status == 200
+    kept = [(j.comment, j.flagged) for j in collection.judgements()]
+    assert kept == [expected for _, expected in told]
+
+
+@pytest.mark.parametrize(
+    ("facts", "fault"),
+    [
+        ({"comment": "x" * 2001}, "'comment' is not a text of at most 2000 characters"),
+        ({"comment": ["x"]}, "'comment' is not a text"),
+        ({"flagged": "yes"}, "'flagged' is neither true nor false"),
+        ({"markdown": 1}, "'markdown' is neither true nor false"),
+    ],
+)
+def test_a_remark_that_cannot_be_is_refused_and_the_pair_stays(site, collection, facts, fault):
+    ana = site.link("ana")
+    lease = pairs(site.client.post(f"{ana}/next"))[0]
+    reply = site.client.post(f"{ana}/answer", {"lease": lease, "answer": "left", **facts})
+    assert reply.status == 422 and fault in reply.json()["error"]
+    assert collection.judgements() == []
+    assert pairs(site.client.post(f"{ana}/next"))[0] == lease
+
+
+def test_the_question_and_the_instructions_are_those_of_now(site, collection):
+    ana = site.link("ana")
+    before = site.client.post(f"{ana}/next").json()
+    assert (before["question"], before["instructions"]) == ("Which is better?", "")
+    assert site.client.get(f"{ana}/instructions").json() == {"key": "", "html": ""}
+    collection.decide(Decision("question", reason=f"Which is <clearer>? {SCRIPT}"))
+    collection.decide(Decision("instructions", reason=f"Be **fair**. {SCRIPT}"))
+    after = site.client.post(f"{ana}/next").json()
+    assert after["pairs"][0]["question"] == after["question"] == f"Which is <clearer>? {SCRIPT}"
+    told = site.client.get(f"{ana}/instructions").json()
+    assert told["key"] == after["instructions"] != ""
+    assert "<strong>fair</strong>" in told["html"] and "<script" not in told["html"]
+    assert "&lt;clearer&gt;" in site.client.get(ana).body.decode()
+
+
+def test_texts_come_as_html_if_that_is_asked_for(store):
+    texts = (f"**a** {SCRIPT}",) * 4
+    with served(store.add_items("marked", made_items(4, d=1, texts=texts))) as site:
+        ana = site.link("ana")
+        plain = site.client.post(f"{ana}/next").json()["pairs"][0]["left"]
+        marked = site.client.post(f"{ana}/next", {"markdown": True}).json()["pairs"][0]["left"]
+        assert plain["html"] is None and plain["text"] == marked["text"] == texts[0]
+        assert marked["html"].startswith("<p><strong>a</strong> &lt;script&gt;")
+
+
+@pytest.mark.parametrize(
+    ("text", "html"),
+    [
+        ("[x](javascript:alert(1))", "<p>[x](javascript:alert(1))</p>"),
+        ("[x](data:text/html,y) [r]\n\n[r]: file:///etc", "[r]: file:///etc"),
+        ("![x](http://e.example/x.png)", '!<a href="http://e.example/x.png" target="_blank"'),
+        ("<img src=x onerror=y><b>", "<p>&lt;img src=x onerror=y&gt;&lt;b&gt;</p>"),
+        ('[x](http://e.example/"onclick=y)', 'href="http://e.example/%22onclick=y" target'),
+        ("[x](HTTPS://e.example)", 'rel="noopener noreferrer nofollow">x</a>'),
+        ("# a\n\n###### b", "<h3>a</h3>\n<h6>b</h6>"),
+        ("```<x>\n</code><script>\n```", "<pre><code>&lt;/code&gt;&lt;script&gt;\n</code></pre>"),
+        ("|a|\n|-:|\n|1|", "<th>a</th>"),
+        ("7. x\n8. ~~y~~", '<ol start="7">\n<li>x</li>\n<li><s>y</s></li>'),
+        ("&lt;script&gt; &amp;amp;", "<p>&lt;script&gt; &amp;amp;</p>"),
+    ],
+)
+def test_markdown_becomes_harmless_html(text, html):
+    found = rendered(text)
+    assert html in found
+    names = {name.strip("</") for name in re.findall(r"<[^\s>]+", found)}
+    assert names <= ELEMENTS and "style=" not in found and "class=" not in found
+
+
+def test_whatever_the_renderer_writes_only_harmless_elements_pass(monkeypatch):
+    wicked = '<p onclick="x"><script>y</script><a href="javascript:z">t</a><svg/onload=q></p>'
+    monkeypatch.setattr(markdown, "_markdown", lambda: SimpleNamespace(render=lambda _: wicked))
+    assert rendered("not seen before") == "<p>y<a>t</a></p>"
+
+
 def test_who_asks_too_often_is_told_to_wait(site, monkeypatch):
     ana, ben = site.link("ana"), site.link("ben")
-    statuses = [site.client.get(f"{ana}/text/0").status for _ in range(140)]
+    statuses = [site.client.get(f"{ana}/instructions").status for _ in range(140)]
     assert statuses[:100] == [200] * 100
     assert 429 in statuses
-    assert site.client.get(f"{ben}/text/0").status == 200
+    assert site.client.get(f"{ben}/instructions").status == 200
 
 
 def test_so_many_at_once_then_so_many_a_second():
@@ -660,7 +784,7 @@ def test_who_dribbles_is_cut_off_too(collection):
 def test_patience_is_for_requests_not_for_answers(collection, monkeypatch):
     asked, answered = threading.Event(), threading.Event()
 
-    def slow(name):
+    def slow(name, markdown):
         asked.set()
         answered.wait(WAIT)
         return {}
@@ -682,7 +806,7 @@ def test_patience_is_for_requests_not_for_answers(collection, monkeypatch):
 def test_a_server_ends_while_it_answers_and_writes_no_traceback(collection, monkeypatch, caplog):
     asked, over = threading.Event(), threading.Event()
 
-    def stuck(name):
+    def stuck(name, markdown):
         asked.set()
         over.wait()
         return {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
+import wave
 from collections.abc import Iterator
 
 import pytest
@@ -141,7 +142,9 @@ def test_a_whole_session_by_keys(site, page):
     while page.find("#pair").is_displayed():
         page.answer("1")
     assert page.text("#notice")  # why it ends
-    assert not page.find("#others").is_displayed()
+    assert not page.find("[data-act=left]").is_displayed()
+    page.find("#undo").click()  # the last answer can still be taken back
+    page.until(lambda: page.find("#pair").is_displayed())
     assert page.complaints() == []
 
 
@@ -170,8 +173,9 @@ def test_a_page_without_storage_takes_answers_all_the_same(driver, site, page):
     try:
         page.reload()
         shown = [page.answer(key) for key in ("1", "2")]
-        page.find("#help summary").click()
+        page.find("#help").click()
         page.find("#keys").click()
+        page.find("#manual .close").click()
         assert page.complaints() == []
     finally:
         driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", blocked)
@@ -193,9 +197,9 @@ def test_a_fault_in_the_page_does_not_stop_the_sending(driver, site, page):
 
 def test_help_opens_and_closes_and_answers_nothing(site, page):
     page.press("h")
-    page.until(lambda: page.find("#help dl").is_displayed())
+    page.until(lambda: page.find("#manual dl").is_displayed())
     page.press("H")
-    page.until(lambda: not page.find("#help dl").is_displayed())
+    page.until(lambda: not page.find("#manual dl").is_displayed())
     assert stored(site) == []
 
 
@@ -316,12 +320,14 @@ def _tap(driver, site, page):
         assert driver.execute_script("return document.documentElement.scrollWidth") <= 360
         left, right = page.find("#left").rect, page.find("#right").rect
         assert left["y"] + left["height"] <= right["y"] and left["x"] == right["x"]
-        buttons = driver.find_elements(By.CSS_SELECTOR, "button, summary, .switch")
+        found = driver.find_elements(By.CSS_SELECTOR, "button")
+        buttons = [button for button in found if button.is_displayed()]
+        assert len(buttons) >= 9
         assert min(button.size["height"] for button in buttons) >= 44
         assert min(button.size["width"] for button in buttons) >= 44
         undo = page.find("#undo").rect
-        assert undo["y"] + undo["height"] <= 740  # all that answers is on the first screen
-        for selector in ("#left .choose", "#right .choose", "[data-answer=tie]"):
+        assert undo["y"] > 600 and undo["y"] + undo["height"] <= 740  # within reach of a thumb
+        for selector in ("[data-act=left]", "[data-act=right]", "[data-act=tie]"):
             page.until(page.ready)
             before = page.answered
             box = page.find(selector).rect
@@ -338,9 +344,14 @@ def _tap(driver, site, page):
     assert [answer for *_, answer in stored(site)] == ["left", "right", "tie"]
 
 
-def test_keys_of_one_character_can_be_switched_off(driver, site, page):
+def switch(page) -> None:
+    page.find("#help").click()
     page.find("#keys").click()
-    driver.execute_script("document.activeElement.blur()")  # or Space would switch it
+    page.find("#manual .close").click()
+
+
+def test_keys_of_one_character_can_be_switched_off(driver, site, page):
+    switch(page)
     for key in ("1", "2", "0", "?", "z", " "):
         page.press(key)
     page.reload()
@@ -351,7 +362,7 @@ def test_keys_of_one_character_can_be_switched_off(driver, site, page):
     page.answer(Keys.ARROW_LEFT)
     page.press(Keys.BACKSPACE)
     page.until(lambda: page.answered == 0)
-    page.find("#keys").click()
+    switch(page)
     page.answer("1")
 
 
@@ -387,16 +398,16 @@ def test_a_double_press_is_one_answer(driver, site, page):
 
 def test_buttons_work_by_keyboard_and_keep_the_focus(driver, site, page):
     page.until(page.ready)
-    webdriver.ActionChains(driver).send_keys(Keys.TAB * 4).perform()
-    assert driver.switch_to.active_element == page.find("#right .choose")
-    outline = page.find("#right .choose").value_of_css_property("outline-style")
+    webdriver.ActionChains(driver).send_keys(Keys.TAB * 7).perform()
+    assert driver.switch_to.active_element == page.find("[data-act=right]")
+    outline = page.find("[data-act=right]").value_of_css_property("outline-style")
     assert outline == "solid"
     page.answer(Keys.ENTER)
     page.answer(" ")  # presses the button that has the focus; does not skip
-    assert driver.switch_to.active_element == page.find("#right .choose")
+    assert driver.switch_to.active_element == page.find("[data-act=right]")
     assert [answer for *_, answer in stored(site)] == ["right", "right"]
     page.until(page.ready)
-    page.find("#left .choose").click()  # by mouse: the next Space skips
+    page.find("[data-act=left]").click()  # by mouse: the next Space skips
     page.until(lambda: page.answered == 3)
     page.until(page.ready)
     page.answer(" ")
@@ -482,6 +493,264 @@ def test_a_pair_that_has_expired_is_said_and_replaced(site, page, clock):
     page.answer("2")
     page.until(lambda: not page.find("#notice").is_displayed())
     assert len(stored(site)) == 2
+
+
+def pictures(tmp_path, n: int = 6, **facts):
+    """Items with an image, a sound of a second and a text each."""
+    names = [f"{k}.png" for k in range(n)]
+    for k, name in enumerate(names):
+        Image.new("RGB", (40, 30 + k), (30 * k, 0, 0)).save(tmp_path / name)
+    with wave.open(str(tmp_path / "a.wav"), "wb") as file:
+        file.setparams((1, 1, 8000, 0, "NONE", ""))
+        file.writeframes(bytes(8000))
+    facts = {"images": tuple(names), "audio": ("a.wav",) * n, "root": tmp_path, **facts}
+    return made_items(n, d=1, **facts)
+
+
+def test_a_click_on_a_card_answers_but_not_one_on_what_is_in_it(driver, store, tmp_path):
+    with served(store.add_items("pictures", pictures(tmp_path))) as site:
+        page = Page(driver, site.base + site.link("ana"))
+        page.until(page.ready)
+        webdriver.ActionChains(driver).click(page.find("#left audio")).perform()
+        over = webdriver.ActionChains(driver).click_and_hold(page.find("#left .text"))
+        over.move_by_offset(25, 0).release().perform()  # selects some of the text
+        assert driver.execute_script("return !getSelection().isCollapsed")
+        page.find("#right .text").click()  # ends the selection
+        time.sleep(SOON)
+        assert stored(site) == [] and page.answered == 0
+        shown = page.pair
+        page.until(page.ready)
+        webdriver.ActionChains(driver).double_click(page.find("#right .frame")).perform()
+        page.until(lambda: page.answered == 1)
+        page.until(page.ready)
+        time.sleep(SOON)
+        page.find("#left .text").click()
+        page.until(lambda: len(stored(site)) == 2)
+        texts = site.pages.items.texts
+        (first, second) = site.pages.collection.judgements()
+        assert (first.answer, second.answer) == ("right", "left")
+        assert texts[first.left] in shown[0]
+        assert page.complaints() == []
+
+
+TRANSFORMS = "return [...document.querySelectorAll('.frame img')].map((at) => at.style.transform)"
+
+
+def test_both_images_are_zoomed_moved_and_change_places_and_one_sound_plays(
+    driver, store, tmp_path
+):
+    with served(store.add_items("pictures", pictures(tmp_path))) as site:
+        page = Page(driver, site.base + site.link("ana"))
+
+        def transforms() -> str:
+            one, other = driver.execute_script(TRANSFORMS)
+            assert one == other  # of both at once
+            return one
+
+        page.press("+")
+        page.find("[data-act=zoom-in]").click()
+        assert transforms() == "translate(0%, 0%) scale(2.25)"
+        page.press("")
+        shift = webdriver.ActionChains(driver).key_down(Keys.SHIFT)
+        shift.send_keys(Keys.ARROW_RIGHT).key_up(Keys.SHIFT).perform()
+        assert transforms() == "translate(-20%, 0%) scale(2.25)"
+        drag = webdriver.ActionChains(driver).click_and_hold(page.find("#left .frame"))
+        drag.move_by_offset(800, -80).release().perform()
+        assert transforms().startswith("translate(62.5%, -")
+        for _ in range(9):
+            page.press("-")
+        assert transforms() == "translate(0%, 0%) scale(1)"
+        left, right = page.find("#left").rect, page.find("#right").rect
+        webdriver.ActionChains(driver).key_down("v").perform()
+        assert (page.find("#left").rect, page.find("#right").rect) == (right, left)
+        webdriver.ActionChains(driver).send_keys(Keys.ARROW_LEFT).perform()  # which one?
+        webdriver.ActionChains(driver).key_up("v").perform()
+        assert (page.find("#left").rect, page.find("#right").rect) == (left, right)
+        playing = "return [...document.querySelectorAll('audio')].map((at) => !at.paused)"
+        driver.execute_script("for (const a of document.querySelectorAll('audio')) a.loop = true")
+        for key, expected in (("a", [True, False]), ("s", [False, True]), ("s", [False, False])):
+            page.press(key)
+            page.until(lambda expected=expected: driver.execute_script(playing) == expected)
+        time.sleep(SOON)
+        assert stored(site) == [] and page.complaints() == []
+
+
+def test_two_texts_are_compared_word_by_word_and_shown_as_markdown(driver, store):
+    texts = (f"# A plan\n\nWe **measure** twice. {SCRIPT}", f"# A plan\n\nWe *cut* twice. {SCRIPT}")
+    items = made_items(2, d=1, texts=texts, groups=("x", "x"), contexts=("Of `code`",) * 2)
+    with served(store.add_items("plans", items)) as site:
+        page = Page(driver, site.base + site.link("ana"))
+        page.press("d")
+        page.until(lambda: page.text("#said") == "What differs is marked.")
+        marks = {
+            tag: {e.text for e in driver.find_elements(By.TAG_NAME, tag)} for tag in ("ins", "del")
+        }
+        assert sorted(map(len, marks.values())) == [1, 1]
+        assert set.union(*marks.values()) == {"*measure*", "cut"}
+        assert {*page.pair} == {*texts}  # the whole texts are there
+        page.press("d")
+        assert driver.find_elements(By.CSS_SELECTOR, "ins, del") == []
+        assert page.find("[data-act=diff]").get_attribute("aria-pressed") == "false"
+        page.press("m")
+        page.until(lambda: driver.find_elements(By.CSS_SELECTOR, ".item h3"))
+        assert page.text("#context code") == "code"
+        assert SCRIPT in page.text("#left .formatted")
+        assert driver.find_elements(By.CSS_SELECTOR, "main script, main img") == []
+        page.reload()  # it is remembered
+        page.until(lambda: len(driver.find_elements(By.CSS_SELECTOR, ".item h3")) == 2)
+        page.press("m")
+        page.until(lambda: not driver.find_elements(By.CSS_SELECTOR, ".item h3"))
+        script = "return difference(...arguments)"
+        cases = {
+            ("", "x"): [[], [["x", False]]],
+            ("a b c", "a x c d"): [
+                [["a ", True], ["b", False], [" c", True]],
+                [["a ", True], ["x", False], [" c", True], [" d", False]],
+            ],
+            ("x " * 9000, "y " * 9000): None,
+        }
+        for pair, expected in cases.items():
+            assert driver.execute_script(script, *pair) == expected
+        assert driver.title == "Which is better? – plans" and stored(site) == []
+        assert page.complaints() == []
+
+
+def test_a_comment_and_a_flag_go_with_the_answer_and_come_back_with_an_undo(
+    driver, site, page, clock
+):
+    page.press("c")
+    page.until(lambda: page.find("#remark").is_displayed())
+    webdriver.ActionChains(driver).send_keys("12 0z? fhm", Keys.ESCAPE).perform()
+    page.until(lambda: not page.find("#remark").is_displayed())
+    page.press("f")
+    assert page.text("#said") == "Flagged." and page.answered == 0
+    page.reload()  # neither is lost
+    page.until(page.ready)
+    pressed = "return ['comment', 'flag'].map((id) => $(id).getAttribute('aria-pressed'))"
+    assert driver.execute_script(pressed) == ["true", "true"]
+    page.answer("1")
+    assert driver.execute_script(pressed) == ["false", "false"]
+    (judgement,) = site.pages.collection.judgements()
+    assert (judgement.comment, judgement.flagged) == ("12 0z? fhm", True)
+    page.press("z")
+    page.until(lambda: page.answered == 0)
+    page.until(page.ready)
+    assert driver.execute_script(pressed) == ["true", "true"]
+    clock.now += 601
+    page.press("2")
+    page.until(lambda: "Your comment was: 12 0z? fhm" in page.text("#notice"))
+    page.until(page.ready)
+    # An answer that the server refuses stays to be given, with its comment.
+    page.press("c")
+    driver.execute_script(
+        "$('text').removeAttribute('maxlength'); $('text').value = 'x'.repeat(2001)"
+    )
+    webdriver.ActionChains(driver).send_keys("y", Keys.ESCAPE).perform()
+    shown = page.pair
+    page.press("1")
+    page.until(lambda: "at most 2000 characters" in page.text("#notice"))
+    page.until(lambda: page.pair == shown)
+    page.until(page.ready)
+    assert driver.execute_script(pressed) == ["true", "false"]
+    assert [entry for entry in page.complaints() if "410" not in entry and "422" not in entry] == []
+
+
+def test_instructions_are_shown_first_and_under_a_key_and_may_change(driver, site):
+    collection = site.pages.collection
+    collection.decide(Decision("instructions", reason=f"Be **fair**. {SCRIPT}"))
+    collection.decide(Decision("question", reason="Which is clearer?"))
+    page = Page(driver, site.base + site.link("ana"))
+    page.until(lambda: page.text("#instructions strong") == "fair")
+    assert page.text("#question") == page.text("#manual-title") == "Which is clearer?"
+    assert SCRIPT in page.text("#instructions")
+    webdriver.ActionChains(driver).send_keys("1").perform()  # is no answer yet
+    page.find("#manual .close").click()
+    page.answer("1")
+    assert len(stored(site)) == 1 and not page.find("#manual").is_displayed()
+    page.reload()
+    page.until(page.ready)
+    assert not page.find("#manual").is_displayed()
+    page.press("h")
+    page.until(lambda: page.text("#instructions strong") == "fair")
+    page.press("h")
+    collection.decide(Decision("question", reason="Which is kinder?"))
+    collection.decide(Decision("instructions", reason="Be *kind*."))
+    page.answer("2")
+    page.until(lambda: page.text("#instructions em") == "kind")
+    assert page.text("#manual-title") == "Which is kinder?"
+    assert driver.title == "Which is kinder? – essays"
+    page.find("#manual .close").click()
+    assert "Which is kinder?" in driver.execute_script("return $('news').textContent")
+    assert page.complaints() == []
+
+
+def test_two_tabs_of_one_link_lose_no_answer_without_a_word(driver, site, page):
+    first = driver.current_window_handle
+    page.until(page.ready)
+    shown = page.pair
+    driver.switch_to.new_window("tab")
+    other = Page(driver, page.url)
+    second = driver.current_window_handle
+    try:
+        assert other.pair == shown
+        other.answer("1")
+        driver.switch_to.window(first)  # it looks again when it is seen
+        page.until(lambda: "answered in another tab" in page.text("#notice"))
+        page.until(lambda: page.pair != shown)
+        page.until(page.ready)
+        here = page.pair
+        driver.switch_to.window(second)
+        other.until(other.ready)
+        driver.execute_script("renew = flush = async () => {}; document.hidden || 0")
+        other.until(lambda: other.pair == here)
+        driver.switch_to.window(first)
+        page.answer("2")
+        assert not page.find("#notice").is_displayed()
+        driver.switch_to.window(second)
+        reply = "return fetch(BASE + '/answer', {method: 'POST', headers: {'Content-Type': "
+        reply += "'application/json'}, body: JSON.stringify({lease: drawn, answer: 'left'})})"
+        reply += ".then((r) => r.json()).then((r) => take(200, r, {path: '/answer', lease: drawn}))"
+        driver.execute_script(reply)
+        other.until(lambda: "your answer here was not counted" in other.text("#notice"))
+        other.until(lambda: other.pair != here)
+    finally:
+        driver.switch_to.window(second)
+        driver.close()
+        driver.switch_to.window(first)
+    assert [answer for *_, answer in stored(site)] == ["left", "right"]
+
+
+def test_only_the_question_changes_where_a_pair_is_asked_again_under_another(driver, site, page):
+    page.until(page.ready)
+    driver.execute_script(
+        "queue[0].question = 'Which is truer?'; queue.splice(1, 0, {...queue[0], lease: 'again', "
+        "criterion: 'kind', question: 'Which is kinder?'}); drawQuestion('Which is truer?');"
+        "kept = document.querySelector('#left .inside'); flush = async () => {};"
+    )
+    page.press("1")
+    page.until(lambda: page.text("#question") == "Which is kinder?")
+    assert driver.execute_script("return kept === document.querySelector('#left .inside')")
+    assert driver.execute_script("return $('news').textContent") == "Pair 2: Which is kinder?"
+    page.until(page.ready)
+    page.press("2")
+    sent = driver.execute_script("return outbox.map((entry) => [entry.lease, entry.criterion])")
+    assert sent[1] == ["again", "kind"]
+    driver.execute_script("outbox = []; put()")
+
+
+def test_the_bar_stays_in_its_place_whatever_is_shown(driver, store):
+    texts = ("short", "line\n" * 300, "wide " * 400, "x" * 3000)
+    items = made_items(4, d=1, texts=texts, groups=tuple("aabb"), contexts=(None, None, "c", "c"))
+    with served(store.add_items("all", items)) as site:
+        page = Page(driver, site.base + site.link("ana"))
+        places = set()
+        for _ in range(2):
+            page.until(page.ready)
+            places.add(tuple(page.find("[data-act=left]").rect.values()))
+            page.answer("1")
+        assert len(places) == 1
+        size = "return [document.documentElement.scrollHeight, innerHeight]"
+        assert len({*driver.execute_script(size)}) == 1
 
 
 def test_pictures_and_sounds_are_shown_and_the_next_are_fetched_before(driver, store, tmp_path):

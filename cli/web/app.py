@@ -30,6 +30,7 @@ from cli.web.page_service import PageService, People
 from cli.web.ranking_rows import SORTS, View
 from sortnet.errors import JudgementError, LeaseError, SortNetError, StoreError
 from sortnet.preference import ANSWERS, Answer
+from sortnet.preference.base import LONGEST_COMMENT
 from sortnet.preference.study import ABOUT_ONE, LONGEST, WORDS, Decision
 from store.collections.collection_rows import LONGEST_NAME, is_name
 from store.service.labelling import LabellingService
@@ -113,42 +114,57 @@ def _annotator_routes(pages: PageService, people: People) -> Iterator[Route]:
         return name
 
     def page(name: str, request: Request, body: dict[str, Any]) -> Response:
-        return _page("page.html", collection=pages.collection.name, annotator=name)
+        question = pages.question
+        facts = {"collection": pages.collection.name, "annotator": name, "question": question}
+        return _page("page.html", **facts)
+
+    def instructions(name: str, request: Request, body: dict[str, Any]) -> Response:
+        return JSONResponse(pages.instructions)
 
     def next_pairs(name: str, request: Request, body: dict[str, Any]) -> Response:
-        return JSONResponse(pages.next(name))
+        return JSONResponse(pages.next(name, _flag(body, "markdown")))
 
     def answer(name: str, request: Request, body: dict[str, Any]) -> Response:
-        lease, given, criterion = _text(body, "lease", 100), _given(body), _criterion(body)
+        lease, given, markdown = _text(body, "lease", 100), _given(body), _flag(body, "markdown")
+        criterion = _criterion(body)
+        remarks = {"comment": _comment(body), "flagged": _flag(body, "flagged") or None}
         try:
             question = pages.of(criterion).question(name, lease)
-            judgement = question.answered(name, given, milliseconds=_milliseconds(body))
-            return JSONResponse(pages.answer(criterion, lease, judgement))
+            times = {"milliseconds": _milliseconds(body)}
+            judgement = question.answered(name, given, **times, **remarks)
+            return JSONResponse(pages.answer(criterion, lease, judgement, markdown))
         except LeaseError as error:
-            return JSONResponse({"error": _sentence(error), **pages.next(name)}, 410)
+            return JSONResponse({"error": _sentence(error), **pages.next(name, markdown)}, 410)
 
     def undo(name: str, request: Request, body: dict[str, Any]) -> Response:
         last = body.get("last")
         if last is not None and (not isinstance(last, int) or isinstance(last, bool)):
             raise HTTPException(422, "'last' is not the number of a judgement")
-        return JSONResponse(pages.undo(name, _criterion(body), last or 0))
+        markdown = _flag(body, "markdown")
+        return JSONResponse(pages.undo(name, _criterion(body), last or 0, markdown))
 
     def text(name: str, request: Request, body: dict[str, Any]) -> Response:
         number, items = request.path_params["number"], pages.items
         texts = items.texts if "/text/" in request.url.path else items.contexts
         found = texts[number] if texts is not None and number < len(items) else None
-        if found is None:
+        if found is None or not pages.sees(name, number):
             raise HTTPException(404, "unknown text")
         return PlainTextResponse(found, headers=downloads.HEADERS)
+
+    def media(name: str, request: Request, body: dict[str, Any]) -> Response:
+        if not pages.sees(name, request.path_params["number"]):
+            raise HTTPException(404, "there is no such file")
+        return _media(pages, name, request, body)
 
     works: dict[tuple[str, str], Work] = {
         ("GET", ""): page,
         ("POST", "/next"): next_pairs,
         ("POST", "/answer"): answer,
         ("POST", "/undo"): undo,
+        ("GET", "/instructions"): instructions,
         ("GET", "/text/{number:int}"): text,
         ("GET", "/context/{number:int}"): text,
-        ("GET", "/{kind:str}/{number:int}"): partial(_media, pages),
+        ("GET", "/{kind:str}/{number:int}"): media,
     }
     return _routes("/a", who, works)
 
@@ -297,6 +313,21 @@ def _given(body: dict[str, Any]) -> Answer:
     if text not in GIVEN:
         raise HTTPException(422, f"unknown answer {text!r}; known are {', '.join(GIVEN)}")
     return cast(Answer, text)
+
+
+def _flag(body: dict[str, Any], name: str) -> bool:
+    value = body.get(name, False)
+    if not isinstance(value, bool):
+        raise HTTPException(422, f"{name!r} is neither true nor false")
+    return value
+
+
+def _comment(body: dict[str, Any]) -> str | None:
+    """The comment, without characters that no database keeps; None if there is nothing in it."""
+    text = body.get("comment") or ""
+    if not isinstance(text, str) or len(text) > LONGEST_COMMENT:
+        raise HTTPException(422, f"'comment' is not a text of at most {LONGEST_COMMENT} characters")
+    return text.replace("\0", "").encode(errors="replace").decode().strip() or None
 
 
 def _milliseconds(body: dict[str, Any]) -> int | None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 import threading
 from typing import Any
 
+from cli.web.markdown import rendered
 from sortnet.errors import StoreError
 from sortnet.items import Items
 from sortnet.preference import Judgement
@@ -49,8 +51,12 @@ class PageService:
     def items(self) -> Items:
         return self.services[0].items
 
-    def next(self, annotator: str) -> dict[str, Any]:
-        """The progress of an annotator and their next pairs, with renewed leases."""
+    def next(self, annotator: str, markdown: bool = False) -> dict[str, Any]:
+        """The progress of an annotator and their next pairs, with renewed leases.
+
+        Args:
+            markdown: whether texts come as HTML too.
+        """
         asked, last = self.criteria.next(annotator, AT_HAND), self.criteria.last(annotator)
         known = all(each.known for each in self.services)
         remaining = [each.remaining for each in self.services]
@@ -59,27 +65,47 @@ class PageService:
         closed = "" if asked else self.services[0].why_closed(annotator)
         why = f"{remaining[-1].why}." if stop else NOTHING
         return {
-            "pairs": [self._pair(one) for one in asked],
+            "pairs": [self._pair(one, markdown) for one in asked],
+            "question": self.question,
+            "instructions": self.instructions["key"],
             "answered": self.criteria.answered(annotator),
             "left": plain(sum(n for n in left if n)) if known and None not in left else None,
             "stop": stop and not closed,
             "why": f"{closed[:1].upper()}{closed[1:]}." if closed else why,
             "last": None if last is None else last[1].number,
             "last_of": None if last is None else last[0].collection.criterion,
-            "instructions": self.instructions(annotator),
             "lease_seconds": self.services[0].lease_seconds,
         }
 
-    def answer(self, criterion: str | None, lease: str, judgement: Judgement) -> dict[str, Any]:
-        """Store an answer; return the progress.
+    @property
+    def question(self) -> str:
+        """What the first criterion asks, for a page without a pair."""
+        return self.services[0].study.question
+
+    @property
+    def instructions(self) -> dict[str, str]:
+        """Those of all criteria as HTML, and a key of their text; both empty if there are none."""
+        given = dict.fromkeys(each.study.instructions for each in self.services)
+        text = "\n\n".join(filter(None, given))
+        return {"key": text and hashlib.sha256(text.encode()).hexdigest(), "html": rendered(text)}
+
+    def answer(
+        self, criterion: str | None, lease: str, judgement: Judgement, markdown: bool = False
+    ) -> dict[str, Any]:
+        """Store an answer; return the progress, with `counted` if another answer came first.
 
         Raises:
             LeaseError: if the annotator does not hold the lease, or it has expired.
         """
-        self.of(criterion).answer(lease, judgement)
-        return self.next(judgement.annotator)
+        stored = self.of(criterion).answer(lease, judgement).judgement
+        progress = self.next(judgement.annotator, markdown)
+        if _given(stored) != _given(judgement):
+            progress["counted"] = stored.answer
+        return progress
 
-    def undo(self, annotator: str, criterion: str | None, number: int) -> dict[str, Any]:
+    def undo(
+        self, annotator: str, criterion: str | None, number: int, markdown: bool = False
+    ) -> dict[str, Any]:
         """Undo the judgement of that number, if it is the annotator's last one.
 
         A request repeated because its reply was lost undoes one answer, not two.
@@ -89,7 +115,7 @@ class PageService:
             last = self.criteria.last(annotator)
             undone = last is not None and last[0] is service and last[1].number == number
             undone = undone and service.undo(annotator) is not None
-        return self.next(annotator) | {"undone": undone}
+        return self.next(annotator, markdown) | {"undone": undone}
 
     def of(self, criterion: str | None) -> LabellingService:
         """The service of a criterion.
@@ -102,44 +128,52 @@ class PageService:
             raise StoreError(f"there is no criterion {str(criterion)[:40]!r}")
         return found
 
-    def instructions(self, annotator: str) -> str:
-        """What an annotator reads first, in Markdown: that of all criteria, each once."""
-        return "\n\n".join(dict.fromkeys(each.study.instructions for each in self.services))
+    def sees(self, annotator: str, number: int) -> bool:
+        """Whether an annotator was asked about an item, by any criterion."""
+        return any(each.sees(annotator, number) for each in self.services)
 
-    def _pair(self, asked: Asked) -> dict[str, Any]:
+    def _pair(self, asked: Asked, markdown: bool) -> dict[str, Any]:
         service, question = asked.service, asked.lease.question
         return {
             "lease": asked.lease.id,
             "criterion": service.collection.criterion,
             "question": service.study.question,
-            "context": self.context(question.left),
-            **{side: self.item(getattr(question, side)) for side in ("left", "right")},
+            "context": self.context(question.left, markdown),
+            **{side: self.item(getattr(question, side), markdown) for side in ("left", "right")},
         }
 
-    def item(self, number: int) -> dict[str, Any]:
+    def item(self, number: int, markdown: bool = False) -> dict[str, Any]:
         """The content of an item for a page; its id only if it has nothing else."""
         items = self.items
         text, image, audio = items.texts[number], items.images[number], items.audio[number]
+        columns: Any = getattr(items, "shown", None)
         if text is None and image is None and audio is None:
             text = items.ids[number]
         return {
-            **_cut(text, f"/text/{number}"),
+            **_cut(text, f"/text/{number}", markdown),
             "image": None if image is None else f"/image/{number}",
             "audio": None if audio is None else f"/sound/{number}",
+            "shown": dict((columns and columns[number]) or {}),
         }
 
-    def context(self, number: int) -> dict[str, Any] | None:
+    def context(self, number: int, markdown: bool = False) -> dict[str, Any] | None:
         """The context of an item's group for a page, or None."""
         contexts = self.items.contexts
         text = None if contexts is None else contexts[number]
-        return None if text is None else _cut(text, f"/context/{number}")
+        return None if text is None else _cut(text, f"/context/{number}", markdown)
 
 
-def _cut(text: str | None, whole: str) -> dict[str, str | None]:
+def _cut(text: str | None, whole: str, markdown: bool) -> dict[str, str | None]:
     """As much of a text as a page shows, and the address of the whole if that is more."""
-    if text is None or len(text) <= MOST_CHARACTERS:
-        return {"text": text, "more": None}
-    return {"text": text[:MOST_CHARACTERS] + " …", "more": whole}
+    more = text is not None and len(text) > MOST_CHARACTERS
+    text = f"{text[:MOST_CHARACTERS]} …" if text is not None and more else text
+    html = None if text is None or not markdown else rendered(text)
+    return {"text": text, "more": whole if more else None, "html": html}
+
+
+def _given(judgement: Judgement) -> tuple[Any, ...]:
+    """What tells a repeated request from another answer to the same question."""
+    return judgement.answer, judgement.milliseconds, judgement.comment, judgement.flagged
 
 
 def page_service(collection: Collection, *, together: bool = False, **more: Any) -> PageService:

@@ -158,6 +158,19 @@ class LabellingService:
         with self._lock:
             self.collection.release(annotator, sorted(self._own.get(annotator, ())))
 
+    def sees(self, annotator: str, item: int) -> bool:
+        """Whether an item is in a live question of an annotator, or in one that they answered.
+
+        Cost: a look-up; a transaction if it is neither in a judgement nor in a lease known here.
+        """
+        with self._lock:
+            leases = list(self._own.get(annotator, {}).values())
+            if item in self._judged.get(annotator, ()):
+                return True
+        return any(item in lease.question.pair for lease in leases) or any(
+            item in lease.question.pair for lease in self.collection.leases(annotator)
+        )
+
     def question(self, annotator: str, lease: str) -> Question:
         """The question of an annotator's lease.
 
@@ -309,6 +322,7 @@ class LabellingService:
         )
         self._last_number = 0
         self._set_aside: list[Judgement] = []
+        self._judged: dict[str, set[int]] = {}  # {annotator: items of their judgements}
         self._take_in(judgements)
 
     def _look(self) -> list[Lease]:
@@ -339,6 +353,7 @@ class LabellingService:
     def _take_in(self, judgements: Sequence[Judgement]) -> None:
         for judgement in judgements:
             self.session.tell(judgement)
+            self._judged.setdefault(judgement.annotator, set()).update(judgement.pair)
             if judgement.annotator in self.study.excluded:
                 self._set_aside.append(judgement)
             self._last_number = judgement.number

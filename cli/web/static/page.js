@@ -5,22 +5,40 @@ const BASE = location.pathname;
 const SAID = { tie: "Equally good.", skip: "Skipped.", "cant-say": "Cannot be said." };
 const KEYS = {
   ArrowLeft: "left", 1: "left", ArrowRight: "right", 2: "right", ArrowDown: "tie", 0: "tie",
-  " ": "skip", "?": "cant-say", z: "undo", Backspace: "undo", h: "help",
+  " ": "skip", "?": "cant-say", z: "undo", Backspace: "undo", h: "help", c: "comment", f: "flag",
+  "+": "zoom-in", "=": "zoom-in", "-": "zoom-out", v: "flip", a: "play-left", s: "play-right",
+  d: "diff", m: "markdown",
+};
+const ACTS = {
+  undo, comment: openRemark, flag: toggleFlag, help: () => $("manual").showModal(),
+  "zoom-in": () => zoomBy(STEP), "zoom-out": () => zoomBy(1 / STEP), flip: () => flip(!isFlipped()),
+  "play-left": () => play("left"), "play-right": () => play("right"),
+  diff: toggleDifference, markdown: toggleMarkdown,
 };
 const AT_ONCE = 150; // ms: a second press within this time was meant for the previous pair
-const OUTBOX = `sortnet outbox ${BASE}`;
+const BRIEF = 200; // characters; if both texts are shorter, both are set larger
+const MOVED = 6; // pixels: a click that moved further is no answer
+const OUTBOX = `sortnet outbox ${BASE}`, REMARKS = `sortnet remarks ${BASE}`;
 const $ = (id) => document.getElementById(id);
+const button = (what) => document.querySelector(`[data-act=${what}]`);
 const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 
 let queue = []; // the pairs leased to this page; the first is shown
 let shown = null; // the pair to answer; null while no answer is accepted
 let shownAt = 0;
 let drawn = null; // the lease of the pair on the screen
+let drawnItems = ""; // and its two items
 let outbox = JSON.parse(recall("sessionStorage", OUTBOX) || "[]"); // requests that were not acknowledged yet
+let remarks = JSON.parse(recall("sessionStorage", REMARKS) || "{}"); // {lease: {comment, flagged}} until acknowledged
 const answered = new Set(outbox.map((entry) => entry.lease)); // leases that were answered already
+const given = []; // the remarks of this page's answers, for an undo
 let state = { answered: 0, last: null, lease_seconds: 600 };
 let sending = false;
 let lost = false; // whether the notice is about the connection
+let fault = ""; // what became of the last answer, if it was not counted
+let known = ""; // key of the instructions in the dialog
+let markdown = recall("localStorage", "sortnet markdown") === "on";
+let differing = false; // whether the texts show their difference
 
 // Browsers may block storage: then the page works without it.
 function recall(storage, name) {
@@ -37,45 +55,59 @@ function keep(storage, name, value) {
   } catch { /* lost with the page */ }
 }
 
+// A notice is read by screen readers whenever it changes.
 function notice(text) {
-  $("notice").textContent = text;
+  if ($("notice").textContent !== text) $("notice").textContent = text;
   $("notice").hidden = !text;
 }
 
-function element(side, item) {
+function make(tag, properties, ...children) {
+  const made = Object.assign(document.createElement(tag), properties);
+  made.append(...children);
+  return made;
+}
+
+function content(side, item) {
   const parts = [];
-  const add = (tag, properties) => {
-    const made = Object.assign(document.createElement(tag), properties);
-    parts.push(made);
-    return made;
-  };
   if (item.image) {
-    const image = add("img", { alt: `Image of the ${side} item`, src: BASE + item.image });
-    image.onerror = () => image.replaceWith("This image cannot be shown.");
+    const image = make("img", { alt: `Image of the ${side} item`, src: BASE + item.image });
+    const frame = make("div", { className: "frame" }, image);
+    image.onerror = () => frame.replaceWith("This image cannot be shown.");
+    parts.push(frame);
   }
   if (item.audio) {
-    const audio = add("audio", { controls: true, preload: "auto", src: BASE + item.audio });
+    const audio = make("audio", { controls: true, preload: "auto", src: BASE + item.audio });
     audio.setAttribute("aria-label", `Sound of the ${side} item`);
     audio.onerror = () => audio.replaceWith("This sound cannot be played.");
+    parts.push(audio);
   }
-  return [...parts, ...words(item)];
+  return [...parts, ...words(item), ...columns(item.shown || {})];
 }
 
 // The text of an item or of a context, with a link to the whole of a long one.
 function words(item) {
   const parts = [];
-  if (item.text !== null) parts.push(Object.assign(document.createElement("p"), { className: "text", textContent: item.text }));
+  // The server lets only harmless elements into its HTML, and the policy of the page no script.
+  if (item.html) parts.push(make("div", { className: "text formatted", dir: "auto", innerHTML: item.html }));
+  else if (item.text !== null) parts.push(make("p", { className: "text", dir: "auto", textContent: item.text }));
   if (item.more) {
     const link = { textContent: "The whole text (in a new tab)", target: "_blank", rel: "noopener" };
-    parts.push(Object.assign(document.createElement("a"), { ...link, href: BASE + item.more }));
+    parts.push(make("a", { ...link, href: BASE + item.more }));
   }
   return parts;
+}
+
+// Further columns of an item: their names and texts.
+function columns(shown) {
+  const rows = Object.entries(shown).map(([name, text]) => make("div", {},
+    make("dt", { dir: "auto" }, name), make("dd", { dir: "auto" }, text)));
+  return rows.length ? [make("dl", { className: "columns" }, ...rows)] : [];
 }
 
 // Drawn only where it is another: screen readers read what changes.
 function drawContext(context) {
   const box = $("context");
-  const text = context ? context.text : "";
+  const text = context ? context.html || context.text : "";
   box.hidden = !context;
   if (box.dataset.text === text) return;
   box.dataset.text = text;
@@ -83,22 +115,67 @@ function drawContext(context) {
   box.scrollTop = 0;
 }
 
+function drawQuestion(question) {
+  if (!question || $("question").textContent === question) return;
+  document.title = document.title.replace($("question").textContent, () => question);
+  $("question").textContent = $("manual-title").textContent = question;
+  $("news").textContent = question;
+}
+
+function drawProgress() {
+  const left = state.left ?? null, done = state.answered + pending();
+  const waiting = outbox.length > 1 ? ` · ${outbox.length} to be sent` : "";
+  $("progress").textContent = `${done} answered${left === null ? "" : ` · about ${left} left`}${waiting}`;
+  $("done").hidden = left === null || done + left === 0;
+  Object.assign($("done"), { max: Math.max(done + (left || 0), 1), value: done });
+}
+
+function drawItems(pair) {
+  const items = JSON.stringify([pair.left, pair.right]);
+  if (items === drawnItems) return; // only the question is another
+  drawnItems = items;
+  differing = false;
+  for (const side of ["left", "right"]) {
+    const box = $(side).querySelector(".item");
+    box.replaceChildren(make("div", { className: "inside" }, ...content(side, pair[side])));
+    box.scrollTop = 0;
+  }
+  setZoom(1);
+  flip(false);
+  const texts = [pair.left, pair.right].map((item) => item.text);
+  $("pair").classList.toggle("brief", texts.every((text) => text === null || text.length < BRIEF && !text.includes("\n")));
+  drawTools(pair, texts);
+}
+
+function drawTools(pair, texts) {
+  const of = (kind) => [pair.left[kind], pair.right[kind]];
+  for (const what of ["zoom-in", "zoom-out", "flip"]) button(what).hidden = !of("image").some(Boolean);
+  for (const side of ["left", "right"]) button(`play-${side}`).hidden = !pair[side].audio;
+  button("diff").hidden = texts.includes(null);
+  button("markdown").hidden = !pair.context && texts.every((text) => text === null);
+  drawPressed();
+}
+
+function drawPressed() {
+  const { comment, flagged } = remarks[queue[0]?.lease] || {};
+  const pressed = { diff: differing, markdown, flip: isFlipped(), flag: Boolean(flagged), comment: Boolean(comment) };
+  for (const [what, on] of Object.entries(pressed)) button(what).setAttribute("aria-pressed", on);
+}
+
 function draw() {
   const pair = queue[0];
-  $("pair").hidden = $("others").hidden = !pair;
+  $("pair").hidden = $("tools").hidden = !pair;
+  document.body.classList.toggle("idle", !pair);
   $("undo").disabled = state.last === null && outbox.length === 0;
-  const left = state.left === null || state.left === undefined ? "" : ` · about ${state.left} left`;
-  const waiting = outbox.length > 1 ? ` · ${outbox.length} to be sent` : "";
-  $("progress").textContent = `${state.answered + pending()} answered${left}${waiting}`;
+  drawProgress();
+  drawQuestion(pair ? pair.question : state.question);
   if (!pair) drawContext(null);
   if (!pair || pair.lease === drawn) return;
   drawContext(pair.context);
-  for (const side of ["left", "right"]) {
-    const box = $(side).querySelector(".item");
-    box.replaceChildren(...element(side, pair[side]));
-    box.scrollTop = 0;
-  }
+  drawItems(pair);
   drawn = pair.lease;
+  drawPressed();
+  $("news").textContent = `Pair ${state.answered + pending() + 1}: ${pair.question}`;
   for (const next of queue.slice(1))
     for (const item of [next.left, next.right]) if (item.image) new Image().src = BASE + item.image;
   requestAnimationFrame(() => {
@@ -110,19 +187,24 @@ function draw() {
 const VOTES = ["left", "right", "tie"]; // a skip or "can't say" is no answer
 const pending = () => outbox.reduce((n, entry) => n + (entry.lease ? VOTES.includes(entry.answer) : -1), 0);
 
-function act(what) {
-  if (what === "help") $("help").open = !$("help").open;
-  else if (what === "undo") undo();
-  else if (shown && performance.now() - shownAt >= AT_ONCE) {
-    answered.add(shown.lease);
-    const milliseconds = Math.round(performance.now() - shownAt);
-    put({ path: "/answer", lease: shown.lease, answer: what, milliseconds });
-    $("said").textContent = SAID[what] || `${$(what).querySelector(".label").innerText}.`;
-    queue.shift();
-    shown = null;
-    draw();
-    flush();
+const act = (what) => (ACTS[what] || answer)(what);
+
+function answer(what) {
+  if (!shown || performance.now() - shownAt < AT_ONCE) return;
+  if (isFlipped()) {
+    flip(false);
+    drawPressed();
+    $("said").textContent = "Back in their places: answer now.";
+    return;
   }
+  answered.add(shown.lease);
+  const milliseconds = Math.round(performance.now() - shownAt);
+  put({ path: "/answer", lease: shown.lease, criterion: shown.criterion, answer: what, milliseconds, ...remarks[shown.lease] });
+  $("said").textContent = SAID[what] || `${$(`${what}-title`).innerText} is better.`;
+  queue.shift();
+  shown = null;
+  draw();
+  flush();
 }
 
 function undo() {
@@ -130,6 +212,52 @@ function undo() {
   shown = null; // until the undone pair is back
   put({ path: "/undo" });
   flush();
+}
+
+function openRemark() {
+  if (!shown) return;
+  $("remark").dataset.lease = shown.lease; // the pair may be another when it is closed
+  $("text").value = remarks[shown.lease]?.comment || "";
+  $("remark").showModal();
+}
+
+function remark(facts, lease = queue[0]?.lease) {
+  if (!lease) return;
+  remarks[lease] = { ...remarks[lease], ...facts };
+  keepRemarks();
+  drawPressed();
+}
+
+const keepRemarks = () => keep("sessionStorage", REMARKS, JSON.stringify(remarks));
+const keepComment = () => remark({ comment: $("text").value.trim() }, $("remark").dataset.lease);
+
+function toggleFlag() {
+  const flagged = !remarks[queue[0]?.lease]?.flagged;
+  remark({ flagged });
+  $("said").textContent = flagged ? "Flagged." : "No longer flagged.";
+}
+
+function toggleDifference() {
+  const pair = queue[0];
+  if (!pair || pair.left.text === null || pair.right.text === null) return;
+  const on = !differing;
+  drawnItems = "";
+  drawItems(pair);
+  const boxes = ["left", "right"].map((side) => {
+    const text = $(side).querySelector(".text");
+    if (on) text.replaceWith(make("p", { className: "text", dir: "auto" }, pair[side].text));
+    return $(side).querySelector(".text");
+  });
+  differing = on && drawDifference(boxes, [pair.left.text, pair.right.text]);
+  $("said").textContent = !on ? "" : differing ? "What differs is marked." : "These texts are too long to compare word by word.";
+  drawPressed();
+}
+
+function toggleMarkdown() {
+  markdown = !markdown;
+  keep("localStorage", "sortnet markdown", markdown ? "on" : "off");
+  drawPressed();
+  flush(); // the reply has the texts in the other form
 }
 
 function put(entry) {
@@ -144,13 +272,15 @@ async function flush() {
   try {
     do {
       const entry = outbox[0] || { path: "/next" };
-      if (entry.path === "/undo" && entry.last === undefined) entry.last = state.last;
+      if (entry.path === "/undo" && entry.last === undefined) {
+        Object.assign(entry, { last: state.last, criterion: state.last_of });
+      }
       put();
       const { path, ...body } = entry;
-      const [status, reply] = await post(path, body);
+      const [status, reply] = await post(path, { ...body, markdown });
       if (outbox[0] === entry) outbox.shift();
       put();
-      take(status, reply, path);
+      take(status, reply, entry);
     } while (outbox.length);
   } finally {
     sending = false; // even if handling the reply failed
@@ -177,37 +307,103 @@ async function post(path, body) {
   }
 }
 
-function take(status, reply, path) {
+const WHERE = "in another tab of this link";
+
+// What became of an answer or an undo, if it was not counted.
+function faultOf(reply, { path, answer, comment, last }) {
+  if (reply.error) {
+    const about = answer ? " That answer was not counted." : "";
+    return reply.error + about + (comment ? ` Your comment was: ${comment}` : "");
+  }
+  if (reply.counted) return `That pair had been answered ${WHERE} (${reply.counted}); your answer here was not counted. Here is the next pair.`;
+  if (path === "/undo" && !reply.undone && reply.last > last) return `Nothing was undone: there is a newer answer ${WHERE}.`;
+  return "";
+}
+
+function take(status, reply, entry) {
+  const { path, lease } = entry;
   if (status === 404 || status === 403) return end(reply.error);
-  const lostOne = path === "/answer" ? " That answer was not counted; here is the next pair." : "";
-  notice(reply.error ? reply.error + lostOne : "");
-  if (!reply.pairs) return draw();
+  if (path !== "/next") fault = faultOf(reply, entry);
+  if (lease && reply.pairs) {
+    if (!reply.error && !reply.counted) given.push(remarks[lease] || {});
+    delete remarks[lease];
+    keepRemarks();
+  }
+  if (!reply.pairs) {
+    answered.delete(lease); // it was refused, and is asked again at once
+    shown = drawn = null;
+    notice(fault || reply.error);
+    setTimeout(flush, 1000);
+    return;
+  }
+  const news = path === "/next" && reply.last !== state.last;
   state = reply;
-  if (path === "/undo" && reply.undone) $("said").textContent = "Undone: here is the pair again.";
+  learn(reply.instructions);
   const fresh = reply.pairs.filter((pair) => !answered.has(pair.lease));
+  if (path === "/undo" && reply.undone) {
+    $("said").textContent = "Undone: here is the pair again.";
+    if (fresh[0] && given.length) remarks[fresh[0].lease] = given.pop();
+  }
   if (path !== "/undo") {
     const current = fresh.findIndex((pair) => pair.lease === drawn);
     if (current > 0) fresh.unshift(...fresh.splice(current, 1)); // keep the pair that is being read
-    if (current < 0 && shown) $("said").textContent = "That pair was given to another annotator.";
+    if (current < 0 && shown && !fault) {
+      if (news) fault = `That pair was answered ${WHERE}. Here is the next one.`;
+      else $("said").textContent = "That pair was given to another annotator.";
+    }
   }
   queue = fresh;
   if (queue[0]?.lease !== shown?.lease) shown = null;
   else shown = queue[0];
   if (path === "/undo") drawn = null; // redraw the pair in any case
-  if (queue.length === 0 && outbox.length === 0) end(reply.why);
-  else if (reply.stop) notice(`${reply.why} You may stop here, or continue.`);
+  if (queue.length === 0 && outbox.length === 0) return end(reply.why);
+  notice(fault || (reply.stop ? `${reply.why} You may stop here, or continue.` : ""));
+  if (queue[0] && queue[0].lease === drawn && drawnItems) refresh(queue[0]);
   draw();
+}
+
+// The pair on the screen in its new form: formatted, or under another question.
+function refresh(pair) {
+  if (differing) return;
+  drawContext(pair.context);
+  drawItems(pair);
 }
 
 function end(why) {
   queue = [];
   shown = drawn = null;
+  drawnItems = "";
   notice(why);
   draw();
 }
 
+// Fetch instructions that are new; they are shown once without being asked for.
+async function learn(key) {
+  if (key === known) return;
+  known = key;
+  try {
+    const reply = await fetch(`${BASE}/instructions`, { credentials: "omit", cache: "no-store" });
+    if (!reply.ok) throw new Error(reply.status);
+    $("instructions").innerHTML = (await reply.json()).html;
+  } catch {
+    known = ""; // with the next reply
+    return;
+  }
+  if (key && recall("localStorage", "sortnet read") !== key && !$("manual").open) $("manual").showModal();
+}
+
+function afterClose(dialog) {
+  if (dialog.id === "manual") keep("localStorage", "sortnet read", known);
+  else keepComment();
+  shownAt = performance.now(); // reading and writing are no time of the answer
+}
+
 document.addEventListener("keydown", (event) => {
   if (event.repeat || event.ctrlKey || event.altKey || event.metaKey || event.isComposing) return;
+  if (event.shiftKey && MOVES[event.key] && zoom.scale > 1) {
+    event.preventDefault();
+    return moveBy(MOVES[event.key]);
+  }
   // Some keyboards have ? or digits on the upper half of a key.
   if (event.shiftKey && (event.key.length > 1 || event.key === " ")) return;
   const at = event.target;
@@ -216,14 +412,42 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "ArrowDown" && at.scrollHeight > at.clientHeight && at.matches(".item, .context")) return;
   if (event.key.length === 1 && !$("keys").checked) return;
   const what = KEYS[event.key.length === 1 ? event.key.toLowerCase() : event.key];
-  if (!what) return;
+  const dialog = document.querySelector("dialog[open]");
+  if (!what || (dialog && what !== "help")) return;
   event.preventDefault();
-  act(what);
+  if (dialog) dialog.close();
+  else act(what);
+  drawPressed();
 });
-for (const button of document.querySelectorAll("button")) {
-  button.addEventListener("click", (event) => {
-    if (event.detail) button.blur(); // or the next Space would activate it again
-    act(button.dataset.answer || "undo");
+document.addEventListener("keyup", (event) => {
+  if (event.key.toLowerCase() !== "v" || !isFlipped()) return;
+  flip(false);
+  drawPressed();
+});
+for (const pressed of document.querySelectorAll("[data-act]")) {
+  pressed.addEventListener("click", (event) => {
+    if (event.detail) pressed.blur(); // or the next Space would activate it again
+    act(pressed.dataset.act);
+    drawPressed();
+  });
+}
+for (const dialog of document.querySelectorAll("dialog")) {
+  dialog.addEventListener("close", () => afterClose(dialog));
+  dialog.querySelector(".close").addEventListener("click", () => dialog.close());
+}
+$("text").addEventListener("input", keepComment);
+
+// A click on a card answers, unless something in it was meant, or a text is being selected.
+let pressedAt = null;
+document.addEventListener("pointerdown", (event) => {
+  pressedAt = { x: event.clientX, y: event.clientY, selecting: !getSelection().isCollapsed };
+});
+for (const side of ["left", "right"]) {
+  $(side).addEventListener("click", (event) => {
+    const { x, y, selecting } = pressedAt || { x: event.clientX, y: event.clientY };
+    const moved = Math.hypot(event.clientX - x, event.clientY - y) > MOVED;
+    if (event.detail > 1 || moved || selecting || !getSelection().isCollapsed) return;
+    if (!event.target.closest("a, audio, button")) act(side);
   });
 }
 $("keys").checked = recall("localStorage", "sortnet keys") !== "off";
