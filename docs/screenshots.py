@@ -44,7 +44,7 @@ def main(folder: str = "docs") -> None:
     to = Path(folder)
     with tempfile.TemporaryDirectory() as made, open_store(Path(made) / "s.db") as store:
         collection = store.add_items("requests", describe(read_items(REQUESTS, ignore=[WORTH])))
-        answer(LabellingService(collection), worth(read_items(REQUESTS)))
+        answer(LabellingService(collection, record=True), worth(read_items(REQUESTS)))
         with serving(collection) as (url, people), browser() as driver:
             driver.get(f"{url}/a/{people.tokens['ana']}")
             wait(driver, "#left .item > *")
@@ -75,6 +75,9 @@ def answer(service: LabellingService, scores: list[float]) -> None:
         milliseconds = rng.randrange(1500, 9000)
         judgement = lease.question.answered(PEOPLE[k % 3], said, milliseconds=milliseconds)
         service.answer(lease.id, judgement)
+        if k % 6 == 5:
+            service.settle()
+    service.close()
 
 
 @contextmanager

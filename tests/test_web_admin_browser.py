@@ -159,6 +159,8 @@ def test_the_admin_changes_what_is_asked(driver, replies):  # noqa: F811
     try:
         admin = Admin(driver, replies)
         admin.until(lambda: admin.find("[data-kind=question]").get_attribute("value"))
+        admin.press("#study-title + details summary")
+        admin.until(lambda: admin.find("#study").is_displayed())
         assert "Asia/Calcutta" in admin.text("#zone") or "Asia/Kolkata" in admin.text("#zone")
         assert not admin.find("#save").is_enabled()
         admin.write("question", "thrown away")
@@ -181,6 +183,8 @@ def test_the_admin_changes_what_is_asked(driver, replies):  # noqa: F811
         shown = "return fields().map((field) => field.value)"
         expected = [clear.study.question, "# Read\n\nboth.", "7.5", "2040-01-02T03:30"]
         admin.until(lambda: driver.execute_script(shown) == expected)
+        assert admin.text("#asked").startswith(f"{clear.study.question} Goal: at most 7.5 % of")
+        admin.press("#study-title + details summary")
         admin.write("goal", "60")
         assert not admin.find("#save").is_enabled()
         assert admin.complaints() == []

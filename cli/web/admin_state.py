@@ -33,14 +33,14 @@ class AdminState:
     """State for the admin page; slow statistics are recomputed only at intervals."""
 
     def __init__(self, service: LabellingService, people: People) -> None:
-        self._service, self._people = service, people
+        self.service, self._people = service, people
         self._lock = threading.Lock()
         self._counted: tuple[tuple[int, ...], dict[str, Any]] = ((), {})
         self._again = 0.0
 
     def state(self, view: View | None = None) -> dict[str, Any]:
         """The state to draw, with the rows of the ranking that are viewed."""
-        service, session = self._service, self._service.session
+        service, session = self.service, self.service.session
         counted, tokens = self._counts(), self._people.tokens
         study = service.study
         known = service.known
@@ -73,11 +73,11 @@ class AdminState:
     def study(self) -> dict[str, Any]:
         """What is asked, and until when."""
         names = ("question", "instructions", "goal", "deadline")
-        return {name: getattr(self._service.study, name) for name in names}
+        return {name: getattr(self.service.study, name) for name in names}
 
     def _called(self, item: int | None) -> str:
         """The start of an item's text, or its id."""
-        items = self._service.items
+        items = self.service.items
         if item is None or item >= len(items):
             return ""
         shown = item_shown(items, item)
@@ -86,7 +86,7 @@ class AdminState:
     def _counts(self) -> dict[str, Any]:
         """What takes a pass over the judgements; some seconds old for large collections."""
         with self._lock:
-            service = self._service
+            service = self.service
             start, upto = time.monotonic(), service.moment
             known, counted = self._counted
             # The rate also falls while nobody answers.
@@ -108,7 +108,7 @@ class AdminState:
 
     def _disputed(self, events: Sequence[Judgement]) -> dict[str, Any]:
         """The pairs that are disputed most, and who said what."""
-        found, items = disputed(events), self._service.items
+        found, items = disputed(events), self.service.items
         pairs = [
             {"items": [item_shown(items, n) for n in answers[0].pair]}
             | {"said": [[one.annotator, first_better(one)] for one in answers]}
@@ -125,7 +125,7 @@ class AdminState:
             if (event.comment or event.flagged) and event.number not in undone
         ]
         kept = ("annotator", "answer", "comment", "flagged", "at")
-        items = self._service.items
+        items = self.service.items
         return {
             "found": len(found),
             "newest": [

@@ -33,6 +33,7 @@ from sortnet.preference import ANSWERS, Answer
 from sortnet.preference.base import LONGEST_COMMENT
 from sortnet.preference.study import ABOUT_ONE, LONGEST, WORDS, Decision
 from store.collections.collection_rows import LONGEST_NAME, is_name
+from store.service.labelling import LabellingService
 
 GIVEN = tuple(answer for answer in ANSWERS if answer != "undo")
 WHOLE = ("quota", "overlap")  # decisions with a whole number
@@ -171,54 +172,33 @@ def _annotator_routes(pages: PageService, people: People) -> Iterator[Route]:
 def _admin_routes(pages: PageService, people: People) -> Iterator[Route]:
     states = {each.collection.criterion: AdminState(each, people) for each in pages.services}
 
-    def known(criterion: str | None) -> str | None:
-        """The criterion, by default the first."""
-        found = next(iter(states)) if criterion is None else criterion
-        if found not in states:
-            raise HTTPException(422, f"there is no criterion {str(found)[:60]!r}")
-        return found
-
-    def asked(request: Request) -> str | None:
-        return known(request.query_params.get("criterion"))
+    def viewed(request: Request) -> AdminState:
+        return _of(states, request.query_params.get("criterion"))
 
     def page(_: str, request: Request, body: dict[str, Any]) -> Response:
-        criteria = [each.collection.criterion for each in pages.services]
         facts = {"collection": pages.collection.name, "base": request.url.path}
-        return _page("admin.html", **facts, criteria=[name for name in criteria if name])
+        return _page("admin.html", **facts, criteria=[name for name in states if name])
 
     def state(_: str, request: Request, body: dict[str, Any]) -> Response:
-        return JSONResponse(states[asked(request)].state(_view(request)))
+        return JSONResponse(viewed(request).state(_view(request)))
 
     def study(_: str, request: Request, body: dict[str, Any]) -> Response:
-        return JSONResponse(states[asked(request)].study())
+        return JSONResponse(viewed(request).study())
 
     def add(_: str, request: Request, body: dict[str, Any]) -> Response:
-        name = _text(body, "name", LONGEST_NAME)
-        if not is_name(name):
-            raise HTTPException(422, f"{name[:60]!r} has characters that cannot be read or typed")
+        name = _name(body)
         return JSONResponse({"name": name, "path": f"/a/{people.add(name)}"}, 201)
 
     def decide(_: str, request: Request, body: dict[str, Any]) -> Response:
-        criterion = _criterion(body)
-        one = pages.collection if criterion is None else pages.of(known(criterion)).collection
-        decision = _decision(body, people)
-        if criterion is None and len(states) > 1 and decision.kind in ABOUT_ONE:
-            raise HTTPException(422, f"'criterion' is not one of {', '.join(map(str, states))}")
+        criterion, decision = _criterion(body), _decision(body, people)
+        of_all = criterion is None and decision.kind not in ABOUT_ONE
+        one = pages.collection if of_all else _of(states, criterion).service.collection
         made = one.decide(decision)
-        for service in pages.services:
-            service.sync()
-        people.read()
+        _sync(pages, people)
         return JSONResponse({"number": made[0].number if made else None}, 201)
 
     def export(_: str, request: Request, body: dict[str, Any]) -> Response:
-        name = request.path_params["file"]
-        if name not in EXPORTS:
-            raise HTTPException(404, f"there is no {name}; there are {', '.join(EXPORTS)}")
-        kind, write = EXPORTS[name]
-        saved = f'attachment; filename="{name}"'
-        return Response(
-            write(pages.of(asked(request))), media_type=kind, headers={"Content-Disposition": saved}
-        )
+        return _export(viewed(request).service, request.path_params["file"])
 
     works: dict[tuple[str, str], Work] = {
         ("GET", ""): page,
@@ -230,6 +210,28 @@ def _admin_routes(pages: PageService, people: People) -> Iterator[Route]:
         ("GET", "/{file:str}"): export,
     }
     return _routes("/admin", lambda token: "admin" if people.is_admin(token) else None, works)
+
+
+def _of(states: Mapping[str | None, AdminState], criterion: str | None) -> AdminState:
+    """The state of a criterion, by default of the first."""
+    found = next(iter(states)) if criterion is None else criterion
+    if found not in states:
+        raise HTTPException(422, f"there is no criterion {str(found)[:60]!r}")
+    return states[found]
+
+
+def _sync(pages: PageService, people: People) -> None:
+    for service in pages.services:
+        service.sync()
+    people.read()
+
+
+def _export(service: LabellingService, name: str) -> Response:
+    if name not in EXPORTS:
+        raise HTTPException(404, f"there is no {name}; there are {', '.join(EXPORTS)}")
+    kind, write = EXPORTS[name]
+    saved = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return Response(write(service), media_type=kind, headers=saved)
 
 
 def _media(pages: PageService, _: str, request: Request, body: dict[str, Any]) -> Response:
@@ -256,6 +258,13 @@ def _text(body: dict[str, Any], name: str, longest: int) -> str:
     if not isinstance(value, str) or not value.strip() or len(value) > longest:
         raise HTTPException(422, f"{name!r} is not a text of 1 to {longest} characters")
     return value.strip()
+
+
+def _name(body: dict[str, Any]) -> str:
+    name = _text(body, "name", LONGEST_NAME)
+    if not is_name(name):
+        raise HTTPException(422, f"{name[:60]!r} has characters that cannot be read or typed")
+    return name
 
 
 def _criterion(body: dict[str, Any]) -> str | None:

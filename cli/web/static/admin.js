@@ -340,7 +340,7 @@ function drawButtons() {
 }
 
 // Show what is asked by now; what is being written stays.
-function drawStudy(study) {
+function drawStudy(study, goal) {
   for (const field of fields()) {
     const [shown] = FIELDS[field.dataset.kind];
     const written = changed(field) ? field.value : null;
@@ -348,6 +348,8 @@ function drawStudy(study) {
     field.dataset.known = field.value;
     if (written !== null) field.value = written;
   }
+  const until = study.deadline ? `, until ${clock(study.deadline)}` : "";
+  $("asked").textContent = `${study.question} Goal: at most ${+(100 * goal).toFixed(2)} % of the pairs in the wrong order${until}`;
   drawButtons();
 }
 
@@ -399,7 +401,7 @@ async function refresh() {
     const asked = decided === `${state.decided} ${criterion()}` ? null : await ask(`/study${query({})}`);
     if (mine !== round) return; // a newer request was sent in the meantime
     for (const draw of DRAW) draw(state);
-    if (asked) drawStudy(asked);
+    if (asked) drawStudy(asked, state.goal);
     decided = `${state.decided} ${criterion()}`;
     used = false;
     notice("");
