@@ -125,13 +125,10 @@ def _annotator_routes(pages: PageService, people: People) -> Iterator[Route]:
         return JSONResponse(pages.next(name, _flag(body, "markdown")))
 
     def answer(name: str, request: Request, body: dict[str, Any]) -> Response:
-        lease, given, markdown = _text(body, "lease", 100), _given(body), _flag(body, "markdown")
-        criterion = _criterion(body)
-        remarks = {"comment": _comment(body), "flagged": _flag(body, "flagged") or None}
+        lease, criterion = _text(body, "lease", 100), _criterion(body)
+        given, facts, markdown = _given(body), _facts(body), _flag(body, "markdown")
         try:
-            question = pages.of(criterion).question(name, lease)
-            times = {"milliseconds": _milliseconds(body)}
-            judgement = question.answered(name, given, **times, **remarks)
+            judgement = pages.of(criterion).question(name, lease).answered(name, given, **facts)
             return JSONResponse(pages.answer(criterion, lease, judgement, markdown))
         except LeaseError as error:
             return JSONResponse({"error": _sentence(error), **pages.next(name, markdown)}, 410)
@@ -328,6 +325,12 @@ def _comment(body: dict[str, Any]) -> str | None:
     if not isinstance(text, str) or len(text) > LONGEST_COMMENT:
         raise HTTPException(422, f"'comment' is not a text of at most {LONGEST_COMMENT} characters")
     return text.replace("\0", "").encode(errors="replace").decode().strip() or None
+
+
+def _facts(body: dict[str, Any]) -> dict[str, Any]:
+    """What a judgement holds besides the answer."""
+    flagged = _flag(body, "flagged") or None
+    return {"milliseconds": _milliseconds(body), "comment": _comment(body), "flagged": flagged}
 
 
 def _milliseconds(body: dict[str, Any]) -> int | None:
