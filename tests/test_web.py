@@ -412,7 +412,7 @@ def test_names_and_texts_are_data_wherever_they_stand(store):
         ana = site.link(f"ana {SCRIPT}")
         for path in (ana, site.admin):
             page = site.client.get(path).body.decode()
-            assert page.count("<script") == page.count('<script src="/static/')
+            assert page.count("<script") == page.count('<script src="../static/')
             assert "&lt;script&gt;" in page
         reply = site.client.post(f"{ana}/next")
         assert reply.headers["Content-Type"] == "application/json"
