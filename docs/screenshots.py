@@ -29,11 +29,14 @@ from cli.web.server import kept_up, make_server
 from sortnet.items import Items
 from sortnet.items.features import describe
 from sortnet.items.read_items import read_items
+from sortnet.preference.study import Decision
 from store import Collection, open_store
 from store.service.labelling import LabellingService
 
 REQUESTS = Path(__file__).with_name("requests.csv")
 WORTH = "worth"
+QUESTION = "Which request should be met first?"
+GOAL = 0.05
 ANSWERS = 72
 PEOPLE = ("ana", "ben", "eva")
 COLOURS = 64  # a small file
@@ -44,6 +47,7 @@ def main(folder: str = "docs") -> None:
     to = Path(folder)
     with tempfile.TemporaryDirectory() as made, open_store(Path(made) / "s.db") as store:
         collection = store.add_items("requests", describe(read_items(REQUESTS, ignore=[WORTH])))
+        collection.decide(Decision("question", reason=QUESTION), Decision("goal", amount=GOAL))
         answer(LabellingService(collection, record=True), worth(read_items(REQUESTS)))
         with serving(collection) as (url, people), browser() as driver:
             driver.get(f"{url}/a/{people.tokens['ana']}")
@@ -106,7 +110,7 @@ def browser() -> Iterator[webdriver.Chrome]:
     options.add_argument("--hide-scrollbars")
     service = webdriver.ChromeService(shutil.which("chromedriver"))
     with webdriver.Chrome(options=options, service=service) as driver:
-        driver.set_window_size(1200, 1000)
+        driver.set_window_size(1200, 860)
         yield driver
 
 

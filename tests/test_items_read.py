@@ -437,3 +437,14 @@ def test_a_column_that_looks_like_images_but_is_none_says_so(tmp_path):
     assert notes("a.png ", "", "a.png") == notes("some", "words", "a.png") == notes("", "") == ()
     (said,) = notes("a.wav", "b.wav", "c.doc")
     assert "looks like sounds, but 'c.doc' is none of .wav" in said
+
+
+def test_a_column_that_is_named_like_a_group_and_repeats_is_pointed_out(tmp_path: Path) -> None:
+    path = tmp_path / "replies.csv"
+    path.write_text("id,prompt,text\n" + "".join(f"{k},p{k // 3},text {k}\n" for k in range(6)))
+    (note,) = read_with_roles(path)[1].notes
+    assert "'prompt' repeats its values: with --group prompt" in note
+    assert read_with_roles(path, Columns(group="prompt"))[1].notes == ()
+    assert read_with_roles(path, ignore=["prompt"])[1].notes == ()
+    path.write_text("id,prompt,text\n" + "".join(f"{k},p{k},text {k}\n" for k in range(6)))
+    assert read_with_roles(path)[1].notes == ()

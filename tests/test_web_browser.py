@@ -7,6 +7,7 @@ import shutil
 import time
 import wave
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from collections_made import Clock, made_items
@@ -820,6 +821,61 @@ def test_all_text_stands_out_from_its_ground(driver, site, page, scheme):
         driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
     assert len(found) > 40
     assert [entry for entry in found if entry[0] < 4.5] == []
+
+
+AXE = os.environ.get("AXE_CORE")  # the file axe.min.js of the npm package axe-core
+VIOLATIONS = """
+const done = arguments[0];
+const said = (one) => [one.id, one.nodes.map((node) => node.html)];
+axe.run({ rules: { "target-size": { enabled: true } } })
+  .then((found) => done(found.violations.map(said)));
+"""
+
+
+@pytest.mark.skipif(not AXE, reason="AXE_CORE names no file axe.min.js")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1200, 390])
+def test_axe_finds_no_violation_in_any_state(driver, store, tmp_path, scheme, width):
+    texts = ("# A `plan`\n\n- one\n- [two](https://e.example)\n\n|a|\n|-|\n|1|", "שלום " * 90) * 3
+    more = {"groups": ("x",) * 6, "contexts": ("Of *what*?",) * 6}
+    items = pictures(tmp_path, texts=texts, shown=({"by": "Ana"},) * 6, **more)
+    collection = store.add_items("all", items)
+    collection.decide(Decision("instructions", reason="# Be fair\n\nRead **both**."))
+    media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+    screen = {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width < 400}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+    try:
+        with served(collection) as site:
+            page = Page(driver, site.base + site.link("ana"))
+            driver.execute_script(Path(AXE or "").read_text())
+            found: dict[str, list] = {}
+
+            def look(state: str) -> None:
+                time.sleep(SOON)  # colours change slowly
+                found[state] = driver.execute_async_script(VIOLATIONS)
+
+            page.until(lambda: page.find("#manual").is_displayed())
+            look("instructions")
+            page.find("#manual .close").click()
+            for state, key in (("pair", "f"), ("zoom", "+"), ("difference", "d"), ("comment", "c")):
+                page.press(key)
+                look(state)
+            webdriver.ActionChains(driver).send_keys("x", Keys.ESCAPE).perform()
+            page.press("d")
+            page.press("m")
+            page.until(lambda: driver.find_elements(By.CSS_SELECTOR, ".item .formatted"))
+            look("formatted")
+            driver.execute_script("notice('That was answered.')")
+            look("notice")
+            collection.decide(Decision("pause"))
+            page.press("1")
+            page.until(lambda: not page.find("#pair").is_displayed())
+            look("paused")
+            assert len(found) == 8 and not any(found.values()), found
+    finally:
+        driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
 
 def test_who_watches_sees_the_ranking_drawn_and_makes_a_link(driver, site):

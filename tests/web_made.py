@@ -91,9 +91,10 @@ def served(
     port: int = 0,
     background: bool = False,
     patience: float = PATIENCE,
+    together: bool = False,
 ) -> Iterator[Served]:
     """The pages of a collection; `background`: with retraining, as the command does it."""
-    site = page_service(collection, lease_seconds=lease), People(collection)
+    site = page_service(collection, together=together, lease_seconds=lease), People(collection)
     kept = kept_up([site]) if background else nullcontext()
     with running([site], port=port, patience=patience) as client, kept:
         yield Served(client, *site)

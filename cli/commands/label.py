@@ -6,7 +6,7 @@ import getpass
 import os
 import sys
 from contextlib import AbstractContextManager, closing, nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,6 +16,11 @@ from cli.output import print_json, progress, put
 from cli.terminal.asking import Asking, Front
 from cli.terminal.signals import ended_by_signals
 from sortnet.errors import SortNetError
+
+if TYPE_CHECKING:
+    from store.service.labelling import LabellingService
+
+INTERRUPTED = "interrupted"
 
 
 @click.command(short_help="Compare pairs of items in a terminal, or by a program.")
@@ -72,6 +77,8 @@ def label(
     where items have groups also "group" and "context". It answers with a line such as {"answer":
     "left"}. It is started once, without a shell; after three failures in a row it is not restarted.
 
+    The criteria of a collection are asked one after the other, each until its goal is reached.
+
     \b
     Examples:
       sortnet label essays --as ana
@@ -86,39 +93,80 @@ def label(
 
     command = None if judge is None else command_of(judge)
     seconds = max(lease, 4 * timeout if judge else 0)
-    with (
-        open_collection(store, name, write=True) as collection,
-        closing(
-            LabellingService(collection, lease_seconds=seconds, goal=until, record=True)
-        ) as service,
-    ):
+    found: list[dict[str, Any]] = []
+    with open_collection(store, name, write=True) as collection:
         collection.annotator(who)  # validates the name before anything is shown
-        if closed := service.study.why_closed(who, 0):
-            raise SortNetError(f"{name}: {closed}")
-        with progress() as status:
-            status("fitting the answers so far")
-            at_once = command is None and place is None and _has_screen()
-            (service.update if at_once else service.settle)()
-        asking = Asking(service, who)
-        if command is None:
-            why, extra = _by_hand(asking, number, place)
-        else:
-            why, extra = _by_program(asking, command, number, timeout, workers)
-        done, in_all = asking.answered - asking.began, service.session.answered(who)
-        left, enough = service.remaining.questions, service.remaining.stop
+        several = (asked := collection.asked()) != [collection]
+        if several and place is not None:
+            collection.check_one_question()
+        for each in asked:
+            left = None if number is None else number - sum(one["answered"] for one in found)
+            if left == 0 or any(one["quit"] for one in found):
+                break
+            service = LabellingService(each, lease_seconds=seconds, goal=until, record=True)
+            with closing(service):
+                _fit(service, at_once=command is None and place is None and _has_screen())
+                if several and service.known and service.remaining.stop:
+                    continue
+                how = (command, timeout, workers) if command else (place,)
+                found.append(_labelled(service, who, left, *how))
+                _say_labelled(found[-1], as_json)
     if as_json:
-        facts = {"answered": done, "in_all": in_all, "questions_left": left, "enough": enough}
-        print_json({"collection": name, "annotator": who, **facts, "why": why, **extra})
+        shown = [{key: one[key] for key in one if key != "quit"} for one in found]
+        print_json(shown if several else shown[0])
+    elif not found:
+        put(f"{who}: the goals of all criteria are reached")
+    if faults := [one["fault"] for one in found if one.get("fault")]:
+        raise SortNetError(f"--judge: {faults[0]}")
+
+
+def _fit(service: LabellingService, *, at_once: bool) -> None:
+    with progress() as status:
+        status("fitting the answers so far")
+        (service.update if at_once else service.settle)()
+
+
+def _labelled(
+    service: LabellingService, who: str, number: int | None, how: Any, *program: Any
+) -> dict[str, Any]:
+    """What came of asking an annotator by one service.
+
+    Args:
+        how: the words of a program's command, followed by its timeout and its number of copies;
+            or the item to place, or None.
+    """
+    name = service.collection.name
+    if closed := service.why_closed(who):
+        raise SortNetError(f"{name}: {closed}")
+    asking = Asking(service, who)
+    if program:
+        why, extra = _by_program(asking, how, number, *program)
     else:
-        failed = f", {extra['failed']} failed" if "failed" in extra else ""
-        put(f"{who}: {done} answered, {in_all} in all{failed}; {why}")
-    if extra.get("fault"):
-        raise SortNetError(f"--judge: {extra['fault']}")
+        why, extra = _by_hand(asking, number, how)
+    return {
+        "collection": name,
+        "annotator": who,
+        "answered": asking.answered - asking.began,
+        "in_all": service.session.answered(who),
+        "questions_left": service.remaining.questions,
+        "enough": service.remaining.stop,
+        "why": why,
+        "quit": asking.quit or why == INTERRUPTED,
+        **extra,
+    }
+
+
+def _say_labelled(found: dict[str, Any], as_json: bool) -> None:
+    if not as_json:
+        failed = f", {found['failed']} failed" if "failed" in found else ""
+        criterion = found["collection"].rpartition(":")[2] if ":" in found["collection"] else ""
+        said = f"{found['answered']} answered, {found['in_all']} in all{failed}; {found['why']}"
+        put(f"{found['annotator']}{criterion and ', '}{criterion}: {said}")
 
 
 def _by_hand(asking: Asking, number: int | None, place: str | None) -> tuple[str, dict[str, Any]]:
     """Why it ended, and further facts."""
-    why: str = "interrupted"
+    why: str = INTERRUPTED
     extra: dict[str, Any] = {}
     try:
         with ended_by_signals(), _front(asking) as front:

@@ -62,11 +62,13 @@ class Asking:
     Attributes:
         answered: number of their answers that were not undone, skips and can't-says aside.
         began: the same number at the start.
+        quit: whether they asked for no more questions.
     """
 
     def __init__(self, service: LabellingService, annotator: str) -> None:
         self.service, self.annotator = service, annotator
         self.answered = self.began = service.session.answered(annotator)
+        self.quit = False
         self._since = time.monotonic()
 
     def go_on(self, front: Front, number: int | None = None) -> str:
@@ -79,7 +81,8 @@ class Asking:
                 if self.answered > self.began and front.over(why) and self._take_back():
                     continue
                 return why
-            if self.put(front, leases[0]) == QUIT:
+            self.quit = self.put(front, leases[0]) == QUIT
+            if self.quit:
                 return self.service.remaining.why
             self.service.update()
             if self._is_enough() and not announced:

@@ -98,12 +98,12 @@ def cell_size(fd: int) -> tuple[int, int]:
 
 @lru_cache(maxsize=8)
 def encoded(path: Path, most: tuple[int, int], protocol: str) -> str:
-    """An image, at most so many pixels wide and high, as what draws it at the cursor.
+    """What draws an image at the cursor, at most that many pixels wide and high.
 
     Raises:
         DataError: if it is broken.
 
-    Cost: 0.1 s for a photo in half of a large terminal.
+    Cost: for a photo of 12 million pixels in 600 x 500, 0.05 s for kitty and 0.5 s as sixels.
     """
     from sortnet.items.images import flat
     from sortnet.items.media import load_image
@@ -137,16 +137,15 @@ def as_sixels(image: Image) -> str:
     head = f'\x1bPq"1;1;{image.width};{image.height}'
     parts = [f"#{k};2;{r};{g};{b}" for k, (r, g, b) in enumerate(palette.tolist())]
     for top in range(0, image.height, 6):
-        band = pixels[top : top + 6]
-        weights = 1 << np.arange(len(band))
-        rows = (
-            (colour, (63 + weights @ (band == colour)).astype(np.uint8).tobytes().decode())
-            for colour in np.unique(band).tolist()
-        )
-        parts.append("$".join(f"#{colour}{_shortened(row)}" for colour, row in rows) + "-")
+        codes = np.full((_COLOURS, image.width), 63, np.uint8)
+        for bit, row in enumerate(pixels[top : top + 6]):
+            codes[row, np.arange(image.width)] += 1 << bit
+        used = np.flatnonzero((codes > 63).any(axis=1)).tolist()
+        rows = (f"#{colour}{_shortened(codes[colour].tobytes().decode())}" for colour in used)
+        parts.append("$".join(rows) + "-")
     return "".join((head, *parts, "\x1b\\"))
 
 
 def _shortened(row: str) -> str:
-    """Repeated characters as a count."""
-    return re.sub(r"(.)\1{3,}", lambda run: f"!{len(run[0])}{run[1]}", row)
+    """Repeated characters as a count, without the empty columns at the end."""
+    return re.sub(r"(.)\1{3,}", lambda run: f"!{len(run[0])}{run[1]}", row.rstrip("?"))

@@ -146,14 +146,13 @@ class PageService:
         """The content of an item for a page; its id only if it has nothing else."""
         items = self.items
         text, image, audio = items.texts[number], items.images[number], items.audio[number]
-        columns: Any = getattr(items, "shown", None)
         if text is None and image is None and audio is None:
             text = items.ids[number]
         return {
             **_cut(text, f"/text/{number}", markdown),
             "image": None if image is None else f"/image/{number}",
             "audio": None if audio is None else f"/sound/{number}",
-            "shown": dict((columns and columns[number]) or {}),
+            "shown": dict((items.shown and items.shown[number]) or {}),
         }
 
     def context(self, number: int, markdown: bool = False) -> dict[str, Any] | None:

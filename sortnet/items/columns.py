@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,6 +23,7 @@ TEXTS = (
     *("text", "content", "body", "essay", "argument", "description", "sentence", "review"),
     *("comment", "question", "answer", "response", "output", "summary", "title", "headline"),
 )
+GROUPS = ("group", "prompt", "prompt_id", "question", "topic", "scene", "query", "qid")
 MISSING = frozenset(("", "null", "nan", "na", "n/a", "none", "<na>"))
 
 _LONGEST_NAME = 100  # characters of a value that may still be a name
@@ -44,7 +45,7 @@ class Columns:
         group, context: columns of the group's name and its own text, never guessed; or None.
         shown: further columns that annotators see, never guessed; they may be features, too.
         categories: features `column=value`, of categorical columns.
-        notes: lines about columns that look like images or sounds but are not.
+        notes: lines about columns that look like images or sounds but are not, or like groups.
     """
 
     id: str | None = None
@@ -85,7 +86,7 @@ def choose_columns(
     coded = _coded(rows, left, known or ())
     taken = {*explicit, *named.shown, *(column_of(name, left) for name in coded)}
     words = {c: v for c, v in left.items() if c not in taken and not is_numeric(v)}
-    notes = _notes(rows, words, named)
+    notes = (*_notes(rows, words, named), *_group_notes(rows, named, ignore))
     image = named.image or _media(words, IMAGES)
     words.pop(image or "", None)
     audio = named.audio or _media(words, AUDIO)
@@ -242,6 +243,18 @@ def _notes(rows: Rows, columns: dict[str, list[Any]], named: Columns) -> tuple[s
                 f"{shown(values[row])} {fault}: no {what} are taken from it"
             )
     return tuple(notes)
+
+
+def _group_notes(rows: Rows, named: Columns, ignore: Collection[str]) -> Iterator[str]:
+    """A line about the first column that is named like a group and whose values repeat."""
+    for name, values in rows.columns.items():
+        repeats = len(values) >= 2 * len({str(value) for value in values})
+        if name.lower() in GROUPS and repeats and not named.group and name not in ignore:
+            yield (
+                f"{rows.path}: column {shown(name)} repeats its values: with --group {name}, only "
+                "items of the same value are compared"
+            )
+            return
 
 
 def _strings(values: Sequence[Any]) -> list[str]:

@@ -43,7 +43,7 @@ def preference_records(
         weight = sum(
             vote * (1 if weights is None else weights.get(who, 0)) for who, vote in votes.items()
         )
-        weight = round(weight if surplus > 0 else -weight, 4)
+        weight = round(float(weight if surplus > 0 else -weight), 4)
         if not surplus or weight <= 0:
             continue
         better, worse = (low, high) if surplus > 0 else (high, low)

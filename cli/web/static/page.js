@@ -310,13 +310,13 @@ async function post(path, body) {
 const WHERE = "in another tab of this link";
 
 // What became of an answer or an undo, if it was not counted.
-function faultOf(reply, { path, answer, comment, last }) {
+function faultOf(reply, { path, answer, comment, last, criterion }) {
   if (reply.error) {
     const about = answer ? " That answer was not counted." : "";
     return reply.error + about + (comment ? ` Your comment was: ${comment}` : "");
   }
   if (reply.counted) return `That pair had been answered ${WHERE} (${reply.counted}); your answer here was not counted. Here is the next pair.`;
-  if (path === "/undo" && !reply.undone && reply.last > last) return `Nothing was undone: there is a newer answer ${WHERE}.`;
+  if (path === "/undo" && !reply.undone && reply.last_of === criterion && reply.last > last) return `Nothing was undone: there is a newer answer ${WHERE}.`;
   return "";
 }
 
@@ -336,7 +336,7 @@ function take(status, reply, entry) {
     setTimeout(flush, 1000);
     return;
   }
-  const news = path === "/next" && reply.last !== state.last;
+  const news = path === "/next" && (reply.last !== state.last || reply.last_of !== state.last_of);
   state = reply;
   learn(reply.instructions);
   const fresh = reply.pairs.filter((pair) => !answered.has(pair.lease));
