@@ -42,7 +42,7 @@ NOT_RUN: dict[str, str] = {
     "sortnet watch last --web --port 8080": "it serves until Ctrl-C; the tests of watch stop it",
     "sortnet serve essays --annotator ana --annotator ben": "it serves until Ctrl-C, as all three",
     "sortnet serve essays --port 0 --open": "do; the tests of the page start and stop it",
-    "sortnet serve essays --host 0.0.0.0 --url https://label.example.org": "",
+    "sortnet serve essays letters --url https://example.org/label": "",
     "sortnet simulate --protocol votes --votes votes.tsv --items-file items.tsv": (
         "it takes many votes; the tests of simulate make some"
     ),
