@@ -140,28 +140,15 @@ def _annotator_routes(pages: PageService, people: People) -> Iterator[Route]:
         markdown = _flag(body, "markdown")
         return JSONResponse(pages.undo(name, _criterion(body), last or 0, markdown))
 
-    def text(name: str, request: Request, body: dict[str, Any]) -> Response:
-        number, items = request.path_params["number"], pages.items
-        texts = items.texts if "/text/" in request.url.path else items.contexts
-        found = texts[number] if texts is not None and number < len(items) else None
-        if found is None or not pages.sees(name, number):
-            raise HTTPException(404, "unknown text")
-        return PlainTextResponse(found, headers=downloads.HEADERS)
-
-    def media(name: str, request: Request, body: dict[str, Any]) -> Response:
-        if not pages.sees(name, request.path_params["number"]):
-            raise HTTPException(404, "there is no such file")
-        return _media(pages, name, request, body)
-
     works: dict[tuple[str, str], Work] = {
         ("GET", ""): page,
         ("POST", "/next"): next_pairs,
         ("POST", "/answer"): answer,
         ("POST", "/undo"): undo,
         ("GET", "/instructions"): instructions,
-        ("GET", "/text/{number:int}"): text,
-        ("GET", "/context/{number:int}"): text,
-        ("GET", "/{kind:str}/{number:int}"): media,
+        ("GET", "/text/{number:int}"): partial(_whole_text, pages),
+        ("GET", "/context/{number:int}"): partial(_whole_text, pages),
+        ("GET", "/{kind:str}/{number:int}"): partial(_own_media, pages),
     }
     return _routes("/a", who, works)
 
@@ -229,6 +216,23 @@ def _export(service: LabellingService, name: str) -> Response:
     kind, write = EXPORTS[name]
     saved = {"Content-Disposition": f'attachment; filename="{name}"'}
     return Response(write(service), media_type=kind, headers=saved)
+
+
+def _whole_text(pages: PageService, name: str, request: Request, body: dict[str, Any]) -> Response:
+    """The whole of a text or a context, of an item that the annotator was asked about."""
+    number, items = request.path_params["number"], pages.items
+    texts = items.texts if "/text/" in request.url.path else items.contexts
+    found = texts[number] if texts is not None and number < len(items) else None
+    if found is None or not pages.sees(name, number):
+        raise HTTPException(404, "unknown text")
+    return PlainTextResponse(found, headers=downloads.HEADERS)
+
+
+def _own_media(pages: PageService, name: str, request: Request, body: dict[str, Any]) -> Response:
+    """An image or sound, of an item that the annotator was asked about."""
+    if not pages.sees(name, request.path_params["number"]):
+        raise HTTPException(404, "there is no such file")
+    return _media(pages, name, request, body)
 
 
 def _media(pages: PageService, _: str, request: Request, body: dict[str, Any]) -> Response:

@@ -44,7 +44,7 @@ def _is_web(url: str) -> bool:
 
 
 class _Allowed(HTMLParser):
-    """Writes HTML anew from allowed elements and escaped text, whatever the renderer wrote."""
+    """Writes HTML of allowed elements and escaped text, whatever the renderer wrote."""
 
     def __init__(self) -> None:
         super().__init__()

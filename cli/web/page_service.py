@@ -8,7 +8,7 @@ import threading
 from typing import Any
 
 from cli.web.markdown import rendered
-from sortnet.errors import StoreError
+from sortnet.errors import StudyError
 from sortnet.items import Items
 from sortnet.preference import Judgement
 from store import Collection
@@ -121,11 +121,11 @@ class PageService:
         """The service of a criterion.
 
         Raises:
-            StoreError: if there is none.
+            StudyError: if there is none.
         """
         found = self.criteria.service_of(criterion)
         if found is None:
-            raise StoreError(f"there is no criterion {str(criterion)[:40]!r}")
+            raise StudyError(f"there is no criterion {str(criterion)[:40]!r}")
         return found
 
     def sees(self, annotator: str, number: int) -> bool:

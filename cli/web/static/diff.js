@@ -1,7 +1,7 @@
 // What differs between two texts, word by word.
 "use strict";
 
-const MOST_CELLS = 4e6; // of the table of common words: 8 MB, some 30 ms
+const MOST_CELLS = 4e6; // of the table of common words: 8 MB, about 30 ms
 
 const wordsOf = (text) => text.match(/\s+|[\p{L}\p{M}\p{N}_]+|[^]/gu) || [];
 
