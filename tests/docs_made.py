@@ -188,6 +188,8 @@ def _make_collections(folder: Path) -> None:
         "    print(json.dumps({'answer': 'left'}), flush=True)\n"
     )
     done("items", "add", "essays", "essays.csv")
+    (folder / "rules.md").write_text("# Rules\n\nRead *both* before you answer.\n")
+    done("items", "add", "replies", "answers.csv", "--group", "prompt_id")
     done("items", "add", "poems", "answers.csv", "--group", "prompt_id", "--context", "prompt")
     done("judgements", "import", "essays", "votes.csv", "--as", "ana")
     done("judgements", "export", "essays", "--output", "judgements.jsonl")
