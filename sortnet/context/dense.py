@@ -38,7 +38,8 @@ class Dense(nn.Module):
         super().__init__()
         self.width = (n_columns, *hidden)[-1]
         self.layers = nn.ModuleList(
-            Linear(before, after, generator) for before, after in pairwise((n_columns, *hidden))
+            hidden_layer(before, after, generator)
+            for before, after in pairwise((n_columns, *hidden))
         )
         self.units = nn.ModuleList(hidden_units(units, width) for width in hidden)
 
@@ -46,6 +47,13 @@ class Dense(nn.Module):
         for layer, units in zip(self.layers, self.units, strict=True):
             x = units(layer(x))
         return x
+
+
+def hidden_layer(rows: int, columns: int, generator: torch.Generator) -> Linear:
+    """A layer whose weights have variance 1 / rows, without which SELU units do not normalise."""
+    layer = Linear(rows, columns, generator)
+    layer.weight.data *= ((rows + columns) / (2 * rows)) ** 0.5  # it was 2 / (rows + columns)
+    return layer
 
 
 def hidden_units(name: str, width: int) -> nn.Module:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from sortnet.comparators.cmpnn import CmpNN
-from sortnet.context.dense import Dense, Linear, hidden_units
+from sortnet.context.dense import Dense, Linear, hidden_layer, hidden_units
 
 PAIR_NETS = ("cmpnn", "free")
 
@@ -91,7 +91,7 @@ class FreePairNet(nn.Module):
         self, n_features: int, hidden: Sequence[int], units: str, generator: torch.Generator
     ) -> None:
         super().__init__()
-        self.first = Linear(2 * n_features, hidden[0], generator)
+        self.first = hidden_layer(2 * n_features, hidden[0], generator)
         self.units = hidden_units(units, hidden[0])
         self.rest = Dense(hidden[0], hidden[1:], units, generator)
         self.score = Linear(self.rest.width, 1, generator)

@@ -207,6 +207,8 @@ def _backward(
     at_once = max(1, _PLACES // max(int(part.sizes[batch[-1]]), 1) ** 2)
     for k in range(0, len(batch), at_once):
         some = part.take(batch[k : k + at_once])
+        if not some.n_docs:
+            continue
         grades, there = _padded(some)
         scores = torch.zeros(there.shape)
         scores[there] = score(some)

@@ -5,6 +5,7 @@ A score depends on the other documents of the query and not on their order.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
@@ -16,6 +17,7 @@ from sortnet.comparators.base import one_thread_an_operation
 from sortnet.config import COMPARATOR, FIXED, SCALINGS, TRAINING, setting
 from sortnet.context.losses import LOSSES, Loss
 from sortnet.data.scaling import fit_scaler
+from sortnet.errors import DataError
 from sortnet.rankers.base import ScaledRanker, check_graded, kind_module
 from sortnet.rankers.folder import Saved
 from sortnet.rankers.listwise import DescentSettings, descend
@@ -74,6 +76,11 @@ class ContextSettings(SetNetSettings):
     l1: float = setting(0.0, "L1 penalty of the weights.", TRAINING)  # type: ignore[misc]
     queries: int = setting(32, "Queries of a mini-batch.", TRAINING, least=1)
     # fmt: on
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.l1 < math.inf:
+            raise DataError(f"l1 must be 0 or more, got {self.l1}")
+        super().__post_init__()
 
     @property
     def query_loss(self) -> Loss:
