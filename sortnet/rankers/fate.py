@@ -31,9 +31,11 @@ class DenseSettings(ContextSettings):
 
     # fmt: off
     hidden: tuple[int, ...] | None = setting(
-        None, "Hidden units per layer, such as 64 or 64,64, of each of the two nets.", COMPARATOR)
+        None, "Hidden units per layer, such as 64 or 64,64, of each of the two nets; default: "
+        "64,64,64 of FATE-Net, 32,32 of FETA-Net.", COMPARATOR)
     units: str | None = setting(
-        None, "Hidden units: selu, or relu behind batch normalisation; default: selu.", COMPARATOR,
+        None, "Hidden units: selu, or relu behind batch normalisation; default: relu of "
+        "FATE-Net, selu of FETA-Net.", COMPARATOR,
         choices=UNITS)
     # fmt: on
 
@@ -64,7 +66,10 @@ class FateSettings(DenseSettings):
     """Settings of FATE-Net."""
 
     kind: ClassVar[str] = "fate"
-    fixed: ClassVar[dict[str, Any]] = ContextSettings.fixed | {"hidden": (64, 64), "units": "selu"}
+    fixed: ClassVar[dict[str, Any]] = ContextSettings.fixed | {
+        "hidden": (64, 64, 64),
+        "units": "relu",
+    }
 
     def net(self, n_columns: int) -> FateNet:
         return FateNet(
