@@ -215,6 +215,7 @@ def test_a_query_too_large_for_memory_is_refused(form, said, monkeypatch):
     net = config.net(3)
     monkeypatch.setattr("sortnet.types.free.free_memory", lambda: 1 << 25)
     monkeypatch.setattr(rankers, "free_memory", lambda: 1 << 25)
+    monkeypatch.setattr(rankers, "_LITTLE", 0)
     with pytest.raises(DataError, match=said) as refused:
         scored(of_sizes([400]), config, net)
     assert "\n" not in str(refused.value)
@@ -222,6 +223,7 @@ def test_a_query_too_large_for_memory_is_refused(form, said, monkeypatch):
 
 def test_a_chunk_that_the_refusal_offers_fits(monkeypatch):
     monkeypatch.setattr(rankers, "free_memory", lambda: 1 << 20)
+    monkeypatch.setattr(rankers, "_LITTLE", 1 << 20)
     config, part = config_of(("feta", {**SMALL, "chunk": 100_000})), of_sizes([60])
     with pytest.raises(DataError) as refused:
         scored(part, config)
@@ -247,6 +249,14 @@ def test_a_chunk_that_the_refusal_offers_fits(monkeypatch):
 def test_settings_that_are_none_are_refused_in_one_line(changes, fault, said):
     with pytest.raises(fault, match=said):
         kind_module("feta").SETTINGS().changed(**changes)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_what_is_left_open_is_as_it_is_settled(form):
+    kind, own = form
+    own = {name: value for name, value in own.items() if name == "pair"}
+    config, part = config_of((kind, own)), of_sizes([4])
+    np.testing.assert_array_equal(scored(part, config.settled_for(part)), scored(part, config))
 
 
 @pytest.mark.parametrize("kind", ["fate", "feta", "setrank"])

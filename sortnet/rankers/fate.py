@@ -21,8 +21,10 @@ from sortnet.rankers.sets import ContextSettings, fit, load
 from sortnet.types import Queries
 from sortnet.types.free import free_memory, refuse_too_large
 
-_DOCUMENTS = 1 << 16  # at once, but a query is not divided
-_BYTES = 32  # of a hidden unit: its value before and after, and their gradients, of both layers
+_DOCUMENTS = 1 << 14  # at once, but a query is not divided
+_BYTES = 16  # of a document's hidden unit: its value before and after, and their gradients
+_BYTES_OF_PAIRS = 64  # of a pair's hidden unit, measured in training
+_LITTLE = 1 << 27  # bytes that are surely free: to ask takes as long as a step of training
 
 
 @dataclass(frozen=True)
@@ -53,12 +55,24 @@ class DenseSettings(ContextSettings):
 
     def check_memory(self, part: Queries) -> None:
         """Refuse queries whose net does not fit into memory at once."""
-        widest = max(part.n_features, *(self.hidden or ()))
-        what = f"{part.source}: the hidden units of {part.n_docs:,} documents"
-        refuse_too_large(_BYTES * part.n_docs * widest, what)
+        n_bytes = _BYTES * part.n_docs * self.n_units
+        if n_bytes > _LITTLE:
+            what = f"{part.source}: the hidden units of {part.n_docs:,} documents"
+            refuse_too_large(n_bytes, what)
+
+    @property
+    def n_units(self) -> int:
+        """Hidden units of both nets."""
+        return 2 * sum(self.layers)
+
+    @property
+    def layers(self) -> tuple[int, ...]:
+        """Hidden units per layer, of either net."""
+        found: tuple[int, ...] = self.hidden or self.fixed["hidden"]
+        return found
 
     def least_numbers(self, n_columns: int) -> int:
-        return 2 * sum(a * b for a, b in pairwise((n_columns, *(self.hidden or ()))))
+        return 2 * sum(a * b for a, b in pairwise((n_columns, *self.layers)))
 
 
 @dataclass(frozen=True)
@@ -73,7 +87,7 @@ class FateSettings(DenseSettings):
 
     def net(self, n_columns: int) -> FateNet:
         return FateNet(
-            n_columns, hidden=self.hidden or (), units=str(self.units), seed=self.seed
+            n_columns, hidden=self.layers, units=self.units or self.fixed["units"], seed=self.seed
         ).eval()
 
 
@@ -93,27 +107,29 @@ class FetaSettings(DenseSettings):
 
     def net(self, n_columns: int) -> FetaNet:
         return FetaNet(
-            n_columns, pair=self.pair, hidden=self.hidden or (), units=str(self.units),
+            n_columns, pair=self.pair, hidden=self.layers, units=self.units or self.fixed["units"],
             chunk=self.chunk, seed=self.seed,
         ).eval()  # fmt: skip
 
     def check_memory(self, part: Queries) -> None:
         super().check_memory(part)
         n = part.sizes
-        a_pair = 2 * _BYTES * sum(self.hidden or ())
         pairs = min(self.chunk, int((n * (n - 1) // 2).sum()))
-        fit = free_memory() // a_pair
-        if pairs > fit:
+        n_bytes = _BYTES_OF_PAIRS * pairs * self.n_units
+        if n_bytes > _LITTLE and n_bytes > (free := free_memory()):
             raise DataError(
-                f"{part.source}: {pairs:,} pairs of documents at once need "
-                f"{pairs * a_pair / 1e9:.1f} GB of memory, {free_memory() / 1e9:.1f} GB are free: "
-                f"take a chunk of {max(fit, 1)} or fewer"
+                f"{part.source}: {pairs:,} pairs of documents at once need {n_bytes / 1e9:.1f} GB "
+                f"of memory, {free / 1e9:.1f} GB are free: take a chunk of "
+                f"{max(1, pairs * free // n_bytes)} or fewer"
             )
 
 
 def _in_runs(part: Queries) -> Iterator[Queries]:
     """Whole queries in their order, about `_DOCUMENTS` documents at a time."""
     first = 0
+    if part.n_docs <= _DOCUMENTS:
+        yield part
+        return
     while first < len(part):
         end = int(np.searchsorted(part.offsets, part.offsets[first] + _DOCUMENTS, side="right")) - 1
         end = max(end, first + 1)

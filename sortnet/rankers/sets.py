@@ -74,7 +74,7 @@ class ContextSettings(SetNetSettings):
         "adamw", "AdamW, Adam, or SGD with Nesterov momentum.", TRAINING,
         choices=("adamw", "adam", "sgd"))
     l1: float = setting(0.0, "L1 penalty of the weights.", TRAINING)  # type: ignore[misc]
-    queries: int = setting(32, "Queries of a mini-batch.", TRAINING, least=1)
+    queries: int = setting(64, "Queries of a mini-batch.", TRAINING, least=1)
     # fmt: on
 
     def __post_init__(self) -> None:
