@@ -34,7 +34,7 @@ class DenseSettings(ContextSettings):
     # fmt: off
     hidden: tuple[int, ...] | None = setting(
         None, "Hidden units per layer, such as 64 or 64,64, of each of the two nets; default: "
-        "64,64,64 of FATE-Net, 32,32 of FETA-Net.", COMPARATOR)
+        "128,128,128 of FATE-Net, 32,32 of FETA-Net.", COMPARATOR)
     units: str | None = setting(
         None, "Hidden units: selu, or relu behind batch normalisation; default: relu of "
         "FATE-Net, selu of FETA-Net.", COMPARATOR,
@@ -81,8 +81,9 @@ class FateSettings(DenseSettings):
 
     kind: ClassVar[str] = "fate"
     fixed: ClassVar[dict[str, Any]] = ContextSettings.fixed | {
-        "hidden": (64, 64, 64),
+        "hidden": (128, 128, 128),
         "units": "relu",
+        "weight_decay": 0.5,
     }
 
     def net(self, n_columns: int) -> FateNet:

@@ -64,7 +64,8 @@ class ContextSettings(SetNetSettings):
         None, f"Scaling, parts of {', '.join(SCALINGS)} joined by +; default: standard.",
         COMPARATOR, choices=SCALINGS, joined=True)
     weight_decay: float | None = setting(
-        None, "Weight decay; of adamw apart from the gradient, else an L2 penalty; default: 0.",
+        None, "Weight decay; of adamw apart from the gradient, else an L2 penalty; default: 0, "
+        "of FATE-Net 0.5.",
         TRAINING)
     loss: str = setting(  # type: ignore[misc,assignment]
         "logistic",
