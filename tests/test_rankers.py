@@ -379,7 +379,7 @@ def test_the_estimator_fits_every_kind(kind):
     assert ranker.score(vali.features, vali.grades, vali.query_of_docs()) > 0.5
 
 
-@pytest.mark.parametrize("kind", ["directranker", "lambdamart", "ranksvm", "frank"])
+@pytest.mark.parametrize("kind", ["directranker", "lambdamart", "ranksvm", "frank", "fate"])
 def test_train_fits_a_ranker_of_another_kind_and_stores_no_run(parts, kind):
     skip_without_library(kind)
     said = done("train", "fold", "--ranker", kind, "--out", "k", "--quality", "ndcg@5")

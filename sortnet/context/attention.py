@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from sortnet.comparators.base import initial_weights
+from sortnet.context.dense import Linear
 from sortnet.errors import ComparatorError
 
 
@@ -55,12 +56,12 @@ class SetEncoder(nn.Module):
             raise ComparatorError(f"dropout must be in [0, 1), got {dropout}")
         self.dropout = dropout
         self.generator = torch.Generator().manual_seed(seed)
-        self.embed = _Linear(n_features, width, self.generator)
+        self.embed = Linear(n_features, width, self.generator)
         self.blocks = nn.ModuleList(
             _Block(width, heads, points, self.generator) for _ in range(layers)
         )
         self.norm = nn.LayerNorm(width)
-        self.score = _Linear(width, 1, self.generator)
+        self.score = Linear(width, 1, self.generator)
 
     def forward(self, x: Tensor, there: Tensor) -> Tensor:
         """Scores of (q, n, d) documents; `there`, (q, n), says which are no padding.
@@ -80,28 +81,16 @@ class SetEncoder(nn.Module):
         return x * keep / (1 - self.dropout)
 
 
-class _Linear(nn.Module):
-    """xW + b, with weights drawn from a generator."""
-
-    def __init__(self, rows: int, columns: int, generator: torch.Generator) -> None:
-        super().__init__()
-        self.weight = initial_weights(rows, columns, generator)
-        self.bias = nn.Parameter(torch.zeros(columns))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x @ self.weight + self.bias
-
-
 class _Attention(nn.Module):
     """Each of x takes up what it attends to of y, by several heads."""
 
     def __init__(self, width: int, heads: int, generator: torch.Generator) -> None:
         super().__init__()
         self.heads = heads
-        self.query = _Linear(width, width, generator)
-        self.key = _Linear(width, width, generator)
-        self.value = _Linear(width, width, generator)
-        self.out = _Linear(width, width, generator)
+        self.query = Linear(width, width, generator)
+        self.key = Linear(width, width, generator)
+        self.value = Linear(width, width, generator)
+        self.out = Linear(width, width, generator)
 
     def forward(self, x: Tensor, y: Tensor, there: Tensor | None) -> Tensor:
         """(q, n, w), (q, m, w), (q, m) -> (q, n, w)."""
@@ -122,8 +111,8 @@ class _Block(nn.Module):
         super().__init__()
         self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(2))
         self.attention = _Attention(width, heads, generator)
-        self.hidden = _Linear(width, 2 * width, generator)
-        self.back = _Linear(2 * width, width, generator)
+        self.hidden = Linear(width, 2 * width, generator)
+        self.back = Linear(2 * width, width, generator)
         self.points = initial_weights(points, width, generator) if points else None
         self.gather = _Attention(width, heads, generator) if points else None
 

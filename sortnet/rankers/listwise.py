@@ -20,6 +20,9 @@ from sortnet.comparators import NeuralComparator
 from sortnet.comparators.base import one_thread_an_operation
 from sortnet.config import TRAINING, Training, setting
 from sortnet.context.attention import SetEncoder
+from sortnet.context.fate import FateNet
+from sortnet.context.feta import FetaNet
+from sortnet.context.losses import Loss, listnet, of_pairs, ordered, ranknet
 from sortnet.data.scaling import fit_scaler
 from sortnet.errors import DivergedError
 from sortnet.rankers.base import Kind, check_graded, order_by
@@ -27,31 +30,10 @@ from sortnet.rankers.nets import InputSettings, NetRanker, NetSettings, load, se
 from sortnet.types import I64, Progress, Queries
 from sortnet.types.free import refuse_too_large
 
-Trainable: TypeAlias = NeuralComparator | SetEncoder
-Loss: TypeAlias = Callable[[Tensor, Tensor, Tensor], Tensor]
+Trainable: TypeAlias = NeuralComparator | SetEncoder | FateNet | FetaNet
 
 _PLACES = 1 << 22  # pairs of documents at once, padded ones too, which bounds memory
 _BYTES = 64  # of a pair, with its gradient
-
-
-def ranknet(scores: Tensor, grades: Tensor, there: Tensor) -> Tensor:
-    """log(1 + exp(-(s_i - s_j))), the mean over a query's pairs of grade i > grade j.
-
-    Burges et al. 2005, Learning to Rank using Gradient Descent, with target 1.
-
-    Args:
-        scores: (q, n) of q queries, padded.
-        grades: (q, n) whole numbers as floats.
-        there: (q, n) whether there is a document.
-
-    Returns:
-        (q,) losses, 0 of a query without a pair.
-
-    >>> one = torch.tensor([[1.0, 0.0]])
-    >>> round(float(ranknet(torch.zeros(1, 2), one, one >= 0)[0]), 4)
-    0.6931
-    """
-    return _of_pairs(scores, _ordered(grades, there).to(scores.dtype))
 
 
 def lambdarank(
@@ -86,34 +68,8 @@ def lambdarank(
         of_doc = torch.empty_like(scores).scatter_(1, place, discount.expand_as(scores))
         ideal = (gain.sort(1, descending=True).values * discount).sum(1)[:, None, None]
         change = (gain[:, :, None] - gain[:, None]) * (of_doc[:, :, None] - of_doc[:, None])
-        weight = change.abs() / torch.where(ideal > 0, ideal, 1.0) * _ordered(grades, there)
-    return _of_pairs(scores, weight, mean=False)
-
-
-def listnet(scores: Tensor, grades: Tensor, there: Tensor) -> Tensor:
-    """-Σ P(i) log Q(i), of which P = softmax(grades), Q = softmax(scores); (q,).
-
-    Cross entropy of the top-one probabilities: Cao et al. 2007, Learning to Rank: From Pairwise
-    Approach to Listwise Approach.
-
-    >>> one = torch.tensor([[1.0, 0.0]])
-    >>> round(float(listnet(torch.zeros(1, 2), one, one >= 0)[0]), 4)
-    0.6931
-    """
-    target = grades.masked_fill(~there, -torch.inf).softmax(1)
-    logarithms = scores.masked_fill(~there, -torch.inf).log_softmax(1)
-    return -(target * logarithms.masked_fill(~there, 0)).sum(1)
-
-
-def _ordered(grades: Tensor, there: Tensor) -> Tensor:
-    """(q, n, n) whether document i is of a higher grade than document j."""
-    return (grades[:, :, None] > grades[:, None]) & there[:, :, None] & there[:, None]
-
-
-def _of_pairs(scores: Tensor, weight: Tensor, *, mean: bool = True) -> Tensor:
-    losses = nn.functional.softplus(scores[:, None] - scores[:, :, None])
-    total = (losses * weight).sum((1, 2))
-    return total / weight.sum((1, 2)).clamp_min(1) if mean else total
+        weight = change.abs() / torch.where(ideal > 0, ideal, 1.0) * ordered(grades, there)
+    return of_pairs(nn.functional.softplus, scores, weight, mean=False)
 
 
 @dataclass(frozen=True)
@@ -121,7 +77,9 @@ class DescentSettings(InputSettings):
     """Settings of a net trained by a loss of whole queries."""
 
     loss: ClassVar[Loss]
-    optimizer: ClassVar[str]  # sgd or adamw
+    optimizer: ClassVar[str]  # sgd, adam or adamw
+    nesterov: ClassVar[bool] = False
+    l1: ClassVar[float] = 0.0
     # fmt: off
     epochs: int = setting(40, "Passes over the training queries.", TRAINING, least=1)
     queries: int = setting(8, "Queries of a mini-batch.", TRAINING, least=1)
@@ -214,6 +172,7 @@ def descend(
             for batch in _batches(len(T), config.queries, rng):
                 optimizer.zero_grad()
                 _backward(score, T, batch, config.query_loss, epoch, config.lr)
+                _penalize(net, config.l1)
                 optimizer.step()
                 schedule.step()
             net.eval()
@@ -248,6 +207,8 @@ def _backward(
     at_once = max(1, _PLACES // max(int(part.sizes[batch[-1]]), 1) ** 2)
     for k in range(0, len(batch), at_once):
         some = part.take(batch[k : k + at_once])
+        if not some.n_docs:
+            continue
         grades, there = _padded(some)
         scores = torch.zeros(there.shape)
         scores[there] = score(some)
@@ -268,11 +229,22 @@ def _padded(part: Queries) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(grades), torch.from_numpy(there)
 
 
+def _penalize(net: nn.Module, l1: float) -> None:
+    """Add the gradient of l1 times the sum of the weights' absolute values."""
+    for weights in net.parameters() if l1 else ():
+        if weights.grad is not None:
+            weights.grad.add_(weights.detach().sign(), alpha=l1)
+
+
 def _optimizer(net: nn.Module, config: DescentSettings) -> torch.optim.Optimizer:
     decayed = float(config.weight_decay or 0)
     if config.optimizer == "sgd":
-        return torch.optim.SGD(net.parameters(), lr=config.lr, momentum=0.9, weight_decay=decayed)
-    return torch.optim.AdamW(net.parameters(), lr=config.lr / 10, weight_decay=decayed)
+        return torch.optim.SGD(
+            net.parameters(), lr=config.lr, momentum=0.9, weight_decay=decayed,
+            nesterov=config.nesterov,
+        )  # fmt: skip
+    kind = torch.optim.AdamW if config.optimizer == "adamw" else torch.optim.Adam
+    return kind(net.parameters(), lr=config.lr / 10, weight_decay=decayed)
 
 
 def grids_for(train: Queries) -> list[dict[str, list[Any]]]:

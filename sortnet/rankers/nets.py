@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from torch import nn
 
@@ -27,7 +28,6 @@ class InputSettings(Settings):
     scaling: str | None = setting(
         None, f"Scaling, parts of {', '.join(SCALINGS)} joined by +; default: query+rank.",
         COMPARATOR, choices=SCALINGS, joined=True)
-    dropout: float = setting(0.0, "Dropout rate of the hidden units.", TRAINING)
     # fmt: on
 
 
@@ -41,6 +41,7 @@ class NetSettings(InputSettings):
     units: str | None = setting(
         None, "Activation function of the hidden units; default: tanh.", COMPARATOR,
         choices=("tanh", "sigmoid", "relu"))
+    dropout: float = setting(0.0, "Dropout rate of the hidden units.", TRAINING)
     # fmt: on
 
     def __post_init__(self) -> None:
@@ -66,9 +67,9 @@ class NetSettings(InputSettings):
         return sum(a * b for a, b in layers)
 
 
-def settled(config: S) -> S:
+def settled(config: S, fixed: Mapping[str, Any] = FIXED) -> S:
     """The settings with fixed values for what they leave open."""
-    return config.changed(**{k: v for k, v in FIXED.items() if config.flat().get(k, v) is None})
+    return config.changed(**{k: v for k, v in fixed.items() if config.flat().get(k, v) is None})
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,115 @@
+"""FETA-Net: first evaluate the object against each other one, then aggregate by the sum."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from sortnet.comparators.cmpnn import CmpNN
+from sortnet.context.dense import Dense, Linear, hidden_layer, hidden_units
+
+PAIR_NETS = ("cmpnn", "free")
+
+
+class FetaNet(nn.Module):
+    """(n, d) objects of q sets, set by set -> (n,) scores.
+
+        score(x) = U0(x) + Σ over the others y of the set of U1(x, y)
+
+    Pfannschmidt, Gupta and Hüllermeier 2018, Deep architectures for learning context-dependent
+    ranking functions, sections 3.2 and 4.1, where U1(x, y) is N_>(x, y) of a CmpNN, which gives
+    N_>(y, x) = N_<(x, y) with it. `pair="free"` is a net of x and y side by side, not bounded.
+
+    Args:
+        n_features: d, of an object.
+        pair: U1, `cmpnn` or `free`.
+        hidden: units per hidden layer of U0 and of U1; of a CmpNN dual pairs of tanh units.
+        units: `selu`, or `relu` behind batch normalisation; not of a CmpNN.
+        chunk: pairs at once, which bounds memory. Where a set has more of them, training computes
+            them a second time for the gradient.
+        seed: of the initial weights.
+
+    >>> net = FetaNet(3, hidden=(8,)).eval()
+    >>> X = torch.eye(3)
+    >>> turned = net(X[[2, 0, 1]], torch.tensor([3]))
+    >>> torch.allclose(turned, net(X, torch.tensor([3]))[[2, 0, 1]], atol=1e-6)
+    True
+
+    Cost: the pairs of a set, so quadratic in its objects.
+    """
+
+    def __init__(
+        self,
+        n_features: int,
+        *,
+        pair: str = "cmpnn",
+        hidden: Sequence[int],
+        units: str = "selu",
+        chunk: int = 1 << 16,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        self.chunk = chunk
+        self.generator = torch.Generator().manual_seed(seed)
+        self.alone = Dense(n_features, hidden, units, self.generator)
+        self.score = Linear(self.alone.width, 1, self.generator)
+        self.pair = (
+            CmpNN(n_features, hidden=hidden, seed=seed)
+            if pair == "cmpnn"
+            else FreePairNet(n_features, hidden, units, self.generator)
+        )
+
+    def forward(self, x: Tensor, sizes: Tensor) -> Tensor:
+        """Scores of (n, d) objects; sizes, (q,), whole numbers, says how many each set has."""
+        scores: Tensor = self.score(self.alone(x))[:, 0]
+        embedded, behind = self.pair.embed(x), _behind(sizes)
+        ends = behind.cumsum(0)
+        n_pairs = int(behind.sum())
+        again = torch.is_grad_enabled() and n_pairs > self.chunk
+        for first in range(0, n_pairs, self.chunk):
+            pairs = torch.arange(first, min(first + self.chunk, n_pairs))
+            i = torch.searchsorted(ends, pairs, right=True)
+            j = i + 1 + pairs - (ends - behind)[i]
+            if again:
+                of_i, of_j = checkpoint(self._supports, embedded, i, j, use_reentrant=False)
+            else:
+                of_i, of_j = self._supports(embedded, i, j)
+            scores = scores.index_add(0, i, of_i).index_add(0, j, of_j)
+        return scores
+
+    def _supports(self, embedded: Tensor, i: Tensor, j: Tensor) -> tuple[Tensor, Tensor]:
+        return self.pair.outputs(embedded[i], embedded[j])
+
+
+class FreePairNet(nn.Module):
+    """A net of two objects side by side, with nothing shared between the two orders of a pair."""
+
+    def __init__(
+        self, n_features: int, hidden: Sequence[int], units: str, generator: torch.Generator
+    ) -> None:
+        super().__init__()
+        self.first = hidden_layer(2 * n_features, hidden[0], generator)
+        self.units = hidden_units(units, hidden[0])
+        self.rest = Dense(hidden[0], hidden[1:], units, generator)
+        self.score = Linear(self.rest.width, 1, generator)
+
+    def embed(self, x: Tensor) -> Tensor:
+        """(n, d) -> (n, 2H): what x is worth to the first layer as first and as second object."""
+        as_first, as_second = self.first.weight.chunk(2)
+        return torch.cat((x @ as_first + self.first.bias, x @ as_second), 1)
+
+    def outputs(self, e_i: Tensor, e_j: Tensor) -> tuple[Tensor, Tensor]:
+        """(m, 2H), (m, 2H) -> U1(i, j) and U1(j, i), each (m,)."""
+        (first_i, second_i), (first_j, second_j) = e_i.chunk(2, 1), e_j.chunk(2, 1)
+        both = self.units(torch.cat((first_i + second_j, first_j + second_i)))
+        of_i, of_j = self.score(self.rest(both))[:, 0].chunk(2)
+        return of_i, of_j
+
+
+def _behind(sizes: Tensor) -> Tensor:
+    """(n,) how many objects of its set are behind each: its pairs, each counted once."""
+    ends = sizes.cumsum(0)
+    return torch.repeat_interleave(ends, sizes) - 1 - torch.arange(int(sizes.sum()))

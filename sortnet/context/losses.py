@@ -1,0 +1,116 @@
+"""Losses of whole queries: of padded scores and grades, one number a query.
+
+Each takes scores, (q, n) of q queries, padded; grades, (q, n) whole numbers as floats; there,
+(q, n) whether there is a document; and returns (q,) losses. Documents of one grade are in no order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import torch
+from torch import Tensor, nn
+
+Loss: TypeAlias = Callable[[Tensor, Tensor, Tensor], Tensor]
+
+_NOWHERE = -1e30  # the score of what is not there: its probability is 0, and no number is infinite
+
+
+def ranknet(scores: Tensor, grades: Tensor, there: Tensor) -> Tensor:
+    """log(1 + exp(-(s_i - s_j))), the mean over a query's pairs of grade i > grade j.
+
+    Burges et al. 2005, Learning to Rank using Gradient Descent, with target 1.
+
+    Args:
+        scores: (q, n) of q queries, padded.
+        grades: (q, n) whole numbers as floats.
+        there: (q, n) whether there is a document.
+
+    Returns:
+        (q,) losses, 0 of a query without a pair.
+
+    >>> one = torch.tensor([[1.0, 0.0]])
+    >>> round(float(ranknet(torch.zeros(1, 2), one, one >= 0)[0]), 4)
+    0.6931
+
+    Cost: O(n²) a query.
+    """
+    return of_pairs(nn.functional.softplus, scores, ordered(grades, there).to(scores.dtype))
+
+
+def hinge(scores: Tensor, grades: Tensor, there: Tensor) -> Tensor:
+    """max(0, 1 - (s_i - s_j)), the mean over a query's pairs of grade i > grade j.
+
+    It is never below the share of pairs in the wrong order. Pfannschmidt, Gupta and Hüllermeier
+    2018, Deep architectures for learning context-dependent ranking functions, section 4.3.
+
+    >>> one = torch.tensor([[1.0, 0.0]])
+    >>> hinge(torch.tensor([[0.5, 0.25]]), one, one >= 0).tolist()
+    [0.75]
+
+    Cost: O(n²) a query.
+    """
+    weight = ordered(grades, there).to(scores.dtype)
+    return of_pairs(lambda behind: torch.relu(1 + behind), scores, weight)
+
+
+def plackett_luce(scores: Tensor, grades: Tensor, there: Tensor) -> Tensor:
+    """-Σ log(exp(s_i) / (exp(s_i) + Σ exp(s_j))), j of lower grades than i.
+
+    Without ties the negative logarithm of the ranking's probability in the model of Plackett and
+    Luce (the paper's second loss, section 4.3). Of tied documents each is chosen from itself and
+    those of lower grades, so nothing is asked of their order, and a query of one grade has loss 0.
+
+    >>> one = torch.tensor([[1.0, 0.0]])
+    >>> round(float(plackett_luce(torch.zeros(1, 2), one, one >= 0)[0]), 4)
+    0.6931
+
+    Cost: O(n²) a query.
+    """
+    own = torch.eye(scores.shape[1], dtype=torch.bool)
+    behind = scores[:, None] - scores[:, :, None]
+    chosen_from = behind.masked_fill(~(ordered(grades, there) | own), -torch.inf)
+    return torch.logsumexp(chosen_from, 2).sum(1)
+
+
+def listnet(scores: Tensor, grades: Tensor, there: Tensor) -> Tensor:
+    """-Σ P(i) log Q(i), of which P = softmax(grades), Q = softmax(scores); (q,).
+
+    Cross entropy of the top-one probabilities: Cao et al. 2007, Learning to Rank: From Pairwise
+    Approach to Listwise Approach.
+
+    >>> one = torch.tensor([[1.0, 0.0]])
+    >>> round(float(listnet(torch.zeros(1, 2), one, one >= 0)[0]), 4)
+    0.6931
+    """
+    target = grades.masked_fill(~there, _NOWHERE).softmax(1)
+    logarithms = scores.masked_fill(~there, _NOWHERE).log_softmax(1)
+    return -(target * logarithms).masked_fill(~there, 0).sum(1)
+
+
+def softmax(scores: Tensor, grades: Tensor, there: Tensor) -> Tensor:
+    """As `listnet`, but 0 of a query of one grade, which says nothing of an order."""
+    alike = (grades == grades[:, :1]) | ~there
+    return listnet(scores, grades, there).masked_fill(alike.all(1), 0)
+
+
+LOSSES: dict[str, Loss] = {
+    "logistic": ranknet,
+    "hinge": hinge,
+    "plackett-luce": plackett_luce,
+    "softmax": softmax,
+}
+
+
+def ordered(grades: Tensor, there: Tensor) -> Tensor:
+    """(q, n, n) whether document i is of a higher grade than document j."""
+    return (grades[:, :, None] > grades[:, None]) & there[:, :, None] & there[:, None]
+
+
+def of_pairs(
+    loss: Callable[[Tensor], Tensor], scores: Tensor, weight: Tensor, *, mean: bool = True
+) -> Tensor:
+    """(q,) the weighted sum, or mean, of the loss of s_j - s_i; weight is (q, n, n)."""
+    total = (loss(scores[:, None] - scores[:, :, None]) * weight).sum((1, 2))
+    return total / weight.sum((1, 2)).clamp_min(1) if mean else total

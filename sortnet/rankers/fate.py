@@ -1,0 +1,146 @@
+"""FATE-Net and FETA-Net as rankers, see `sortnet.context.fate` and `sortnet.context.feta`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from sortnet.config import COMPARATOR, hidden_sizes, setting
+from sortnet.context.dense import UNITS
+from sortnet.context.fate import FateNet
+from sortnet.context.feta import PAIR_NETS, FetaNet
+from sortnet.errors import DataError
+from sortnet.rankers.base import Kind
+from sortnet.rankers.sets import ContextSettings, fit, load
+from sortnet.types import Queries
+from sortnet.types.free import free_memory, refuse_too_large
+
+_DOCUMENTS = 1 << 14  # at once, but a query is not divided
+_BYTES = 16  # of a document's hidden unit: its value before and after, and their gradients
+_BYTES_OF_PAIRS = 64  # of a pair's hidden unit, measured in training
+_LITTLE = 1 << 27  # bytes that are surely free: to ask takes as long as a step of training
+
+
+@dataclass(frozen=True)
+class DenseSettings(ContextSettings):
+    """Settings of a net of dense layers."""
+
+    # fmt: off
+    hidden: tuple[int, ...] | None = setting(
+        None, "Hidden units per layer, such as 64 or 64,64, of each of the two nets; default: "
+        "128,128,128 of FATE-Net, 32,32 of FETA-Net.", COMPARATOR)
+    units: str | None = setting(
+        None, "Hidden units: selu, or relu behind batch normalisation; default: relu of "
+        "FATE-Net, selu of FETA-Net.", COMPARATOR,
+        choices=UNITS)
+    # fmt: on
+
+    def __post_init__(self) -> None:
+        if self.hidden is not None:
+            object.__setattr__(self, "hidden", hidden_sizes(self.hidden))
+        super().__post_init__()
+
+    def scores_of(self, net: nn.Module, part: Queries) -> Tensor:
+        found = [torch.empty(0)]
+        for some in _in_runs(part):
+            self.check_memory(some)
+            found.append(net(torch.from_numpy(some.features), torch.from_numpy(some.sizes)))
+        return torch.cat(found)
+
+    def check_memory(self, part: Queries) -> None:
+        """Refuse queries whose net does not fit into memory at once."""
+        n_bytes = _BYTES * part.n_docs * self.n_units
+        if n_bytes > _LITTLE:
+            what = f"{part.source}: the hidden units of {part.n_docs:,} documents"
+            refuse_too_large(n_bytes, what)
+
+    @property
+    def n_units(self) -> int:
+        """Hidden units of both nets."""
+        return 2 * sum(self.layers)
+
+    @property
+    def layers(self) -> tuple[int, ...]:
+        """Hidden units per layer, of either net."""
+        found: tuple[int, ...] = self.hidden or self.fixed["hidden"]
+        return found
+
+    def least_numbers(self, n_columns: int) -> int:
+        return 2 * sum(a * b for a, b in pairwise((n_columns, *self.layers)))
+
+
+@dataclass(frozen=True)
+class FateSettings(DenseSettings):
+    """Settings of FATE-Net."""
+
+    kind: ClassVar[str] = "fate"
+    fixed: ClassVar[dict[str, Any]] = ContextSettings.fixed | {
+        "hidden": (128, 128, 128),
+        "units": "relu",
+        "weight_decay": 0.5,
+    }
+
+    def net(self, n_columns: int) -> FateNet:
+        return FateNet(
+            n_columns, hidden=self.layers, units=self.units or self.fixed["units"], seed=self.seed
+        ).eval()
+
+
+@dataclass(frozen=True)
+class FetaSettings(DenseSettings):
+    """Settings of FETA-Net."""
+
+    kind: ClassVar[str] = "feta"
+    fixed: ClassVar[dict[str, Any]] = ContextSettings.fixed | {"hidden": (32, 32), "units": "selu"}
+    # fmt: off
+    pair: str = setting(
+        "cmpnn", "Net of a document against another: cmpnn, the paper's, of tanh units that two "
+        "orders of a pair share, or free, of --units.", COMPARATOR, choices=PAIR_NETS)
+    chunk: int = setting(
+        1 << 16, "Pairs of documents at once, which bounds memory.", COMPARATOR, least=1)
+    # fmt: on
+
+    def net(self, n_columns: int) -> FetaNet:
+        return FetaNet(
+            n_columns, pair=self.pair, hidden=self.layers, units=self.units or self.fixed["units"],
+            chunk=self.chunk, seed=self.seed,
+        ).eval()  # fmt: skip
+
+    def check_memory(self, part: Queries) -> None:
+        super().check_memory(part)
+        n = part.sizes
+        pairs = min(self.chunk, int((n * (n - 1) // 2).sum()))
+        n_bytes = _BYTES_OF_PAIRS * pairs * self.n_units
+        if n_bytes > _LITTLE and n_bytes > (free := free_memory()):
+            raise DataError(
+                f"{part.source}: {pairs:,} pairs of documents at once need {n_bytes / 1e9:.1f} GB "
+                f"of memory, {free / 1e9:.1f} GB are free: take a chunk of "
+                f"{max(1, pairs * free // n_bytes)} or fewer"
+            )
+
+
+def _in_runs(part: Queries) -> Iterator[Queries]:
+    """Whole queries in their order, about `_DOCUMENTS` documents at a time."""
+    first = 0
+    if part.n_docs <= _DOCUMENTS:
+        yield part
+        return
+    while first < len(part):
+        end = int(np.searchsorted(part.offsets, part.offsets[first] + _DOCUMENTS, side="right")) - 1
+        end = max(end, first + 1)
+        yield part.take(np.arange(first, end))
+        first = end
+
+
+def grids_for(train: Queries) -> list[dict[str, list[Any]]]:
+    """What `tune` tries where no grid is given."""
+    return [{"scaling": ["query+rank", "normal", "standard"]}, {"weight_decay": [0.0, 0.1, 1.0]}]
+
+
+FATE, FETA = (Kind(settings, fit, load, grids_for) for settings in (FateSettings, FetaSettings))

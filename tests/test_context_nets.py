@@ -1,0 +1,279 @@
+"""FATE-Net, FETA-Net and SetRank: by brute force, in any order, in chunks; what they refuse."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_set_transformer import of_sizes, told_by_one
+
+from sortnet import SortNetRanker
+from sortnet.context.dense import BatchNorm
+from sortnet.context.fate import FateNet
+from sortnet.context.feta import FetaNet
+from sortnet.errors import ComparatorError, DataError, ModelError
+from sortnet.rankers import fate as rankers
+from sortnet.rankers.base import fit_ranker, kind_module, load_ranker
+from sortnet.types import Queries
+
+SMALL = {"hidden": (8, 6), "units": "selu"}
+FORMS = [
+    ("fate", SMALL),
+    ("fate", {**SMALL, "units": "relu"}),
+    ("feta", {**SMALL, "pair": "cmpnn"}),
+    ("feta", {**SMALL, "pair": "free"}),
+    ("feta", {**SMALL, "pair": "free", "units": "relu"}),
+    ("setrank", {"width": 8}),
+]
+DENSE = FORMS[:-1]
+
+
+def config_of(form, **changes):
+    kind, own = form
+    return kind_module(kind).SETTINGS(**{**own, **changes})
+
+
+def scored(part: Queries, config, net=None) -> np.ndarray:
+    with torch.no_grad():
+        return config.scores_of(net or config.net(part.n_features), part).numpy()
+
+
+def by_hand(net, X: torch.Tensor) -> list[float]:
+    """The scores of one set, object by object and pair by pair."""
+    if isinstance(net, FateNet):
+        mean = torch.stack([net.embedding(x[None])[0] for x in X]).mean(0)
+        return [float(net.score(net.joint(torch.cat((x, mean))[None]))) for x in X]
+    scores = []
+    for i, x in enumerate(X):
+        total = float(net.score(net.alone(x[None])))
+        for j, y in enumerate(X):
+            if i != j:
+                total += float(support(net.pair, x, y))
+        scores.append(total)
+    return scores
+
+
+def support(pair, x, y):
+    """U1(x, y) from the two objects side by side."""
+    if hasattr(pair, "w_gt"):
+        return pair.outputs(pair.embed(x[None]), pair.embed(y[None]))[0]
+    first = pair.units(pair.first(torch.cat((x, y))[None]))
+    return pair.score(pair.rest(first))
+
+
+@pytest.mark.parametrize("form", DENSE)
+def test_scores_are_those_of_the_definition_object_by_object(form):
+    config, part = config_of(form), of_sizes([5, 2, 0, 1], seed=3)
+    net = config.net(3)
+    with torch.no_grad():
+        X = torch.from_numpy(part.features)
+        expected = [
+            s for one in X.split(part.sizes.tolist()) if len(one) for s in by_hand(net, one)
+        ]
+    np.testing.assert_allclose(scored(part, config, net), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_cmpnn_gives_both_orders_of_a_pair_their_support_at_once():
+    net = FetaNet(3, hidden=(4,)).pair
+    e = net.embed(torch.eye(3))
+    (gt, lt), (back_gt, back_lt) = net.outputs(e[:1], e[1:2]), net.outputs(e[1:2], e[:1])
+    assert (gt, lt) == (back_lt, back_gt) and gt != lt
+
+
+@settings(deadline=None, max_examples=10)
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=6), st.integers(0, 99))
+@pytest.mark.parametrize("form", FORMS)
+def test_scores_depend_neither_on_the_order_nor_on_other_queries(form, sizes, seed):
+    part, config = of_sizes(sizes, seed), config_of(form)
+    scores, rng = scored(part, config), np.random.default_rng(seed)
+    for first, last in zip(part.offsets[:-1], part.offsets[1:], strict=True):
+        order = first + rng.permutation(last - first)
+        alone = Queries.from_arrays(part.features[order])
+        if last > first:
+            np.testing.assert_allclose(scored(alone, config), scores[order], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_score_depends_on_the_other_documents_of_its_query_alone(form):
+    part, config = of_sizes([4, 3]), config_of(form)
+    other = part.with_features(part.features.copy())
+    other.features[0] += 1
+    changed = np.abs(scored(other, config) - scored(part, config)) > 1e-4
+    assert changed[:4].all() and not changed[4:].any()
+
+
+@pytest.mark.parametrize("form", [form for form in DENSE if form[0] == "feta"])
+@pytest.mark.parametrize("chunk", [4, 7])
+def test_pairs_in_chunks_give_the_same_scores_and_gradients(form, chunk):
+    part = of_sizes([6, 1, 4])  # 21 pairs
+    found = []
+    for config in (config_of(form), config_of(form, chunk=chunk)):
+        net = config.net(3)  # in eval mode: batch norm of a chunk is of its own pairs in training
+        scores = config.scores_of(net, part)
+        (scores * torch.arange(1, 12)).sum().backward()
+        found.append([scores.detach(), *(p.grad for p in net.parameters() if p.grad is not None)])
+    for whole, chunked in zip(*found, strict=True):
+        torch.testing.assert_close(chunked, whole)
+
+
+def test_a_query_of_a_thousand_documents_never_has_more_than_a_chunk_of_pairs_at_once(monkeypatch):
+    config = config_of(("feta", {**SMALL, "chunk": 5000}))
+    net, seen = config.net(3).train(), []
+    outputs = net.pair.outputs
+    monkeypatch.setattr(
+        net.pair, "outputs", lambda i, j: (seen.append(len(i)), outputs(i, j))[1], raising=True
+    )
+    config.scores_of(net, of_sizes([1000])).sum().backward()
+    assert max(seen) == 5000 and sum(seen) == 2 * 1000 * 999 // 2  # and once more for the gradient
+
+
+@pytest.mark.parametrize("form", DENSE)
+def test_queries_in_runs_give_the_same_scores(form, monkeypatch):
+    part, config = of_sizes([1, 7, 3, 0, 5, 7]), config_of(form)
+    whole = scored(part, config)
+    monkeypatch.setattr(rankers, "_DOCUMENTS", 8)
+    np.testing.assert_allclose(scored(part, config), whole, rtol=1e-4, atol=1e-5)
+
+
+def test_batch_norm_is_of_the_batch_in_training_and_of_all_before_it_for_a_single_row():
+    norm = BatchNorm(1)
+    X = torch.tensor([[1.0], [3.0]])
+    torch.testing.assert_close(norm(X), torch.tensor([[-1.0], [1.0]]), atol=1e-4, rtol=0)
+    assert (float(norm.mean), float(norm.variance)) == pytest.approx((0.2, 1.1))  # a tenth of each
+    alone = norm(X[:1]).detach()
+    assert float(alone) == pytest.approx(0.8 / 1.1**0.5, rel=1e-4)
+    assert float(norm.mean) == pytest.approx(0.2)
+    torch.testing.assert_close(norm.eval()(X).detach()[:1], alone)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("loss", ["logistic", "hinge", "plackett-luce", "softmax"])
+def test_queries_of_one_document_of_one_grade_and_of_none_do_no_harm(form, loss, tmp_path):
+    part = of_sizes([1, 4, 0, 2, 6])
+    part.grades[1:5] = 1
+    config = config_of(form, loss=loss, queries=1, epochs=2, quality="mrr")
+    ranker = fit_ranker(part, part, config)
+    assert np.isfinite(ranker.scores(part)).all()
+    ranker.save(tmp_path)
+    np.testing.assert_array_equal(load_ranker(tmp_path).scores(part), ranker.scores(part))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_it_learns_what_depends_on_the_others(form):
+    kind, _ = form
+    own = {"width": 16} if kind == "setrank" else {**form[1], "hidden": (16, 16)}
+    config = config_of((kind, own), epochs=15, lr=0.1, queries=8)
+    ranker = fit_ranker(told_by_one(0, 100), told_by_one(1, 40), config)
+    assert ranker.depends_on_query and ranker.info["quality"] > 0.85
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "adamw", "sgd"])
+def test_every_optimizer_takes_penalties_that_make_the_weights_smaller(optimizer):
+    part = of_sizes([4] * 6)
+
+    def weights(**penalty) -> torch.Tensor:
+        config = config_of(DENSE[0], optimizer=optimizer, epochs=15, lr=0.1, quality="mrr")
+        net = fit_ranker(part, part, config.changed(**penalty)).net
+        return net.joint.layers[0].weight.detach()
+
+    free, l1, l2 = weights(), weights(l1=0.1), weights(weight_decay=0.5)
+    assert float(l1.abs().sum()) < float(free.abs().sum())
+    assert float((l2**2).sum()) < float((free**2).sum())
+
+
+def test_sgd_has_the_momentum_of_nesterov():
+    from sortnet.rankers.listwise import RankNet, _optimizer
+
+    config = config_of(DENSE[0], optimizer="sgd")
+    (group,) = _optimizer(config.net(3), config).param_groups
+    assert (group["nesterov"], group["momentum"], group["lr"]) == (True, 0.9, 0.03)
+    (group,) = _optimizer(config.net(3), RankNet()).param_groups
+    assert group["nesterov"] is False
+
+
+@pytest.mark.parametrize("kind", ["fate", "feta", "setrank"])
+def test_the_estimator_takes_the_loss_and_sets_of_any_size(kind):
+    part = told_by_one(0, 20)
+    ranker = SortNetRanker(ranker=kind, loss="plackett-luce", optimizer="sgd", epochs=2)
+    ranker.fit(part.features, part.grades, group=part.sizes)
+    assert ranker.model_.config.loss == "plackett-luce"
+    assert np.isfinite(ranker.predict(part.features[:7], qid=[0] + [1] * 6)).all()
+
+
+@pytest.mark.parametrize(
+    ("form", "said"),
+    [
+        (("feta", {**SMALL, "chunk": 100_000}),
+         r"data: 79,800 pairs of documents at once need .* GB are free: take a chunk of \d+"),
+        (("fate", {"hidden": (4096,)}), r"data: the hidden units of 400 documents need .* GB"),
+    ],
+)  # fmt: skip
+def test_a_query_too_large_for_memory_is_refused(form, said, monkeypatch):
+    config = config_of(form)
+    net = config.net(3)
+    monkeypatch.setattr("sortnet.types.free.free_memory", lambda: 1 << 25)
+    monkeypatch.setattr(rankers, "free_memory", lambda: 1 << 25)
+    monkeypatch.setattr(rankers, "_LITTLE", 0)
+    with pytest.raises(DataError, match=said) as refused:
+        scored(of_sizes([400]), config, net)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_chunk_that_the_refusal_offers_fits(monkeypatch):
+    monkeypatch.setattr(rankers, "free_memory", lambda: 1 << 20)
+    monkeypatch.setattr(rankers, "_LITTLE", 1 << 20)
+    config, part = config_of(("feta", {**SMALL, "chunk": 100_000})), of_sizes([60])
+    with pytest.raises(DataError) as refused:
+        scored(part, config)
+    offered = int(str(refused.value).split()[-3])
+    assert 1 < offered < 60 * 59 // 2
+    assert np.isfinite(scored(part, config.changed(chunk=offered))).all()
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault", "said"),
+    [
+        ({"loss": "squared"}, DataError, "unknown loss 'squared'; known are logistic, hinge, pla"),
+        ({"optimizer": "lbfgs"}, DataError, "unknown optimizer 'lbfgs'; known are adamw, adam"),
+        ({"units": "tanh"}, DataError, "unknown units 'tanh'; known are selu, relu"),
+        ({"pair": "cnn"}, DataError, "unknown pair 'cnn'; known are cmpnn, free"),
+        ({"hidden": (0,)}, ComparatorError, "hidden must be whole numbers from 1"),
+        ({"chunk": 0}, DataError, "chunk must be a whole number from 1"),
+        ({"l1": -1.0}, DataError, "l1 must be 0 or more, got -1.0"),
+        ({"l1": float("nan")}, DataError, "l1 must be 0 or more, got nan"),
+        ({"momentum": 0.5}, DataError, "of kind feta has no setting 'momentum'"),
+    ],
+)
+def test_settings_that_are_none_are_refused_in_one_line(changes, fault, said):
+    with pytest.raises(fault, match=said):
+        kind_module("feta").SETTINGS().changed(**changes)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_what_is_left_open_is_as_it_is_settled(form):
+    kind, own = form
+    own = {name: value for name, value in own.items() if name == "pair"}
+    config, part = config_of((kind, own)), of_sizes([4])
+    np.testing.assert_array_equal(scored(part, config.settled_for(part)), scored(part, config))
+
+
+@pytest.mark.parametrize("kind", ["fate", "feta", "setrank"])
+def test_data_that_are_no_sets_are_refused_in_one_line(kind):
+    X, y = np.eye(4), [0, 1, 0, 1]
+    for bad_X, bad_y, said in [
+        ([[1.0, 2.0], [3.0]], [0, 1], "features"),
+        (np.empty((0, 2)), [], "give queries whose documents differ in grade"),
+        (X, [0, 1, float("nan"), 1], "data, row 2: grade 'nan' is not a whole number"),
+    ]:
+        with pytest.raises((DataError, ValueError), match=said) as refused:
+            part = Queries.from_arrays(bad_X, bad_y)
+            fit_ranker(part, part, kind_module(kind).SETTINGS(quality="mrr"))
+        assert "\n" not in str(refused.value)
+    part, wide = Queries.from_arrays(X, y), Queries.from_arrays(np.eye(4, 5), y)
+    with pytest.raises(DataError, match="data has 4 features, data 5"):
+        fit_ranker(part, wide, kind_module(kind).SETTINGS(quality="mrr"))
+    ranker = fit_ranker(part, part, kind_module(kind).SETTINGS(quality="mrr", epochs=1))
+    with pytest.raises(ModelError, match="5 features, but the model was trained on 4"):
+        ranker.order(wide)
