@@ -53,6 +53,7 @@ _EMPTY_WORDS: dict[Empty, str] = {
     "one": "counted one",
     "error": "refused",
 }
+_WITHOUT = "without a relevant document"
 _ERR_HIGHEST = 4  # the grade that gdeval's ERR takes for the best there can be
 
 
@@ -183,12 +184,8 @@ def _discordant(hits: _Hits) -> tuple[F64, F64]:
     Counted as merge sort would: at each level, those across the halves of a block of ranks.
     """
     n = hits.counts.astype(np.float64)
-    tied = (
-        hits.sum(
-            (_tied(hits, hits.grade)[2] - 1).astype(np.float64), np.ones(len(hits.rank), np.bool_)
-        )
-        / 2
-    )
+    alike = (_tied(hits, hits.grade)[2] - 1).astype(np.float64)
+    tied = hits.sum(alike, np.ones(len(alike), np.bool_)) / 2
     wrong = np.zeros(len(n))
     for level in range(int(hits.counts.max() - 1).bit_length()):
         wrong += _across(hits, level)
@@ -590,7 +587,8 @@ def conventions(
     parts += [f"relevant from grade {level}" for level in levels]
     if not all(m.row.of_pairs for m in found):
         rule = _EMPTY_WORDS[empty]
-        parts.append(f"queries without a relevant document {rule}: {n_empty} of {n_queries}")
+        empty_ones = "of a single grade" if all(m.row.whole for m in found) else _WITHOUT
+        parts.append(f"queries {empty_ones} {rule}: {n_empty} of {n_queries}")
     return "; ".join(parts)
 
 

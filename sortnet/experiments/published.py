@@ -54,6 +54,8 @@ DATA: dict[str, str] = {
     "OHSUMED": r"ohsumed",
     "TD2003": r"td2003|2003_td",
     "TD2004": r"td2004|2004_td",
+    "medoid": r"medoid$",
+    "hypervolume": r"hypervolume$",
 }
 FOLDS = "five folds"
 JOURNAL = "Köppel et al. 2025, Machine Learning 114, table 1"
@@ -67,6 +69,11 @@ _EVOLUTION = ("Ibrahim and Landa-Silva 2018, Soft Computing 22, in " + JOURNAL, 
 _TD = ("Rigutini et al., SortNet, table 2", f"{FOLDS} of LETOR 2.0", "")
 _LETOR3 = ("LETOR 3.0, official baselines", FOLDS, "letor3")
 _LETOR4 = ("Liu 2011, Learning to Rank for Information Retrieval, table 11.9", FOLDS, "letor4")
+_CONTEXT = (
+    "Pfannschmidt, Gupta and Hüllermeier 2018, by the authors' repository",
+    "10 splits of 10,000 sets to train and 100,000 to test, n = 5, d = 2",
+    "skip",
+)
 _TREES = ("github.com/lgrz/ltr-baseline, by gdeval", FOLDS, "skip")
 
 # (source, protocol, convention), columns, and rows of ranker | kind | figures.
@@ -197,6 +204,18 @@ _TABLES: list[tuple[tuple[str, str, str], str, str]] = [
         LambdaMART of LightGBM | lambdamart | .4966
         DASALC | | .5092
         DASALC, an ensemble | | .5172
+        """,
+    ),
+    (
+        _CONTEXT,
+        "medoid spearman, medoid concordance, medoid exact,"
+        "hypervolume spearman, hypervolume concordance, hypervolume exact",
+        """
+        FATE-Net | | .867 .906 .466 .879 .912 .486
+        FETA-Net | | .599 .765 .158 .601 .766 .159
+        RankNet | ranknet | .417 .683 .089 .413 .681 .088
+        RankSVM | ranksvm | 0 .500 .008 0 .500 .008
+        ERR | err | 0 .500 .008 0 .500 .008
         """,
     ),
     (
