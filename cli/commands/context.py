@@ -66,8 +66,10 @@ def _table(
         MadeSets(problem, number, test=test or 100_000, seed=seed, **sizes)
         for number in range(1, splits + 1)
     ]
+    n, d = sizes["n"], sizes["d"]
+    data = problem if (n, d) == (5, 2) else f"{problem}, n = {n}, d = {d}"  # 5, 2: as published
     return run_comparison(
-        cells_of(models.values(), drawn, seed), where, Shown(out, as_json, latex), problem,
+        cells_of(models.values(), drawn, seed), where, Shown(out, as_json, latex), data,
         list(MEASURES), "skip",
         names={entry: name for name, entry in models.items()}, spread="deviation",
     )  # fmt: skip
