@@ -67,7 +67,7 @@ def main(ctx: click.Context) -> None:
 # In the order of the help.
 for name in (
     *("demo", "train", "evaluate", "rank", "compare", "explain", "importance"),
-    *("runs", "show", "pairs", "report", "watch", "experiment"),
+    *("runs", "show", "pairs", "report", "watch", "experiment", "context"),
     *("items", "ask", "label", "serve", "annotators", "agreement", "ranking", "judgements"),
     *("simulate", "doctor", "completion"),
 ):

@@ -1,4 +1,4 @@
-"""RankQuality: MAP, NDCG@n, P@n, MRR and ERR@n of the rankings of many queries at once.
+"""RankQuality of the rankings of many queries at once: MAP, NDCG@n, P@n, correlations and others.
 
     AP     = mean over the relevant documents of the precision at their rank;   MAP its mean
     NDCG@n = DCG@n / DCG@n of the ideal ranking,   DCG@n = sum_{rank <= n} gain / log2(1 + rank)
@@ -6,10 +6,17 @@
     RR     = 1 / rank of the first relevant document;   MRR its mean
     ERR@n  = sum_{rank <= n} R / rank * product of the 1 - R above,   R = (2^grade - 1) / 2^4
 
+    spearman    = Pearson's correlation of the ranks with those by grade, ties at their mean rank
+    kendall     = (C - D) / sqrt(T n (n - 1) / 2), tau-b,   T = C + D pairs of two grades
+    concordance = C / T, the 0/1 ranking accuracy;   exact = 1 if D = 0 else 0, the 0/1 accuracy
+
+C pairs are in the order of their grades and D are not. These four take every document of a query,
+and have no value where all have one grade.
+
 Gain is 2^grade - 1 (or the grade itself: `gain="linear"`, and always of `nDCG`, the measure of
 ir-measures and trec_eval). `discount="letor"` divides it by max(1, log2 rank) instead, as LETOR's
 tools do. ERR (Chapelle et al. 2009) is gdeval's: its highest grade is 4 whatever the data have, and
-a higher one is refused. The other measures are binary: relevant is a grade of `relevant_from` or
+a higher one is refused. MAP, P@n and MRR are binary: relevant is a grade of `relevant_from` or
 more. A query without a relevant document (NDCG, ERR: without a grade above 0)
 has no value; `average` is the one place that says what it counts for.
 
@@ -46,6 +53,7 @@ _EMPTY_WORDS: dict[Empty, str] = {
     "one": "counted one",
     "error": "refused",
 }
+_WITHOUT = "without a relevant document"
 _ERR_HIGHEST = 4  # the grade that gdeval's ERR takes for the best there can be
 
 
@@ -138,6 +146,79 @@ def _err(metric: Metric, hits: _Hits) -> F64:
     return hits.sum(stops * reached / hits.rank, _within(metric, hits.rank))
 
 
+def _spearman(metric: Metric, hits: _Hits) -> F64:
+    order, first, size = _tied(hits, -hits.grade.astype(np.int64))
+    tied_rank = np.empty(len(order), np.float64)
+    tied_rank[order] = first + (size + 1) / 2
+    n = hits.counts.astype(np.float64)
+    middle = ((n + 1) / 2)[hits.query]
+    every = np.ones(len(order), np.bool_)
+    together = hits.sum((hits.rank - middle) * (tied_rank - middle), every)
+    of_grades = hits.sum(np.square(tied_rank - middle), every)
+    with np.errstate(invalid="ignore"):  # 0 / 0 where all have one grade
+        found: F64 = together / np.sqrt(of_grades * (n**3 - n) / 12)
+    return found
+
+
+def _kendall(metric: Metric, hits: _Hits) -> F64:
+    wrong, pairs = _discordant(hits)
+    n = hits.counts.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        found: F64 = (pairs - 2 * wrong) / np.sqrt(pairs * n * (n - 1) / 2)
+    return found
+
+
+def _concordance(metric: Metric, hits: _Hits) -> F64:
+    wrong, pairs = _discordant(hits)
+    return np.where(pairs > 0, 1.0 - wrong / np.maximum(pairs, 1), np.nan)
+
+
+def _exact(metric: Metric, hits: _Hits) -> F64:
+    wrong, pairs = _discordant(hits)
+    return np.where(pairs > 0, np.where(wrong == 0, 1.0, 0.0), np.nan)
+
+
+def _discordant(hits: _Hits) -> tuple[F64, F64]:
+    """(n_queries,) the pairs of two grades in the wrong order, and all pairs of two grades.
+
+    Counted as merge sort would: at each level, those across the halves of a block of ranks.
+    """
+    n = hits.counts.astype(np.float64)
+    alike = (_tied(hits, hits.grade)[2] - 1).astype(np.float64)
+    tied = hits.sum(alike, np.ones(len(alike), np.bool_)) / 2
+    wrong = np.zeros(len(n))
+    for level in range(int(hits.counts.max() - 1).bit_length()):
+        wrong += _across(hits, level)
+    return wrong, n * (n - 1) / 2 - tied
+
+
+def _across(hits: _Hits, level: int) -> F64:
+    """(n_queries,) pairs of a lower grade in the left half of a block and a higher in the right."""
+    place = hits.rank - 1
+    block = hits.starts[hits.query] + (place >> (level + 1))
+    left = (place >> level) & 1 == 0
+    order = np.lexsort((left, hits.grade, block))  # of one grade, the right half comes first
+    lower = np.cumsum(left[order]) - left[order]
+    starts = np.diff(block[order], prepend=-1) != 0
+    before = np.maximum.accumulate(np.where(starts, lower, 0))
+    counted = np.zeros(len(order))
+    counted[order] = lower - before
+    return hits.sum(counted, ~left)
+
+
+def _tied(hits: _Hits, value: NDArray[Any]) -> tuple[I64, I64, I64]:
+    """Documents by query and value: their order, and for each how many of its query have a lower
+    value, and how many the same.
+    """
+    order = np.lexsort((value, hits.query))
+    query, sorted_value = hits.query[order], value[order]
+    new = (np.diff(query, prepend=-1) != 0) | (np.diff(sorted_value, prepend=0) != 0)
+    starts = np.flatnonzero(new)
+    sizes = np.diff(np.append(starts, len(order)))
+    first = np.repeat(starts, sizes) - hits.starts[query]
+    return order, first, np.repeat(sizes, sizes)
+
+
 def _stops(grade: ArrayLike) -> F64:
     """How probably a reader is content with a document of that grade, and reads no further."""
     stops: F64 = (np.exp2(grade) - 1.0) / 2**_ERR_HIGHEST
@@ -159,6 +240,7 @@ class Measure:
         gain: the one that it always has.
         highest: the highest grade that it is defined for.
         of_pairs: it is taken of judged pairs, by `outcomes`, not of grades.
+        whole: it takes every document, of grade 0 as well.
     """
 
     values: Callable[[Metric, _Hits], F64]
@@ -170,6 +252,7 @@ class Measure:
     gain: Gain | None = None
     highest: int | None = None
     of_pairs: bool = False
+    whole: bool = False
 
 
 MEASURES: dict[str, Measure] = {
@@ -196,6 +279,28 @@ MEASURES: dict[str, Measure] = {
         graded=True,
         highest=_ERR_HIGHEST,
     ),
+    "spearman": Measure(
+        _spearman,
+        ("spearman",),
+        "spearman gives documents of one grade their mean rank",
+        graded=True,
+        whole=True,
+    ),
+    "kendall": Measure(_kendall, ("kendall",), "kendall is tau-b", graded=True, whole=True),
+    "concordance": Measure(
+        _concordance,
+        ("concordance", "ranking_accuracy"),
+        "concordance is the share of the pairs of two grades in their order",
+        graded=True,
+        whole=True,
+    ),
+    "exact": Measure(
+        _exact,
+        ("exact",),
+        "exact is the share of the queries with all pairs of two grades in their order",
+        graded=True,
+        whole=True,
+    ),
     "accuracy": Measure(
         lambda metric, hits: np.full(len(hits.counts), np.nan),
         convention="accuracy is the share of the judgements predicted, by their weights",
@@ -216,9 +321,13 @@ def measured(quality: Metric) -> tuple[str, ...]:
 
 
 def _known() -> str:
-    free = ", ".join(k for k, row in MEASURES.items() if not (row.needs_cutoff or row.of_pairs))
+    free = [k for k, row in MEASURES.items() if not (row.needs_cutoff or row.of_pairs or row.whole)]
     cut = ", ".join(f"{kind}@n" for kind, row in MEASURES.items() if row.needs_cutoff)
-    return f"known are {free} (each also @n, as ndcg@10), {cut}, and of judged pairs accuracy"
+    whole = ", ".join(kind for kind, row in MEASURES.items() if row.whole)
+    return (
+        f"known are {', '.join(free)} (each also @n, as ndcg@10), {cut}, {whole}, "
+        "and of judged pairs accuracy"
+    )
 
 
 @dataclass(frozen=True)
@@ -247,7 +356,7 @@ class Metric:
             raise MetricError(f"unknown metric {self.kind!r}; {_known()}")
         if self.cutoff is None and self.row.needs_cutoff:
             raise MetricError(f"metric {self.kind!r} needs a cutoff, as in {self.kind}@10")
-        if self.cutoff is not None and self.row.of_pairs:
+        if self.cutoff is not None and (self.row.of_pairs or self.row.whole):
             raise MetricError(f"metric {self.name!r}: {self.kind} has no cutoff")
         if self.cutoff is not None and self.cutoff < 1:
             raise MetricError(f"metric {self.name!r}: the cutoff must be 1 or more")
@@ -273,6 +382,8 @@ class Metric:
     @property
     def lowest_relevant(self) -> int:
         """The lowest grade that counts for this measure."""
+        if self.row.whole:
+            return 0
         return 1 if self.row.graded else self.relevant_from
 
 
@@ -305,7 +416,8 @@ def parse_metric(name: str, *, gain: Gain = "exp", relevant_from: int = 1) -> Me
 
 
 def per_query(metric: Metric, ranked_grades: ArrayLike, offsets: ArrayLike) -> F64:
-    """(n_queries,) the measure of every query; NaN where a query has no relevant document.
+    """(n_queries,) the measure of every query; NaN where a query has no relevant document (for
+    spearman, kendall, concordance and exact: no two documents that differ in grade).
 
     Args:
         metric: what to measure.
@@ -475,7 +587,8 @@ def conventions(
     parts += [f"relevant from grade {level}" for level in levels]
     if not all(m.row.of_pairs for m in found):
         rule = _EMPTY_WORDS[empty]
-        parts.append(f"queries without a relevant document {rule}: {n_empty} of {n_queries}")
+        empty_ones = "of a single grade" if all(m.row.whole for m in found) else _WITHOUT
+        parts.append(f"queries {empty_ones} {rule}: {n_empty} of {n_queries}")
     return "; ".join(parts)
 
 

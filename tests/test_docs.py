@@ -46,6 +46,8 @@ NOT_RUN: dict[str, str] = {
     "sortnet simulate --protocol votes --votes votes.tsv --items-file items.tsv": (
         "it takes many votes; the tests of simulate make some"
     ),
+    "sortnet context hypervolume --jobs 2 --out hypervolume": "it takes an hour; its tests run it",
+    "sortnet context sizes --splits 5 --out sizes": "takes minutes; its tests run it, made small",
     "sortnet experiment study noise --size paper --jobs 2 --out noise": (
         "it takes minutes; the tests of studies run each, made small"
     ),

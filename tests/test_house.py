@@ -246,7 +246,7 @@ def test_all_modules_of_the_wheel_import_without_extras(wheel, tmp_path):
         if name.endswith(".py") and "/migrations/" not in name and not name.endswith("__main__.py")
     )
     absent = ["pyarrow", "psycopg", "hypothesis", "pytest", "ir_measures", "psutil"]
-    absent += ["lightgbm", "xgboost", "cma"]
+    absent += ["lightgbm", "xgboost", "cma", "moocore"]
     code = (
         "import importlib, sys, warnings; warnings.simplefilter('ignore')\n"
         f"sys.modules.update(dict.fromkeys({absent!r}))\n"

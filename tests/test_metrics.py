@@ -5,7 +5,7 @@ import os
 import re
 import shutil
 from fractions import Fraction
-from itertools import permutations
+from itertools import combinations, permutations
 from math import log2
 from pathlib import Path
 
@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ir_measures import AP, ERR, RR, P, nDCG
+from scipy.stats import kendalltau, spearmanr
 from sklearn.metrics import ndcg_score
 
 from sortnet.errors import DataError, MetricError
@@ -146,6 +147,56 @@ def test_err_keeps_its_digits_in_the_last_of_many_queries():
     assert values[0] == values[-1]
 
 
+WHOLE = ("spearman", "kendall", "concordance", "exact")
+
+
+@given(rankings)
+def test_measures_of_whole_rankings_equal_scipy_and_counted_pairs(ranked):
+    found = {name: per_query(Metric(name), *flat(ranked)) for name in WHOLE}
+    for q, grades in enumerate(ranked):
+        if len(set(grades)) < 2:  # no ranking is better than another
+            assert all(np.isnan(values[q]) for values in found.values())
+            continue
+        scores = -np.arange(len(grades))
+        pairs = [(a, b) for a, b in combinations(grades, 2) if a != b]
+        right = sum(a > b for a, b in pairs)
+        assert found["spearman"][q] == pytest.approx(spearmanr(grades, scores)[0])
+        assert found["kendall"][q] == pytest.approx(kendalltau(grades, scores)[0])
+        assert found["concordance"][q] == pytest.approx(right / len(pairs))
+        assert found["exact"][q] == (right == len(pairs))
+
+
+def test_measures_of_a_whole_ranking_worked_by_hand():
+    # 3 1 2 1: wrong is 1 before 2; right 3-1, 3-2, 3-1, 2-1. Ranks by grade 1, 3.5, 2, 3.5, so
+    # from their mean -1.5, 1, -.5, 1, and those of the ranking -1.5, -.5, .5, 1.5.
+    found = [per_query(Metric(name), [3, 1, 2, 1], [0, 4])[0] for name in WHOLE]
+    assert found == pytest.approx([3 / np.sqrt(5 * 4.5), 3 / np.sqrt(5 * 6), 4 / 5, 0])
+    # Only the order within a tie is left open.
+    assert per_query(Metric("exact"), [3, 2, 1, 1], [0, 4]) == [1]
+    # Rank correlations without ties: 1 - 6 sum d^2 / (n (n^2 - 1)) = 1 - 6 * 2 / 60.
+    assert per_query(Metric("spearman"), [3, 2, 0, 1], [0, 4]) == pytest.approx([0.8])
+
+
+def test_pairs_of_a_long_ranking_are_all_counted():
+    rng = np.random.default_rng(4)
+    for n in (1023, 1024, 1025):
+        grades = rng.integers(0, 7, n)
+        found = per_query(Metric("kendall"), grades, [0, n])
+        assert found == pytest.approx([kendalltau(grades, -np.arange(n))[0]])
+
+
+def test_measures_of_whole_rankings_take_no_cutoff_and_choose_where_grades_differ():
+    with pytest.raises(MetricError, match="metric 'kendall@10': kendall has no cutoff"):
+        parse_metric("kendall@10")
+    assert parse_metric("Ranking_Accuracy").name == "concordance"
+    queries = Queries.from_arrays(np.zeros((5, 1)), [0, 1, 2, 2, 2], group=[2, 3])
+    assert [can_choose(Metric(name), queries).tolist() for name in WHOLE] == [[True, False]] * 4
+    order = np.array([1, 0, 2, 3, 4])
+    assert evaluate(queries, order, WHOLE, empty="skip") == dict.fromkeys(WHOLE, 1.0)
+    said = conventions(WHOLE, "zero", 1, 2)
+    assert said.split("; ")[1] == "kendall is tau-b" and "relevant from" not in said
+
+
 def test_err_has_no_grade_above_that_of_gdeval():
     high = Queries.from_arrays(np.zeros((3, 1)), [0, 5, 4])
     for ask in (lambda: evaluate(high, np.arange(3), "err@10"),
@@ -270,7 +321,8 @@ def test_other_names_are_refused(text):
 
 
 def test_an_unknown_metric_is_named_with_those_known():
-    known = r"known are map, ndcg, nDCG, mrr, err .*, p@n, and of judged pairs accuracy$"
+    whole = "spearman, kendall, concordance, exact"
+    known = rf"known are map, ndcg, nDCG, mrr, err .*, p@n, {whole}, and of judged pairs accuracy$"
     with pytest.raises(MetricError, match=f"'bpref@20'; {known}"):
         parse_metric("bpref@20")
     with pytest.raises(MetricError, match=f"'ndcg_cut' needs a cutoff, as in nDCG@10; {known}"):

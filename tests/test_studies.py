@@ -36,9 +36,9 @@ from store.plots import curves
 NAMES = (
     "hidden", "rank-quality", "convergence", "classes", "features", "noise", "training-size",
     "label-ratio", "optimiser-activation", "runtime", "neighbours", "order", "pair-efficiency",
-    "scaling", "weighting",
+    "scaling", "weighting", "set-sizes",
 )  # fmt: skip
-TINY = Size(documents=200, tested=150, draws=1, folds=1, step=8, most=1_000)
+TINY = Size(documents=200, tested=150, draws=1, folds=1, step=8, most=1_000, sets=40)
 LISTS = MadeClasses(classes=3, features=8, n_train=400, n_test=200, lists=4)
 
 
@@ -289,7 +289,7 @@ def test_a_study_that_takes_either_needs_no_folder(name):
     ("name", "rises"), [("classes", False), ("noise", False), ("features", True)]
 )
 def test_made_data_has_the_shapes_of_the_paper(name, rises):
-    size = Size(documents=3_000, tested=1_000, draws=1, folds=1, step=8, most=1_000)
+    size = Size(documents=3_000, tested=1_000, draws=1, folds=1, step=8, most=1_000, sets=40)
     found = [(point, work_out(point.cell)) for point in points_of(name, None, size)]
     frame = frame_of(name, found)
     values = frame["value"].to_numpy() * (1 if rises else -1)

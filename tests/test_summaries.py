@@ -57,6 +57,13 @@ def test_the_standard_error_is_that_of_numpy():
     assert row.map_error == pytest.approx(values.std(ddof=1) / sqrt(15))
 
 
+def test_a_deviation_may_stand_in_place_of_the_error(figures):
+    found = summary(figures, ["map"], "deviation").set_index("ranker")
+    assert list(found) == ["parts", "queries", "map", "map_deviation"]
+    assert found.loc["svm", "map_deviation"] == pytest.approx(sqrt(0.02))
+    assert r"svm & 0.400 $\pm$ 0.141" in latex(found.reset_index())
+
+
 def test_one_part_has_no_standard_error_and_a_part_without_value_does_not_count(figures):
     figures.loc[figures["part"] == "Fold2", "map"] = nan
     found = summary(figures, ["map"])

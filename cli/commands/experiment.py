@@ -2,53 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
-from cli.options import (
-    SEED,
-    Real,
-    Whole,
-    command_line,
-    data_option,
-    folders,
-    json_option,
-    store_option,
-)
-from cli.output import progress
+from cli.experiments.shared_options import SHARED, with_options
+from cli.options import Real, Whole, command_line, folders
 from sortnet.experiments.tool_conventions import CONVENTIONS
 
-C = TypeVar("C", bound=Callable[..., Any])
 MEASURES = "ndcg@10,map,p@10"
 
 
-# Of every experiment.
-_SHARED = (
-    click.option(
-        "--jobs", type=Whole(1), default=1, help="Cells worked out at once, a process each."
-    ),
-    click.option(
-        "--cluster",
-        metavar="URL",
-        help="Dask scheduler, dask://HOST:PORT, in place of --jobs; its workers read the "
-        "data at the same paths.",
-    ),
-    click.option("--seed", type=SEED, default=0, help="Random seed of every ranker."),
-    click.option("--again", is_flag=True, help="Work out again what the store has already."),
-    click.option(
-        "--out",
-        metavar="DIR",
-        type=click.Path(file_okay=False, path_type=Path),
-        shell_complete=folders,
-        help="Folder for the tables, figures and report; default: none is written.",
-    ),
-    store_option,
-    data_option,
-    json_option,
-)
 # Of those that compare rankers on a data set.
 _OF_RANKERS = (
     click.option(
@@ -95,17 +61,6 @@ _OF_RANKERS = (
 )
 
 
-def _with(*options: Callable[[C], C]) -> Callable[[C], C]:
-    """A decorator that adds options in the order of the help."""
-
-    def add(command: C) -> C:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return add
-
-
 @click.group(short_help="Compare rankers by a protocol; run the papers' studies.")
 def experiment() -> None:
     """Compare rankers on labelled queries by a protocol that holds, and run the papers' studies.
@@ -122,14 +77,14 @@ def experiment() -> None:
 
 @experiment.command(short_help="Compare rankers on the official folds.")
 @click.argument("letor_dir", shell_complete=folders)
-@_with(*_OF_RANKERS)
+@with_options(*_OF_RANKERS)
 @click.option(
     "--inner",
     type=Whole(0),
     default=0,
     help="Parts of an inner cross-validation by query; 0: the validation part chooses.",
 )
-@_with(*_SHARED)
+@with_options(*SHARED)
 def folds(letor_dir: str, **options: Any) -> int:
     """Compare rankers on the folds in LETOR_DIR: tuned, refitted, tested on each.
 
@@ -146,7 +101,7 @@ def folds(letor_dir: str, **options: Any) -> int:
 
 @experiment.command(short_help="Compare rankers on random divisions by query.")
 @click.argument("letor_dir", shell_complete=folders)
-@_with(*_OF_RANKERS)
+@with_options(*_OF_RANKERS)
 @click.option("--splits", type=Whole(2), default=15, help="Number of random divisions.")
 @click.option("--test", type=Real(0.01, 0.9), default=0.33, help="Share of queries to test with.")
 @click.option(
@@ -155,7 +110,7 @@ def folds(letor_dir: str, **options: Any) -> int:
     default=3,
     help="Parts of an inner cross-validation by query; 0: a validation part chooses.",
 )
-@_with(*_SHARED)
+@with_options(*SHARED)
 def holdout(letor_dir: str, splits: int, test: float, seed: int, **options: Any) -> int:
     """Compare rankers on random divisions of the queries in LETOR_DIR, a fold or folder of folds.
 
@@ -183,7 +138,7 @@ def holdout(letor_dir: str, splits: int, test: float, seed: int, **options: Any)
     default="small",
     help="small: a minute or two; paper: the sizes of the papers.",
 )
-@_with(*_SHARED)
+@with_options(*SHARED)
 def study(
     name: str | None, letor_dir: str | None, listed: bool, size: str, out: Path | None,
     seed: int, as_json: bool, **options: Any,
@@ -213,34 +168,20 @@ def _compare(
     data: str,
     *,
     rankers: str,
-    out: Path | None,
-    as_json: bool,
-    latex: bool,
     measures: str,
     convention: str,
     **options: Any,
 ) -> int:
     """Work out every ranker on every division, and report; 1 if one failed, else 0."""
-    from cli.experiments.comparison import Comparison
-    from cli.experiments.outputs import refuse_out, report
-    from cli.experiments.work import Where, results_of
+    from cli.experiments.run_comparison import Shown, run_comparison
+    from cli.experiments.work import Where
     from sortnet.experiments.cells import Cell
     from sortnet.experiments.entries import entries_named
     from sortnet.metrics import as_metrics
 
-    if latex and as_json:
-        raise click.UsageError("--json and --latex both print the table: give one of them")
     names = entries_named(rankers)
     wanted = [metric.name for metric in as_metrics(filter(None, measures.split(",")))]
-    refuse_out(out)
+    shown = Shown(*(options.pop(name) for name in Shown._fields))
     where = Where(*(options.pop(name) for name in Where._fields))
     cells = [Cell(name, split, **options) for split in splits for name in names]
-    command = command_line(click.get_current_context())
-    with progress() as status:
-        found = results_of(cells, where, status)
-        status("measuring")
-        made = Comparison.of(
-            found, wanted, convention, data=data, command=command, cache=where.cache
-        )
-    report(made, out, as_json=as_json, latex=latex)
-    return 1 if found.failed else 0
+    return run_comparison(cells, where, shown, data, wanted, convention)

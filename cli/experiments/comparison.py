@@ -13,6 +13,8 @@ from sortnet.errors import SortNetError
 if TYPE_CHECKING:
     import pandas as pd
 
+    from sortnet.experiments.summaries import Spread
+
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
@@ -30,6 +32,7 @@ class Comparison:
         published: figures of papers on this data.
         by_query, by_part: a row for each two rankers, see `sortnet.experiments.significance`.
         found: the results and what failed.
+        spread: what stands beside a mean in the summary.
     """
 
     data: str
@@ -43,6 +46,7 @@ class Comparison:
     by_query: pd.DataFrame
     by_part: pd.DataFrame
     found: Found
+    spread: Spread = "error"
 
     @classmethod
     def of(
@@ -54,6 +58,7 @@ class Comparison:
         data: str,
         command: str,
         cache: Path | None,
+        spread: Spread = "error",
     ) -> Comparison:
         """Measure every result.
 
@@ -70,7 +75,7 @@ class Comparison:
             raise SortNetError(f"no ranker could be fitted: {found.failed[0][1]}")
         figures = figures_of(found.results, measures, convention, cache=cache)
         about = figures.attrs
-        table = summary(figures, measures)
+        table = summary(figures, measures, spread)
         table["seconds"] = table["ranker"].map(_seconds(found))
         order = list(table["ranker"])
         return cls(
@@ -85,6 +90,7 @@ class Comparison:
             by_query=paired_by_query(figures, measures[0], order),
             by_part=paired_by_part(figures, measures[0], about["ratio"], order),
             found=found,
+            spread=spread,
         )
 
     def rows(self) -> list[list[str]]:
@@ -92,7 +98,9 @@ class Comparison:
         best = {name: self.summary[name].max() for name in self.measures}
         found = []
         for row in self.summary.to_dict("records"):
-            figures = [_figure(row[m], row[f"{m}_error"], row[m] == best[m]) for m in self.measures]
+            figures = [
+                _figure(row[m], row[f"{m}_{self.spread}"], row[m] == best[m]) for m in self.measures
+            ]
             p = self._p_of_best(str(row["ranker"]))
             found.append(
                 [str(row["ranker"]), *figures, p, str(row["parts"]), f"{row['seconds']:.1f}"]
@@ -111,7 +119,9 @@ class Comparison:
             f"p: that {best} is no better in {self.measures[0]}: paired t-test over "
             "queries, Holm's correction for all pairs of rankers"
         )
-        marks = "± standard error over the parts; * the best; CPU s of a part, tuning included"
+        marks = (
+            f"± standard {self.spread} over the parts; * the best; CPU s of a part, tuning included"
+        )
         return [marks, p] if others else [marks]
 
     def _p_of_best(self, ranker: str) -> str:

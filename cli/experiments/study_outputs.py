@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ from cli.output import (
     write_output,
 )
 from sortnet.errors import SortNetError
-from sortnet.experiments.studies import SIZES, STUDIES, Study, frame_of, points_of
+from sortnet.experiments.studies import SIZES, STUDIES, Point, Study, frame_of, points_of
 from sortnet.files import make_folder
 
 if TYPE_CHECKING:
@@ -60,9 +61,23 @@ def run_study(
     Raises:
         SortNetError: if the study or its data cannot be used, or no cell has a result.
     """
+    return run_points(name, points_of(name, data, SIZES[size], seed), where, out, as_json, command)
+
+
+def run_points(
+    name: str,
+    points: Sequence[Point],
+    where: Where,
+    out: Path | None,
+    as_json: bool,
+    command: str,
+) -> int:
+    """`run_study` of points that were made otherwise.
+
+    Raises:
+        SortNetError: if no cell has a result.
+    """
     with progress() as status:
-        status("reading the data")
-        points = points_of(name, data, SIZES[size], seed)
         results, failed = results_of([point.cell for point in points], where, status)
         if not results:
             raise SortNetError(f"the study {name} has no result: {failed[0][1]}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -47,19 +47,21 @@ def figures_of(
     import pandas as pd
 
     @lru_cache(maxsize=1)
-    def read(split: Split) -> Fold:
-        return split.load(cache)
+    def read(split: Split) -> tuple[Fold, Any]:
+        fold = split.load(cache)
+        assert fold.test is not None
+        return fold, fold.test.qids.astype(object)  # which all rankers' rows share
 
     frames, sizes = [], {}
     for cell, result in found:
-        fold = read(cell.split)
+        fold, qids = read(cell.split)
         test = fold.test
         assert test is not None
         if cell.split not in sizes:
             sizes[cell.split] = _sizes(fold, measures[0])
         asked = [parse_metric(name, relevant_from=cell.relevant_from) for name in measures]
         values = figures_under(convention, test, result.order, asked)
-        about = {"ranker": cell.ranker, "part": cell.split.name, "qid": test.qids}
+        about = {"ranker": cell.ranker, "part": cell.split.name, "qid": qids}
         frames.append(pd.DataFrame({**about, **values}))
     n_empty, n_test, n_learned = np.sum(list(sizes.values()), axis=0).tolist()
     frame = pd.concat(frames, ignore_index=True)

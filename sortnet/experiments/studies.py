@@ -6,7 +6,7 @@ the cells becomes one frame of means and standard errors.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
@@ -18,6 +18,8 @@ import numpy as np
 
 from sortnet.errors import SortNetError
 from sortnet.experiments.cells import Cell, Result
+from sortnet.experiments.context import QUALITY, SET_MODELS, MadeSets, cells_of, models_named
+from sortnet.experiments.context import SIZES as SET_SIZES
 from sortnet.experiments.made import Digits, MadeClasses, TrainingShare
 from sortnet.experiments.pair_efficiency import (
     REACHED,
@@ -27,7 +29,7 @@ from sortnet.experiments.pair_efficiency import (
     crossing,
 )
 from sortnet.experiments.splits import OfficialFold, Split, folds_of
-from sortnet.metrics import evaluate
+from sortnet.metrics import Metric, evaluate, outcomes
 from sortnet.types import Queries
 
 if TYPE_CHECKING:
@@ -68,6 +70,7 @@ class Size:
         folds: of a folder, the first ones; None: all.
         step: the factor between two budgets of answers.
         most: documents of the largest training part, where their number is studied.
+        sets: to learn from, of made sets.
     """
 
     documents: int
@@ -76,11 +79,12 @@ class Size:
     folds: int | None
     step: int
     most: int
+    sets: int
 
 
 SIZES = {
-    "small": Size(10_000, 2_000, 3, 2, 8, 10_000),
-    "paper": Size(100_000, 10_000, 5, None, 2, 100_000),
+    "small": Size(10_000, 2_000, 3, 2, 8, 10_000, 2_000),
+    "paper": Size(100_000, 10_000, 5, None, 2, 100_000, 10_000),
 }
 
 
@@ -349,6 +353,38 @@ def _pair_efficiency(plan: Plan) -> list[Point]:
     ]
 
 
+def set_points(models: Mapping[str, str], splits: Sequence[MadeSets], seed: int) -> list[Point]:
+    """Points of models, entries by their names, whose test sets are of many sizes.
+
+    Raises:
+        DataError: if the sets cannot be drawn.
+    """
+    names = {entry: name for name, entry in models.items()}
+    return [Point(cell, names[cell.ranker], None) for cell in cells_of(names, splits, seed)]
+
+
+def _set_sizes(plan: Plan) -> list[Point]:
+    least, most = SET_SIZES
+    splits = [
+        MadeSets(
+            "medoid", number, train=plan.size.sets, test=plan.size.tested,
+            smallest=least, largest=most, seed=plan.seed,
+        )
+        for number in range(1, plan.size.draws + 1)
+    ]  # fmt: skip
+    return set_points(models_named(",".join(SET_MODELS)), splits, plan.seed)
+
+
+def _by_set_size(point: Point, result: Result, test: Test) -> list[Row]:
+    sets = test()
+    right = outcomes(Metric(QUALITY), sets, result.order)
+    name = "0/1 ranking accuracy"
+    return [
+        Row(name, point.series, int(n), float(right[sets.sizes == n].mean()))
+        for n in np.unique(sets.sizes)
+    ]
+
+
 def _at_ranks(point: Point, result: Result, test: Test) -> list[Row]:
     """NDCG@n and P@n over n, and MAP."""
     ranks = range(1, 11)
@@ -459,6 +495,7 @@ def _enough(frame: pd.DataFrame) -> list[str]:
     return lines
 
 
+_2018 = "Pfannschmidt, Gupta and Hüllermeier 2018"
 _2008, _2025 = "SortNet (Rigutini et al.)", "RankNet revisited (Köppel et al. 2025)"
 _PAPER, _DOCUMENTS = "sortnet-paper:hidden=20", "training documents, or share of the training part"
 
@@ -563,5 +600,9 @@ STUDIES: dict[str, Study] = {
             ],
         ),
         _measured("ndcg@10", "map"),
+    ),
+    "set-sizes": Study(
+        "How well are sets of other sizes ranked than those learned from?", f"{_2018}, figure 4",
+        "objects of a set", _set_sizes, _by_set_size, "made",
     ),
 }  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from sortnet.errors import DataError
 if TYPE_CHECKING:
     import pandas as pd
 
+Spread: TypeAlias = Literal["error", "deviation"]
 _ESCAPED = str.maketrans(
     {
         **{character: rf"\{character}" for character in "&%$#_{}"},
@@ -47,17 +48,20 @@ def parts(figures: pd.DataFrame, measures: Sequence[str]) -> pd.DataFrame:
     return grouped[list(measures)].mean().reset_index()
 
 
-def summary(figures: pd.DataFrame, measures: Sequence[str]) -> pd.DataFrame:
+def summary(
+    figures: pd.DataFrame, measures: Sequence[str], spread: Spread = "error"
+) -> pd.DataFrame:
     """A row for each ranker, the best by the first measure first.
 
     Args:
         figures: see `parts`.
         measures: columns of `figures`.
+        spread: what stands beside the mean, the standard error or deviation.
 
     Returns:
         `ranker`, `parts` (their number), `queries` (rankings measured) and, for each measure, the
         mean over the parts and in `<measure>_error` its standard error, sd / sqrt(parts) with
-        n - 1: NaN of one part. Parts without a value do not count.
+        n - 1, or in `<measure>_deviation` sd: NaN of one part. Parts without a value do not count.
 
     Raises:
         DataError: as `parts`.
@@ -73,13 +77,15 @@ def summary(figures: pd.DataFrame, measures: Sequence[str]) -> pd.DataFrame:
     frame["queries"] = figures.groupby("ranker", sort=False, observed=True).size()
     for name in measures:
         frame[name] = by_ranker[name].mean()
-        frame[f"{name}_error"] = by_ranker[name].sem()
+        frame[f"{name}_{spread}"] = (
+            by_ranker[name].sem() if spread == "error" else by_ranker[name].std()
+        )
     in_order = frame.sort_values(list(measures[:1]), ascending=False, kind="stable")
     return in_order.reset_index()
 
 
 def latex(summary: pd.DataFrame, *, caption: str = "", digits: int = 3) -> str:
-    """A table for LaTeX with booktabs: mean and standard error, the best of a measure in bold.
+    """A table for LaTeX with booktabs: mean and spread, the best of a measure in bold.
 
     Args:
         summary: of `summary`.
@@ -92,11 +98,15 @@ def latex(summary: pd.DataFrame, *, caption: str = "", digits: int = 3) -> str:
     >>> print(latex(frame).splitlines()[4])
     rank\\_svm & \\textbf{0.600} $\\pm$ 0.010 \\\\
     """
-    measures = [
-        name.removesuffix("_error") for name in map(str, summary) if name.endswith("_error")
-    ]
+    spreads = {
+        name.removesuffix(f"_{spread}"): name
+        for name in map(str, summary)
+        for spread in get_args(Spread)
+        if name.endswith(f"_{spread}")
+    }
+    measures = list(spreads)
     columns = [summary["ranker"].map(escaped)] + [
-        _cells(summary, name, digits) for name in measures
+        _cells(summary, name, spreads[name], digits) for name in measures
     ]
     rows = [" & ".join(cells) + r" \\" for cells in zip(*columns, strict=True)]
     lines = [
@@ -123,10 +133,10 @@ def escaped(text: str) -> str:
     return text.translate(_ESCAPED)
 
 
-def _cells(summary: pd.DataFrame, name: str, digits: int) -> list[str]:
+def _cells(summary: pd.DataFrame, name: str, spread: str, digits: int) -> list[str]:
     means = summary[name].to_numpy(np.float64).round(digits)
     best = np.nanmax(means, initial=-np.inf)
-    errors = summary[f"{name}_error"].to_numpy(np.float64)
+    errors = summary[spread].to_numpy(np.float64)
     cells = []
     for mean, error in zip(means, errors, strict=True):
         text = "--" if np.isnan(mean) else f"{mean:.{digits}f}"

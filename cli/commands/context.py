@@ -1,0 +1,99 @@
+"""`sortnet context`: rankers on sets whose ranking depends on the whole set."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from cli.experiments.shared_options import SHARED, with_options
+from cli.options import Whole, command_line
+
+
+@click.command(short_help="Compare rankers where the order depends on the whole set.")
+@click.argument("problem", type=click.Choice(("medoid", "hypervolume", "sizes")))
+@click.option(
+    "--models",
+    metavar="NAMES",
+    help="Rankers, comma by comma, or all; NAME:SETTING=VALUE for other settings; default: all, of "
+    "sizes those that see the set.",
+)
+@click.option("--splits", type=Whole(1), default=10, help="Number of draws of all sets.")
+@click.option(
+    "--train", type=Whole(2), default=10_000, help="Sets to learn from; a tenth validates."
+)
+@click.option(
+    "--test",
+    type=Whole(1),
+    help="Sets to test with; default: 100000, of sizes 10000 of each size.",
+)
+@click.option("--n", type=Whole(2), default=5, help="Objects of a set.")
+@click.option("--d", type=Whole(1), default=2, help="Features of an object.")
+@click.option("--latex", is_flag=True, help="Print the table as LaTeX (booktabs), nothing else.")
+@with_options(*SHARED)
+def context(problem: str, models: str | None, latex: bool, **options: Any) -> int:
+    """Compare rankers on made sets whose order depends on all their objects.
+
+    medoid: points ranked by their distance to the medoid; hypervolume: points of a front ranked by
+    what each contributes to the hypervolume; sizes: medoid sets of 3 to 24 objects, ranked by what
+    was learned from sets of --n. Each cell (a ranker on a draw) is kept in the store when it is
+    done: the same command resumes. --out writes the figures of every test set.
+
+    \b
+    Examples:
+      sortnet context medoid --models ranknet,err --splits 2 --train 200 --test 500
+      sortnet context hypervolume --jobs 2 --out hypervolume
+      sortnet context sizes --splits 5 --out sizes
+    """
+    from cli.experiments.work import Where
+    from sortnet.experiments.context import SET_MODELS, models_named
+
+    where = Where(*(options.pop(name) for name in Where._fields))
+    if problem == "sizes":
+        return _sizes(models_named(models or ",".join(SET_MODELS)), where, latex, **options)
+    return _table(problem, models_named(models or "all"), where, latex, **options)
+
+
+def _table(
+    problem: str, models: dict[str, str], where: Any, latex: bool, *,
+    splits: int, seed: int, out: Any, as_json: bool, test: int | None, **sizes: int,
+) -> int:  # fmt: skip
+    """The table of the paper."""
+    from cli.experiments.run_comparison import Shown, run_comparison
+    from sortnet.experiments.context import MEASURES, MadeSets, cells_of
+
+    drawn = [
+        MadeSets(problem, number, test=test or 100_000, seed=seed, **sizes)
+        for number in range(1, splits + 1)
+    ]
+    n, d = sizes["n"], sizes["d"]
+    data = problem if (n, d) == (5, 2) else f"{problem}, n = {n}, d = {d}"  # 5, 2: as published
+    return run_comparison(
+        cells_of(models.values(), drawn, seed), where, Shown(out, as_json, latex), data,
+        list(MEASURES), "skip",
+        names={entry: name for name, entry in models.items()}, spread="deviation",
+    )  # fmt: skip
+
+
+def _sizes(
+    models: dict[str, str], where: Any, latex: bool, *,
+    splits: int, seed: int, out: Any, as_json: bool, test: int | None, **sizes: int,
+) -> int:  # fmt: skip
+    """The figure of the paper."""
+    from cli.experiments.outputs import refuse_out
+    from cli.experiments.study_outputs import run_points
+    from sortnet.experiments.context import SIZES, MadeSets
+    from sortnet.experiments.studies import set_points
+
+    if latex:
+        raise click.UsageError("--latex prints a table: sizes has a figure, --out draws it")
+    refuse_out(out)
+    least, most = SIZES
+    drawn = [
+        MadeSets(
+            "medoid", number, test=test or 10_000, smallest=least, largest=most, seed=seed, **sizes
+        )
+        for number in range(1, splits + 1)
+    ]
+    command = command_line(click.get_current_context())
+    return run_points("set-sizes", set_points(models, drawn, seed), where, out, as_json, command)

@@ -1,0 +1,48 @@
+"""Options of every command that works out cells of an experiment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from cli.options import SEED, Whole, data_option, folders, json_option, store_option
+
+C = TypeVar("C", bound=Callable[..., Any])
+
+SHARED = (
+    click.option(
+        "--jobs", type=Whole(1), default=1, help="Cells worked out at once, a process each."
+    ),
+    click.option(
+        "--cluster",
+        metavar="URL",
+        help="Dask scheduler, dask://HOST:PORT, in place of --jobs; its workers read the "
+        "data at the same paths.",
+    ),
+    click.option("--seed", type=SEED, default=0, help="Random seed of every ranker."),
+    click.option("--again", is_flag=True, help="Work out again what the store has already."),
+    click.option(
+        "--out",
+        metavar="DIR",
+        type=click.Path(file_okay=False, path_type=Path),
+        shell_complete=folders,
+        help="Folder for the tables, figures and report; default: none is written.",
+    ),
+    store_option,
+    data_option,
+    json_option,
+)
+
+
+def with_options(*options: Callable[[C], C]) -> Callable[[C], C]:
+    """A decorator that adds options in the order of the help."""
+
+    def add(command: C) -> C:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add

@@ -1,0 +1,127 @@
+"""The context-dependent problems as experiments: made sets, models, and the study of set sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+
+from sortnet.config import settings_of
+from sortnet.context.generators import check_sizes, made_sets
+from sortnet.data.divide import joined
+from sortnet.data.read import Fold
+from sortnet.errors import DataError
+from sortnet.experiments.cells import Cell
+from sortnet.experiments.entries import ENTRIES, entries_named, split_names
+from sortnet.rankers.base import kind_module
+from sortnet.types import Queries
+
+MEASURES = ("spearman", "kendall", "concordance", "exact")
+QUALITY = "concordance"
+SIZES = (3, 24)  # of the sets that the study of sizes tests with
+_SCALING = "standard"  # one that looks at the query would show every model its context
+_VALIDATION = 10  # of that many training sets, one stops training
+# Settings in place of a kind's own: RankNet's figures are then those of the paper.
+_SETTINGS = dict.fromkeys(
+    ("ranknet", "listnet"), "hidden=32-32,epochs=10,queries=64,lr=0.1,weight_decay=0"
+)
+_ALL = ("fate", "feta", "feta:pair=free", "setrank", "ranknet", "ranksvm", "err", "listnet")
+MODELS = tuple(name for name in _ALL if name.partition(":")[0] in ENTRIES)
+SET_MODELS = tuple(name for name in ("fate", "setrank") if name in MODELS) or ("set-transformer",)
+
+
+@dataclass(frozen=True)
+class MadeSets:
+    """Sets of a problem of `sortnet.context.generators`; a tenth of the training sets validate.
+
+    Attributes:
+        problem: medoid or hypervolume.
+        number: of the split, from 1; with `seed` it decides which sets are drawn.
+        n: objects of a set.
+        d: features of an object.
+        train: sets to learn from, those that validate included.
+        test: sets to test with, of each size.
+        smallest, largest: objects of a test set; 0: `n`.
+        seed: of all splits.
+    """
+
+    kind: ClassVar[str] = "made-sets"
+    problem: str
+    number: int = 1
+    n: int = 5
+    d: int = 2
+    train: int = 10_000
+    test: int = 100_000
+    smallest: int = 0
+    largest: int = 0
+    seed: int = 0
+
+    @property
+    def name(self) -> str:
+        return f"{self.problem}, split {self.number}"
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        return ()
+
+    def load(self, cache: Path | None = None) -> Fold:
+        """Draw them; the training sets are the same whatever is tested with.
+
+        Raises:
+            DataError: as `made_sets`, or of fewer than two training sets.
+        """
+        if self.train < 2:
+            raise DataError(f"{self.problem}: training needs 2 sets or more, not {self.train}")
+        learned = self._drawn(0, "train ", self.train, self.n)
+        n_vali = max(1, self.train // _VALIDATION)
+        sizes = range(self.smallest or self.n, (self.largest or self.n) + 1)
+        test = [self._drawn(n, f"{self.number}-{n}-", self.test, n) for n in sizes]
+        order = np.arange(self.train)
+        return Fold(learned.take(order[n_vali:]), learned.take(order[:n_vali]), joined(test))
+
+    def _drawn(self, part: int, prefix: str, n_sets: int, n: int) -> Queries:
+        seed = (13, self.seed, self.number, part)
+        return made_sets(self.problem, n_sets, n, self.d, seed=seed, prefix=prefix)
+
+
+def models_named(names: str) -> dict[str, str]:
+    """Entries of an experiment by the names of models as typed, comma by comma.
+
+    `all` stands for `MODELS`, `NAME:SETTING=VALUE` for other settings. A model has the settings
+    above, and features scaled alike in all sets.
+
+    Raises:
+        SortNetError: as `entries_named`.
+
+    >>> models_named("err, ranknet:lr=0.2")["err"]
+    'err:scaling=standard'
+    """
+    asked = [each for name in split_names(names) for each in _typed(name)]
+    return {name: _entry(name) for name in entries_named(",".join(asked))}
+
+
+def _typed(name: str) -> Sequence[str]:
+    return MODELS if name == "all" else (name,)
+
+
+def _entry(name: str) -> str:
+    base, _, typed = name.partition(":")
+    scaled = "scaling" in settings_of(kind_module(ENTRIES[base].kind).SETTINGS)
+    parts = (f"scaling={_SCALING}" if scaled else "", _SETTINGS.get(base, ""), typed)
+    said = dict(part.split("=", 1) for text in parts for part in text.split(",") if part)
+    return f"{base}:{','.join(f'{key}={value}' for key, value in said.items())}" if said else base
+
+
+def cells_of(entries: Iterable[str], splits: Sequence[MadeSets], seed: int) -> list[Cell]:
+    """Every model on every split, those of one split together.
+
+    Raises:
+        DataError: if the sets cannot be drawn.
+    """
+    for split in splits[:1]:
+        check_sizes(split.problem, split.n, split.d)
+    models = list(entries)
+    return [Cell(model, split, seed, quality=QUALITY) for split in splits for model in models]

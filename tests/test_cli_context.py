@@ -1,0 +1,151 @@
+"""`sortnet context`: the table, the figure over sizes, what is kept and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner, Result
+
+from cli.main import main
+from sortnet.errors import DataError
+from sortnet.experiments import cells as cells_module
+from sortnet.experiments.cells import work_out
+from sortnet.experiments.context import MEASURES, MadeSets, cells_of, models_named
+from sortnet.experiments.splits import from_json, to_json
+from sortnet.metrics import evaluate
+
+SMALL = ("--splits", "2", "--train", "60", "--test", "40")
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SORTNET_STORE", str(tmp_path / "cells.db"))
+
+    def run(*words: object) -> Result:
+        return CliRunner().invoke(main, ["context", *map(str, words)])
+
+    return run
+
+
+def test_the_table_has_means_and_deviations_over_the_splits(run):
+    shown = run("medoid", "--models", "ranksvm,err", *SMALL, "--json")
+    assert shown.exit_code == 0, shown.output
+    rows = {row["ranker"]: row for row in json.loads(shown.stdout)["summary"]}
+    assert set(rows) == {"ranksvm", "err"}
+    splits = [MadeSets("medoid", number, train=60, test=40) for number in (1, 2)]
+    found = pd.DataFrame(
+        evaluate(cell.split.load().test, work_out(cell).order, MEASURES)
+        for cell in cells_of(models_named("err").values(), splits, 0)
+    )
+    for name in MEASURES:
+        assert rows["err"][name] == pytest.approx(found[name].mean())
+        assert rows["err"][f"{name}_deviation"] == pytest.approx(found[name].std(ddof=1))
+
+
+def test_figures_of_every_set_are_written_and_nothing_is_worked_out_twice(run, monkeypatch):
+    words = ("hypervolume", "--models", "err", *SMALL, "--out", "written")
+    first = run(*words)
+    assert first.exit_code == 0, first.output
+    assert "FATE-Net     0.879        0.912  0.486" in first.stdout
+    assert "queries of a single grade left out: 0 of 80" in first.stdout
+    results = pd.read_csv("written/results.csv")
+    assert len(results) == results["qid"].nunique() == 2 * 40
+    assert list(results.columns) == ["ranker", "part", "qid", *MEASURES]
+    right = results["concordance"] * 10  # of 10 pairs
+    np.testing.assert_allclose(right, right.round())
+    monkeypatch.setattr(cells_module, "fit_ranker", None)
+    again = run(*words)
+    assert again.exit_code == 0, again.output
+    assert "worked out before: 2 of 2 cells" in again.stderr
+    assert again.stdout == first.stdout
+    other = run(*words, "--seed", 1)
+    assert other.exit_code == 2 and "no ranker could be fitted" in other.stderr
+
+
+def test_published_figures_stand_only_beside_those_of_the_same_sets(run):
+    for words, published in (((), True), (("--n", 4), False), (("--d", 3), False)):
+        shown = run("medoid", "--models", "err", *SMALL, *words)
+        assert shown.exit_code == 0, shown.output
+        assert ("FATE-Net" in shown.stdout) == published
+
+
+def test_latex_has_deviations(run):
+    shown = run("medoid", "--models", "err", *SMALL, "--latex")
+    assert shown.exit_code == 0, shown.output
+    assert r"ranker & spearman & kendall & concordance & exact \\" in shown.stdout
+    assert shown.stdout.count(r"$\pm$") == 4
+
+
+def test_sizes_have_an_accuracy_of_each_size_from_3_to_24(run, tmp_path):
+    words = ("sizes", "--models", "ranksvm", "--splits", 2, "--train", 60, "--test", 20)
+    shown = run(*words, "--json", "--out", "drawn")
+    assert shown.exit_code == 0, shown.output
+    rows = json.loads(shown.stdout)["rows"]
+    assert [row["objects of a set"] for row in rows] == list(range(3, 25))
+    assert {row["cells"] for row in rows} == {2}
+    assert {path.name for path in (tmp_path / "drawn").iterdir()} == {
+        f"set-sizes.{form}" for form in ("csv", "svg", "png")
+    }
+    values = []
+    for number in (1, 2):
+        sets = MadeSets("medoid", number, train=60, test=20, smallest=3, largest=24)
+        [cell] = cells_of(models_named("ranksvm").values(), [sets], 0)
+        test, order = sets.load().test, work_out(cell).order
+        of_size = np.flatnonzero(test.sizes == 7)
+        docs = np.arange(test.offsets[of_size[0]], test.offsets[of_size[-1] + 1])
+        one = test.take(of_size)
+        values.append(evaluate(one, order[docs] - docs[0], "concordance")["concordance"])
+    assert rows[4]["value"] == pytest.approx(np.mean(values))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("medoid", "--models", "ranknett"), "unknown ranker 'ranknett'; there is ranknet"),
+        (("medoid", "--models", "err,err"), "ranker 'err' is given twice"),
+        (("medoid", "--models", "ranknet:hiden=3"), "no setting 'hiden'; there is hidden"),
+        (("hypervolume", "--models", "err", "--d", "1"), "hypervolume: sets have 2 features"),
+        (("medoid", "--n", "1"), "--n"),
+        (("sizes", "--models", "err", "--latex"), "sizes has a figure"),
+        (("medoid", "--models", "err", "--json", "--latex"), "give one of them"),
+        (("medoidd",), "'medoidd' is not one of"),
+    ],
+)
+def test_what_cannot_be_is_one_line(run, words, said):
+    shown = run(*words)
+    assert (shown.exit_code, shown.stdout) == (2, "")
+    assert said in shown.stderr
+    assert shown.stderr.count("\n") == 1
+
+
+def test_models_have_settings_of_their_own_that_can_be_changed():
+    assert models_named("ranknet:lr=0.5,epochs=3") == {
+        "ranknet:lr=0.5,epochs=3": "ranknet:scaling=standard,hidden=32-32,epochs=3,queries=64,"
+        "lr=0.5,weight_decay=0"
+    }
+    assert models_named("lambdamart") == {"lambdamart": "lambdamart"}  # trees scale nothing
+    assert "ranknet" in models_named("all")
+
+
+def test_parts_are_apart_and_the_same_for_every_test_size():
+    sets = MadeSets("medoid", 3, n=4, d=3, train=50, test=30, smallest=3, largest=5, seed=8)
+    fold = sets.load()
+    assert (len(fold.train), len(fold.vali), len(fold.test)) == (45, 5, 90)
+    assert set(fold.train.sizes) == {4} and fold.test.n_features == 3
+    assert np.bincount(fold.test.sizes).tolist() == [0, 0, 0, 30, 30, 30]
+    rows = np.concatenate([part.features for part in (fold.train, fold.vali, fold.test)])
+    assert len(np.unique(rows, axis=0)) == len(rows)
+    alone = MadeSets("medoid", 3, n=4, d=3, train=50, test=30, seed=8).load()
+    assert (alone.train.features == fold.train.features).all()
+    assert (alone.test.features == fold.test.take(range(30, 60)).features).all()
+    other = MadeSets("medoid", 4, n=4, d=3, train=50, test=30, seed=8).load()
+    assert not set(other.test.qids) & set(alone.test.qids)
+    assert not np.isin(other.test.features, alone.test.features).any()
+    assert from_json(json.loads(json.dumps(to_json(sets)))) == sets
+    with pytest.raises(DataError, match="training needs 2 sets or more, not 1"):
+        MadeSets("medoid", train=1).load()
