@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from cli_made import done, fault, invoke
 
-from cli.terminal.asking import TOO_LATE, Asking
+from cli.terminal.asking import TOO_LATE, Asking, Reply
 from sortnet.preference.study import Decision
 from store import open_store
 from store.service.labelling import LabellingService
@@ -126,7 +126,7 @@ class Deciding:
     def ask(self, lease, standing, still):
         if self.told:
             self.service.collection.decide(Decision(self.kind, "ana"))
-        return "left", 1
+        return Reply("left", 1)
 
     def notify(self, text):
         self.told.append(text)
