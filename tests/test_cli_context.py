@@ -14,7 +14,7 @@ from cli.main import main
 from sortnet.errors import DataError
 from sortnet.experiments import cells as cells_module
 from sortnet.experiments.cells import work_out
-from sortnet.experiments.context import MEASURES, MadeSets, cells_of, models_named
+from sortnet.experiments.set_problems import MEASURES, MadeSets, cells_of, models_named
 from sortnet.experiments.splits import from_json, to_json
 from sortnet.metrics import evaluate
 

@@ -46,7 +46,7 @@ def context(problem: str, models: str | None, latex: bool, **options: Any) -> in
       sortnet context sizes --splits 5 --out sizes
     """
     from cli.experiments.work import Where
-    from sortnet.experiments.context import SET_MODELS, models_named
+    from sortnet.experiments.set_problems import SET_MODELS, models_named
 
     where = Where(*(options.pop(name) for name in Where._fields))
     if problem == "sizes":
@@ -60,7 +60,7 @@ def _table(
 ) -> int:  # fmt: skip
     """The table of the paper."""
     from cli.experiments.run_comparison import Shown, run_comparison
-    from sortnet.experiments.context import MEASURES, MadeSets, cells_of
+    from sortnet.experiments.set_problems import MEASURES, MadeSets, cells_of
 
     drawn = [
         MadeSets(problem, number, test=test or 100_000, seed=seed, **sizes)
@@ -82,7 +82,7 @@ def _sizes(
     """The figure of the paper."""
     from cli.experiments.outputs import refuse_out
     from cli.experiments.study_outputs import run_points
-    from sortnet.experiments.context import SIZES, MadeSets
+    from sortnet.experiments.set_problems import SIZES, MadeSets
     from sortnet.experiments.studies import set_points
 
     if latex:

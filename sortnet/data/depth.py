@@ -87,7 +87,7 @@ def subsets(queries: Queries, size: int, draws: int, *, seed: int = 0) -> Querie
         seed: of the draw.
 
     Raises:
-        DataError: if no query has so many documents.
+        DataError: if no query is as long.
 
     >>> q = Queries.from_arrays([[1.0], [2.0], [3.0]], [0, 1, 2], qid=["b", "b", "b"])
     >>> few = subsets(q, 2, 3)

@@ -107,7 +107,7 @@ KINDS = {
     "made-classes": "sortnet.experiments.made:MadeClasses",
     "training-share": "sortnet.experiments.made:TrainingShare",
     "digits": "sortnet.experiments.made:Digits",
-    "made-sets": "sortnet.experiments.context:MadeSets",
+    "made-sets": "sortnet.experiments.set_problems:MadeSets",
 }
 
 

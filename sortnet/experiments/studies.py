@@ -18,8 +18,6 @@ import numpy as np
 
 from sortnet.errors import SortNetError
 from sortnet.experiments.cells import Cell, Result
-from sortnet.experiments.context import QUALITY, SET_MODELS, MadeSets, cells_of, models_named
-from sortnet.experiments.context import SIZES as SET_SIZES
 from sortnet.experiments.made import Digits, MadeClasses, TrainingShare
 from sortnet.experiments.pair_efficiency import (
     REACHED,
@@ -28,6 +26,8 @@ from sortnet.experiments.pair_efficiency import (
     cell_of,
     crossing,
 )
+from sortnet.experiments.set_problems import QUALITY, SET_MODELS, MadeSets, cells_of, models_named
+from sortnet.experiments.set_problems import SIZES as SET_SIZES
 from sortnet.experiments.splits import OfficialFold, Split, folds_of
 from sortnet.metrics import Metric, evaluate, outcomes
 from sortnet.types import Queries
