@@ -22,7 +22,7 @@ OF_STORE = (
     ("judgements", "export", "c"), ("judgements", "export", "c", "--format", "csv"),
     ("judgements", "export", "c", "--format", "chosen", "--output", "out/chosen.jsonl"),
     ("annotators", "list", "c"), ("annotators", "list", "c", "--json"),
-    ("agreement", "c"), ("agreement", "c", "--json"),
+    ("agreement", "c"), ("agreement", "c", "--json"), ("ask", "c"), ("ask", "c", "--json"),
     ("ranking", "c"), ("ranking", "c", "--json"), ("ranking", "c", "--output", "out/ranking"),
     ("doctor",), ("doctor", "--json"),
 )  # fmt: skip
@@ -38,7 +38,7 @@ ELSE = (
     ("simulate", "--items", "4", "--seeds", "1", "--budget", "3", "--strategy", "random"),
     ("completion", "bash"),
 )
-WRITING = {"demo", "train", "label", "serve"}
+WRITING = {"demo", "train", "label", "serve", "context"}
 WRITING_OF = {
     "experiment": {"folds", "holdout", "study"},
     "items": {"add", "remove", "retire", "restore"},

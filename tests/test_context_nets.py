@@ -14,7 +14,7 @@ from sortnet.context.dense import BatchNorm
 from sortnet.context.fate import FateNet
 from sortnet.context.feta import FetaNet
 from sortnet.errors import ComparatorError, DataError, ModelError
-from sortnet.rankers import fate as rankers
+from sortnet.rankers import context_rankers as rankers
 from sortnet.rankers.base import fit_ranker, kind_module, load_ranker
 from sortnet.types import Queries
 

@@ -72,9 +72,9 @@ def ask(
 
     \b
     Examples:
-      sortnet ask essays --question 'Which essay argues better?' --instructions rules.md
-      sortnet ask replies --criterion helpful --question 'Which reply is more helpful?'
-      sortnet ask replies --criterion honest --question 'Which reply is more honest?'
+      sortnet ask essays --question 'Which argues better?' --instructions rules.md
+      sortnet ask replies --criterion helpful --question 'Which helps more?'
+      sortnet ask replies --criterion honest --question 'Which is more honest?'
       sortnet ask replies:honest --deadline 2026-12-01T18:00
     """
     from sortnet.preference.study import Decision

@@ -41,7 +41,7 @@ def context(problem: str, models: str | None, latex: bool, **options: Any) -> in
 
     \b
     Examples:
-      sortnet context medoid --models ranknet,err --splits 2 --train 200 --test 500
+      sortnet context medoid --models ranknet,err --splits 2 --test 500
       sortnet context hypervolume --jobs 2 --out hypervolume
       sortnet context sizes --splits 5 --out sizes
     """

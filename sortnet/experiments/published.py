@@ -207,8 +207,8 @@ _TABLES: list[tuple[tuple[str, str, str], str, str]] = [
         (_CONTEXT, _SETS, "skip"),
         "medoid spearman, medoid concordance, medoid exact",
         """
-        FATE-Net | | .867 .906 .466
-        FETA-Net | | .599 .765 .158
+        FATE-Net | fate | .867 .906 .466
+        FETA-Net | feta | .599 .765 .158
         RankNet | ranknet | .417 .683 .089
         RankSVM | ranksvm | 0 .500 .008
         ERR | err | 0 .500 .008
@@ -218,8 +218,8 @@ _TABLES: list[tuple[tuple[str, str, str], str, str]] = [
         (_CONTEXT, f"{_SETS}; maybe of medoid sets", "skip"),
         "hypervolume spearman, hypervolume concordance, hypervolume exact",
         """
-        FATE-Net | | .879 .912 .486
-        FETA-Net | | .601 .766 .159
+        FATE-Net | fate | .879 .912 .486
+        FETA-Net | feta | .601 .766 .159
         RankNet | ranknet | .413 .681 .088
         RankSVM | ranksvm | 0 .500 .008
         ERR | err | 0 .500 .008

@@ -28,9 +28,8 @@ _VALIDATION = 10  # of that many training sets, one stops training
 _SETTINGS = dict.fromkeys(
     ("ranknet", "listnet"), "hidden=32-32,epochs=10,queries=64,lr=0.1,weight_decay=0"
 )
-_ALL = ("fate", "feta", "feta:pair=free", "setrank", "ranknet", "ranksvm", "err", "listnet")
-MODELS = tuple(name for name in _ALL if name.partition(":")[0] in ENTRIES)
-SET_MODELS = tuple(name for name in ("fate", "setrank") if name in MODELS) or ("set-transformer",)
+MODELS = ("fate", "feta", "feta:pair=free", "setrank", "ranknet", "ranksvm", "err", "listnet")
+SET_MODELS = ("fate", "setrank")
 
 
 @dataclass(frozen=True)
