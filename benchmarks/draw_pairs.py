@@ -42,9 +42,10 @@ def draw(curves: list[dict[str, Any]]) -> Any:
     from matplotlib.ticker import PercentFormatter
 
     names = list(dict.fromkeys(curve["set"] for curve in curves))
-    across = -(-len(names) // 2)
+    beside = min(2, len(names))
+    down = -(-len(names) // beside)
     title = "Quality on the test part against the share of pairs asked about"
-    figure, panels = new_figure(4.4 * 2, 3.1 * across + 0.6, across, 2, title)
+    figure, panels = new_figure(4.4 * max(beside, 1.5), 3.1 * down + 0.6, down, beside, title)
     for axes, name in zip(panels, names, strict=False):
         own = {curve["strategy"]: curve for curve in curves if curve["set"] == name}
         best = own.pop("all")["points"][0]["quality"]
