@@ -5,8 +5,10 @@ from __future__ import annotations
 import getpass
 import os
 import sys
+from collections.abc import Callable
 from contextlib import AbstractContextManager, closing, nullcontext
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from store.service.labelling import LabellingService
 
 INTERRUPTED = "interrupted"
+# Asks an annotator, at most that many questions; why it ended, and further facts.
+Ask: TypeAlias = Callable[[Asking, int | None], tuple[str, dict[str, Any]]]
 
 
 @click.command(short_help="Compare pairs of items in a terminal, or by a program.")
@@ -92,6 +96,9 @@ def label(
     from store.service.labelling import LabellingService
 
     command = None if judge is None else command_of(judge)
+    ask: Ask = partial(_by_hand, place=place)
+    if command is not None:
+        ask = partial(_by_program, command=command, seconds=timeout, n_workers=workers)
     seconds = max(lease, 4 * timeout if judge else 0)
     found: list[dict[str, Any]] = []
     with open_collection(store, name, write=True) as collection:
@@ -108,9 +115,9 @@ def label(
                 _fit(service, at_once=command is None and place is None and _has_screen())
                 if several and service.known and service.remaining.stop:
                     continue
-                how = (command, timeout, workers) if command else (place,)
-                found.append(_labelled(service, who, left, *how))
-                _say_labelled(found[-1], as_json)
+                found.append(_labelled(Asking(service, who), left, ask))
+                if not as_json:
+                    _say_labelled(found[-1], each.criterion)
     if as_json:
         shown = [{key: one[key] for key in one if key != "quit"} for one in found]
         print_json(shown if several else shown[0])
@@ -126,23 +133,13 @@ def _fit(service: LabellingService, *, at_once: bool) -> None:
         (service.update if at_once else service.settle)()
 
 
-def _labelled(
-    service: LabellingService, who: str, number: int | None, how: Any, *program: Any
-) -> dict[str, Any]:
-    """What came of asking an annotator by one service.
-
-    Args:
-        how: the words of a program's command, followed by its timeout and its number of copies;
-            or the item to place, or None.
-    """
+def _labelled(asking: Asking, number: int | None, ask: Ask) -> dict[str, Any]:
+    """What came of asking an annotator."""
+    service, who = asking.service, asking.annotator
     name = service.collection.name
     if closed := service.why_closed(who):
         raise SortNetError(f"{name}: {closed}")
-    asking = Asking(service, who)
-    if program:
-        why, extra = _by_program(asking, how, number, *program)
-    else:
-        why, extra = _by_hand(asking, number, how)
+    why, extra = ask(asking, number)
     return {
         "collection": name,
         "annotator": who,
@@ -156,15 +153,15 @@ def _labelled(
     }
 
 
-def _say_labelled(found: dict[str, Any], as_json: bool) -> None:
-    if not as_json:
-        failed = f", {found['failed']} failed" if "failed" in found else ""
-        criterion = found["collection"].rpartition(":")[2] if ":" in found["collection"] else ""
-        said = f"{found['answered']} answered, {found['in_all']} in all{failed}; {found['why']}"
-        put(f"{found['annotator']}{criterion and ', '}{criterion}: {said}")
+def _say_labelled(found: dict[str, Any], criterion: str | None) -> None:
+    who = found["annotator"] if criterion is None else f"{found['annotator']}, {criterion}"
+    failed = f", {found['failed']} failed" if "failed" in found else ""
+    put(f"{who}: {found['answered']} answered, {found['in_all']} in all{failed}; {found['why']}")
 
 
-def _by_hand(asking: Asking, number: int | None, place: str | None) -> tuple[str, dict[str, Any]]:
+def _by_hand(
+    asking: Asking, number: int | None, *, place: str | None
+) -> tuple[str, dict[str, Any]]:
     """Why it ended, and further facts."""
     why: str = INTERRUPTED
     extra: dict[str, Any] = {}
@@ -182,7 +179,7 @@ def _by_hand(asking: Asking, number: int | None, place: str | None) -> tuple[str
 
 
 def _by_program(
-    asking: Asking, command: list[str], number: int | None, seconds: float, n_workers: int
+    asking: Asking, number: int | None, *, command: list[str], seconds: float, n_workers: int
 ) -> tuple[str, dict[str, Any]]:
     from cli.terminal.program_judge import Judging
 
