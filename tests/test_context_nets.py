@@ -175,7 +175,7 @@ def test_every_optimizer_takes_penalties_that_make_the_weights_smaller(optimizer
 
     def weights(**penalty) -> torch.Tensor:
         config = config_of(DENSE[0], optimizer=optimizer, epochs=15, lr=0.1, quality="mrr")
-        net = fit_ranker(part, part, config.changed(**penalty)).net
+        net = fit_ranker(part, part, config.changed(**{"weight_decay": 0.0, **penalty})).net
         return net.joint.layers[0].weight.detach()
 
     free, l1, l2 = weights(), weights(l1=0.1), weights(weight_decay=0.5)
