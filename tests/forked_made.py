@@ -29,7 +29,10 @@ while True:
     if os.fork():
         for handle in handles:
             os.close(handle)
-        while any(os.waitpid(-1, os.WNOHANG)):
+        try:
+            while any(os.waitpid(-1, os.WNOHANG)):
+                pass
+        except ChildProcessError:  # all have ended
             pass
         continue
     jobs.close()
