@@ -109,6 +109,7 @@ class Page:
 
     def answer(self, key: str) -> tuple[str, str]:
         """Press a key and wait until the server has it; the pair that it was about."""
+        self.until(self.ready)  # else the pair may not be drawn yet
         before = self.pair
         self.press(key)
         self.until(lambda: self.pair != before)
