@@ -41,7 +41,9 @@ def driver() -> Iterator[webdriver.Chrome]:
     options = webdriver.ChromeOptions()
     options.binary_location = chromium
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage"):
+    # Without motion: what fades in has no text for the driver until it can be seen.
+    still = "--force-prefers-reduced-motion"
+    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", still):
         options.add_argument(argument)
     service = webdriver.ChromeService(chromedriver)
     with webdriver.Chrome(options=options, service=service) as made:
