@@ -39,6 +39,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sortnet.errors import DataError, MetricError
 from sortnet.types import F64, I32, I64, Bool, Queries
+from sortnet.types.shard import gathered, summed
 
 Gain: TypeAlias = Literal["exp", "linear"]
 Discount: TypeAlias = Literal["log2", "letor"]
@@ -536,7 +537,8 @@ def outcomes(metric: Metric, queries: Queries, order: I64) -> F64:
             theirs = "documents without judged pairs"
         raise MetricError(f"{queries.source}: {metric.name} is not defined for {theirs}")
     if judged is None:
-        return per_query(metric, queries.grades[order], queries.offsets)
+        values = per_query(metric, queries.grades[order], queries.offsets)
+        return gathered(queries, values)
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
     known = judged.where(judged.sure > 0)
@@ -626,7 +628,7 @@ def check_can_choose(metric: Metric, queries: Queries) -> None:
         DataError: naming measures that tell rankings of these queries apart, if there are any.
         MetricError: as `can_choose`.
     """
-    if can_choose(metric, queries).any():
+    if summed(queries, np.count_nonzero(can_choose(metric, queries))):
         return
     if queries.judged is not None:
         raise DataError(

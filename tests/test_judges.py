@@ -10,10 +10,10 @@ from sortnet.data.hold_out import hold_out_documents
 from sortnet.errors import DataError
 from sortnet.learning.judges import (
     can_be_learned,
-    checked,
     in_order,
     judge_by_data,
     judge_by_grades,
+    sorted_to_check,
     wrong_pairs,
 )
 from sortnet.learning.loop import learn_to_sort
@@ -169,7 +169,9 @@ def test_the_loop_learns_from_judged_pairs_and_accuracy_is_the_share_it_predicts
 def test_a_part_of_judged_pairs_is_checked_by_these_whatever_the_sort_compared():
     queries = judged_by(np.arange(9.0), [9], 2, 6)
     net = CmpNN(2, hidden=3, seed=0)
-    found = checked(net, queries, sort(net, queries))
+    ((docs, found),) = sorted_to_check(net, queries)
+    assert docs == slice(0, queries.n_docs)
+    assert found.order.tolist() == sort(net, queries).order.tolist()
     assert (found.i.tolist(), found.j.tolist()) == (
         queries.judged.first.tolist(), queries.judged.second.tolist(),
     )  # fmt: skip

@@ -38,7 +38,9 @@ def made(sizes: list[int], n_grades: int, seed: int) -> Queries:
 
 def shown(queries: Queries, wanted: int | None = None, asked=(), seed: int = 0) -> Shown:
     rng = np.random.default_rng(seed)
-    return Shown(queries, sort(NET, queries), NET, wanted, rng, np.array(asked, np.int64))
+    made = sort(NET, queries)
+    before = np.array(asked, np.int64)
+    return Shown(queries, NET, wanted, rng, before, made.i, made.j, len(made.i))
 
 
 def all_pairs(queries: Queries) -> set[tuple[int, int]]:
@@ -88,7 +90,7 @@ def test_all_are_all_and_compared_what_the_sort_compared(queries):
     i, j = STRATEGIES["all"](seen)
     assert as_set(i, j) == all_pairs(queries)
     assert len(i) == len(all_pairs(queries))
-    assert as_set(*STRATEGIES["compared"](seen)) == as_set(seen.sorting.i, seen.sorting.j)
+    assert as_set(*STRATEGIES["compared"](seen)) == as_set(seen.i, seen.j)
 
 
 def test_even_takes_about_equally_many_of_each_query_and_all_of_a_short_one():

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator
 
 import numpy as np
 
 from sortnet.errors import DataError
 from sortnet.sorting.observe import mistakes
+from sortnet.sorting.sort import order_of, sorted_runs
 from sortnet.types import F32, I32, I64, Comparator, Pairs, Queries, Sorting
+from sortnet.types.shard import summed
 
 
 def judge_by_data(queries: Queries, i: I64 | I32, j: I64 | I32) -> F32:
@@ -42,16 +44,17 @@ def judge_by_pairs(queries: Queries, i: I64 | I32, j: I64 | I32) -> F32:
     return queries.judged.of_pairs(i, j)[0]
 
 
-def checked(comparator: Comparator, queries: Queries, sorting: Sorting) -> Sorting:
-    """A sort with the comparisons that can be checked: of judged pairs just these.
+def sorted_to_check(comparator: Comparator, queries: Queries) -> Iterator[tuple[slice, Sorting]]:
+    """`sorted_runs`, with the comparisons that can be checked: of judged pairs just these.
 
     Few of the pairs that a sort compares are ones that people have compared too.
     """
     if queries.judged is None:
-        return sorting
+        yield from sorted_runs(comparator, queries)
+        return
     i, j = (each.astype(np.int32) for each in (queries.judged.first, queries.judged.second))
     margin = comparator.prefer(comparator.prepare(queries.features), i, j)
-    return replace(sorting, i=i, j=j, margin=margin)
+    yield slice(0, queries.n_docs), Sorting(order_of(comparator, queries), i, j, margin)
 
 
 def in_order(i: I64 | I32, j: I64 | I32, answers: F32) -> Pairs:
@@ -96,7 +99,7 @@ def can_be_learned(queries: Queries) -> bool:
 
 def check_can_be_learned(queries: Queries) -> None:
     """Refuse queries that cannot be learned from."""
-    if not can_be_learned(queries):
+    if not summed(queries, int(can_be_learned(queries))):
         lacking = "no query has documents of two different grades"
         if queries.judged is not None:
             lacking = "no judgement prefers one of two"

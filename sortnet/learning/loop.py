@@ -26,19 +26,21 @@ from sortnet.comparators import Committee, Learner, Make
 from sortnet.config import Training
 from sortnet.learning.judges import (
     check_can_be_learned,
-    checked,
     in_order,
     judge_by_data,
+    sorted_to_check,
     wrong_pairs,
 )
 from sortnet.learning.memory_pairs import MemoryPairs
-from sortnet.learning.selection import Shown, selected
+from sortnet.learning.own_pairs import keys_of_all, own_keys, own_pairs
+from sortnet.learning.selection import Shown, compares, selected
 from sortnet.learning.state import Iteration, Sorted, State
 from sortnet.learning.training import Trained, train_on_pairs
 from sortnet.metrics import Empty, Metric, check_can_choose, evaluate
-from sortnet.sorting import sort
-from sortnet.sorting.observe import observe
-from sortnet.types import I64, Judge, Pairs, PairSink, Progress, Queries
+from sortnet.sorting.observe import Tally
+from sortnet.sorting.sort import order_of
+from sortnet.types import I32, I64, Judge, Pairs, PairSink, Progress, Queries
+from sortnet.types.shard import gathered, summed
 
 Callback: TypeAlias = Callable[[Iteration, State], None]
 
@@ -108,7 +110,7 @@ def learn_to_sort(
     """
     check_can_be_learned(train)
     check_can_choose(quality, vali)
-    sink = MemoryPairs() if sink is None else sink
+    sink = own_pairs(MemoryPairs() if sink is None else sink, train, vali)
     measured, add = list(dict.fromkeys((quality, *metrics))), start == "add"
     state = State(0, make(seed)) if state is None else state
     score = partial(_quality, vali, quality, empty)
@@ -118,8 +120,8 @@ def learn_to_sort(
     for i in range(state.iteration, 0 if state.finished else max_iter):
         report, seed_i = _within(progress, i), _iteration_seed(seed, i + 1)
         report("sorting")
-        T_i = _sort(state.comparator, train, judge, measured, empty)
-        V_i = _sort(state.comparator, vali, judge, measured, empty)
+        T_i = _sort(state.comparator, train, judge, measured, empty, keep=compares(pairs, train))
+        V_i = _sort(state.comparator, vali, judge, measured, empty, keep=pairs != "wrong")
         more = _measures(state.comparator, others or {}, measured, empty)
 
         state = state.scored(V_i.measures[quality.name], V_i.right, larger=add and i > 1)
@@ -128,6 +130,7 @@ def learn_to_sort(
         VP_i = V_i.wrong if pairs == "wrong" else V_i.answered
         new = sink.add("train", i, TP_i, T_i.wrong), sink.add("vali", i, VP_i, V_i.wrong)
         TP, VP = TP | TP_i, VP | VP_i
+        sizes = int(summed(train, len(TP))), int(summed(vali, len(VP)))
         # The comparator that the last iteration would train is never sorted with.
         done = i == max_iter - 1 or i - state.best_iteration == max_stale
         finished = done or (i == committee if add else new == (0, 0))
@@ -141,7 +144,7 @@ def learn_to_sort(
             C_next = Committee([*state.comparator.members, *C_next.members])
 
         record = Iteration.of(
-            state, quality.name, (T_i, V_i), more, new, (len(TP), len(VP)), len(asked), trained,
+            state, quality.name, (T_i, V_i), more, new, sizes, len(asked), trained,
             time.perf_counter() - started,
         )  # fmt: skip
         state = state.then(C_next, finished=finished, asked=asked)
@@ -153,32 +156,48 @@ def learn_to_sort(
 
 
 def _quality(part: Queries, quality: Metric, empty: Empty, net: Learner) -> float:
-    return evaluate(part, sort(net, part).order, quality, empty=empty)[quality.name]
+    return evaluate(part, order_of(net, part), quality, empty=empty)[quality.name]
 
 
 def _sort(
-    comparator: Learner, part: Queries, judge: Judge, metrics: Sequence[Metric], empty: Empty
+    comparator: Learner,
+    part: Queries,
+    judge: Judge,
+    metrics: Sequence[Metric],
+    empty: Empty,
+    *,
+    keep: bool,
 ) -> Sorted:
+    """Sort a part and judge its comparisons, run by run: what is not kept takes no memory."""
     started = time.perf_counter()
-    sorting = checked(comparator, part, sort(comparator, part))
-    answers = judge(part, sorting.i, sorting.j)
-    wrong = wrong_pairs(sorting, answers)
+    order, tally, comparisons = np.empty(part.n_docs, np.int64), Tally(part), 0
+    kept: list[tuple[I32, I32, I64]] = []
+    wrong = [Pairs.empty().key]
+    for docs, run in sorted_to_check(comparator, part):
+        answers = judge(part, run.i, run.j)
+        order[docs] = run.order
+        tally.see(docs, run, answers)
+        comparisons += len(run.i)
+        wrong.append(wrong_pairs(run, answers).key)
+        if keep:
+            kept.append((run.i, run.j, in_order(run.i, run.j, answers).key))
     seconds = time.perf_counter() - started
+    none = np.empty(0, np.int32)
+    # Documents are numbered query by query, so the keys of a run are above those before.
+    i, j, answered = map(np.concatenate, zip((none, none, wrong[0]), *kept, strict=True))
+    all_wrong = Pairs.of_keys(np.concatenate(wrong))
+    made, miscompared = summed(part, np.array([comparisons, len(all_wrong)]))
     return Sorted(
-        sorting,
-        in_order(sorting.i, sorting.j, answers),
-        wrong,
-        evaluate(part, sorting.order, metrics, empty=empty),
-        observe(part, sorting, answers, comparator=comparator),
-        seconds,
-    )
+        int(made), int(miscompared), i, j, Pairs.of_keys(answered), all_wrong,
+        evaluate(part, order, metrics, empty=empty), tally.facts(comparator), seconds,
+    )  # fmt: skip
 
 
 def _measures(
     comparator: Learner, parts: Mapping[str, Queries], metrics: Sequence[Metric], empty: Empty
 ) -> dict[str, dict[str, float]]:
     return {
-        name: evaluate(part, sort(comparator, part).order, metrics, empty=empty)
+        name: evaluate(part, order_of(comparator, part), metrics, empty=empty)
         for name, part in parts.items()
     }
 
@@ -198,9 +217,11 @@ def _taken(
         return Pairs.empty(), state.asked
     wanted = None if judgements is None else _round(judgements, rounds, len(state.asked))
     rng = np.random.default_rng(seed)
-    shown = Shown(part, found.sorting, state.comparator, wanted, rng, state.asked)
+    before = own_keys(part, state.asked)
+    shown = Shown(part, state.comparator, wanted, rng, before, found.i, found.j, found.comparisons)
     i, j, asked = selected(strategy, shown)
     answered = in_order(i, j, judge(part, i, j))
+    asked = gathered(part, keys_of_all(part, asked))
     return (answered & found.wrong if strategy == "wrong" else answered), asked
 
 

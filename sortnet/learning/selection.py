@@ -15,28 +15,37 @@ from sortnet.comparators import Learner
 from sortnet.config import PAIRS
 from sortnet.errors import DataError
 from sortnet.learning.judges import in_order, judge_by_grades
-from sortnet.types import F64, I64, Comparator, Pairs, Queries, Sorting
+from sortnet.types import F64, I32, I64, Comparator, Pairs, Queries
+from sortnet.types.shard import before, gathered, offsets_of_all, own, summed
 
 _CANDIDATES = 20  # random pairs looked at for each that `uncertain` chooses,
 _AT_ONCE = 1 << 20  # as long as they are no more than this, which bounds memory
-_OF_A_QUERY = 1000  # pairs that `even` takes of a query, at least
+_OF_A_QUERY = 1000  # pairs that `even` takes of a query, at least,
+_IN_ALL = 1 << 23  # unless these are more in all
 
 
 @dataclass(frozen=True)
 class Shown:
     """What a strategy chooses by: a part, the sort of it and the comparator that sorted it.
 
+    Of a shard the strategies draw from the whole, each process the same, and take what is theirs:
+    so the choice does not depend on the number of processes.
+
     Attributes:
-        wanted: comparisons wanted of the part; None: as many as the strategy finds right.
-        asked: (k,) `keys` of all that was asked before, ascending.
+        i, j: what the sort compared, where it was kept, see `compares`.
+        comparisons: how many that were.
+        wanted: comparisons wanted of the whole; None: as many as the strategy finds right.
+        asked: (k,) `keys` of all that was asked of this part before, ascending.
     """
 
     queries: Queries
-    sorting: Sorting
     comparator: Learner
     wanted: int | None
     rng: np.random.Generator
     asked: I64 = field(default_factory=lambda: np.empty(0, np.int64))
+    i: I32 = field(default_factory=lambda: np.empty(0, np.int32))
+    j: I32 = field(default_factory=lambda: np.empty(0, np.int32))
+    comparisons: int = 0
 
 
 Strategy = Callable[[Shown], tuple[I64, I64]]
@@ -44,7 +53,7 @@ Strategy = Callable[[Shown], tuple[I64, I64]]
 
 def compared(shown: Shown) -> tuple[I64, I64]:
     """All that the sort compared, n ceil(log2 n) a query at most."""
-    return shown.sorting.i.astype(np.int64), shown.sorting.j.astype(np.int64)
+    return shown.i.astype(np.int64), shown.j.astype(np.int64)
 
 
 def every(shown: Shown) -> tuple[I64, I64]:
@@ -64,22 +73,28 @@ def neighbours(shown: Shown) -> tuple[I64, I64]:
 
 def random(shown: Shown) -> tuple[I64, I64]:
     """Pairs drawn alike from all: a query of many documents has most of them."""
-    sizes = shown.queries.sizes
+    sizes = np.diff(offsets_of_all(shown.queries))
     return _drawn(shown, sizes * (sizes - 1) / 2, _wanted(shown))
 
 
 def even(shown: Shown) -> tuple[I64, I64]:
     """Equally many random pairs of each query, all of a query that has no more.
 
-    Left to itself 1,000, or as many as a sort compares where that is more: n log2 n.
+    Left to itself 1,000, or as many as a sort compares where that is more: n log2 n; but less of
+    each where that makes more than 8 million in all.
     """
-    sizes = shown.queries.sizes
+    sizes = np.diff(offsets_of_all(shown.queries))
     share = np.maximum(_OF_A_QUERY, sizes * np.log2(np.maximum(sizes, 1)))
     if shown.wanted is not None:
         share = np.full(len(sizes), -(-shown.wanted // len(sizes)))
-    short = sizes * (sizes - 1) // 2 <= share
-    i, j = all_pairs(np.append(0, np.cumsum(np.where(short, sizes, 0))))
-    docs = np.flatnonzero(np.repeat(short, sizes))
+    every_one = sizes * (sizes - 1) // 2
+    if shown.wanted is None and (total := np.minimum(share, every_one).sum()) > _IN_ALL:
+        share = np.ceil(share * (_IN_ALL / total))
+    short = every_one <= share
+    ours = shown.queries.sizes
+    short_here = short[_own_queries(shown.queries)]
+    i, j = all_pairs(np.append(0, np.cumsum(np.where(short_here, ours, 0))))
+    docs = np.flatnonzero(np.repeat(short_here, ours))
     drawn = _drawn(shown, np.where(short, 0, share), int(share[~short].sum()))
     return np.append(docs[i], drawn[0]), np.append(docs[j], drawn[1])
 
@@ -89,22 +104,30 @@ def uncertain(shown: Shown) -> tuple[I64, I64]:
 
     The first ones are random: the margins of a comparator that has learned nothing say nothing.
     """
-    if not len(shown.asked):
+    if not summed(shown.queries, len(shown.asked)):
         return random(shown)
-    sizes, n = shown.queries.sizes, _wanted(shown)
+    sizes, n = np.diff(offsets_of_all(shown.queries)), _wanted(shown)
     drawn = _drawn(shown, sizes * (sizes - 1) / 2, min(_CANDIDATES * n, max(2 * n, _AT_ONCE)))
     key, first = np.unique(keys(*drawn), return_index=True)
     first = first[~np.isin(key, shown.asked, assume_unique=True)]
     i, j = drawn[0][first], drawn[1][first]
     comparator: Comparator = shown.comparator
     prepared = comparator.prepare(shown.queries.features)
-    nearest = np.argsort(np.abs(comparator.prefer(prepared, i, j)), kind="stable")[:n]
+    distance = np.abs(comparator.prefer(prepared, i, j))
+    nearest = np.argsort(gathered(shown.queries, distance), kind="stable")[:n]
+    nearest = nearest - before(shown.queries, len(distance))
+    nearest = nearest[(nearest >= 0) & (nearest < len(distance))]
     return i[nearest], j[nearest]
 
 
 STRATEGIES: dict[str, Strategy] = dict(
     zip(PAIRS, (compared, compared, uncertain, random, neighbours, even, every), strict=True)
 )
+
+
+def compares(strategy: str, queries: Queries) -> bool:
+    """Whether the strategy takes the pairs that a sort compared."""
+    return queries.judged is not None or STRATEGIES[strategy] is compared
 
 
 def selected(strategy: str, shown: Shown) -> tuple[I64, I64, I64]:
@@ -120,15 +143,19 @@ def selected(strategy: str, shown: Shown) -> tuple[I64, I64, I64]:
     Raises:
         DataError: if `neighbours` finds no two grades.
     """
-    if strategy == "neighbours" and len(np.unique(shown.queries.grades)) < 2:
+    grades = gathered(shown.queries, np.unique(shown.queries.grades))
+    if strategy == "neighbours" and len(np.unique(grades)) < 2:
         raise DataError(f"{shown.queries.source}: no grades to choose pairs of adjacent ones by")
     judged = shown.queries.judged is not None  # then all that is known is in the data
     i, j = compared(shown) if judged else STRATEGIES[strategy](shown)
     key, first = np.unique(keys(i, j), return_index=True)
     fresh = np.isin(key, shown.asked, assume_unique=True, invert=True)
-    if shown.wanted is not None and np.count_nonzero(fresh) > shown.wanted:
+    new = np.flatnonzero(fresh)
+    total = int(summed(shown.queries, len(new)))
+    if shown.wanted is not None and total > shown.wanted:
+        left_out = shown.rng.permutation(total)[shown.wanted :] - before(shown.queries, len(new))
         kept = np.ones(len(key), np.bool_)
-        kept[shown.rng.permutation(np.flatnonzero(fresh))[shown.wanted :]] = False
+        kept[new[left_out[(left_out >= 0) & (left_out < len(new))]]] = False
         key, first, fresh = key[kept], first[kept], fresh[kept]
     # np.union1d would hash all of them first, which takes ten times as long as this sort.
     return i[first], j[first], np.sort(np.append(shown.asked, key[fresh]), kind="stable")
@@ -140,7 +167,13 @@ def keys(i: I64, j: I64) -> I64:
 
 
 def _wanted(shown: Shown) -> int:
-    return len(shown.sorting.i) if shown.wanted is None else shown.wanted
+    return shown.comparisons if shown.wanted is None else shown.wanted
+
+
+def _own_queries(queries: Queries) -> slice:
+    """Which of all queries these are."""
+    first = 0 if queries.shard is None else queries.shard.first
+    return slice(first, first + len(queries))
 
 
 def all_pairs(offsets: I64) -> tuple[I64, I64]:
@@ -158,12 +191,14 @@ def pairs_of_grades(part: Queries) -> Pairs:
 
 
 def _drawn(shown: Shown, weight: F64 | I64, n: int) -> tuple[I64, I64]:
-    """n pairs of different documents, each of a query drawn by its weight."""
+    """n pairs of different documents, each of a query of all drawn by its weight; those of ours."""
     total = float(weight.sum())
     if n <= 0 or total == 0:
         return np.empty(0, np.int64), np.empty(0, np.int64)
+    offsets, docs = offsets_of_all(shown.queries), shown.queries.n_docs
     query = shown.rng.choice(len(weight), n, p=weight / total)
-    sizes, first = shown.queries.sizes[query], shown.queries.offsets[query]
+    sizes, first = np.diff(offsets)[query], own(shown.queries, offsets[query])
     i = (shown.rng.random(n) * sizes).astype(np.int64)
     j = (i + 1 + (shown.rng.random(n) * (sizes - 1)).astype(np.int64)) % sizes
-    return first + i, first + j
+    ours = (first >= 0) & (first < docs)
+    return (first + i)[ours], (first + j)[ours]

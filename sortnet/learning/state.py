@@ -11,25 +11,30 @@ import numpy as np
 from sortnet.comparators import Learner
 from sortnet.learning.training import Trained
 from sortnet.sorting.observe import share_right
-from sortnet.types import I64, Pairs, Sorting
+from sortnet.types import I32, I64, Pairs
 
 _ALIKE = 0.01  # RankQuality that validation queries can hardly tell apart
 
 
 @dataclass(frozen=True)
 class Sorted:
-    """What sorting one part with C_i showed.
+    """What sorting one part with C_i showed; of a shard, the counts and measures are of the whole.
 
     Attributes:
-        sorting: the ranking and the comparisons made.
-        answered: the compared pairs, as the judge orders them.
-        wrong: those of them that were mis-compared.
+        comparisons: how many were made.
+        miscompared: how many of them were wrong.
+        i, j: (m,) documents of the comparisons; none where they were not kept.
+        answered: the compared pairs, as the judge orders them; none where they were not kept.
+        wrong: the pairs that were mis-compared.
         measures: {metric name: mean over the queries}.
         observed: what `observe` says of the sort.
         seconds: of sorting and judging, by the clock.
     """
 
-    sorting: Sorting
+    comparisons: int
+    miscompared: int
+    i: I32
+    j: I32
     answered: Pairs
     wrong: Pairs
     measures: dict[str, float]
@@ -104,7 +109,7 @@ class Iteration:
         """
         T, V = parts
         return cls(
-            state.iteration, len(T.sorting.i), len(V.sorting.i), len(T.wrong), len(V.wrong),
+            state.iteration, T.comparisons, V.comparisons, T.miscompared, V.miscompared,
             *new, *kept,
             V.measures[quality], state.best_iteration == state.iteration,
             {"train": T.measures, "vali": V.measures, **others},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import threading
 from collections.abc import Callable, Iterator, Sized
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +17,8 @@ from sortnet.comparators import Learner, NeuralComparator
 from sortnet.comparators.base import one_thread_an_operation
 from sortnet.config import FIXED, Training
 from sortnet.errors import DivergedError
-from sortnet.types import F32, I64, Judge, Pairs, Progress, Queries
+from sortnet.types import F32, F64, I32, I64, Judge, Pairs, Progress, Queries
+from sortnet.types.shard import before, block_of, gathered, summed
 
 Score = Callable[[NeuralComparator], float]
 
@@ -25,6 +27,8 @@ _A_DOCUMENT = 6  # pairs for each document of a query with many
 _LONG = 500  # but of no more documents than this
 _EPOCH = 1 << 20  # pairs of all queries, if those of a query are limited
 _STEPS = 32  # an epoch, if the batch size is not given
+_UNIT = 2.0**40  # that gradients of several blocks are added up in
+_MOST_BLOCKS = 64
 _EVALUATED = 1 << 16  # pairs whose loss is computed at a time, which bounds memory
 
 
@@ -96,7 +100,9 @@ def train_on_pairs(
         report = _member_progress(progress, k + 1, seeds, stop)
         return _train(member, ours, theirs, how, score, int(seeds[k]), report)
 
-    with one_thread_an_operation() as threads, _pool(threads) as pool:
+    # Processes that share a model have to do the same in turn.
+    alone = train.shard is None or train.shard.group.size == 1
+    with one_thread_an_operation() as threads, _pool(threads if alone else 1) as pool:
         try:
             each = list(pool.map(of_member, range(len(seeds)), comparator.members))
         except BaseException:
@@ -131,6 +137,7 @@ def _member_progress(progress: Progress, k: int, members: Sized, stop: threading
 class _Batch:
     """Some documents' features (k, d); pairs as indexes into them, (m,); the pairs' weights."""
 
+    block: int
     x: Tensor
     winner: Tensor
     loser: Tensor
@@ -139,50 +146,67 @@ class _Batch:
 
 @dataclass(frozen=True)
 class _ByQuery:
-    """Pairs query by query, and the documents that occur in them."""
+    """Pairs query by query, and the documents that occur in them.
 
-    features: F32  # (n_docs, d), of all documents
-    docs: I64  # (n,) those that occur in pairs, ascending
-    doc_offsets: I64  # (n_queries + 1,) of a query's part of `docs`
-    winner: I64  # (m,) indexes into `docs`, query by query
-    loser: I64
-    offsets: I64  # (n_queries + 1,) of a query's part of the pairs
-    weight: F32 | None  # (m,) of the pairs, 1 in the mean; None: 1
+    Of a shard the pairs of all queries are numbered, and those of its own are here: every process
+    draws the same mini-batches, and computes its part of them.
+    """
+
+    queries: Queries
+    docs: I64  # (n,) documents that occur in pairs, ascending
+    doc_offsets: I64  # (n_own + 1,) of a query's part of `docs`
+    winner: I32  # (m_own,) indexes into `docs`, query by query
+    loser: I32
+    weight: F32 | None  # (m_own,) of the pairs, 1 in the mean; None: 1
+    n_docs: I64  # (n_queries,) documents that occur, of each query that has pairs
+    offsets: I64  # (n_queries + 1,) of a query's part of all pairs
+    block: I64  # (n_queries,) see `Shard`
+    first: int  # the first query here
 
     @classmethod
     def of(cls, queries: Queries, pairs: Pairs, judge: Judge | None = None) -> _ByQuery:
         winner, loser, weight = _weighted(queries, pairs, judge)
         occurs = np.zeros(queries.n_docs, np.bool_)
         occurs[winner] = occurs[loser] = True
-        number = np.append(0, np.cumsum(occurs))  # among those that occur
+        number = np.append(0, np.cumsum(occurs, dtype=np.int32))  # among those that occur
         # Ordered by the winner, and documents are numbered query by query.
-        offsets = np.searchsorted(winner, queries.offsets)
-        some = np.flatnonzero(np.diff(offsets))
+        sizes = np.diff(np.searchsorted(winner, queries.offsets))
+        some = np.flatnonzero(sizes)
+        doc_offsets = np.append(number[queries.offsets[some]], number[-1])
+        each = np.stack([sizes[some], np.diff(doc_offsets), block_of(queries, some)], axis=1)
+        of_all = gathered(queries, each.astype(np.int64))
         return cls(
-            queries.features,
+            queries,
             np.flatnonzero(occurs),
-            np.append(number[queries.offsets[some]], number[-1]),
+            doc_offsets,
             number[winner],
             number[loser],
-            np.append(offsets[some], len(winner)),
             weight,
+            of_all[:, 1],
+            np.append(0, np.cumsum(of_all[:, 0])),
+            of_all[:, 2],
+            before(queries, len(some)),
         )
 
     def __len__(self) -> int:
-        return len(self.winner)
+        """The number of all pairs."""
+        return int(self.offsets[-1])
 
     def drawn(self, most: int | None) -> I64:
         """(n_queries,) pairs of each query in an epoch, see `train_on_pairs`."""
         sizes = np.diff(self.offsets)
         if most is not None:
-            docs = np.minimum(np.diff(self.doc_offsets), _LONG)
+            docs = np.minimum(self.n_docs, _LONG)
             sizes = np.minimum(sizes, np.clip(_A_DOCUMENT * docs, most, _EPOCH))
         return sizes
 
     def batches(
         self, size: int, most: int | None, rng: np.random.Generator | None, device: torch.device
-    ) -> Iterator[_Batch]:
-        """Mini-batches of `size` pairs; given a generator, of queries in random order."""
+    ) -> Iterator[list[_Batch]]:
+        """Mini-batches of `size` pairs; given a generator, of queries in random order.
+
+        Of each the parts of the blocks here; of one block all of it.
+        """
         queries = np.arange(len(self.offsets) - 1)
         if rng is not None:
             rng.shuffle(queries)
@@ -199,13 +223,31 @@ class _ByQuery:
             first, last = np.searchsorted(ends, (begin, end - 1), side="right")
             here = np.arange(first, last + 1)
             taken = np.minimum(ends[here], end) - np.maximum(ends[here] - sizes[here], begin)
-            yield self._batch(queries[here], taken, pairs[begin:end], device)
+            yield self._parts(queries[here], taken, pairs[begin:end], device)
 
-    def _batch(self, queries: I64, taken: I64, pairs: I64, device: torch.device) -> _Batch:
-        """The documents of some queries, and `taken` pairs of each."""
+    def _parts(self, queries: I64, taken: I64, pairs: I64, device: torch.device) -> list[_Batch]:
+        """`taken` pairs of each of some queries, block by block, of the blocks here."""
+        ours = np.flatnonzero(
+            (queries >= self.first) & (queries < self.first + len(self.doc_offsets) - 1)
+        )
+        if self.queries.shard is None:
+            return [self._batch(queries, taken, pairs, len(pairs), 0, device)]
+        first_pair, parts = self.offsets[self.first], []
+        for block in np.unique(self.block[queries[ours]]):
+            of_it = np.zeros(len(queries), np.bool_)
+            of_it[ours] = self.block[queries[ours]] == block
+            chosen = pairs[np.repeat(of_it, taken)] - first_pair
+            own = queries[of_it] - self.first
+            parts.append(self._batch(own, taken[of_it], chosen, len(pairs), int(block), device))
+        return parts
+
+    def _batch(
+        self, queries: I64, taken: I64, pairs: I64, size: int, block: int, device: torch.device
+    ) -> _Batch:
+        """The documents of some queries, and `taken` pairs of each, of a batch of `size` pairs."""
         starts = self.doc_offsets[queries]
         n_docs = self.doc_offsets[queries + 1] - starts
-        winner, loser = self.winner[pairs], self.loser[pairs]
+        winner, loser = (each[pairs].astype(np.int64) for each in (self.winner, self.loser))
         if n_docs.sum() > 2 * (len(pairs) + _LONG):  # of a long query few occur in a small batch
             some, places = np.unique(np.append(winner, loser), return_inverse=True)
             docs, (winner, loser) = self.docs[some], np.split(places, 2)
@@ -213,11 +255,11 @@ class _ByQuery:
             docs = self.docs[_ranges(starts, n_docs)]
             shift = np.repeat(np.cumsum(n_docs) - n_docs - starts, taken)
             winner, loser = winner + shift, loser + shift
-        weight = np.full(len(pairs), 1 / len(pairs), np.float32)
+        weight = np.full(len(pairs), 1 / size, np.float32)
         if self.weight is not None:  # a batch of little weight makes a small step
             weight *= self.weight[pairs]
-        arrays = self.features[docs], winner, loser, weight
-        return _Batch(*(torch.from_numpy(array).to(device) for array in arrays))
+        arrays = self.queries.features[docs], winner, loser, weight
+        return _Batch(block, *(torch.from_numpy(array).to(device) for array in arrays))
 
 
 def _within_epoch(sizes: I64) -> int:
@@ -243,9 +285,14 @@ def _weighted(queries: Queries, pairs: Pairs, judge: Judge | None) -> tuple[I64,
             winner, loser = np.append(winner, loser[unsure]), np.append(loser, winner[unsure])
             order = np.argsort(winner, kind="stable")
             winner, loser, weight = winner[order], loser[order], weight[order]
-    if not len(weight) or (weight == weight[0]).all():
+    ends = gathered(queries, np.array([weight.min(), weight.max()] if len(weight) else []))
+    if not len(ends) or (ends == ends[0]).all():
         return winner, loser, None
     mean = float(weight.mean(dtype=np.float64))
+    if queries.shard is not None:  # by query, so that no sum depends on the number of processes
+        of_query = np.searchsorted(queries.offsets, winner, side="right") - 1
+        sums = gathered(queries, np.bincount(of_query, weight, len(queries)))
+        mean = math.fsum(sums) / int(summed(queries, len(weight)))
     return winner, loser, (weight / (mean or 1.0)).astype(np.float32)
 
 
@@ -298,7 +345,7 @@ def _train(
     best = (-np.inf, 0)  # the value, and of equals the last where it is no loss
     for epoch in range(1, how.epochs + 1):
         progress(f"training, epoch {epoch}/{how.epochs}")
-        train_loss = _epoch(net, tp, how, size, passes, optimizer, schedule, rng)
+        train_loss = _epoch(net, tp, how, size, passes, optimizer, schedule, rng, seed)
         if not np.isfinite(train_loss):
             raise DivergedError(
                 f"the loss is {train_loss} in epoch {epoch}: try a lr lower than {how.lr:g}, "
@@ -348,6 +395,45 @@ def _loss(net: NeuralComparator, batch: _Batch, how: Training) -> Tensor:
     return batch.weight @ net.loss(embedded[batch.winner], embedded[batch.loser])
 
 
+def _gradients(
+    net: NeuralComparator, pairs: _ByQuery, parts: list[_Batch], how: Training, seed: int
+) -> Tensor:
+    """The loss of a mini-batch, whose gradients the net then has.
+
+    Of several blocks they are added up as whole numbers, which gives the same in any order.
+    """
+    shard = pairs.queries.shard
+    if shard is None:
+        net.zero_grad()
+        loss = _loss(net, parts[0], how)
+        loss.backward()  # type: ignore[no-untyped-call]
+        return loss.detach()
+    weights = list(net.parameters())
+    total = np.zeros(2 + sum(w.numel() for w in weights), np.int64)
+    for part in parts:
+        net.generator.manual_seed(seed * _MOST_BLOCKS + part.block)
+        net.zero_grad()
+        loss = _loss(net, part, how)
+        loss.backward()  # type: ignore[no-untyped-call]
+        slopes = (torch.zeros_like(w) if w.grad is None else w.grad for w in weights)
+        found = torch.cat([loss.detach().view(1), *(slope.reshape(-1) for slope in slopes)])
+        total += _whole(found.double().cpu().numpy())
+    total = shard.group.sum(total)
+    sums = torch.from_numpy(np.where(total[0], np.nan, total[1:] / _UNIT)).to(weights[0])
+    first = 1
+    for w in weights:
+        w.grad = sums[first : first + w.numel()].view_as(w).clone()
+        first += w.numel()
+    return sums[0]
+
+
+def _whole(values: F64) -> I64:
+    """Numbers in units of 2^-40, after a 1 if one of them is too large or no number."""
+    in_units = np.rint(values * _UNIT)
+    good = bool((np.abs(in_units) < 2.0**56).all())  # so 64 of them can be added
+    return np.append(int(not good), in_units if good else np.zeros(len(values))).astype(np.int64)
+
+
 def _epoch(
     net: NeuralComparator,
     pairs: _ByQuery,
@@ -357,18 +443,16 @@ def _epoch(
     optimizer: torch.optim.Optimizer,
     schedule: torch.optim.lr_scheduler.LRScheduler,
     rng: np.random.Generator,
+    seed: int,
 ) -> float:
     """A few passes over the pairs, queries in random order; returns the mean training loss."""
     net.train()
-    losses = []
+    losses: list[Tensor] = []
     for _ in range(passes):
-        for batch in pairs.batches(size, how.query_pairs, rng, net.device):
-            loss = _loss(net, batch, how)
-            optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
+        for parts in pairs.batches(size, how.query_pairs, rng, net.device):
+            losses.append(_gradients(net, pairs, parts, how, seed + schedule.last_epoch))
             optimizer.step()
             schedule.step()
-            losses.append(loss.detach())
     return float(torch.stack(losses).mean()) if losses else 0.0
 
 
@@ -376,7 +460,13 @@ def _epoch(
 def _mean_loss(net: NeuralComparator, pairs: _ByQuery, how: Training) -> float:
     """The mean loss over all pairs, without dropout."""
     net.eval()
-    total = 0.0
-    for batch in pairs.batches(_EVALUATED, None, None, net.device):
-        total += float(_loss(net, batch, how)) * len(batch.winner)
-    return total / max(len(pairs), 1)
+    sums = [
+        float(_loss(net, part, how)) * min(_EVALUATED, len(pairs) - begin)
+        for begin, parts in zip(
+            range(0, len(pairs), _EVALUATED),
+            pairs.batches(_EVALUATED, None, None, net.device),
+            strict=True,
+        )
+        for part in parts
+    ]
+    return math.fsum(gathered(pairs.queries, np.array(sums))) / max(len(pairs), 1)

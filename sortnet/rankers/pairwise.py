@@ -28,7 +28,7 @@ from sortnet.learning.training import train_on_pairs
 from sortnet.rankers.base import Kind, check_graded
 from sortnet.rankers.nets import NetRanker, NetSettings, load, settled
 from sortnet.sorting import sort
-from sortnet.types import Pairs, Progress, Queries, Sorting
+from sortnet.types import Pairs, Progress, Queries
 
 
 @dataclass(frozen=True)
@@ -112,11 +112,9 @@ def chosen_pairs(part: Queries, net: Learner, strategy: str, rng: np.random.Gene
     if part.judged is not None:
         i, j = part.judged.first, part.judged.second
     else:
-        none, nothing = np.empty(0, np.int32), np.empty(0, np.float32)
-        sorting = Sorting(none.astype(np.int64), none, none, nothing)  # none of these sorts
         n = part.sizes[part.sizes > 1]
         wanted = int((n * np.ceil(np.log2(n))).sum()) if strategy == "random" else None
-        i, j, _ = selected(strategy, Shown(part, sorting, net, wanted, rng))
+        i, j, _ = selected(strategy, Shown(part, net, wanted, rng))
     return in_order(i, j, judge_by_data(part, i, j))
 
 

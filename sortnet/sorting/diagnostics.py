@@ -10,7 +10,8 @@ import numpy as np
 from sortnet.sorting.quicksort import quicksort
 from sortnet.sorting.sort import arrangement, refuse_nan
 from sortnet.sorting.sort import sort as merge_sort
-from sortnet.types import I64, Comparator, Queries, Sorting
+from sortnet.types import F64, I64, Comparator, Queries, Sorting
+from sortnet.types.shard import offsets_of_all, own, summed
 
 _EXAMPLES = 10
 
@@ -81,12 +82,27 @@ def cyclic_triples(
     >>> found.share, found.sampled, found.examples.tolist()
     (1.0, 1, [[0, 1, 2]])
 
+    Of a shard the share is that of the whole, and the examples are its own.
+
     Cost: three calls of `prefer` with `samples` comparisons each; only drawn documents are
     prepared.
     """
-    triples = _triples(queries, samples, np.random.default_rng(seed))
+    drawn = _triples(offsets_of_all(queries), samples, np.random.default_rng(seed))
+    triples = own(queries, drawn)
+    triples = triples[(triples[:, 0] >= 0) & (triples[:, 0] < queries.n_docs)]
+    turn = _turns(comparator, queries, triples)
+    cyclic = np.flatnonzero(turn)
+    examples = triples[cyclic[:_EXAMPLES]]
+    backwards = turn[cyclic[:_EXAMPLES]] < 0
+    examples[backwards] = examples[backwards, ::-1]
+    share = int(summed(queries, len(cyclic))) / max(len(drawn), 1)
+    return CyclicTriples(share, len(drawn), examples)
+
+
+def _turns(comparator: Comparator, queries: Queries, triples: I64) -> F64:
+    """(m,) 1 where i is before j, j before k and k before i, -1 for the reverse, else 0."""
     if not len(triples):
-        return CyclicTriples(0.0, 0, triples)
+        return np.empty(0)
     documents, inverse = np.unique(triples, return_inverse=True)
     prepared = comparator.prepare(queries.features[documents])
     local = inverse.reshape(triples.shape)
@@ -96,12 +112,8 @@ def cyclic_triples(
         margin = comparator.prefer(prepared, i, j)
         refuse_nan(margin, queries, documents[i])
         signs.append(np.sign(margin))
-    turn = np.where((signs[0] == signs[1]) & (signs[1] == signs[2]), signs[0], 0)
-    cyclic = np.flatnonzero(turn)
-    examples = triples[cyclic[:_EXAMPLES]]
-    backwards = turn[cyclic[:_EXAMPLES]] < 0
-    examples[backwards] = examples[backwards, ::-1]
-    return CyclicTriples(len(cyclic) / len(triples), len(triples), examples)
+    turn: F64 = np.where((signs[0] == signs[1]) & (signs[1] == signs[2]), signs[0], 0)
+    return turn
 
 
 def rank_changes(
@@ -167,21 +179,22 @@ def shuffled(queries: Queries, rng: np.random.Generator) -> I64:
     return np.lexsort((rng.random(queries.n_docs), queries.query_of_docs()))
 
 
-def _triples(queries: Queries, samples: int, rng: np.random.Generator) -> I64:
+def _triples(offsets: I64, samples: int, rng: np.random.Generator) -> I64:
     """(m, 3) document numbers: triples by their number in the combinatorial number system."""
-    n = np.arange(queries.sizes.max(initial=0) + 1, dtype=np.int64)
+    sizes = np.diff(offsets)
+    n = np.arange(sizes.max(initial=0) + 1, dtype=np.int64)
     choose2 = n * (n - 1) // 2
     choose3 = np.cumsum(choose2) - choose2
-    ends = np.cumsum(choose3[queries.sizes])
+    ends = np.cumsum(choose3[sizes])
     total = int(ends[-1]) if len(ends) else 0
     number = np.arange(total) if total <= samples else rng.integers(total, size=samples)
     query = np.searchsorted(ends, number, side="right")
-    rest = number - (ends[query] - choose3[queries.sizes[query]])
+    rest = number - (ends[query] - choose3[sizes[query]])
     third = np.searchsorted(choose3, rest, side="right") - 1
     rest -= choose3[third]
     second = np.searchsorted(choose2, rest, side="right") - 1
     first = rest - choose2[second]
-    return np.stack((first, second, third), axis=1) + queries.offsets[query, None]
+    return np.stack((first, second, third), axis=1) + offsets[query, None]
 
 
 def _alike(queries: Queries) -> I64:

@@ -10,6 +10,7 @@ from numba import njit
 
 from sortnet.sorting.diagnostics import cyclic_triples
 from sortnet.types import F32, I32, I64, Bool, Comparator, Queries, Sorting
+from sortnet.types.shard import summed
 
 # The first bin starts at 0, the last has no upper edge.
 MARGIN_EDGES = tuple(2.0**k for k in range(-12, 7))
@@ -54,20 +55,42 @@ def observe(
     Cost: one compiled pass over the comparisons, about 5 nanoseconds each, and for `cycles` three
     calls of `prefer` with 500 comparisons: 1 to 5 % of a sort of 1,000 queries of 120 documents.
     """
-    margins = np.zeros((2, len(MARGIN_EDGES) + 1), np.int64)
-    ranks = np.zeros((2, len(RANK_BINS), len(RANK_BINS)), np.int64)
-    bins = _rank_bins(queries, sorting.order)
-    bits = np.ascontiguousarray(sorting.margin, np.float32).view(np.int32)
-    ordered = ~np.isnan(answers) & (answers != 0.5)
-    _tally(sorting.i, sorting.j, bits, ordered, mistakes(sorting, answers), bins, margins, ranks)
-    facts: dict[str, Any] = {
-        "margins": {"right": margins[0].tolist(), "wrong": margins[1].tolist()},
-        "ranks": {"compared": ranks.sum(axis=0).tolist(), "wrong": ranks[1].tolist()},
-    }
-    if comparator is not None:
-        found = cyclic_triples(comparator, queries, samples=_TRIPLES)
-        facts["cycles"] = {"share": found.share, "sampled": found.sampled}
-    return facts
+    tally = Tally(queries)
+    tally.see(slice(0, queries.n_docs), sorting, answers)
+    return tally.facts(comparator)
+
+
+class Tally:
+    """What `observe` counts, from the sorts of some queries after others."""
+
+    def __init__(self, queries: Queries) -> None:
+        self._queries = queries
+        self._bins = np.empty(queries.n_docs, np.int8)  # the number in RANK_BINS of each rank
+        self._margins = np.zeros((2, len(MARGIN_EDGES) + 1), np.int64)
+        self._ranks = np.zeros((2, len(RANK_BINS), len(RANK_BINS)), np.int64)
+
+    def see(self, docs: slice, sorting: Sorting, answers: F32) -> None:
+        """Count the comparisons of the sort of these documents, those of whole queries."""
+        offsets = self._queries.offsets
+        first, last = np.searchsorted(offsets, (docs.start, docs.stop), side="right") - 1
+        starts, sizes = offsets[first:last], self._queries.sizes[first:last]
+        place = np.arange(docs.start, docs.stop) - np.repeat(starts, sizes)
+        self._bins[sorting.order] = _BIN_OF_PLACE[np.minimum(place, len(_BIN_OF_PLACE) - 1)]
+        bits = np.ascontiguousarray(sorting.margin, np.float32).view(np.int32)
+        ordered, wrong = ~np.isnan(answers) & (answers != 0.5), mistakes(sorting, answers)
+        _tally(sorting.i, sorting.j, bits, ordered, wrong, self._bins, self._margins, self._ranks)
+
+    def facts(self, comparator: Comparator | None = None) -> dict[str, Any]:
+        """See `observe`; of a shard, the counts of the whole."""
+        margins, ranks = (summed(self._queries, each) for each in (self._margins, self._ranks))
+        facts: dict[str, Any] = {
+            "margins": {"right": margins[0].tolist(), "wrong": margins[1].tolist()},
+            "ranks": {"compared": ranks.sum(axis=0).tolist(), "wrong": ranks[1].tolist()},
+        }
+        if comparator is not None:
+            found = cyclic_triples(comparator, self._queries, samples=_TRIPLES)
+            facts["cycles"] = {"share": found.share, "sampled": found.sampled}
+        return facts
 
 
 def mistakes(sorting: Sorting, answers: F32) -> Bool:
@@ -89,14 +112,6 @@ def share_right(observed: Mapping[str, Any]) -> float:
     """
     right, wrong = (int(sum(observed["margins"][name])) for name in ("right", "wrong"))
     return right / max(right + wrong, 1)
-
-
-def _rank_bins(queries: Queries, order: I64) -> Any:
-    """(n_docs,) int8, the number in `RANK_BINS` of each document's rank."""
-    place = np.arange(len(order)) - np.repeat(queries.offsets[:-1], queries.sizes)
-    bins = np.empty(len(order), np.int8)
-    bins[order] = _BIN_OF_PLACE[np.minimum(place, len(_BIN_OF_PLACE) - 1)]
-    return bins
 
 
 @njit(cache=True, nogil=True)

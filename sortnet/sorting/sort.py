@@ -49,36 +49,67 @@ def sort(comparator: Comparator, queries: Queries, *, start: I64 | None = None) 
     Cost: preparing every document once; a comparison takes CmpNN about 10 nanoseconds
     per unit, DirectRanker about 30.
     """
-    order = arrangement(queries) if start is None else np.array(start, dtype=np.int64)
-    if len(order) != queries.n_docs:
-        raise ComparatorError(f"start has {len(order)} documents, the data {queries.n_docs}")
+    if start is not None and len(start) != queries.n_docs:
+        raise ComparatorError(f"start has {len(start)} documents, the data {queries.n_docs}")
+    parts = [run for _, run in sorted_runs(comparator, queries, start=start)]
+    if not parts:
+        return Sorting(np.empty(0, np.int64), *_room_for(0))
+    fields = ((run.order, run.i, run.j, run.margin) for run in parts)
+    return Sorting(*(np.concatenate(each) for each in zip(*fields, strict=True)))
+
+
+def sorted_runs(
+    comparator: Comparator, queries: Queries, *, start: I64 | None = None
+) -> Iterator[tuple[slice, Sorting]]:
+    """The same sort in parts: the documents of some queries, and the sort of these.
+
+    So nothing but what is made of a part need be kept. Document numbers are those of `queries`.
+
+    Args:
+        comparator, queries, start: see `sort`.
+
+    Cost: memory for a part, 16,384 or 131,072 documents, or one query where that is longer.
+    """
     form = comparator.kernel() if hasattr(comparator, "kernel") else None
     docs = _COMPILED_CHUNK if isinstance(form, DualUnits) else _BATCHED_CHUNK
-    parts = [
-        _sort_chunk(comparator, queries, order, first, last, form)
-        for first, last in _chunks(queries.offsets, docs)
-    ]
-    if not parts:
-        return Sorting(order, *_room_for(0))
-    orders, i, j, margins = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return Sorting(orders, i, j, margins)
+    for first, last in _chunks(queries.offsets, docs):
+        part = slice(int(queries.offsets[first]), int(queries.offsets[last]))
+        offsets = queries.offsets[first : last + 1] - part.start
+        X = queries.features[part]
+        if start is None:
+            order = _arranged(X, offsets)
+        else:
+            order = np.asarray(start[part], np.int64) - part.start
+        yield part, _sort_part(comparator, queries, X, order, offsets, part.start, form)
+
+
+def order_of(comparator: Comparator, queries: Queries) -> I64:
+    """(n_docs,) the ranking alone, as `sort` gives it; no comparison is kept."""
+    order = np.empty(queries.n_docs, np.int64)
+    for docs, run in sorted_runs(comparator, queries):
+        order[docs] = run.order
+    return order
 
 
 def arrangement(queries: Queries) -> I64:
     """(n_docs,) document numbers, by query, in an order that depends on the features alone.
 
     The key is the documents' product with one fixed random direction; only documents with the
-    same features tie, and no comparator can distinguish these.
+    same features tie, and no comparator can distinguish these: they stay in the order of the rows.
     """
-    direction = np.random.default_rng(0).standard_normal(queries.n_features)
-    key = np.empty(queries.n_docs, np.float32)
-    project(queries.features, direction, key)
+    return _arranged(queries.features, queries.offsets)
+
+
+def _arranged(X: F32, offsets: I64) -> I64:
+    direction: F64 = np.random.default_rng(0).standard_normal((X.shape[1],))
+    key = np.empty(len(X), np.float32)
+    project(X, direction, key)
     # As integers the bits of floats keep their order (but for the sign), and one argsort of
     # whole numbers is several times faster than a lexsort of two keys.
     bits = key.view(np.int32)
     ordered = (bits ^ ((bits >> 31) & 0x7FFFFFFF)).astype(np.int64)
-    query = queries.query_of_docs().astype(np.int64)
-    return np.argsort((query << 32) + ordered)
+    query = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    return np.argsort((query << 32) + ordered, kind="stable")
 
 
 def _chunks(offsets: I64, docs: int) -> Iterator[tuple[int, int]]:
@@ -90,28 +121,26 @@ def _chunks(offsets: I64, docs: int) -> Iterator[tuple[int, int]]:
         first = max(last, first + 1)
 
 
-def _sort_chunk(
+def _sort_part(
     comparator: Comparator,
     queries: Queries,
+    X: F32,
     order: I64,
-    first: int,
-    last: int,
+    offsets: I64,
+    begin: int,
     form: Form | None,
-) -> tuple[I64, I32, I32, F32]:
-    begin, end = queries.offsets[first], queries.offsets[last]
-    offsets = queries.offsets[first : last + 1] - begin
-    local = order[begin:end] - begin
-    X = queries.features[begin:end]
+) -> Sorting:
+    """The sort of the documents from `begin` on, whose features are X, in that order at first."""
     ready = None if form is None else in_numbers(form, X)
     if form is not None and ready is not None:
-        i, j, margin = _sort_compiled(*ready, local, offsets, int(begin))
+        i, j, margin = _sort_compiled(*ready, order, offsets, begin)
         margin = finish(form, margin)
     else:
         prepared = comparator.prepare(X)
-        local, i, j, margin = merge_sort_levels(comparator, prepared, local, offsets)
+        order, i, j, margin = merge_sort_levels(comparator, prepared, order, offsets)
         i, j = i + np.int32(begin), j + np.int32(begin)
     refuse_nan(margin, queries, i)
-    return local + begin, i, j, margin
+    return Sorting(order + begin, i, j, margin)
 
 
 def _sort_compiled(

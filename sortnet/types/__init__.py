@@ -13,6 +13,7 @@ from sortnet.errors import DataError
 from sortnet.types.free import texts
 from sortnet.types.judged_pairs import JudgedPairs as JudgedPairs
 from sortnet.types.precision import refuse_lost
+from sortnet.types.shard import Shard
 
 F32: TypeAlias = NDArray[np.float32]
 F64: TypeAlias = NDArray[np.float64]
@@ -45,6 +46,7 @@ class Queries:
         weights: (n_docs,) float32, 0 or more, or None for 1 everywhere: a pair of documents counts
             weights[i] * weights[j] in training.
         judged: where nobody graded the documents: the pairs of them that somebody compared.
+        shard: where several processes share the queries of a whole: which ones these are.
 
     >>> q = Queries.from_arrays([[1.0], [2.0], [3.0]], [0, 1, 1], qid=["b", "a", "b"])
     >>> q.qids.tolist(), q.offsets.tolist(), q.rows.tolist()
@@ -61,6 +63,7 @@ class Queries:
     source: str = "data"
     weights: F32 | None = None
     judged: JudgedPairs | None = None
+    shard: Shard | None = None
 
     @classmethod
     def from_arrays(
@@ -182,6 +185,20 @@ class Queries:
         """The same documents with other features (scaled ones, for example)."""
         return replace(self, features=features)
 
+    def run(self, first: int, last: int) -> Queries:
+        """The queries `first` up to `last`, as views."""
+        docs = slice(int(self.offsets[first]), int(self.offsets[last]))
+        return replace(
+            self,
+            features=self.features[docs],
+            grades=self.grades[docs],
+            offsets=self.offsets[first : last + 1] - docs.start,
+            qids=self.qids[first:last],
+            rows=self.rows[docs],
+            docids=None if self.docids is None else self.docids[docs],
+            weights=None if self.weights is None else self.weights[docs],
+        )
+
     def take(self, queries: ArrayLike) -> Queries:
         """Some of the queries, in the order given; `rows` still refer to the source."""
         which = np.asarray(queries, dtype=np.int64)
@@ -213,6 +230,7 @@ class Queries:
             docids=None if self.docids is None else self.docids[docs],
             weights=None if self.weights is None else self.weights[docs],
             judged=judged,
+            shard=None,
         )
 
     def with_judgements(
