@@ -9,7 +9,7 @@ import shutil
 import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import IO, Any
 
@@ -53,6 +53,16 @@ def cut(text: str, width: int) -> str:
 
 def print_json(value: Any) -> None:
     put(json.dumps(value, indent=2, allow_nan=False))
+
+
+@contextmanager
+def silent(really: bool = True) -> Iterator[None]:
+    """Print nothing: of several processes with the same work one reports."""
+    with Path(os.devnull).open("w") as nowhere, ExitStack() as redirected:
+        if really:
+            redirected.enter_context(redirect_stdout(nowhere))
+            redirected.enter_context(redirect_stderr(nowhere))
+        yield
 
 
 @contextmanager

@@ -28,6 +28,7 @@ from sortnet.metrics import (
     parse_metric,
 )
 from sortnet.types import I64, Queries
+from sortnet.types.shard import MOST_BLOCKS
 
 S = TypeVar("S", bound="Settings")
 
@@ -335,6 +336,11 @@ class Config(Settings):
         1.75,
         "Time for choosing what was left open (scaling, comparator, hidden units, weight decay), "
         "in units of one run's; 0: fixed values.", RUN)
+    blocks: int | None = setting(
+        None,
+        "Parts of the data whose gradients are added up, so the number of processes that can share "
+        "the work under torchrun; default: one for every 131,072 documents, 64 at most.",
+        RUN, least=1)
     device: str = setting(
         "auto", "Device; auto: the GPU, if any.", RUN, choices=("auto", "cpu", "cuda"))
     training: Training = field(default_factory=Training)
@@ -347,6 +353,8 @@ class Config(Settings):
             scaling_parts(self.scaling)
         if not 0 <= self.tune_budget < math.inf:
             raise DataError(f"tune_budget must be 0 or more, got {self.tune_budget}")
+        if (self.blocks or 1) > MOST_BLOCKS:
+            raise DataError(f"blocks must be at most {MOST_BLOCKS}, got {self.blocks}")
         super().__post_init__()
 
     @property

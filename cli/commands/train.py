@@ -21,7 +21,7 @@ from cli.options import (
     settings_options,
     typed_settings,
 )
-from cli.output import print_json, progress, put, refuse_folder, say
+from cli.output import print_json, progress, put, refuse_folder, say, silent
 from cli.printing import iterations
 from cli.printing.conventions import conventions_of, measures
 from cli.terminal.signals import signals_as_ctrl_c
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from sortnet.config import Config
     from sortnet.rankers.base import Ranker
     from sortnet.types import Progress
+    from sortnet.types.shard import Group
 
 _FILES = "Files"
 
@@ -165,7 +166,8 @@ def train(
     """
     from cli.training.job import read_job
     from cli.training.run_folder import Folder
-    from cli.training.training_run import store_url
+    from cli.training.training_run import agree, follow, store_url
+    from sortnet.learning.processes import broadcast, joined, threads_of
 
     refuse_folder(out)
     folder = Folder(out)
@@ -176,15 +178,23 @@ def train(
         return
     if extra:
         raise click.UsageError("--set is for another --ranker: settings of SortNet are options")
-    known = _known(folder, resume=resume, overwrite=overwrite)
     typed = typed_settings(ctx) | ({"tune_budget": 0.0} if no_tune else {})
-    asked, paths = _asked(typed, data, known, preset)
-    with progress() as status:
+    with joined() as group, silent(group.rank > 0), progress() as status:
+        own = None if group.rank else _known(folder, resume=resume, overwrite=overwrite)
+        known = broadcast(group, own)
+        asked, paths = _asked(typed, data, known, preset)
         url = store_url(store, known)[0]
         job = read_job(paths, asked, cache=cache_folder(cache), progress=status, store=url)
+        agree(job, group)
         status("starting")
-        set_threads(threads or (known["threads"] if known else None))
-        _run(job, folder, known, store, command_line(ctx), status, as_json=as_json, logs=logs)
+        set_threads(threads or (known["threads"] if known else threads_of(group)))
+        if group.rank:
+            with follow(job, folder, url, group) as training:
+                training.learn(lambda record: None, status)
+            return
+        _run(
+            job, folder, known, store, command_line(ctx), status, group, as_json=as_json, logs=logs
+        )
 
 
 def _fit_other(
@@ -217,6 +227,7 @@ def _run(
     store: str | None,
     command: str,
     progress: Progress,
+    group: Group,
     *,
     as_json: bool,
     logs: Sequence[Log],
@@ -234,6 +245,7 @@ def _run(
         origin = runs.Origin(command, shown)
         show = trial_shower(job.metrics[0].name, lambda text: put(text, err=as_json))
         training = runs.begin(job, folder, opened, known, origin, progress, show)
+        training = runs.shared(training, group)
         if known is None and (trials := training.run.config.get("tuning")):
             put(f"chosen: {chosen(training.config.flat(), trials[0])}\n", err=as_json)
         if training.finished:

@@ -6,7 +6,7 @@ import platform
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,22 +14,27 @@ import numpy as np
 import torch
 from sqlalchemy import URL
 
+from cli.inputs.opened_store import open_existing
 from cli.printing.trials import Trial
 from cli.training.job import TrainingJob, differences
 from cli.training.run_folder import Folder
 from sortnet import __version__
 from sortnet.comparators import make_comparator
+from sortnet.comparators.make import resolve_device
 from sortnet.config import Config, least_numbers
 from sortnet.data.scaling import fit_scaler
 from sortnet.errors import SortNetError, StoreError
 from sortnet.learning.loop import Callback
+from sortnet.learning.processes import broadcast, every
 from sortnet.learning.state import Iteration, State
 from sortnet.rankers.base import Ranker, fit_ranker
+from sortnet.rankers.folder import read_bytes
 from sortnet.rankers.posterior_ranker import PosteriorSettings
 from sortnet.rankers.settle import settle
 from sortnet.rankers.sortnet import Model, fit
 from sortnet.rankers.weights import load_state, save_state
 from sortnet.types import Progress
+from sortnet.types.shard import Alone, Group
 from store import Run, Store
 from store.database.engine import parse_url, stored_url
 
@@ -80,6 +85,7 @@ class TrainingRun:
         run: the run in the store.
         state: the state to resume from; None for a new run.
         again: the command that resumes the run.
+        group: the processes that share the work; the first one alone keeps folder and run.
     """
 
     job: TrainingJob
@@ -88,6 +94,7 @@ class TrainingRun:
     run: Run
     state: State | None
     again: str
+    group: Group = field(default_factory=Alone)
 
     @property
     def finished(self) -> bool:
@@ -108,6 +115,8 @@ class TrainingRun:
         """
 
         def keep(record: Iteration, state: State) -> None:
+            if self.group.rank:
+                return
             self.run.record(asdict(record))
             save_state(self.folder.state, state)
             show(record)
@@ -126,9 +135,11 @@ class TrainingRun:
                 progress=progress,
                 state=self.state,
                 info={"run": self.run.id, "data": self.job.data},
+                group=self.group,
             )
             kept = described(model) if self.job.vali.judged is None else self._better(model)
-            kept.save(self.folder.path)
+            if not self.group.rank:
+                kept.save(self.folder.path)
         return kept
 
     def _better(self, net: Model) -> Ranker:
@@ -142,7 +153,7 @@ class TrainingRun:
 
     @contextmanager
     def _status(self) -> Iterator[None]:
-        if self.finished and self.run.status == "done":
+        if self.group.rank or (self.finished and self.run.status == "done"):
             yield
             return
         self.run.finish("running")
@@ -170,12 +181,10 @@ def begin(
 ) -> TrainingRun:
     """Start a new run, or resume the one that `known` records."""
     if known is not None:
-        config, state = Config.from_json(known["config"]), None
+        config = Config.from_json(known["config"])
+        state = None
         if folder.state.exists():
-            n_columns = fit_scaler(str(config.scaling), job.train, seed=config.seed).n_columns
-            least = least_numbers(config, n_columns)
-            make = make_comparator(config, n_columns)
-            state = load_state(folder.state, make, least=least)
+            state = _state(folder, job, config, read_bytes(folder.state))
         return TrainingRun(job, config, folder, store.run(known["run"]), state, origin.again)
     if not origin.resumed:
         folder.clear()
@@ -209,6 +218,62 @@ def begin(
     }
     folder.write_run(about)
     return TrainingRun(job, config, folder, run, None, origin.again)
+
+
+def shared(training: TrainingRun, group: Group) -> TrainingRun:
+    """The run of the first process, which the others `follow`."""
+    broadcast(group, {"run": training.run.id, "config": training.config.to_json()})
+    state = training.folder.state
+    raw = read_bytes(state) if training.state is not None and group.size > 1 else b""
+    group.gather(np.frombuffer(raw, np.uint8))
+    return replace(training, group=group)
+
+
+@contextmanager
+def follow(job: TrainingJob, folder: Folder, url: URL, group: Group) -> Iterator[TrainingRun]:
+    """Take part in the run that the first process has begun; folder and run are its to keep.
+
+    Raises:
+        StoreError: if this process does not reach the store that has the run.
+    """
+    about = broadcast(group, None)
+    raw = group.gather(np.empty(0, np.uint8)).tobytes()
+    config = Config.from_json(about["config"])
+    state = _state(folder, job, config, raw) if raw else None
+    with open_existing(url, write=True) as store:
+        yield TrainingRun(job, config, folder, store.run(about["run"]), state, "", group)
+
+
+def agree(job: TrainingJob, group: Group) -> None:
+    """Refuse processes that could not learn one model.
+
+    Raises:
+        SortNetError: if they have different data or kinds of device, or more of them are there
+            than queries.
+    """
+    if group.size == 1:
+        return
+    if job.train.judged is not None:
+        raise SortNetError("judgements are learned from by one process: leave torchrun out")
+    marks = {split: facts["fingerprint"] for split, facts in job.data.items()}
+    own = {**marks, "device": resolve_device(job.config.device).type}
+    for what, first in own.items():
+        for rank, theirs in enumerate(every(group, own)):
+            if theirs[what] != first:
+                noun = "a device" if what == "device" else f"{what} data"
+                raise SortNetError(
+                    f"process {rank} has {noun} other than process {group.rank}: "
+                    f"{theirs[what]}, not {first}"
+                )
+    queries = min(len(job.train), len(job.vali))
+    if group.size > queries:
+        raise SortNetError(f"{group.size} processes for {queries} queries: start no more than that")
+
+
+def _state(folder: Folder, job: TrainingJob, config: Config, raw: bytes) -> State:
+    n_columns = fit_scaler(str(config.scaling), job.train, seed=config.seed).n_columns
+    make = make_comparator(config, n_columns)
+    return load_state(folder.state, make, least=least_numbers(config, n_columns), raw=raw)
 
 
 def refuse_changes(job: TrainingJob, known: Mapping[str, Any], folder: Folder) -> None:

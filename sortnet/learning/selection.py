@@ -15,7 +15,8 @@ from sortnet.comparators import Learner
 from sortnet.config import PAIRS
 from sortnet.errors import DataError
 from sortnet.learning.judges import in_order, judge_by_grades
-from sortnet.types import F64, I32, I64, Comparator, Pairs, Queries
+from sortnet.sorting.sort import margins_of
+from sortnet.types import F64, I32, I64, Pairs, Queries
 from sortnet.types.shard import before, gathered, offsets_of_all, own, summed
 
 _CANDIDATES = 20  # random pairs looked at for each that `uncertain` chooses,
@@ -111,9 +112,7 @@ def uncertain(shown: Shown) -> tuple[I64, I64]:
     key, first = np.unique(keys(*drawn), return_index=True)
     first = first[~np.isin(key, shown.asked, assume_unique=True)]
     i, j = drawn[0][first], drawn[1][first]
-    comparator: Comparator = shown.comparator
-    prepared = comparator.prepare(shown.queries.features)
-    distance = np.abs(comparator.prefer(prepared, i, j))
+    distance = np.abs(margins_of(shown.comparator, shown.queries, i, j))
     nearest = np.argsort(gathered(shown.queries, distance), kind="stable")[:n]
     nearest = nearest - before(shown.queries, len(distance))
     nearest = nearest[(nearest >= 0) & (nearest < len(distance))]

@@ -18,7 +18,7 @@ from sortnet.comparators.base import one_thread_an_operation
 from sortnet.config import FIXED, Training
 from sortnet.errors import DivergedError
 from sortnet.types import F32, F64, I32, I64, Judge, Pairs, Progress, Queries
-from sortnet.types.shard import before, block_of, gathered, summed
+from sortnet.types.shard import MOST_BLOCKS, before, block_of, gathered, summed
 
 Score = Callable[[NeuralComparator], float]
 
@@ -28,7 +28,6 @@ _LONG = 500  # but of no more documents than this
 _EPOCH = 1 << 20  # pairs of all queries, if those of a query are limited
 _STEPS = 32  # an epoch, if the batch size is not given
 _UNIT = 2.0**40  # that gradients of several blocks are added up in
-_MOST_BLOCKS = 64
 _EVALUATED = 1 << 16  # pairs whose loss is computed at a time, which bounds memory
 
 
@@ -285,7 +284,8 @@ def _weighted(queries: Queries, pairs: Pairs, judge: Judge | None) -> tuple[I64,
             winner, loser = np.append(winner, loser[unsure]), np.append(loser, winner[unsure])
             order = np.argsort(winner, kind="stable")
             winner, loser, weight = winner[order], loser[order], weight[order]
-    ends = gathered(queries, np.array([weight.min(), weight.max()] if len(weight) else []))
+    extremes = [weight.min(), weight.max()] if len(weight) else []
+    ends = gathered(queries, np.array(extremes, np.float32))
     if not len(ends) or (ends == ends[0]).all():
         return winner, loser, None
     mean = float(weight.mean(dtype=np.float64))
@@ -411,7 +411,7 @@ def _gradients(
     weights = list(net.parameters())
     total = np.zeros(2 + sum(w.numel() for w in weights), np.int64)
     for part in parts:
-        net.generator.manual_seed(seed * _MOST_BLOCKS + part.block)
+        net.generator.manual_seed(seed * MOST_BLOCKS + part.block)
         net.zero_grad()
         loss = _loss(net, part, how)
         loss.backward()  # type: ignore[no-untyped-call]
@@ -430,7 +430,7 @@ def _gradients(
 def _whole(values: F64) -> I64:
     """Numbers in units of 2^-40, after a 1 if one of them is too large or no number."""
     in_units = np.rint(values * _UNIT)
-    good = bool((np.abs(in_units) < 2.0**56).all())  # so 64 of them can be added
+    good = bool((np.abs(in_units) < 2.0**63 / MOST_BLOCKS).all())
     return np.append(int(not good), in_units if good else np.zeros(len(values))).astype(np.int64)
 
 

@@ -26,6 +26,7 @@ from sortnet.config import Config, least_numbers, settle_quality
 from sortnet.data.scaling import Scaler, fit_scaler
 from sortnet.errors import DataError, ModelError
 from sortnet.learning.loop import Callback, learn_to_sort
+from sortnet.learning.processes import broadcast
 from sortnet.learning.state import Iteration, State
 from sortnet.metrics import measured
 from sortnet.rankers.base import ScaledRanker, check_same_features, with_describer
@@ -36,8 +37,10 @@ from sortnet.sorting import sort
 from sortnet.sorting.mean_margins import mean_margins
 from sortnet.sorting.sort import arrangement
 from sortnet.types import F32, F64, I64, Comparator, PairSink, Progress, Queries, Sorting
+from sortnet.types.shard import Alone, Group, sharded
 
 SETTINGS = Config
+ALONE = Alone()
 OWN = "own"  # a comparator that is neither of ours
 
 
@@ -212,6 +215,7 @@ def fit(
     progress: Progress = lambda text: None,
     state: State | None = None,
     info: Mapping[str, Any] | None = None,
+    group: Group = ALONE,
 ) -> Model:
     """Learn to sort the queries of `train`; `vali` chooses epoch and iteration.
 
@@ -229,6 +233,8 @@ def fit(
         progress: called with progress messages.
         state: go on from here.
         info: what the model should remember of its origin.
+        group: the processes that share the work; all call this with the same arguments, of which
+            the first one's `save` alone is called.
 
     Raises:
         DataError: if the parts have different features, there is nothing to learn, or RankQuality
@@ -245,19 +251,24 @@ def fit(
     config = Config() if config is None else config
     check_same_features(train, vali)
     config = settle_quality(train, vali, config)
-    config = settle(train, vali, config, make_for=make_for, progress=progress)[0]
+    if group.rank == 0:
+        config = settle(train, vali, config, make_for=make_for, progress=progress)[0]
+    config = Config.from_json(broadcast(group, config.to_json()))
     scaler = fit_scaler(str(config.scaling), train, seed=config.seed)
 
     def model_of(state: State) -> Model:
         return _model_of(state, config, scaler, train.feature_names, info)
 
     def save_better(record: Iteration, state: State) -> None:
-        if save is not None and record.best:
+        if save is not None and record.best and group.rank == 0:
             save(model_of(state))
 
+    def part_of(queries: Queries) -> Queries:
+        return scaler(sharded(queries, group, config.blocks))
+
     state = learn_to_sort(
-        scaler(train),
-        scaler(vali),
+        part_of(train),
+        part_of(vali),
         (make_for or make_comparator)(config, scaler.n_columns),
         quality=config.rank_quality,
         metrics=[config.metric(name) for name in (*measured(config.rank_quality), *metrics)],
@@ -270,7 +281,7 @@ def fit(
         start=config.start,
         committee=config.committee,
         sink=sink,
-        others={name: scaler(part) for name, part in (others or {}).items()},
+        others={name: part_of(part) for name, part in (others or {}).items()},
         callbacks=[save_better, *callbacks],
         progress=progress,
         state=state,

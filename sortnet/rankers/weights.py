@@ -48,11 +48,12 @@ def save_state(path: str | Path, state: State) -> None:
     write_atomically(Path(path), lambda file: file.write_bytes(save(tensors, metadata)))
 
 
-def load_state(path: str | Path, make: Make, *, least: int = 0) -> State:
+def load_state(path: str | Path, make: Make, *, least: int = 0, raw: bytes | None = None) -> State:
     """Read what `save_state` wrote; `make` makes the comparator it was a state of.
 
     Args:
         path: the file.
+        raw: its content, if it has been read.
         make: makes a comparator from a seed.
         least: numbers that such a comparator has at least; a file of fewer is refused.
 
@@ -60,7 +61,7 @@ def load_state(path: str | Path, make: Make, *, least: int = 0) -> State:
         ModelError: if the file is missing, damaged, or of another comparator.
     """
     path = Path(path)
-    raw = read_bytes(path)
+    raw = read_bytes(path) if raw is None else raw
     tensors = parse_tensors(raw, path)
     about = parse_json(_metadata(raw).get("state", "null"), path)
     if not isinstance(about, dict):

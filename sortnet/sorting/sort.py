@@ -11,6 +11,7 @@ from sortnet.errors import ComparatorError
 from sortnet.sorting.kernel import finish, in_numbers, merge_sort, pack, project
 from sortnet.sorting.levels import merge_sort_levels
 from sortnet.types import F32, F64, I32, I64, Comparator, Queries, Sorting
+from sortnet.types.shard import blocks_of
 
 # Documents prepared at a time, which bounds memory whatever the data's size. Dual units are to
 # stay in the cache, the other comparators want large batches.
@@ -72,7 +73,7 @@ def sorted_runs(
     """
     form = comparator.kernel() if hasattr(comparator, "kernel") else None
     docs = _COMPILED_CHUNK if isinstance(form, DualUnits) else _BATCHED_CHUNK
-    for first, last in _chunks(queries.offsets, docs):
+    for first, last in _chunks(queries, docs):
         part = slice(int(queries.offsets[first]), int(queries.offsets[last]))
         offsets = queries.offsets[first : last + 1] - part.start
         X = queries.features[part]
@@ -112,13 +113,35 @@ def _arranged(X: F32, offsets: I64) -> I64:
     return np.argsort((query << 32) + ordered, kind="stable")
 
 
-def _chunks(offsets: I64, docs: int) -> Iterator[tuple[int, int]]:
-    """Runs of whole queries of about that many documents."""
-    first = 0
-    while first < len(offsets) - 1:
-        last = int(np.searchsorted(offsets, offsets[first] + docs, side="right")) - 1
-        yield first, max(last, first + 1)
-        first = max(last, first + 1)
+def margins_of(comparator: Comparator, queries: Queries, i: I64, j: I64) -> F32:
+    """(m,) margins of documents i over documents j, each pair of one query; i in any order.
+
+    Cost: every document is prepared, those of some queries at a time.
+    """
+    margins = np.empty(len(i), np.float32)
+    by_query = np.argsort(i, kind="stable")
+    for first, last in _chunks(queries, _BATCHED_CHUNK):
+        begin, end = queries.offsets[first], queries.offsets[last]
+        here = by_query[slice(*np.searchsorted(i[by_query], (begin, end)))]
+        if len(here):
+            prepared = comparator.prepare(queries.features[begin:end])
+            margins[here] = comparator.prefer(prepared, i[here] - begin, j[here] - begin)
+    return margins
+
+
+def _chunks(queries: Queries, docs: int) -> Iterator[tuple[int, int]]:
+    """Runs of whole queries of about that many documents.
+
+    Of a shard the runs of each block, since a product of matrices may round a row differently as
+    its neighbours are others.
+    """
+    offsets = queries.offsets
+    for first, end in blocks_of(queries):
+        while first < end:
+            last = int(np.searchsorted(offsets, offsets[first] + docs, side="right")) - 1
+            last = min(max(last, first + 1), end)
+            yield first, last
+            first = last
 
 
 def _sort_part(

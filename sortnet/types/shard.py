@@ -6,6 +6,7 @@ A process that has all of them is a group of one, and everything here costs it n
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from sortnet.types import Queries
 
 _DOCS_A_BLOCK = 1 << 17
-_MOST_BLOCKS = 64
+MOST_BLOCKS = 64  # as many gradients can be added up
 T = TypeVar("T", bound=NDArray[Any])
 
 
@@ -80,7 +81,7 @@ def sharded(queries: Queries, group: Group, blocks: int | None = None) -> Querie
 
     Cost: views; nothing is copied.
     """
-    n = blocks or int(np.clip(queries.n_docs // _DOCS_A_BLOCK, 1, _MOST_BLOCKS))
+    n = blocks or int(np.clip(queries.n_docs // _DOCS_A_BLOCK, 1, MOST_BLOCKS))
     if n == 1 == group.size:
         return queries
     work = np.cumsum(queries.sizes * np.log2(np.maximum(queries.sizes, 2)))
@@ -122,6 +123,15 @@ def before(queries: Queries, n: int) -> int:
         return 0
     group = queries.shard.group
     return int(group.gather(np.array([n]))[: group.rank].sum())
+
+
+def blocks_of(queries: Queries) -> list[tuple[int, int]]:
+    """The first query of each block here and the one after its last; one of all without a shard."""
+    if queries.shard is None:
+        return [(0, len(queries))]
+    bounds = np.clip(queries.shard.blocks - queries.shard.first, 0, len(queries))
+    firsts = bounds.tolist()
+    return [(a, b) for a, b in pairwise(firsts) if a < b]
 
 
 def block_of(queries: Queries, which: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -1,0 +1,124 @@
+"""Several processes that learn one model: a `Group` of torch.distributed."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any, TypeVar, cast
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from joblib import effective_n_jobs
+from numpy.typing import NDArray
+from torch.distributed.rendezvous import rendezvous
+
+from sortnet.errors import SortNetError
+from sortnet.types import I64
+from sortnet.types.shard import Alone, Group
+
+_PATIENCE = timedelta(hours=6)  # for one that reads or settles; one that ends is noticed at once
+T = TypeVar("T", bound=NDArray[Any])
+
+
+class Processes:
+    """The processes that torchrun started, of which this is number `rank`.
+
+    Arrays travel as they are, anything else as JSON: nothing is unpickled.
+    """
+
+    def __init__(self) -> None:
+        self.rank, self.size = dist.get_rank(), dist.get_world_size()
+
+    def sum(self, counts: I64) -> I64:
+        total = torch.from_numpy(np.array(counts, np.int64))
+        with _others():
+            dist.all_reduce(total)
+        summed: I64 = total.numpy()
+        return summed
+
+    def gather(self, values: T) -> T:
+        rows = self._lengths(len(values))
+        room = np.zeros((max(rows), *values.shape[1:]), values.dtype)
+        room[: len(values)] = values
+        # Bytes, as torch has not every type of numpy's.
+        sent = torch.from_numpy(np.frombuffer(room.tobytes(), np.uint8).copy())
+        received = [torch.empty_like(sent) for _ in rows]
+        if len(sent):
+            with _others():
+                dist.all_gather(received, sent)
+        parts = [
+            np.frombuffer(each.numpy().tobytes(), values.dtype).reshape(room.shape)[:n]
+            for each, n in zip(received, rows, strict=True)
+        ]
+        return cast(T, np.concatenate(parts))
+
+    def _lengths(self, n: int) -> list[int]:
+        """The number of each process."""
+        own, each = torch.tensor([n]), [torch.empty(1, dtype=torch.int64) for _ in range(self.size)]
+        with _others():
+            dist.all_gather(each, own)
+        return [int(number) for number in each]
+
+
+def broadcast(group: Group, value: Any) -> Any:
+    """What the first process gives, as JSON."""
+    text = json.dumps(value).encode() if group.rank == 0 else b""
+    raw = group.gather(np.frombuffer(text, np.uint8))
+    return json.loads(raw.tobytes())
+
+
+def every(group: Group, value: Any) -> list[Any]:
+    """What each process gives, as JSON, those of the first first."""
+    raw = group.gather(np.frombuffer(json.dumps(value).encode() + b"\n", np.uint8))
+    return [json.loads(line) for line in raw.tobytes().splitlines()]
+
+
+def threads_of(group: Group) -> int | None:
+    """Threads of each process: this machine's share of its cores; None: as they are set."""
+    if group.size == 1:
+        return None
+    cores: int = effective_n_jobs(-1)
+    return max(1, cores // int(os.environ.get("LOCAL_WORLD_SIZE", group.size)))
+
+
+@contextmanager
+def joined() -> Iterator[Group]:
+    """The group of the processes that torchrun started with this one; else this one alone.
+
+    Of an error that ends them all one process raises it, the first that met it; the others exit.
+
+    Raises:
+        SystemExit: with 2, where another process has raised an error.
+    """
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        yield Alone()
+        return
+    store, rank, size = next(rendezvous("env://", timeout=_PATIENCE))
+    dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=_PATIENCE)
+    try:
+        yield Processes()
+    except Exception as error:
+        if store.add("failed", 1) > 1:
+            raise SystemExit(2) from None
+        if rank and isinstance(error, SortNetError):
+            raise SortNetError(f"process {rank}: {error}") from error
+        raise
+    except KeyboardInterrupt:  # by the user, or since another process ended
+        if rank:
+            raise SystemExit(2) from None
+        raise
+    finally:
+        dist.destroy_process_group()
+
+
+@contextmanager
+def _others() -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:  # what gloo says when a connection is closed
+        words = str(error).splitlines()[0].rpartition("] ")[2]
+        raise SortNetError(f"another process ended: {words[:120]}") from error
