@@ -35,7 +35,7 @@ from sortnet.learning.memory_pairs import MemoryPairs
 from sortnet.learning.own_pairs import keys_of_all, own_keys, own_pairs
 from sortnet.learning.selection import Shown, compares, selected
 from sortnet.learning.state import Iteration, Sorted, State
-from sortnet.learning.training import Trained, train_on_pairs
+from sortnet.learning.training import Trained, best_trained, stronger
 from sortnet.metrics import Empty, Metric, check_can_choose, evaluate
 from sortnet.sorting.observe import Tally
 from sortnet.sorting.sort import order_of
@@ -86,6 +86,7 @@ def learn_to_sort(
         pairs: which pairs are learned from, a name of `selection.STRATEGIES`; `wrong` is the
             paper's.
         judgements: answers on training pairs that the judge may give, in all; None: any number.
+            Few pairs may want a stronger weight decay: of three the best one on V is taken.
         start: `fresh` trains C_{i+1} from random weights, `warm` from those of C_i; `add` trains
             one more comparator, whose margins are added to those of the ones before.
         committee: with `add`, the number of comparators at which to end.
@@ -114,7 +115,7 @@ def learn_to_sort(
     measured, add = list(dict.fromkeys((quality, *metrics))), start == "add"
     state = State(0, make(seed)) if state is None else state
     score = partial(_quality, vali, quality, empty)
-    teach = partial(train_on_pairs, judge=judge, score=score)
+    teach = partial(best_trained, judge=judge, score=score)
     TP, VP = sink.pairs("train", state.iteration), sink.pairs("vali", state.iteration)
 
     for i in range(state.iteration, 0 if state.finished else max_iter):
@@ -139,7 +140,8 @@ def learn_to_sort(
         C_next, trained = state.comparator, Trained(0, 0, np.nan, np.nan)
         if not finished:
             C_next = copy.deepcopy(state.comparator) if start == "warm" else make(seed_i)
-            trained = teach(C_next, train, TP, vali, VP, training, seed=seed_i, progress=report)
+            how = [training] if judgements is None else stronger(training)
+            C_next, trained = teach(C_next, train, TP, vali, VP, how, seed=seed_i, progress=report)
         if add and i > 0 and not finished:
             C_next = Committee([*state.comparator.members, *C_next.members])
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 import math
 import threading
-from collections.abc import Callable, Iterator, Sized
+from collections.abc import Callable, Iterator, Sequence, Sized
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -109,6 +109,45 @@ def train_on_pairs(
             raise
     columns = zip(*((t.epochs, t.kept_epoch, t.train_loss, t.vali_loss) for t in each), strict=True)
     return Trained(*(float(np.mean(column)) for column in columns))
+
+
+def stronger(how: Training) -> list[Training]:
+    """The settings, and with ten and a hundred times the weight decay.
+
+    >>> [round(each.weight_decay, 6) for each in stronger(Training(weight_decay=0.03))]
+    [0.03, 0.3, 3.0]
+    """
+    least = how.weight_decay or FIXED["weight_decay"]
+    return [how, *(replace(how, weight_decay=least * times) for times in (10, 100))]
+
+
+def best_trained(
+    comparator: Learner,
+    train: Queries,
+    tp: Pairs,
+    vali: Queries,
+    vp: Pairs,
+    hows: Sequence[Training],
+    *,
+    score: Callable[[Learner], float],
+    judge: Judge | None = None,
+    seed: int = 0,
+    progress: Progress = lambda text: None,
+) -> tuple[Learner, Trained]:
+    """`train_on_pairs` with each of some settings: the comparator of the best score, the first of
+    equal ones; the comparator given itself where there is one setting.
+
+    Cost: as many trainings, and sorts of V to compare them.
+    """
+    nets = [comparator, *(copy.deepcopy(comparator) for _ in hows[1:])]
+    trained = [
+        train_on_pairs(
+            net, train, tp, vali, vp, how, judge=judge, score=score, seed=seed, progress=progress
+        )
+        for net, how in zip(nets, hows, strict=True)
+    ]
+    best = int(np.argmax([score(net) for net in nets])) if len(nets) > 1 else 0
+    return nets[best], trained[best]
 
 
 def _pool(threads: int) -> ThreadPoolExecutor:

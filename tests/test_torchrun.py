@@ -1,0 +1,174 @@
+"""`torchrun -m sortnet train`: the model of one process, errors in one line, kills and resumption."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+
+from cli.training.job import TrainingJob
+from cli.training.training_run import agree
+from sortnet.config import Config
+from sortnet.errors import SortNetError
+from sortnet.types import Queries
+from store import open_store
+
+pytestmark = pytest.mark.slow
+SETTINGS = (
+    *("--no-tune", "--quality", "ndcg@10", "--blocks", "4", "--epochs", "3", "--hidden", "6"),
+    *("--max-iter", "4", "--pairs", "random"),
+)
+TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node")
+# Lets a process have arguments and limits of its own.
+BY_RANK = """
+import os, resource, sys
+from cli.main import main
+rank = os.environ["RANK"]
+if "--full-disk" in sys.argv:
+    sys.argv.remove("--full-disk")
+    if rank == "1":
+        resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))
+main([word.replace("RANK", rank) for word in sys.argv[1:]])
+"""
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    for seed, (name, n) in enumerate({"train": 40, "vali": 12, "other": 40}.items()):
+        rng = np.random.default_rng(seed)
+        lines = []
+        for query in range(n):
+            for x in rng.normal(size=(8, 3)):
+                grade = int(np.clip(np.round(x[0] + x[1] * x[2] + 1), 0, 2))
+                values = " ".join(f"{k + 1}:{v:.4f}" for k, v in enumerate(x))
+                lines.append(f"{grade} qid:{query} {values}")
+        (folder / f"{name}.txt").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def alone(data):
+    """The weights that one process learns."""
+    words = train_words(data, "alone")
+    subprocess.run([sys.executable, "-m", "sortnet", *words], env=environment(data), check=True)
+    return weights(data / "alone")
+
+
+def train_words(data: Path, out: str, *more: str, store: str = "s.db") -> list[str]:
+    files = [str(data / f"{part}.txt") for part in ("train", "vali")]
+    folders = ["--out", str(data / out), "--store", str(data / store)]
+    return ["train", *files, *folders, *SETTINGS, *more]
+
+
+def environment(data: Path) -> dict[str, str]:
+    return {**os.environ, "OMP_NUM_THREADS": "1", "XDG_CACHE_HOME": str(data / "cache")}
+
+
+def started(data: Path, size: int, words: list[str], *, script: str = "") -> subprocess.Popen[str]:
+    of = ["-m", "sortnet"]
+    if script:
+        (data / "by_rank.py").write_text(script)
+        of = [str(data / "by_rank.py")]
+    return subprocess.Popen(
+        [*TORCHRUN, str(size), *of, *words],
+        env=environment(data), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def weights(folder: Path) -> bytes:
+    (file,) = folder.glob("weights-*.safetensors")
+    return file.read_bytes()
+
+
+def faults(errors: str) -> list[str]:
+    return re.findall(r"^sortnet: (.*)$", errors, re.M)
+
+
+def test_two_processes_make_the_model_of_one_and_store_its_pairs(data, alone):
+    process = started(data, 2, train_words(data, "two"))
+    out, errors = process.communicate()
+    assert process.returncode == 0, errors
+    assert out.count("best is iteration") == 1  # one of them reports
+    assert weights(data / "two") == alone
+    store = open_store(data / "s.db", write=False)
+    runs = store.runs_frame()
+    one, two = (store.run(name) for name in runs["id"])
+    assert set(runs["status"]) == {"done"}
+    assert one.pairs_frame().equals(two.pairs_frame())
+    columns = ["iteration", "new_train", "new_vali", "tp", "vp", "quality", "train_loss"]
+    assert one.iterations_frame()[columns].equals(two.iterations_frame()[columns])
+
+
+def test_killed_processes_end_the_others_and_the_run_resumes_with_other_numbers(data, alone):
+    rng = np.random.default_rng(0)
+    words = train_words(data, "killed", "--resume", store="k.db")
+    for size in (2, 3, 2):
+        process = started(data, size, words)
+        ranks = psutil.Process(process.pid)
+        while process.poll() is None and len(ranks.children()) < size:
+            pass
+        try:  # at any moment: while it is imported, reads, trains or writes
+            process.wait(float(rng.uniform(3, 12)))
+        except subprocess.TimeoutExpired:
+            victims = ranks.children()
+            if victims:
+                victims[int(rng.integers(len(victims)))].kill()
+        errors = process.communicate()[1]
+        assert len(faults(errors)) <= 2, errors  # that it resumes, and one that it ended
+    process = started(data, 2, words)
+    assert process.wait() == 0
+    assert weights(data / "killed") == alone
+
+
+@pytest.mark.parametrize(
+    ("words", "fault"),
+    [
+        (["train", "{data}/train.txt", "{data}/few.txt"], "3 processes for 2 queries"),
+        (["train", "{data}/RANK.txt", "{data}/vali.txt"], "train data other than process"),
+        (["train", "{data}/train.txt", "{data}/vali.txt", "--store", "{data}/RANK.db"], "no such"),
+        (["train", "{data}/train.txt", "{data}/vali.txt", "--full-disk"], "disk"),
+    ],
+)
+def test_what_processes_cannot_share_is_one_line_of_one_of_them(data, words, fault):
+    rows = (data / "vali.txt").read_text().splitlines(keepends=True)
+    (data / "few.txt").write_text("".join(rows[:16]))
+    for rank, name in enumerate(("train", "train", "other")):
+        (data / f"{rank}.txt").write_text((data / f"{name}.txt").read_text())
+    words = [word.format(data=data) for word in words]
+    if "--store" not in words:
+        words += ["--store", str(data / "f.db")]
+    process = started(
+        data, 3, [*words, "--out", str(data / "bad"), "--overwrite", *SETTINGS], script=BY_RANK
+    )
+    errors = process.communicate()[1]
+    assert process.returncode != 0
+    (line,) = faults(errors)
+    assert fault in line
+
+
+class Pretended:
+    """A group whose other process gives other answers."""
+
+    rank, size = 1, 2
+
+    def __init__(self, other: bytes) -> None:
+        self.other = np.frombuffer(other, np.uint8)
+
+    def gather(self, values):
+        return np.concatenate([self.other, values])
+
+
+def test_a_process_without_a_gpu_beside_one_that_has_it_is_refused():
+    queries = Queries.from_arrays([[0.0], [1.0]], [0, 1])
+    marks = {split: {"path": "a", "fingerprint": "f"} for split in ("train", "vali")}
+    job = TrainingJob(Config(device="cpu"), queries, queries, marks)
+    group = Pretended(b'{"train": "f", "vali": "f", "device": "cuda"}\n')
+    with pytest.raises(SortNetError, match="process 0 has a device other than process 1: cuda"):
+        agree(job, group)
