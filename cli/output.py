@@ -10,6 +10,7 @@ import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from glob import glob
 from pathlib import Path
 from typing import IO, Any
 
@@ -160,7 +161,7 @@ def refuse_output(to: str, *inputs: str) -> None:
 
     Args:
         to: the file that is to be written; `-` is stdout.
-        inputs: files that are read, or folders of them.
+        inputs: files that are read, or folders or patterns of them.
 
     Raises:
         SortNetError: naming the file and what is wrong with it.
@@ -178,9 +179,9 @@ def _unfit(to: str, inputs: Sequence[str]) -> str | None:
         return "that is a folder: name a file in it"
     if not path.parent.is_dir():
         return f"there is no folder {str(Path(to).parent)!r}: make it first"
-    for name in filter(os.path.exists, inputs if path.exists() else ()):
-        folder = Path(name).iterdir() if Path(name).is_dir() else ()
-        if any(map(path.samefile, (name, *folder))):
+    for name in inputs if path.exists() else ():
+        named = Path(name).iterdir() if Path(name).is_dir() else map(Path, glob(name))  # noqa: PTH207
+        if any(map(path.samefile, filter(Path.exists, (Path(name), *named)))):
             return f"{name!r} is read, and would be lost: name another file"
     if _holds_a_model(path.parent):
         return "its folder is that of a model: name a file in another folder"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import gzip
 import hashlib
 import json
@@ -15,6 +16,8 @@ from types import UnionType
 from typing import Any, BinaryIO, Literal, Union, cast, get_args, get_origin
 
 from sortnet.errors import DataError, ModelError, SortNetError
+
+PARTS_OF_A_FOLD = ("train", "vali", "valid", "validation", "test")
 
 _PIECE = 1 << 16
 _PIECES = 16
@@ -49,8 +52,52 @@ def open_bytes(path: Path) -> BinaryIO:
     return file
 
 
+def data_files(path: str | os.PathLike[str]) -> list[Path]:
+    """The files of one data set, in the order of their names.
+
+    Args:
+        path: a file; a pattern of several, such as `part-*.txt`; or a folder that holds nothing
+            else. Names that begin with `.` or `_`, and empty ones of several files, are left out.
+
+    Raises:
+        DataError: if there is none, or the folder holds folders or the parts of a fold.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for name in ("part-1", "part-0", "_SUCCESS"):
+    ...         _ = Path(folder, name).write_text("1 qid:1 1:2\\n")
+    ...     [file.name for file in data_files(folder)]
+    ['part-0', 'part-1']
+    """
+    name, path = os.fspath(path), Path(path)
+    if path.is_dir():
+        found = [each for each in path.iterdir() if each.name[0] not in "._"]
+        _refuse_folder(path, found)
+    elif glob.has_magic(name) and not path.exists():
+        named = map(Path, glob.glob(name))  # noqa: PTH207  # the pattern may be absolute
+        found = [each for each in named if each.name[0] != "_"]
+    else:
+        return [path]
+    if not found:
+        what = "is a folder without data files" if path.is_dir() else "no file has such a name"
+        raise DataError(f"{path}: {what}")
+    found.sort()
+    with reading(path):
+        return [each for each in found if each.stat().st_size] or found
+
+
+def _refuse_folder(path: Path, found: list[Path]) -> None:
+    """Refuse a folder with more in it than the files of one data set."""
+    for each in sorted(found):
+        if each.is_dir() or each.name.lower().partition(".")[0] in PARTS_OF_A_FOLD:
+            what = f"is a folder with {each.name} in it"
+            raise DataError(f"{path}: {what}: name a file, or a folder of part files")
+
+
 def fingerprint(path: str | os.PathLike[str]) -> str:
     """The SHA-256 of a file's bytes, as `sha256sum` prints it, for the record of a run.
+
+    Of several files (see `data_files`) it is that of one after the other, as `cat` joins them.
 
     Raises:
         DataError: if the file cannot be read.
@@ -62,9 +109,11 @@ def fingerprint(path: str | os.PathLike[str]) -> str:
     ...     fingerprint(file.name)[:12]
     'e3b0c44298fc'
     """
-    path = Path(path)
-    with reading(path), path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    digest = hashlib.sha256()
+    for each in data_files(path):
+        with reading(each), each.open("rb") as file:
+            hashlib.file_digest(file, lambda: digest)
+    return digest.hexdigest()
 
 
 def sample_hash(path: Path) -> str:

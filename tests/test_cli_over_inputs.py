@@ -102,6 +102,11 @@ def test_the_data_that_is_read_is_kept(made, writer):
         assert "'m' is read" in fault(*WRITERS[writer], "hard.json")
 
 
+def test_a_pattern_of_data_is_kept():
+    with pytest.raises(SortNetError, match=r"'fold/te\*' is read, and would be lost"):
+        refuse_output("fold/test.txt", "fold/te*")
+
+
 def test_a_report_keeps_the_data_of_its_run_and_what_it_is_given(made):
     (made / "copy.txt").write_bytes((made / "fold/vali.txt").read_bytes())
     with nothing_changed(made):

@@ -156,7 +156,10 @@ def test_feature_names_are_cached_too(tmp_path):
 
 def test_writing_to_cached_arrays_leaves_the_cache_alone(tmp_path, file):
     plain = read_queries(file, cache=tmp_path / "cache")
-    read_queries(file, cache=tmp_path / "cache").features[:] = 7
+    again = read_queries(file, cache=tmp_path / "cache")
+    with pytest.raises(ValueError, match="read-only"):
+        again.features[:] = 7
+    again.grades[:] = 7
     assert_same(read_queries(file, cache=tmp_path / "cache"), plain)
 
 
@@ -271,8 +274,9 @@ def test_a_bad_file_is_refused_with_a_cache_as_without(tmp_path):
     for _ in range(2):
         with pytest.raises(DataError, match="line 1: feature 1: 'x'"):
             read_queries(tmp_path / "bad.txt", cache=tmp_path / "cache")
-    with pytest.raises(DataError, match="is a folder"):
-        read_queries(tmp_path, cache=tmp_path / "cache")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match="empty: is a folder without data files"):
+        read_queries(tmp_path / "empty", cache=tmp_path / "cache")
 
 
 def test_the_users_cache_folder_follows_the_environment(monkeypatch, tmp_path):

@@ -149,7 +149,8 @@ def train(
 ) -> None:  # fmt: skip
     """Train a model on the labelled queries of TRAIN; VALI chooses the best epoch and iteration.
 
-    Both are LETOR text, CSV or Parquet; FOLD_DIR is a folder with train.txt and vali.txt.
+    Both are LETOR text, CSV or Parquet, of several files a folder or a quoted pattern;
+    FOLD_DIR is a folder with train.txt and vali.txt, or folders train and vali.
     COLLECTION is a name of `sortnet items`: people's judgements are learned from then, those of
     some items are held out to choose. In each
     iteration the comparator sorts all queries, the pairs it got wrong are stored, and it is

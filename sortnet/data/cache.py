@@ -15,16 +15,18 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from sortnet.files import reading, sample_hash
+from sortnet.files import data_files, reading, sample_hash
 from sortnet.types import Queries
 
 FORMAT = 1
 _ARRAYS = ("features", "grades", "offsets", "qids", "rows", "docids")
+_LARGE = ("features", "docids")
 _ABANDONED_AFTER = 24 * 3600.0
 
 
@@ -37,17 +39,16 @@ def default_cache_dir() -> Path:
 def cached(
     path: Path, folder: Path, options: dict[str, Any], parse: Callable[[], Queries]
 ) -> Queries:
-    """Read a file's Queries from the cache, or parse the file and cache them.
+    """Read the Queries of a file, or of several, from the cache, or parse and cache them.
 
-    The file's state is its size, its modification time and a hash of samples of its content;
-    `options` are those of the parser. A cache that cannot be written is ignored.
+    A file's state is its size, its modification time and a hash of samples of its content;
+    `options` are those of the parser. A cache that cannot be written is ignored. The features are
+    mapped read-only: their pages are page cache.
 
     Raises:
         DataError: if the file cannot be read or parsed.
     """
-    with reading(path):
-        stat = path.stat()
-        state = _hash([FORMAT, stat.st_size, stat.st_mtime_ns, sample_hash(path)])
+    state = _hash([FORMAT, *chain.from_iterable(map(_state, data_files(path)))])
     home = folder / f"{path.name}-{_hash([os.fspath(path.resolve()), options])}"
     kept = _load(home / state, str(path))
     if kept is not None:
@@ -55,7 +56,14 @@ def cached(
     queries = parse()
     with suppress(OSError):
         _save(queries, home, state)
+        return _load(home / state, str(path)) or queries  # what was parsed takes memory
     return queries
+
+
+def _state(path: Path) -> list[Any]:
+    with reading(path):
+        stat = path.stat()
+        return [stat.st_size, stat.st_mtime_ns, sample_hash(path)]
 
 
 def _hash(what: list[Any]) -> str:
@@ -71,8 +79,9 @@ def _load(folder: Path, source: str) -> Queries | None:
             file = folder / f"{name}.npy"
             if sample_hash(file) != sample:
                 return None
-            # Copy on write: the cache stays intact, and torch asks for a writable array.
-            arrays[name] = np.load(file, mmap_mode="c", allow_pickle=False).view(np.ndarray)
+            # Copy on write counts as memory of the process, all of it, so large arrays are not.
+            mode: Literal["r", "c"] = "r" if name in _LARGE else "c"
+            arrays[name] = np.load(file, mmap_mode=mode, allow_pickle=False).view(np.ndarray)
         names = meta["feature_names"]
     except (OSError, ValueError, KeyError, AttributeError, TypeError):
         return None

@@ -10,6 +10,7 @@ import numpy as np
 from sortnet.data.read import Fold
 from sortnet.errors import DataError
 from sortnet.types import F32, Queries
+from sortnet.types.room import room
 
 
 def joined(parts: Sequence[Queries]) -> Queries:
@@ -24,7 +25,7 @@ def joined(parts: Sequence[Queries]) -> Queries:
     >>> joined([q.take([0]), q.take([1])]).qids.tolist()
     ['b', 'a']
 
-    Cost: a copy of the features.
+    Cost: a copy of the features, on disk beyond 256 MiB (see `room`).
     """
     first = parts[0]
     for one in parts:
@@ -33,11 +34,13 @@ def joined(parts: Sequence[Queries]) -> Queries:
                 f"{first.source} has {first.n_features} features, {one.source} {one.n_features}"
             )
     ends = np.cumsum([0, *(part.n_docs for part in parts)])
+    features = room((int(ends[-1]), first.n_features), what=f"{first.source} and others")
+    np.concatenate([part.features for part in parts], out=features)
     qids = np.concatenate([part.qids for part in parts])
     docids = [part.docids for part in parts if part.docids is not None]
     return replace(
         first,
-        features=np.concatenate([part.features for part in parts]),
+        features=features,
         grades=np.concatenate([part.grades for part in parts]),
         offsets=np.concatenate(
             [[0], *(end + part.offsets[1:] for end, part in zip(ends, parts, strict=False))]

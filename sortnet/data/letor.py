@@ -1,7 +1,7 @@
 """LETOR and SVMlight text with `qid:` -> Queries, block by block into one table.
 
-The file is read in blocks of whole lines; each is parsed by a few threads straight into the rows
-of a table that grows in place, so that little more than the result is ever in memory.
+A file is read in blocks of whole lines; each is parsed by a few threads straight into the rows
+of a table that grows, in memory or on disk, so that little more than the result is ever held.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from gzip import BadGzipFile, GzipFile
+from gzip import BadGzipFile
 from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO
@@ -28,10 +28,11 @@ from sortnet.data.letor_faults import (
     read_value,
 )
 from sortnet.errors import DataError
-from sortnet.files import open_bytes, reading
+from sortnet.files import data_files, open_bytes, reading
 from sortnet.types import F32, F64, I32, I64, Queries, Str
-from sortnet.types.free import free_memory, refuse_long, refuse_too_large, texts
+from sortnet.types.free import refuse_long, texts
 from sortnet.types.precision import Differences
+from sortnet.types.room import GrowingTable, room, rows_of
 
 BLOCK_BYTES = 1 << 20
 _LONGEST_LINE = 64 << 20
@@ -52,16 +53,17 @@ def read_letor(path: str | os.PathLike[str], *, n_features: int | None = None) -
     for lines without. Every value is `np.float32(float(token))` to the last bit.
 
     Args:
-        path: the file; `Queries.rows` counts its data lines from 0.
+        path: the file, or several, see `data_files`; `Queries.rows` counts data lines from 0.
         n_features: the number expected; a sparse file with fewer is padded with zeros.
 
     Raises:
         DataError: naming file, line and offending text, for anything but the above; for a
-            file that ends in the middle of a line, or has a number of features other than expected;
+            file that ends in the middle of a line, or has a number of features other than expected
+            or, where all files are dense, than another one;
             with grades, for a feature whose differences within queries are lost in float32.
 
-    Cost: linear; the memory of the result and a few MB. The very first call compiles for a few
-    seconds.
+    Cost: linear; the memory of the result and a few MB, beyond 256 MiB on disk (see `room`). The
+    very first call compiles for a few seconds.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
@@ -71,12 +73,17 @@ def read_letor(path: str | os.PathLike[str], *, n_features: int | None = None) -
     >>> q.features.tolist(), q.grades.tolist(), q.docids.tolist()
     ([[0.5, nan], [0.0, 3.0]], [2, 0], ['d7', ''])
     """
-    path = Path(path)
-    with reading(path), open_bytes(path) as file, ThreadPoolExecutor(_threads()) as pool:
-        size = None if isinstance(file, GzipFile) else path.stat().st_size
-        growing = _Growing(path, n_features, size, pool)
-        for block in _blocks(file, path):
-            growing.add(block)
+    files = data_files(path)
+    with reading(Path(path)), ThreadPoolExecutor(_threads()) as pool:
+        growing = _Growing(str(Path(path)), n_features, pool)
+        done, total = 0, sum(file.stat().st_size for file in files)
+        for each in files:
+            with reading(each), open_bytes(each) as file:
+                for block in _blocks(file, each):
+                    at = os.lseek(file.fileno(), 0, os.SEEK_CUR)
+                    growing.add(block, (done + at) / total)
+                done += each.stat().st_size
+            growing.end_file(each)
         return growing.finish()
 
 
@@ -206,42 +213,50 @@ def _decoded(block: Block, start: int, end: int) -> str:
 
 
 class _Growing:
-    """The documents read so far."""
+    """The documents read so far, of one file or of several."""
 
-    def __init__(
-        self, path: Path, n_features: int | None, size: int | None, pool: ThreadPoolExecutor
-    ) -> None:
-        self.path, self.n_features, self.size, self.pool = path, n_features, size, pool
-        self.table: F32 = np.empty((0, n_features or 0), np.float32)
-        self.n_docs, self.n_bytes = 0, 0
+    def __init__(self, source: str, n_features: int | None, pool: ThreadPoolExecutor) -> None:
+        self.source, self.n_features, self.pool = source, n_features, pool
+        self.table = GrowingTable(source, n_features or 0)
+        self.n_bytes = 0
         self.grades: list[I32] = []
         self.codes: list[I32] = []
         self.docids: list[tuple[int, NDArray[np.bytes_] | Str]] = []
         self.number_of: dict[bytes, int] = {}
         self.qids: list[str] = []
-        self.largest, self.fewest = 0, MAX_FEATURES
+        self.largest, self.fewest = 0, MAX_FEATURES  # of the file at hand
+        self.widths: dict[Path, int] = {}  # of the files whose lines all have the same features
+        self.n_files, self.widest = 0, 0
         self.seen = Differences(MAX_FEATURES)
 
-    def add(self, block: Block) -> None:
-        """Parse a block and keep what it holds."""
+    def add(self, block: Block, share: float) -> None:
+        """Parse a block and keep what it holds; `share` of all files has been read with it."""
         lines = _Lines.of(block, self.n_features)
         self.n_bytes += len(block.buf)
         if not len(lines):
             return
-        if self.table.shape[1] == 0:  # the first line shows how wide most tables are
-            self._make_room(len(lines), lines.parse(0, 1, self.table)[0])
-        self._make_room(len(lines), self.table.shape[1])
-        largest = self._parse(lines)
-        if largest > self.table.shape[1]:
-            self._make_room(len(lines), largest)
-            self._parse(lines)
+        if self.table.width == 0:  # the first line shows how wide most tables are
+            width = lines.parse(0, 1, np.empty((1, 0), np.float32))[0]
+            self.table.next_rows(len(lines), width, share)
+        largest = self._parse(lines, self.table.width, share)
+        if largest > self.table.width:
+            self._parse(lines, largest, share)
         self.largest = max(self.largest, largest)
         self._count_features(lines)
         self._keep(lines)
 
-    def _parse(self, lines: _Lines) -> int:
+    def end_file(self, path: Path) -> None:
+        """Note the features of a file that is read."""
+        if self.largest or self.fewest == 0:
+            self.n_files += 1
+            if self.fewest == self.largest:
+                self.widths[path] = self.largest
+        self.widest = max(self.widest, self.largest)
+        self.largest, self.fewest = 0, MAX_FEATURES
+
+    def _parse(self, lines: _Lines, width: int, share: float) -> int:
         """Parse the lines in several threads, into the rows after the existing ones."""
-        rows = self.table[self.n_docs : self.n_docs + len(lines)]
+        rows = self.table.next_rows(len(lines), width, share)
         parts = max(1, min(_threads(), len(lines) // _LINES_A_TASK))
         cuts = [len(lines) * part // parts for part in range(parts + 1)]
         tasks = [self.pool.submit(lines.parse, *part, rows) for part in pairwise(cuts)]
@@ -249,28 +264,6 @@ class _Growing:
         for _, sums in results:
             self.seen.add_sums(sums)
         return max(largest for largest, _ in results)
-
-    def _make_room(self, n_lines: int, width: int) -> None:
-        """Enlarge the table for more or wider rows."""
-        needed, row_bytes = self.n_docs + n_lines, 4 * max(1, width)
-        if needed <= len(self.table) and width == self.table.shape[1]:
-            return
-        in_place = width == self.table.shape[1] and self.n_docs > 0
-        there = self.n_docs if in_place else 0
-        what = f"{self.path}: {needed} rows of {width} features"
-        refuse_too_large((needed - there) * row_bytes, what)
-        guess = needed * 9 // 8
-        if self.size is not None:
-            guess = int(needed * (self.size / self.n_bytes) * 1.01) + 16
-        # Guess at most what is free: memory that is never touched is not really allocated.
-        rows = max(needed, min(guess, there + free_memory() // row_bytes))
-        if in_place:
-            self.table.resize((rows, width), refcheck=False)  # in place, unlike a new array
-            return
-        old, n = self.table, self.n_docs
-        self.table = np.empty((rows, width), np.float32)
-        self.table[:n, : old.shape[1]] = old[:n]
-        self.table[:n, old.shape[1] :] = 0
 
     def _count_features(self, lines: _Lines) -> None:
         """Track whether the file is dense; refuse a truncated last line."""
@@ -297,8 +290,8 @@ class _Growing:
         self.grades.append(lines.grades)
         docids = lines.docids()
         if docids is not None:
-            self.docids.append((self.n_docs, docids))
-        self.n_docs += len(lines)
+            self.docids.append((self.table.n, docids))
+        self.table.n += len(lines)
 
     def _query(self, block: Block, start: int, end: int) -> int:
         """The number of a query by its name; a new name gets the next number."""
@@ -309,43 +302,57 @@ class _Growing:
         return number
 
     def finish(self) -> Queries:
-        """The Queries read, or an error that only the whole file shows."""
-        if self.n_docs == 0:
-            raise DataError(f"{self.path}: the file is empty: it has no documents")
-        if self.table.shape[1] == 0:
-            raise DataError(f"{self.path}: no line has a feature")
-        expected = self.n_features or self.largest
-        if self.fewest == self.largest != expected:
-            fault = f"every line has {self.largest} features, but {expected} are expected"
-            raise DataError(f"{self.path}: {fault}")
-        self.table.resize((self.n_docs, self.table.shape[1]), refcheck=False)
+        """The Queries read, or an error that only the whole shows."""
+        if self.table.n == 0:
+            raise DataError(f"{self.source}: the file is empty: it has no documents")
+        if self.table.width == 0:
+            raise DataError(f"{self.source}: no line has a feature")
+        self._refuse_other_widths()
+        features = self.table.finished()
         codes, rows = np.concatenate(self.codes), None
         grades, docids = np.concatenate(self.grades), self._all_docids()
         if grades.any():  # without grades the documents are only ranked
-            self.seen.refuse(None, str(self.path))
+            self.seen.refuse(None, self.source)
         if np.any(codes[1:] < codes[:-1]):
             rows = np.argsort(codes, kind="stable")
             codes, grades = codes[rows], grades[rows]
             docids = None if docids is None else docids[rows]
-            self._reorder(rows)
-        qids = texts(self.qids, f"{self.path}: query ids")
+            features = self._reordered(features, rows)
+        qids = texts(self.qids, f"{self.source}: query ids")
         queries = Queries.from_codes(
-            self.table, grades, codes, qids, docids=docids, source=str(self.path)
+            features, grades, codes, qids, docids=docids, source=self.source
         )
         return queries if rows is None else replace(queries, rows=rows)
 
-    def _reorder(self, rows: I64) -> None:
-        """Reorder the table's rows, a few columns at a time to save memory."""
-        for start in range(0, self.table.shape[1], _COLUMNS_AT_ONCE):
+    def _refuse_other_widths(self) -> None:
+        """Refuse a dense file with another number of features than expected or than the others."""
+        expected = self.n_features or self.widest
+        if len(self.widths) < self.n_files:
+            return  # lines leave out what is 0
+        for path, width in self.widths.items():
+            if width != expected:
+                fault = f"every line has {width} features, but {expected} are expected"
+                raise DataError(f"{path}: {fault}")
+
+    def _reordered(self, features: F32, rows: I64) -> F32:
+        """The rows in another order: a few columns at a time, where that is quick and takes less.
+
+        A file on disk would be read and written again for every few columns.
+        """
+        if not features.flags.owndata:
+            return rows_of(features, rows, self.source)
+        for start in range(0, features.shape[1], _COLUMNS_AT_ONCE):
             columns = slice(start, start + _COLUMNS_AT_ONCE)
-            self.table[:, columns] = self.table[rows, columns]
+            features[:, columns] = features[rows, columns]
+        return features
 
     def _all_docids(self) -> Str | None:
         if not self.docids:
             return None
         letters = [d.dtype.itemsize // (4 if d.dtype.kind == "U" else 1) for _, d in self.docids]
-        refuse_long(max(letters), self.n_docs, self.n_bytes, f"{self.path}: document ids")
-        docids = np.zeros(self.n_docs, f"U{max(letters)}")
+        refuse_long(max(letters), self.table.n, self.n_bytes, f"{self.source}: document ids")
+        docids: Str = room((self.table.n,), f"U{max(letters)}", f"{self.source}: document ids")
+        docids[:] = ""
         for start, part in self.docids:
             docids[start : start + len(part)] = part
         return docids

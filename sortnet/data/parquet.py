@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,6 +17,14 @@ _BYTES_A_VALUE = 16  # of a column and of its conversion
 
 def from_parquet(path: Path, make: Callable[[Any], T]) -> T:
     """Read a file and return `make(table)` of its pyarrow table."""
+    with open_parquet(path) as stored:
+        _refuse_too_large(path, stored.metadata)
+        return make(stored.read())
+
+
+@contextmanager
+def open_parquet(path: Path) -> Iterator[Any]:
+    """Open a file as pyarrow's ParquetFile; what goes wrong within is a DataError."""
     try:
         from pyarrow import parquet
     except ImportError:
@@ -24,9 +33,7 @@ def from_parquet(path: Path, make: Callable[[Any], T]) -> T:
         ) from None
     with reading(path), path.open("rb") as file:
         try:
-            stored = parquet.ParquetFile(file)
-            _refuse_too_large(path, stored.metadata)
-            return make(stored.read())
+            yield parquet.ParquetFile(file)
         except (DataError, MemoryError):
             raise
         except Exception as error:  # pyarrow and pandas raise a dozen types on damage

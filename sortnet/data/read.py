@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sortnet.errors import DataError
+from sortnet.files import data_files
 from sortnet.types import Queries
 
 _ENDINGS = (".txt", ".txt.gz", ".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
+_TABLES = (".csv", ".tsv", ".parquet")
 _STEMS = {"train": ("train",), "vali": ("vali", "valid", "validation"), "test": ("test",)}
 
 
@@ -20,10 +22,11 @@ def read_queries(
     labelled: bool = True,
     cache: str | os.PathLike[str] | None = None,
 ) -> Queries:
-    """Read a file of queries: .csv, .tsv (also .gz), .parquet, anything else as LETOR text.
+    """Read queries: .csv, .tsv (also .gz), .parquet, anything else as LETOR text.
 
     Args:
-        path: the file.
+        path: the file, or several of one kind as one data set: a pattern such as `part-*.txt` or a
+            folder, in the order of their names. A query may go on in the next file.
         n_features: the number of features expected (a model's, for example).
         labelled: whether a table must have its `label` column; LETOR text always has grades.
         cache: a folder to keep the parsed arrays in, memory-mapped when the file is read again;
@@ -32,7 +35,8 @@ def read_queries(
     Raises:
         DataError: naming file, line and offending text.
 
-    Cost: that of parsing; next to nothing if the file is in the cache.
+    Cost: that of parsing; next to nothing if the file is in the cache. Features of more than
+    256 MiB are on disk, see `room`.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
@@ -51,12 +55,12 @@ def read_queries(
 
 
 def _parse(path: Path, n_features: int | None, labelled: bool) -> Queries:
-    name = path.name.lower().removesuffix(".gz")
-    if name.endswith((".csv", ".tsv")):
+    kind = _kind(path)
+    if kind in (".csv", ".tsv"):
         from sortnet.data.tabular import read_csv
 
         queries = read_csv(path, labelled=labelled)
-    elif name.endswith(".parquet"):
+    elif kind == ".parquet":
         from sortnet.data.tabular import read_parquet
 
         queries = read_parquet(path, labelled=labelled)
@@ -67,6 +71,17 @@ def _parse(path: Path, n_features: int | None, labelled: bool) -> Queries:
     if n_features is not None and queries.n_features != n_features:
         raise DataError(f"{path}: has {queries.n_features} features, {n_features} are expected")
     return queries
+
+
+def _kind(path: Path) -> str:
+    """The ending of a table's name, '' for LETOR text; the same of all files."""
+    kinds: dict[str, str] = {}
+    for each in data_files(path):
+        name = each.name.lower().removesuffix(".gz")
+        kinds.setdefault(next(filter(name.endswith, _TABLES), ""), each.name)
+    if len(kinds) > 1:
+        raise DataError(f"{path}: {' and '.join(kinds.values())} are not of one kind")
+    return next(iter(kinds))
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,12 +99,13 @@ def read_fold(
     n_features: int | None = None,
     cache: str | os.PathLike[str] | None = None,
 ) -> Fold:
-    """Read a folder with a train, a vali (or valid, validation) and optionally a test file.
+    """Read a folder with a train, a vali (or valid, validation) and optionally a test part.
 
     All parts are read with the training part's number of features and must have its feature names.
 
     Args:
-        folder: holds train.txt and so on; also .txt.gz, .csv, .tsv or .parquet.
+        folder: holds train.txt and so on; also .txt.gz, .csv, .tsv or .parquet, or a folder `train`
+            of part files.
         n_features: for sparse files whose training part lacks the last features.
         cache: see `read_queries`.
 
@@ -114,9 +130,10 @@ def read_fold(
 
 
 def file_of(folder: Path, part: str) -> Path | None:
-    """The file of a part, None if there is none."""
+    """The file of a part, or the folder of its files; None if there is none."""
     names = [stem + ending for stem in _STEMS[part] for ending in _ENDINGS]
     found = [folder / name for name in names if (folder / name).exists()]
+    found += [folder / stem for stem in _STEMS[part] if (folder / stem).is_dir()]
     if len(found) > 1:
         raise DataError(f"{folder}: which one is it, {found[0].name} or {found[1].name}?")
     return found[0] if found else None

@@ -20,9 +20,11 @@ from scipy.special import ndtri
 from sortnet.config import BY_QUERY, scaling_parts
 from sortnet.errors import DataError
 from sortnet.types import F32, F64, I64, Queries
+from sortnet.types.room import room
 
-_CHUNK = 1 << 22  # values scaled at a time, so that temporaries stay small
+_CHUNK = 1 << 20  # values scaled at a time, so that temporaries stay small
 _SAMPLE = 200_000  # documents that means and quantiles are computed from, at most
+_GATHERED = 1 << 24  # values of a sample copied at a time
 _REFERENCES = 1_000  # quantiles kept per feature
 _EDGE = 1e-7  # how near 0 and 1 a quantile may come: 5.2 standard deviations
 _BINS = 16  # of `piecewise`, at most
@@ -77,14 +79,16 @@ class Scaler:
         Raises:
             DataError: if the number of features differs.
 
-        Cost: one array of the scaled features, filled a run of queries at a time.
+        Cost: one array of the scaled features, on disk beyond 256 MiB (see `room`), filled a run
+        of queries at a time.
         """
         if queries.n_features != self.n_features:
             raise DataError(
                 f"{queries.source}: {queries.n_features} features where "
                 f"{self.n_features} were scaled in training"
             )
-        out = np.empty((queries.n_docs, self.n_columns), np.float32)
+        what = f"{queries.source}: the scaled features"
+        out = room((queries.n_docs, self.n_columns), what=what)
         docs_at_once = _CHUNK // max(self.n_columns, self.n_features, 1)
         for docs, offsets in _chunks(queries.offsets, docs_at_once):
             self._fill(out[docs], queries.features[docs], offsets)
@@ -96,11 +100,16 @@ class Scaler:
         )
 
     def _fill(self, out: F32, X: F32, offsets: I64) -> None:
+        """Scale whole queries; of one that is longer than a chunk, some features at a time."""
+        values = len(X) * max(self.n_columns, self.n_features)
+        at_once = max(1, _CHUNK * self.n_features // max(values, 1))
         first = 0
         for part, table in self.tables.items():
-            columns = _PARTS[part].scale(X, offsets, table)
-            out[:, first : first + columns.shape[1]] = columns
-            first += columns.shape[1]
+            for k in range(0, self.n_features, at_once):
+                some = slice(k, k + at_once)
+                columns = _PARTS[part].scale(X[:, some], offsets, table[:, some])
+                out[:, first : first + columns.shape[1]] = columns
+                first += columns.shape[1]
 
 
 def fit_scaler(spec: str, queries: Queries, *, seed: int = 0) -> Scaler:
@@ -169,14 +178,26 @@ def _no_table(X: F32, seed: int) -> F64:
 
 
 def _means(X: F32, seed: int) -> F64:
-    present = ~np.isnan(X)
-    sums = np.sum(X, axis=0, dtype=np.float64, where=present, keepdims=True)
-    means: F64 = sums / np.maximum(present.sum(axis=0), 1)
+    sums, counts = np.zeros((1, X.shape[1])), np.zeros(X.shape[1])
+    for some in _runs(X):
+        present = ~np.isnan(some)
+        sums += np.sum(some, axis=0, dtype=np.float64, where=present, keepdims=True)
+        counts += present.sum(axis=0)
+    means: F64 = sums / np.maximum(counts, 1)
     return means
 
 
 def _with_missing(X: F32, seed: int) -> F64:
-    return np.array([np.isnan(X).any(axis=0)], np.float64)
+    missing = np.zeros((1, X.shape[1]))
+    for some in _runs(X):
+        missing[0, np.isnan(some).any(axis=0)] = 1
+    return missing
+
+
+def _runs(X: F32) -> Iterator[F32]:
+    """The rows in runs of about `_CHUNK` values."""
+    at_once = max(1, _CHUNK // max(X.shape[1], 1))
+    return (X[start : start + at_once] for start in range(0, len(X), at_once))
 
 
 def _moments(X: F32, seed: int, of: Callable[[F32], F32] = lambda x: x) -> F64:
@@ -208,13 +229,16 @@ def _at_levels(X: F32, seed: int, n: int) -> F64:
 
 def _columns(X: F32, seed: int) -> Iterator[tuple[int, F32]]:
     """The numbers of features that have values, and these, of a sample of the documents."""
+    docs: Any = slice(None)
     if len(X) > _SAMPLE:
-        docs = np.random.default_rng(seed).choice(len(X), _SAMPLE, replace=False)
-        X = X[np.sort(docs)]
-    for k in range(X.shape[1]):
-        column = X[:, k][~np.isnan(X[:, k])]
-        if len(column):
-            yield k, column
+        docs = np.sort(np.random.default_rng(seed).choice(len(X), _SAMPLE, replace=False))
+    at_once = max(1, _GATHERED // _SAMPLE)
+    for first in range(0, X.shape[1], at_once):
+        some = X[docs, first : first + at_once]
+        for k in range(some.shape[1]):
+            column = some[:, k][~np.isnan(some[:, k])]
+            if len(column):
+                yield first + k, column
 
 
 def _per_query(X: F32, offsets: I64, table: F64) -> F64:

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sortnet.data.letor_faults import MAX_FEATURES
-from sortnet.data.parquet import from_parquet
+from sortnet.data.parquet import open_parquet
 from sortnet.errors import DataError
-from sortnet.files import one_line, open_bytes, reading
+from sortnet.files import data_files, one_line, open_bytes, reading
 from sortnet.types import F32, I64, Queries, grade_fault
 from sortnet.types.free import refuse_too_large, texts
 from sortnet.types.precision import Differences, neighbours
+from sortnet.types.room import GrowingTable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 _ROWS_AT_ONCE, _VALUES_AT_ONCE = 1 << 16, 1 << 24
 _LONGEST_LINE = 64 << 20
 _LONGEST_NAME = 1024
+_BYTES_A_ROW = 128  # of the names and the grade, about, while a table is read
 _MISSING = ["", "NULL", "null", "NaN", "nan", "NA", "N/A", "None", "<NA>"]
 
 Place = Callable[[int], str]
@@ -66,27 +70,78 @@ def from_frame(
     frame = as_pandas(frame)
     table = _Table([str(c) for c in frame.columns], (qid, label, docid), labelled, source)
     frame = frame.set_axis(table.columns, axis=1)
-    return table.queries([frame], lambda row: f"{source}, row {row}")
+    return table.queries([_Chunk(frame, lambda row: f"{source}, row {row}")])
 
 
 def read_csv(
     path: Path, *, qid: str = "qid", label: str = "label", docid: str = "docid", labelled: bool
 ) -> Queries:
-    """Read a CSV file with a header, or TSV by name; see `from_frame`."""
-    separator = "\t" if ".tsv" in path.suffixes[-2:] else ","
-    with reading(path):
-        columns = _header(path, separator)
-        table = _Table(columns, (qid, label, docid), labelled, str(path))
-        with closing(_chunks(path, separator, table)) as chunks:
-            return table.queries(chunks, lambda row: _place(path, separator, row))
+    """Read a CSV file with a header, or TSV by name, or several; see `from_frame`."""
+    first, *others = files = data_files(path)
+    columns = _header(first)
+    for other in others:
+        _refuse_other_columns(other, _header(other), first, columns)
+    table = _Table(columns, (qid, label, docid), labelled, str(path))
+    with closing(_chunks(files, table)) as chunks:
+        return table.queries(chunks)
 
 
 def read_parquet(
     path: Path, *, qid: str = "qid", label: str = "label", docid: str = "docid", labelled: bool
 ) -> Queries:
-    """Read a Parquet file; see `from_frame`."""
-    frame = from_parquet(path, lambda table: table.to_pandas())
-    return from_frame(frame, qid=qid, label=label, docid=docid, labelled=labelled, source=str(path))
+    """Read a Parquet file, or several; see `from_frame`."""
+    first, *others = files = data_files(path)
+    columns, n_rows = _shape_of_parquet(first)
+    for other in others:
+        columns_there, rows_there = _shape_of_parquet(other)
+        _refuse_other_columns(other, columns_there, first, columns)
+        n_rows += rows_there
+    refuse_too_large(_BYTES_A_ROW * n_rows, f"{path}: the names and grades of {n_rows} rows")
+    table = _Table(columns, (qid, label, docid), labelled, str(path))
+    with closing(_batches(files, table)) as chunks:
+        return table.queries(chunks, n_rows)
+
+
+def _shape_of_parquet(path: Path) -> tuple[list[str], int]:
+    """The columns, as pandas has them, and the number of rows."""
+    with open_parquet(path) as stored:
+        empty = stored.schema_arrow.empty_table().to_pandas()
+        return [str(c) for c in empty.columns], stored.metadata.num_rows
+
+
+def _batches(files: list[Path], table: _Table) -> Generator[_Chunk]:
+    """The rows of Parquet files in chunks."""
+    n = _rows_at_once(table)
+    for path in files:
+        start = 0
+        with open_parquet(path) as stored:
+            for batch in stored.iter_batches(batch_size=n):
+                frame = batch.to_pandas().set_axis(table.columns, axis=1)
+                yield _Chunk(frame, partial(_row_place, path, start))
+                start += len(frame)
+
+
+def _row_place(path: Path, start: int, row: int) -> str:
+    return f"{path}, row {start + row}"
+
+
+def _refuse_other_columns(path: Path, ours: list[str], other: Path, theirs: list[str]) -> None:
+    """Refuse a file with other columns than the first one."""
+    if ours != theirs:
+        raise DataError(f"{path}: its columns are {_some(ours)}; those of {other} {_some(theirs)}")
+
+
+class _Chunk(NamedTuple):
+    """Some rows of a table.
+
+    Attributes:
+        place: says where a row of the chunk is, for messages.
+        share: of the table that has been read with it.
+    """
+
+    frame: pd.DataFrame
+    place: Place
+    share: float = 1.0
 
 
 class _Table:
@@ -109,55 +164,57 @@ class _Table:
         if not self.features:
             raise DataError(f"{source}: there is no feature column in {_some(columns)}")
 
-    def queries(self, chunks: Iterable[pd.DataFrame], place: Place) -> Queries:
-        """Join the chunks of a table; `place` says where a row is, for messages."""
+    def queries(self, chunks: Iterable[_Chunk], n_rows: int = 0) -> Queries:
+        """Join the chunks of a table, of that many rows where it is known."""
         import pandas as pd
 
-        X, y, qids = [], [], []
+        y, qids = [], []
         docids: list[str] = []
-        seen, start = Differences(len(self.features)), 0
-        for chunk in chunks:
-            # The converted chunk, and one copy of all when the chunks are joined.
-            rows, d = start + len(chunk), len(self.features)
-            what = f"{self.source}: the first {rows} rows of {d} features"
-            refuse_too_large(4 * d * (rows + len(chunk)), what)
+        seen = Differences(len(self.features))
+        X = GrowingTable(self.source, len(self.features), n_rows)
+        for chunk, place, share in chunks:
             try:
                 qids.append(self._qids(chunk))
                 near = neighbours(pd.factorize(qids[-1])[0])
-                X.append(self._features(chunk, seen, *near))
+                rows = X.next_rows(len(chunk), len(self.features), share)
+                self._fill(rows, chunk, seen, *near)
                 y.append(self._grades(chunk))
                 if self.docid in self.columns:
                     docids += _names(chunk[self.docid], self.docid)
             except _Fault as fault:
-                raise DataError(f"{place(start + fault.row)}: {fault.what}") from None
-            start += len(chunk)
-        if start == 0:
+                raise DataError(f"{place(fault.row)}: {fault.what}") from None
+            X.n += len(chunk)
+        if X.n == 0:
             raise DataError(f"{self.source}: there are no documents")
         if self.labelled:
             seen.refuse(self.features, self.source)
-        qid = np.concatenate(qids)
         return Queries.from_arrays(
-            np.concatenate(X),
+            X.finished(),
             np.concatenate(y),
-            qid=qid if qid.dtype != object else texts(qid.tolist(), f"{self.source}: query ids"),
+            qid=self._joined(qids),
             docids=docids or None,
             feature_names=self.features,
             source=self.source,
         )
 
-    def _features(self, chunk: pd.DataFrame, seen: Differences, i: I64, j: I64) -> F32:
-        features = np.empty((len(chunk), len(self.features)), np.float32)
+    def _joined(self, qids: list[NDArray[Any]]) -> NDArray[Any]:
+        """The queries' names of all chunks: numbers, or texts where a chunk has any."""
+        if len({each.dtype for each in qids}) > 1:
+            return texts([str(qid) for each in qids for qid in each], f"{self.source}: query ids")
+        qid = np.concatenate(qids)
+        return qid if qid.dtype != object else texts(qid.tolist(), f"{self.source}: query ids")
+
+    def _fill(self, rows: F32, chunk: pd.DataFrame, seen: Differences, i: I64, j: I64) -> None:
         for k, name in enumerate(self.features):
             values = _floats(chunk[name], f"column {name!r}")
             with np.errstate(over="ignore"):
-                features[:, k] = values
-            infinite = np.isinf(features[:, k])
+                rows[:, k] = values
+            infinite = np.isinf(rows[:, k])
             if infinite.any():
                 row = int(infinite.argmax())
                 raise _Fault(row, f"column {name!r}: {values[row]} is infinite in float32")
             if self.labelled:
                 seen.add(values[:, None], i, j, first=k)
-        return features
 
     def _grades(self, chunk: pd.DataFrame) -> NDArray[np.float64]:
         if self.label not in self.columns:
@@ -252,22 +309,41 @@ def _floats(column: pd.Series[Any], name: str) -> NDArray[np.float64]:
     return np.asarray(numbers, np.float64)
 
 
-def _chunks(path: Path, separator: str, table: _Table) -> Generator[pd.DataFrame]:
-    """The rows of a CSV file in chunks; refuses rows longer or shorter than the header."""
+def _chunks(files: list[Path], table: _Table) -> Generator[_Chunk]:
+    """The rows of CSV files in chunks."""
+    done, total = 0, sum(path.stat().st_size for path in files)
+    for path in files:
+        with closing(_chunks_of(path, table)) as chunks:
+            start = 0
+            for chunk, at in chunks:
+                yield _Chunk(chunk, partial(_place, path, start), (done + at) / total)
+                start += len(chunk)
+        done += path.stat().st_size
+
+
+def _rows_at_once(table: _Table) -> int:
+    return max(1, min(_ROWS_AT_ONCE, _VALUES_AT_ONCE // len(table.columns)))
+
+
+def _chunks_of(path: Path, table: _Table) -> Generator[tuple[pd.DataFrame, int]]:
+    """The rows of a CSV file in chunks, and how far it has been read.
+
+    Refuses rows longer or shorter than the header.
+    """
     import pandas as pd
 
     names = [c for c in (table.qid, table.docid) if c in table.columns]
     numbers = [c for c in table.columns if c not in names]
     if int(pd.__version__.partition(".")[0]) < 3:
         # Older versions silently cut rows that are too long, except in the first chunk.
-        _refuse_ragged(path, separator)
+        _refuse_ragged(path)
     whole = False
-    with open_bytes(path) as file, warnings.catch_warnings():
+    with reading(path), open_bytes(path) as file, warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)
         try:
             with pd.read_csv(
                 file,
-                sep=separator,
+                sep=_separator(path),
                 names=table.columns,
                 header=0,
                 index_col=False,
@@ -275,21 +351,25 @@ def _chunks(path: Path, separator: str, table: _Table) -> Generator[pd.DataFrame
                 keep_default_na=False,
                 na_values=dict.fromkeys(numbers, _MISSING),
                 encoding="utf-8-sig",
-                chunksize=max(1, min(_ROWS_AT_ONCE, _VALUES_AT_ONCE // len(table.columns))),
+                chunksize=_rows_at_once(table),
                 low_memory=False,
             ) as chunks:
                 for chunk in chunks:
                     last = chunk.iloc[:, -1]
                     if not whole and (last.isna() | (last == "")).any():
-                        _refuse_ragged(path, separator)  # pandas pads short rows silently
+                        _refuse_ragged(path)  # pandas pads short rows silently
                         whole = True
-                    yield chunk
+                    yield chunk, os.lseek(file.fileno(), 0, os.SEEK_CUR)
         except (pd.errors.ParserError, pd.errors.ParserWarning, UnicodeError) as error:
-            _refuse_ragged(path, separator)
+            _refuse_ragged(path)
             raise DataError(f"{path}: {one_line(error)}") from None
 
 
-def _records(path: Path, separator: str) -> Generator[tuple[int, list[str]]]:
+def _separator(path: Path) -> str:
+    return "\t" if ".tsv" in path.suffixes[-2:] else ","
+
+
+def _records(path: Path) -> Generator[tuple[int, list[str]]]:
     """Each record of a CSV file that is not blank, and its line number."""
     line = 0
     with (
@@ -297,7 +377,7 @@ def _records(path: Path, separator: str) -> Generator[tuple[int, list[str]]]:
         io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as text,
     ):
         try:
-            reader = csv.reader(_lines(path, text), delimiter=separator)
+            reader = csv.reader(_lines(path, text), delimiter=_separator(path))
             for record in reader:
                 line = reader.line_num
                 if record:
@@ -313,32 +393,32 @@ def _lines(path: Path, text: io.TextIOWrapper) -> Iterator[str]:
         yield line
 
 
-def _header(path: Path, separator: str) -> list[str]:
-    with closing(_records(path, separator)) as records:
+def _header(path: Path) -> list[str]:
+    with reading(path), closing(_records(path)) as records:
         for _, record in records:
             return record
     raise DataError(f"{path}: the file is empty: it has no documents")
 
 
-def _refuse_ragged(path: Path, separator: str) -> None:
+def _refuse_ragged(path: Path) -> None:
     """Name the first row that is longer or shorter than the header."""
     columns = 0
-    with closing(_records(path, separator)) as records:
+    with closing(_records(path)) as records:
         for line, record in records:
             columns = columns or len(record)
             if len(record) != columns:
-                shown = repr(separator.join(record)[:60])
+                shown = repr(_separator(path).join(record)[:60])
                 fault = f"{len(record)} fields where the header has {columns}: {shown}"
                 raise DataError(f"{path}, line {line}: {fault}")
 
 
-def _place(path: Path, separator: str, row: int) -> str:
-    """Where a data row of a CSV file is: records may span lines and lines may be blank."""
-    with closing(_records(path, separator)) as records:
+def _place(path: Path, start: int, row: int) -> str:
+    """Where a row of a CSV file's chunk is: records may span lines and lines may be blank."""
+    with closing(_records(path)) as records:
         for number, (line, _) in enumerate(records, start=-1):
-            if number == row:
+            if number == start + row:
                 return f"{path}, line {line}"
-    return f"{path}, row {row}"
+    return f"{path}, row {start + row}"
 
 
 def _some(columns: list[str]) -> str:

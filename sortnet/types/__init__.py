@@ -13,6 +13,7 @@ from sortnet.errors import DataError
 from sortnet.types.free import texts
 from sortnet.types.judged_pairs import JudgedPairs as JudgedPairs
 from sortnet.types.precision import refuse_lost
+from sortnet.types.room import rows_of
 from sortnet.types.shard import Shard
 
 F32: TypeAlias = NDArray[np.float32]
@@ -25,6 +26,7 @@ Str: TypeAlias = NDArray[np.str_]
 Split: TypeAlias = Literal["train", "vali"]
 Progress: TypeAlias = Callable[[str], None]  # called with progress messages
 SPLITS: tuple[Split, ...] = ("train", "vali")
+_CHECKED_AT_ONCE = 1 << 20  # features, so that temporaries stay small
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +151,7 @@ class Queries:
         rows = np.arange(len(codes), dtype=np.int64)
         if len(codes) and np.any(np.diff(codes) < 0):
             rows = np.argsort(codes, kind="stable").astype(np.int64, copy=False)
-            features, grades = features[rows], grades[rows]
+            features, grades = rows_of(features, rows, source), grades[rows]
             docids = None if docids is None else docids[rows]
             weights = None if weights is None else weights[rows]
         return cls(features, grades, offsets, qids, rows, docids, feature_names, source, weights)
@@ -185,25 +187,18 @@ class Queries:
         """The same documents with other features (scaled ones, for example)."""
         return replace(self, features=features)
 
-    def run(self, first: int, last: int) -> Queries:
-        """The queries `first` up to `last`, as views."""
-        docs = slice(int(self.offsets[first]), int(self.offsets[last]))
-        return replace(
-            self,
-            features=self.features[docs],
-            grades=self.grades[docs],
-            offsets=self.offsets[first : last + 1] - docs.start,
-            qids=self.qids[first:last],
-            rows=self.rows[docs],
-            docids=None if self.docids is None else self.docids[docs],
-            weights=None if self.weights is None else self.weights[docs],
-        )
-
     def take(self, queries: ArrayLike) -> Queries:
-        """Some of the queries, in the order given; `rows` still refer to the source."""
+        """Some of the queries, in the order given; `rows` still refer to the source.
+
+        Queries that follow each other are a view: nothing is copied.
+        """
         which = np.asarray(queries, dtype=np.int64)
         sizes = self.sizes[which]
         offsets = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+        if len(which) and np.all(np.diff(which) == 1):
+            begin = int(self.offsets[which[0]])
+            run = slice(begin, begin + int(offsets[-1]))
+            return self._of_docs(run, offsets, self.qids[which])
         docs = np.arange(offsets[-1]) + np.repeat(self.offsets[which] - offsets[:-1], sizes)
         return self._of_docs(docs, offsets, self.qids[which])
 
@@ -214,15 +209,19 @@ class Queries:
         offsets = np.append(0, np.cumsum(sizes[sizes > 0]))
         return self._of_docs(np.flatnonzero(docs), offsets, self.qids[sizes > 0])
 
-    def _of_docs(self, docs: I64, offsets: I64, qids: Str) -> Queries:
+    def _of_docs(self, docs: I64 | slice, offsets: I64, qids: Str) -> Queries:
         judged = self.judged
         if judged is not None:
             number = np.full(self.n_docs, -1, np.int64)
-            number[docs] = np.arange(len(docs))
+            number[docs] = np.arange(offsets[-1])
             judged = judged.renumbered(number)
+        if isinstance(docs, slice):
+            features = self.features[docs]
+        else:
+            features = rows_of(self.features, docs, self.source)
         return replace(
             self,
-            features=self.features[docs],
+            features=features,
             grades=self.grades[docs],
             offsets=offsets,
             qids=qids,
@@ -456,11 +455,13 @@ def _features(X: ArrayLike, source: str) -> tuple[NDArray[Any], F32]:
         raise DataError(f"{source}: features must be numbers: {error}") from None
     if features.ndim != 2:
         raise DataError(f"{source}: features must be a table, got shape {features.shape}")
-    infinite = np.isinf(features)
-    if infinite.any():
-        row, column = np.argwhere(infinite)[0]
-        value = table[row, column]
-        raise DataError(f"{source}, row {row}, feature {column + 1}: {value} is not finite")
+    at_once = max(1, _CHECKED_AT_ONCE // max(1, features.shape[1]))
+    for start in range(0, len(features), at_once):
+        infinite = np.isinf(features[start : start + at_once])
+        if infinite.any():
+            row, column = np.argwhere(infinite)[0] + (start, 0)
+            value = table[row, column]
+            raise DataError(f"{source}, row {row}, feature {column + 1}: {value} is not finite")
     return table, features
 
 

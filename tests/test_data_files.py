@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+import gzip
+import hashlib
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sortnet.data import fingerprint, read_fold, read_letor, read_queries, write_letor
+from sortnet.errors import DataError
+from sortnet.types import Queries
+
+
+def frame(n: int = 60) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(n, 2)).astype(np.float32)
+    head = {"qid": np.arange(n) // 7, "label": rng.integers(3, size=n)}
+    head["docid"] = [f"d{k}" for k in range(n)]
+    return pd.DataFrame({**head, "a": values[:, 0], "b": values[:, 1]})
+
+
+def write(path: Path, rows: pd.DataFrame) -> None:
+    """By the ending of the name: a table, else LETOR text."""
+    if path.suffix == ".parquet":
+        rows.to_parquet(path)
+    elif ".csv" in path.name or ".tsv" in path.name:
+        rows.to_csv(path, index=False, sep="\t" if ".tsv" in path.name else ",")
+    else:
+        lines = (
+            f"{row.label} qid:{row.qid} 1:{row.a!r} 2:{row.b!r} # docid = {row.docid}\n"
+            for row in rows.itertuples()
+        )
+        text = "".join(lines).encode()
+        path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
+
+
+def assert_same(a: Queries, b: Queries) -> None:
+    for name in ("features", "grades", "offsets", "qids", "rows", "docids"):
+        np.testing.assert_array_equal(getattr(a, name), getattr(b, name), name)
+    assert a.feature_names == b.feature_names
+
+
+@pytest.fixture(params=["", ".txt", ".txt.gz", ".csv", ".csv.gz", ".tsv", ".parquet"])
+def parts(request, tmp_path) -> tuple[Path, Path]:
+    """A file, and a folder of its parts, two of which share a query."""
+    folder, whole = tmp_path / "parts", frame()
+    folder.mkdir()
+    write(tmp_path / f"whole{request.param}", whole)
+    for k, rows in enumerate((slice(0, 10), slice(10, 40), slice(40, 60))):
+        write(folder / f"part-{k}{request.param}", whole.iloc[rows])
+    (folder / "part-3").touch()
+    (folder / "_SUCCESS").touch()
+    (folder / ".part-0.crc").write_bytes(b"\0")
+    return tmp_path / f"whole{request.param}", folder
+
+
+@pytest.mark.parametrize("cached", [False, True])
+def test_several_files_are_one_data_set(parts, tmp_path, cached):
+    whole, folder = parts
+    options = {"cache": tmp_path / "cache"} if cached else {}
+    expected = read_queries(whole)
+    for name in (folder, f"{folder}/part-*", f"{folder}/part-[0-2]*"):
+        for _ in range(2):
+            found = read_queries(name, **options)
+            assert_same(found, expected)
+            assert found.source == str(name)
+
+
+def test_the_fingerprint_of_several_files_is_that_of_one_after_the_other(parts):
+    _, folder = parts
+    content = b"".join(path.read_bytes() for path in sorted(folder.glob("part-*")))
+    assert fingerprint(folder) == fingerprint(f"{folder}/part-*")
+    assert fingerprint(folder) == hashlib.sha256(content).hexdigest()
+
+
+def test_a_file_that_is_added_or_changed_makes_the_cache_stale(tmp_path):
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    rows = frame()
+    for k in range(3):
+        write(folder / f"{k}.txt", rows.iloc[20 * k : 20 * k + 20])
+        assert read_queries(folder, cache=tmp_path / "cache").n_docs == 20 * k + 20
+    write(folder / "1.txt", rows.iloc[:3])
+    assert read_queries(folder, cache=tmp_path / "cache").n_docs == 43
+
+
+def test_the_parts_of_a_fold_may_be_folders(tmp_path):
+    rows = frame()
+    for part in ("train", "valid"):
+        (tmp_path / part).mkdir()
+        write(tmp_path / part / "0.txt", rows.iloc[:30])
+        write(tmp_path / part / "1.txt", rows.iloc[30:])
+    write(tmp_path / "test.txt", rows)
+    fold = read_fold(tmp_path)
+    assert_same(fold.train, fold.test)
+    assert_same(fold.vali, fold.test)
+    write(tmp_path / "train.txt", rows)
+    with pytest.raises(DataError, match=r"which one is it, train\.txt or train\?"):
+        read_fold(tmp_path)
+
+
+def test_lines_and_rows_are_named_with_their_file(tmp_path):
+    rows = frame()
+    for ending in (".csv", ".txt"):
+        write(tmp_path / f"0{ending}", rows.iloc[:30])
+        write(tmp_path / f"1{ending}", rows.iloc[30:])
+        text = (tmp_path / f"1{ending}").read_text().splitlines()
+        text[5] = text[5].replace("d3", "d3,7,7,7" if ending == ".csv" else "d3\n1 qid:1 1:x")
+        (tmp_path / f"1{ending}").write_text("\n".join(text) + "\n")
+        with pytest.raises(DataError, match=rf"1\{ending}, line [67]: "):
+            read_queries(f"{tmp_path}/*{ending}")
+    bad = rows.astype({"a": object})
+    write(tmp_path / "0.parquet", rows)
+    bad.loc[4, "a"] = "no number"
+    bad["a"] = bad["a"].astype(str)
+    write(tmp_path / "1.parquet", bad)
+    with pytest.raises(DataError, match=r"1\.parquet, row 4: column 'a': 'no number'"):
+        read_queries(f"{tmp_path}/*.parquet")
+
+
+def test_files_of_other_features_are_refused_by_name(tmp_path):
+    (tmp_path / "0.txt").write_text("1 qid:1 1:1 2:2\n0 qid:1 1:2 2:1\n")
+    (tmp_path / "1.txt").write_text("1 qid:1 1:1 2:2 3:3\n")
+    with pytest.raises(DataError, match=r"0\.txt: every line has 2 features, but 3 are expected"):
+        read_queries(f"{tmp_path}/*.txt")
+    (tmp_path / "2.txt").write_text("1 qid:1 2:2 4:3\n")  # of a sparse file that is legal
+    assert read_letor(f"{tmp_path}/*.txt").n_features == 4
+    for ending in (".csv", ".parquet"):
+        write(tmp_path / f"0{ending}", frame())
+        write(tmp_path / f"1{ending}", frame().rename(columns={"b": "c"}))
+        pattern = rf"1\{ending}: its columns are .*a, c; those of .*0\{ending} .*a, b"
+        with pytest.raises(DataError, match=pattern):
+            read_queries(f"{tmp_path}/*{ending}")
+
+
+def test_what_is_no_data_set_is_refused(tmp_path):
+    with pytest.raises(DataError, match="no file has such a name"):
+        read_queries(tmp_path / "*.txt")
+    for name in ("a.txt", "b.csv"):
+        write(tmp_path / name, frame())
+    with pytest.raises(DataError, match=r"a\.txt and b\.csv are not of one kind"):
+        read_queries(tmp_path)
+    (tmp_path / "b.csv").rename(tmp_path / "vali.txt")
+    with pytest.raises(DataError, match=r"is a folder with vali\.txt in it"):
+        read_queries(tmp_path)
+    (tmp_path / "0").mkdir()
+    with pytest.raises(DataError, match="is a folder with 0 in it"):
+        fingerprint(tmp_path)
+
+
+def test_a_file_that_is_called_like_a_pattern_is_that_file(tmp_path):
+    write_letor(Queries.from_arrays([[1.0]], [1]), tmp_path / "x[1].txt")
+    (tmp_path / "x1.txt").write_text("nonsense\n")
+    assert read_queries(tmp_path / "x[1].txt").n_docs == 1
+
+
+def test_the_names_of_queries_agree_whatever_their_types(tmp_path):
+    rows = frame(20)
+    write(tmp_path / "0.parquet", rows.iloc[:10])
+    write(tmp_path / "1.parquet", rows.iloc[10:].astype({"qid": str}))
+    write(tmp_path / "whole.parquet", rows)
+    whole = read_queries(tmp_path / "whole.parquet")
+    assert_same(read_queries(f"{tmp_path}/[01].parquet"), whole)

@@ -1,0 +1,225 @@
+from __future__ import annotations
+
+import errno
+import gzip
+import hashlib
+import os
+import subprocess
+import sys
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sortnet.data import letor, read_letor, read_queries, scaling, write_letor
+from sortnet.data.scaling import fit_scaler
+from sortnet.errors import DataError
+from sortnet.types import Queries, room
+
+EVERY_PART = "query+zscore+rank+log+normal+quantile+standard+piecewise+none+missing"
+
+
+@pytest.fixture
+def on_disk(monkeypatch, tmp_path):
+    """Every array is a file."""
+    monkeypatch.setattr(room, "IN_MEMORY", 0)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+
+
+def made(n: int = 3000, d: int = 20, seed: int = 0) -> Queries:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)).astype(np.float32)
+    X[rng.random(X.shape) < 0.05] = np.nan
+    docids = [f"d{k}" for k in range(n)]
+    return Queries.from_arrays(X, rng.integers(3, size=n), qid=np.arange(n) // 9, docids=docids)
+
+
+def test_a_large_array_takes_no_memory_of_the_process(monkeypatch):
+    monkeypatch.setattr(room, "IN_MEMORY", 1 << 20)
+    tracemalloc.start()
+    try:
+        large, small = room.room((1 << 20, 4)), room.room((1 << 10,), np.int64)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+    assert large.flags.writeable and not large.flags.owndata and small.flags.owndata
+    assert type(large) is np.ndarray and large.dtype == np.float32 and small.shape == (1024,)
+
+
+def test_its_file_is_in_tmpdir_has_no_name_and_its_space_is_taken_at_once(monkeypatch, tmp_path):
+    monkeypatch.setattr(room, "IN_MEMORY", 0)
+    reserved = []
+    monkeypatch.setattr(os, "posix_fallocate", lambda *given: reserved.append(given[1:]))
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "gone"))
+    with pytest.raises(DataError, match=r"temporary space in .*/gone: No such file or directory"):
+        room.room((1000,))
+    (tmp_path / "gone").mkdir()
+    monkeypatch.setattr(room.mmap, "mmap", lambda file, n_bytes: bytearray(n_bytes))
+    room.room((1000,))
+    assert reserved == [(0, 4000)] and not list((tmp_path / "gone").iterdir())
+
+
+@pytest.mark.parametrize("step", ["asked before", "while it is reserved"])
+def test_a_full_disk_is_one_line_that_names_the_cure(monkeypatch, tmp_path, on_disk, step):
+    queries = made()
+    write_letor(queries, tmp_path / "train.txt")
+    if step == "asked before":
+        monkeypatch.setattr(room.shutil, "disk_usage", lambda folder: shutil_usage(free=1000))
+    else:
+        monkeypatch.setattr(os, "posix_fallocate", full)
+    pattern = r"GB of temporary space in .*: No space left on device: set TMPDIR to a folder"
+    scaler = fit_scaler("query", queries)
+    for call in (lambda: read_letor(tmp_path / "train.txt"), lambda: scaler(queries)):
+        with pytest.raises(DataError, match=pattern) as caught:
+            call()
+        assert "\n" not in str(caught.value)
+
+
+def shutil_usage(free: int) -> object:
+    return type("Usage", (), {"free": free})
+
+
+def full(*given: int) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize("block", [1 << 10, 1 << 20])
+@pytest.mark.parametrize("scattered", [False, True])
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_text_is_read_into_a_file_as_into_memory(monkeypatch, tmp_path, block, scattered, pack):
+    queries = made()
+    path = tmp_path / "train.txt"
+    write_letor(queries, path)
+    lines = path.read_bytes().splitlines(keepends=True)
+    if scattered:
+        lines = [lines[k] for k in np.random.default_rng(0).permutation(len(lines))]
+    path.write_bytes(pack(b"".join(lines)))
+    in_memory = read_letor(path)
+    monkeypatch.setattr(room, "IN_MEMORY", 10_000)
+    monkeypatch.setattr(letor, "BLOCK_BYTES", block)
+    mapped = read_letor(path)
+    assert in_memory.features.flags.owndata and not mapped.features.flags.owndata
+    for name in ("features", "grades", "offsets", "qids", "rows", "docids"):
+        np.testing.assert_array_equal(getattr(mapped, name), getattr(in_memory, name), name)
+
+
+def test_tables_are_read_into_a_file_as_into_memory(monkeypatch, tmp_path, on_disk):
+    frame = "qid,label,a,b\n" + "".join(f"{k % 40},{k % 3},{k}.5,{-k}\n" for k in range(400))
+    path = tmp_path / "x.csv"
+    path.write_text(frame)
+    mapped = read_queries(path)
+    monkeypatch.setattr(room, "IN_MEMORY", 1 << 20)
+    in_memory = read_queries(path)
+    assert in_memory.features.flags.owndata and not mapped.features.flags.owndata
+    np.testing.assert_array_equal(mapped.features, in_memory.features)
+
+
+def test_some_of_the_queries_are_taken_into_a_file_too(on_disk):
+    queries = made(90, 2)
+    some = queries.take([3, 1])
+    assert not some.features.flags.owndata
+    np.testing.assert_array_equal(some.features, queries.features[[*range(27, 36), *range(9, 18)]])
+
+
+def test_features_are_scaled_into_a_file_as_into_memory(monkeypatch, on_disk):
+    queries = made()
+    scaler = fit_scaler(EVERY_PART, queries)
+    mapped = scaler(queries)
+    monkeypatch.setattr(room, "IN_MEMORY", 1 << 30)
+    in_memory = scaler(queries)
+    assert in_memory.features.flags.owndata and not mapped.features.flags.owndata
+    np.testing.assert_array_equal(mapped.features, in_memory.features)
+
+
+@pytest.mark.parametrize("sizes", [[4] * 100, [400]])
+def test_scaling_takes_little_beside_its_result(monkeypatch, on_disk, sizes):
+    """Also of one query that is longer than a chunk."""
+    n, d = 400, 1000
+    monkeypatch.setattr(scaling, "_CHUNK", 1 << 12)
+    monkeypatch.setattr(scaling, "_GATHERED", 1 << 12)
+    monkeypatch.setattr(scaling, "_REFERENCES", 10)
+    X = np.random.default_rng(0).normal(size=(n, d)).astype(np.float32)
+    X[::7, ::3] = np.nan
+    queries = Queries.from_arrays(X, group=sizes)
+    tracemalloc.start()
+    try:
+        for part in ("zscore", "rank", "quantile", "standard", "none", "missing"):
+            tracemalloc.reset_peak()
+            before = tracemalloc.get_traced_memory()[0]
+            scaler = fit_scaler(part, queries)
+            table = sum(each.nbytes for each in scaler.tables.values())
+            scaler(queries)
+            peak = tracemalloc.get_traced_memory()[1] - before
+            assert peak < 4 * table + 0.3 * X.nbytes, part
+    finally:
+        tracemalloc.stop()
+
+
+def test_checks_of_arrays_make_no_second_table():
+    X = np.zeros((20_000, 100), np.float32)
+    X[-1, -1] = np.inf
+    tracemalloc.start()
+    try:
+        with pytest.raises(DataError, match="row 19999, feature 100: inf"):
+            Queries.from_arrays(X)
+        X[-1, -1] = 0
+        queries = Queries.from_arrays(X, np.zeros(20_000), group=[50] * 400)
+        assert queries.take(np.arange(10, 400)).features.base is not None
+        assert tracemalloc.get_traced_memory()[1] < 0.3 * X.nbytes
+    finally:
+        tracemalloc.stop()
+
+
+# Run in a process of its own, which may take 12 MiB more than it has after it read a small file.
+LIMITED = """
+import hashlib, re, resource, sys, threading
+from pathlib import Path
+from sortnet.data import letor, read_queries, scaling
+from sortnet.data.scaling import fit_scaler
+from sortnet.types import room
+threading.stack_size(1 << 18)
+small, large, cache, limit = sys.argv[1:]
+room.IN_MEMORY, scaling._CHUNK, scaling._GATHERED = 1 << 20, 1 << 16, 1 << 18
+def use(path, cache):
+    for _ in range(2):
+        queries = read_queries(path, cache=cache)
+    scaled = fit_scaler("query+rank+standard", queries)(queries).features
+    return hashlib.sha256(queries.features).hexdigest() + hashlib.sha256(scaled).hexdigest()
+use(small, cache)
+taken = 1024 * int(re.search(r"VmData:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1])
+resource.setrlimit(resource.RLIMIT_DATA, (taken + int(limit),) * 2)
+print(use(large, cache))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems limit other memory")
+def test_data_four_times_larger_than_memory_are_read_and_scaled(tmp_path):
+    d, limit = 200, 12 << 20
+    rng = np.random.default_rng(0)
+    rows = [
+        " ".join(f"{k + 1}:{v}" for k, v in enumerate(rng.integers(0, 99, d))) for _ in range(100)
+    ]
+    for name, n in (("small", 200), ("large", 4 * limit // (4 * d))):
+        lines = (f"{k % 3} qid:{k // 40} {rows[k % 100]}\n" for k in range(n))
+        (tmp_path / f"{name}.txt").write_text("".join(lines))
+    paths = [str(tmp_path / name) for name in ("small.txt", "large.txt", "cache")]
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, *paths, str(limit)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "MALLOC_ARENA_MAX": "1"},
+    )
+    assert done.returncode == 0, done.stderr
+    queries = read_queries(tmp_path / "large.txt")
+    assert queries.features.nbytes > 3.99 * limit and queries.features.flags.owndata
+    scaled = fit_scaler("query+rank+standard", queries)(queries).features
+    sums = [hashlib.sha256(each).hexdigest() for each in (queries.features, scaled)]
+    assert done.stdout.strip() == "".join(sums)
+
+
+def test_the_folder_is_one_that_is_on_disk(monkeypatch):
+    monkeypatch.delenv("TMPDIR", raising=False)
+    expected = "/var/tmp" if os.access("/var/tmp", os.W_OK) else None
+    assert room._folder() == (expected or room.tempfile.gettempdir())
+    assert Path(room._folder()).is_dir()
