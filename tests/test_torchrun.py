@@ -1,4 +1,4 @@
-"""`torchrun -m sortnet train`: the model of one process, errors in one line, kills and resumption."""
+"""`torchrun -m sortnet train`: the model of one process, one line of an error, kills."""
 
 from __future__ import annotations
 

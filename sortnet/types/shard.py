@@ -90,7 +90,7 @@ def sharded(queries: Queries, group: Group, blocks: int | None = None) -> Querie
     firsts = np.concatenate(([0], np.minimum(bounds, len(queries)), [len(queries)]))
     first, last = (int(firsts[rank * n // group.size]) for rank in (group.rank, group.rank + 1))
     return replace(
-        queries.run(first, last),
+        queries.take(np.arange(first, last)),
         shard=Shard(group, queries.offsets, first, firsts.astype(np.int64)),
     )
 
