@@ -33,13 +33,13 @@ from sortnet.learning.judges import (
 )
 from sortnet.learning.memory_pairs import MemoryPairs
 from sortnet.learning.own_pairs import keys_of_all, own_keys, own_pairs
-from sortnet.learning.selection import Shown, compares, selected
+from sortnet.learning.selection import Shown, answered_pairs, compares, selected
 from sortnet.learning.state import Iteration, Sorted, State
 from sortnet.learning.training import Trained, best_trained, stronger
 from sortnet.metrics import Empty, Metric, check_can_choose, evaluate
 from sortnet.sorting.observe import Tally
 from sortnet.sorting.sort import order_of
-from sortnet.types import I32, I64, Judge, Pairs, PairSink, Progress, Queries
+from sortnet.types import I64, Judge, Pairs, PairSink, Progress, Queries
 from sortnet.types.shard import gathered, summed
 
 Callback: TypeAlias = Callable[[Iteration, State], None]
@@ -121,8 +121,10 @@ def learn_to_sort(
     for i in range(state.iteration, 0 if state.finished else max_iter):
         report, seed_i = _within(progress, i), _iteration_seed(seed, i + 1)
         report("sorting")
-        T_i = _sort(state.comparator, train, judge, measured, empty, keep=compares(pairs, train))
-        V_i = _sort(state.comparator, vali, judge, measured, empty, keep=pairs != "wrong")
+        T_i = _sort(
+            state.comparator, train, judge, measured, empty, compared=compares(pairs, train)
+        )
+        V_i = _sort(state.comparator, vali, judge, measured, empty, answered=pairs != "wrong")
         more = _measures(state.comparator, others or {}, measured, empty)
 
         state = state.scored(V_i.measures[quality.name], V_i.right, larger=add and i > 1)
@@ -168,29 +170,31 @@ def _sort(
     metrics: Sequence[Metric],
     empty: Empty,
     *,
-    keep: bool,
+    compared: bool = False,
+    answered: bool = False,
 ) -> Sorted:
     """Sort a part and judge its comparisons, run by run: what is not kept takes no memory."""
     started = time.perf_counter()
     order, tally, comparisons = np.empty(part.n_docs, np.int64), Tally(part), 0
-    kept: list[tuple[I32, I32, I64]] = []
-    wrong = [Pairs.empty().key]
+    none = np.empty(0, np.int32)
+    kept, known, wrong = [(none, none)], [Pairs.empty()], [Pairs.empty()]
     for docs, run in sorted_to_check(comparator, part):
         answers = judge(part, run.i, run.j)
         order[docs] = run.order
         tally.see(docs, run, answers)
         comparisons += len(run.i)
-        wrong.append(wrong_pairs(run, answers).key)
-        if keep:
-            kept.append((run.i, run.j, in_order(run.i, run.j, answers).key))
+        wrong.append(wrong_pairs(run, answers))
+        kept += [(run.i, run.j)] if compared else []
+        known += [in_order(run.i, run.j, answers)] if answered else []
     seconds = time.perf_counter() - started
-    none = np.empty(0, np.int32)
     # Documents are numbered query by query, so the keys of a run are above those before.
-    i, j, answered = map(np.concatenate, zip((none, none, wrong[0]), *kept, strict=True))
-    all_wrong = Pairs.of_keys(np.concatenate(wrong))
+    of_known, all_wrong = (
+        Pairs.of_keys(np.concatenate([run.key for run in runs])) for runs in (known, wrong)
+    )
+    i, j = (np.concatenate(each) for each in zip(*kept, strict=True))
     made, miscompared = summed(part, np.array([comparisons, len(all_wrong)]))
     return Sorted(
-        int(made), int(miscompared), i, j, Pairs.of_keys(answered), all_wrong,
+        int(made), int(miscompared), i, j, of_known, all_wrong,
         evaluate(part, order, metrics, empty=empty), tally.facts(comparator), seconds,
     )  # fmt: skip
 
@@ -221,8 +225,8 @@ def _taken(
     rng = np.random.default_rng(seed)
     before = own_keys(part, state.asked)
     shown = Shown(part, state.comparator, wanted, rng, before, found.i, found.j, found.comparisons)
-    i, j, asked = selected(strategy, shown)
-    answered = in_order(i, j, judge(part, i, j))
+    chosen, asked = selected(strategy, shown)
+    answered = answered_pairs(part, chosen, judge)
     asked = gathered(part, keys_of_all(part, asked))
     return (answered & found.wrong if strategy == "wrong" else answered), asked
 

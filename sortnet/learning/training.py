@@ -305,19 +305,22 @@ def _within_epoch(sizes: I64) -> int:
     return max(1, int(np.searchsorted(np.cumsum(sizes), _EPOCH, side="right")))
 
 
-def _weighted(queries: Queries, pairs: Pairs, judge: Judge | None) -> tuple[I64, I64, F32 | None]:
+def _weighted(queries: Queries, pairs: Pairs, judge: Judge | None) -> tuple[I32, I32, F32 | None]:
     """Winners, losers and weights of the pairs, 1 in the mean; None: 1. Ordered by the winner.
 
     The weight of a pair is that of its judgement times those of its documents.
     """
-    winner, loser = pairs.winner, pairs.loser
+    winner, loser = pairs.winner.astype(np.int32), pairs.loser.astype(np.int32)
     weight: F32 = np.ones(len(pairs), np.float32)
     if queries.weights is not None:
         weight *= queries.weights[winner] * queries.weights[loser]
     if queries.judged is not None:
         weight *= queries.judged.of_pairs(winner, loser)[1]
     if judge is not None:
-        p = np.nan_to_num(judge(queries, winner, loser), nan=1.0)
+        p = weight.copy()
+        for start in range(0, len(p), _EPOCH):
+            some = slice(start, start + _EPOCH)
+            p[some] = np.nan_to_num(judge(queries, winner[some], loser[some]), nan=1.0)
         if (unsure := p < 1).any():
             weight = np.append(weight * p, (weight * (1 - p))[unsure])
             winner, loser = np.append(winner, loser[unsure]), np.append(loser, winner[unsure])

@@ -22,8 +22,8 @@ from sortnet.comparators import Learner
 from sortnet.comparators.feature_parts import Polynomial, SoftTrees
 from sortnet.config import COMPARATOR, Training, setting
 from sortnet.data.scaling import fit_scaler
-from sortnet.learning.judges import can_be_learned, check_can_be_learned, in_order, judge_by_data
-from sortnet.learning.selection import Shown, selected
+from sortnet.learning.judges import can_be_learned, check_can_be_learned, judge_by_data
+from sortnet.learning.selection import Shown, answered_pairs, selected
 from sortnet.learning.training import train_on_pairs
 from sortnet.rankers.base import Kind, check_graded
 from sortnet.rankers.nets import NetRanker, NetSettings, load, settled
@@ -110,12 +110,12 @@ def fit(
 def chosen_pairs(part: Queries, net: Learner, strategy: str, rng: np.random.Generator) -> Pairs:
     """The pairs of a part that are learned from; as many random ones as a sort would compare."""
     if part.judged is not None:
-        i, j = part.judged.first, part.judged.second
+        key = part.judged.key
     else:
         n = part.sizes[part.sizes > 1]
         wanted = int((n * np.ceil(np.log2(n))).sum()) if strategy == "random" else None
-        i, j, _ = selected(strategy, Shown(part, net, wanted, rng))
-    return in_order(i, j, judge_by_data(part, i, j))
+        key, _ = selected(strategy, Shown(part, net, wanted, rng))
+    return answered_pairs(part, key, judge_by_data)
 
 
 def grids_for(train: Queries) -> list[dict[str, list[Any]]]:
