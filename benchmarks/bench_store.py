@@ -1,11 +1,19 @@
-"""Pairs into the store: what SQLAlchemy, the checks and the counting cost over bare sqlite3."""
+"""Pairs into the store: what SQLAlchemy, the checks and the counting cost over bare sqlite3.
+
+PostgreSQL stands beside SQLite, with one writer and with four at once; it is measured where its
+server is installed.
+"""
 
 from __future__ import annotations
 
 import sqlite3
+import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +68,62 @@ def run(quick: bool) -> list[dict[str, Any]]:
             "seconds; changes nothing",
         ),
         row(f"read {what[:-10]} back", reading, None, None, None, None, "seconds"),
+        *server_rows(n, queries, pairs),
     ]
+
+
+def server_rows(n: int, queries: Queries, pairs: Pairs) -> list[dict[str, Any]]:
+    """PostgreSQL beside SQLite, by turns: new pairs, by one writer and by four of one run."""
+    rows = []
+    with tempfile.TemporaryDirectory() as folder, new_server() as server:
+        urls = {"SQLite": f"sqlite:///{folder}/s.db", "PostgreSQL": server}
+        for writers in (1, 4) if server else ():
+            spent: dict[str, list[float]] = {name: [] for name in urls}
+            for _ in range(2):
+                for name, url in urls.items():
+                    spent[name].append(of_writers(url, writers, queries, pairs))
+            ours, peer = min(spent["PostgreSQL"]), min(spent["SQLite"])
+            what = f"add {n:,} pairs to PostgreSQL, {writers} writer{'s' * (writers > 1)}"
+            bar = ">= 0.5 x the rate of SQLite"
+            rows.append(row(what, ours, peer, peer / ours, bar, peer / ours >= 0.5, "seconds"))
+    return rows
+
+
+@contextmanager
+def new_server() -> Iterator[str]:
+    """The URL of a new PostgreSQL server, as the tests start it; "" where none is installed."""
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+    from conftest import _binaries, _new_server
+
+    if _binaries() is None:
+        yield ""
+        return
+    with _new_server() as server:
+        yield server.url
+
+
+def of_writers(url: str, writers: int, queries: Queries, pairs: Pairs) -> float:
+    """Seconds until all have added their share of the pairs, every n-th, to one new run."""
+    with open_store(url) as store:
+        run = start(store, queries).id
+    context = get_context("spawn")
+    with context.Manager() as manager, ProcessPoolExecutor(writers, mp_context=context) as pool:
+        barrier = manager.Barrier(writers)
+        shares = [Pairs.of_keys(pairs.key[k::writers]) for k in range(writers)]
+        tasks = [pool.submit(write_share, url, run, share, barrier) for share in shares]
+        done = [task.result() for task in tasks]
+    if [count for count, _, _ in done] != [len(share) for share in shares]:
+        raise RuntimeError(f"the writers counted {done}")
+    return max(end for _, _, end in done) - min(begin for _, begin, _ in done)
+
+
+def write_share(url: str, run_id: str, share: Pairs, barrier: Any) -> tuple[int, float, float]:
+    """How many pairs were new, and when this began and ended."""
+    with open_store(url) as store:
+        run = store.run(run_id)
+        barrier.wait()
+        begin = time.time()
+        return run.add("train", 0, share), begin, time.time()
 
 
 def problem(n: int) -> tuple[Queries, Pairs]:

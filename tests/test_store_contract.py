@@ -6,17 +6,22 @@ Each action is done on the keeper and on a dictionary that says in plain Python 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sqlalchemy import Connection, text
 
-from sortnet.errors import SortNetError
+from sortnet.errors import SortNetError, StoreError
 from sortnet.learning.memory_pairs import MemoryPairs
 from sortnet.types import SPLITS, Pairs, Queries, Split
 from store import Run, Store, open_store
+from store.runs import pair_copy
+from store.runs.pair_copy import _update_known as update_known
 
 SIZES = (4, 1, 5)  # documents 0-3, 4, 5-9
 KEPT = ["first_iteration", "last_iteration", "times"]
@@ -71,13 +76,16 @@ class Model:
                 kept[row] = [iteration, iteration, 1]
             elif kept[row][1] < iteration:
                 kept[row] = [kept[row][0], iteration, kept[row][2] + 1]
-        return sum(first == iteration for first, _, _ in kept.values())
+        return sum(kept[row][0] == iteration for row in set(rows))
 
     def check(self, sink: Sink, before: int) -> None:
         for split, kept in self.kept.items():
             assert rows_of(sink.pairs(split)) == sorted(kept)
             early = sorted(row for row, (first, _, _) in kept.items() if first < before)
             assert rows_of(sink.pairs(split, before=before)) == early
+            for docs in ((0, 2), (1, 8), (7, 99), (3, 3)):
+                part = [row for row in early if docs[0] <= row[0] < docs[1]]
+                assert rows_of(sink.pairs(split, before=before, docs=docs)) == part
             frame = sink.pairs_frame(split)
             assert set(frame["split"]) <= {split}
             assert rows_of(Pairs(frame["winner"], frame["loser"])) == sorted(kept)
@@ -154,7 +162,7 @@ def test_what_is_no_pair_is_refused_and_nothing_of_its_call_stored(
 def test_many_chunks_of_pairs_come_back_in_order(
     new_sink: New, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("store.runs.pair_rows.ROWS_A_CHUNK", 997)
+    monkeypatch.setattr("store.runs.pair_copy.ROWS_A_CHUNK", 997)
     monkeypatch.setattr("store.runs.pair_rows.DOCS_A_CHUNK", 97)
     sink = new_sink(queries((700,)))
     rng = np.random.default_rng(0)
@@ -172,3 +180,90 @@ def test_runs_do_not_see_each_other(new_sink: New) -> None:
     assert len(other.pairs("train")) == 0
     assert other.add("train", 5, pairs_of([(0, 1), (2, 1)])) == 2
     assert one.pairs_frame()["last_iteration"].tolist() == [0]
+
+
+def test_only_pairs_that_were_wrong_are_counted(new_sink: New) -> None:
+    sink = new_sink()
+    both, one = pairs_of([(0, 1), (5, 6)]), pairs_of([(5, 6)])
+    assert sink.add("train", 0, both, wrong=one) == 2
+    assert sink.add("train", 1, both, wrong=pairs_of([])) == 0
+    assert sink.add("train", 2, both, wrong=both) == 0
+    assert sink.pairs_frame()[KEPT].to_numpy().tolist() == [[0, 2, 1], [0, 2, 2]]
+
+
+@pytest.mark.parametrize("mine", [lambda k: k, lambda k: 0], ids=["disjoint", "the same"])
+def test_four_writers_on_one_run_count_what_each_of_them_gave(
+    new_sink: New, mine: Callable[[int], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("store.runs.pair_copy.ROWS_A_CHUNK", 97)
+    sink = new_sink(queries((40,)))
+    keys = np.random.default_rng(0).permutation(rows_of(Pairs(*np.nonzero(1 - np.eye(40)))))
+
+    def write(k: int) -> list[int]:
+        part = keys[mine(k) :: 4]  # of all documents, as those of the others
+        half = Pairs(*part[: len(part) // 2].T)
+        return [sink.add("train", i, pairs) for i, pairs in ((0, half), (1, Pairs(*part.T)))]
+
+    with ThreadPoolExecutor(4) as pool:
+        returned = np.array(list(pool.map(write, range(4))))
+    frame, writers = sink.pairs_frame(), 4 if mine(1) else 1
+    assert len(frame) == len(keys) // 4 * writers
+    first = frame["first_iteration"].value_counts()
+    assert (returned[:writers].sum(0) == [first[0], first[1]]).all()
+    assert (returned == returned[0]).all()
+    assert frame["times"].sum() == len(frame) + first[0]
+
+
+def test_pairs_that_another_process_adds_meanwhile_are_known_then(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, looked = start(store), []
+
+    def blind(*given: Any) -> Any:
+        looked.append(update_known(*given))
+        return looked[-1] if looked[1:] else (np.empty(0, np.int64), 0)
+
+    run.add("train", 0, pairs_of([(2, 3)]))
+    monkeypatch.setattr(pair_copy, "_update_known", blind)
+    assert run.add("train", 1, pairs_of([(0, 1), (2, 3)])) == 1
+    assert run.pairs_frame()["times"].tolist() == [1, 2]
+    assert len(looked) == (2 if store.database.dialect == "postgresql" else 0)
+
+
+@pytest.mark.postgresql
+@pytest.mark.parametrize("patient", [False, True])
+def test_a_connection_that_ends_during_a_copy_leaves_nothing_and_is_tried_again(
+    postgresql_url: str, monkeypatch: pytest.MonkeyPatch, patient: bool
+) -> None:
+    with open_store(postgresql_url) as store:
+        run, written, copy = start(store, queries((60,))), [], pair_copy._copy
+        before, pairs = pairs_of([(1, 0)]), Pairs(*np.nonzero(1 - np.eye(60)))
+        run.add("train", 0, before)
+
+        def ended(connection: Connection, into: str, *columns: Any) -> None:
+            written.append(into)
+            copy(connection, into, *columns)
+            if len(written) == 2:  # the known pair is updated, all others are copied
+                connection.exec_driver_sql("SELECT pg_terminate_backend(pg_backend_pid())")
+
+        monkeypatch.setattr(pair_copy, "_copy", ended)
+        if patient:
+            assert run.add("train", 1, pairs) == len(pairs) - 1
+            assert run.pairs_frame()["times"].sum() == len(pairs) + 1
+            return
+        monkeypatch.setattr("store.database.engine.RETRY_SECONDS", -1.0)
+        store.database._retry_seconds = -1.0
+        with pytest.raises(StoreError, match=r"terminat|closed"):
+            run.add("train", 1, pairs)
+        assert run.pairs_frame()[KEPT].to_numpy().tolist() == [[0, 0, 1]]
+
+
+@pytest.mark.postgresql
+def test_a_fault_within_a_copy_is_an_error_of_the_store(postgresql_url: str) -> None:
+    with open_store(postgresql_url) as store:
+        run = start(store)
+        with store.database.transaction(write=True) as connection:
+            connection.execute(text("ALTER TABLE pairs ADD CHECK (loser <> 3)"))
+        with pytest.raises(StoreError, match="violates check constraint"):
+            run.add("train", 0, pairs_of([(0, 1), (2, 3)]))
+        assert len(run.pairs("train")) == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,21 +28,32 @@ class MemoryPairs:
 
     def __init__(self) -> None:
         self._tables = {split: _Table() for split in SPLITS}
+        self._adding = Lock()
 
     def add(self, split: Split, iteration: int, pairs: Pairs, wrong: Pairs | None = None) -> int:
-        """Add an iteration's pairs; returns how many were first seen in this iteration.
+        """Add an iteration's pairs; returns how many of them were first seen in this iteration.
+
+        Threads may add at once.
 
         Cost: a copy of the pairs kept.
         """
-        missed = np.ones(len(pairs), np.bool_)
-        if wrong is not None:
-            missed = np.isin(pairs.key, wrong.key, assume_unique=True)
-        return self._tables[split].add(iteration, pairs.key, missed.astype(np.int32))
+        missed = pairs.among(wrong).astype(np.int32)
+        with self._adding:
+            return self._tables[split].add(iteration, pairs.key, missed)
 
-    def pairs(self, split: Split, before: int | None = None) -> Pairs:
-        """All pairs first seen before that iteration, ordered by (winner, loser)."""
+    def pairs(
+        self, split: Split, before: int | None = None, docs: tuple[int, int] | None = None
+    ) -> Pairs:
+        """All pairs first seen before that iteration, ordered by (winner, loser).
+
+        With `docs` only those whose winner is docs[0] to docs[1] - 1.
+        """
         table = self._tables[split]
-        return Pairs.of_keys(table.key if before is None else table.key[table.first < before])
+        kept = slice(None)
+        if docs is not None:
+            kept = slice(*np.searchsorted(table.key, np.array(docs, np.int64) << 32).tolist())
+        key = table.key[kept]
+        return Pairs.of_keys(key if before is None else key[table.first[kept] < before])
 
     def pairs_frame(self, split: Split | None = None) -> pd.DataFrame:
         """One row per pair: split, winner, loser, first and last iteration, times mis-compared."""
@@ -79,8 +91,9 @@ class _Table:
         later = self.last[again] < iteration
         self.times[again[later]] += more[later]
         self.last[again[later]] = iteration
+        now = np.count_nonzero(self.first[again] == iteration)
         self._insert(at[~known], keys[~known], missed[~known], iteration)
-        return int(np.count_nonzero(self.first == iteration))
+        return int(now + np.count_nonzero(~known))
 
     def _insert(self, at: I64, keys: I64, missed: I32, iteration: int) -> None:
         self.key = np.insert(self.key, at, keys)

@@ -343,6 +343,12 @@ class Pairs:
         """The pairs that are not in the other set."""
         return Pairs.of_keys(np.setdiff1d(self.key, other.key, assume_unique=True))
 
+    def among(self, others: Pairs | None) -> NDArray[np.bool_]:
+        """(m,) whether each pair is one of the others; None: all are."""
+        if others is None:
+            return np.ones(len(self), np.bool_)
+        return np.isin(self.key, others.key, assume_unique=True)
+
     def __repr__(self) -> str:
         return f"Pairs({len(self)})"
 
@@ -411,14 +417,20 @@ class PairSink(Protocol):
     """Where the pairs to learn from go; adding the same iteration again changes nothing."""
 
     def add(self, split: Split, iteration: int, pairs: Pairs, wrong: Pairs | None = None) -> int:
-        """Add an iteration's pairs (each once); returns how many were new.
+        """Add an iteration's pairs; returns how many of them were first seen in this iteration.
 
         The count of mis-comparisons increases by one for those that are `wrong`; None: all are.
+        What several writers of different pairs return sums to the new pairs.
         """
         ...
 
-    def pairs(self, split: Split, before: int | None = None) -> Pairs:
-        """All pairs first seen before that iteration, ordered by (winner, loser)."""
+    def pairs(
+        self, split: Split, before: int | None = None, docs: tuple[int, int] | None = None
+    ) -> Pairs:
+        """All pairs first seen before that iteration, ordered by (winner, loser).
+
+        With `docs` only those whose winner is docs[0] to docs[1] - 1.
+        """
         ...
 
 

@@ -138,6 +138,14 @@ def migration_options(connection: Connection) -> dict[str, Any]:
         "version_table": VERSION_TABLE,
         "compare_type": True,
         "compare_server_default": True,
+        # See `PairRow`.
+        "include_object": lambda it, _name, kind, *_: (
+            not (
+                kind == "foreign_key_constraint"
+                and it.table.name == "pairs"
+                and connection.dialect.name == "postgresql"
+            )
+        ),
     }
 
 

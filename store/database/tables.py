@@ -95,7 +95,8 @@ class PairRow(Base):
     """A pair of one query that the comparator got wrong: `winner` should be before `loser`.
 
     A document is of one query, so (run, split, winner, loser) identifies a pair; reading in that
-    order gives the order of `PairSink.pairs` without a sort.
+    order gives the order of `PairSink.pairs` without a sort. PostgreSQL does not check `run`, which
+    takes as long as to store two pairs; runs are never removed.
     """
 
     __tablename__ = "pairs"

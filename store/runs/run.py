@@ -69,11 +69,12 @@ class Run:
         return in_words(status_of(row), row.host)
 
     def add(self, split: Split, iteration: int, pairs: Pairs, wrong: Pairs | None = None) -> int:
-        """Add an iteration's pairs, all or none; returns how many are new.
+        """Add an iteration's pairs, all or none; returns how many of them it was the first to see.
 
         Those that are `wrong` (None: all) were mis-compared: their count increases once per
         iteration. Adding the same iteration again (as a resumed run does) changes nothing and
-        returns the same.
+        returns the same. Several processes may add pairs of one run at once: if no two add the
+        same pair, what they return sums to the new pairs.
 
         Raises:
             StoreError: on a pair that is not of one query, or an error of the database.
@@ -81,16 +82,25 @@ class Run:
 
         Cost: one transaction; in SQLite about 1 us for a new pair, 2 us for a known one.
         """
-        of_query = self._queries[split].of_pairs
-        both = [(pairs, 1)] if wrong is None else [(pairs & wrong, 1), (pairs - wrong, 0)]
-        parts = [(part, of_query(part), times) for part, times in both]
-        row = (self.number, split, iteration, parts)
-        return self.database.retrying(lambda db: add_pairs(db, *row), write=True)
+        rows = (pairs, self._queries[split].of_pairs(pairs), pairs.among(wrong))
+        return self.database.retrying(
+            lambda db: add_pairs(db, self.number, split, iteration, *rows), write=True
+        )
 
-    def pairs(self, split: Split, before: int | None = None) -> Pairs:
-        """All pairs first seen before that iteration, ordered by (winner, loser)."""
+    def pairs(
+        self, split: Split, before: int | None = None, docs: tuple[int, int] | None = None
+    ) -> Pairs:
+        """All pairs first seen before that iteration, ordered by (winner, loser).
+
+        Args:
+            split: the part of the data.
+            before: None: of all iterations.
+            docs: only pairs whose winner is docs[0] to docs[1] - 1; no others are read.
+        """
         only = [] if before is None else [PairRow.first_iteration < before]
-        return self.database.retrying(lambda db: read_pairs(db, self.number, split, *only))
+        return self.database.retrying(
+            lambda db: read_pairs(db, self.number, split, *only, docs=docs)
+        )
 
     def record(self, iteration: Mapping[str, object]) -> None:
         """Store an iteration's row; recording it again replaces the given columns.
