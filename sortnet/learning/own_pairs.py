@@ -41,14 +41,18 @@ class _OwnPairs:
 
     def add(self, split: Split, iteration: int, pairs: Pairs, wrong: Pairs | None = None) -> int:
         part = self.parts[split]
-        given = (
+        of_all, wrong_of_all = (
             None if each is None else Pairs.of_keys(keys_of_all(part, each.key))
             for each in (pairs, wrong)
-        )  # fmt: skip
-        of_all, wrong_of_all = given
+        )
         assert of_all is not None
         return int(summed(part, self.sink.add(split, iteration, of_all, wrong_of_all)))
 
-    def pairs(self, split: Split, before: int | None = None) -> Pairs:
+    def pairs(
+        self, split: Split, before: int | None = None, docs: tuple[int, int] | None = None
+    ) -> Pairs:
         part = self.parts[split]
-        return Pairs.of_keys(own_keys(part, self.sink.pairs(split, before).key))
+        first = 0 if part.shard is None else part.shard.first_doc
+        low, high = (0, part.n_docs) if docs is None else docs
+        found = self.sink.pairs(split, before, (first + low, first + high))
+        return Pairs.of_keys(own_keys(part, found.key))

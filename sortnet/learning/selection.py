@@ -16,7 +16,7 @@ from sortnet.config import PAIRS
 from sortnet.errors import DataError
 from sortnet.learning.judges import in_order, judge_by_grades
 from sortnet.sorting.sort import margins_of
-from sortnet.types import F64, I32, I64, Bool, Judge, Pairs, Queries
+from sortnet.types import F64, I32, I64, Judge, Pairs, Queries, among
 from sortnet.types.shard import before, gathered, offsets_of_all, own, summed
 
 _CANDIDATES = 20  # random pairs looked at for each that `uncertain` chooses,
@@ -109,7 +109,7 @@ def uncertain(shown: Shown) -> I64:
     sizes, n = np.diff(offsets_of_all(shown.queries)), _wanted(shown)
     drawn = _drawn(shown, sizes * (sizes - 1) / 2, min(_CANDIDATES * n, max(2 * n, _AT_ONCE)))
     key = np.unique(drawn)
-    key = key[~_among(key, shown.asked)]
+    key = key[~among(key, shown.asked)]
     distance = np.abs(margins_of(shown.comparator, shown.queries, *documents(key)))
     nearest = np.argsort(gathered(shown.queries, distance), kind="stable")[:n]
     nearest = nearest - before(shown.queries, len(distance))
@@ -144,7 +144,7 @@ def selected(strategy: str, shown: Shown) -> tuple[I64, I64]:
         raise DataError(f"{shown.queries.source}: no grades to choose pairs of adjacent ones by")
     judged = shown.queries.judged is not None  # then all that is known is in the data
     key = np.unique(compared(shown) if judged else STRATEGIES[strategy](shown))
-    fresh = ~_among(key, shown.asked)
+    fresh = ~among(key, shown.asked)
     new = np.flatnonzero(fresh)
     total = int(summed(shown.queries, len(new)))
     if shown.wanted is not None and total > shown.wanted:
@@ -179,13 +179,6 @@ def keys(i: I64 | I32, j: I64 | I32) -> I64:
 def documents(key: I64) -> tuple[I64, I64]:
     """(m,) and (m,) the documents of the pairs of some keys, that of the lower number first."""
     return key >> 32, key & np.int64(2**32 - 1)
-
-
-def _among(key: I64, others: I64) -> Bool:
-    """(m,) whether each key is one of the others, which are ascending."""
-    at = np.searchsorted(others, key)
-    at[at == len(others)] = 0
-    return others[at] == key if len(others) else np.zeros(len(key), np.bool_)
 
 
 def _wanted(shown: Shown) -> int:

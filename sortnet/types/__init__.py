@@ -347,13 +347,23 @@ class Pairs:
         """(m,) whether each pair is one of the others; None: all are."""
         if others is None:
             return np.ones(len(self), np.bool_)
-        return np.isin(self.key, others.key, assume_unique=True)
+        return among(self.key, others.key)
 
     def __repr__(self) -> str:
         return f"Pairs({len(self)})"
 
 
 _LOSER = np.int64(2**32 - 1)
+
+
+def among(keys: I64, others: I64) -> NDArray[np.bool_]:
+    """(m,) whether each number is one of the others, which are ascending."""
+    if not len(others):
+        return np.zeros(len(keys), np.bool_)
+    at = np.searchsorted(others, keys)
+    at[at == len(others)] = 0
+    there: NDArray[np.bool_] = others[at] == keys
+    return there
 
 
 def _pair_keys(winner: I64, loser: I64) -> I64:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 STATUSES = ("running", "done", "interrupted", "failed")  # `killed` is inferred, not stored
+_ADDED_AT_ONCE = 1 << 20  # pairs, so that temporaries stay small
 READ_AT_ONCE = 200_000  # pairs, about 5 MB of text
 MEASURED = [c.name for c in IterationRow.__table__.columns if c.name not in ("run", "created")]
 
@@ -82,10 +83,22 @@ class Run:
 
         Cost: one transaction; in SQLite about 1 us for a new pair, 2 us for a known one.
         """
-        rows = (pairs, self._queries[split].of_pairs(pairs), pairs.among(wrong))
-        return self.database.retrying(
-            lambda db: add_pairs(db, self.number, split, iteration, *rows), write=True
-        )
+        queries = self._queries[split]
+        parts = [
+            Pairs.of_keys(pairs.key[start : start + _ADDED_AT_ONCE])
+            for start in range(0, len(pairs), _ADDED_AT_ONCE)
+        ]
+
+        def add(connection: Connection) -> int:
+            return sum(
+                add_pairs(
+                    connection, self.number, split, iteration, part, queries.of_pairs(part),
+                    part.among(wrong),
+                )
+                for part in parts
+            )  # fmt: skip
+
+        return self.database.retrying(add, write=True)
 
     def pairs(
         self, split: Split, before: int | None = None, docs: tuple[int, int] | None = None
