@@ -2,10 +2,13 @@
 
 The cells are those of `sortnet experiment study pair-efficiency`, on data sets of several kinds
 (`sortnet.experiments.pair_efficiency`). The rows keep the curves, which `draw_pairs.py` draws.
+Hours of work: what a draw gave is kept in build/pairs, and not worked out again before that folder
+is removed.
 """
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -35,6 +38,8 @@ from sortnet.metrics import evaluate
 from sortnet.types import I64, Queries
 
 BOOTSTRAPS = 2000
+STEP = 4  # from one budget to the next
+KEPT = Path(__file__).resolve().parents[1] / "build" / "pairs"
 ACTIVE = "uncertain"  # the strategy with the bars: the best one would be chosen on test parts
 BARS = {"MQ2008": (0.02, 0.04), "digits": (0.10, 1.0)}  # shares of pairs and of answers, at most
 
@@ -95,7 +100,7 @@ def heavy_tails(draw: int) -> Fold:
 
 
 STUDIES = (
-    Study("MQ2008", mq2008, 5, "query+rank", seeds=3),
+    Study("MQ2008", mq2008, 5, "query+rank"),
     Study("digits", digits_fold, 5, "quantile", "spearman"),
     Study("friedman1", friedman1, 5, "quantile"),
     Study("heavy tails", heavy_tails, 5, "quantile"),
@@ -126,10 +131,17 @@ def curves_of(study: Study, draw: int, seed: int, quick: bool) -> dict[str, list
     """{strategy: a point for each budget} on one draw with one seed; `all` has one point."""
     torch.set_num_threads(1)
     split = Drawn(study, draw, quick)
-    budgets = [FIRST] if quick else budgets_of(split.load().train)
+    kept = KEPT / f"{study.name}-{draw}-{seed}.json".replace(" ", "-")
+    if not quick and kept.exists():
+        found: dict[str, list[Point]] = json.loads(kept.read_text())
+        return found
+    budgets = [FIRST] if quick else budgets_of(split.load().train, STEP)
     points = {"all": [point(split, seed, "all", None)]}
     for strategy in STRATEGIES:
         points[strategy] = [point(split, seed, strategy, budget) for budget in budgets]
+    if not quick:
+        KEPT.mkdir(parents=True, exist_ok=True)
+        kept.write_text(json.dumps(points))
     return points
 
 

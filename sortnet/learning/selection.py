@@ -16,13 +16,13 @@ from sortnet.config import PAIRS
 from sortnet.errors import DataError
 from sortnet.learning.judges import in_order, judge_by_grades
 from sortnet.sorting.sort import margins_of
-from sortnet.types import F64, I32, I64, Judge, Pairs, Queries, among
+from sortnet.types import F64, I32, I64, Judge, Pairs, Queries, among, unique
 from sortnet.types.shard import before, gathered, offsets_of_all, own, summed
 
 _CANDIDATES = 20  # random pairs looked at for each that `uncertain` chooses,
 _AT_ONCE = 1 << 20  # as long as they are no more than this, which bounds memory, as elsewhere
 _OF_A_QUERY = 1000  # pairs that `even` takes of a query, at least,
-_IN_ALL = 1 << 22  # unless these are more in all
+_IN_ALL = 1 << 21  # unless these are more in all
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def even(shown: Shown) -> I64:
     """Equally many random pairs of each query, all of a query that has no more.
 
     Left to itself 1,000, or as many as a sort compares where that is more: n log2 n; but less of
-    each where that makes more than 4 million in all.
+    each where that makes more than 2 million in all.
     """
     sizes = np.diff(offsets_of_all(shown.queries))
     share = np.maximum(_OF_A_QUERY, sizes * np.log2(np.maximum(sizes, 1)))
@@ -108,7 +108,7 @@ def uncertain(shown: Shown) -> I64:
         return random(shown)
     sizes, n = np.diff(offsets_of_all(shown.queries)), _wanted(shown)
     drawn = _drawn(shown, sizes * (sizes - 1) / 2, min(_CANDIDATES * n, max(2 * n, _AT_ONCE)))
-    key = np.unique(drawn)
+    key = unique(drawn)
     key = key[~among(key, shown.asked)]
     distance = np.abs(margins_of(shown.comparator, shown.queries, *documents(key)))
     nearest = np.argsort(gathered(shown.queries, distance), kind="stable")[:n]
@@ -143,7 +143,7 @@ def selected(strategy: str, shown: Shown) -> tuple[I64, I64]:
     if strategy == "neighbours" and len(np.unique(grades)) < 2:
         raise DataError(f"{shown.queries.source}: no grades to choose pairs of adjacent ones by")
     judged = shown.queries.judged is not None  # then all that is known is in the data
-    key = np.unique(compared(shown) if judged else STRATEGIES[strategy](shown))
+    key = unique(compared(shown) if judged else STRATEGIES[strategy](shown))
     fresh = ~among(key, shown.asked)
     new = np.flatnonzero(fresh)
     total = int(summed(shown.queries, len(new)))
@@ -153,7 +153,9 @@ def selected(strategy: str, shown: Shown) -> tuple[I64, I64]:
         kept[new[left_out[(left_out >= 0) & (left_out < len(new))]]] = False
         key, fresh = key[kept], fresh[kept]
     # np.union1d would hash all of them first, which takes ten times as long as this sort.
-    return key, np.sort(np.append(shown.asked, key[fresh]), kind="stable")
+    asked = np.append(shown.asked, key[fresh])
+    asked.sort(kind="stable")
+    return key, asked
 
 
 def answered_pairs(queries: Queries, key: I64, judge: Judge) -> Pairs:

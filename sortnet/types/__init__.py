@@ -305,7 +305,7 @@ class Pairs:
     key: I64
 
     def __init__(self, winner: ArrayLike, loser: ArrayLike) -> None:
-        self.key = _unique(_pair_keys(np.asarray(winner, np.int64), np.asarray(loser, np.int64)))
+        self.key = unique(_pair_keys(np.asarray(winner, np.int64), np.asarray(loser, np.int64)))
 
     @classmethod
     def of_keys(cls, key: I64) -> Pairs:
@@ -333,7 +333,7 @@ class Pairs:
 
     def __or__(self, other: Pairs) -> Pairs:
         """The pairs of both sets."""
-        return Pairs.of_keys(_unique(np.concatenate([self.key, other.key])))
+        return Pairs.of_keys(unique(np.concatenate([self.key, other.key])))
 
     def __and__(self, other: Pairs) -> Pairs:
         """The pairs that are in both sets."""
@@ -376,10 +376,13 @@ def _pair_keys(winner: I64, loser: I64) -> I64:
     return (winner << 32) | loser
 
 
-def _unique(keys: I64) -> I64:
-    keys = np.sort(keys)
+def unique(keys: I64) -> I64:
+    """Each of the numbers once, ascending; the array given is sorted too."""
+    keys.sort()
     # np.unique would hash first, which takes ten times as long as this sort.
-    once: I64 = keys[np.diff(keys, prepend=-1) != 0]
+    new = np.ones(len(keys), np.bool_)
+    np.not_equal(keys[1:], keys[:-1], out=new[1:])
+    once: I64 = keys[new]
     return once
 
 
