@@ -1,4 +1,4 @@
-"""Room for large arrays: memory, or beyond a size a file that the system may write to disk."""
+"""Where large arrays are: memory, or beyond a size a file that the system may write to disk."""
 
 from __future__ import annotations
 
