@@ -27,7 +27,7 @@ ATTEMPTS = 5  # at new questions, if other processes lease the same pairs meanwh
 SESSION_SETTINGS = ("strategy", "holdout", "repeats")
 # Seconds for which a fit may hold the interpreter while another thread answers. An answer needs it
 # about fifty times, at each step of the database.
-_SWITCH_INTERVAL = 0.0005
+_SWITCH_INTERVAL = 0.0001
 _PAUSE = 2.0  # after a fit in a thread, relative to its duration: answers come first
 _MOST_UNFITTED = 20  # answers that a program may give before a fit, or 5 % if that is more
 
