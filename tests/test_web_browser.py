@@ -18,6 +18,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 from web_made import served
 
+from sortnet.preference import Judgement
 from sortnet.preference.study import Decision
 from store import open_store
 
@@ -883,6 +884,71 @@ def test_axe_finds_no_violation_in_any_state(driver, store, tmp_path, scheme, wi
     finally:
         driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
         driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+def refused_pages(site) -> list[str]:
+    """Addresses that are answered by a page saying why not: unknown, revoked, another host, bad."""
+    ben = site.link("ben")
+    site.pages.collection.decide(Decision("revoke", "ben"))
+    site.people.read()
+    other = site.base.replace("127.0.0.1", "other.localhost")
+    return [
+        *(f"{site.base}/nothing", f"{site.base}/a/unknown", f"{site.base}{ben}"),
+        *(f"{other}/a/unknown", f"{site.base}{site.admin}/state?sort=bad"),
+    ]
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1200), ("dark", 390)])
+def test_axe_finds_no_violation_in_refusals_and_a_full_admin_page(
+    driver, store, tmp_path, scheme, width
+):
+    items = pictures(tmp_path, groups=("x",) * 3 + ("y",) * 3)
+    collection = store.add_items("all", items)
+    said = [
+        Judgement("ana", 0, 1, "left", comment="short", at=1e9),
+        Judgement("ben", 1, 0, "left", flagged=True, at=2e9),
+    ]
+    collection.append(said)
+    collection.decide(Decision("gold", item=1, other=2))
+    media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+    screen = {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width < 400}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+    found: dict[str, list] = {}
+    try:
+        with served(collection) as site:
+            site.pages.services[0].settle()
+
+            def look(state: str) -> None:
+                driver.execute_script(AXE.read_text())
+                found[state] = driver.execute_async_script(VIOLATIONS)
+
+            for address in refused_pages(site):
+                driver.get(address)
+                assert driver.find_elements(By.CSS_SELECTOR, "main.fault p"), address
+                look(address)
+            page = Page.__new__(Page)
+            page.driver = driver
+            driver.get(site.base + site.admin)
+            page.until(lambda: page.find("#disputed").is_displayed())
+            points = [{"answers": n, "expected": n / 20, "holdout": n / 30} for n in (5, 10)]
+            driver.execute_script(
+                "for (const at of document.querySelectorAll('details')) at.open = true;"
+                "drawCurve({curve: arguments[0], goal: 0.1})",
+                points,
+            )
+            for shown in ("#comments", "#gold", "#study", "#curve svg", "#groups table"):
+                assert page.find(shown).is_displayed()
+            look("admin")
+            collection.decide(Decision("deadline", amount=1.0))
+            driver.get(site.base + site.link("ana"))
+            page.until(lambda: "deadline" in page.text("#notice"))
+            look("deadline")
+    finally:
+        driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+        driver.get_log("browser")
+    assert len(found) == 7 and not any(found.values()), found
 
 
 def test_who_watches_sees_the_ranking_drawn_and_makes_a_link(driver, site):
