@@ -139,11 +139,22 @@ def _annotator_routes(pages: PageService, people: People) -> Iterator[Route]:
         markdown = _flag(body, "markdown")
         return JSONResponse(pages.undo(name, _criterion(body), last or 0, markdown))
 
+    def current(work: Work) -> Work:
+        """Refuse a link that was revoked elsewhere, as the work has read by then."""
+
+        def checked(name: str, request: Request, body: dict[str, Any]) -> Response:
+            reply = work(name, request, body)
+            if name in pages.services[0].study.revoked:
+                raise HTTPException(403, REVOKED)
+            return reply
+
+        return checked
+
     works: dict[tuple[str, str], Work] = {
         ("GET", ""): page,
-        ("POST", "/next"): next_pairs,
-        ("POST", "/answer"): answer,
-        ("POST", "/undo"): undo,
+        ("POST", "/next"): current(next_pairs),
+        ("POST", "/answer"): current(answer),
+        ("POST", "/undo"): current(undo),
         ("GET", "/instructions"): instructions,
         ("GET", "/text/{number:int}"): partial(_whole_text, pages),
         ("GET", "/context/{number:int}"): partial(_whole_text, pages),

@@ -281,7 +281,9 @@ def write_items(
         raise StoreError(f"collection {name!r}: {error}") from None
     facts["root"] = about.root if root is None else str(root)
     connection.execute(update(CollectionRow).where(this).values(**facts))
-    stored = upsert(connection.dialect.name, ItemRow, ["collection", "number"], _REPLACED)
+    # Items of a file with none of the columns that are shown keep what they have.
+    replaced = tuple(name for name in _REPLACED if name != "shown" or items.shown is not None)
+    stored = upsert(connection.dialect.name, ItemRow, ["collection", "number"], replaced)
     if rows := _rows(collection, items, features, numbers):
         connection.execute(stored, rows)
     _refuse_mixed(connection, collection, name, items.source)
