@@ -784,6 +784,20 @@ def test_pictures_and_sounds_are_shown_and_the_next_are_fetched_before(driver, s
         page.until(lambda: "This sound cannot be played." in page.pair[0])
 
 
+def test_an_image_that_breaks_while_it_is_served_is_said_and_its_pair_answered(
+    driver, store, tmp_path
+):
+    with served(store.add_items("pictures", pictures(tmp_path))) as site:
+        for k in range(6):
+            (tmp_path / f"{k}.png").write_bytes(b"half a file")
+            if k % 2:
+                (tmp_path / f"{k}.png").unlink()
+        page = Page(driver, site.base + site.link("ana"))
+        page.until(lambda: all("This image cannot be shown." in side for side in page.pair))
+        page.answer("1")
+        assert len(stored(site)) == 1
+
+
 CONTRAST = """
 const luminance = (c) => c.slice(0, 3).map((v) => v / 255)
   .map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
