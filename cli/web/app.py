@@ -139,28 +139,29 @@ def _annotator_routes(pages: PageService, people: People) -> Iterator[Route]:
         markdown = _flag(body, "markdown")
         return JSONResponse(pages.undo(name, _criterion(body), last or 0, markdown))
 
-    def current(work: Work) -> Work:
-        """Refuse a link that was revoked elsewhere, as the work has read by then."""
-
-        def checked(name: str, request: Request, body: dict[str, Any]) -> Response:
-            reply = work(name, request, body)
-            if name in pages.services[0].study.revoked:
-                raise HTTPException(403, REVOKED)
-            return reply
-
-        return checked
-
     works: dict[tuple[str, str], Work] = {
         ("GET", ""): page,
-        ("POST", "/next"): current(next_pairs),
-        ("POST", "/answer"): current(answer),
-        ("POST", "/undo"): current(undo),
+        ("POST", "/next"): _unless_revoked(pages, next_pairs),
+        ("POST", "/answer"): _unless_revoked(pages, answer),
+        ("POST", "/undo"): _unless_revoked(pages, undo),
         ("GET", "/instructions"): instructions,
         ("GET", "/text/{number:int}"): partial(_whole_text, pages),
         ("GET", "/context/{number:int}"): partial(_whole_text, pages),
         ("GET", "/{kind:str}/{number:int}"): partial(_own_media, pages),
     }
     return _routes("/a", who, works)
+
+
+def _unless_revoked(pages: PageService, work: Work) -> Work:
+    """Refuse a link that was revoked elsewhere, which is known when the work is done."""
+
+    def checked(name: str, request: Request, body: dict[str, Any]) -> Response:
+        reply = work(name, request, body)
+        if name in pages.services[0].study.revoked:
+            raise HTTPException(403, REVOKED)
+        return reply
+
+    return checked
 
 
 def _admin_routes(pages: PageService, people: People) -> Iterator[Route]:
