@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import random
 import socket
 import subprocess
@@ -28,11 +29,13 @@ from store import open_store
 from store.database.tables import JudgementRow, LeaseRow
 
 NAME = "load"
-BAR_MS = 100.0
+BAR_MS = 60.0
+IDLE = 0.5  # load a core, beside this, above which the time of a reply says little
 
 
 def run(quick: bool) -> list[dict[str, Any]]:
     """Both measurements: the time of a reply, and the book-keeping under stress."""
+    busy = os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as folder:
         waited = answer_times(
             Path(folder) / "times.db",
@@ -43,18 +46,21 @@ def run(quick: bool) -> list[dict[str, Any]]:
         )
         clients, answers = (4, 20) if quick else (20, 500)
         found = stress(Path(folder) / "stress.db", clients, answers, lease=2 if quick else 5)
-    return [_time_row(waited, quick), *_stress_rows(found, clients, answers)]
+    return [_time_row(waited, quick, busy), *_stress_rows(found, clients, answers)]
 
 
-def _time_row(waited: Sequence[float], quick: bool) -> dict[str, Any]:
+def _time_row(waited: Sequence[float], quick: bool, busy: float) -> dict[str, Any]:
+    cores = os.cpu_count() or 1
+    judged = not quick and busy <= IDLE * cores
     ms = 1000 * np.quantile(waited, [0.5, 0.95, 0.99])
     return row(
         f"answer to next pair, p95 in ms, {1000 if quick else 10_000} items",
         float(ms[1]),
-        "< 100 ms while the model retrains",
-        None if quick else bool(ms[1] < BAR_MS),
+        f"< {BAR_MS:.0f} ms on an idle machine, while the model retrains",
+        bool(ms[1] < BAR_MS) if judged else None,
         f"median {ms[0]:.0f}, p99 {ms[2]:.0f}, {len(waited)} answers of "
-        f"{5 if quick else 20} people, about one a second each; the admin page is open",
+        f"{5 if quick else 20} people, about one a second each; the admin page is open; "
+        f"load of other processes before: {busy:.1f} on {cores} cores",
     )
 
 

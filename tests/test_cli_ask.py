@@ -73,6 +73,8 @@ def test_criteria_have_questions_of_their_own_and_common_instructions(two) -> No
         (("ask", "replies", "--question", "x"), "has criteria: give one of"),
         (("ask", "replies:clear"), "has no criterion 'clear'; criteria: replies:helpful"),
         (("ask", HELPFUL, "--question", "x" * 10_000), "question of 10,000 characters: at most"),
+        (("ask", HELPFUL, "--question", "a\nb"), "question of several lines: 'a\\nb'; put them in"),
+        (("ask", HELPFUL, "--instructions", "nul.md"), "instructions with a NUL character"),
         (("ask", HELPFUL, "--instructions", "latin.md"), "latin.md: is not UTF-8 text (byte 4)"),
         (("ask", HELPFUL, "--instructions", "gone.md"), "gone.md: No such file"),
         (("ask", HELPFUL, "--deadline", "soon"), "is not a time such as"),
@@ -83,6 +85,7 @@ def test_criteria_have_questions_of_their_own_and_common_instructions(two) -> No
 )
 def test_bad_input(two, words: tuple[str, ...], said: str) -> None:
     Path("latin.md").write_bytes(b"caf \xe9")
+    Path("nul.md").write_bytes(b"a\0b")
     assert said in fault(*words)
 
 

@@ -15,7 +15,12 @@ from hypothesis import strategies as st
 from sortnet.errors import DataError, SortNetError
 from sortnet.preference import Judgement
 from store import Collection, Store
-from store.collections.judgement_files import Imported, export_judgements, import_judgements
+from store.collections.judgement_files import (
+    Imported,
+    _content,
+    export_judgements,
+    import_judgements,
+)
 
 ODD_IDS = ("plain", "a,b", 'say "x"', "line\nbreak", "tab\there", "ünï ☃", "\u2028", " pad ")
 
@@ -431,3 +436,9 @@ def test_groups_and_contexts_are_exported_and_pairs_across_them_refused(
     with pytest.raises(DataError, match=r"across\.csv, line 3: item 'i1' is of group 'x', but"):
         import_judgements(second, path, annotator="ana")
     assert len(second.judgements()) == 2
+
+
+@given(st.dictionaries(st.text(), st.one_of(st.text(), st.integers(), st.floats())))
+def test_the_content_of_a_line_is_its_json(line) -> None:
+    """Ids of lines without one are made of it: another form would import a file twice."""
+    assert _content(line) == json.dumps([[key, str(line[key])] for key in sorted(line)])

@@ -22,6 +22,7 @@ from rich.console import Console
 from terminal_made import Terminal
 
 from cli.main import main
+from cli.printing.item_rankings import ranking_frame, ranking_lines
 from cli.terminal.asking import ANSWERED, ELSEWHERE, LATE, TOO_LATE, Asking, Reply
 from cli.terminal.keys import Keys, key_names
 from cli.terminal.pair_view import LONGEST, facts_of, pair_of, wrapped
@@ -302,6 +303,38 @@ def test_a_question_that_is_no_longer_theirs_is_replaced():
         service.lease_seconds = 0.0  # so that it looks at once
         lease = service.collection.lease("ana", service.session.ask("ana"), 60)[0]
         assert screen.ask(lease, "", lambda: False) == Reply(LATE)
+
+
+def test_a_lease_is_renewed_while_help_or_a_comment_is_open(monkeypatch):
+    monkeypatch.setattr("cli.terminal.screen.TICK", 0.01)
+    with (
+        open_store("s.db") as store,
+        at_a_screen(store.collection("words")) as (screen, press, service),
+    ):
+        service.lease_seconds = 0.0  # so that it looks at once
+        lease = service.collection.lease("ana", service.session.ask("ana"), 60)[0]
+        steps = iter(["h", "", "", "xc", "", "", "\r", "1"])
+
+        def still() -> bool:
+            press(next(steps, ""))
+            return True
+
+        assert screen.ask(lease, "", still).said == "left"
+        assert not list(steps)
+
+
+def test_the_ranking_of_images_names_no_file_to_an_annotator():
+    with open_store("s.db") as store:
+        names = ("best.png", "worst.png", None)
+        items = made_items(
+            3, images=names, ids=("best", "worst", "t"), texts=(None, "One.", "Two.")
+        )
+        with at_a_screen(store.add_items("pictures", items)) as (screen, _, service):
+            shown = "\n".join(row.plain for row in screen._rows("r", None))
+            assert "best" not in shown and "worst" not in shown
+            assert "image" in shown and "One." in shown and "Two." in shown
+            frame = ranking_frame(service.ranking, service.items)
+            assert "best.png" in "\n".join(ranking_lines(frame, service.items, 80))
 
 
 def test_who_wants_to_go_on_behind_the_goal_is_told_once(service):

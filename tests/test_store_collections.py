@@ -29,6 +29,16 @@ def said(annotator: str, left: int, right: int, **changes: object) -> Judgement:
     return replace(Judgement(annotator, left, right, "left"), **changes)  # type: ignore[arg-type]
 
 
+def test_an_update_without_columns_to_show_keeps_those_of_before(store: Store) -> None:
+    beside = ({"by": "Ana"}, None, {"by": "Ben"})
+    collection = store.add_items("shown", made_items(3, shown=beside))
+    assert collection.add(made_items(2, texts=("new", "newer")), update=True) == (0, 2)
+    found = collection.items()
+    assert (found.shown, found.texts) == (beside, ("new", "newer", "text 2"))
+    collection.add(made_items(2, shown=({"by": "Eve"}, None)), update=True)
+    assert collection.items().shown == ({"by": "Eve"}, None, {"by": "Ben"})
+
+
 def test_items_come_back_as_they_were_given(store: Store, tmp_path: Path) -> None:
     given_items = made_items(
         3,

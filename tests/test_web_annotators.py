@@ -8,6 +8,7 @@ import pytest
 from collections_made import Clock, made_items
 from web_made import served
 
+from sortnet.preference.study import Decision
 from store import open_store
 
 SCRIPT = "<script>document.title = 'taken'</script>"
@@ -101,6 +102,16 @@ def test_a_revoked_link_is_a_page_that_says_so_and_a_new_one_opens(site):
     assert new != old and site.client.get(new).status == 200
     assert site.client.get(old).status == 404
     assert site.client.get(site.link("ana")).status == 200
+
+
+def test_a_link_that_was_revoked_elsewhere_is_refused_at_once(site, collection):
+    eve = site.link("eve")
+    lease = site.client.post(f"{eve}/next").json()["pairs"][0]["lease"]
+    collection.decide(Decision("revoke", "eve"))
+    body = {"lease": lease, "answer": "left"}
+    assert site.client.post(f"{eve}/answer", body).status == 403
+    assert site.client.post(f"{eve}/next").status == 403
+    assert collection.judgements() == []
 
 
 def test_the_admin_chooses_gold_pairs(site, collection):

@@ -18,6 +18,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 from web_made import served
 
+from sortnet.preference import Judgement
 from sortnet.preference.study import Decision
 from store import open_store
 
@@ -783,6 +784,20 @@ def test_pictures_and_sounds_are_shown_and_the_next_are_fetched_before(driver, s
         page.until(lambda: "This sound cannot be played." in page.pair[0])
 
 
+def test_an_image_that_breaks_while_it_is_served_is_said_and_its_pair_answered(
+    driver, store, tmp_path
+):
+    with served(store.add_items("pictures", pictures(tmp_path))) as site:
+        for k in range(6):
+            (tmp_path / f"{k}.png").write_bytes(b"half a file")
+            if k % 2:
+                (tmp_path / f"{k}.png").unlink()
+        page = Page(driver, site.base + site.link("ana"))
+        page.until(lambda: all("This image cannot be shown." in side for side in page.pair))
+        page.answer("1")
+        assert len(stored(site)) == 1
+
+
 CONTRAST = """
 const luminance = (c) => c.slice(0, 3).map((v) => v / 255)
   .map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
@@ -883,6 +898,71 @@ def test_axe_finds_no_violation_in_any_state(driver, store, tmp_path, scheme, wi
     finally:
         driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
         driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+def refused_pages(site) -> list[str]:
+    """Addresses that are answered by a page saying why not: unknown, revoked, another host, bad."""
+    ben = site.link("ben")
+    site.pages.collection.decide(Decision("revoke", "ben"))
+    site.people.read()
+    other = site.base.replace("127.0.0.1", "other.localhost")
+    return [
+        *(f"{site.base}/nothing", f"{site.base}/a/unknown", f"{site.base}{ben}"),
+        *(f"{other}/a/unknown", f"{site.base}{site.admin}/state?sort=bad"),
+    ]
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1200), ("dark", 390)])
+def test_axe_finds_no_violation_in_refusals_and_a_full_admin_page(
+    driver, store, tmp_path, scheme, width
+):
+    items = pictures(tmp_path, groups=("x",) * 3 + ("y",) * 3)
+    collection = store.add_items("all", items)
+    said = [
+        Judgement("ana", 0, 1, "left", comment="short", at=1e9),
+        Judgement("ben", 1, 0, "left", flagged=True, at=2e9),
+    ]
+    collection.append(said)
+    collection.decide(Decision("gold", item=1, other=2))
+    media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+    screen = {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width < 400}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+    found: dict[str, list] = {}
+    try:
+        with served(collection) as site:
+            site.pages.services[0].settle()
+
+            def look(state: str) -> None:
+                driver.execute_script(AXE.read_text())
+                found[state] = driver.execute_async_script(VIOLATIONS)
+
+            for address in refused_pages(site):
+                driver.get(address)
+                assert driver.find_elements(By.CSS_SELECTOR, "main.fault p"), address
+                look(address)
+            page = Page.__new__(Page)
+            page.driver = driver
+            driver.get(site.base + site.admin)
+            page.until(lambda: page.find("#disputed").is_displayed())
+            points = [{"answers": n, "expected": n / 20, "holdout": n / 30} for n in (5, 10)]
+            driver.execute_script(
+                "for (const at of document.querySelectorAll('details')) at.open = true;"
+                "drawCurve({curve: arguments[0], goal: 0.1})",
+                points,
+            )
+            for shown in ("#comments", "#gold", "#study", "#curve svg", "#groups table"):
+                assert page.find(shown).is_displayed()
+            look("admin")
+            collection.decide(Decision("deadline", amount=1.0))
+            driver.get(site.base + site.link("ana"))
+            page.until(lambda: "deadline" in page.text("#notice"))
+            look("deadline")
+    finally:
+        driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+        driver.get_log("browser")
+    assert len(found) == 7 and not any(found.values()), found
 
 
 def test_who_watches_sees_the_ranking_drawn_and_makes_a_link(driver, site):

@@ -39,18 +39,27 @@ def ranking_json(frame: pd.DataFrame) -> str:
     return json.dumps(rows_of(frame), indent=2, allow_nan=False) + "\n"
 
 
-def ranking_lines(frame: pd.DataFrame, items: Items, width: int) -> list[str]:
+def ranking_lines(
+    frame: pd.DataFrame, items: Items, width: int, *, files: bool = True
+) -> list[str]:
     """A header and one line per item, at most `width` long, with as much of its text as fits.
 
     Each group begins with a line that names it.
+
+    Args:
+        files: whether the names of files are shown, and the ids of items that have one: these may
+            give the answer away to an annotator.
     """
+    known = zip(frame.index, frame["id"], strict=True)
+    ids = [id if files or not _file_of(items, k) else "-" for k, id in known]
+    facts = frame[[name for name in COLUMNS if name != "id"]].itertuples(index=False)
     rows = [
         [str(rank), cut(printable(str(id)), _ID), f"{score:.2f}", f"{low}-{high}", str(judged)]
-        for rank, id, score, low, high, judged in frame[list(COLUMNS)].itertuples(index=False)
+        for id, (rank, score, low, high, judged) in zip(ids, facts, strict=True)
     ]
     lines = table(["rank", "id", "score", "90 %", "judged"], rows, left=2)
     over = width - max(map(len, lines)) - 2
-    what = [words_of(items, k) for k in frame.index]
+    what = [words_of(items, k, files=files) for k in frame.index]
     if over >= _LEAST and any(what):
         wide = max(map(len, lines))
         lines = [f"{line.ljust(wide)}  {cut(text, over)}".rstrip()
@@ -67,7 +76,12 @@ def _with_headings(groups: Sequence[str], lines: Sequence[str], width: int) -> I
         yield from (line for _, line in rows)
 
 
-def words_of(items: Items, k: int) -> str:
-    """The start of an item's text, or the path of its image or sound."""
-    what = items.texts[k] or items.images[k] or items.audio[k] or ""
+def words_of(items: Items, k: int, *, files: bool = True) -> str:
+    """The start of an item's text, or the path of its image or sound, or which of them it is."""
+    kind = "image" if items.images[k] else "sound" if items.audio[k] else ""
+    what = items.texts[k] or (_file_of(items, k) if files else kind)
     return printable(" ".join(what[:1000].split()))
+
+
+def _file_of(items: Items, k: int) -> str:
+    return items.images[k] or items.audio[k] or ""

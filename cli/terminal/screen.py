@@ -72,10 +72,12 @@ class Screen:
         self._console, self._keys, self._service = console, keys, service
         self._pictures = pictures or Pictures(console)
         self._note, self._instructions = "", ""
+        self._still: Callable[[], bool] = lambda: True
+        self._renewed, self._late = 0.0, False
 
     def ask(self, lease: Lease, standing: str, still: Callable[[], bool]) -> Reply:
         """See `cli.terminal.asking.Front`."""
-        renewed = time.monotonic()
+        self._still, self._renewed, self._late = still, time.monotonic(), False
         self._show_instructions()
         self._keys.drop()
         question, drawn = self._service.study.question, bool(self._pictures.protocol)
@@ -98,13 +100,18 @@ class Screen:
                 self._page(partial(self._rows, key, pair))
             if key != "a":  # reading the full text counts as answering time
                 started += time.monotonic() - looked
-            if time.monotonic() - renewed > self._service.lease_seconds / 3:
-                renewed = time.monotonic()
-                if not still():
-                    return Reply(LATE)
+            self._renew()
+            if self._late:
+                return Reply(LATE)
             if key is not None or size != self._console.size:
                 note = ("flagged   " if flagged else "") + (f"comment: {comment}" * bool(comment))
                 size = self._show_pair(pair, standing, note or self._note)
+
+    def _renew(self) -> None:
+        """Renew the lease of the pair if it is time to, also while something else is shown."""
+        if time.monotonic() - self._renewed > self._service.lease_seconds / 3 and not self._late:
+            self._renewed = time.monotonic()
+            self._late = not self._still()
 
     def _draw(self, what: RenderableType, pictures: Sequence[tuple[Path, Box]] = ()) -> None:
         self._console.update_screen(what)
@@ -140,6 +147,7 @@ class Screen:
             room = max(self._console.width - len(_COMMENT) - 1, 1)
             show(f"{_COMMENT}{text[-room:]}_")
             part = self._keys.part(TICK) or ""
+            self._renew()
             if part in ("\r", "\n"):
                 return text.strip()
             if part in ("\x1b", "\x04"):
@@ -200,7 +208,7 @@ class Screen:
             return [*keys, Text(), heading(self._console, "what is asked"), *self._told()]
         items = self._service.items
         frame = ranking_frame(self._service.ranking, items)
-        lines = ranking_lines(frame, items, self._console.width)
+        lines = ranking_lines(frame, items, self._console.width, files=False)
         return [Text(line, no_wrap=True, overflow="crop") for line in lines]
 
     def _page(self, make: Callable[[], list[Text]], then: str = "back") -> None:
@@ -213,6 +221,7 @@ class Screen:
             keys = f"space, arrows: scroll   any other key: {then}" if last else f"any key: {then}"
             self._draw(Text("\n").join([*rows[at : at + height], Text(keys, style="bold")]))
             key = self._keys.read(TICK)
+            self._renew()
             moves = {"down": 1, "up": -1, "space": height, "page down": height, "page up": -height}
             if key is not None and (key not in moves or not last):
                 return

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from functools import cache, partial
+from functools import partial
 from typing import Any, TypeAlias, cast
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import (
     FileResponse,
-    HTMLResponse,
     JSONResponse,
     PlainTextResponse,
     Response,
@@ -28,6 +26,7 @@ from cli.web.downloads import EXPORTS
 from cli.web.guard import PATIENCE, Guard, Names, Rate, Receive, Scope, Send
 from cli.web.page_service import PageService, People
 from cli.web.ranking_rows import SORTS, View
+from cli.web.replies import drawn_page, refusal
 from sortnet.errors import JudgementError, LeaseError, SortNetError, StoreError
 from sortnet.preference import ANSWERS, Answer
 from sortnet.preference.base import LONGEST_COMMENT
@@ -116,7 +115,7 @@ def _annotator_routes(pages: PageService, people: People) -> Iterator[Route]:
     def page(name: str, request: Request, body: dict[str, Any]) -> Response:
         question = pages.question
         facts = {"collection": pages.collection.name, "annotator": name, "question": question}
-        return _page("page.html", **facts)
+        return drawn_page("page.html", **facts)
 
     def instructions(name: str, request: Request, body: dict[str, Any]) -> Response:
         return JSONResponse(pages.instructions)
@@ -142,15 +141,27 @@ def _annotator_routes(pages: PageService, people: People) -> Iterator[Route]:
 
     works: dict[tuple[str, str], Work] = {
         ("GET", ""): page,
-        ("POST", "/next"): next_pairs,
-        ("POST", "/answer"): answer,
-        ("POST", "/undo"): undo,
+        ("POST", "/next"): _unless_revoked(pages, next_pairs),
+        ("POST", "/answer"): _unless_revoked(pages, answer),
+        ("POST", "/undo"): _unless_revoked(pages, undo),
         ("GET", "/instructions"): instructions,
         ("GET", "/text/{number:int}"): partial(_whole_text, pages),
         ("GET", "/context/{number:int}"): partial(_whole_text, pages),
         ("GET", "/{kind:str}/{number:int}"): partial(_own_media, pages),
     }
     return _routes("/a", who, works)
+
+
+def _unless_revoked(pages: PageService, work: Work) -> Work:
+    """Refuse a link that was revoked elsewhere, which is known when the work is done."""
+
+    def checked(name: str, request: Request, body: dict[str, Any]) -> Response:
+        reply = work(name, request, body)
+        if name in pages.services[0].study.revoked:
+            raise HTTPException(403, REVOKED)
+        return reply
+
+    return checked
 
 
 def _admin_routes(pages: PageService, people: People) -> Iterator[Route]:
@@ -161,7 +172,7 @@ def _admin_routes(pages: PageService, people: People) -> Iterator[Route]:
 
     def page(_: str, request: Request, body: dict[str, Any]) -> Response:
         facts = {"collection": pages.collection.name, "base": request.url.path}
-        return _page("admin.html", **facts, criteria=[name for name in states if name])
+        return drawn_page("admin.html", **facts, criteria=[name for name in states if name])
 
     def state(_: str, request: Request, body: dict[str, Any]) -> Response:
         return JSONResponse(viewed(request).state(_view(request)))
@@ -350,36 +361,16 @@ def _sentence(error: Exception) -> str:
     return words[:1].upper() + words[1:] + ("" if words.endswith(".") else ".")
 
 
-def _told(request: Request, code: int, why: str, headers: Any = None) -> Response:
-    """Render an error as HTML for navigation, as JSON for fetch()."""
-    if request.method in ("GET", "HEAD") and "text/html" in request.headers.get("accept", ""):
-        heading = "No such page" if code == 404 else "That did not work"
-        page = _page("fault.html", heading=heading, text=why, root=request.state.root)
-        page.status_code = code
-        return page
-    return JSONResponse({"error": why}, code, headers)
-
-
 async def _refused(request: Request, error: HTTPException) -> Response:
     why = "There is no page at this address." if error.detail == "Not Found" else error.detail
-    return _told(request, error.status_code, why, error.headers)
+    return refusal(request, error.status_code, why, error.headers)
 
 
 async def _fault(request: Request, error: SortNetError) -> Response:
     code = 503 if isinstance(error, StoreError) else 410 if isinstance(error, LeaseError) else 422
-    return _told(request, code, _sentence(error))
+    return refusal(request, code, _sentence(error))
 
 
 async def _broken(request: Request, error: Exception) -> Response:
     # uvicorn logs the traceback.
-    return _told(request, 500, "This is an error of the server; it was logged there.")
-
-
-@cache
-def _templates() -> Environment:
-    loader = PackageLoader("cli.web")
-    return Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
-
-
-def _page(template: str, **facts: Any) -> HTMLResponse:
-    return HTMLResponse(_templates().get_template(template).render(facts))
+    return refusal(request, 500, "This is an error of the server; it was logged there.")

@@ -10,7 +10,9 @@ from ipaddress import ip_address
 from typing import Any, TypeAlias
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import JSONResponse
+from starlette.requests import Request
+
+from cli.web.replies import refusal
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
@@ -139,23 +141,30 @@ class Guard:
             await self._answer(scope, receive, send_with_headers)
         except asyncio.CancelledError:  # the server stops; uvicorn would log a traceback
             if not started:
-                await _refuse(503, "the server has ended")(scope, receive, send_with_headers)
+                await self._refuse(scope, receive, send_with_headers, 503, "the server has ended")
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        refusal = self._refusal(scope, Headers(scope=scope))
+        refused = self._refusal(scope, Headers(scope=scope))
         body: bytes | None = b""
         try:
-            if not refusal:
+            if not refused:
                 async with asyncio.timeout(self.patience):
                     body = await _read(receive)
         except TimeoutError:
-            refusal = 408, f"the rest of the request did not come within {self.patience:g} s"
+            refused = 408, f"the rest of the request did not come within {self.patience:g} s"
         if body is None:
-            refusal = 413, f"the request is larger than {MOST_BYTES} bytes"
-        if refusal:
-            await _refuse(*refusal)(scope, receive, send)
+            refused = 413, f"the request is larger than {MOST_BYTES} bytes"
+        if refused:
+            await self._refuse(scope, receive, send, *refused)
         else:
             await self.app(self._rooted(scope), _replay(body or b"", receive), send)
+
+    async def _refuse(
+        self, scope: Scope, receive: Receive, send: Send, code: int, why: str
+    ) -> None:
+        # The rest of the request is not read, so the connection cannot be reused.
+        reply = refusal(Request(self._rooted(scope)), code, why, {"Connection": "close"})
+        await reply(scope, receive, send)
 
     def _rooted(self, scope: Scope) -> Scope:
         """The scope with a path that begins with the root, as ASGI has it."""
@@ -182,11 +191,6 @@ class Guard:
         if method == "POST" and kind != "application/json":
             return 415, "the request is not application/json"
         return None
-
-
-def _refuse(code: int, why: str) -> JSONResponse:
-    # The rest of the request is not read, so the connection cannot be reused.
-    return JSONResponse({"error": why}, code, {"Connection": "close"})
 
 
 async def _read(receive: Receive) -> bytes | None:

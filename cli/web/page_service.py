@@ -79,8 +79,9 @@ class PageService:
 
     @property
     def question(self) -> str:
-        """What the first criterion asks, for a page without a pair."""
-        return self.services[0].study.question
+        """The heading of a page without a pair; there is no question for several criteria."""
+        one = len(self.services) == 1
+        return self.services[0].study.question if one else self.collection.name
 
     @property
     def instructions(self) -> dict[str, str]:

@@ -126,6 +126,7 @@ class Session:
         self._fits = self._fit(0, None)
         self._fitted_at = self._observed = 0
         self._merge: MergePass | None = None
+        self._sorted: tuple[Posterior, I64] | None = None
 
     @property
     def events(self) -> int:
@@ -488,7 +489,7 @@ class Session:
             np.add.at(seen, np.array(sorted(taken)).ravel(), 1)
         return View(
             posterior,
-            np.lexsort((-posterior.scores, self._groups.of)),
+            self._order(posterior),
             seen,
             self._history.components(),
             self._merge_pass,
@@ -497,6 +498,16 @@ class Session:
             self._every,
             self._among is not None,
         )
+
+    def _order(self, posterior: Posterior) -> I64:
+        """The items by group and score; sorted once if answers do not change the posterior."""
+        if (
+            self._sorted is None
+            or self._sorted[0] is not posterior
+            or posterior.covariance is not None
+        ):
+            self._sorted = posterior, np.lexsort((-posterior.scores, self._groups.of))
+        return self._sorted[1]
 
     def _merge_pass(self) -> MergePass:
         """The current merge sort, rebuilt from the answers after an undo."""

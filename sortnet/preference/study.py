@@ -238,6 +238,11 @@ def check_decision(study: Study, decision: Decision, called: str) -> None:
         StudyError: with the reason.
     """
     kind = decision.kind
+    words = decision.reason or ""
+    if kind in WORDS and "\0" in words:
+        raise StudyError(f"{kind} with a NUL character, which is no text: {words[:60]!r}")
+    if kind == "question" and len(words.splitlines()) > 1:
+        raise StudyError(f"question of several lines: {words[:60]!r}; put them in the instructions")
     if kind in AMOUNTS or kind in WORDS:
         return
     field = _FIELDS[UNDOES.get(kind, kind)]

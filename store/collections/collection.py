@@ -39,10 +39,12 @@ from store.collections.collection_rows import (
 )
 from store.collections.decision_rows import insert_decisions, is_closed, read_decisions
 from store.collections.judgement_rows import (
+    find_answer,
     insert_judgements,
     judgement_to_undo,
     read_ids,
     read_judgements,
+    read_later,
     undone,
 )
 from store.collections.leases import Lease
@@ -212,11 +214,11 @@ class Collection:
 
     def judgements(self, after: int = 0) -> list[Judgement]:
         """All judgements with a higher number, in order, including undos."""
-        return self._read(read_judgements, JudgementRow.number > after)
+        return self._read(read_later, after)
 
     def decisions(self, after: int = 0) -> list[Decision]:
         """All decisions with a higher number, in order."""
-        return self._read(read_decisions, DecisionRow.number > after)
+        return self._read(read_decisions, after)
 
     def study(self) -> Study:
         """The present state: who is excluded or paused, what is retired, the gold pairs."""
@@ -279,10 +281,10 @@ class Collection:
         """What is new, in one snapshot: judgements and decisions with higher numbers."""
         with self.database.transaction() as connection:
             return Changes(
-                read_judgements(connection, self.number, JudgementRow.number > after),
+                read_later(connection, self.number, after),
                 next_item(connection, self.items_of),
                 lease_rows.read_leases(connection, self.number, self.clock()),
-                read_decisions(connection, self.number, DecisionRow.number > decided),
+                read_decisions(connection, self.number, decided),
             )
 
     def judgement_ids(self) -> list[str]:
@@ -393,12 +395,11 @@ class Collection:
                 leased = lease_rows.find_live(connection, self.number, lease, annotator, now)
                 answer = replace(judgement, **vars(leased.question), at=now)
                 key = self._numbers_of(connection, [annotator])
-                lease_rows.close(connection, self.number, LeaseRow.id == lease)
+                lease_rows.close_answered(connection, self.number, lease)
                 (stored,) = insert_judgements(connection, self.number, [answer], key, lease=lease)
             if after is None or stored.number == after + 1:
                 return Stored(stored, new, [stored])
-            later = JudgementRow.number > after
-            return Stored(stored, new, read_judgements(connection, self.number, later))
+            return Stored(stored, new, read_later(connection, self.number, after))
 
     def undo(self, annotator: str, number: int) -> Judgement:
         """Undo a judgement of that annotator; returns the undo, which is a judgement too.
@@ -480,9 +481,7 @@ class Collection:
         """The answer stored under that lease, if it is this annotator's."""
         if not lease_rows.plausible(lease) or not is_name(annotator):
             return None
-        these = (JudgementRow.lease == lease, AnnotatorRow.name == annotator)
-        found = read_judgements(connection, self.number, *these)
-        return found[0] if found else None
+        return find_answer(connection, self.number, lease, annotator)
 
     def _known(self, connection: Connection, annotator: str) -> int | None:
         """The key of an annotator, cached: annotators exist as long as their collection."""

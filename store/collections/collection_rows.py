@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, func, insert, or_, select, update
+from sqlalchemy import Connection, bindparam, func, insert, or_, select, update
 from sqlalchemy.orm import aliased
 
 from sortnet.errors import DataError, StoreError
@@ -32,6 +32,10 @@ from store.database.tables import (
 LONGEST_NAME = 200
 SHARED = ("strategy", "holdout", "repeats", "columns")  # settings that criteria share
 FEATURE = np.dtype("<f4")  # in the database, whatever the machine's byte order
+# Statements of every answer are built once: that takes longer than to run them.
+_LOCKED = select(CollectionRow.number).where(CollectionRow.number == bindparam("of"))
+_LOCKED = _LOCKED.with_for_update()
+_LAST = select(func.max(ItemRow.number)).where(ItemRow.collection == bindparam("of"))
 
 
 def checked_name(what: str, name: str) -> str:
@@ -71,8 +75,7 @@ def locked(
     Read the clock within it: a time read before waiting for the lock would be old.
     """
     with database.transaction(write=True, durable=durable) as connection:
-        this = select(CollectionRow.number).where(CollectionRow.number == collection)
-        if connection.execute(this.with_for_update()).first() is None:
+        if connection.execute(_LOCKED, {"of": collection}).first() is None:
             raise StoreError(f"{database.name}: collection {name!r} was removed")
         yield connection
 
@@ -254,8 +257,7 @@ def item_groups(connection: Connection, collection: int) -> dict[int, str | None
 
 def next_item(connection: Connection, collection: int) -> int:
     """The number that the next item gets; items are never removed one by one, so also the count."""
-    last = select(func.max(ItemRow.number)).where(ItemRow.collection == collection)
-    found = connection.execute(last).scalar()
+    found = connection.execute(_LAST, {"of": collection}).scalar()
     return 0 if found is None else int(found) + 1
 
 
@@ -279,7 +281,9 @@ def write_items(
         raise StoreError(f"collection {name!r}: {error}") from None
     facts["root"] = about.root if root is None else str(root)
     connection.execute(update(CollectionRow).where(this).values(**facts))
-    stored = upsert(connection.dialect.name, ItemRow, ["collection", "number"], _REPLACED)
+    # Items of a file with none of the columns that are shown keep what they have.
+    replaced = tuple(name for name in _REPLACED if name != "shown" or items.shown is not None)
+    stored = upsert(connection.dialect.name, ItemRow, ["collection", "number"], replaced)
     if rows := _rows(collection, items, features, numbers):
         connection.execute(stored, rows)
     _refuse_mixed(connection, collection, name, items.source)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from dataclasses import fields, replace
-from typing import Any
 
-from sqlalchemy import Connection, insert, or_, select, update
+from sqlalchemy import Connection, bindparam, insert, or_, select, update
 
 from sortnet.errors import StudyError
 from sortnet.preference.study import Decision, check_decision, study_of
@@ -19,16 +18,24 @@ _COLUMNS = [
     AnnotatorRow.name if field.name == "annotator" else getattr(DecisionRow, field.name)
     for field in fields(Decision)
 ]
-_DECISIONS = select(*_COLUMNS).join(
-    AnnotatorRow, AnnotatorRow.number == DecisionRow.annotator, isouter=True
+# Statements of every answer are built once: that takes longer than to run them.
+_DECISIONS = (
+    select(*_COLUMNS)
+    .join(AnnotatorRow, AnnotatorRow.number == DecisionRow.annotator, isouter=True)
+    .where(DecisionRow.collection == bindparam("of"), DecisionRow.number > bindparam("after"))
+    .order_by(DecisionRow.number)
+)
+_ABOUT_CLOSED = _DECISIONS.where(
+    DecisionRow.kind.in_(("exclude", "include", "pause", "resume")),
+    or_(DecisionRow.annotator == bindparam("annotator"), DecisionRow.annotator.is_(None)),
 )
 _CLOSES = ("exclude", "pause", "revoke", "retire")  # what ends leases
 
 
-def read_decisions(connection: Connection, collection: int, *only: Any) -> list[Decision]:
-    """Decisions in the order of their numbers; `only` are further conditions."""
-    these = _DECISIONS.where(DecisionRow.collection == collection, *only)
-    return [Decision(*row) for row in connection.execute(these.order_by(DecisionRow.number))]
+def read_decisions(connection: Connection, collection: int, after: int = 0) -> list[Decision]:
+    """Decisions with a higher number, in order."""
+    rows = connection.execute(_DECISIONS, {"of": collection, "after": after})
+    return [Decision(*row) for row in rows]
 
 
 def insert_decisions(
@@ -77,10 +84,8 @@ def insert_decisions(
 
 def is_closed(connection: Connection, collection: int, annotator: int) -> bool:
     """Whether an annotator may not be asked: excluded or paused, or all are paused."""
-    out = DecisionRow.annotator == annotator, DecisionRow.annotator.is_(None)
-    kinds = ("exclude", "include", "pause", "resume")
-    these = read_decisions(connection, collection, DecisionRow.kind.in_(kinds), or_(*out))
-    study = study_of(these)
+    these = {"of": collection, "after": 0, "annotator": annotator}
+    study = study_of([Decision(*row) for row in connection.execute(_ABOUT_CLOSED, these)])
     return bool(study.excluded or study.paused)
 
 

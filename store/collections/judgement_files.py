@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from hashlib import blake2b
+from json.encoder import encode_basestring_ascii as as_json
 from pathlib import Path
 from typing import IO, Any, Literal, NoReturn, TypeAlias
 
@@ -31,7 +32,7 @@ FIELDS = ("id", "number", *(f.name for f in fields(Judgement) if f.name != "numb
 _OF_GROUP = ("group", "context")  # fields besides, if items have groups; not read again
 _EXPORTED = (*FIELDS, "excluded")
 _OF_QUESTION = ("criterion", "question")  # fields besides, where it is not the default; likewise
-_NEEDED = (("left", "right", "answer"), ("winner", "loser"))
+_NEEDED = ({"left", "right", "answer"}, {"winner", "loser"})
 # Other names of columns and other answers, in lower case, as files of votes have them.
 _NAMES = {
     "left": ("left", "arg1", "item1", "item_1", "first", "a1", "a"),
@@ -351,13 +352,12 @@ def _line(
     before: _Before,
 ) -> Line:
     given = {key: value for key, value in record.items() if value not in (None, "")}
-    if not any(all(key in given for key in keys) for keys in _NEEDED):
+    if not (given.keys() >= _NEEDED[0] or given.keys() >= _NEEDED[1]):
         found = ", ".join(str(key) for key in record) or "nothing"
         _refuse(where, f"needs left, right and answer, or winner and loser; there is {found}")
     if annotator is not None:
         given.setdefault("annotator", annotator)  # part of the content
-    content = json.dumps([[key, str(given[key])] for key in sorted(given)])
-    id = _id(where, given["id"]) if "id" in given else before.id_of(content)
+    id = _id(where, given["id"]) if "id" in given else before.id_of(_content(given))
     answer: Any = given.get("answer")
     if "answer" in given and {"winner", "loser"} <= given.keys():
         _refuse(where, "has both answer and winner, loser: leave out one or the other")
@@ -379,7 +379,7 @@ def _line(
         _refuse(where, f"unknown answer {shown(given['answer'])}; known are {', '.join(ANSWERS)}")
     if (answer == "undo") != ("undoes" in given):
         _refuse(where, '`undoes` must be set if and only if answer is "undo"')
-    facts = {key: read(where, key, given[key]) for key, read in _FACTS.items() if key in given}
+    facts = {key: _FACTS[key](where, key, given[key]) for key in given if key in _FACTS}
     if "annotator" not in given:
         _refuse(where, "no annotator: add the column or give --as NAME")
     try:
@@ -388,6 +388,12 @@ def _line(
         _refuse(where, str(error))
     judgement = Judgement(name, left, right, answer, **facts)
     return Line(where, id, judgement, record)
+
+
+def _content(given: Mapping[str, Any]) -> str:
+    """A line as JSON; written here, as that of a long file takes `json.dumps` a second."""
+    pairs = (f"[{as_json(str(key))}, {as_json(str(given[key]))}]" for key in sorted(given))
+    return f"[{', '.join(pairs)}]"
 
 
 def _item(where: str, value: Any, items: Mapping[str, int]) -> int:

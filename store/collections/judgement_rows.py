@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 from itertools import count
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, func, insert, select
+from sqlalchemy import ColumnElement, Connection, bindparam, func, insert, select
 
 from sortnet.errors import JudgementError
 from sortnet.preference import Judgement
@@ -20,7 +20,19 @@ _FIELDS = (_ITEMS.get(field.name, field.name) for field in fields(Judgement))
 _COLUMNS = [
     AnnotatorRow.name if name == "annotator" else getattr(JudgementRow, name) for name in _FIELDS
 ]
-_JUDGEMENTS = select(*_COLUMNS).join(AnnotatorRow, AnnotatorRow.number == JudgementRow.annotator)
+_OF = JudgementRow.collection == bindparam("of")
+# Statements of every answer are built once: that takes longer than to run them.
+_JUDGEMENTS = (
+    select(*_COLUMNS)
+    .join(AnnotatorRow, AnnotatorRow.number == JudgementRow.annotator)
+    .where(_OF)
+    .order_by(JudgementRow.number)
+)
+_AFTER = _JUDGEMENTS.where(JudgementRow.number > bindparam("after"))
+_UNDER = _JUDGEMENTS.where(
+    JudgementRow.lease == bindparam("lease"), AnnotatorRow.name == bindparam("annotator")
+)
+_LAST = select(func.max(JudgementRow.number)).where(_OF)
 
 
 def read_judgements(
@@ -30,8 +42,23 @@ def read_judgements(
 
     Cost: about 5 us per judgement.
     """
-    these = _JUDGEMENTS.where(JudgementRow.collection == collection, *only)
-    return [Judgement(*row) for row in connection.execute(these.order_by(JudgementRow.number))]
+    these = _JUDGEMENTS.where(*only)
+    return [Judgement(*row) for row in connection.execute(these, {"of": collection})]
+
+
+def read_later(connection: Connection, collection: int, after: int) -> list[Judgement]:
+    """Judgements with a higher number, in order."""
+    rows = connection.execute(_AFTER, {"of": collection, "after": after})
+    return [Judgement(*row) for row in rows]
+
+
+def find_answer(
+    connection: Connection, collection: int, lease: str, annotator: str
+) -> Judgement | None:
+    """The answer stored under a lease, if it is this annotator's."""
+    these = {"of": collection, "lease": lease, "annotator": annotator}
+    row = connection.execute(_UNDER, these).first()
+    return None if row is None else Judgement(*row)
 
 
 def read_ids(connection: Connection, collection: int) -> list[str]:
@@ -42,8 +69,7 @@ def read_ids(connection: Connection, collection: int) -> list[str]:
 
 def last_number(connection: Connection, collection: int) -> int:
     """The number of the newest judgement; 0 if there is none."""
-    last = select(func.max(JudgementRow.number)).where(JudgementRow.collection == collection)
-    return connection.execute(last).scalar() or 0
+    return connection.execute(_LAST, {"of": collection}).scalar() or 0
 
 
 def insert_judgements(

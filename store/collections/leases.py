@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, insert, select, update
+from sqlalchemy import ColumnElement, Connection, bindparam, insert, select, update
 
 from sortnet.errors import LeaseError
 from sortnet.preference import Question
@@ -37,12 +37,21 @@ class Lease:
 _LEASES = select(LeaseRow.__table__, AnnotatorRow.name).join(
     AnnotatorRow, AnnotatorRow.number == LeaseRow.annotator
 )
+# Statements of every answer are built once: that takes longer than to run them.
+_OF = LeaseRow.collection == bindparam("of")
+# A plain "open", as in the partial index, which no database would use otherwise.
+_LIVE = (_OF, LeaseRow.open, LeaseRow.expires > bindparam("now"))
+_ALL_LIVE = _LEASES.where(*_LIVE).order_by(LeaseRow.number)
+_TAKEN = select(LeaseRow.low, LeaseRow.high).where(*_LIVE)
+_ONE = _LEASES.where(_OF, LeaseRow.id == bindparam("lease"))
+_CLOSE = update(LeaseRow).where(_OF, LeaseRow.open).values(open=False)
+_EXPIRED = _CLOSE.where(LeaseRow.expires <= bindparam("now"))
+_ANSWERED = _CLOSE.where(LeaseRow.id == bindparam("lease"))
 
 
 def read_leases(connection: Connection, collection: int, now: float) -> list[Lease]:
     """All live leases, in the order of creation."""
-    live = _LEASES.where(*_live(collection, now)).order_by(LeaseRow.number)
-    return [_lease(row) for row in connection.execute(live)]
+    return [_lease(row) for row in connection.execute(_ALL_LIVE, {"of": collection, "now": now})]
 
 
 def _lease(row: Any) -> Lease:
@@ -65,9 +74,9 @@ def take(
     Args:
         annotator, key: name and number of the annotator.
     """
-    close(connection, collection, LeaseRow.expires <= now)
-    live = select(LeaseRow.low, LeaseRow.high).where(*_live(collection, now))
-    taken = {(row.low, row.high) for row in connection.execute(live)}
+    these = {"of": collection, "now": now}
+    connection.execute(_EXPIRED, these)
+    taken = {(row.low, row.high) for row in connection.execute(_TAKEN, these)}
     leases: list[Lease] = []
     for question in questions:
         if question.pair not in taken:
@@ -87,8 +96,12 @@ def take(
 
 def close(connection: Connection, collection: int, *only: ColumnElement[bool]) -> None:
     """Close open leases; `only` are further conditions."""
-    these = (LeaseRow.collection == collection, LeaseRow.open, *only)
-    connection.execute(update(LeaseRow).where(*these).values(open=False))
+    connection.execute(_CLOSE.where(*only), {"of": collection})
+
+
+def close_answered(connection: Connection, collection: int, id: str) -> None:
+    """Close the lease of that id."""
+    connection.execute(_ANSWERED, {"of": collection, "lease": id})
 
 
 def renew(
@@ -101,8 +114,9 @@ def renew(
     expires: float,
 ) -> int:
     """Renew an annotator's live leases; returns how many there were."""
-    these = (*_live(collection, now), LeaseRow.annotator == annotator, LeaseRow.id.in_(ids))
-    done = connection.execute(update(LeaseRow).where(*these).values(expires=expires))
+    these = (*_LIVE, LeaseRow.annotator == annotator, LeaseRow.id.in_(ids))
+    renewed = update(LeaseRow).where(*these).values(expires=expires)
+    done = connection.execute(renewed, {"of": collection, "now": now})
     return done.rowcount
 
 
@@ -114,8 +128,7 @@ def find(connection: Connection, collection: int, id: str) -> tuple[Lease, bool]
     """
     row: Any = None
     if plausible(id):
-        these = _LEASES.where(LeaseRow.collection == collection, LeaseRow.id == id)
-        row = connection.execute(these).first()
+        row = connection.execute(_ONE, {"of": collection, "lease": id}).first()
     if row is None:
         raise LeaseError(f"no question was put under lease {id[:LONGEST_ID]!r}")
     return _lease(row), row.open
@@ -144,8 +157,3 @@ def find_live(
 def plausible(id: str) -> bool:
     """Whether it may be an id; anything else from clients never reaches the database."""
     return 0 < len(id) <= LONGEST_ID and id.isascii() and id.isprintable()
-
-
-def _live(collection: int, now: float) -> tuple[Any, ...]:
-    # A plain "open", as in the partial index, which no database would use otherwise.
-    return LeaseRow.collection == collection, LeaseRow.open, LeaseRow.expires > now

@@ -150,7 +150,7 @@ function drawFigures(state) {
     ([name, value]) => within("div", cell(name, "dt"), cell(value, "dd")),
   ));
   const paused = state.paused ? ", all paused" : "";
-  const summary = `${state.items} items, ${state.people.length} annotators${paused}`;
+  const summary = `${state.items} items, ${state.people.length} annotator${state.people.length === 1 ? "" : "s"}${paused}`;
   if ($("summary").textContent !== summary) $("summary").textContent = summary;
   const why = state.remaining ? state.remaining.why : "The first ranking is being computed.";
   if ($("why").textContent !== why) $("why").textContent = why;
@@ -304,7 +304,7 @@ function drawPeople(state) {
   $("pause").textContent = state.paused ? "Resume everybody" : "Pause everybody";
   $("pause").dataset.kind = state.paused ? "resume" : "pause";
   redraw("people", state.people, (who) => {
-    const to = { href: address(who.path), textContent: address(who.path), className: "link" };
+    const to = { href: address(who.path), textContent: "Link", title: address(who.path), ariaLabel: `Link of ${who.name}` };
     const link = who.revoked ? "revoked" : Object.assign(document.createElement("a"), to);
     const report = who.report || {};
     return row([

@@ -123,7 +123,7 @@ function drawQuestion(question) {
 }
 
 function drawProgress() {
-  const left = state.left ?? null, done = state.answered + pending();
+  const left = queue.length ? state.left ?? null : null, done = state.answered + pending();
   const waiting = outbox.length > 1 ? ` · ${outbox.length} to be sent` : "";
   $("progress").textContent = `${done} answered${left === null ? "" : ` · about ${left} left`}${waiting}`;
   $("done").hidden = left === null || done + left === 0;

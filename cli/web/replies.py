@@ -1,0 +1,36 @@
+"""Pages and refusals as responses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+
+
+def drawn_page(template: str, **facts: Any) -> HTMLResponse:
+    """A page made of a template."""
+    return HTMLResponse(_templates().get_template(template).render(facts))
+
+
+def refusal(
+    request: Request, code: int, why: str, headers: Mapping[str, str] | None = None
+) -> Response:
+    """Render an error as HTML for navigation, as JSON for fetch()."""
+    if request.method in ("GET", "HEAD") and "text/html" in request.headers.get("accept", ""):
+        root = request.state.root
+        heading = "No such page" if code == 404 else "That did not work"
+        made = drawn_page("fault.html", heading=heading, text=why[:1].upper() + why[1:], root=root)
+        made.status_code = code
+        made.headers.update(headers or {})
+        return made
+    return JSONResponse({"error": why}, code, headers)
+
+
+@cache
+def _templates() -> Environment:
+    loader = PackageLoader("cli.web")
+    return Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
