@@ -31,12 +31,14 @@ class Processes:
     """
 
     def __init__(self) -> None:
+        # What travels is in memory, also where the default group is of GPUs.
+        self._group = dist.new_group(backend="gloo", timeout=_PATIENCE)
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
 
     def sum(self, counts: I64) -> I64:
         total = torch.from_numpy(np.array(counts, np.int64))
         with _others():
-            dist.all_reduce(total)
+            dist.all_reduce(total, group=self._group)
         summed: I64 = total.numpy()
         return summed
 
@@ -49,7 +51,7 @@ class Processes:
         received = [torch.empty_like(sent) for _ in rows]
         if len(sent):
             with _others():
-                dist.all_gather(received, sent)
+                dist.all_gather(received, sent, group=self._group)
         parts = [
             np.frombuffer(each.numpy().tobytes(), values.dtype).reshape(room.shape)[:n]
             for each, n in zip(received, rows, strict=True)
@@ -60,7 +62,7 @@ class Processes:
         """The number of each process."""
         own, each = torch.tensor([n]), [torch.empty(1, dtype=torch.int64) for _ in range(self.size)]
         with _others():
-            dist.all_gather(each, own)
+            dist.all_gather(each, own, group=self._group)
         return [int(number) for number in each]
 
 
@@ -96,6 +98,9 @@ def joined() -> Iterator[Group]:
     """
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield Alone()
+        return
+    if dist.is_initialized():  # by who started the processes, such as Ray
+        yield Processes()
         return
     store, rank, size = next(rendezvous("env://", timeout=_PATIENCE))
     dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=_PATIENCE)
