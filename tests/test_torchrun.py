@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -113,7 +114,7 @@ def test_killed_processes_end_the_others_and_the_run_resumes_with_other_numbers(
         process = started(data, size, words)
         ranks = psutil.Process(process.pid)
         while process.poll() is None and len(ranks.children()) < size:
-            pass
+            time.sleep(0.1)
         try:  # at any moment: while it is imported, reads, trains or writes
             process.wait(float(rng.uniform(3, 12)))
         except subprocess.TimeoutExpired:
@@ -123,7 +124,8 @@ def test_killed_processes_end_the_others_and_the_run_resumes_with_other_numbers(
         errors = process.communicate()[1]
         assert len(faults(errors)) <= 2, errors  # that it resumes, and one that it ended
     process = started(data, 2, words)
-    assert process.wait() == 0
+    errors = process.communicate()[1]
+    assert process.returncode == 0, errors
     assert weights(data / "killed") == alone
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -25,6 +26,8 @@ def signals_as_ctrl_c() -> Iterator[list[int]]:
 
     both = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
     heard = [number for number in both if signal.getsignal(number) is not signal.SIG_IGN]
+    if threading.current_thread() is not threading.main_thread():
+        heard = []  # Python hears signals in the main thread alone
     before = {number: signal.signal(number, end) for number in heard}
     try:
         yield came
