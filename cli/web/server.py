@@ -18,7 +18,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from cli.web.guard import Guard
 from cli.web.page_service import PageService, People
-from store.service.labelling import short_turns
 
 LOOK = 1.0  # seconds between two reads of the store
 
@@ -112,8 +111,7 @@ def kept_up(
     thread = threading.Thread(target=_look_again, args=(sites, also, over), daemon=True)
     thread.start()
     try:
-        with short_turns():  # the admin page counts long, too
-            yield
+        yield
     finally:
         over.set()
         thread.join(1)  # a running fit is not awaited: it has no side effects

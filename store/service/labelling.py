@@ -25,9 +25,9 @@ from store.service.convergence import Convergence
 
 ATTEMPTS = 5  # at new questions, if other processes lease the same pairs meanwhile
 SESSION_SETTINGS = ("strategy", "holdout", "repeats")
-# Seconds for which a thread may hold the interpreter while another one answers. An answer needs it
+# Seconds for which a fit may hold the interpreter while another one answers. An answer needs it
 # about fifty times, at each step of the database.
-_SWITCH_INTERVAL = 0.0001
+_SWITCH_INTERVAL = 0.0005
 _PAUSE = 2.0  # after a fit in a thread, relative to its duration: answers come first
 _MOST_UNFITTED = 20  # answers that a program may give before a fit, or 5 % if that is more
 
@@ -285,7 +285,7 @@ class LabellingService:
         with self._lock:
             session, events, number = self.session, self.session.events, self._last_number
         started = time.monotonic()
-        with short_turns():
+        with _short_turns():
             session.refit()
             self.ranking = session.ranking(fresh=False)
             self.remaining = session.remaining(fresh=False)
@@ -385,8 +385,8 @@ class LabellingService:
 
 
 @contextmanager
-def short_turns() -> Iterator[None]:
-    """Shorten the thread switch interval so that long work does not delay answers."""
+def _short_turns() -> Iterator[None]:
+    """Shorten the thread switch interval so that a running fit does not delay answers."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(_SWITCH_INTERVAL)
     try:
