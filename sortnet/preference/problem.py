@@ -360,7 +360,9 @@ class _Large:
     def draw(self, k: int, rng: np.random.Generator) -> F64:
         """Draw from the Gaussian by perturbing the data and the prior, and solving."""
         p = self._problem
-        noise = rng.standard_normal((k, len(p.votes))) * np.sqrt(self._weight)
+        spread = np.sqrt(self._weight)
+        # Row by row: of ten million answers all rows would take gigabytes.
+        noise = (rng.standard_normal(len(spread)) * spread for _ in range(k))
         slopes = np.stack([p.summed(e) for e in noise])
         prior = rng.standard_normal((k, len(self._precision))) * np.sqrt(self._precision)
         return self._gradients(p.pull_back(slopes) + prior)

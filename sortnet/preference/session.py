@@ -126,6 +126,7 @@ class Session:
         self._fits = self._fit(0, None)
         self._fitted_at = self._observed = 0
         self._merge: MergePass | None = None
+        self._order: tuple[Posterior, I64] | None = None
 
     @property
     def events(self) -> int:
@@ -200,8 +201,9 @@ class Session:
             wait: whether a fit that is due may take longer than a few milliseconds; without it
                 someone else must call `refit` from time to time.
 
-        Cost: a few ms up to 10,000 items; and a fit each time there are 5 % more events. Above a
-        thousand unknowns, events since the last fit do not count yet.
+        Cost: a few ms up to 10,000 items, then a copy of a few numbers an item, see `bald`; and a
+        fit each time there are 5 % more events. Above a thousand unknowns, events since the last
+        fit do not count yet.
         """
         if wait or self._small:
             self._fit_if_due()  # before the lock, which a fit in another thread needs
@@ -488,7 +490,7 @@ class Session:
             np.add.at(seen, np.array(sorted(taken)).ravel(), 1)
         return View(
             posterior,
-            np.lexsort((-posterior.scores, self._groups.of)),
+            self._order_by(posterior),
             seen,
             self._history.components(),
             self._merge_pass,
@@ -497,6 +499,15 @@ class Session:
             self._every,
             self._among is not None,
         )
+
+    def _order_by(self, posterior: Posterior) -> I64:
+        """The items, best first; kept while no answer changes the posterior, see `observe`."""
+        if self._order is None or self._order[0] is not posterior:
+            order = np.lexsort((-posterior.scores, self._groups.of))
+            if posterior.covariance is not None:
+                return order
+            self._order = posterior, order
+        return self._order[1]
 
     def _merge_pass(self) -> MergePass:
         """The current merge sort, rebuilt from the answers after an undo."""
