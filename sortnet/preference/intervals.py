@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sortnet.preference.groups import Groups
 from sortnet.preference.posterior import Posterior
@@ -74,8 +76,8 @@ def shortest(places: I64 | I32) -> tuple[I64, I64]:
     return ends[0], ends[1]
 
 
-def _shortest(places: I64 | I32) -> tuple[I64 | I32, I64 | I32]:
-    ordered = np.sort(places, axis=0)
+def _shortest(places: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    ordered: NDArray[Any] = np.sort(places, axis=0)
     most = len(ordered) - int(np.ceil(LEVEL * len(ordered)))
     width = ordered[len(ordered) - 1 - most :] - ordered[: most + 1]
     # The middle one of the shortest.

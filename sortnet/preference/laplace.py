@@ -102,22 +102,26 @@ def fit(
     the scales are chosen; above, conjugate gradients, linear in answers and in n d. Of more than
     20,000 items only those with answers are unknowns; see `_spread_out` for the others.
     """
-    n, d = features.shape
     rng = np.random.default_rng(seed)
     if scales is None:
         scales = choose_scales(features, votes, n_annotators, seed=seed)
-    if len(some := _judged(n, votes)) < n:
-        at = np.concatenate((np.arange(d), d + some))
-        if start is not None:
-            start = np.append(start[at], start[d + n :])
-        part = fit(
-            features[some], votes.renumbered(some), n_annotators, scales=scales, start=start,
-            seed=seed, draws=draws or DRAWS,
-        )  # fmt: skip
-        return _spread_out(part, features, some, scales.of(n_annotators), rng)
     scales = scales.of(n_annotators)
-    problem = Problem(features, votes, n_annotators, scales)
-    theta = np.zeros(d + n + n_annotators)
+    (n, d), some = features.shape, _judged(len(features), votes)
+    if len(some) == n:
+        return _fit(Problem(features, votes, n_annotators, scales), start, draws, rng)[0]
+    if start is not None:
+        start = np.concatenate((start[:d], start[d + some], start[d + n :]))
+    problem = Problem(features[some], votes.renumbered(some), n_annotators, scales)
+    part, moved = _fit(problem, start, draws or DRAWS, rng)
+    return _spread_out(part, moved, features, some, scales, rng)
+
+
+def _fit(
+    problem: Problem, start: F64 | None, draws: int | None, rng: np.random.Generator
+) -> tuple[Fitted, F64]:
+    """The fit, and (k, d) how the uncertainty of the reliabilities moves the draws' weights."""
+    (n, d), scales = problem.features.shape, problem.scales
+    theta = np.zeros(d + n + problem.n_annotators)
     theta[: 0 if start is None else len(start)] = () if start is None else start
     draws = draws or (DRAWS if problem.large else _MANY_DRAWS)
     chosen = _prior_of_each(draws, scales)
@@ -130,7 +134,8 @@ def fit(
         np.concatenate([part.weights for part in parts]),
         scales.residual,
     )
-    return Fitted(_together(problem, parts, rng), parts[0].theta, weights)
+    fitted = Fitted(_together(problem, parts, rng), parts[0].theta, weights)
+    return fitted, np.concatenate([part.moved for part in parts])
 
 
 def _prior_of_each(draws: int, scales: Scales) -> I64:
@@ -148,28 +153,31 @@ def _judged(n: int, votes: Votes) -> I64:
 
 
 def _spread_out(
-    part: Fitted, features: F64, some: I64, scales: Scales, rng: np.random.Generator
+    part: Fitted, moved: F64, features: F64, some: I64, scales: Scales, rng: np.random.Generator
 ) -> Fitted:
     """A fit of some items as one of all: s = Φw + u, where u of the others is as the prior has it.
 
-    Their means are those of a fit of all items. Their draws leave out how the uncertainty of the
-    annotators' reliabilities moves w, less than its posterior standard deviation; and variances
-    are taken from 48 draws, within 20 % (one standard error), as from a thousand unknowns on.
+    No answer depends on their u, so the posterior is that of a fit of all items. As from a thousand
+    unknowns on, variances are taken from 48 draws: within 20 % (one standard error).
 
     Cost: n d for each draw.
     """
     (n, d), k, weights = features.shape, len(some), part.weights
-    of_draw = _prior_of_each(len(weights.draws), scales)
-    mean = np.concatenate((features @ weights.mean, part.posterior.mean[k:]))
-    theta = np.zeros(d + len(mean))
-    draws = np.empty((len(weights.draws), len(mean)))
-    draws[:, n:] = part.posterior.draws[:, k:]
-    for drawn, w, prior in zip(draws, weights.draws, of_draw, strict=True):
+    draws = np.empty((len(moved), n + part.posterior.draws.shape[1] - k))
+    priors = _prior_of_each(len(moved), scales).tolist()
+    for drawn, w, prior in zip(draws, weights.draws + moved, priors, strict=True):
         spread = np.sqrt(scales.priors[prior].residual)
         drawn[:n] = features @ w + spread * rng.standard_normal(n)
-    mean[some], draws[:, some] = part.posterior.mean[:k], part.posterior.draws[:, :k]
-    theta[:d], theta[d + some], theta[d + n :] = np.split(part.theta, [d, d + k])
+    mean = _put(features @ weights.mean, some, part.posterior.mean)
+    draws[:, n:], draws[:, some] = part.posterior.draws[:, k:], part.posterior.draws[:, :k]
+    theta = np.append(part.theta[:d], _put(np.zeros(n), some, part.theta[d:]))
     return Fitted(_posterior(mean, None, draws, n, rng, scales), theta, weights)
+
+
+def _put(values: F64, some: I64, known: F64) -> F64:
+    """Values of all items with those of some put in; those of annotators follow."""
+    values[some] = known[: len(some)]
+    return np.append(values, known[len(some) :])
 
 
 def _together(problem: Problem, parts: Sequence[Part], rng: np.random.Generator) -> Posterior:
