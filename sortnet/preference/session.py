@@ -126,7 +126,7 @@ class Session:
         self._fits = self._fit(0, None)
         self._fitted_at = self._observed = 0
         self._merge: MergePass | None = None
-        self._order: tuple[Posterior, I64] | None = None
+        self._order = self._lasting_order(self._fits)
 
     @property
     def events(self) -> int:
@@ -367,8 +367,10 @@ class Session:
     def _refit(self, *, keep_net: bool = False) -> None:
         upto = self.events
         fits = self._fit(upto, self._fits, keep_net=keep_net)
+        order = self._lasting_order(fits)  # before the lock, so that `ask` does not wait
         with self._lock:
             self._fits, self._fitted_at, self._observed = fits, upto, upto
+            self._order = order
 
     def _catch_up(self) -> None:
         """Update the posterior by the events since the last fit."""
@@ -490,7 +492,7 @@ class Session:
             np.add.at(seen, np.array(sorted(taken)).ravel(), 1)
         return View(
             posterior,
-            self._order_by(posterior),
+            self._order_by(posterior) if self._order is None else self._order,
             seen,
             self._history.components(),
             self._merge_pass,
@@ -500,14 +502,13 @@ class Session:
             self._among is not None,
         )
 
+    def _lasting_order(self, fits: Fits) -> I64 | None:
+        """The items, best first; None if single answers change the posterior, see `observe`."""
+        posterior = fits.choosing.posterior
+        return self._order_by(posterior) if posterior.covariance is None else None
+
     def _order_by(self, posterior: Posterior) -> I64:
-        """The items, best first; kept while no answer changes the posterior, see `observe`."""
-        if self._order is None or self._order[0] is not posterior:
-            order = np.lexsort((-posterior.scores, self._groups.of))
-            if posterior.covariance is not None:
-                return order
-            self._order = posterior, order
-        return self._order[1]
+        return np.lexsort((-posterior.scores, self._groups.of))
 
     def _merge_pass(self) -> MergePass:
         """The current merge sort, rebuilt from the answers after an undo."""
