@@ -207,7 +207,7 @@ def choose_scales(features: F64, votes: Votes, n_annotators: int, *, seed: int =
     """Choose the scales by the answers; with few answers they stay near the first guess.
 
     Cost: at most twelve rounds of two Newton steps and the posterior's variances; then two Newton
-    steps for each prior around the matched one. Of more than 200,000 answers that many are drawn, and
+    steps for each prior around the matched one. Of more than 200,000 answers that many are drawn;
     of more than 20,000 items only those with answers count: the others say nothing of the scales.
     """
     if len(votes) > _PLENTY:
