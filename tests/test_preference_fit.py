@@ -217,7 +217,7 @@ def test_a_reliabilitys_effect_on_the_mode_is_that_of_a_fit_with_another():
     problem = Problem(X, votes, 2, replace(scales, annotators=unit))
     theta = fit(X, votes, 2, scales=scales).theta
     at = problem.solver(problem.likelihood(theta).weight, scales.priors[0])
-    moved = problem.moved(problem.pulled_by_reliability(theta).toarray(), at)
+    moved = problem.to_scores(problem.moved(problem.pulled_by_reliability(theta).toarray(), at))
     assert np.allclose(moved[0], numeric, atol=2e-3)
 
 

@@ -57,6 +57,14 @@ def append(collection, *said: tuple) -> None:
     collection.append([Judgement(*row, **more) for row, more in facts])
 
 
+def test_a_page_of_the_ranking_reads_no_text_unless_one_is_searched(many, monkeypatch):
+    reads = []
+    monkeypatch.setattr("cli.web.ranking_rows._has", lambda *given: reads.append(1) or True)
+    shown = state(many, page=2, sort="score")
+    assert (shown["found"], len(shown["ranking"]), reads) == (120, 50, [])
+    assert state(many, find="text")["found"] == len(reads) == 120
+
+
 def test_the_whole_ranking_comes_in_pages(many):
     pages = [state(many, page=page) for page in (1, 2, 3)]
     assert [len(page["ranking"]) for page in pages] == [50, 50, 20]

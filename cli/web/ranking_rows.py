@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from sortnet.items import Items
+from sortnet.types import I64
 from store.database.engine import plain
 from store.service.labelling import LabellingService
 
@@ -39,7 +40,8 @@ class View:
 def ranking_rows(service: LabellingService, view: View) -> dict[str, Any]:
     """The rows of one page, the number of all that were found, of pages, and this one's.
 
-    Cost: a pass over the items, and a sort of those found.
+    Cost: a pass over the items if something is to be found, and a sort of those found, unless they
+    are shown as ranked.
     """
     if not service.known:
         return {"ranking": [], "found": 0, "page": 1, "pages": 1}
@@ -53,7 +55,7 @@ def ranking_rows(service: LabellingService, view: View) -> dict[str, Any]:
         item_shown(items, n)
         | {"group": groups and groups[n], "of": sizes[groups[n]] if groups else len(items)}
         | {name: plain(getattr(ranking, name)[n]) for name in COLUMNS}
-        for n in found[(page - 1) * ROWS : page * ROWS]
+        for n in found[(page - 1) * ROWS : page * ROWS].tolist()
     ]
     return {"ranking": rows, "found": len(found), "page": page, "pages": pages}
 
@@ -69,27 +71,30 @@ def item_shown(items: Items, n: int) -> dict[str, Any]:
     }
 
 
-def _found(service: LabellingService, find: str) -> list[int]:
+def _found(service: LabellingService, find: str) -> I64:
     """The items that match, best first."""
-    items = service.items
-    order = [n for n in service.ranking.order.tolist() if n < len(items)]
+    items, order = service.items, service.ranking.order
+    order = order[order < len(items)]
+    if not find:
+        return order
     folded = [group.casefold() for group in items.groups or ()]
     if find in folded:
-        return [n for n in order if folded[n] == find]
-    return [n for n in order if _has(items.ids[n], find) or _has(items.texts[n], find)]
+        return np.array([n for n in order.tolist() if folded[n] == find], np.int64)
+    matching = (_has(items.ids[n], find) or _has(items.texts[n], find) for n in order.tolist())
+    return order[np.fromiter(matching, np.bool_, len(order))]
 
 
 def _has(text: str | None, find: str) -> bool:
-    return not find or (text is not None and find in text.casefold())
+    return text is not None and find in text.casefold()
 
 
-def _sorted(service: LabellingService, view: View, order: list[int]) -> list[int]:
+def _sorted(service: LabellingService, view: View, order: I64) -> I64:
     """The items, given best first, by another column; those that are alike stay so."""
     if view.sort == "item":
         texts, ids = service.items.texts, service.items.ids
-        return sorted(order, key=lambda n: (texts[n] or ids[n]).casefold(), reverse=view.down)
+        key = [(texts[n] or ids[n]).casefold() for n in order.tolist()]
+        return order[sorted(range(len(key)), key=key.__getitem__, reverse=view.down)]
     if view.sort == "rank" and not view.down:
         return order  # group by group
     values = getattr(service.ranking, view.sort)[order]
-    places = np.argsort(-values if view.down else values, kind="stable")
-    return [order[place] for place in places.tolist()]
+    return order[np.argsort(-values if view.down else values, kind="stable")]

@@ -37,7 +37,8 @@ def agreement(judgements: Sequence[Judgement]) -> Agreement:
     """Measure agreement over the judgements that were not undone.
 
     Krippendorff's alpha is over the hold-out and all other pairs together: annotators disagree more
-    on pairs of close items, which active learning asks for.
+    on pairs of close items, which active learning asks for. Each pair counts both ways round, since
+    nothing says which of its items is the first.
 
     Cost: a pass over the judgements, and one over at most 200,000 triples.
 
@@ -51,7 +52,8 @@ def agreement(judgements: Sequence[Judgement]) -> Agreement:
         of_pair[judgement.pair].setdefault(judgement.annotator, first_better(judgement))
     shared = [votes for votes in of_pair.values() if len(votes) > 1]
     cycles, triples = _cycles(answers)
-    alpha = krippendorff_alpha([list(votes.values()) for votes in shared])
+    units = [list(votes.values()) for votes in shared]
+    alpha = krippendorff_alpha([*units, *([1 - vote for vote in unit] for unit in units)])
     same = [first_better(a) == first_better(b) for a, b in repeated(answers) if not _tied(a, b)]
     consistency = sum(same) / len(same) if same else None
     return Agreement(alpha, len(shared), cycles, triples, consistency, len(same))

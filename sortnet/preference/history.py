@@ -19,6 +19,7 @@ from sortnet.types import I64
 
 Rows: TypeAlias = NDArray[np.void]
 _NEVER = 1 << 62
+_FEW_JOINS = 64  # of components, one by one; more of them take one pass over the answers
 
 
 # A vote; `added` and `undone` are numbers of events.
@@ -55,6 +56,7 @@ class History:
         self._logs: dict[str, _AnnotatorLog] = {}
         self._holdout: dict[Pair, int] = {}  # number of answers to each pair of the hold-out
         self._part: I64 | None = np.arange(n_items)  # None after an undo: to be recomputed
+        self._late: list[Pair] = []  # pairs that are not joined in it yet
 
     def add(self, event: Judgement) -> None:
         """Add an event.
@@ -159,9 +161,17 @@ class History:
         return [pair for pair in found if pair not in self._holdout]
 
     def components(self) -> I64:
-        """(n,) each item's connected component in the graph of answers without the hold-out."""
-        if self._part is None:
+        """(n,) each item's connected component in the graph of answers without the hold-out.
+
+        Cost: a look at n numbers for each answer since the last call, or, after an undo or more
+        answers than a few, a pass over all answers.
+        """
+        if self._part is None or len(self._late) > _FEW_JOINS:
             self._part = self._components(self.votes(len(self.events), holdout=False))
+        else:
+            for pair in self._late:
+                self._part = _joined(self._part, *pair)
+        self._late = []
         return self._part
 
     def all_components(self) -> I64:
@@ -203,7 +213,8 @@ class History:
         if holdout:
             self._holdout[event.pair] = self._holdout.get(event.pair, 0) + 1
             return
-        self._join(*event.pair)
+        if len(self._late) <= _FEW_JOINS:
+            self._late.append(event.pair)
         if log.pairs[event.pair] == 1:
             log.once[event.pair] = event.number
         else:
@@ -245,14 +256,6 @@ class History:
         self._rows += 1
         return self._rows - 1
 
-    def _join(self, i: int, j: int) -> None:
-        if self._part is None:
-            return
-        a, b = self._part[i], self._part[j]
-        if a != b:
-            # A new array: a caller may still use the old one.
-            self._part = np.where(self._part == b, a, self._part)
-
 
 class _AnnotatorLog:
     """The judgements of one annotator."""
@@ -263,6 +266,12 @@ class _AnnotatorLog:
         self.pairs: dict[Pair, int] = {}  # how often they answered each
         self.once: dict[Pair, int] = {}  # number of the judgement, of pairs answered once
         self.again: dict[Pair, Judgement] = {}  # undone, not answered again
+
+
+def _joined(part: I64, i: int, j: int) -> I64:
+    """The components after an answer; a new array: a caller may still use the old one."""
+    a, b = part[i], part[j]
+    return part if a == b else np.where(part == b, a, part)
 
 
 def _as_votes(rows: Rows) -> Votes:

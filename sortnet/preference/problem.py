@@ -98,6 +98,7 @@ class Part(NamedTuple):
     covariance: F64 | None
     draws: F64
     weights: F64  # (draws, d)
+    moved: F64  # (draws, d) how the uncertainty of the reliabilities moves them
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,19 +199,22 @@ class Problem:
         at = self.solver(self.likelihood(theta).weight, prior)
         unknowns = theta + at.draw(draws, rng)
         mean, drawn = self.to_scores(theta), self.to_scores(unknowns)
-        covariance = at.covariance()
+        covariance, d = at.covariance(), self.features.shape[1]
+        moves = np.zeros_like(unknowns[:, :d])
         if self.n_annotators > 1 and len(self.votes):
             pulled = self.pulled_by_reliability(theta)
             noise = rng.standard_normal((draws, self.n_annotators))
-            drawn += self.moved(noise @ pulled, at)  # of thousands of annotators, a few draws
+            moved = self.moved(noise @ pulled, at)  # of thousands of annotators, a few draws
+            drawn += self.to_scores(moved)
+            moves = moved[:, :d]
             if covariance is not None:
-                moved = self.moved(pulled.toarray(), at)
+                moved = self.to_scores(self.moved(pulled.toarray(), at))
                 covariance = covariance + moved.T @ moved
-        return Part(theta, mean, covariance, drawn, unknowns[:, : self.features.shape[1]])
+        return Part(theta, mean, covariance, drawn, unknowns[:, :d], moves)
 
     def moved(self, pulled: F64, at: _Dense | _Large) -> F64:
-        """(k, n + a) how pulls on scores and biases, (k, n + a), move the mode of these."""
-        return self.to_scores(at.solve(self.pull_back(pulled).T).T)
+        """(k, d + n + a) how pulls on scores and biases, (k, n + a), move the mode."""
+        return at.solve(self.pull_back(pulled).T).T
 
     def pulled_by_reliability(self, theta: F64) -> sparse.csr_array:
         """(a, n + a) how one standard deviation of each reliability pulls scores and biases."""
@@ -360,7 +364,9 @@ class _Large:
     def draw(self, k: int, rng: np.random.Generator) -> F64:
         """Draw from the Gaussian by perturbing the data and the prior, and solving."""
         p = self._problem
-        noise = rng.standard_normal((k, len(p.votes))) * np.sqrt(self._weight)
+        spread = np.sqrt(self._weight)
+        # Row by row: of ten million answers all rows would take gigabytes.
+        noise = (rng.standard_normal(len(spread)) * spread for _ in range(k))
         slopes = np.stack([p.summed(e) for e in noise])
         prior = rng.standard_normal((k, len(self._precision))) * np.sqrt(self._precision)
         return self._gradients(p.pull_back(slopes) + prior)

@@ -126,7 +126,7 @@ class Session:
         self._fits = self._fit(0, None)
         self._fitted_at = self._observed = 0
         self._merge: MergePass | None = None
-        self._sorted: tuple[Posterior, I64] | None = None
+        self._order = self._lasting_order(self._fits)
 
     @property
     def events(self) -> int:
@@ -201,8 +201,9 @@ class Session:
             wait: whether a fit that is due may take longer than a few milliseconds; without it
                 someone else must call `refit` from time to time.
 
-        Cost: a few ms up to 10,000 items; and a fit each time there are 5 % more events. Above a
-        thousand unknowns, events since the last fit do not count yet.
+        Cost: a few ms up to 10,000 items, then a copy of a few numbers an item, see `bald`; and a
+        fit each time there are 5 % more events. Above a thousand unknowns, events since the last
+        fit do not count yet.
         """
         if wait or self._small:
             self._fit_if_due()  # before the lock, which a fit in another thread needs
@@ -366,8 +367,10 @@ class Session:
     def _refit(self, *, keep_net: bool = False) -> None:
         upto = self.events
         fits = self._fit(upto, self._fits, keep_net=keep_net)
+        order = self._lasting_order(fits)  # before the lock, so that `ask` does not wait
         with self._lock:
             self._fits, self._fitted_at, self._observed = fits, upto, upto
+            self._order = order
 
     def _catch_up(self) -> None:
         """Update the posterior by the events since the last fit."""
@@ -489,7 +492,7 @@ class Session:
             np.add.at(seen, np.array(sorted(taken)).ravel(), 1)
         return View(
             posterior,
-            self._order(posterior),
+            self._order_by(posterior) if self._order is None else self._order,
             seen,
             self._history.components(),
             self._merge_pass,
@@ -499,15 +502,13 @@ class Session:
             self._among is not None,
         )
 
-    def _order(self, posterior: Posterior) -> I64:
-        """The items by group and score; sorted once if answers do not change the posterior."""
-        if (
-            self._sorted is None
-            or self._sorted[0] is not posterior
-            or posterior.covariance is not None
-        ):
-            self._sorted = posterior, np.lexsort((-posterior.scores, self._groups.of))
-        return self._sorted[1]
+    def _lasting_order(self, fits: Fits) -> I64 | None:
+        """The items, best first; None if single answers change the posterior, see `observe`."""
+        posterior = fits.choosing.posterior
+        return self._order_by(posterior) if posterior.covariance is None else None
+
+    def _order_by(self, posterior: Posterior) -> I64:
+        return np.lexsort((-posterior.scores, self._groups.of))
 
     def _merge_pass(self) -> MergePass:
         """The current merge sort, rebuilt from the answers after an undo."""

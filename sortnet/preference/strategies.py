@@ -18,6 +18,7 @@ Free: TypeAlias = Callable[[int, int], bool]
 
 _FEW = 20_000  # pairs up to which each is a candidate, those of 200 items
 _SOME = 4_000  # candidate pairs among more
+_MANY = 20_000  # items of which the least judged ones are candidates; of more, a sample
 _NEAR = 10  # ranks between two neighbours, at most
 _TRIES = 100
 
@@ -178,7 +179,8 @@ def connect(view: View, rng: np.random.Generator) -> Pair | None:
 def bald(view: View, rng: np.random.Generator) -> Pair | None:
     """The pair whose answer is most informative about the scores; see `information`.
 
-    Cost: all pairs up to 20,000, else 4,000 pairs, half of them neighbours in the ranking.
+    Cost: all pairs up to 20,000, else 4,000 pairs, half of them neighbours in the ranking; an
+    eighth have one of the items with the fewest answers, of 20,000 drawn items if there are more.
     """
     i, j = _candidates(view, rng)
     return _most(view, i, j, rng, _bits(view, i, j))
@@ -229,7 +231,9 @@ def _candidates(view: View, rng: np.random.Generator) -> tuple[I64, I64]:
     if view.every is not None:
         return _some(view.every, rng)
     # Include the items with the fewest answers, so that no item is forgotten.
-    rare = np.argpartition(view.seen + rng.random(n), min(_SOME // 8, n - 1))[: _SOME // 8]
+    among = np.arange(n) if n <= _MANY else rng.integers(n, size=_MANY)
+    seen = view.seen[among] + rng.random(len(among))
+    rare = among[np.argpartition(seen, min(_SOME // 8, n - 1))[: _SOME // 8]]
     i = np.concatenate((rng.integers(n, size=3 * _SOME // 8), rare))
     j = view.groups.partners(i, rng)
     at = rng.integers(n - 1, size=_SOME // 2)
