@@ -40,10 +40,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_alpha_consistency_and_cycles_are_those_computed_by_hand() -> None:
     found = json.loads(done("agreement", "plain", "--json"))
-    # Two pairs of two values, 1 1 and 1 0: alpha = 1 - (4 - 1) * 2 / (16 - 9 - 1).
+    # Both ways round: 1 1, 0 0, 1 0 and 0 1, so alpha = 1 - (8 - 1) * 4 / (64 - 16 - 16).
     assert found == {
         "collection": "plain",
-        "krippendorff_alpha": 0.0,
+        "krippendorff_alpha": 0.125,
         "shared_pairs": 2,
         "consistency": 0.8,
         "repeats": 5,
@@ -56,19 +56,19 @@ def test_alpha_consistency_and_cycles_are_those_computed_by_hand() -> None:
     assert header.split() == [
         *("alpha", "shared", "pairs", "with", "self", "repeats", "cycles", "triples")
     ]
-    assert line.split() == ["plain", "0.00", "2", "0.80", "5", "1.00", "1"]
+    assert line.split() == ["plain", "0.12", "2", "0.80", "5", "1.00", "1"]
     assert "1 is perfect, 0 is chance" in result.stderr
 
 
 def test_each_group_has_its_own_figures_the_least_alpha_first() -> None:
     found = json.loads(done("agreement", "grouped", "--json"))
     assert [(g["group"], g["krippendorff_alpha"], g["shared_pairs"]) for g in found["groups"]] == [
-        ("x", 0.0, 1), ("y\x1b[2J", None, 1)
+        ("x", pytest.approx(1 - 5 * 4 / 18), 1), ("y\x1b[2J", 1.0, 1)
     ]  # fmt: skip
     assert found["shared_pairs"] == 2 and found["consistency"] is None
     lines = done("agreement", "grouped").splitlines()
-    assert lines[2].split() == ["x", "0.00", "1", "-", "0", "-", "0"]
-    assert lines[3].split()[1:] == ["-", "1", "-", "0", "-", "0"] and "\x1b" not in lines[3]
+    assert lines[2].split() == ["x", "-0.11", "1", "-", "0", "-", "0"]
+    assert lines[3].split()[1:] == ["1.00", "1", "-", "0", "-", "0"] and "\x1b" not in lines[3]
 
 
 def test_nothing_to_compare_is_one_line() -> None:

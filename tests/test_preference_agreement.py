@@ -53,6 +53,18 @@ def test_alpha_ignores_single_answers_and_is_none_if_all_are_the_same():
     assert krippendorff_alpha([[1.0, 1.0], [1.0, 1.0]]) is None
 
 
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.booleans()), max_size=30))
+def test_no_alpha_depends_on_how_the_items_are_numbered(answers):
+    said = [
+        Judgement(f"who {k % 3}", a, b, "left" if first else "right")
+        for k, (a, b, first) in enumerate(answers)
+        if a != b
+    ]
+    back = [Judgement(j.annotator, 3 - j.left, 3 - j.right, j.answer) for j in said]
+    ours, theirs = (agreement(each).krippendorff_alpha for each in (said, back))
+    assert ours == pytest.approx(theirs)
+
+
 def test_sides_do_not_matter_to_agreement():
     said = [
         Judgement("ana", 0, 1, "left", number=1),

@@ -231,7 +231,7 @@ def shared(training: TrainingRun, group: Group) -> TrainingRun:
 
 @contextmanager
 def follow(job: TrainingJob, folder: Folder, url: URL, group: Group) -> Iterator[TrainingRun]:
-    """Take part in the run that the first process has begun; folder and run are its to keep.
+    """Take part in the run that the first process has started; folder and run are its to keep.
 
     Raises:
         StoreError: if this process does not reach the store that has the run.

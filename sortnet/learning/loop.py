@@ -35,7 +35,7 @@ from sortnet.learning.memory_pairs import MemoryPairs
 from sortnet.learning.own_pairs import keys_of_all, own_keys, own_pairs
 from sortnet.learning.selection import Shown, answered_pairs, compares, selected
 from sortnet.learning.state import Iteration, Sorted, State
-from sortnet.learning.training import Trained, best_trained, stronger
+from sortnet.learning.training import Trained, best_trained, to_try
 from sortnet.metrics import Empty, Metric, check_can_choose, evaluate
 from sortnet.sorting.observe import Tally
 from sortnet.sorting.sort import order_of
@@ -115,16 +115,15 @@ def learn_to_sort(
     measured, add = list(dict.fromkeys((quality, *metrics))), start == "add"
     state = State(0, make(seed)) if state is None else state
     score = partial(_quality, vali, quality, empty)
-    teach = partial(best_trained, judge=judge, score=score)
+    sort = partial(_sort, judge=judge, metrics=measured, empty=empty)
+    teach = partial(best_trained, hows=to_try(training, judgements), judge=judge, score=score)
     TP, VP = sink.pairs("train", state.iteration), sink.pairs("vali", state.iteration)
 
     for i in range(state.iteration, 0 if state.finished else max_iter):
         report, seed_i = _within(progress, i), _iteration_seed(seed, i + 1)
         report("sorting")
-        T_i = _sort(
-            state.comparator, train, judge, measured, empty, compared=compares(pairs, train)
-        )
-        V_i = _sort(state.comparator, vali, judge, measured, empty, answered=pairs != "wrong")
+        T_i = sort(state.comparator, train, compared=compares(pairs, train))
+        V_i = sort(state.comparator, vali, answered=pairs != "wrong")
         more = _measures(state.comparator, others or {}, measured, empty)
 
         state = state.scored(V_i.measures[quality.name], V_i.right, larger=add and i > 1)
@@ -142,8 +141,7 @@ def learn_to_sort(
         C_next, trained = state.comparator, Trained(0, 0, np.nan, np.nan)
         if not finished:
             C_next = copy.deepcopy(state.comparator) if start == "warm" else make(seed_i)
-            how = [training] if judgements is None else stronger(training)
-            C_next, trained = teach(C_next, train, TP, vali, VP, how, seed=seed_i, progress=report)
+            C_next, trained = teach(C_next, train, TP, vali, VP, seed=seed_i, progress=report)
         if add and i > 0 and not finished:
             C_next = Committee([*state.comparator.members, *C_next.members])
 
@@ -166,10 +164,10 @@ def _quality(part: Queries, quality: Metric, empty: Empty, net: Learner) -> floa
 def _sort(
     comparator: Learner,
     part: Queries,
+    *,
     judge: Judge,
     metrics: Sequence[Metric],
     empty: Empty,
-    *,
     compared: bool = False,
     answered: bool = False,
 ) -> Sorted:

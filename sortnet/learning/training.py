@@ -111,12 +111,14 @@ def train_on_pairs(
     return Trained(*(float(np.mean(column)) for column in columns))
 
 
-def stronger(how: Training) -> list[Training]:
-    """The settings, and with ten and a hundred times the weight decay.
+def to_try(how: Training, judgements: int | None) -> list[Training]:
+    """The settings; of few answers also with ten and a hundred times the weight decay.
 
-    >>> [round(each.weight_decay, 6) for each in stronger(Training(weight_decay=0.03))]
+    >>> [round(each.weight_decay, 6) for each in to_try(Training(weight_decay=0.03), 1000)]
     [0.03, 0.3, 3.0]
     """
+    if judgements is None:
+        return [how]
     least = how.weight_decay or FIXED["weight_decay"]
     return [how, *(replace(how, weight_decay=least * times) for times in (10, 100))]
 
@@ -127,8 +129,8 @@ def best_trained(
     tp: Pairs,
     vali: Queries,
     vp: Pairs,
-    hows: Sequence[Training],
     *,
+    hows: Sequence[Training],
     score: Callable[[Learner], float],
     judge: Judge | None = None,
     seed: int = 0,
