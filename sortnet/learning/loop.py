@@ -114,8 +114,7 @@ def learn_to_sort(
     sink = own_pairs(MemoryPairs() if sink is None else sink, train, vali)
     measured, add = list(dict.fromkeys((quality, *metrics))), start == "add"
     state = State(0, make(seed)) if state is None else state
-    score = partial(_quality, vali, quality, empty)
-    sort = partial(_sort, judge=judge, metrics=measured, empty=empty)
+    score, sort = partial(_quality, vali, quality, empty), partial(_sort, judge, measured, empty)
     teach = partial(best_trained, hows=to_try(training, judgements), judge=judge, score=score)
     TP, VP = sink.pairs("train", state.iteration), sink.pairs("vali", state.iteration)
 
@@ -162,12 +161,12 @@ def _quality(part: Queries, quality: Metric, empty: Empty, net: Learner) -> floa
 
 
 def _sort(
-    comparator: Learner,
-    part: Queries,
-    *,
     judge: Judge,
     metrics: Sequence[Metric],
     empty: Empty,
+    comparator: Learner,
+    part: Queries,
+    *,
     compared: bool = False,
     answered: bool = False,
 ) -> Sorted:
