@@ -1,0 +1,150 @@
+"""What each phase of an iteration costs a document: CPU seconds and bytes, by the number of them.
+
+Queries of 120 made documents with 136 features, one thread; the formula that follows from the rows
+is in docs/explanation/scale.md.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import torch
+
+from sortnet.comparators import CmpNN
+from sortnet.config import Training
+from sortnet.data import read_queries
+from sortnet.data.scaling import fit_scaler
+from sortnet.learning.judges import judge_by_grades, wrong_pairs
+from sortnet.learning.selection import Shown, answered_pairs, selected
+from sortnet.learning.training import train_on_pairs
+from sortnet.sorting.sort import order_of, sorted_runs
+from sortnet.types import Pairs, Queries
+from sortnet.types.room import room
+from store import open_store
+
+SIZE, FEATURES = 120, 136
+
+
+def made(n_queries: int) -> Queries:
+    n, rng = n_queries * SIZE, np.random.default_rng(0)
+    X, score = room((n, FEATURES)), np.empty(n)
+    for start in range(0, n, 100_000):
+        part = X[start : start + 100_000]
+        part[:] = rng.standard_normal(part.shape, np.float32)
+        score[start : start + 100_000] = part[:, 0] + part[:, 1] * part[:, 2] + part[:, 3] / 2
+    grades = np.digitize(score, [0.5, 1.5, 2.5, 3.5]).astype(np.int32)
+    qids = np.arange(n_queries).astype(str)
+    return Queries(X, grades, np.arange(0, n + 1, SIZE), qids, np.arange(n))
+
+
+@contextmanager
+def measured(rows: list[dict[str, Any]], phase: str, n_docs: int) -> Iterator[None]:
+    """A row of the CPU time and of the most memory that was no file's, for a document."""
+    peak, stop, before = [0], threading.Event(), anonymous()
+
+    def watch() -> None:
+        while not stop.wait(0.01):
+            peak[0] = max(peak[0], anonymous())
+
+    thread, start = threading.Thread(target=watch), time.process_time()
+    thread.start()
+    try:
+        yield
+    finally:
+        seconds = time.process_time() - start
+        stop.set()
+        thread.join()
+    rows.append(
+        {
+            "what": f"scale, {n_docs:.0e} documents, {phase}: us a document",
+            "ours": 1e6 * seconds / n_docs,
+            "note": f"{max(0, peak[0] - before) / n_docs:.0f} bytes a document",
+        }
+    )
+
+
+def anonymous() -> int:
+    status = Path("/proc/self/status").read_text()
+    return 1024 * int(status.split("RssAnon:")[1].split()[0])
+
+
+def phases(n_queries: int, folder: Path) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    queries = made(n_queries)
+    n = queries.n_docs
+
+    def phase(name: str, work: Callable[[], Any]) -> Any:
+        with measured(rows, name, n):
+            return work()
+
+    scaler = phase("fit the scaling", lambda: fit_scaler("query+rank", queries))
+    scaled = phase("scale", lambda: scaler(queries))
+    net = CmpNN(scaled.n_features, hidden=32, seed=0)
+    order_of(net, scaled.take(np.arange(2)))  # compiles
+
+    def sorted_and_judged() -> tuple[int, Pairs]:
+        made, wrong = 0, [Pairs.empty().key]
+        for _, run in sorted_runs(net, scaled):
+            answers = judge_by_grades(scaled, run.i, run.j)
+            wrong.append(wrong_pairs(run, answers).key)
+            made += len(run.i)
+        return made, Pairs.of_keys(np.concatenate(wrong))
+
+    comparisons, _ = phase("sort and judge", sorted_and_judged)
+    shown = Shown(scaled, net, None, np.random.default_rng(0), comparisons=comparisons)
+    taken = phase(
+        "choose pairs",
+        lambda: answered_pairs(scaled, selected("even", shown)[0], judge_by_grades),
+    )
+    with open_store(folder / f"{n_queries}.db") as store:
+        run = store.start_run(
+            command="", config={}, seed=0, versions={}, train=scaled, vali=scaled, data={}, out=None
+        )
+        phase("store pairs", lambda: run.add("train", 0, taken))
+    how = Training(epochs=1, keep="loss")
+    few = scaled.take(np.arange(2))
+    nothing = Pairs.empty()
+    train_on_pairs(net, few, answered_pairs(few, np.empty(0, np.int64), judge_by_grades), few,
+                   nothing, how)  # fmt: skip
+    phase("an epoch", lambda: train_on_pairs(net, scaled, taken, few, nothing, how))
+    rows[-1]["note"] += f", {len(taken):,} pairs"
+    return rows
+
+
+def reading(n_queries: int, folder: Path) -> list[dict[str, Any]]:
+    """Reading text: of fewer documents, as it takes a kilobyte for each."""
+    rows: list[dict[str, Any]] = []
+    queries, file = made(n_queries), folder / "made.txt"
+    query = queries.query_of_docs()
+    with file.open("w") as out:
+        for grade, of, x in zip(queries.grades, query, queries.features, strict=True):
+            values = " ".join(f"{k}:{v:.4f}" for k, v in enumerate(x, 1))
+            out.write(f"{grade} qid:{of} {values}\n")
+    read_queries(file)  # compiles
+    with measured(rows, "read text", queries.n_docs):
+        read_queries(file)
+    return rows
+
+
+def run(quick: bool) -> list[dict[str, Any]]:
+    torch.set_num_threads(1)
+    with TemporaryDirectory() as folder:
+        sizes = (84,) if quick else (84, 840, 8400)
+        rows = [row for n in sizes for row in phases(n, Path(folder))]
+        return [*reading(84 if quick else 420, Path(folder)), *rows]
+
+
+def main() -> None:
+    for line in run(quick=False):
+        print(line)
+
+
+if __name__ == "__main__":
+    main()
