@@ -96,14 +96,19 @@ def joined() -> Iterator[Group]:
     Raises:
         SystemExit: with 2, where another process has raised an error.
     """
-    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+    if (size := os.environ.get("WORLD_SIZE", "1")) == "1":
         yield Alone()
         return
     if dist.is_initialized():  # by who started the processes, such as Ray
         yield Processes()
         return
-    store, rank, size = next(rendezvous("env://", timeout=_PATIENCE))
-    dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=_PATIENCE)
+    try:
+        store, rank, world = next(rendezvous("env://", timeout=_PATIENCE))
+    except ValueError as error:
+        raise SortNetError(
+            f"WORLD_SIZE is {size[:60]!r}, but {error}: start by torchrun, or unset it"
+        ) from None
+    dist.init_process_group("gloo", store=store, rank=rank, world_size=world, timeout=_PATIENCE)
     try:
         yield Processes()
     except Exception as error:
