@@ -38,7 +38,7 @@ INNER = (
     "sortnet.preference.one_thread",
     "store.plots.drawing",
     "store.database",
-    "store.runs.pair_copy",
+    "store.runs.postgresql_pairs",
     "store.runs.pair_rows",
     "store.collections.collection_rows",
     "store.collections.judgement_rows",

@@ -21,7 +21,7 @@ from sortnet.learning.memory_pairs import MemoryPairs
 from sortnet.types import SPLITS, Pairs, Queries, Split
 from store import Run, Store, open_store
 from store.runs import pair_copy
-from store.runs.pair_copy import _update_known as update_known
+from store.runs.postgresql_pairs import _update_known as update_known
 
 SIZES = (4, 1, 5)  # documents 0-3, 4, 5-9
 KEPT = ["first_iteration", "last_iteration", "times"]
@@ -162,7 +162,7 @@ def test_what_is_no_pair_is_refused_and_nothing_of_its_call_stored(
 def test_many_chunks_of_pairs_come_back_in_order(
     new_sink: New, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("store.runs.pair_copy.ROWS_A_CHUNK", 997)
+    monkeypatch.setattr("store.runs.postgresql_pairs.ROWS_A_CHUNK", 997)
     monkeypatch.setattr("store.runs.pair_rows.DOCS_A_CHUNK", 97)
     sink = new_sink(queries((700,)))
     rng = np.random.default_rng(0)
@@ -195,7 +195,7 @@ def test_only_pairs_that_were_wrong_are_counted(new_sink: New) -> None:
 def test_four_writers_on_one_run_count_what_each_of_them_gave(
     new_sink: New, mine: Callable[[int], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("store.runs.pair_copy.ROWS_A_CHUNK", 97)
+    monkeypatch.setattr("store.runs.postgresql_pairs.ROWS_A_CHUNK", 97)
     sink = new_sink(queries((40,)))
     keys = np.random.default_rng(0).permutation(rows_of(Pairs(*np.nonzero(1 - np.eye(40)))))
 

@@ -1,4 +1,7 @@
-"""Several processes that learn one model: a `Group` of torch.distributed."""
+"""Several processes that learn one model: a `Group` of torch.distributed.
+
+Gradients are added up in `sortnet.learning.training`, counts and measures where they are taken.
+"""
 
 from __future__ import annotations
 

@@ -121,9 +121,12 @@ STRATEGIES: dict[str, Strategy] = dict(
 )
 
 
+_OF_THE_SORT = {compared}  # strategies that look at `Shown.i` and `j`, which are kept for them
+
+
 def compares(strategy: str, queries: Queries) -> bool:
-    """Whether the strategy takes the pairs that a sort compared."""
-    return queries.judged is not None or STRATEGIES[strategy] is compared
+    """Whether the strategy looks at the pairs that a sort compared."""
+    return queries.judged is not None or STRATEGIES[strategy] in _OF_THE_SORT
 
 
 def selected(strategy: str, shown: Shown) -> tuple[I64, I64]:

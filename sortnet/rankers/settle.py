@@ -2,7 +2,8 @@
 
 Successive halving over a small menu: every scaling, and a deep net, is tried with half of the
 epochs, the best two with all of them where these do not decide; then the hidden units and the
-weight decay around the best, with half. One comparator is trained in a trial.
+weight decay around the best, with half. One comparator is trained in a trial. Without trials the
+settings are `sortnet.config.FIXED`; of few answers the loop tries weight decays itself.
 """
 
 from __future__ import annotations

@@ -29,6 +29,7 @@ from store.collections.preference_records import preference_records
 
 Form: TypeAlias = Literal["jsonl", "csv", "arena", "chosen", "label-studio", "argilla"]
 FIELDS = ("id", "number", *(f.name for f in fields(Judgement) if f.name != "number"))
+_OURS = {"id", "number"}  # of them, those that every version's export has
 _OF_GROUP = ("group", "context")  # fields besides, if items have groups; not read again
 _EXPORTED = (*FIELDS, "excluded")
 _OF_QUESTION = ("criterion", "question")  # fields besides, where it is not the default; likewise
@@ -149,7 +150,7 @@ def _escaped(line: dict[str, Any]) -> dict[str, Any]:
 
 def _unescaped(rows: Rows) -> Rows:
     """Rows as they were before `_escaped`, if they are rows of such an export."""
-    if not {*FIELDS, _ESCAPED} <= {*rows.columns}:
+    if not {*_OURS, _ESCAPED} <= {*rows.columns}:
         return rows
     columns = {
         name: [
@@ -264,7 +265,7 @@ def read_lines(
         DataError: on the first error, with file and line.
     """
     rows = read_rows(path, _kind(path, form), may_be_empty=True)
-    if rows.lines and set(FIELDS) <= set(rows.columns) and rows.unfinished:
+    if rows.lines and set(rows.columns) >= _OURS and rows.unfinished:
         _refuse(rows.place(-1), "half a line, the file was cut")
     rows = as_votes(_unescaped(rows), items, form if form in TOOLS else None, sides)
     lines: list[Line] = []

@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Connection, Text, cast, func, select, tupl
 
 from sortnet.types import I64, Pairs, Split
 from store.database.tables import PairRow
-from store.runs.pair_copy import copy_pairs
+from store.runs.postgresql_pairs import copy_pairs
 
 # Within SQLite's 32,766 variables per statement; longer statements were no faster.
 ROWS_A_STATEMENT = 2000
