@@ -70,19 +70,19 @@ def data_files(path: str | os.PathLike[str]) -> list[Path]:
     ['part-0', 'part-1']
     """
     name, path = os.fspath(path), Path(path)
-    if path.is_dir():
-        found = [each for each in path.iterdir() if each.name[0] not in "._"]
-        _refuse_folder(path, found)
-    elif glob.has_magic(name) and not path.exists():
-        named = map(Path, glob.glob(name))  # noqa: PTH207  # the pattern may be absolute
-        found = [each for each in named if each.name[0] != "_"]
-    else:
-        return [path]
-    if not found:
-        what = "is a folder without data files" if path.is_dir() else "no file has such a name"
-        raise DataError(f"{path}: {what}")
-    found.sort()
     with reading(path):
+        if path.is_dir():
+            found = [each for each in path.iterdir() if each.name[0] not in "._"]
+            _refuse_folder(path, found)
+        elif glob.has_magic(name) and not path.exists():
+            named = map(Path, glob.glob(name))  # noqa: PTH207  # the pattern may be absolute
+            found = [each for each in named if each.name[0] != "_"]
+        else:
+            return [path]
+        if not found:
+            what = "is a folder without data files" if path.is_dir() else "no file has such a name"
+            raise DataError(f"{path}: {what}")
+        found.sort()
         return [each for each in found if each.stat().st_size] or found
 
 

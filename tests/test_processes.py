@@ -77,6 +77,7 @@ CASES = {
     "uncertain, fresh, a committee": {
         "pairs": "uncertain", "judgements": 300, "start": "fresh", "committee": 2, "max_iter": 4,
     },
+    "one block, dropout, weights": {"blocks": None, "dropout": 0.2, "weights": True},
     "random, dropout, weights": {"pairs": "random", "dropout": 0.2, "weights": True},
     "squared loss, by loss": {"loss": "squared", "keep": "loss", "query_pairs": None},
 }  # fmt: skip

@@ -20,7 +20,7 @@ from sortnet.errors import SortNetError, StoreError
 from sortnet.learning.memory_pairs import MemoryPairs
 from sortnet.types import SPLITS, Pairs, Queries, Split
 from store import Run, Store, open_store
-from store.runs import pair_copy
+from store.runs import postgresql_pairs
 from store.runs.postgresql_pairs import _update_known as update_known
 
 SIZES = (4, 1, 5)  # documents 0-3, 4, 5-9
@@ -214,6 +214,19 @@ def test_four_writers_on_one_run_count_what_each_of_them_gave(
     assert frame["times"].sum() == len(frame) + first[0]
 
 
+def test_pairs_added_in_parts_are_added_as_in_one(
+    new_sink: New, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("store.runs.run._ADDED_AT_ONCE", 97)
+    sink = new_sink(queries((40,)))
+    every, some = Pairs(*np.nonzero(1 - np.eye(40))), Pairs(*np.triu_indices(40, 1))
+    assert sink.add("train", 0, some) == len(some)
+    for _ in range(2):  # as after a kill
+        assert sink.add("train", 1, every, wrong=some) == len(every) - len(some)
+    assert sink.pairs("train").key.tolist() == every.key.tolist()
+    assert sink.pairs_frame()["times"].sum() == 2 * len(some)
+
+
 def test_pairs_that_another_process_adds_meanwhile_are_known_then(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -224,7 +237,7 @@ def test_pairs_that_another_process_adds_meanwhile_are_known_then(
         return looked[-1] if looked[1:] else (np.empty(0, np.int64), 0)
 
     run.add("train", 0, pairs_of([(2, 3)]))
-    monkeypatch.setattr(pair_copy, "_update_known", blind)
+    monkeypatch.setattr(postgresql_pairs, "_update_known", blind)
     assert run.add("train", 1, pairs_of([(0, 1), (2, 3)])) == 1
     assert run.pairs_frame()["times"].tolist() == [1, 2]
     assert len(looked) == (2 if store.database.dialect == "postgresql" else 0)
@@ -236,7 +249,7 @@ def test_a_connection_that_ends_during_a_copy_leaves_nothing_and_is_tried_again(
     postgresql_url: str, monkeypatch: pytest.MonkeyPatch, patient: bool
 ) -> None:
     with open_store(postgresql_url) as store:
-        run, written, copy = start(store, queries((60,))), [], pair_copy._copy
+        run, written, copy = start(store, queries((60,))), [], postgresql_pairs._copy
         before, pairs = pairs_of([(1, 0)]), Pairs(*np.nonzero(1 - np.eye(60)))
         run.add("train", 0, before)
 
@@ -246,7 +259,7 @@ def test_a_connection_that_ends_during_a_copy_leaves_nothing_and_is_tried_again(
             if len(written) == 2:  # the known pair is updated, all others are copied
                 connection.exec_driver_sql("SELECT pg_terminate_backend(pg_backend_pid())")
 
-        monkeypatch.setattr(pair_copy, "_copy", ended)
+        monkeypatch.setattr(postgresql_pairs, "_copy", ended)
         if patient:
             assert run.add("train", 1, pairs) == len(pairs) - 1
             assert run.pairs_frame()["times"].sum() == len(pairs) + 1

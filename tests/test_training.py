@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from sortnet.comparators import CmpNN, Committee, DirectRanker, NeuralComparator
 from sortnet.config import Training
 from sortnet.errors import ComparatorError, DivergedError
-from sortnet.learning.training import _ByQuery, train_on_pairs
+from sortnet.learning.training import _ByQuery, best_trained, to_try, train_on_pairs
 from sortnet.types import Pairs, Queries
 
 
@@ -256,6 +256,19 @@ def test_a_loss_that_is_no_number_ends_training_with_what_to_try():
     how = Training(lr=1e30, optimizer="sgd", epochs=5)
     with pytest.raises(DivergedError, match="try a lr lower than 1e\\+30"):
         train_on_pairs(net, queries, pairs, queries, pairs, how)
+
+
+def test_of_few_answers_a_weight_decay_that_diverges_is_left_out():
+    queries, pairs = made(3, 6, 1)
+    net = CmpNN(3, hidden=4, seed=0)
+    hows = to_try(Training(lr=0.03, weight_decay=1.0, epochs=20), 100)
+    parts = (queries, pairs, queries, pairs)
+    with pytest.raises(DivergedError):
+        train_on_pairs(copy.deepcopy(net), *parts, hows[-1])
+    _, trained = best_trained(net, *parts, hows=hows, score=lambda net: 1.0)
+    assert trained.epochs == 20 and np.isfinite(trained.train_loss)
+    with pytest.raises(DivergedError):
+        best_trained(net, *parts, hows=hows[::-1], score=lambda net: 1.0)
 
 
 @pytest.mark.parametrize(

@@ -628,7 +628,8 @@ def test_a_comment_and_a_flag_go_with_the_answer_and_come_back_with_an_undo(
     webdriver.ActionChains(driver).send_keys("12 0z? fhm", Keys.ESCAPE).perform()
     page.until(lambda: not page.find("#remark").is_displayed())
     page.press("f")
-    assert page.text("#said") == "Flagged." and page.answered == 0
+    page.until(lambda: page.text("#said") == "Flagged.")
+    assert page.answered == 0
     page.reload()  # neither is lost
     page.until(page.ready)
     pressed = "return ['comment', 'flag'].map((id) => $(id).getAttribute('aria-pressed'))"

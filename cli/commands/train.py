@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -175,6 +176,8 @@ def train(
     if ranker != "sortnet":
         if resume or preset or no_tune or logs:
             raise click.UsageError("--resume, --preset, --no-tune and --log are of a sortnet alone")
+        if os.environ.get("WORLD_SIZE", "1") != "1":
+            raise click.UsageError(f"one process fits {ranker}: leave torchrun out")
         _fit_other(ctx, data, folder, ranker, extra, store, threads, cache_folder(cache))
         return
     if extra:
@@ -188,7 +191,8 @@ def train(
         job = read_job(paths, asked, cache=cache_folder(cache), progress=status, store=url)
         agree(job, group)
         status("starting")
-        set_threads(threads or (known["threads"] if known else threads_of(group)))
+        recorded = known["threads"] if known and group.size == 1 else None
+        set_threads(threads or recorded or threads_of(group))
         if group.rank:
             with follow(job, folder, url, group) as training:
                 training.learn(lambda record: None, status)

@@ -69,6 +69,7 @@ class Parameters(TypedDict, total=False):
     max_iter: int
     max_stale: int | None
     tune_budget: float
+    blocks: int | None
     device: str
     ranker: str
     validation_fraction: float

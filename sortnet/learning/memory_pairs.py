@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -48,7 +48,8 @@ class MemoryPairs:
 
         With `docs` only those whose winner is docs[0] to docs[1] - 1.
         """
-        table = self._tables[split]
+        with self._adding:
+            table = replace(self._tables[split])
         kept = slice(None)
         if docs is not None:
             kept = slice(*np.searchsorted(table.key, np.array(docs, np.int64) << 32).tolist())

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any, TypeVar, cast
 
@@ -23,6 +23,7 @@ from sortnet.errors import SortNetError
 from sortnet.types import I64
 from sortnet.types.shard import Alone, Group
 
+_TO_JOIN = timedelta(minutes=10)
 _PATIENCE = timedelta(hours=6)  # for one that reads or settles; one that ends is noticed at once
 T = TypeVar("T", bound=NDArray[Any])
 
@@ -71,9 +72,14 @@ class Processes:
 
 def broadcast(group: Group, value: Any) -> Any:
     """What the first process gives, as JSON."""
-    text = json.dumps(value).encode() if group.rank == 0 else b""
+    text = json.dumps(value, default=_plain).encode() if group.rank == 0 else b""
     raw = group.gather(np.frombuffer(text, np.uint8))
     return json.loads(raw.tobytes())
+
+
+def _plain(number: Any) -> Any:
+    """A number of numpy's as one of Python's."""
+    return number.item()
 
 
 def every(group: Group, value: Any) -> list[Any]:
@@ -106,16 +112,21 @@ def joined() -> Iterator[Group]:
         yield Processes()
         return
     try:
-        store, rank, world = next(rendezvous("env://", timeout=_PATIENCE))
-    except ValueError as error:
+        store, rank, world = next(rendezvous("env://", timeout=_TO_JOIN))
+        dist.init_process_group("gloo", store=store, rank=rank, world_size=world, timeout=_PATIENCE)
+        group = Processes()
+    except (ValueError, RuntimeError) as error:
         raise SortNetError(
-            f"WORLD_SIZE is {size[:60]!r}, but {error}: start by torchrun, or unset it"
+            f"WORLD_SIZE is {size[:60]!r}, but the processes do not find each other "
+            f"({str(error).splitlines()[0][:120]}): start by torchrun, or unset it"
         ) from None
-    dist.init_process_group("gloo", store=store, rank=rank, world_size=world, timeout=_PATIENCE)
     try:
-        yield Processes()
+        yield group
     except Exception as error:
-        if store.add("failed", 1) > 1:
+        first = not rank  # where the store has gone with the process that had it
+        with suppress(RuntimeError):
+            first = store.add("failed", 1) == 1
+        if not first:
             raise SystemExit(2) from None
         if rank and isinstance(error, SortNetError):
             raise SortNetError(f"process {rank}: {error}") from error

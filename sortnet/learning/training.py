@@ -139,17 +139,26 @@ def best_trained(
     """`train_on_pairs` with each of some settings: the comparator of the best score, the first of
     equal ones; the comparator given itself where there is one setting.
 
+    Raises:
+        DivergedError: if the first one diverges; another is left out then.
+
     Cost: as many trainings, and sorts of V to compare them.
     """
-    nets = [comparator, *(copy.deepcopy(comparator) for _ in hows[1:])]
-    trained = [
-        train_on_pairs(
-            net, train, tp, vali, vp, how, judge=judge, score=score, seed=seed, progress=progress
-        )
-        for net, how in zip(nets, hows, strict=True)
-    ]
-    best = int(np.argmax([score(net) for net in nets])) if len(nets) > 1 else 0
-    return nets[best], trained[best]
+    found: list[tuple[float, Learner, Trained]] = []
+    for k, how in enumerate(hows):
+        net = comparator if k == len(hows) - 1 else copy.deepcopy(comparator)
+        try:
+            trained = train_on_pairs(
+                net, train, tp, vali, vp, how, judge=judge, score=score, seed=seed,
+                progress=progress,
+            )  # fmt: skip
+        except DivergedError:
+            if k == 0:
+                raise
+            continue
+        found.append((score(net) if len(hows) > 1 else 0.0, net, trained))
+    best = max(found, key=lambda each: each[0])
+    return best[1], best[2]
 
 
 def _pool(threads: int) -> ThreadPoolExecutor:
@@ -208,7 +217,7 @@ class _ByQuery:
         winner, loser, weight = _weighted(queries, pairs, judge)
         occurs = np.zeros(queries.n_docs, np.bool_)
         occurs[winner] = occurs[loser] = True
-        number = np.append(0, np.cumsum(occurs, dtype=np.int32))  # among those that occur
+        number = np.append(np.int32(0), np.cumsum(occurs, dtype=np.int32))  # among those that occur
         # Ordered by the winner, and documents are numbered query by query.
         sizes = np.diff(np.searchsorted(winner, queries.offsets))
         some = np.flatnonzero(sizes)
@@ -332,8 +341,10 @@ def _weighted(queries: Queries, pairs: Pairs, judge: Judge | None) -> tuple[I32,
     ends = gathered(queries, np.array(extremes, np.float32))
     if not len(ends) or (ends == ends[0]).all():
         return winner, loser, None
-    mean = float(weight.mean(dtype=np.float64))
-    if queries.shard is not None:  # by query, so that no sum depends on the number of processes
+    mean = float(weight.mean(dtype=np.float64)) if len(weight) else 0.0
+    if queries.shard is not None and queries.shard.n_blocks == 1:
+        mean = float(gathered(queries, np.array([mean] if len(weight) else [], np.float64))[0])
+    elif queries.shard is not None:  # by query, so no sum depends on the number of processes
         of_query = np.searchsorted(queries.offsets, winner, side="right") - 1
         sums = gathered(queries, np.bincount(of_query, weight, len(queries)))
         mean = math.fsum(sums) / int(summed(queries, len(weight)))
@@ -454,16 +465,23 @@ def _gradients(
         return loss.detach()
     weights = list(net.parameters())
     total = np.zeros(2 + sum(w.numel() for w in weights), np.int64)
+    one = shard.n_blocks == 1  # which one process has: all is as if there were no others
     for part in parts:
-        net.generator.manual_seed(seed * MOST_BLOCKS + part.block)
+        if not one:
+            net.generator.manual_seed(seed * MOST_BLOCKS + part.block)
         net.zero_grad()
         loss = _loss(net, part, how)
         loss.backward()  # type: ignore[no-untyped-call]
         slopes = (torch.zeros_like(w) if w.grad is None else w.grad for w in weights)
         found = torch.cat([loss.detach().view(1), *(slope.reshape(-1) for slope in slopes)])
-        total += _whole(found.double().cpu().numpy())
+        values = found.cpu().numpy()
+        total += np.append(0, values.view(np.int32)) if one else _whole(values.astype(np.float64))
     total = shard.group.sum(total)
-    sums = torch.from_numpy(np.where(total[0], np.nan, total[1:] / _UNIT)).to(weights[0])
+    if one:
+        found_sums = total[1:].astype(np.int32).view(np.float32)
+    else:
+        found_sums = np.where(total[0], np.nan, total[1:] / _UNIT).astype(np.float32)
+    sums = torch.from_numpy(found_sums).to(weights[0])
     first = 1
     for w in weights:
         w.grad = sums[first : first + w.numel()].view_as(w).clone()
@@ -472,7 +490,7 @@ def _gradients(
 
 
 def _whole(values: F64) -> I64:
-    """Numbers in units of 2^-40, after a 1 if one of them is too large or no number."""
+    """Numbers in units of 2^-40, after a 1 if one of them is 131,072 or more or no number."""
     in_units = np.rint(values * _UNIT)
     good = bool((np.abs(in_units) < 2.0**63 / MOST_BLOCKS).all())
     return np.append(int(not good), in_units if good else np.zeros(len(values))).astype(np.int64)

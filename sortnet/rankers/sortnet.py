@@ -253,7 +253,8 @@ def fit(
     config = settle_quality(train, vali, config)
     if group.rank == 0:
         config = settle(train, vali, config, make_for=make_for, progress=progress)[0]
-    config = Config.from_json(broadcast(group, config.to_json()))
+    if group.size > 1:
+        config = Config.from_json(broadcast(group, config.to_json()))
     scaler = fit_scaler(str(config.scaling), train, seed=config.seed)
 
     def model_of(state: State) -> Model:

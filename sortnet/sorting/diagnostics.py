@@ -82,7 +82,8 @@ def cyclic_triples(
     >>> found.share, found.sampled, found.examples.tolist()
     (1.0, 1, [[0, 1, 2]])
 
-    Of a shard the share is that of the whole, and the examples are its own.
+    Of a shard the share is that of the whole, and the examples are its own; margins so near 0 that
+    rounding decides may count otherwise.
 
     Cost: three calls of `prefer` with `samples` comparisons each; only drawn documents are
     prepared.

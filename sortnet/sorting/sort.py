@@ -120,9 +120,10 @@ def margins_of(comparator: Comparator, queries: Queries, i: I64, j: I64) -> F32:
     """
     margins = np.empty(len(i), np.float32)
     by_query = np.argsort(i, kind="stable")
+    ascending = i[by_query]
     for first, last in _chunks(queries, _BATCHED_CHUNK):
         begin, end = queries.offsets[first], queries.offsets[last]
-        here = by_query[slice(*np.searchsorted(i[by_query], (begin, end)))]
+        here = by_query[slice(*np.searchsorted(ascending, (begin, end)))]
         if len(here):
             prepared = comparator.prepare(queries.features[begin:end])
             margins[here] = comparator.prefer(prepared, i[here] - begin, j[here] - begin)

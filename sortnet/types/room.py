@@ -74,7 +74,8 @@ class GrowingTable:
     def next_rows(self, more: int, width: int, share: float) -> _F32:
         """(more, width) the rows after those so far, to fill.
 
-        They count once `n` has been increased. Rows so far that are less wide get zeros.
+        They count once `n` has been increased, and are valid until the next call. Rows so far that
+        are less wide get zeros.
 
         Args:
             more: their number.

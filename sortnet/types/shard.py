@@ -65,6 +65,10 @@ class Shard:
     blocks: NDArray[np.int64]
 
     @property
+    def n_blocks(self) -> int:
+        return len(self.blocks) - 1
+
+    @property
     def first_doc(self) -> int:
         """The number of its first document."""
         return int(self.offsets[self.first])

@@ -70,6 +70,7 @@ def _update_known(
         f" count(*) FILTER (WHERE pairs.first_iteration <> {int(iteration)})"
         f" FROM given JOIN pairs ON {both}"
     ).one()
+    execute("DROP TABLE given")  # the next part of the pairs is added in the same transaction
     return np.fromstring(keys or "", np.int64, sep=","), other
 
 
