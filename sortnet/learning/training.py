@@ -276,11 +276,11 @@ class _ByQuery:
 
     def _parts(self, queries: I64, taken: I64, pairs: I64, device: torch.device) -> list[_Batch]:
         """`taken` pairs of each of some queries, block by block, of the blocks here."""
+        if self.queries.shard is None:
+            return [self._batch(queries, taken, pairs, len(pairs), 0, device)]
         ours = np.flatnonzero(
             (queries >= self.first) & (queries < self.first + len(self.doc_offsets) - 1)
         )
-        if self.queries.shard is None:
-            return [self._batch(queries, taken, pairs, len(pairs), 0, device)]
         first_pair, parts = self.offsets[self.first], []
         for block in np.unique(self.block[queries[ours]]):
             of_it = np.zeros(len(queries), np.bool_)
