@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 import sys
 import threading
@@ -18,6 +19,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from cli.web.guard import Guard
 from cli.web.page_service import PageService, People
+from store.service.labelling import short_turns
 
 LOOK = 1.0  # seconds between two reads of the store
 
@@ -110,9 +112,14 @@ def kept_up(
     over = threading.Event()
     thread = threading.Thread(target=_look_again, args=(sites, also, over), daemon=True)
     thread.start()
+    # A pass of the garbage collector over all judgements and libraries takes some tenths of a
+    # second, in which nobody is answered; of what lives as long as the server it finds nothing.
+    gc.freeze()
     try:
-        yield
+        with short_turns():
+            yield
     finally:
+        gc.unfreeze()
         over.set()
         thread.join(1)  # a running fit is not awaited: it has no side effects
 

@@ -25,7 +25,7 @@ from store.service.convergence import Convergence
 
 ATTEMPTS = 5  # at new questions, if other processes lease the same pairs meanwhile
 SESSION_SETTINGS = ("strategy", "holdout", "repeats")
-# Seconds for which a fit may hold the interpreter while another one answers. An answer needs it
+# Seconds for which other work may hold the interpreter while somebody answers. An answer needs it
 # about fifty times, at each step of the database.
 _SWITCH_INTERVAL = 0.0005
 _PAUSE = 2.0  # after a fit in a thread, relative to its duration: answers come first
@@ -285,7 +285,7 @@ class LabellingService:
         with self._lock:
             session, events, number = self.session, self.session.events, self._last_number
         started = time.monotonic()
-        with _short_turns():
+        with short_turns():
             session.refit()
             self.ranking = session.ranking(fresh=False)
             self.remaining = session.remaining(fresh=False)
@@ -385,8 +385,13 @@ class LabellingService:
 
 
 @contextmanager
-def _short_turns() -> Iterator[None]:
-    """Shorten the thread switch interval so that a running fit does not delay answers."""
+def short_turns() -> Iterator[None]:
+    """Shorten the thread switch interval, so that other work does not delay answers.
+
+    >>> with short_turns():
+    ...     sys.getswitchinterval() < 0.001
+    True
+    """
     before = sys.getswitchinterval()
     sys.setswitchinterval(_SWITCH_INTERVAL)
     try:
