@@ -18,7 +18,10 @@ from test_training import MADE, made, parts_of
 from sortnet.comparators import CmpNN, Committee, DirectRanker, NeuralComparator
 from sortnet.comparators.forms import OnDevice
 from sortnet.config import Training
+from sortnet.data.digits import digits_fold
+from sortnet.data.scaling import fit_scaler
 from sortnet.learning import training
+from sortnet.metrics import evaluate
 from sortnet.sorting import lockstep, sort
 from sortnet.sorting.levels import merge_sort_levels, runs
 from sortnet.sorting.lockstep import merge_sort_on_device
@@ -220,3 +223,44 @@ def test_on_a_gpu_levels_and_steps_run_without_a_wait():
             optimizer.step()
     finally:
         torch.cuda.set_sync_debug_mode("default")
+
+
+@pytest.fixture(scope="module")
+def digits():
+    """Two parts of the digits, scaled, and all pairs of the first that have an order."""
+    fold = digits_fold()
+    scaled = fit_scaler("query+rank", fold.train)
+    train, vali = (scaled(part) for part in (fold.train.take(np.arange(20)), fold.vali))
+    i, j = (each + train.offsets[:-1, None] for each in np.triu_indices(36, 1))
+    grades = train.grades.astype(int)
+    better = np.stack([i.ravel(), j.ravel()])
+    better = better[:, grades[better[0]] != grades[better[1]]]
+    turned = grades[better[0]] < grades[better[1]]
+    return train, vali, Pairs(*np.where(turned, better[::-1], better))
+
+
+@on_devices
+@pytest.mark.parametrize("kind", [CmpNN, DirectRanker])
+def test_trained_in_bf16_a_net_ranks_about_as_well(kind, device, digits):
+    train, vali, pairs = digits
+    found, weights = [], []
+    for precision in ("float32", "bf16"):
+        net, how = kind(train.n_features, seed=1).to(device), Training(epochs=10)
+        how = replace(how, precision=precision)
+        training.train_on_pairs(net, train, pairs, train, Pairs.empty(), how)
+        found.append(evaluate(vali, sort(net, vali).order, "ndcg@10")["ndcg@10"])
+        weights.append(torch.cat([w.detach().flatten() for w in net.parameters()]))
+        assert weights[-1].dtype == torch.float32
+    assert min(found) > 0.8 and abs(found[0] - found[1]) < 0.02
+    assert not torch.equal(*weights)
+
+
+def test_losses_are_compared_in_float32_whatever_the_training_is_in():
+    queries, pairs = made(10, 6, 1)
+    net, grouped = CmpNN(3, seed=1), training._ByQuery.of(queries, pairs)
+    plain, rounded = Training(), Training(precision="bf16")
+    losses = [training._mean_loss(net, grouped, how) for how in (plain, rounded)]
+    assert losses[0] == losses[1]
+    net.train()
+    (batch,) = parts_of(grouped, len(pairs), None, None)
+    assert training._loss(net, batch, plain) != training._loss(net, batch, rounded)

@@ -7,6 +7,7 @@ import math
 import threading
 from collections.abc import Callable, Iterator, Sequence, Sized
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -464,10 +465,18 @@ def _schedule(
 
 def _loss(net: NeuralComparator, batch: _Batch, how: Training) -> Tensor:
     """The mean loss of a mini-batch, by the weights of its pairs."""
-    embedded = net.embed(batch.x)
+    with _products(net, how):
+        embedded = net.embed(batch.x).float()
     if how.loss == "logistic":
         return net.logistic_loss(embedded, batch.winner, batch.loser, batch.weight)
     return batch.weight @ net.loss(embedded[batch.winner], embedded[batch.loser])
+
+
+def _products(net: NeuralComparator, how: Training) -> AbstractContextManager[None]:
+    """Matrices are multiplied in bf16 within it, if the settings say so, in training."""
+    if how.precision == "float32" or not net.training:
+        return nullcontext()
+    return torch.autocast(net.device.type, torch.bfloat16)
 
 
 def _gradients(
