@@ -163,6 +163,11 @@ class Training:
     weight_decay: float | None = setting(
         None, "Weight decay; of adamw apart from the gradient, else an L2 penalty; default: chosen "
         "on the validation part.", TRAINING)
+    precision: str = setting(
+        "float32",
+        "Numbers that documents and weights are multiplied in during training; bf16 is for wide "
+        "nets on a GPU. Sorting and measuring are always in float32.",
+        TRAINING, choices=("float32", "bf16"))
     # fmt: on
 
     def __post_init__(self) -> None:

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from sortnet.comparators.forms import Form
+from sortnet.comparators.forms import Form, OnDevice
 from sortnet.errors import ComparatorError
 from sortnet.types import F32
 from sortnet.types.free import refuse_too_large
@@ -81,6 +81,12 @@ class NeuralComparator(nn.Module, ABC):
         """The form that the compiled sort takes; None if it would not give the same margins."""
         return None
 
+    def on_device(self) -> OnDevice | None:
+        """`prefer` of tensors, if the net is on a GPU and no subclass has overridden it."""
+        if self.device.type == "cpu" or type(self).prefer is not NeuralComparator.prefer:
+            return None
+        return OnDevice(self.device, self._compare)
+
     def _compares_as(self, ours: type[NeuralComparator], names: Sequence[str]) -> bool:
         """Whether no subclass has overridden these, and so its margins."""
         return all(getattr(type(self), name) is getattr(ours, name) for name in names)
@@ -100,24 +106,35 @@ class NeuralComparator(nn.Module, ABC):
         self.train(was_training)
         return embedded
 
-    @torch.no_grad()
     def prefer(
         self, prepared: Tensor, i: NDArray[np.integer[Any]], j: NDArray[np.integer[Any]]
     ) -> F32:
         """(m,) margins of prepared document i over prepared document j."""
+        i_, j_ = (torch.as_tensor(k, device=prepared.device) for k in (i, j))
+        out: F32 = self._compare(prepared, i_, j_).cpu().numpy()
+        return out
+
+    @torch.no_grad()
+    def _compare(self, prepared: Tensor, i: Tensor, j: Tensor) -> Tensor:
         was_training = self.training
         self.eval()
         with self._threads_for(len(i)):
-            i_, j_ = (torch.as_tensor(k, device=prepared.device) for k in (i, j))
-            margins = self.margin(prepared[i_], prepared[j_])
+            margins = self.margin(prepared[i], prepared[j])
         self.train(was_training)
-        out: F32 = margins.cpu().numpy()
-        return out
+        return margins
 
     def _threads_for(self, rows: int) -> AbstractContextManager[Any]:
         """One thread an operation for little work, else as many as are set."""
         little = rows * sum(weights.numel() for weights in self.parameters()) < _ONE_THREAD
         return one_thread_an_operation() if little else nullcontext()
+
+
+def to_device(array: NDArray[Any], device: torch.device) -> Tensor:
+    """The array there; to a GPU it is copied while the caller continues, through pinned memory."""
+    tensor = torch.from_numpy(array)
+    if device.type == "cuda":
+        return tensor.pin_memory().to(device, non_blocking=True)
+    return tensor.to(device)
 
 
 @contextmanager

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from sortnet.comparators.base import NeuralComparator
-from sortnet.comparators.forms import Form, joined
+from sortnet.comparators.forms import Form, OnDevice, joined
 from sortnet.errors import ComparatorError
 from sortnet.types import F32
 
@@ -42,12 +44,24 @@ class Committee:
             return None
         return joined([member.kernel() for member in self.members])
 
-    def prepare(self, X: F32) -> list[torch.Tensor]:
+    def on_device(self) -> OnDevice | None:
+        """`prefer` of tensors, if every member offers it."""
+        members = [found for member in self.members if (found := member.on_device())]
+        if type(self).prefer is not Committee.prefer or len(members) < len(self.members):
+            return None
+
+        def compare(prepared: list[Tensor], i: Tensor, j: Tensor) -> Tensor:
+            each = zip(members, prepared, strict=True)
+            return reduce(torch.add, [one.compare(own, i, j) for one, own in each])
+
+        return OnDevice(members[0].device, compare)
+
+    def prepare(self, X: F32) -> list[Tensor]:
         return [member.prepare(X) for member in self.members]
 
     def prefer(
         self,
-        prepared: list[torch.Tensor],
+        prepared: list[Tensor],
         i: NDArray[np.integer[Any]],
         j: NDArray[np.integer[Any]],
     ) -> F32:

@@ -1,10 +1,10 @@
-"""What a comparator offers to the compiled sort: its margin in a form that needs no torch."""
+"""What a comparator offers to the sort: its margin without torch, or without leaving the GPU."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -59,6 +59,19 @@ class Score:
 
 
 Form: TypeAlias = DualUnits | Score
+
+
+@dataclass(frozen=True, eq=False)
+class OnDevice:
+    """The margins of prepared documents, as tensors that stay on the comparator's device.
+
+    Attributes:
+        device: of all tensors.
+        compare: prepared documents, (m,), (m,) their numbers -> (m,) margins.
+    """
+
+    device: torch.device
+    compare: Callable[[Any, Tensor, Tensor], Tensor]
 
 
 def joined(forms: Sequence[Form | None]) -> Form | None:

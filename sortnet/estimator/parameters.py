@@ -58,6 +58,7 @@ class Parameters(TypedDict, total=False):
     lr_decay_epochs: int
     momentum: float
     weight_decay: float | None
+    precision: str
     dropout: float
     quality: str | None
     relevant_from: int

@@ -7,6 +7,7 @@ import math
 import threading
 from collections.abc import Callable, Iterator, Sequence, Sized
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,7 +15,7 @@ import torch
 from torch import Tensor
 
 from sortnet.comparators import Learner, NeuralComparator
-from sortnet.comparators.base import one_thread_an_operation
+from sortnet.comparators.base import one_thread_an_operation, to_device
 from sortnet.config import FIXED, Training
 from sortnet.errors import DivergedError
 from sortnet.types import F32, F64, I32, I64, Judge, Pairs, Progress, Queries
@@ -87,7 +88,8 @@ def train_on_pairs(
     Cost: an epoch embeds every document of a pair about once, then compares embeddings; a table
     of pairs and features is never built.
     """
-    ours, theirs = _ByQuery.of(train, tp, judge), _ByQuery.of(vali, vp, judge)
+    device = comparator.members[0].device
+    ours, theirs = (_ByQuery.of(*each, judge).kept_on(device) for each in ((train, tp), (vali, vp)))
     score = score if how.keep == "quality" else None
     if len(comparator.members) == 1:
         with one_thread_an_operation():  # mini-batches are small
@@ -211,6 +213,7 @@ class _ByQuery:
     offsets: I64  # (n_queries + 1,) of a query's part of all pairs
     block: I64  # (n_queries,) see `Shard`
     first: int  # the first query here
+    kept: Tensor | None = None  # (n, d) the features of `docs`, on a GPU
 
     @classmethod
     def of(cls, queries: Queries, pairs: Pairs, judge: Judge | None = None) -> _ByQuery:
@@ -236,6 +239,21 @@ class _ByQuery:
             of_all[:, 2],
             before(queries, len(some)),
         )
+
+    def kept_on(self, device: torch.device) -> _ByQuery:
+        """With the documents' features on a GPU, if they take at most a quarter of its free memory.
+
+        Else those of a mini-batch are sent with it.
+        """
+        size = 4 * len(self.docs) * self.queries.n_features
+        if device.type != "cuda" or size > torch.cuda.mem_get_info(device)[0] // 4:
+            return self
+        return replace(self, kept=self._features(device))
+
+    def _features(self, device: torch.device) -> Tensor:
+        starts = range(0, max(len(self.docs), 1), _EVALUATED)
+        rows = (self.docs[start : start + _EVALUATED] for start in starts)
+        return torch.cat([to_device(self.queries.features[some], device) for some in rows])
 
     def __len__(self) -> int:
         """The number of all pairs."""
@@ -299,16 +317,19 @@ class _ByQuery:
         winner, loser = (each[pairs].astype(np.int64) for each in (self.winner, self.loser))
         if n_docs.sum() > 2 * (len(pairs) + _LONG):  # of a long query few occur in a small batch
             some, places = np.unique(np.append(winner, loser), return_inverse=True)
-            docs, (winner, loser) = self.docs[some], np.split(places, 2)
+            winner, loser = np.split(places, 2)
         else:
-            docs = self.docs[_ranges(starts, n_docs)]
+            some = _ranges(starts, n_docs)
             shift = np.repeat(np.cumsum(n_docs) - n_docs - starts, taken)
             winner, loser = winner + shift, loser + shift
         weight = np.full(len(pairs), 1 / size, np.float32)
         if self.weight is not None:  # a batch of little weight makes a small step
             weight *= self.weight[pairs]
-        arrays = self.queries.features[docs], winner, loser, weight
-        return _Batch(block, *(torch.from_numpy(array).to(device) for array in arrays))
+        if self.kept is None:
+            x = to_device(self.queries.features[self.docs[some]], device)
+        else:
+            x = self.kept[to_device(some, device)]
+        return _Batch(block, x, *(to_device(each, device) for each in (winner, loser, weight)))
 
 
 def _within_epoch(sizes: I64) -> int:
@@ -444,10 +465,18 @@ def _schedule(
 
 def _loss(net: NeuralComparator, batch: _Batch, how: Training) -> Tensor:
     """The mean loss of a mini-batch, by the weights of its pairs."""
-    embedded = net.embed(batch.x)
+    with _products(net, how):
+        embedded = net.embed(batch.x).float()
     if how.loss == "logistic":
         return net.logistic_loss(embedded, batch.winner, batch.loser, batch.weight)
     return batch.weight @ net.loss(embedded[batch.winner], embedded[batch.loser])
+
+
+def _products(net: NeuralComparator, how: Training) -> AbstractContextManager[None]:
+    """Matrices are multiplied in bf16 within it, if the settings say so, in training."""
+    if how.precision == "float32" or not net.training:
+        return nullcontext()
+    return torch.autocast(net.device.type, torch.bfloat16)
 
 
 def _gradients(
@@ -522,8 +551,8 @@ def _epoch(
 def _mean_loss(net: NeuralComparator, pairs: _ByQuery, how: Training) -> float:
     """The mean loss over all pairs, without dropout."""
     net.eval()
-    sums = [
-        float(_loss(net, part, how)) * min(_EVALUATED, len(pairs) - begin)
+    found = [
+        (_loss(net, part, how), min(_EVALUATED, len(pairs) - begin))
         for begin, parts in zip(
             range(0, len(pairs), _EVALUATED),
             pairs.batches(_EVALUATED, None, None, net.device),
@@ -531,4 +560,5 @@ def _mean_loss(net: NeuralComparator, pairs: _ByQuery, how: Training) -> float:
         )
         for part in parts
     ]
+    sums = [float(loss) * size for loss, size in found]  # now a GPU is waited for, if it was one
     return math.fsum(gathered(pairs.queries, np.array(sums))) / max(len(pairs), 1)

@@ -22,7 +22,7 @@ def merge_sort_levels(
     batches: list[tuple[I64, I64, F32]] = []
     width = 1
     while width < sizes.max(initial=0):
-        order = _merge_level(comparator, prepared, order, *_runs(offsets, width), batches)
+        order = _merge_level(comparator, prepared, order, *runs(offsets, width), batches)
         width *= 2
     if not batches:
         nothing = np.empty(0, np.int32)
@@ -31,7 +31,7 @@ def merge_sort_levels(
     return order, i.astype(np.int32), j.astype(np.int32), margin
 
 
-def _runs(offsets: I64, width: int) -> tuple[I64, I64, I64]:
+def runs(offsets: I64, width: int) -> tuple[I64, I64, I64]:
     """Where the merges of a level start, where their second runs start, and where they end."""
     sizes = np.diff(offsets)
     merges = -(-sizes // (2 * width))

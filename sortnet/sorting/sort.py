@@ -7,16 +7,19 @@ from collections.abc import Iterator
 import numpy as np
 
 from sortnet.comparators import DualUnits, Form
+from sortnet.comparators.forms import OnDevice
 from sortnet.errors import ComparatorError
 from sortnet.sorting.kernel import finish, in_numbers, merge_sort, pack, project
 from sortnet.sorting.levels import merge_sort_levels
+from sortnet.sorting.lockstep import merge_sort_on_device
 from sortnet.types import F32, F64, I32, I64, Comparator, Queries, Sorting
 from sortnet.types.shard import blocks_of
 
 # Documents prepared at a time, which bounds memory whatever the data's size. Dual units are to
-# stay in the cache, the other comparators want large batches.
+# stay in the cache, the other comparators want large batches, a GPU the largest.
 _COMPILED_CHUNK = 1 << 14
 _BATCHED_CHUNK = 1 << 17
+_DEVICE_CHUNK = 1 << 19
 
 
 def sort(comparator: Comparator, queries: Queries, *, start: I64 | None = None) -> Sorting:
@@ -24,8 +27,8 @@ def sort(comparator: Comparator, queries: Queries, *, start: I64 | None = None) 
 
     A comparator that offers a `kernel` (a CmpNN of one hidden layer on the CPU, a DirectRanker, a
     committee of either) is sorted by compiled code, one query per thread; any other level by level,
-    in batches over all queries. Both make the same comparisons: a margin of 0 is a tie, which
-    keeps the two documents in the order they were in.
+    in batches over all queries: on the GPU, if it is there. All make the same comparisons: a margin
+    of 0 is a tie, which keeps the two documents in the order they were in.
 
     Args:
         comparator: anything with `prepare` and `prefer`; it need not be transitive.
@@ -69,11 +72,11 @@ def sorted_runs(
     Args:
         comparator, queries, start: see `sort`.
 
-    Cost: memory for a part, 16,384 or 131,072 documents, or one query where that is longer.
+    Cost: memory for a part, 16,384, 131,072 or on a GPU 524,288 documents, or one query where that
+    is longer.
     """
     form = comparator.kernel() if hasattr(comparator, "kernel") else None
-    docs = _COMPILED_CHUNK if isinstance(form, DualUnits) else _BATCHED_CHUNK
-    for first, last in _chunks(queries, docs):
+    for first, last in _chunks(queries, _docs_at_once(comparator, form)):
         part = slice(int(queries.offsets[first]), int(queries.offsets[last]))
         offsets = queries.offsets[first : last + 1] - part.start
         X = queries.features[part]
@@ -82,6 +85,16 @@ def sorted_runs(
         else:
             order = np.asarray(start[part], np.int64) - part.start
         yield part, _sort_part(comparator, queries, X, order, offsets, part.start, form)
+
+
+def _docs_at_once(comparator: Comparator, form: Form | None) -> int:
+    if isinstance(form, DualUnits):
+        return _COMPILED_CHUNK
+    return _BATCHED_CHUNK if form or _on_device(comparator) is None else _DEVICE_CHUNK
+
+
+def _on_device(comparator: Comparator) -> OnDevice | None:
+    return comparator.on_device() if hasattr(comparator, "on_device") else None
 
 
 def order_of(comparator: Comparator, queries: Queries) -> I64:
@@ -160,8 +173,11 @@ def _sort_part(
         i, j, margin = _sort_compiled(*ready, order, offsets, begin)
         margin = finish(form, margin)
     else:
-        prepared = comparator.prepare(X)
-        order, i, j, margin = merge_sort_levels(comparator, prepared, order, offsets)
+        prepared, there = comparator.prepare(X), _on_device(comparator)
+        if there is None:
+            order, i, j, margin = merge_sort_levels(comparator, prepared, order, offsets)
+        else:
+            order, i, j, margin = merge_sort_on_device(there, prepared, order, offsets)
         i, j = i + np.int32(begin), j + np.int32(begin)
     refuse_nan(margin, queries, i)
     return Sorting(order + begin, i, j, margin)
