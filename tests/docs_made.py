@@ -31,8 +31,8 @@ DOCIDS = ("GX000-00-0000000", "GX004-93-7097963")
 SHORTER = {
     "train": FAST,
     "demo": ("--max-iter", "1"),
-    "simulate": ("--seeds", "1", "--items", "6"),
 }
+FEW = {"simulate": ("--seeds", "1", "--items", "6")}  # in place of the line's own numbers
 PATIENCE = 600  # seconds; examples take a few
 _FENCED = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -102,6 +102,7 @@ def run(typed: str, *, short: bool = True, database: str | None = None) -> str:
     args = [_known(arg, database) for arg in args]
     if short and not {"--resume", "--ranker"} & set(args):  # whose settings are their own
         args[1:1] = SHORTER.get(args[0], ()) if args else ()  # the line's own options win
+        args += FEW.get(args[0], ()) if args else ()
     with _ending(typed):
         said = done(*args)
     return said if lines is None else "".join(said.splitlines(keepends=True)[:lines])

@@ -136,7 +136,7 @@ def run_page(page, url=None):
 
 
 @pytest.mark.slow
-def test_the_example_with_stars_learns_with_default_settings(home):
+def test_the_example_with_stars_learns(home, quick_training):
     names = run_page(OWN_DATA)
     chosen_by, model = names["chosen_by"], names["model"]
     assert chosen_by.grades.min() == 1
