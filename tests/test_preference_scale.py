@@ -10,6 +10,7 @@ import pytest
 from sortnet.preference import Judgement, history, laplace, strategies
 from sortnet.preference.history import History
 from sortnet.preference.intervals import shortest
+from sortnet.preference.judgement_table import Judgements
 from sortnet.preference.laplace import choose_scales, fit
 from sortnet.preference.session import Session
 from sortnet.preference.vote_arrays import Votes
@@ -71,7 +72,7 @@ def test_components_are_joined_when_they_are_asked_for(monkeypatch: pytest.Monke
     def add(k: int) -> None:
         for _ in range(k):
             i, j = rng.choice(300, 2, replace=False).tolist()
-            log.add(Judgement("ana", i, j, "left"))
+            log.add(Judgements.of([Judgement("ana", i, j, "left")]))
 
     for k in (1, 40, history._FEW_JOINS + 1, 0, 3, history._FEW_JOINS + 30):
         before = len(joins)

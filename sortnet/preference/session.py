@@ -25,6 +25,7 @@ from sortnet.preference.fits import (
 from sortnet.preference.groups import Groups, GroupStanding, parts_apart
 from sortnet.preference.history import History
 from sortnet.preference.intervals import Ranking, rank_items
+from sortnet.preference.judgement_table import UNDO, Judgements
 from sortnet.preference.posterior import Posterior
 from sortnet.preference.stopping import (
     GOAL,
@@ -163,14 +164,21 @@ class Session:
 
         Cost: O(1); after an undo, the next question costs a pass over the answers.
         """
-        if judgement.annotator in self.study.excluded:
-            return
+        self.replay([judgement])
+
+    def replay(self, judgements: Iterable[Judgement]) -> None:
+        """Add events as `tell`, all or none.
+
+        Cost: about 1 us each of a table.
+        """
+        new = Judgements.of(judgements).without(self.study.excluded)
         with self._lock:
-            self._history.add(judgement)
-            if judgement.answer == "undo":
+            self._history.add(new)
+            if (new.answer == UNDO).any():
                 self._merge = None
             elif self._merge is not None:
-                _answer_merge(self._merge, judgement)
+                for judgement in new:
+                    _answer_merge(self._merge, judgement)
 
     def undo(self, annotator: str) -> Judgement | None:
         """Undo the annotator's last answer; returns the event, or None if there is no answer."""
@@ -320,10 +328,10 @@ class Session:
         with self._lock:
             return self._history.answered(annotator)
 
-    def judgements(self) -> list[Judgement]:
+    def judgements(self) -> Judgements:
         """All events, including undos."""
         with self._lock:
-            return list(self._history.events)
+            return self._history.events.so_far()
 
     def _weights(self) -> tuple[Votes, dict[str, float]]:
         with self._lock:
@@ -476,11 +484,12 @@ class Session:
         return Question(left, right, strategy, float(probability), self._fitted_at)
 
     def _free(self, annotator: str, taken: set[Pair]) -> Free:
-        times = self._history.pairs_of(annotator)
+        times, n = self._history.pairs_of(annotator), self.n_items
 
         def free(i: int, j: int) -> bool:
             pair = (i, j) if i < j else (j, i)
-            return pair not in taken and pair not in times and self.allows(pair)
+            asked = pair[0] * n + pair[1] in times
+            return not asked and pair not in taken and self.allows(pair)
 
         return free
 
