@@ -133,3 +133,22 @@ def test_intervals_are_the_same_in_blocks(monkeypatch: pytest.MonkeyPatch) -> No
     whole = shortest(places)
     monkeypatch.setattr("sortnet.preference.intervals._COLUMNS", 7)
     assert all((a == b).all() for a, b in zip(whole, shortest(places), strict=True))
+
+
+def test_second_derivatives_are_the_same_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = features(1500)
+    given = votes(300, 1000, X @ np.ones(3))
+    whole = fit(X, given, 2)
+    monkeypatch.setattr("sortnet.preference.problem._VOTES", 7)
+    blocks = fit(X, given, 2)
+    assert blocks.posterior.mean == pytest.approx(whole.posterior.mean, abs=1e-8)
+    assert blocks.posterior.draws == pytest.approx(whole.posterior.draws, abs=1e-8)
+
+
+def test_differences_are_the_same_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = features(1500)
+    posterior = fit(X, votes(300, 1000, X @ np.ones(3)), 2).posterior
+    i, j = np.arange(100), np.arange(100, 200)
+    whole = posterior.difference(i, j)
+    monkeypatch.setattr("sortnet.preference.posterior._BLOCK", 7)
+    assert all((a == b).all() for a, b in zip(whole, posterior.difference(i, j), strict=True))

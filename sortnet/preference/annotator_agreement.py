@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sortnet.preference.base import TARGETS, Judgement
-from sortnet.preference.judgement_table import Judgements
+from sortnet.preference.judgement_table import Judgements, SharedVotes
 from sortnet.types import F64, I64, Bool
 
 _MOST_TRIPLES = 200_000
@@ -38,54 +38,6 @@ class Agreement:
     triples: int
     consistency: float | None
     repeats: int
-
-
-@dataclass(frozen=True, eq=False)
-class SharedVotes:
-    """The answers about the order that are not undone, sorted by pair, annotator and time.
-
-    Attributes:
-        rows: (m,) of the judgements.
-        low, high: (m,) the items.
-        pair: (m,) number of the pair, from 0.
-        annotator: (m,) number of the annotator.
-        better: (m,) 1 if the item with the lower number was preferred, 0 if not, ½ for a tie.
-        first: (m,) whether it is the annotator's first answer to the pair.
-        starts: (p,) the place of each pair's first one.
-    """
-
-    rows: I64
-    low: I64
-    high: I64
-    pair: I64
-    annotator: I64
-    better: F64
-    first: Bool
-    starts: I64
-
-    @classmethod
-    def of(cls, judgements: Judgements) -> SharedVotes:
-        """Those of a table."""
-        rows = np.flatnonzero(judgements.is_vote)
-        low, high = (side[rows] for side in judgements.pairs())
-        annotator = judgements.annotator[rows]
-        order = np.lexsort((annotator, low * (high.max(initial=0) + 1) + high))
-        rows, low, high, annotator = rows[order], low[order], high[order], annotator[order]
-        new = (np.diff(low, prepend=-1) != 0) | (np.diff(high, prepend=-1) != 0)
-        first, better = new | (np.diff(annotator, prepend=-1) != 0), judgements.for_low()[rows]
-        pair, starts = np.cumsum(new) - 1, np.flatnonzero(new)
-        return cls(rows, low, high, pair, annotator, better, first, starts)
-
-    def oldest(self) -> I64:
-        """(p,) the row of the first answer to each pair."""
-        return np.minimum.reduceat(self.rows, self.starts) if len(self.rows) else self.rows
-
-    def repeated(self) -> tuple[I64, I64]:
-        """The places of an annotator's later answers to a pair, and of the first; without ties."""
-        places = np.arange(len(self.rows))
-        before = np.maximum.accumulate(np.where(self.first, places, 0))
-        again = ~self.first & (self.better != 0.5) & (self.better[before] != 0.5)
-        return places[again], before[again]
 
 
 def agreement(judgements: Iterable[Judgement]) -> Agreement:

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betaincinv, ndtr, ndtri
 
-from sortnet.preference.annotator_agreement import SharedVotes, counted
+from sortnet.preference.annotator_agreement import counted
 from sortnet.preference.base import ANSWERS, Judgement
 from sortnet.preference.intervals import LEVEL
-from sortnet.preference.judgement_table import TARGET, Judgements
+from sortnet.preference.judgement_table import TARGET, Judgements, SharedVotes
 from sortnet.preference.posterior import Posterior
 from sortnet.preference.reliability import Annotators, reliabilities
 from sortnet.preference.study import Study

@@ -12,7 +12,7 @@ from scipy.sparse.csgraph import connected_components
 
 from sortnet.errors import JudgementError
 from sortnet.preference.base import ANSWERS, HOLDOUT, Judgement, Pair, check_undo
-from sortnet.preference.judgement_table import TARGET, UNDO, Judgements
+from sortnet.preference.judgement_table import TARGET, UNDO, Judgements, SharedVotes
 from sortnet.preference.vote_arrays import Votes
 from sortnet.types import I64, Bool
 
@@ -119,10 +119,7 @@ class History:
         Cost: a sort of the judgements.
         """
         rows = np.flatnonzero(self.events.live & (self.events.answer != UNDO))
-        keys, people = self._keys(rows), self.events.annotator[rows]
-        order = np.lexsort((people, keys))
-        new = (np.diff(keys[order]) != 0) | (np.diff(people[order]) != 0)
-        return int(new.sum()) + bool(len(rows))
+        return int(SharedVotes.of(self.events, rows).first.sum())
 
     def holdout_pairs(self, annotator: str) -> list[Pair]:
         """Pairs of the hold-out that they have not answered, at most a hundred."""
@@ -159,13 +156,11 @@ class History:
         Cost: a sort of the votes.
         """
         rows = np.flatnonzero(self.events.is_vote)
-        rows = rows[self._usable(rows)]
-        pair = self._keys(rows)
-        each = np.unique(np.stack((pair, self.events.annotator[rows])), axis=1)[0]
-        few = [p for p, n in zip(*np.unique(each, return_counts=True), strict=True) if n < people]
-        oldest = pair[np.sort(np.unique(pair, return_index=True)[1])]
-        found, holdout = oldest[np.isin(oldest, few)].tolist(), self._holdout_counted()
-        return [divmod(key, self.n_items) for key in found if key not in holdout]
+        votes = SharedVotes.of(self.events, rows[self._usable(rows)])
+        few = np.flatnonzero(np.bincount(votes.pair[votes.first]) < people)
+        at = votes.starts[few[np.argsort(votes.oldest()[few])]]
+        keys, holdout = self._keys(votes.rows[at]).tolist(), self._holdout_counted()
+        return [divmod(key, self.n_items) for key in keys if key not in holdout]
 
     def components(self) -> I64:
         """(n,) each item's connected component in the graph of answers without the hold-out.

@@ -335,7 +335,7 @@ class Session:
 
     def _weights(self) -> tuple[Votes, dict[str, float]]:
         with self._lock:
-            votes, names = self._history.votes(self.events), [*self._history.annotators]
+            votes, names = self._votes(self.events), [*self._history.annotators]
         keep = self._keep if len(votes) >= ENOUGH else None
         people = kept_scales(self._X, votes, len(names), seed=self.seed, keep=keep).annotators
         weight: F64 = people.reliability * (1 - people.blind)
@@ -540,19 +540,23 @@ class Session:
         right = (p > 0.5) == (votes.target > 0.5)
         return holdout_check(np.maximum(p, 1 - p), right), left_out
 
+    def _votes(self, upto: int, *, holdout: bool = True) -> Votes:
+        with self._lock:
+            return self._history.votes(upto, holdout=holdout)
+
     def _fit(self, upto: int, before: Fits | None, *, keep_net: bool = False) -> Fits:
         with self._lock:
             n_annotators = len(self._history.annotators)
-            everything = self._history.votes(upto)
-            usable = self._history.votes(upto, holdout=False)
-            at = milestone(upto)
-            early = self._history.votes(at, holdout=False)
+        everything, usable = self._votes(upto), self._votes(upto, holdout=False)
+        at = milestone(upto)
         # Kept is what a session that starts with these events would find.
         keep = self._keep if len(everything) >= ENOUGH and not keep_net else None
         basis, start = (None, None) if before is None else (before.basis, before.choosing.theta)
         if basis is None or basis.scaled != at or (basis.milestone != at and not keep_net):
             net = basis if keep_net else None
+            early = self._votes(at, holdout=False)
             basis = choose_basis(self._X, early, at, net=net, seed=self.seed, keep=keep)
+            del early  # ten million take 320 MB
             start = start if keep_net else None
         keep = keep if start is None else None
         votes = usable, everything
