@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from pathlib import Path
 from statistics import median
 from typing import Any
 
 import numpy as np
 import pytest
+from collections_made import made_items
 
 from cli.web.admin_state import AdminState, _paces, _per_hour, pace
 from sortnet.errors import JudgementError
@@ -20,6 +22,8 @@ from sortnet.preference.judgement_table import Judgements
 from sortnet.preference.laplace import fit
 from sortnet.preference.study import Decision, Study, study_of
 from sortnet.preference.vote_arrays import Votes
+from store import open_store
+from store.service.labelling import LabellingService
 
 N = 12
 ANSWERS = ("left", "right", "tie", "skip", "cant-say")
@@ -291,3 +295,42 @@ def test_paces_rates_and_comments_are_those_of_loops() -> None:
         (one["annotator"], one["comment"], one["flagged"], one["at"]) for one in shown["newest"]
     ]
     assert facts == [(j.annotator, j.comment, j.flagged, j.at) for j in kept[:50]]
+
+
+def test_numbers_need_not_ascend() -> None:
+    said = [
+        Judgement("ana", 0, 1, "left", number=9),
+        Judgement("ana", 1, 2, "left", number=4),
+        Judgement("ana", 0, 1, "undo", undoes=9, number=6),
+        Judgement("ana", 1, 2, "undo", undoes=4, number=5),
+    ]
+    table = Judgements.of(said)
+    assert table.undone.tolist()[:2] == [3, 4] and table.live.tolist() == [False, False, True, True]
+    assert table.places(np.array([4, 5, 7, 9, 1])).tolist() == [1, 3, -1, 0, -1]
+    assert table[:3].live.tolist() == [False, True, True]
+    assert Judgements().places(np.array([1])).tolist() == [-1]
+
+
+def test_a_collection_read_in_blocks_is_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_store(tmp_path / "s.db") as store:
+        collection = store.add_items("c", made_items(N, d=1))
+        stored = collection.append(events(8, m=50))
+        collection.decide(Decision("exclude", "p1"))
+        whole = LabellingService(collection)
+        monkeypatch.setattr("store.collections.collection.BLOCK", 7)
+        assert [len(block) for block in collection.blocks(after=3)] == [7] * 6 + [5]
+        assert collection.judgements() == stored and collection.n_judgements == len(stored) == 50
+        blocks = LabellingService(collection)
+        assert blocks.judgements() == whole.judgements() == stored
+        assert blocks.session.judgements() == collection.counted_judgements()
+        assert blocks.next("p0") == whole.next("p0")
+        for who in ("p0", "p1"):
+            theirs = {i for j in stored if j.annotator == who for i in j.pair}
+            held = {i for lease in collection.leases(who) for i in lease.question.pair}
+            assert {i for i in range(N) if blocks.sees(who, i)} == theirs | held
+        more = collection.append([Judgement("p0", 0, k, "left") for k in range(1, N)])
+        blocks.sync()
+        assert blocks.judgements() == stored + more
+        assert all(blocks.sees("p0", i) for i in range(N))
