@@ -22,6 +22,7 @@ from sqlalchemy import insert
 from cli.web.admin_state import AdminState
 from sortnet.items import Items
 from sortnet.preference import Judgement
+from sortnet.preference.judgement_table import Judgements
 from sortnet.preference.session import Session
 from store import Collection, open_store
 from store.database.tables import AnnotatorRow, JudgementRow
@@ -64,10 +65,13 @@ def measured(n: int) -> dict[str, float]:
     left = rng.integers(n, size=n // 20)
     right = (left + rng.integers(1, n, size=len(left))) % n
     won = scores[left] + rng.normal(size=len(left)) > scores[right]
+    said = enumerate(zip(left.tolist(), right.tolist(), won.tolist(), strict=True))
+    given = Judgements.of(
+        Judgement(f"p{k % PEOPLE}", i, j, "left" if w else "right") for k, (i, j, w) in said
+    )
     start = time.process_time()
     session = Session(X, n)
-    for k, (i, j, w) in enumerate(zip(left.tolist(), right.tolist(), won.tolist(), strict=True)):
-        session.tell(Judgement(f"p{k % PEOPLE}", i, j, "left" if w else "right"))
+    session.replay(given)
     opened = time.process_time() - start
     fitted = seconds(session.refit)
     (asked,) = session.ask("ana", wait=False)  # sorts the items by the new fit

@@ -20,6 +20,7 @@ from sortnet.preference.base import TARGETS
 from sortnet.preference.history import History
 from sortnet.preference.judgement_table import Judgements
 from sortnet.preference.laplace import fit
+from sortnet.preference.session import Session
 from sortnet.preference.study import Decision, Study, study_of
 from sortnet.preference.vote_arrays import Votes
 from store import open_store
@@ -95,6 +96,8 @@ def test_rows_that_are_no_judgements_are_refused_as_single_ones_are() -> None:
         row = (*good[:at], value, *good[at + 1 :])
         with pytest.raises(JudgementError, match=fault):
             Judgements.of_rows([good, row])
+    with pytest.raises(JudgementError, match="left has more than 64 bits"):
+        Session(None, 3).tell(Judgement("ana", 2**70, 1, "left"))
 
 
 def test_events_added_together_leave_what_they_leave_one_by_one() -> None:

@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from sortnet.errors import JudgementError
 from sortnet.preference.base import ANSWERS, LONGEST_COMMENT, TARGETS, Judgement
 from sortnet.types import F64, I64, Bool
 
@@ -99,8 +100,7 @@ class Judgements(Sequence[Judgement]):
         table = cls()
         for name, values in zip(_FIELDS, zip(*rows, strict=True), strict=False):
             if name == "comment":
-                found = zip(range(len(rows)), values, strict=True)
-                table.comments = {row: text for row, text in found if text is not None}
+                table.comments = {k: text for k, text in enumerate(values) if text is not None}
             else:
                 table._columns[name] = table._encoded(name, values)
         table._columns["undone"] = np.empty(len(rows), np.int64)
@@ -264,7 +264,10 @@ class Judgements(Sequence[Judgement]):
             values = [_CODES.get(value, -1) for value in values]
         elif name in _OR_NONE:
             values = [-1 if value is None else value for value in values]
-        return np.array(values, _KINDS[name])
+        try:
+            return np.array(values, _KINDS[name])
+        except OverflowError:
+            raise JudgementError(f"a judgement whose {name} has more than 64 bits") from None
 
     def _sound(self) -> bool:
         """Whether each is what `Judgement` takes."""
