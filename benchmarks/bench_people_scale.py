@@ -1,34 +1,58 @@
-"""Many items to ask people about: what a question, a ranking and a fit cost beside 10,000 items.
+"""Many items and many judgements: what a question, a ranking, a fit and opening cost.
 
 The items have five features; as many answers as a twentieth of the items, of twenty annotators.
+Judgements in a store are of 200 annotators about 100,000 items; with a number of them as its only
+argument the script measures these alone.
 """
 
 from __future__ import annotations
 
+import sys
 import time
+from datetime import datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import psutil
+from sqlalchemy import insert
 
+from cli.web.admin_state import AdminState
+from sortnet.items import Items
 from sortnet.preference import Judgement
+from sortnet.preference.judgement_table import Judgements
 from sortnet.preference.session import Session
+from store import Collection, open_store
+from store.database.tables import AnnotatorRow, JudgementRow
+from store.service.labelling import LabellingService
 
 PEOPLE = 20
+CROWD = 200
+BLOCK = 50_000  # judgements written at once
 
 
 def run(quick: bool) -> list[dict[str, Any]]:
     """Rows of each size, whose peer is the smallest; per item where all items are touched."""
     sizes = (500, 1_000) if quick else (10_000, 100_000, 1_000_000)
-    found = {n: measured(n) for n in sizes}
-    smallest = found[sizes[0]]
+    crowds = (500, 1_000) if quick else (10_000, 100_000, 1_000_000)
+    return [
+        *_rows({n: measured(n) for n in sizes}, "items", quick),
+        *_rows({m: judged(m, 100 if quick else 10_000) for m in crowds}, "judgements", quick),
+    ]
+
+
+def _rows(found: dict[int, dict[str, float]], of: str, quick: bool) -> list[dict[str, Any]]:
+    smallest, *sizes = found
     rows = []
-    for n in sizes[1:]:
+    for n in sizes:
         for what, ours in found[n].items():
-            peer = smallest[what]
+            peer = found[smallest][what]
             ok = None if quick else ours <= 3 * peer
             rows.append(
-                {"what": f"{what}, {n:,} items", "ours": ours, "peer": peer, "ratio": ours / peer}
-                | {"bar": "<= 3 x peer", "ok": ok, "note": f"peer: {sizes[0]:,} items"}
+                {"what": f"{what}, {n:,} {of}", "ours": ours, "peer": peer, "ratio": ours / peer}
+                | {"bar": "<= 3 x peer", "ok": ok, "note": f"peer: {smallest:,} {of}"}
             )
     return rows
 
@@ -41,10 +65,13 @@ def measured(n: int) -> dict[str, float]:
     left = rng.integers(n, size=n // 20)
     right = (left + rng.integers(1, n, size=len(left))) % n
     won = scores[left] + rng.normal(size=len(left)) > scores[right]
+    said = enumerate(zip(left.tolist(), right.tolist(), won.tolist(), strict=True))
+    given = Judgements.of(
+        Judgement(f"p{k % PEOPLE}", i, j, "left" if w else "right") for k, (i, j, w) in said
+    )
     start = time.process_time()
     session = Session(X, n)
-    for k, (i, j, w) in enumerate(zip(left.tolist(), right.tolist(), won.tolist(), strict=True)):
-        session.tell(Judgement(f"p{k % PEOPLE}", i, j, "left" if w else "right"))
+    session.replay(given)
     opened = time.process_time() - start
     fitted = seconds(session.refit)
     (asked,) = session.ask("ana", wait=False)  # sorts the items by the new fit
@@ -62,13 +89,86 @@ def measured(n: int) -> dict[str, float]:
     }
 
 
+def judged(m: int, n: int = 100_000) -> dict[str, float]:
+    """Of m judgements about n items in a SQLite file; nothing is fitted yet."""
+    with TemporaryDirectory() as folder, open_store(Path(folder) / "s.db") as store:
+        collection = store.add_items("many", _items(n))
+        _write(collection, n, m)
+        LabellingService(store.add_items("few", _items(2)))  # what is made once a process
+        start, before = time.process_time(), memory()
+        service = LabellingService(collection)
+        opened, used = time.process_time() - start, memory() - before
+        people = SimpleNamespace(tokens={f"p{k}": "" for k in range(CROWD)})
+        admin = AdminState(service, people)  # type: ignore[arg-type]
+        counted = seconds(admin.state)
+        waited = []
+        for k in range(60):
+            start = time.process_time()
+            (lease,) = service.next(f"p{k % 3}")
+            service.answer(lease.id, lease.question.answered(f"p{k % 3}", "left"))
+            waited.append(1000 * (time.process_time() - start))
+        return {
+            "open a service, CPU us a judgement": 1e6 * opened / m,
+            "open a service, bytes a judgement": used / m,
+            "statistics of the admin page, CPU us a judgement": 1e6 * counted / m,
+            "page of the admin, CPU ms": 1000 * seconds(admin.state),
+            "served question and answer, p50 in CPU ms": float(np.median(waited)),
+            "served question and answer, p95 in CPU ms": float(np.quantile(waited, 0.95)),
+        }
+
+
+def _items(n: int) -> Items:
+    ids, nothing = tuple(f"item {k}" for k in range(n)), (None,) * n
+    features = np.random.default_rng(0).normal(size=(n, 5)).astype(np.float32)
+    return Items(ids, ids, nothing, nothing, features, tuple("abcde"))
+
+
+def _write(collection: Collection, n: int, m: int) -> None:
+    """Rows as answers leave them, without leases; a third is about the pair before."""
+    names = [f"p{k}" for k in range(CROWD)]
+    rng, sides = np.random.default_rng(1), ("left", "right", "right", "skip")
+    with collection.database.transaction(write=True) as connection:
+        row = {"collection": collection.number, "created": datetime(2026, 1, 1)}
+        people = [row | {"name": name, "token": name} for name in names]
+        keys = connection.execute(insert(AnnotatorRow).returning(AnnotatorRow.number), people)
+        annotators = np.array(keys.scalars().all())
+    facts = {"collection": collection.number, "strategy": "bald", "probability": 1.0, "model": 0}
+    for start in range(0, m, BLOCK):
+        number = np.arange(start, min(start + BLOCK, m)) + 1
+        left = rng.integers(n, size=len(number))
+        right = (left + rng.integers(1, n, size=len(number))) % n
+        left[2::3], right[2::3] = right[1::3][: len(left[2::3])], left[1::3][: len(left[2::3])]
+        columns = {
+            "number": number,
+            "annotator": rng.choice(annotators, len(number)),
+            "left_item": left,
+            "right_item": right,
+            "milliseconds": rng.integers(500, 9000, size=len(number)),
+            "at": 1e9 + number,
+        }
+        each = zip(*(column.tolist() for column in columns.values()), strict=True)
+        rows = [dict(zip(columns, values, strict=True)) | facts for values in each]
+        for row in rows:
+            row |= {"id": f"{row['number']}", "answer": sides[row["number"] * 7 % 4]}
+        with collection.database.transaction(write=True) as connection:
+            connection.execute(insert(JudgementRow), rows)
+
+
 def seconds(work: Any) -> float:
     start = time.process_time()
     work()
     return time.process_time() - start
 
 
+def memory() -> int:
+    """Bytes in memory."""
+    return psutil.Process().memory_info().rss
+
+
 def main() -> None:
+    if len(sys.argv) > 1:
+        print(judged(int(sys.argv[1])))
+        return
     for row in run(quick=False):
         print({key: value for key, value in row.items() if value is not None})
 

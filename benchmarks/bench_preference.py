@@ -312,8 +312,8 @@ def question_row(quick: bool) -> dict[str, Any]:
     left = rng.integers(n, size=m)
     right = (left + rng.integers(1, n, size=m)) % n
     won = q[left] + rng.standard_normal(m) > q[right]
-    for k, (i, j, w) in enumerate(zip(left.tolist(), right.tolist(), won.tolist(), strict=True)):
-        session.tell(Judgement(f"p{k % 20}", i, j, "left" if w else "right"))
+    said = enumerate(zip(left.tolist(), right.tolist(), won.tolist(), strict=True))
+    session.replay(Judgement(f"p{k % 20}", i, j, "left" if w else "right") for k, (i, j, w) in said)
     start = time.perf_counter()
     session.refit()
     fitted = time.perf_counter() - start

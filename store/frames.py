@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
 from itertools import combinations_with_replacement, pairwise
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from sortnet.errors import DataError
 from sortnet.preference import Judgement
+from sortnet.preference.judgement_table import Judgements
 from sortnet.types import I64, SPLITS, Queries, Split
 from store.database.tables import Base, CollectionRow, IterationRow, JudgementRow, RunRow
 
@@ -72,9 +73,8 @@ def typed(rows: Sequence[Any], columns: dict[str, str]) -> pd.DataFrame:
 
 
 def judgements_frame(
-    judgements: Sequence[Judgement],
+    judgements: Judgements,
     names: Mapping[int, str],
-    undone: Set[int],
     excluded: Container[str] = (),
     groups: Mapping[int, str | None] | None = None,
 ) -> pd.DataFrame:
@@ -82,21 +82,20 @@ def judgements_frame(
 
     Args:
         names: the items' ids.
-        undone: the undone numbers.
         excluded: the annotators whose judgements do not count.
         groups: the items' groups; missing without any.
     """
     import pandas as pd
 
     values: dict[str, list[Any]] = {
-        name: [getattr(judgement, name) for judgement in judgements]
+        name: judgements.values(name)
         for name in JUDGEMENT_COLUMNS
         if name not in ("undone", "excluded", "group")
     }
     values["group"] = [(groups or {}).get(item) for item in values["left"]]
     for side in ("left", "right"):
         values[side] = [names[item] for item in values[side]]
-    values["undone"] = [number in undone for number in values["number"]]
+    values["undone"] = (~judgements.live).tolist()
     values["excluded"] = [name in excluded for name in values["annotator"]]
     at = pd.Series(values.pop("at"), dtype="float64")
     columns = {name: pd.Series(values[name], dtype=JUDGEMENT_COLUMNS[name]) for name in values}

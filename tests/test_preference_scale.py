@@ -10,6 +10,7 @@ import pytest
 from sortnet.preference import Judgement, history, laplace, strategies
 from sortnet.preference.history import History
 from sortnet.preference.intervals import shortest
+from sortnet.preference.judgement_table import Judgements
 from sortnet.preference.laplace import choose_scales, fit
 from sortnet.preference.session import Session
 from sortnet.preference.vote_arrays import Votes
@@ -71,7 +72,7 @@ def test_components_are_joined_when_they_are_asked_for(monkeypatch: pytest.Monke
     def add(k: int) -> None:
         for _ in range(k):
             i, j = rng.choice(300, 2, replace=False).tolist()
-            log.add(Judgement("ana", i, j, "left"))
+            log.add(Judgements.of([Judgement("ana", i, j, "left")]))
 
     for k in (1, 40, history._FEW_JOINS + 1, 0, 3, history._FEW_JOINS + 30):
         before = len(joins)
@@ -132,3 +133,22 @@ def test_intervals_are_the_same_in_blocks(monkeypatch: pytest.MonkeyPatch) -> No
     whole = shortest(places)
     monkeypatch.setattr("sortnet.preference.intervals._COLUMNS", 7)
     assert all((a == b).all() for a, b in zip(whole, shortest(places), strict=True))
+
+
+def test_second_derivatives_are_the_same_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = features(1500)
+    given = votes(300, 1000, X @ np.ones(3))
+    whole = fit(X, given, 2)
+    monkeypatch.setattr("sortnet.preference.problem._VOTES", 7)
+    blocks = fit(X, given, 2)
+    assert blocks.posterior.mean == pytest.approx(whole.posterior.mean, abs=1e-8)
+    assert blocks.posterior.draws == pytest.approx(whole.posterior.draws, abs=1e-8)
+
+
+def test_differences_are_the_same_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = features(1500)
+    posterior = fit(X, votes(300, 1000, X @ np.ones(3)), 2).posterior
+    i, j = np.arange(100), np.arange(100, 200)
+    whole = posterior.difference(i, j)
+    monkeypatch.setattr("sortnet.preference.posterior._BLOCK", 7)
+    assert all((a == b).all() for a, b in zip(whole, posterior.difference(i, j), strict=True))

@@ -13,6 +13,7 @@ from scipy.stats import spearmanr
 from sortnet.errors import DataError, JudgementError
 from sortnet.preference import Judgement
 from sortnet.preference.history import History
+from sortnet.preference.judgement_table import Judgements
 from sortnet.preference.session import Session
 from sortnet.preference.strategies import MergePass
 
@@ -331,13 +332,13 @@ def test_who_asks_never_waits_for_a_net_to_be_trained(monkeypatch):
 def test_an_undo_leaves_the_parts_that_the_answers_that_stand_connect():
     history = History(6)
     for number, pair in enumerate([(0, 1), (1, 2), (3, 4), (2, 3)], start=1):
-        history.add(Judgement("ana", *pair, "left", number=number))
-    history.add(Judgement("ana", 1, 2, "undo", undoes=2, number=5))
+        history.add(Judgements.of([Judgement("ana", *pair, "left", number=number)]))
+    history.add(Judgements.of([Judgement("ana", 1, 2, "undo", undoes=2, number=5)]))
     part = history.components()
     assert part[0] == part[1]
     assert part[2] == part[3] == part[4]
     assert len(set(part.tolist())) == 3
-    history.add(Judgement("ana", 5, 0, "left", number=6))
+    history.add(Judgements.of([Judgement("ana", 5, 0, "left", number=6)]))
     assert history.components()[5] == history.components()[0]
 
 

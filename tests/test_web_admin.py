@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from urllib.parse import quote
 
+import numpy as np
 import pytest
 from collections_made import Clock, made_items
 from web_made import served
@@ -279,3 +281,17 @@ def test_a_decision_on_a_criterion_of_a_command_is_seen(store, collection):
         site.pages.services[0].sync()
         assert state(site)["goal"] == 0.2
         assert state(site, criterion="kind")["goal"] == 0.1
+
+
+def test_the_items_are_sorted_once_for_each_ranking(many, monkeypatch):
+    sorts, argsort = [], np.argsort
+    counted = lambda *given, **named: sorts.append(1) or argsort(*given, **named)  # noqa: E731
+    monkeypatch.setattr("cli.web.ranking_rows.np.argsort", counted)
+    service = many.pages.services[0]
+    monkeypatch.setattr(service, "ranking", replace(service.ranking))
+    pages = [state(many, page=page, sort="-low")["ranking"] for page in (1, 2, 1)]
+    assert pages[0] == pages[2] != pages[1] and sorts == [1]
+    worst = replace(service.ranking, low=-service.ranking.low)
+    monkeypatch.setattr(service, "ranking", worst)
+    shown = [row["low"] for row in state(many, sort="-low")["ranking"]]
+    assert shown == sorted(worst.low.tolist(), reverse=True)[:50] and sorts == [1, 1]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections import defaultdict
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -15,8 +14,8 @@ from cli.output import count, cut, print_json, print_table, printable, say
 
 if TYPE_CHECKING:
     from sortnet.items import Items
-    from sortnet.preference import Judgement
     from sortnet.preference.annotator_agreement import Agreement
+    from sortnet.preference.judgement_table import Judgements
 
 _SHOWN = 20  # groups in the table
 _ROOM = 40  # characters of a group's name
@@ -66,17 +65,20 @@ def agreement(name: str, store: str | None, as_json: bool) -> None:
             say(f"{count(len(groups) - _SHOWN, 'group')} more with --json")
 
 
-def _measure(
-    judgements: list[Judgement], items: Items
-) -> tuple[Agreement, list[tuple[str, Agreement]]]:
+def _measure(judgements: Judgements, items: Items) -> tuple[Agreement, list[tuple[str, Agreement]]]:
     """The agreement over all, and of each group with judgements, the least alpha first."""
+    import numpy as np
+
     from sortnet.preference.annotator_agreement import agreement
 
-    of_group: defaultdict[str, list[Judgement]] = defaultdict(list)
-    if items.groups is not None:
-        for judgement in judgements:
-            of_group[items.groups[judgement.left]].append(judgement)
-    groups = [(group, agreement(some)) for group, some in of_group.items()]
+    groups = []
+    if items.groups is not None and len(judgements):
+        of = np.unique(items.groups, return_inverse=True)[1][judgements.left]
+        rows = np.argsort(of, kind="stable")
+        each = np.split(rows, np.flatnonzero(np.diff(of[rows])) + 1)
+        for some in sorted(each, key=lambda some: int(some[0])):  # by the first judgement
+            group = items.groups[judgements.left[some[0]]]
+            groups.append((group, agreement(judgements.where(some))))
     alpha = [(2.0 if (a := each.krippendorff_alpha) is None else a) for _, each in groups]
     order = sorted(range(len(groups)), key=alpha.__getitem__)
     return agreement(judgements), [groups[k] for k in order]

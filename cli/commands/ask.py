@@ -124,7 +124,7 @@ def _asked(collection: Collection) -> dict[str, Any]:
         "deadline": datetime.fromtimestamp(study.deadline, UTC).isoformat()
         if study.deadline
         else None,
-        "judgements": len(collection.judgements()),
+        "judgements": collection.n_judgements,
     }
 
 

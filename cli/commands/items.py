@@ -344,7 +344,7 @@ def remove(name: str, yes: bool, store: str | None) -> None:
       sortnet items remove essays --yes
     """
     with open_collection(store, name, write=True) as collection:
-        what = f"{len(collection.items())} items and {len(collection.judgements())} judgements"
+        what = f"{len(collection.items())} items and {collection.n_judgements} judgements"
         if not yes and not click.confirm(f"Remove {name} with {what}?", err=True):
             say("nothing was removed")
             return

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from sortnet.items import Items
-    from sortnet.preference import Judgement
+    from sortnet.preference.judgement_table import Judgements
     from sortnet.preference.stopping import Remaining
     from store import Collection
 
@@ -132,18 +132,16 @@ def _write(form: str, found: Sequence[_Ranked], file: IO[str]) -> None:
 
 
 def _standing(
-    name: str, n: int, events: Sequence[Judgement], remaining: Remaining, goal: float
+    name: str, n: int, events: Judgements, remaining: Remaining, goal: float
 ) -> list[str]:
     """The number of answers, and the distance from the goal."""
-    from sortnet.preference.base import TARGETS
-
-    undone = {event.undoes for event in events}
-    said = [e.annotator for e in events if e.answer in TARGETS and e.number not in undone]
+    said = set(events.annotator[events.is_vote].tolist())
+    answers = int(events.is_vote.sum())
     if not said:
         return [f"no judgements yet: sortnet label {shlex.quote(name)}"]
-    people = len(set(said))
+    people = len(said)
     by = "1 person" if people == 1 else f"{people} people"
-    summary = f"{n} items, {count(len(said), 'answer')} by {by}; {remaining.why}"
+    summary = f"{n} items, {count(answers, 'answer')} by {by}; {remaining.why}"
     # Once the goal is reached, `why` already contains this check.
     return [summary, _checked(remaining)] if remaining.wrong_pairs > goal else [summary]
 

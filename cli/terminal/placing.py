@@ -83,11 +83,11 @@ class _Search:
 
     def _said(self, other: int) -> Judgement | None:
         """The annotator's last answer about the item and another."""
-        pair = min(self._item, other), max(self._item, other)
+        events = self._asking.service.session.judgements()
+        about = (events.left == self._item) & (events.right == other)
+        about |= (events.left == other) & (events.right == self._item)
         standing: dict[int, Judgement] = {}
-        for event in self._asking.service.session.judgements():
-            if event.annotator != self._asking.annotator or event.pair != pair:
-                continue
+        for event in events.where(about & events.by(self._asking.annotator)):
             if event.undoes is not None:
                 standing.pop(event.undoes, None)
             elif event.answer in TARGETS or event.number > self._first_event:

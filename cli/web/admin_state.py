@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from itertools import pairwise
@@ -14,8 +13,8 @@ import numpy as np
 
 from cli.web.page_service import People
 from cli.web.ranking_rows import View, item_shown, ranking_rows
-from sortnet.preference import Judgement
 from sortnet.preference.annotator_agreement import agreement, disputed, first_better
+from sortnet.preference.judgement_table import UNDO, Judgements
 from sortnet.preference.stopping import GOAL
 from store.database.engine import plain
 from store.service.convergence import FEW, recorded
@@ -91,47 +90,44 @@ class AdminState:
             known, counted = self._counted
             # The rate also falls while nobody answers.
             if not counted or start >= self._again + (0 if upto != known else PACE_AGE):
-                events = service.session.judgements()
+                events, everything = service.session.judgements(), service.judgements()
                 reports = service.reports(list(self._people.tokens))
                 counted = {
                     "agreement": plain(asdict(agreement(events))),
                     "per_hour": _per_hour(events, time.time()),
                     "reports": {report.name: plain(asdict(report)) for report in reports},
-                    "paces": _paces(service.judgements()),
+                    "paces": _paces(everything),
                     "disputed": self._disputed(events),
-                    "comments": self._comments(service.judgements()),
+                    "comments": self._comments(everything),
                     "recorded": recorded(service.collection),
                 }
                 self._counted = upto, counted
                 self._again = time.monotonic() + 10 * (time.monotonic() - start)
             return counted
 
-    def _disputed(self, events: Sequence[Judgement]) -> dict[str, Any]:
+    def _disputed(self, events: Judgements) -> dict[str, Any]:
         """The pairs that are disputed most, and who said what."""
-        found, items = disputed(events), self.service.items
+        (found, most), items = disputed(events, TALKED), self.service.items
         pairs = [
             {"items": [item_shown(items, n) for n in answers[0].pair]}
             | {"said": [[one.annotator, first_better(one)] for one in answers]}
-            for answers in found[:TALKED]
+            for answers in most
         ]
-        return {"found": len(found), "pairs": pairs}
+        return {"found": found, "pairs": pairs}
 
-    def _comments(self, events: Sequence[Judgement]) -> dict[str, Any]:
+    def _comments(self, events: Judgements) -> dict[str, Any]:
         """The newest comments and flags, of answers that are not undone."""
-        undone = {event.undoes for event in events if event.undoes}
-        found = [
-            event
-            for event in reversed(events)
-            if (event.comment or event.flagged) and event.number not in undone
-        ]
+        commented = np.array([row for row, text in events.comments.items() if text], np.int64)
+        rows = np.union1d(commented, np.flatnonzero(events.flagged == 1))
+        rows = rows[events.live[rows]]
         kept = ("annotator", "answer", "comment", "flagged", "at")
         items = self.service.items
         return {
-            "found": len(found),
+            "found": len(rows),
             "newest": [
                 {name: getattr(event, name) for name in kept}
                 | {"items": [item_shown(items, n) for n in (event.left, event.right)]}
-                for event in found[:TALKED]
+                for event in (events[row] for row in rows[::-1][:TALKED].tolist())
             ],
         }
 
@@ -158,20 +154,22 @@ def _groups(service: LabellingService) -> list[dict[str, Any]]:
     return [plain(asdict(group)) | {"group": names[group.group]} for group in worst]
 
 
-def _per_hour(events: Sequence[Judgement], now: float) -> dict[str, int]:
+def _per_hour(events: Judgements, now: float) -> dict[str, int]:
     """Answers in the last hour, and the hourly rate of the last ten minutes."""
-    at = np.array([e.at for e in events if e.at is not None and e.answer != "undo"], np.float64)
+    at = events.at[events.answer != UNDO]
     recent = int((at > now - HOUR / 6).sum())
     return {"last_hour": int((at > now - HOUR).sum()), "pace": 6 * recent}
 
 
-def _paces(events: Sequence[Judgement]) -> dict[str, dict[str, float | None]]:
+def _paces(events: Judgements) -> dict[str, dict[str, float | None]]:
     """Each annotator's answers a minute, breaks aside, and the time of the last."""
-    times = defaultdict[str, list[float]](list)
-    for event in events:
-        if event.at is not None and event.answer != "undo":
-            times[event.annotator].append(event.at)
-    return {name: {"pace": pace(at), "last": at[-1]} for name, at in times.items()}
+    rows = np.flatnonzero((events.answer != UNDO) & ~np.isnan(events.at))
+    rows = rows[np.argsort(events.annotator[rows], kind="stable")]
+    new = np.flatnonzero(np.diff(events.annotator[rows])) + 1
+    times = {
+        each[-1]: events.at[each[-LATEST:]].tolist() for each in np.split(rows, new) if len(each)
+    }
+    return {events[row].annotator: {"pace": pace(at), "last": at[-1]} for row, at in times.items()}
 
 
 def pace(at: Sequence[float]) -> float | None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from functools import lru_cache
 from textwrap import shorten
 from typing import Any
 
 import numpy as np
 
 from sortnet.items import Items
+from sortnet.preference.intervals import Ranking
 from sortnet.types import I64
 from store.database.engine import plain
 from store.service.labelling import LabellingService
@@ -40,17 +42,18 @@ class View:
 def ranking_rows(service: LabellingService, view: View) -> dict[str, Any]:
     """The rows of one page, the number of all that were found, of pages, and this one's.
 
-    Cost: a pass over the items if something is to be found, and a sort of those found, unless they
-    are shown as ranked.
+    Cost: a pass over the items if something is to be found, and after a fit a sort of all items,
+    unless they are shown as ranked.
     """
     if not service.known:
         return {"ranking": [], "found": 0, "page": 1, "pages": 1}
     items, ranking = service.items, service.ranking
-    found = _sorted(service, view, _found(service, view.find.strip().casefold()))
+    found = _in_order(items, ranking, view.sort, view.down)
+    if find := view.find.strip().casefold():
+        found = _matching(items, found, find)
     pages = max(-(-len(found) // ROWS), 1)
     page = min(view.page, pages)
-    groups = items.groups
-    sizes = Counter(groups) if groups else {}
+    groups, sizes = items.groups, _sizes(items)
     rows = [
         item_shown(items, n)
         | {"group": groups and groups[n], "of": sizes[groups[n]] if groups else len(items)}
@@ -71,16 +74,13 @@ def item_shown(items: Items, n: int) -> dict[str, Any]:
     }
 
 
-def _found(service: LabellingService, find: str) -> I64:
-    """The items that match, best first."""
-    items, order = service.items, service.ranking.order
-    order = order[order < len(items)]
-    if not find:
-        return order
+def _matching(items: Items, order: I64, find: str) -> I64:
+    """Those of the items that match, in their order."""
     folded = [group.casefold() for group in items.groups or ()]
     if find in folded:
-        return np.array([n for n in order.tolist() if folded[n] == find], np.int64)
-    matching = (_has(items.ids[n], find) or _has(items.texts[n], find) for n in order.tolist())
+        matching = (folded[n] == find for n in order.tolist())
+    else:
+        matching = (_has(items.ids[n], find) or _has(items.texts[n], find) for n in order.tolist())
     return order[np.fromiter(matching, np.bool_, len(order))]
 
 
@@ -88,13 +88,21 @@ def _has(text: str | None, find: str) -> bool:
     return text is not None and find in text.casefold()
 
 
-def _sorted(service: LabellingService, view: View, order: I64) -> I64:
-    """The items, given best first, by another column; those that are alike stay so."""
-    if view.sort == "item":
-        texts, ids = service.items.texts, service.items.ids
-        key = [(texts[n] or ids[n]).casefold() for n in order.tolist()]
-        return order[sorted(range(len(key)), key=key.__getitem__, reverse=view.down)]
-    if view.sort == "rank" and not view.down:
-        return order  # group by group
-    values = getattr(service.ranking, view.sort)[order]
-    return order[np.argsort(-values if view.down else values, kind="stable")]
+# The page asks every few seconds; of a million items a sort takes longer than all else together.
+@lru_cache(maxsize=2)
+def _in_order(items: Items, ranking: Ranking, sort: str, down: bool) -> I64:
+    """The items by a column; those that are alike stay as ranked, best first, group by group."""
+    order = ranking.order[ranking.order < len(items)]
+    if sort == "item":
+        key = [(items.texts[n] or items.ids[n]).casefold() for n in order.tolist()]
+        return order[sorted(range(len(key)), key=key.__getitem__, reverse=down)]
+    if sort == "rank" and not down:
+        return order
+    values = getattr(ranking, sort)[order]
+    return order[np.argsort(-values if down else values, kind="stable")]
+
+
+@lru_cache(maxsize=1)
+def _sizes(items: Items) -> Counter[str]:
+    """The number of items of each group."""
+    return Counter(items.groups or ())

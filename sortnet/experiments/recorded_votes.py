@@ -104,8 +104,10 @@ def _usable(known: Votes) -> int:
 
 def add_votes(session: Session, known: Votes, annotator: str = "file") -> None:
     """Add votes to a session, all as one annotator's."""
-    for left, right, target, _ in known.rows():
-        session.tell(Judgement(annotator, left, right, _answer(target)))
+    session.replay(
+        Judgement(annotator, left, right, _answer(target))
+        for left, right, target, _ in known.rows()
+    )
 
 
 def accuracy(scores: F64, known: Votes) -> float:

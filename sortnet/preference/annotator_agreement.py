@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 
-from sortnet.preference.base import TARGETS, Judgement, Pair
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sortnet.preference.base import TARGETS, Judgement
+from sortnet.preference.judgement_table import Judgements, SharedVotes
+from sortnet.types import F64, I64, Bool
 
 _MOST_TRIPLES = 200_000
+_MOST_PATHS = 20_000_000  # looked at for triples: two pairs with an item in common
+_PATHS = 1_000_000  # of those at once
 
 
 @dataclass(frozen=True)
@@ -33,100 +40,86 @@ class Agreement:
     repeats: int
 
 
-def agreement(judgements: Sequence[Judgement]) -> Agreement:
+def agreement(judgements: Iterable[Judgement]) -> Agreement:
     """Measure agreement over the judgements that were not undone.
 
     Krippendorff's alpha is over the hold-out and all other pairs together: annotators disagree more
     on pairs of close items, which active learning asks for. Each pair counts both ways round, since
     nothing says which of its items is the first.
 
-    Cost: a pass over the judgements, and one over at most 200,000 triples.
+    Cost: a sort of the judgements, and a look at the triples: at most 200,000, and at most
+    20,000,000 times at two pairs that may be sides of one.
 
     >>> judgements = [Judgement("ana", 0, 1, "left"), Judgement("ben", 1, 0, "right")]
     >>> agreement(judgements).shared_pairs
     1
     """
-    answers = _votes(judgements)
-    of_pair: dict[Pair, dict[str, float]] = defaultdict(dict)
-    for judgement in answers:  # the first answer of each annotator counts
-        of_pair[judgement.pair].setdefault(judgement.annotator, first_better(judgement))
-    shared = [votes for votes in of_pair.values() if len(votes) > 1]
-    cycles, triples = _cycles(answers)
-    units = [list(votes.values()) for votes in shared]
-    alpha = krippendorff_alpha([*units, *([1 - vote for vote in unit] for unit in units)])
-    same = [first_better(a) == first_better(b) for a, b in repeated(answers) if not _tied(a, b)]
-    consistency = sum(same) / len(same) if same else None
-    return Agreement(alpha, len(shared), cycles, triples, consistency, len(same))
+    votes = SharedVotes.of(Judgements.of(judgements))
+    # The first answer of each annotator counts.
+    counts = counted(votes.pair[votes.first], votes.better[votes.first])
+    alpha = krippendorff_alpha(np.concatenate((counts, counts[:, [1, 0, 2]])))
+    cycles, triples = _cycles(votes)
+    again, before = votes.repeated()
+    same = votes.better[again] == votes.better[before]
+    consistency = float(same.mean()) if len(same) else None
+    shared = int((counts.sum(axis=1) > 1).sum())
+    return Agreement(alpha, shared, cycles, triples, consistency, len(same))
 
 
-def repeated(answers: Iterable[Judgement]) -> list[tuple[Judgement, Judgement]]:
-    """Each answer of an annotator to a pair that they answered before, with the first answer."""
-    first: dict[tuple[str, Pair], Judgement] = {}
-    again = []
-    for judgement in answers:
-        earlier = first.setdefault((judgement.annotator, judgement.pair), judgement)
-        if earlier is not judgement:
-            again.append((earlier, judgement))
-    return again
+def counted(unit: I64, better: F64) -> I64:
+    """(u, 3) how many answers of each unit prefer the lower number, the other one, and neither."""
+    kind = np.where(better == 0.5, 2, better == 0)
+    n = unit.max(initial=-1) + 1
+    return np.bincount(3 * unit + kind, minlength=3 * n).reshape(n, 3)
 
 
-def disputed(judgements: Sequence[Judgement]) -> list[list[Judgement]]:
-    """The answers to each pair on which annotators differ, or one of them at two times.
+def disputed(judgements: Iterable[Judgement], most: int) -> tuple[int, list[list[Judgement]]]:
+    """The number of pairs on which annotators differ, or one of them at two times; and the answers
+    to those that are disputed most.
 
     The most disputed pair first, by Σ (t - mean)² over its answers: t is 1 for one item, 0 for the
     other, ½ for a tie.
 
-    Cost: a pass over the judgements, and a sort of the disputed pairs.
+    Args:
+        most: the number of pairs whose answers are wanted.
+
+    Cost: a sort of the judgements, and one of the disputed pairs.
 
     >>> said = [Judgement("ana", 0, 1, "left"), Judgement("ben", 1, 0, "left")]
-    >>> [[judgement.annotator for judgement in pair] for pair in disputed(said)]
+    >>> [[judgement.annotator for judgement in pair] for pair in disputed(said, 9)[1]]
     [['ana', 'ben']]
     """
-    of_pair: dict[Pair, list[Judgement]] = defaultdict(list)
-    for judgement in _votes(judgements):
-        of_pair[judgement.pair].append(judgement)
-    found = [pair for pair in of_pair.values() if _spread(pair)]
-    return sorted(found, key=_spread, reverse=True)
+    table = Judgements.of(judgements)
+    votes = SharedVotes.of(table)
+    low, high, neither = counted(votes.pair, votes.better).T
+    n = low + high + neither
+    spread = n * (4 * low + neither) - (2 * low + neither) ** 2  # in whole numbers: 4 n times it
+    found = np.flatnonzero(spread)
+    found = found[np.lexsort((votes.oldest()[found], -(spread / n)[found]))]
+    answers = (np.sort(votes.rows[votes.starts[k] :][: n[k]]) for k in found[:most].tolist())
+    return len(found), [[table[row] for row in rows.tolist()] for rows in answers]
 
 
-def _spread(answers: Sequence[Judgement]) -> float:
-    targets = [first_better(judgement) for judgement in answers]
-    mean = sum(targets) / len(targets)
-    return sum((target - mean) ** 2 for target in targets)
-
-
-def krippendorff_alpha(units: Iterable[Sequence[float]]) -> float | None:
+def krippendorff_alpha(counts: ArrayLike) -> float | None:
     """Krippendorff's alpha of nominal values, 1 - observed / expected disagreement.
 
     Args:
-        units: the values that each unit was given; units with a single value do not count.
+        counts: (u, v) how often each unit was given each value; units with a single value do not
+            count.
 
     Returns:
         alpha, or None if all values are the same.
 
-    >>> krippendorff_alpha([[1, 1], [0, 0], [1, 0]])  # 1 - (1/3) / (3·3·2 / (6·5))
+    >>> krippendorff_alpha([[2, 0], [0, 2], [1, 1]])  # 1 - (1/3) / (3·3·2 / (6·5))
     0.4444444444444444
     """
-    values: Counter[float] = Counter()
-    differing = 0.0
-    for unit in units:
-        counts, m = Counter(unit), len(unit)
-        if m > 1:
-            values.update(counts)
-            differing += (m * m - sum(c * c for c in counts.values())) / (m - 1)
-    n = sum(values.values())
-    expected = n * n - sum(c * c for c in values.values())
-    return 1 - (n - 1) * differing / expected if expected else None
-
-
-def _tied(a: Judgement, b: Judgement) -> bool:
-    return "tie" in (a.answer, b.answer)
-
-
-def _votes(judgements: Sequence[Judgement]) -> list[Judgement]:
-    """The answers about the order that are not undone."""
-    undone = {judgement.undoes for judgement in judgements if judgement.undoes}
-    return [j for j in judgements if j.answer in TARGETS and j.number not in undone]
+    each = np.asarray(counts, np.int64)
+    each = each[each.sum(axis=1) > 1]
+    m, values = each.sum(axis=1), each.sum(axis=0)
+    differing = ((m**2 - (each**2).sum(axis=1)) / (m - 1)).sum()
+    n = values.sum()
+    expected = n**2 - (values**2).sum()
+    return float(1 - (n - 1) * differing / expected) if expected else None
 
 
 def first_better(judgement: Judgement) -> float:
@@ -135,22 +128,45 @@ def first_better(judgement: Judgement) -> float:
     return target if judgement.left < judgement.right else 1 - target
 
 
-def _cycles(answers: Sequence[Judgement]) -> tuple[float | None, int]:
+def _cycles(votes: SharedVotes) -> tuple[float | None, int]:
     """Share of cyclic triples, all pairs decided by majority; and the number of triples."""
-    balance: Counter[Pair] = Counter()
-    for judgement in answers:
-        balance[judgement.pair] += round(2 * first_better(judgement) - 1)
-    beats: dict[int, dict[int, bool]] = defaultdict(dict)
-    for (low, high), votes in balance.items():
-        if votes:
-            beats[low][high] = votes > 0
+    low, high, wins = _decided(votes)
+    # Pairs (b, c) follow each pair (a, b); those with the same b are next to each other.
+    known, start, number = np.unique(low, return_index=True, return_counts=True)
+    at = np.searchsorted(known, high)
+    ends_there = np.append(known, -1)[at] != high
+    following = np.where(ends_there, 0, np.append(number, 0)[at])
+    start = np.append(start, 0)[at]
+    before = np.cumsum(following) - following
+    key = low * (high.max(initial=0) + 1) + high
+    by_key = np.argsort(key)
     circular = triples = 0
-    for of_a in beats.values():
-        for b in of_a:
-            for c in beats.get(b, {}):
-                if c in of_a:
-                    triples += 1
-                    circular += of_a[b] == beats[b][c] != of_a[c]
-                    if triples == _MOST_TRIPLES:
-                        return circular / triples, triples
+    most = min(int(following.sum()), _MOST_PATHS)
+    cuts = np.searchsorted(before + following, [*range(0, most, _PATHS), most], side="right")
+    for begin, end in pairwise(cuts.tolist()):
+        ab = np.repeat(np.arange(begin, end), following[begin:end])
+        bc = start[ab] + np.arange(len(ab)) + before[begin] - before[ab]
+        ac = low[ab] * (high.max(initial=0) + 1) + high[bc]
+        found = np.minimum(np.searchsorted(key, ac, sorter=by_key), len(key) - 1)
+        there = key[by_key[found]] == ac
+        first, second, third = wins[ab[there]], wins[bc[there]], wins[by_key[found[there]]]
+        circles = ((first == second) & (second != third))[: _MOST_TRIPLES - triples]
+        circular, triples = circular + int(circles.sum()), triples + len(circles)
+        if triples == _MOST_TRIPLES:
+            break
     return (circular / triples if triples else None), triples
+
+
+def _decided(votes: SharedVotes) -> tuple[I64, I64, Bool]:
+    """The items of each pair with a majority, and whether the lower number has it.
+
+    Those of a lower number are together; what was answered first is first, as in triples a < b < c
+    that are found from the pairs (a, b), then (b, c).
+    """
+    balance = np.subtract(*counted(votes.pair, votes.better).T[:2])
+    pairs = np.flatnonzero(balance)
+    pairs = pairs[np.argsort(votes.oldest()[pairs])]
+    low = votes.low[votes.starts[pairs]]
+    _, oldest, of = np.unique(low, return_index=True, return_inverse=True)
+    pairs = pairs[np.argsort(oldest[of], kind="stable")]
+    return votes.low[votes.starts[pairs]], votes.high[votes.starts[pairs]], balance[pairs] > 0

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from statistics import median
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import betaincinv, ndtr, ndtri
 
-from sortnet.preference.annotator_agreement import repeated
-from sortnet.preference.base import TARGETS, Judgement, Pair
+from sortnet.preference.annotator_agreement import counted
+from sortnet.preference.base import ANSWERS, Judgement
 from sortnet.preference.intervals import LEVEL
+from sortnet.preference.judgement_table import TARGET, Judgements, SharedVotes
 from sortnet.preference.posterior import Posterior
 from sortnet.preference.reliability import Annotators, reliabilities
 from sortnet.preference.study import Study
 from sortnet.preference.vote_arrays import Votes
+from sortnet.types import F64, I64
 
 FEW = 20  # answers below which nothing is said of an annotator
 TOO_FAST = 0.7  # seconds; if half of the answers are faster, they can hardly have read
@@ -28,6 +29,7 @@ RANDOM = 0.2  # and its interval also begins below this: "answers at random"
 HALF = 0.5  # the gold score is below it: "wrong on gold pairs"
 _EDGES = np.array([(1 - LEVEL) / 2, (1 + LEVEL) / 2])
 _MOST = 400  # answers of an annotator, the newest, that reliability is estimated from
+_PAIRS = 100_000  # whose expected agreement is computed at once
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(15)
 
 
@@ -89,7 +91,7 @@ class AnnotatorReport:
 
 def annotator_reports(
     numbers: Mapping[str, int | None],
-    judgements: Sequence[Judgement],
+    judgements: Iterable[Judgement],
     posterior: Posterior,
     study: Study,
 ) -> list[AnnotatorReport]:
@@ -101,87 +103,92 @@ def annotator_reports(
         posterior: of the scores, without the excluded annotators.
         study: the present state of the study.
 
-    Cost: a pass over the judgements, and about 30 ms per annotator with 400 answers or more.
+    Cost: a sort of the judgements, and about 30 ms per excluded annotator with 400 answers or more.
     """
-    undone = {judgement.undoes for judgement in judgements if judgement.undoes}
-    votes: dict[str, list[Judgement]] = defaultdict(list)
-    of_pair: dict[Pair, list[Judgement]] = defaultdict(list)
-    others: Counter[tuple[str, str]] = Counter()
-    for judgement in judgements:
-        if judgement.number in undone:
-            continue
-        if judgement.answer in TARGETS:
-            votes[judgement.annotator].append(judgement)
-            of_pair[judgement.pair].append(judgement)
-        else:
-            others[judgement.annotator, judgement.answer] += 1
-    measured = {
-        name: _reliability(posterior, Votes.of_judgements(votes[name][-_MOST:]), number)
-        for name, number in numbers.items()
-        if votes[name]
-    }
-    return [
-        _report(name, measured.get(name), others, votes[name], of_pair, posterior, study)
-        for name in numbers
-    ]
+    found = _Counted(Judgements.of(judgements), posterior, study)
+    return [_report(name, found, number, posterior, study) for name, number in numbers.items()]
+
+
+class _Counted:
+    """What is counted of the judgements, by the annotators' numbers; the last row is of nobody.
+
+    Attributes:
+        table: the judgements.
+        votes: the rows of each one's answers about the order.
+        replies: (a, 6) numbers of each answer.
+        others: (a, 3) number of others' answers to the same pairs, how many of them are the same,
+            and how many are expected to be; without ties.
+        again: (a, 3) the same of answers to pairs that they answered before.
+        gold: (a, 2) number of answers to gold pairs, and how many of them are right.
+    """
+
+    def __init__(self, table: Judgements, posterior: Posterior, study: Study) -> None:
+        n = int(table.annotator.max(initial=-1)) + 2
+        self.table = table
+        rows = np.flatnonzero(table.is_vote)
+        rows = rows[np.argsort(table.annotator[rows], kind="stable")]
+        self.votes = np.split(rows, np.searchsorted(table.annotator[rows], np.arange(1, n)))
+        reply = len(ANSWERS) * table.annotator + table.answer
+        replies = np.bincount(reply[table.live], minlength=len(ANSWERS) * n)
+        self.replies = replies.reshape(n, len(ANSWERS))
+        self.others, self.again = _alike(SharedVotes.of(table), posterior, n)
+        better = _better_of(table, rows, study)
+        right = table.for_low()[rows] == (better == table.pairs()[0][rows])
+        self.gold = _summed(table.annotator[rows], n, better >= 0, (better >= 0) & right)
+
+    def number(self, name: str) -> int:
+        return min(self.table.annotators.get(name, len(self.votes)), len(self.votes) - 1)
 
 
 def _report(
-    name: str,
-    measured: tuple[Measured, Measured] | None,
-    others: Counter[tuple[str, str]],
-    own: Sequence[Judgement],
-    of_pair: dict[Pair, list[Judgement]],
-    posterior: Posterior,
-    study: Study,
+    name: str, found: _Counted, number: int | None, posterior: Posterior, study: Study
 ) -> AnnotatorReport:
-    reliability, bias = measured or (None, None)
-    shared = [(a, b) for a in own for b in of_pair[a.pair] if b.annotator != name]
-    same, expected = _alike(shared, posterior)
-    alike, expected_alike = _alike(repeated(own), posterior)
-    gold = [
-        judgement.answer == ("left" if judgement.left == pair.item else "right")
-        for judgement in own
-        if (pair := study.gold.get(judgement.pair)) is not None
-    ]
-    score = _share(sum(gold), len(gold)) if gold else None
-    times = [j.milliseconds for j in own if j.milliseconds is not None]
-    seconds = median(times) / 1000 if times else None
+    who, table = found.number(name), found.table
+    own = found.votes[who]
+    reliability, bias = _reliability(posterior, table, own, number) if len(own) else (None, None)
+    gold, right = found.gold[who].tolist()
+    score = _share(right, gold) if gold else None
+    times = table.milliseconds[own]
+    times = times[times >= 0]
+    seconds = float(np.median(times)) / 1000 if len(times) else None
     too_fast = seconds is not None and len(times) >= _TIMED and seconds < TOO_FAST
     excluded = study.excluded.get(name)
+    (shared, same, expected), (repeats, alike, expected_alike) = found.others[who], found.again[who]
+    replies = dict(zip(ANSWERS, found.replies[who].tolist(), strict=True))
     return AnnotatorReport(
         name,
         len(own),
         reliability,
         bias,
-        _mean(same),
-        _mean(expected),
-        len(same),
-        _mean(alike),
-        _mean(expected_alike),
-        len(alike),
+        _mean(same, shared),
+        _mean(expected, shared),
+        int(shared),
+        _mean(alike, repeats),
+        _mean(expected_alike, repeats),
+        int(repeats),
         score,
-        len(gold),
-        others[name, "skip"],
-        others[name, "cant-say"],
-        others[name, "undo"],
+        int(gold),
+        replies["skip"],
+        replies["cant-say"],
+        replies["undo"],
         seconds,
         too_fast,
         study.state(name),
         None if excluded is None else excluded.reason,
-        _verdict(own, reliability, score, too_fast),
+        _verdict(replies, reliability, score, too_fast),
     )
 
 
 def _verdict(
-    own: Sequence[Judgement], reliability: Measured | None, gold: Measured | None, too_fast: bool
+    replies: Mapping[str, int], reliability: Measured | None, gold: Measured | None, too_fast: bool
 ) -> str:
     """What is wrong: the first that the intervals show."""
-    if len(own) < FEW or reliability is None:
-        return "too few answers" if own else "no answers"
-    decided = [judgement.answer for judgement in own if judgement.answer != "tie"]
+    decided = replies["left"] + replies["right"]
+    answers = decided + replies["tie"]
+    if answers < FEW or reliability is None:
+        return "too few answers" if answers else "no answers"
     for side in ("left", "right"):
-        if _share(decided.count(side), len(decided)).low > ONE_SIDE:
+        if _share(replies[side], decided).low > ONE_SIDE:
             return f"always {side}"
     if reliability.high < 0 and reliability.low < INVERTED:
         return "inverted"
@@ -193,7 +200,7 @@ def _verdict(
 
 
 def _reliability(
-    posterior: Posterior, votes: Votes, number: int | None
+    posterior: Posterior, table: Judgements, own: I64, number: int | None
 ) -> tuple[Measured, Measured]:
     """Reliability c and side bias b of one annotator, with intervals of ± 1.64 standard deviations.
 
@@ -201,6 +208,8 @@ def _reliability(
     """
     people = posterior.annotators
     if number is None:
+        own = own[-_MOST:]
+        votes = Votes.of_one(table.left[own], table.right[own], TARGET[table.answer[own]])
         number, gap = 0, posterior.difference(votes.left, votes.right)
         known, nobody = np.zeros(len(votes)), Annotators.average(1)
         people = reliabilities(nobody, *gap, known, votes, posterior.tie, posterior.ties)
@@ -224,23 +233,49 @@ def _share(k: int, n: int) -> Measured:
     return Measured(k / n if n else 0.5, low, high)
 
 
-def _alike(
-    answers: Sequence[tuple[Judgement, Judgement]], posterior: Posterior
-) -> tuple[list[bool], list[float]]:
-    """Whether two answers to a pair are the same, and the probability; ties are left out.
+def _alike(votes: SharedVotes, posterior: Posterior, n: int) -> tuple[F64, F64]:
+    """`others` and `again` of `_Counted`, for n annotators.
 
-    P = E[p² + (1 - p)²] with p = Φ(s_i - s_j), over the posterior.
+    Answers to a pair are expected to be the same with P = E[p² + (1 - p)²] with p = Φ(s_i - s_j),
+    over the posterior.
     """
-    decided = [(a, b) for a, b in answers if "tie" not in (a.answer, b.answer)]
-    same = [(a.answer == b.answer) == (a.left == b.left) for a, b in decided]
-    if not decided:
-        return [], []
-    low, high = np.array([a.pair for a, _ in decided]).T
-    mean, variance = posterior.difference(low, high)
-    p = ndtr(mean[:, None] + np.sqrt(variance)[:, None] * _NODES)
-    expected = (p**2 + (1 - p) ** 2) @ _WEIGHTS / _WEIGHTS.sum()
-    return same, expected.tolist()
+    first = votes.first  # of a pair and an annotator
+    own = counted(np.cumsum(first) - 1, votes.better)[:, :2]
+    pair, annotator = votes.pair[first], votes.annotator[first]
+    theirs = counted(votes.pair, votes.better)[pair, :2] - own
+    shared, same = own.sum(axis=1) * theirs.sum(axis=1), (own * theirs).sum(axis=1)
+    again, before = votes.repeated()
+    pairs = np.union1d(pair[shared > 0], votes.pair[again])
+    expected = np.zeros(len(votes.starts))
+    for some in np.array_split(pairs, len(pairs) // _PAIRS + 1):
+        at = votes.starts[some]
+        mean, variance = posterior.difference(votes.low[at], votes.high[at])
+        p = ndtr(mean[:, None] + np.sqrt(variance)[:, None] * _NODES)
+        expected[some] = (p**2 + (1 - p) ** 2) @ _WEIGHTS / _WEIGHTS.sum()
+    alike = votes.better[again] == votes.better[before]
+    each = np.ones(len(again)), alike, expected[votes.pair[again]]
+    return (
+        _summed(annotator, n, shared, same, shared * expected[pair]),
+        _summed(votes.annotator[again], n, *each),
+    )
 
 
-def _mean(values: Sequence[float]) -> float | None:
-    return float(np.mean(values)) if values else None
+def _better_of(table: Judgements, rows: I64, study: Study) -> I64:
+    """The better item of the gold pair that each row is about; -1 if it is about none."""
+    better = np.full(len(rows), -1)
+    low, high = (side[rows] for side in table.pairs())
+    of = {pair: decision.item for pair, decision in study.gold.items()}
+    listed = np.array([*of], np.int64).reshape(-1, 2)
+    about = np.flatnonzero(np.isin(low, listed[:, 0]) & np.isin(high, listed[:, 1]))
+    pairs = zip(low[about].tolist(), high[about].tolist(), strict=True)
+    better[about] = [of.get(pair, -1) for pair in pairs]
+    return better
+
+
+def _summed(annotator: I64, n: int, *values: ArrayLike) -> F64:
+    """(n, k) sums of k values by annotator."""
+    return np.stack([np.bincount(annotator, value, n) for value in values], axis=1)
+
+
+def _mean(total: float, number: float) -> float | None:
+    return float(total / number) if number else None

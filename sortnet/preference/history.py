@@ -2,33 +2,22 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import islice
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from sortnet.errors import JudgementError
-from sortnet.preference.base import HOLDOUT, TARGETS, Judgement, Pair, check_undo
+from sortnet.preference.base import ANSWERS, HOLDOUT, Judgement, Pair, check_undo
+from sortnet.preference.judgement_table import TARGET, UNDO, Judgements, SharedVotes
 from sortnet.preference.vote_arrays import Votes
-from sortnet.types import I64
+from sortnet.types import I64, Bool
 
-Rows: TypeAlias = NDArray[np.void]
-_NEVER = 1 << 62
 _FEW_JOINS = 64  # of components, one by one; more of them take one pass over the answers
-
-
-# A vote; `added` and `undone` are numbers of events.
-_VOTE = np.dtype(
-    [
-        *(("left", "i8"), ("right", "i8"), ("target", "f8"), ("annotator", "i8")),
-        *(("holdout", "?"), ("added", "i8"), ("undone", "i8")),
-    ]
-)
+_SKIP = ANSWERS.index("skip")
 
 
 class History:
@@ -36,7 +25,6 @@ class History:
 
     Attributes:
         events: all of them, including undos.
-        annotators: {name: number}, in order of appearance.
         seen: (n,) number of answers about each item that are not undone.
         seen_usable: (n,) as `seen`, without the hold-out.
         n_votes: number of votes that are not undone.
@@ -44,48 +32,59 @@ class History:
 
     def __init__(self, n_items: int) -> None:
         self.n_items = n_items
-        self.events: list[Judgement] = []
-        self.annotators: dict[str, int] = {}
+        self.events = Judgements()
         self.seen: I64 = np.zeros(n_items, np.int64)
         self.seen_usable: I64 = np.zeros(n_items, np.int64)
         self.n_votes = 0
-        self._votes = np.empty(256, _VOTE)  # rows are added in place; the first `_rows` are in use
-        self._rows = 0
-        self._row_of: dict[int, int] = {}  # by the number of the judgement
-        self._live: dict[int, Judgement] = {}  # not undone, by number
-        self._logs: dict[str, _AnnotatorLog] = {}
-        self._holdout: dict[Pair, int] = {}  # number of answers to each pair of the hold-out
+        self._answered: I64 = np.zeros(0, np.int64)  # votes by annotator, without those undone
+        self._logs: dict[str, _AnnotatorLog] = {}  # of those that were asked for
+        self._holdout: dict[int, int] | None = None  # answers to each pair; None: not counted yet
         self._part: I64 | None = np.arange(n_items)  # None after an undo: to be recomputed
         self._late: list[Pair] = []  # pairs that are not joined in it yet
 
-    def add(self, event: Judgement) -> None:
-        """Add an event.
+    @property
+    def annotators(self) -> dict[str, int]:
+        """{name: number}, in order of appearance."""
+        return self.events.annotators
+
+    def add(self, new: Judgements) -> None:
+        """Add events, all or none.
 
         Raises:
             JudgementError: on an unknown item, or an undo of an unknown judgement.
+
+        Cost: about 1 us each of many.
         """
-        self._check(event)
-        if not event.number:
-            event = replace(event, number=self.events[-1].number + 1 if self.events else 1)
-        self.events.append(event)
-        if event.answer == "undo":
-            assert event.undoes is not None
-            self._take_back(event.undoes)
-        else:
-            self._add(event)
+        self._check_items(new)
+        start = len(self.events)
+        self.events.extend(new)
+        undone = self._checked_undos(start)
+        rows = np.arange(start, len(self.events))
+        late = self._count(rows, 1)[: max(_FEW_JOINS + 1 - len(self._late), 0)]
+        self._late += (divmod(key, self.n_items) for key in self._keys(late).tolist())
+        if len(undone) and len(self._count(undone, -1)):
+            self._part = None
+        for name in self._logs.keys() & new.annotators.keys():
+            self._follow(self._logs[name], rows[self.events.by(name)[start:]])
+        if self._holdout is not None:
+            self._count_holdout(self._holdout, rows)
 
     def last(self, annotator: str) -> Judgement | None:
         """The annotator's last judgement that is not undone."""
-        numbers = self._log_of(annotator).numbers
-        return self._live[next(reversed(numbers))] if numbers else None
+        rows, undone = self._log_of(annotator).rows, self.events.undone
+        while rows and undone[rows[-1]] <= len(undone):
+            rows.pop()
+        return self.events[rows[-1]] if rows else None
 
     def answered(self, annotator: str) -> int:
         """The number of their votes that are not undone: a skip or "can't say" is none."""
-        return self._log_of(annotator).votes
+        number = self.annotators.get(annotator)
+        return 0 if number is None else int(self._answered[number])
 
     def undone(self, annotator: str) -> Judgement | None:
         """The last undone judgement that they have not answered again."""
-        return next(reversed(self._log_of(annotator).again.values()), None)
+        row = next(reversed(self._log_of(annotator).again.values()), None)
+        return None if row is None else self.events[row]
 
     def draw_once(
         self, annotator: str, rng: np.random.Generator, *, but_last: int
@@ -98,33 +97,39 @@ class History:
         many = len(once) - but_last
         if many <= 0:
             return None
-        number = next(islice(once.values(), int(rng.integers(many)), None))
-        return self._live[number], many
+        row = next(islice(once.values(), int(rng.integers(many)), None))
+        return self.events[row], many
 
     def skipped(self, annotator: str) -> Iterator[Judgement]:
         """The pairs they skipped and have not answered since, oldest first."""
         log = self._log_of(annotator)
-        for number in log.numbers:
-            judgement = self._live[number]
-            if judgement.answer == "skip" and log.pairs[judgement.pair] == 1:
-                yield judgement
+        rows = np.array(log.rows, np.int64)
+        rows = rows[(self.events.answer[rows] == _SKIP) & self.events.live[rows]]
+        for row, key in zip(rows.tolist(), self._keys(rows).tolist(), strict=True):
+            if log.pairs[key] == 1:
+                yield self.events[row]
 
-    def pairs_of(self, annotator: str) -> dict[Pair, int]:
-        """How often they answered each pair."""
+    def pairs_of(self, annotator: str) -> dict[int, int]:
+        """How often they answered each pair, which is given as low * n + high."""
         return self._log_of(annotator).pairs
 
     def n_asked(self) -> int:
-        """The number of pairs answered, summed over annotators."""
-        return sum(len(log.pairs) for log in self._logs.values())
+        """The number of pairs answered, summed over annotators.
+
+        Cost: a sort of the judgements.
+        """
+        rows = np.flatnonzero(self.events.live & (self.events.answer != UNDO))
+        return int(SharedVotes.of(self.events, rows).first.sum())
 
     def holdout_pairs(self, annotator: str) -> list[Pair]:
         """Pairs of the hold-out that they have not answered, at most a hundred."""
         pairs = self._log_of(annotator).pairs
-        return list(islice((pair for pair in self._holdout if pair not in pairs), 100))
+        free = (key for key in self._holdout_counted() if key not in pairs)
+        return [divmod(key, self.n_items) for key in islice(free, 100)]
 
     def alive(self) -> Iterator[Judgement]:
         """The judgements that are not undone, in order."""
-        return iter(self._live.values())
+        return iter(self.events.where(self.events.live & (self.events.answer != UNDO)))
 
     def votes(self, upto: int, *, after: int = 0, holdout: bool = True) -> Votes:
         """The votes not undone after the first `upto` events, oldest first.
@@ -133,15 +138,15 @@ class History:
 
         Cost: a copy of the votes.
         """
-        added = self._votes["added"][: self._rows]
-        votes = self._votes[slice(*np.searchsorted(added, (after, upto), side="right"))]
-        return _as_votes(votes[(votes["undone"] > upto) & (holdout | ~votes["holdout"])])
+        rows = np.arange(after, upto)
+        votes = self._is_vote(rows) if holdout else self._usable(rows)
+        return self._votes(rows[votes & (self.events.undone[after:upto] > upto)])
 
     def decided(self, *, holdout: bool) -> Votes:
         """The votes of the hold-out, or all, that are not undone, without ties."""
-        votes = self._votes[: self._rows]
-        decided = (votes["holdout"] | (not holdout)) & (votes["target"] != 0.5)
-        return _as_votes(votes[decided & (votes["undone"] > len(self.events))])
+        rows = np.flatnonzero(self.events.is_vote)
+        rows = rows[TARGET[self.events.answer[rows]] != 0.5]
+        return self._votes(rows[~self._usable(rows)] if holdout else rows)
 
     def answered_by_few(self, people: int) -> list[Pair]:
         """The pairs that at least one but fewer people answered, oldest first.
@@ -150,15 +155,12 @@ class History:
 
         Cost: a sort of the votes.
         """
-        votes = self._votes[: self._rows]
-        votes = votes[(votes["undone"] > len(self.events)) & ~votes["holdout"]]
-        low, high = (pick(votes["left"], votes["right"]) for pick in (np.minimum, np.maximum))
-        pair = low * self.n_items + high
-        each = np.unique(np.stack((pair, votes["annotator"])), axis=1)[0]
-        few = [p for p, n in zip(*np.unique(each, return_counts=True), strict=True) if n < people]
-        oldest = pair[np.sort(np.unique(pair, return_index=True)[1])]
-        found = (divmod(p, self.n_items) for p in oldest[np.isin(oldest, few)].tolist())
-        return [pair for pair in found if pair not in self._holdout]
+        rows = np.flatnonzero(self.events.is_vote)
+        votes = SharedVotes.of(self.events, rows[self._usable(rows)])
+        few = np.flatnonzero(np.bincount(votes.pair[votes.first]) < people)
+        at = votes.starts[few[np.argsort(votes.oldest()[few])]]
+        keys, holdout = self._keys(votes.rows[at]).tolist(), self._holdout_counted()
+        return [divmod(key, self.n_items) for key in keys if key not in holdout]
 
     def components(self) -> I64:
         """(n,) each item's connected component in the graph of answers without the hold-out.
@@ -184,96 +186,134 @@ class History:
         parts: I64 = connected_components(graph, directed=False)[1].astype(np.int64)
         return parts
 
-    def _check(self, event: Judgement) -> None:
-        for item in event.pair:
-            if not 0 <= item < self.n_items:
-                raise JudgementError(f"there is no item {item} among {self.n_items}")
-        if event.answer == "undo":
-            check_undo(event, self._live.get(event.undoes or 0))
+    def _check_items(self, new: Judgements) -> None:
+        low, high = new.pairs()
+        for item in (*low[low < 0], *high[high >= self.n_items]):
+            raise JudgementError(f"there is no item {item} among {self.n_items}")
+
+    def _checked_undos(self, start: int) -> I64:
+        """The rows that the events from that one on undo; none of these is kept on an error."""
+        events = self.events
+        undos = start + np.flatnonzero(events.answer[start:] == UNDO)
+        if not len(undos):
+            return undos
+        rows = events.places(events.undoes[undos])
+        there = (rows >= 0) & (rows < undos) & (events.answer[rows] != UNDO)
+        there &= events.undone[rows] == undos + 1
+        sound = there & (events.annotator[rows] == events.annotator[undos])
+        if not sound.all():
+            k = int(sound.argmin())
+            undo, earlier = events[int(undos[k])], events[int(rows[k])] if there[k] else None
+            events.cut(start)
+            check_undo(undo, earlier)
+        return rows
+
+    def _count(self, rows: I64, by: int) -> I64:
+        """Count votes, or take them back; returns those outside the hold-out."""
+        if len(self.annotators) > len(self._answered):
+            more = np.zeros(len(self.annotators), np.int64)
+            self._answered = np.append(self._answered, more)
+        votes = rows[self._is_vote(rows)]
+        usable = votes[self._usable(votes)]
+        self.n_votes += by * len(votes)
+        np.add.at(self._answered, self.events.annotator[votes], by)
+        for side in (self.events.left, self.events.right):
+            np.add.at(self.seen, side[votes], by)
+            np.add.at(self.seen_usable, side[usable], by)
+        return usable
+
+    def _is_vote(self, rows: I64) -> Bool:
+        return ~np.isnan(TARGET[self.events.answer[rows]])
+
+    def _usable(self, rows: I64) -> Bool:
+        """Whether these are votes outside the hold-out."""
+        holdout = self.events.strategies.get(HOLDOUT, -1)
+        usable: Bool = self._is_vote(rows) & (self.events.strategy[rows] != holdout)
+        return usable
+
+    def _keys(self, rows: I64) -> I64:
+        """The pairs, as low * n + high."""
+        left, right = self.events.left[rows], self.events.right[rows]
+        return np.minimum(left, right) * self.n_items + np.maximum(left, right)
+
+    def _votes(self, rows: I64) -> Votes:
+        events = self.events
+        target = TARGET[events.answer[rows]]
+        return Votes(events.left[rows], events.right[rows], target, events.annotator[rows])
+
+    def _about(self, rows: I64) -> tuple[I64, Bool]:
+        """The rows themselves, or of undos those that they undo; and whether they are undos."""
+        undo = self.events.answer[rows] == UNDO
+        about = rows.copy()
+        about[undo] = self.events.places(self.events.undoes[rows[undo]])
+        return about, undo
 
     def _log_of(self, annotator: str) -> _AnnotatorLog:
-        return self._logs.get(annotator) or _AnnotatorLog()
+        """What an annotator said so far; made when it is asked for.
 
-    def _add(self, event: Judgement) -> None:
-        log = self._logs.setdefault(event.annotator, _AnnotatorLog())
-        self.annotators.setdefault(event.annotator, len(self.annotators))
-        self._live[event.number] = event
-        log.numbers[event.number] = None
-        log.pairs[event.pair] = log.pairs.get(event.pair, 0) + 1
-        log.again.pop(event.pair, None)
-        target = TARGETS.get(event.answer)
-        if target is None:
-            return
-        holdout = event.strategy == HOLDOUT
-        annotator = self.annotators[event.annotator]
-        row = event.left, event.right, target, annotator, holdout, len(self.events), _NEVER
-        self._row_of[event.number] = self._add_row(row)
-        self._count(event, 1)
-        log.votes += 1
-        if holdout:
-            self._holdout[event.pair] = self._holdout.get(event.pair, 0) + 1
-            return
-        if len(self._late) <= _FEW_JOINS:
-            self._late.append(event.pair)
-        if log.pairs[event.pair] == 1:
-            log.once[event.pair] = event.number
-        else:
-            log.once.pop(event.pair, None)
+        Cost: at first a pass over the events, and about 1 us for each of theirs.
+        """
+        if annotator not in self.annotators:
+            return _AnnotatorLog()
+        if annotator not in self._logs:
+            self._logs[annotator] = _AnnotatorLog()
+            self._follow(self._logs[annotator], np.flatnonzero(self.events.by(annotator)))
+        return self._logs[annotator]
 
-    def _take_back(self, number: int) -> None:
-        judgement = self._live.pop(number)
-        log = self._logs[judgement.annotator]
-        del log.numbers[number]
-        log.pairs[judgement.pair] -= 1
-        if not log.pairs[judgement.pair]:
-            del log.pairs[judgement.pair]
-        log.once.pop(judgement.pair, None)
-        log.again[judgement.pair] = judgement
-        row = self._row_of.pop(number, None)
-        if row is None:
-            return
-        self._votes["undone"][row] = len(self.events)
-        self._count(judgement, -1)
-        log.votes -= 1
-        if self._votes["holdout"][row]:
-            self._holdout[judgement.pair] -= 1
-            if not self._holdout[judgement.pair]:
-                del self._holdout[judgement.pair]
-        else:
-            self._part = None
+    def _follow(self, log: _AnnotatorLog, rows: I64) -> None:
+        """Tell a log its annotator's events."""
+        about, undo = self._about(rows)
+        columns = (about, self._keys(about), undo, self._usable(about))
+        for row, key, taken_back, usable in zip(*(c.tolist() for c in columns), strict=True):
+            if taken_back:
+                log.take_back(row, key)
+            else:
+                log.add(row, key, usable)
 
-    def _count(self, judgement: Judgement, by: int) -> None:
-        items = list(judgement.pair)
-        self.seen[items] += by
-        if judgement.strategy != HOLDOUT:
-            self.seen_usable[items] += by
-        self.n_votes += by
+    def _holdout_counted(self) -> dict[int, int]:
+        """The number of answers to each pair of the hold-out that has any, oldest first."""
+        if self._holdout is None:
+            self._holdout = {}
+            self._count_holdout(self._holdout, np.arange(len(self.events)))
+        return self._holdout
 
-    def _add_row(self, row: tuple[float, ...]) -> int:
-        if self._rows == len(self._votes):
-            self._votes = np.concatenate((self._votes, np.empty_like(self._votes)))
-        self._votes[self._rows] = row
-        self._rows += 1
-        return self._rows - 1
+    def _count_holdout(self, counts: dict[int, int], rows: I64) -> None:
+        about, undo = self._about(rows)
+        holdout = self._is_vote(about) & ~self._usable(about)
+        keys, undone = self._keys(about[holdout]).tolist(), undo[holdout].tolist()
+        for key, taken_back in zip(keys, undone, strict=True):
+            counts[key] = counts.get(key, 0) + (-1 if taken_back else 1)
+            if not counts[key]:
+                del counts[key]
 
 
 class _AnnotatorLog:
-    """The judgements of one annotator."""
+    """The judgements of one annotator, by their rows; pairs are given as low * n + high."""
 
     def __init__(self) -> None:
-        self.votes = 0
-        self.numbers: dict[int, None] = {}  # of their judgements, oldest first
-        self.pairs: dict[Pair, int] = {}  # how often they answered each
-        self.once: dict[Pair, int] = {}  # number of the judgement, of pairs answered once
-        self.again: dict[Pair, Judgement] = {}  # undone, not answered again
+        self.rows = array("q")  # oldest first; some of them may be undone
+        self.pairs: dict[int, int] = {}  # how often they answered each
+        self.once: dict[int, int] = {}  # the rows of pairs answered once
+        self.again: dict[int, int] = {}  # the rows of answers undone, not answered again
+
+    def add(self, row: int, pair: int, usable: bool) -> None:
+        self.rows.append(row)
+        self.pairs[pair] = self.pairs.get(pair, 0) + 1
+        self.again.pop(pair, None)
+        if usable and self.pairs[pair] == 1:
+            self.once[pair] = row
+        elif usable:
+            self.once.pop(pair, None)
+
+    def take_back(self, row: int, pair: int) -> None:
+        self.pairs[pair] -= 1
+        if not self.pairs[pair]:
+            del self.pairs[pair]
+        self.once.pop(pair, None)
+        self.again[pair] = row
 
 
 def _joined(part: I64, i: int, j: int) -> I64:
     """The components after an answer; a new array: a caller may still use the old one."""
     a, b = part[i], part[j]
     return part if a == b else np.where(part == b, a, part)
-
-
-def _as_votes(rows: Rows) -> Votes:
-    columns = (rows[name].copy() for name in ("left", "right", "target", "annotator"))
-    return Votes(*columns)

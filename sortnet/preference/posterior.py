@@ -12,6 +12,8 @@ from sortnet.preference.reliability import Annotators
 from sortnet.preference.vote_arrays import Votes, unseen
 from sortnet.types import F64, I64
 
+_BLOCK = 1 << 16  # pairs whose draws are compared at once
+
 
 @dataclass(eq=False)
 class Posterior:
@@ -59,7 +61,10 @@ class Posterior:
         mean = self.mean[i] - self.mean[j]
         C = self.covariance
         if C is None:
-            variance = np.var(self.draws[:, i] - self.draws[:, j], axis=0)
+            variance = np.empty(len(i))
+            for at in range(0, len(i), _BLOCK):
+                some = slice(at, at + _BLOCK)
+                variance[some] = np.var(self.draws[:, i[some]] - self.draws[:, j[some]], axis=0)
         else:
             variance = C[i, i] + C[j, j] - 2 * C[i, j]
         return mean, np.maximum(variance, 1e-12)

@@ -17,6 +17,7 @@ from sortnet.preference.reliability import Annotators, reliabilities, side_sprea
 from sortnet.preference.vote_arrays import Votes, unseen, unseen_in_blocks
 from sortnet.types import F64, I64
 
+_VOTES = 1_000_000  # whose second derivatives, nine each, are written out at once
 DENSE = 1_000  # unknowns up to which the posterior's covariance is kept
 _LOG_TIE = np.log(0.05), np.log(20.0)  # of the tie threshold
 # Priors are tried of these shares of the features in the scores' variance, and of these factors of
@@ -340,11 +341,15 @@ class _Large:
     """The same precision by its products only; variances are estimated from draws."""
 
     def __init__(self, problem: Problem, weight: F64, prior: Prior) -> None:
-        n = len(problem.features)
+        n, votes = len(problem.features), problem.votes
         self._problem, self._weight = problem, weight
-        i, j, x = problem.curvature(weight)
         size = n + problem.n_annotators
-        self._curvature = sparse.csr_array(sparse.coo_array((x, (i, j)), shape=(size, size)))
+        self._curvature = sparse.csr_array((size, size))
+        for at in range(0, len(votes), _VOTES):
+            some = np.arange(at, min(at + _VOTES, len(votes)))
+            i, j, x = replace(problem, votes=votes.where(some)).curvature(weight[some])
+            part = sparse.csr_array(sparse.coo_array((x, (i, j)), shape=(size, size)))
+            self._curvature = self._curvature + part if at else part
         self._precision = problem.precision(prior)
         diagonal = self._curvature.diagonal()
         square = diagonal[:n] @ problem.features**2

@@ -55,8 +55,8 @@ class Votes:
         left, right = (np.searchsorted(items, side) for side in (self.left, self.right))
         return Votes(left, right, self.target, self.annotator, self.weight)
 
-    def where(self, mask: Bool) -> Votes:
-        """The votes selected by a mask."""
+    def where(self, mask: Bool | I64) -> Votes:
+        """The votes selected by a mask, or by their places."""
         return Votes(
             self.left[mask],
             self.right[mask],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -14,6 +14,7 @@ from sqlalchemy import Connection, delete, or_, select, update
 from sortnet.errors import JudgementError, StoreError, StudyError
 from sortnet.items import Items
 from sortnet.preference import Judgement, Question
+from sortnet.preference.judgement_table import Judgements
 from sortnet.preference.study import ABOUT_ONE, LINKS, Decision, Study, study_of
 from sortnet.types import I64
 from store.collections import leases as lease_rows
@@ -39,13 +40,14 @@ from store.collections.collection_rows import (
 )
 from store.collections.decision_rows import insert_decisions, is_closed, read_decisions
 from store.collections.judgement_rows import (
+    BLOCK,
     find_answer,
     insert_judgements,
     judgement_to_undo,
+    last_number,
+    read_block,
     read_ids,
-    read_judgements,
     read_later,
-    undone,
 )
 from store.collections.leases import Lease
 from store.collections.server_claim import BEAT, ServerClaim, live_server
@@ -70,7 +72,7 @@ T = TypeVar("T")
 class Changes(NamedTuple):
     """New judgements and decisions of a collection, its number of items, and all live leases."""
 
-    judgements: list[Judgement]
+    judgements: Judgements
     n_items: int
     leases: list[Lease]
     decisions: list[Decision]
@@ -87,7 +89,7 @@ class Stored(NamedTuple):
 
     judgement: Judgement
     new: bool
-    since: list[Judgement]
+    since: Judgements
 
 
 class Collection:
@@ -212,9 +214,26 @@ class Collection:
         """All annotators, in the order of creation."""
         return self._read(read_annotators)
 
-    def judgements(self, after: int = 0) -> list[Judgement]:
-        """All judgements with a higher number, in order, including undos."""
-        return self._read(read_later, after)
+    def judgements(self, after: int = 0) -> Judgements:
+        """All judgements with a higher number, in order, including undos.
+
+        Cost: about 5 us and 90 bytes each.
+        """
+        found = Judgements()
+        for block in self.blocks(after):
+            found.extend(block)
+        return found
+
+    def blocks(self, after: int = 0) -> Iterator[Judgements]:
+        """The judgements with a higher number that are there now, some at a time, in order."""
+        upto = self.n_judgements
+        starts = range(after, upto, BLOCK)
+        return (self._read(read_block, start, min(start + BLOCK, upto)) for start in starts)
+
+    @property
+    def n_judgements(self) -> int:
+        """The number of judgements, including undos."""
+        return self._read(last_number)
 
     def decisions(self, after: int = 0) -> list[Decision]:
         """All decisions with a higher number, in order."""
@@ -272,10 +291,9 @@ class Collection:
             raise faults[0]
         return made
 
-    def counted_judgements(self) -> list[Judgement]:
+    def counted_judgements(self) -> Judgements:
         """All judgements, including undos, but those of excluded annotators."""
-        excluded = self.study().excluded
-        return [judgement for judgement in self.judgements() if judgement.annotator not in excluded]
+        return self.judgements().without(self.study().excluded)
 
     def changes(self, after: int, decided: int = 0) -> Changes:
         """What is new, in one snapshot: judgements and decisions with higher numbers."""
@@ -300,12 +318,11 @@ class Collection:
         from store.frames import judgements_frame
 
         with self.database.transaction() as connection:
-            judgements = read_judgements(connection, self.number)
+            judgements = read_later(connection, self.number, 0)
             names = {number: id for id, number in item_numbers(connection, self.items_of).items()}
             groups = item_groups(connection, self.items_of)
-            taken = undone(connection, self.number)
             excluded = study_of(read_decisions(connection, self.number)).excluded
-        return judgements_frame(judgements, names, taken, excluded, groups)
+        return judgements_frame(judgements, names, excluded, groups)
 
     def lease(
         self,
@@ -398,7 +415,7 @@ class Collection:
                 lease_rows.close_answered(connection, self.number, lease)
                 (stored,) = insert_judgements(connection, self.number, [answer], key, lease=lease)
             if after is None or stored.number == after + 1:
-                return Stored(stored, new, [stored])
+                return Stored(stored, new, Judgements.of([stored]))
             return Stored(stored, new, read_later(connection, self.number, after))
 
     def undo(self, annotator: str, number: int) -> Judgement:

@@ -13,6 +13,7 @@ from sqlalchemy import ColumnElement, Connection, bindparam, func, insert, selec
 from sortnet.errors import JudgementError
 from sortnet.preference import Judgement
 from sortnet.preference.base import check_undo
+from sortnet.preference.judgement_table import Judgements
 from store.database.tables import AnnotatorRow, JudgementRow
 
 _ITEMS = {"left": "left_item", "right": "right_item"}  # other columns have the fields' names
@@ -29,6 +30,8 @@ _JUDGEMENTS = (
     .order_by(JudgementRow.number)
 )
 _AFTER = _JUDGEMENTS.where(JudgementRow.number > bindparam("after"))
+_BETWEEN = _AFTER.where(JudgementRow.number <= bindparam("upto"))
+BLOCK = 50_000  # judgements read at once
 _UNDER = _JUDGEMENTS.where(
     JudgementRow.lease == bindparam("lease"), AnnotatorRow.name == bindparam("annotator")
 )
@@ -46,10 +49,16 @@ def read_judgements(
     return [Judgement(*row) for row in connection.execute(these, {"of": collection})]
 
 
-def read_later(connection: Connection, collection: int, after: int) -> list[Judgement]:
+def read_later(connection: Connection, collection: int, after: int) -> Judgements:
     """Judgements with a higher number, in order."""
     rows = connection.execute(_AFTER, {"of": collection, "after": after})
-    return [Judgement(*row) for row in rows]
+    return Judgements.of_rows(rows.all())
+
+
+def read_block(connection: Connection, collection: int, after: int, upto: int) -> Judgements:
+    """Judgements with a higher number, up to another one, in order."""
+    rows = connection.execute(_BETWEEN, {"of": collection, "after": after, "upto": upto})
+    return Judgements.of_rows(rows.all())
 
 
 def find_answer(

@@ -84,16 +84,17 @@ def read_judged(
     columns = collection.settings.get("columns")
     stored = collection.items()
     describer, items = Describer.fit_apply(stored, columns=columns, progress=progress)
-    judgements = [j for j in collection.judgements() if events is None or j.number <= events]
-    source = Source(collection.name, judgements[-1].number if judgements else 0)
+    judgements = collection.judgements()
+    if events is not None:
+        judgements = judgements.where(judgements.number <= events)
+    source = Source(collection.name, judgements[-1].number if len(judgements) else 0)
     if not items.feature_names:
         raise DataError(
             f"{source.name}: the items have no features to learn from: sortnet items add --update "
             "--describe computes some of texts and images"
         )
     session = new_session(collection, stored)
-    for judgement in judgements:
-        session.tell(judgement)
+    session.replay(judgements)
     progress("weighing the annotators")
     return JudgedData(*hold_out_documents(_queries(items, session, source), seed=seed), describer)
 
@@ -107,8 +108,7 @@ def annotator_weights(collection: Collection) -> dict[str, float]:
     `Session.weighted`.
     """
     session = new_session(collection, collection.items())
-    for judgement in collection.judgements():
-        session.tell(judgement)
+    session.replay(collection.judgements())
     return session.annotator_weights()
 
 

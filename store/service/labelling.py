@@ -10,12 +10,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from sortnet.data import default_cache_dir
 from sortnet.errors import StoreError
 from sortnet.items import Items
 from sortnet.preference import Judgement, Question
 from sortnet.preference.annotator_reports import AnnotatorReport
 from sortnet.preference.intervals import Ranking
+from sortnet.preference.judgement_table import Judgements
 from sortnet.preference.session import Session
 from sortnet.preference.stopping import GOAL, Remaining
 from sortnet.preference.study import Decision, study_of
@@ -77,7 +80,7 @@ class LabellingService:
         ranking, remaining: of the last fit; before the first one, by the features alone.
         fault: the error of the last fit, else empty.
 
-    Cost: opening reads all judgements, about 10 us each, and replays them; later calls read only
+    Cost: opening reads all judgements and replays them, about 6 us each; later calls read only
     new ones.
     """
 
@@ -161,11 +164,14 @@ class LabellingService:
     def sees(self, annotator: str, item: int) -> bool:
         """Whether an item is in a live question of an annotator, or in one that they answered.
 
-        Cost: a look-up; a transaction if it is neither in a judgement nor in a lease known here.
+        Cost: a look-up, for an annotator's first one a pass over the judgements; a transaction if
+        it is neither in a judgement nor in a lease known here.
         """
         with self._lock:
             leases = list(self._own.get(annotator, {}).values())
-            if item in self._judged.get(annotator, ()):
+            if annotator not in self._judged:
+                self._judged[annotator] = _items(self.judgements(), annotator)
+            if item in self._judged[annotator]:
                 return True
         return any(item in lease.question.pair for lease in leases) or any(
             item in lease.question.pair for lease in self.collection.leases(annotator)
@@ -191,7 +197,7 @@ class LabellingService:
         """
         with self._lock:
             stored = self.collection.answer(lease, judgement, after=self._last_number)
-            if any(new.pair[1] >= self.session.n_items for new in stored.since):
+            if stored.since.pairs()[1].max(initial=-1) >= self.session.n_items:
                 self.sync()
             else:
                 self._take_in(stored.since)
@@ -218,11 +224,16 @@ class LabellingService:
         now = self.collection.clock()
         return self.study.why_closed(annotator, self.session.answered(annotator), now)
 
-    def judgements(self) -> list[Judgement]:
+    def judgements(self) -> Judgements:
         """All judgements in their order, with those of excluded annotators."""
         with self._lock:
             events = self.session.judgements()
-            return sorted(events + self._set_aside, key=lambda j: j.number)
+            if not len(self._set_aside):
+                return events
+            both = Judgements()
+            both.extend(events)
+            both.extend(self._set_aside)
+            return both.where(np.argsort(both.number))
 
     @property
     def moment(self) -> tuple[int, ...]:
@@ -306,8 +317,8 @@ class LabellingService:
 
     def _open(self) -> None:
         """Start from scratch: read the items, replay the judgements."""
-        # The judgements first: then no item that they refer to can be missing.
-        judgements = self.collection.judgements()
+        # Those that are there before the items: then no item that they refer to can be missing.
+        blocks = self.collection.blocks()
         self._decisions = self.collection.decisions()
         self.study = study_of(self._decisions)
         self.items = self.collection.items()
@@ -321,9 +332,10 @@ class LabellingService:
             self.collection, self.items, seed=self._seed, goal=goal, study=self.study
         )
         self._last_number = 0
-        self._set_aside: list[Judgement] = []
-        self._judged: dict[str, set[int]] = {}  # {annotator: items of their judgements}
-        self._take_in(judgements)
+        self._set_aside = Judgements()
+        self._judged: dict[str, set[int]] = {}  # {annotator: items of their judgements}, if asked
+        for judgements in blocks:
+            self._take_in(judgements)
 
     def _look(self) -> list[Lease]:
         """Read what is new; returns all live leases."""
@@ -350,13 +362,17 @@ class LabellingService:
         elsewhere = sum(x.annotator == annotator and x.id not in own for x in live)
         return k if left is None else max(min(k, left - elsewhere), 0)
 
-    def _take_in(self, judgements: Sequence[Judgement]) -> None:
-        for judgement in judgements:
-            self.session.tell(judgement)
-            self._judged.setdefault(judgement.annotator, set()).update(judgement.pair)
-            if judgement.annotator in self.study.excluded:
-                self._set_aside.append(judgement)
-            self._last_number = judgement.number
+    def _take_in(self, judgements: Judgements) -> None:
+        if not len(judgements):
+            return
+        self.session.replay(judgements)
+        for annotator in self._judged.keys() & judgements.annotators.keys():
+            self._judged[annotator] |= _items(judgements, annotator)
+        excluded = [*self.study.excluded.keys() & judgements.annotators.keys()]
+        if excluded:
+            numbers = [judgements.annotators[name] for name in excluded]
+            self._set_aside.extend(judgements.where(np.isin(judgements.annotator, numbers)))
+        self._last_number = int(judgements.number[-1])
 
     def _ask(self, annotator: str, k: int, live: Sequence[Lease]) -> list[Question]:
         """New questions about pairs without a live lease."""
@@ -382,6 +398,12 @@ class LabellingService:
         n, allows = self.session.n_items, self.session.allows
         pairs = ((lease, lease.question.pair) for lease in held.values())
         return [lease for lease, pair in pairs if pair[1] < n and allows(pair)]
+
+
+def _items(judgements: Judgements, annotator: str) -> set[int]:
+    """The items of an annotator's judgements."""
+    mine = judgements.by(annotator)
+    return {*judgements.left[mine].tolist(), *judgements.right[mine].tolist()}
 
 
 @contextmanager

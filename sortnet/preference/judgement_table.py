@@ -1,0 +1,351 @@
+"""Many judgements as columns: 90 bytes each, and a `Judgement` only where one is looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Generic, TypeVar, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sortnet.errors import JudgementError
+from sortnet.preference.base import ANSWERS, LONGEST_COMMENT, TARGETS, Judgement
+from sortnet.types import F64, I64, Bool
+
+T = TypeVar("T", bound=np.generic)
+TARGET: F64 = np.array([TARGETS.get(answer, np.nan) for answer in ANSWERS])  # by code
+UNDO = ANSWERS.index("undo")
+_FIELDS = tuple(field.name for field in fields(Judgement))
+_CODES = {answer: code for code, answer in enumerate(ANSWERS)}
+_OR_NONE = ("milliseconds", "undoes", "flagged")  # -1 stands for None
+_NEVER = 1 << 62
+_BLOCK = 4096  # judgements made at once
+
+
+class Names(dict[str, int]):
+    """{name: number} in the order of appearance; a name that is new gets the next number."""
+
+    def __init__(self) -> None:
+        self.order: list[str] = []
+
+    def __missing__(self, name: str) -> int:
+        self[name] = number = len(self.order)
+        self.order.append(name)
+        return number
+
+
+class _Column(Generic[T]):
+    """A column of the judgements that a table has so far."""
+
+    def __init__(self, kind: type[T]) -> None:
+        self.kind = kind
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, table: Judgements, owner: type) -> NDArray[T]:
+        return table._columns[self._name][: table._n]
+
+
+class Judgements(Sequence[Judgement]):
+    """Judgements in their order, as columns; a sequence of `Judgement` that are made when read.
+
+    Only `extend` and `cut` change a table; what was taken from it before stays as it was.
+
+    Attributes:
+        annotators, strategies: {name: number}, in the order of appearance.
+        annotator, strategy: (m,) numbers of those.
+        answer: (m,) places in `ANSWERS`.
+        left, right, probability, model, number: (m,) as in `Judgement`.
+        milliseconds, undoes, flagged: (m,) as in `Judgement`, -1 for None.
+        at: (m,) as in `Judgement`, NaN for None.
+        comments: {row: text}.
+        undone: (m,) of how many judgements, from the first, the one that undoes it is the last; a
+            huge number if none does.
+
+    >>> said = Judgements.of([Judgement("ana", 3, 1, "left", number=1)])
+    >>> said.left, said[0].annotator, len(said)
+    (array([3]), 'ana', 1)
+    """
+
+    annotator, strategy = _Column(np.int64), _Column(np.int64)
+    left, right, model = _Column(np.int64), _Column(np.int64), _Column(np.int64)
+    number, milliseconds, undoes = _Column(np.int64), _Column(np.int64), _Column(np.int64)
+    answer, flagged = _Column(np.int8), _Column(np.int8)
+    probability, at = _Column(np.float64), _Column(np.float64)
+    undone = _Column(np.int64)
+
+    def __init__(self) -> None:
+        self.annotators, self.strategies = Names(), Names()
+        self.comments: dict[int, str] = {}
+        self._columns = {name: np.empty(0, kind) for name, kind in _KINDS.items()}
+        self._n = 0
+        self._ascending = True  # the numbers
+
+    @classmethod
+    def of(cls, judgements: Iterable[Judgement]) -> Judgements:
+        """These judgements as a table, which they may be already."""
+        if isinstance(judgements, Judgements):
+            return judgements
+        return cls.of_rows([tuple(vars(judgement).values()) for judgement in judgements])
+
+    @classmethod
+    def of_rows(cls, rows: Sequence[Sequence[Any]]) -> Judgements:
+        """Judgements whose fields are given in the order of those of `Judgement`.
+
+        Raises:
+            JudgementError: as `Judgement`.
+        """
+        table = cls()
+        for name, values in zip(_FIELDS, zip(*rows, strict=True), strict=False):
+            if name == "comment":
+                table.comments = {k: text for k, text in enumerate(values) if text is not None}
+            else:
+                table._columns[name] = table._encoded(name, values)
+        table._columns["undone"] = np.empty(len(rows), np.int64)
+        table._n = len(rows)
+        if not table._sound():
+            for row in rows:
+                Judgement(*row)
+        table._mark(0)
+        return table
+
+    def __len__(self) -> int:
+        return self._n
+
+    @overload
+    def __getitem__(self, at: int) -> Judgement: ...
+    @overload
+    def __getitem__(self, at: slice) -> Judgements: ...
+    def __getitem__(self, at: int | slice) -> Judgement | Judgements:
+        if isinstance(at, slice):
+            return self.where(np.arange(self._n)[at])
+        row = range(self._n)[at]
+        return next(self._made(row, row + 1))
+
+    def __iter__(self) -> Iterator[Judgement]:
+        for start in range(0, self._n, _BLOCK):
+            yield from self._made(start, min(start + _BLOCK, self._n))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and [*self] == [*other]
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Judgements({[*self]})"
+
+    @property
+    def live(self) -> Bool:
+        """(m,) whether it is not undone; a judgement that undoes another one is live."""
+        return self.undone > self._n
+
+    @property
+    def is_vote(self) -> Bool:
+        """(m,) whether it is an answer about the order that is not undone."""
+        return self.live & ~np.isnan(TARGET[self.answer])
+
+    def pairs(self) -> tuple[I64, I64]:
+        """(m,), (m,) the two items of each, the lower number first."""
+        return np.minimum(self.left, self.right), np.maximum(self.left, self.right)
+
+    def for_low(self) -> F64:
+        """(m,) 1 if the item with the lower number was preferred, 0 if the other was, ½ for a tie;
+        NaN of what is no answer about the order.
+        """
+        target = TARGET[self.answer]
+        return np.where(self.left < self.right, target, 1 - target)
+
+    def by(self, annotator: str) -> Bool:
+        """(m,) whether it is that annotator's."""
+        mine: Bool = self.annotator == self.annotators.get(annotator, -1)
+        return mine
+
+    def without(self, annotators: Collection[str]) -> Judgements:
+        """Those of all others."""
+        numbers = [self.annotators[name] for name in annotators if name in self.annotators]
+        return self.where(~np.isin(self.annotator, numbers)) if numbers else self
+
+    def so_far(self) -> Judgements:
+        """The same, without those that are added later; in the same memory."""
+        found = self._like({name: values[: self._n] for name, values in self._columns.items()})
+        found.comments, found._ascending = dict(self.comments), self._ascending
+        return found
+
+    def where(self, rows: I64 | Bool) -> Judgements:
+        """The judgements of these rows, or selected by a mask; undone are those that are by them.
+
+        Cost: a copy.
+        """
+        found = self._like({name: getattr(self, name)[rows] for name in self._columns})
+        if self.comments:
+            kept = enumerate(np.arange(self._n)[rows].tolist())
+            found.comments = {k: self.comments[row] for k, row in kept if row in self.comments}
+        found._mark(0)
+        return found
+
+    def places(self, numbers: I64) -> I64:
+        """The rows of the judgements with these numbers; -1 where there is none.
+
+        Cost: a binary search for each; a sort if the numbers do not ascend.
+        """
+        if not self._n:
+            return np.full(len(numbers), -1)
+        order = None if self._ascending else np.argsort(self.number, kind="stable")
+        at = np.searchsorted(self.number, numbers, side="right", sorter=order) - 1
+        at = at if order is None else order[at]
+        return np.where(self.number[at] == numbers, at, -1)
+
+    def values(self, name: str, start: int = 0, end: int | None = None) -> list[Any]:
+        """A field of the judgements from one row to another, as it is in a `Judgement`."""
+        end = self._n if end is None else end
+        if name == "comment":
+            return [self.comments.get(row) for row in range(start, end)]
+        values = getattr(self, name)[start:end].tolist()
+        if name in ("annotator", "strategy"):
+            order = (self.annotators if name == "annotator" else self.strategies).order
+            return [order[value] for value in values]
+        if name == "answer":
+            return [ANSWERS[value] for value in values]
+        if name == "at":
+            return [None if value != value else value for value in values]
+        if name == "flagged":
+            return [(None, False, True)[value + 1] for value in values]
+        return [None if value < 0 else value for value in values] if name in _OR_NONE else values
+
+    def extend(self, new: Judgements) -> None:
+        """Append judgements; those without a number get the next one.
+
+        Cost: theirs; at times a copy of all columns, one after the other.
+        """
+        start, end = self._n, self._n + len(new)
+        last = int(self.number[-1]) if start else 0
+        for name, values in self._columns.items():
+            if end > len(values):
+                wider = np.empty(max(end, len(values) * 9 // 8 + 64), values.dtype)
+                wider[:start] = values[:start]
+                self._columns[name] = wider
+            self._columns[name][start:end] = getattr(new, name)
+        for name, ours, theirs in (
+            ("annotator", self.annotators, new.annotators),
+            ("strategy", self.strategies, new.strategies),
+        ):
+            self._columns[name][start:end] = _renumbered(getattr(new, name), ours, theirs)
+        self.comments.update({start + row: text for row, text in new.comments.items()})
+        self._n = end
+        number = self.number[start:]
+        for row in np.flatnonzero(number == 0).tolist():
+            number[row] = (number[row - 1] if row else last) + 1
+        self._mark(start)
+
+    def cut(self, n: int) -> None:
+        """Keep the first n, and the names that they have."""
+        self._n = n
+        undone = self.undone
+        undone[undone > n] = _NEVER
+        for names, used in ((self.annotators, self.annotator), (self.strategies, self.strategy)):
+            while len(names.order) > used.max(initial=-1) + 1:
+                del names[names.order.pop()]
+
+    def _like(self, columns: dict[str, NDArray[Any]]) -> Judgements:
+        """Other rows of the same annotators and strategies."""
+        table = Judgements()
+        table.annotators, table.strategies = self.annotators, self.strategies
+        table._columns, table._n = columns, len(columns["left"])
+        return table
+
+    def _encoded(self, name: str, values: Sequence[Any]) -> NDArray[Any]:
+        if name == "annotator":
+            values = [self.annotators[value] for value in values]
+        elif name == "strategy":
+            values = [self.strategies[value] for value in values]
+        elif name == "answer":
+            values = [_CODES.get(value, -1) for value in values]
+        elif name in _OR_NONE:
+            values = [-1 if value is None else value for value in values]
+        try:
+            return np.array(values, _KINDS[name])
+        except OverflowError:
+            raise JudgementError(f"a judgement whose {name} has more than 64 bits") from None
+
+    def _sound(self) -> bool:
+        """Whether each is what `Judgement` takes."""
+        answer, milliseconds = self.answer, self.milliseconds
+        fault = (answer < 0) | (self.left == self.right) | ((answer == UNDO) != (self.undoes >= 0))
+        fault |= (milliseconds < -1) | (milliseconds >= 2**53)
+        long = any(len(text) > LONGEST_COMMENT for text in self.comments.values())
+        return not (long or fault.any())
+
+    def _mark(self, start: int) -> None:
+        """Note which ones are undone by those from that row on; the first undo of one counts."""
+        number = self.number[max(start - 1, 0) :]
+        self._ascending = self._ascending and bool((number[1:] > number[:-1]).all())
+        self.undone[start:] = _NEVER
+        undo = self.answer[start:] == UNDO
+        if undo.any():
+            undos = start + np.flatnonzero(undo)
+            at = self.places(self.undoes[undos])
+            np.minimum.at(self.undone, at[at >= 0], undos[at >= 0] + 1)
+
+    def _made(self, start: int, end: int) -> Iterator[Judgement]:
+        return map(Judgement, *(self.values(name, start, end) for name in _FIELDS))
+
+
+_KINDS = {name: one.kind for name, one in vars(Judgements).items() if isinstance(one, _Column)}
+
+
+@dataclass(frozen=True, eq=False)
+class SharedVotes:
+    """Judgements sorted by pair, annotator and time.
+
+    Attributes:
+        rows: (m,) of the judgements.
+        low, high: (m,) the items.
+        pair: (m,) number of the pair, from 0.
+        annotator: (m,) number of the annotator.
+        better: (m,) 1 if the item with the lower number was preferred, 0 if not, ½ for a tie.
+        first: (m,) whether it is the annotator's first answer to the pair.
+        starts: (p,) the place of each pair's first one.
+    """
+
+    rows: I64
+    low: I64
+    high: I64
+    pair: I64
+    annotator: I64
+    better: F64
+    first: Bool
+    starts: I64
+
+    @classmethod
+    def of(cls, judgements: Judgements, rows: I64 | None = None) -> SharedVotes:
+        """These rows of a table; None: the answers about the order that are not undone."""
+        rows = np.flatnonzero(judgements.is_vote) if rows is None else rows
+        low, high = (side[rows] for side in judgements.pairs())
+        annotator = judgements.annotator[rows]
+        order = np.lexsort((annotator, low * (high.max(initial=0) + 1) + high))
+        rows, low, high, annotator = rows[order], low[order], high[order], annotator[order]
+        new = (np.diff(low, prepend=-1) != 0) | (np.diff(high, prepend=-1) != 0)
+        first, better = new | (np.diff(annotator, prepend=-1) != 0), judgements.for_low()[rows]
+        pair, starts = np.cumsum(new) - 1, np.flatnonzero(new)
+        return cls(rows, low, high, pair, annotator, better, first, starts)
+
+    def oldest(self) -> I64:
+        """(p,) the row of the first answer to each pair."""
+        return np.minimum.reduceat(self.rows, self.starts) if len(self.rows) else self.rows
+
+    def repeated(self) -> tuple[I64, I64]:
+        """The places of an annotator's later answers to a pair, and of the first; without ties."""
+        places = np.arange(len(self.rows))
+        before = np.maximum.accumulate(np.where(self.first, places, 0))
+        again = ~self.first & (self.better != 0.5) & (self.better[before] != 0.5)
+        return places[again], before[again]
+
+
+def _renumbered(numbers: I64, ours: Names, theirs: Names) -> I64:
+    """Other numbers for names; new names get theirs in the order of appearance."""
+    to: I64 = np.zeros(len(theirs.order), np.int64)
+    for number in dict.fromkeys(numbers.tolist()):
+        to[number] = ours[theirs.order[number]]
+    return to[numbers]

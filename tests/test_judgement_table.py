@@ -1,0 +1,339 @@
+"""Judgements as columns, against plain loops over the judgements one by one."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import pytest
+from collections_made import made_items
+
+from cli.web.admin_state import AdminState, _paces, _per_hour, pace
+from sortnet.errors import JudgementError
+from sortnet.preference import Judgement
+from sortnet.preference.annotator_agreement import agreement, disputed, first_better
+from sortnet.preference.annotator_reports import annotator_reports
+from sortnet.preference.base import TARGETS
+from sortnet.preference.history import History
+from sortnet.preference.judgement_table import Judgements
+from sortnet.preference.laplace import fit
+from sortnet.preference.session import Session
+from sortnet.preference.study import Decision, Study, study_of
+from sortnet.preference.vote_arrays import Votes
+from store import open_store
+from store.service.labelling import LabellingService
+
+N = 12
+ANSWERS = ("left", "right", "tie", "skip", "cant-say")
+WAYS = ("bald", "random", "repeat", "given")
+
+
+def events(seed: int, m: int = 300, people: int = 5, n: int = N) -> list[Judgement]:
+    """Answers, repeats and undos as a collection may have them, numbered from 1 with gaps."""
+    rng = np.random.default_rng(seed)
+    found: list[Judgement] = []
+    standing: dict[str, list[Judgement]] = defaultdict(list)
+    number = 0
+    for k in range(m):
+        who = f"p{rng.integers(people)}"
+        number += int(rng.integers(1, 3))
+        at = None if rng.random() < 0.1 else 1000.0 + 9 * k
+        if rng.random() < 0.15 and standing[who]:
+            undone = standing[who].pop(int(rng.integers(len(standing[who]))))
+            found.append(Judgement(**vars(undone.undo()) | {"number": number, "at": at}))
+            continue
+        left, right = rng.choice(n, 2, replace=False).tolist()
+        facts: dict[str, Any] = {
+            "milliseconds": None if rng.random() < 0.2 else int(rng.integers(5000)),
+            "comment": ("why", "", None, None)[rng.integers(4)],
+            "flagged": (None, None, False, True)[rng.integers(4)],
+            "strategy": WAYS[rng.integers(4)],
+        }
+        answer = ANSWERS[rng.choice(5, p=[0.35, 0.3, 0.15, 0.1, 0.1])]
+        found.append(Judgement(who, left, right, answer, number=number, at=at, **facts))
+        standing[who].append(found[-1])
+    return found
+
+
+def votes_of(said: list[Judgement]) -> list[Judgement]:
+    undone = {judgement.undoes for judgement in said}
+    return [j for j in said if j.answer in TARGETS and j.number not in undone]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_table_is_the_sequence_of_its_judgements(seed: int) -> None:
+    said = events(seed)
+    table = Judgements.of(said)
+    assert table == said and said == table and [*table] == said
+    assert (table[-1], table[7], len(table)) == (said[-1], said[7], len(said))
+    assert table[50:80] == said[50:80] and table[::-3] == said[::-3]
+    undone = {judgement.undoes for judgement in said}
+    assert table.live.tolist() == [j.number not in undone for j in said]
+    with pytest.raises(IndexError):
+        table[len(said)]
+    grown = Judgements()
+    for start in range(0, len(said), 7):
+        before, rows = grown.so_far(), len(grown)
+        grown.extend(Judgements.of(said[start : start + 7]))
+        assert (before == said[:rows]) and (before.live == Judgements.of(said[:rows]).live).all()
+    assert grown == said and (grown.undone == table.undone).all()
+    assert grown.without(["p1", "nobody"]) == [j for j in said if j.annotator != "p1"]
+    assert table.values("comment") == [j.comment for j in said]
+
+
+def test_rows_that_are_no_judgements_are_refused_as_single_ones_are() -> None:
+    good = tuple(vars(Judgement("ana", 0, 1, "left")).values())
+    for at, value, fault in (
+        (3, "best", "unknown answer 'best'"),
+        (2, 0, "cannot be compared with itself"),
+        (4, -5, "after -5 milliseconds"),
+        (9, 7, "`undoes` must be set"),
+        (11, "x" * 2001, "2,001 characters"),
+    ):
+        row = (*good[:at], value, *good[at + 1 :])
+        with pytest.raises(JudgementError, match=fault):
+            Judgements.of_rows([good, row])
+    with pytest.raises(JudgementError, match="left has more than 64 bits"):
+        Session(None, 3).tell(Judgement("ana", 2**70, 1, "left"))
+
+
+def test_events_added_together_leave_what_they_leave_one_by_one() -> None:
+    said = events(4, m=600)
+    together, single = History(N), History(N)
+    together.add(Judgements.of(said))
+    for k, event in enumerate(said):
+        single.add(Judgements.of([event]))
+        if k % 50 == 0:  # some annotators are looked up early, others at the end
+            single.last(event.annotator)
+            single.holdout_pairs("p0")
+    for who in single.annotators:
+        for name in ("last", "undone", "answered", "pairs_of", "holdout_pairs"):
+            assert getattr(together, name)(who) == getattr(single, name)(who)
+        drawn = [
+            history.draw_once(who, np.random.default_rng(3), but_last=2)
+            for history in (together, single)
+        ]
+        assert drawn[0] == drawn[1]
+        assert [*together.skipped(who)] == [*single.skipped(who)]
+    for name in ("annotators", "n_votes", "events"):
+        assert getattr(together, name) == getattr(single, name)
+    assert (together.seen == single.seen).all() and (
+        together.seen_usable == single.seen_usable
+    ).all()
+    asked = {(j.annotator, j.pair) for j in together.alive()}
+    assert together.n_asked() == single.n_asked() == len(asked)
+    usable = [j for j in votes_of(said) if j.strategy != "random"]
+    people = defaultdict(set)
+    for judgement in usable:
+        people[judgement.pair].add(judgement.annotator)
+    holdout = {j.pair for j in votes_of(said) if j.strategy == "random"}
+    few = [pair for pair, who in people.items() if len(who) < 3 and pair not in holdout]
+    assert together.answered_by_few(3) == few
+
+
+def test_an_event_that_cannot_be_leaves_no_trace() -> None:
+    history = History(3)
+    history.add(Judgements.of([Judgement("ana", 0, 1, "left")]))
+    for wrong, fault in (
+        (Judgement("ben", 0, 1, "undo", undoes=1), "judgement 1 is not 'ben''s to undo"),
+        (Judgement("ana", 0, 1, "undo", undoes=4), "judgement 4, which is not there"),
+        (Judgement("ana", 0, 3, "left"), "no item 3 among 3"),
+    ):
+        with pytest.raises(JudgementError, match=fault):
+            history.add(Judgements.of([Judgement("eve", 1, 2, "left"), wrong]))
+        assert len(history.events) == history.n_votes == len(history.annotators) == 1
+    undo = Judgement("ana", 0, 1, "undo", undoes=1)
+    with pytest.raises(JudgementError, match="not there"):
+        history.add(Judgements.of([undo, undo]))
+    assert history.n_votes == 1 and history.events.live.all()
+    history.add(Judgements.of([undo]))
+    assert history.n_votes == 0 and history.last("ana") is None
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_agreement_is_that_of_loops(seed: int) -> None:
+    said = events(seed, m=(90, 150, 400, 800)[seed])
+    found, votes = agreement(said), votes_of(said)
+    of_pair: dict[Any, dict[str, float]] = defaultdict(dict)
+    first: dict[Any, Judgement] = {}
+    same = []
+    balance: Counter[Any] = Counter()
+    for vote in votes:
+        of_pair[vote.pair].setdefault(vote.annotator, first_better(vote))
+        earlier = first.setdefault((vote.annotator, vote.pair), vote)
+        if earlier is not vote and "tie" not in (earlier.answer, vote.answer):
+            same.append(first_better(earlier) == first_better(vote))
+        balance[vote.pair] += round(2 * first_better(vote) - 1)
+    assert found.shared_pairs == sum(len(each) > 1 for each in of_pair.values())
+    assert (found.repeats, found.consistency) == (len(same), sum(same) / len(same))
+    beats = {pair: n > 0 for pair, n in balance.items() if n}
+    triples = [
+        (beats[a, b], beats[b, c], beats[a, c])
+        for a in range(N)
+        for b in range(a + 1, N)
+        for c in range(b + 1, N)
+        if {(a, b), (b, c), (a, c)} <= beats.keys()
+    ]
+    assert found.triples == len(triples)
+    assert found.cycles == sum(ab == bc != ac for ab, bc, ac in triples) / len(triples)
+
+
+def test_the_triples_that_are_looked_at_are_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = events(7, m=600)
+    balance: Counter[Any] = Counter()
+    for vote in votes_of(said):
+        balance[vote.pair] += round(2 * first_better(vote) - 1)
+    beats: dict[int, dict[int, bool]] = defaultdict(dict)
+    for (low, high), n in balance.items():
+        if n:
+            beats[low][high] = n > 0
+    circular = [
+        of_a[b] == beats[b][c] != of_a[c]
+        for of_a in [*beats.values()]
+        for b in of_a
+        for c in beats.get(b, {})
+        if c in of_a
+    ]
+    for most, at_once in ((20, 7), (50, 1_000), (10**6, 3)):
+        monkeypatch.setattr("sortnet.preference.annotator_agreement._MOST_TRIPLES", most)
+        monkeypatch.setattr("sortnet.preference.annotator_agreement._PATHS", at_once)
+        found = agreement(said)
+        assert found.triples == min(most, len(circular)) and len(circular) > 50
+        assert found.cycles == np.mean(circular[:most])
+    monkeypatch.setattr("sortnet.preference.annotator_agreement._MOST_PATHS", 30)
+    assert 0 < agreement(said).triples <= 30
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_disputed_pairs_are_those_of_loops(seed: int) -> None:
+    said = events(seed, m=500, n=9)
+    of_pair = defaultdict(list)
+    for vote in votes_of(said):
+        of_pair[vote.pair].append(vote)
+
+    def spread(answers: list[Judgement]) -> float:
+        targets = np.array([first_better(judgement) for judgement in answers])
+        return float(np.round(((targets - targets.mean()) ** 2).sum(), 9))
+
+    expected = sorted(filter(spread, of_pair.values()), key=spread, reverse=True)
+    assert len(expected) > 20
+    assert disputed(said, 1000) == (len(expected), expected)
+    assert disputed(said, 3) == (len(expected), expected[:3])
+    assert disputed([], 3) == (0, [])
+
+
+def test_reports_are_those_of_loops() -> None:
+    said = events(5, m=500)
+    study = study_of([Decision("gold", item=3, other=1), Decision("gold", item=2, other=7)])
+    posterior = fit(np.empty((N, 0)), Votes.of_judgements(votes_of(said)), 1).posterior
+    names = [f"p{k}" for k in range(5)] + ["nobody"]
+    undone = {judgement.undoes for judgement in said}
+    votes = votes_of(said)
+
+    def mean(pairs: list[tuple[Judgement, Judgement]]) -> tuple[Any, Any]:
+        pairs = [(a, b) for a, b in pairs if "tie" not in (a.answer, b.answer)]
+        if not pairs:
+            return 0, None
+        return len(pairs), np.mean([first_better(a) == first_better(b) for a, b in pairs])
+
+    for report in annotator_reports(dict.fromkeys(names), said, posterior, study):
+        own = [j for j in votes if j.annotator == report.name]
+        standing = [j for j in said if j.annotator == report.name and j.number not in undone]
+        others = [j for j in votes if j.annotator != report.name]
+        assert report.answers == len(own)
+        shared = mean([(a, b) for a in own for b in others if a.pair == b.pair])
+        assert (report.shared, report.agreement) == pytest.approx(shared)
+        first: dict[Any, Judgement] = {}
+        pairs = [(first.setdefault(a.pair, a), a) for a in own]
+        again = mean([(a, b) for a, b in pairs if a is not b])
+        assert (report.repeats, report.consistency) == pytest.approx(again)
+        gold = [
+            first_better(j) == (study.gold[j.pair].item == j.pair[0])
+            for j in own
+            if j.pair in study.gold
+        ]
+        assert report.gold_answers == len(gold)
+        assert (report.gold and report.gold.value) == (np.mean(gold) if gold else None)
+        counts = Counter(j.answer for j in standing)
+        replies = (report.skipped, report.cant_say, report.undone)
+        assert replies == (counts["skip"], counts["cant-say"], counts["undo"])
+        times = [j.milliseconds for j in own if j.milliseconds is not None]
+        assert report.median_seconds == (median(times) / 1000 if times else None)
+    assert (
+        sum(r.answers for r in annotator_reports(dict.fromkeys(names), [], posterior, Study())) == 0
+    )
+
+
+def test_paces_rates_and_comments_are_those_of_loops() -> None:
+    said = events(6, m=400)
+    table = Judgements.of(said)
+    answers = [j for j in said if j.at is not None and j.answer != "undo"]
+    times: dict[str, list[float]] = defaultdict(list)
+    for judgement in answers:
+        times[judgement.annotator].append(judgement.at or 0)
+    expected = {who: {"pace": pace(at), "last": at[-1]} for who, at in times.items()}
+    assert _paces(table) == expected and len(expected) == 5
+    now = 1000.0 + 9 * 450
+    recent = 6 * sum((j.at or 0) > now - 600 for j in answers)
+    assert _per_hour(table, now) == {
+        "last_hour": sum((j.at or 0) > now - 3600 for j in answers),
+        "pace": recent,
+    }
+    assert recent > 0
+
+    class Items:
+        texts = ids = images = (None,) * N
+
+    class Service:
+        items = Items()
+
+    undone = {judgement.undoes for judgement in said}
+    kept = [j for j in said if (j.comment or j.flagged) and j.number not in undone][::-1]
+    shown = AdminState(Service(), None)._comments(table)  # type: ignore[arg-type]
+    assert shown["found"] == len(kept) > 50
+    facts = [
+        (one["annotator"], one["comment"], one["flagged"], one["at"]) for one in shown["newest"]
+    ]
+    assert facts == [(j.annotator, j.comment, j.flagged, j.at) for j in kept[:50]]
+
+
+def test_numbers_need_not_ascend() -> None:
+    said = [
+        Judgement("ana", 0, 1, "left", number=9),
+        Judgement("ana", 1, 2, "left", number=4),
+        Judgement("ana", 0, 1, "undo", undoes=9, number=6),
+        Judgement("ana", 1, 2, "undo", undoes=4, number=5),
+    ]
+    table = Judgements.of(said)
+    assert table.undone.tolist()[:2] == [3, 4] and table.live.tolist() == [False, False, True, True]
+    assert table.places(np.array([4, 5, 7, 9, 1])).tolist() == [1, 3, -1, 0, -1]
+    assert table[:3].live.tolist() == [False, True, True]
+    assert Judgements().places(np.array([1])).tolist() == [-1]
+
+
+def test_a_collection_read_in_blocks_is_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_store(tmp_path / "s.db") as store:
+        collection = store.add_items("c", made_items(N, d=1))
+        stored = collection.append(events(8, m=50))
+        collection.decide(Decision("exclude", "p1"))
+        whole = LabellingService(collection)
+        monkeypatch.setattr("store.collections.collection.BLOCK", 7)
+        assert [len(block) for block in collection.blocks(after=3)] == [7] * 6 + [5]
+        assert collection.judgements() == stored and collection.n_judgements == len(stored) == 50
+        blocks = LabellingService(collection)
+        assert blocks.judgements() == whole.judgements() == stored
+        assert blocks.session.judgements() == collection.counted_judgements()
+        assert blocks.next("p0") == whole.next("p0")
+        for who in ("p0", "p1"):
+            theirs = {i for j in stored if j.annotator == who for i in j.pair}
+            held = {i for lease in collection.leases(who) for i in lease.question.pair}
+            assert {i for i in range(N) if blocks.sees(who, i)} == theirs | held
+        more = collection.append([Judgement("p0", 0, k, "left") for k in range(1, N)])
+        blocks.sync()
+        assert blocks.judgements() == stored + more
+        assert all(blocks.sees("p0", i) for i in range(N))
