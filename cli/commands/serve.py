@@ -113,6 +113,7 @@ def serve(
         raise SortNetError(f"the page needs {error.name}: pip install 'sortnet[web]'") from None
     from cli.web.app import make_app
     from cli.web.server import kept_up, make_server
+    from sortnet.preference.fit_process import FitProcess
 
     with (
         open_existing(store, ITEMS_MAKER, write=True) as opened,
@@ -125,7 +126,8 @@ def serve(
                 raise SortNetError(f"collection {collection.name!r} {fault}")
         with ended_by_signals() as came, ExitStack() as stack:
             claims = [(each.name, stack.enter_context(each.serving())) for each in collections]
-            asked = {"together": together, "lease_seconds": lease, "record": True}
+            call = stack.enter_context(closing(FitProcess()))
+            asked = {"together": together, "lease_seconds": lease, "record": True, "call": call}
             sites = [_site(stack, each, annotators, **asked) for each in collections]
             port = listening.getsockname()[1]
             shown = socket.gethostname() if host in EVERYWHERE else host

@@ -14,6 +14,7 @@ from sortnet.errors import JudgementError
 from sortnet.preference.annotator_reports import AnnotatorReport, annotator_reports
 from sortnet.preference.base import HOLDOUT, Judgement, Pair, Question
 from sortnet.preference.design import design
+from sortnet.preference.fit_process import Call, call_here
 from sortnet.preference.fits import (
     ENOUGH,
     Fits,
@@ -81,6 +82,8 @@ class Session:
         study: whose judgements do not count, which items are retired, gold pairs, overlap.
         keep: folder in which fits to many answers are kept for later sessions, see `kept`; None:
             nowhere. Results are the same.
+        call: calls the functions of a fit that takes more than a few milliseconds; a `FitProcess`
+            does so in another process.
 
     Raises:
         JudgementError: on an unknown strategy, a pair in `among` of unknown items or across groups,
@@ -108,8 +111,10 @@ class Session:
         groups: Iterable[Hashable] | None = None,
         study: Study | None = None,
         keep: Path | None = None,
+        call: Call = call_here,
     ) -> None:
         self.study = study or Study()
+        self._call = call
         self._keep = keep
         self._X = design(features, n_items)
         self.n_items = len(self._X)
@@ -548,19 +553,19 @@ class Session:
         with self._lock:
             n_annotators = len(self._history.annotators)
         everything, usable = self._votes(upto), self._votes(upto, holdout=False)
-        at = milestone(upto)
+        at, call = milestone(upto), self._call if upto and not self._small else call_here
         # Kept is what a session that starts with these events would find.
         keep = self._keep if len(everything) >= ENOUGH and not keep_net else None
         basis, start = (None, None) if before is None else (before.basis, before.choosing.theta)
         if basis is None or basis.scaled != at or (basis.milestone != at and not keep_net):
             net = basis if keep_net else None
             early = self._votes(at, holdout=False)
-            basis = choose_basis(self._X, early, at, net=net, seed=self.seed, keep=keep)
+            basis = call(choose_basis, self._X, early, at, net=net, seed=self.seed, keep=keep)
             del early  # ten million take 320 MB
             start = start if keep_net else None
         keep = keep if start is None else None
         votes = usable, everything
-        return fit_both(basis, *votes, n_annotators, start=start, seed=self.seed, keep=keep)
+        return call(fit_both, basis, *votes, n_annotators, start=start, seed=self.seed, keep=keep)
 
 
 def _checked_pairs(among: ArrayLike, groups: Groups) -> I64:

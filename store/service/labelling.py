@@ -17,6 +17,7 @@ from sortnet.errors import StoreError
 from sortnet.items import Items
 from sortnet.preference import Judgement, Question
 from sortnet.preference.annotator_reports import AnnotatorReport
+from sortnet.preference.fit_process import Call, call_here
 from sortnet.preference.intervals import Ranking
 from sortnet.preference.judgement_table import Judgements
 from sortnet.preference.session import Session
@@ -69,6 +70,7 @@ class LabellingService:
         seed: of the session; None: the collection's.
         goal: stop if at most this share of pairs is expected in the wrong order; None: the study's.
         record: whether refits become iterations of a run until `close`, see `Convergence`.
+        call: see `Session`.
 
     Raises:
         StoreError: on a collection of fewer than two items.
@@ -92,11 +94,12 @@ class LabellingService:
         seed: int | None = None,
         goal: float | None = None,
         record: bool = False,
+        call: Call = call_here,
     ) -> None:
         self.collection = collection
         self.lease_seconds = lease_seconds
         self._seed = collection.seed if seed is None else seed
-        self._goal = goal
+        self._goal, self._call = goal, call
         self._lock = threading.RLock()
         # {annotator: {id: lease}}, leased here or adopted
         self._own: dict[str, dict[str, Lease]] = {}
@@ -329,7 +332,12 @@ class LabellingService:
             )
         goal = self._goal or self.study.goal or GOAL
         self.session = new_session(
-            self.collection, self.items, seed=self._seed, goal=goal, study=self.study
+            self.collection,
+            self.items,
+            seed=self._seed,
+            goal=goal,
+            study=self.study,
+            call=self._call,
         )
         self._last_number = 0
         self._set_aside = Judgements()
