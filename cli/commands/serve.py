@@ -113,7 +113,6 @@ def serve(
         raise SortNetError(f"the page needs {error.name}: pip install 'sortnet[web]'") from None
     from cli.web.app import make_app
     from cli.web.server import kept_up, make_server
-    from sortnet.preference.fit_process import FitProcess
 
     with (
         open_existing(store, ITEMS_MAKER, write=True) as opened,
@@ -126,8 +125,7 @@ def serve(
                 raise SortNetError(f"collection {collection.name!r} {fault}")
         with ended_by_signals() as came, ExitStack() as stack:
             claims = [(each.name, stack.enter_context(each.serving())) for each in collections]
-            call = stack.enter_context(closing(FitProcess()))
-            asked = {"together": together, "lease_seconds": lease, "record": True, "call": call}
+            asked = {"together": together, "lease_seconds": lease, "record": True}
             sites = [_site(stack, each, annotators, **asked) for each in collections]
             port = listening.getsockname()[1]
             shown = socket.gethostname() if host in EVERYWHERE else host
@@ -159,9 +157,11 @@ def _site(
 ) -> tuple[PageService, People]:
     """The pages of a collection, closed with the stack, and its links, these annotators' too."""
     from cli.web.page_service import People, page_service
+    from sortnet.preference.fit_process import FitProcess
 
+    call = stack.enter_context(closing(FitProcess()))
     pages, people = (
-        stack.enter_context(closing(page_service(collection, **asked))),
+        stack.enter_context(closing(page_service(collection, call=call, **asked))),
         People(collection),
     )
     for who in annotators:
