@@ -65,7 +65,7 @@ class History:
         if len(undone) and len(self._count(undone, -1)):
             self._part = None
         for name in self._logs.keys() & new.annotators.keys():
-            self._follow(self._logs[name], rows[self.events.by(name)[start:]])
+            self._follow(self._logs[name], rows[new.by(name)])
         if self._holdout is not None:
             self._count_holdout(self._holdout, rows)
 
