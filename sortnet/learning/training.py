@@ -304,7 +304,7 @@ class _ByQuery:
         most: int | None,
         rng: np.random.Generator | None,
     ) -> _Plan:
-        """About `n_pairs` pairs of a block, for so many mini-batches of `size` pairs."""
+        """About `n_pairs` pairs of a block, in `n_batches` mini-batches, of `size` pairs in all."""
         queries = np.arange(*self.blocks[block : block + 2])
         if rng is not None:
             rng.shuffle(queries)
