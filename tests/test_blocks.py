@@ -82,7 +82,7 @@ def test_gradients_of_blocks_are_those_of_the_whole_however_large_they_are(times
     net, how = CmpNN(3, hidden=4, seed=0), Training()
     shard = queries.shard
     assert isinstance(shard, Shard)
-    loss = training._gradients_of_blocks(net, shard, parts, how, 0)
+    loss = training._begun(net, shard, parts, how, 0)()
     found = [w.grad.clone() for w in net.parameters() if w.grad is not None]
     n = sum(len(part.weight) for part in parts)
     of_parts = []
@@ -101,7 +101,8 @@ def test_a_gradient_that_is_no_number_ends_the_training_as_without_blocks():
     (parts, *_) = batches_of(queries, pairs, 330, np.random.default_rng(0))
     parts[-1] = replace(parts[-1], weight=parts[-1].weight * np.inf)
     net = CmpNN(3, hidden=4, seed=0)
-    assert torch.isnan(training._gradients_of_blocks(net, queries.shard, parts, Training(), 0))
+    loss = training._begun(net, queries.shard, parts, Training(), 0)()
+    assert loss is not None and torch.isnan(loss)
 
 
 class ByNeighbours:
@@ -114,19 +115,13 @@ class ByNeighbours:
         return np.sin(9 * (x[j] - x[i]))
 
 
-class OneOf:
+class OneOf(Alone):
     """A process of two, which adds nothing up."""
 
     size = 2
 
     def __init__(self, rank: int) -> None:
         self.rank = rank
-
-    def sum(self, counts):
-        return counts
-
-    def gather(self, values):
-        return values
 
 
 def test_cyclic_triples_do_not_depend_on_the_processes_that_share_the_blocks():

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence, Sized
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 import torch
@@ -18,7 +19,7 @@ from sortnet.comparators.base import one_thread_an_operation
 from sortnet.config import FIXED, Training
 from sortnet.errors import DivergedError
 from sortnet.types import F32, F64, I32, I64, Judge, Pairs, Progress, Queries
-from sortnet.types.shard import MOST_BLOCKS, Shard, block_of, gathered, summed
+from sortnet.types.shard import MOST_BLOCKS, Group, Shard, block_of, gathered, summed
 
 Score = Callable[[NeuralComparator], float]
 
@@ -497,26 +498,38 @@ def _gradients(net: NeuralComparator, batch: _Batch, how: Training) -> Tensor:
     return loss.detach()
 
 
-def _gradients_of_blocks(
-    net: NeuralComparator, shard: Shard, parts: list[_Batch], how: Training, seed: int
-) -> Tensor | None:
-    """The same of a mini-batch of several blocks; None where it has no pairs.
+def _begun(
+    net: NeuralComparator, shard: Shard | None, parts: list[_Batch], how: Training, seed: int
+) -> Callable[[], Tensor | None]:
+    """Begin a step; what is returned gives the loss, None where the mini-batch has no pairs, when
+    the net has its gradients.
 
-    They are added up as whole numbers, which gives the same in any order.
+    Those of several blocks are added up as whole numbers, which gives the same in any order.
     """
+    if shard is None or shard.n_blocks == 1:
+        loss = _gradients(net, parts[0], how) if parts else None
+        return lambda: loss
     weights, found = list(net.parameters()), []
     for part in parts:
         net.generator.manual_seed(seed * MOST_BLOCKS + part.block)
-        loss = _gradients(net, part, how)
+        of_part = _gradients(net, part, how)
         slopes = [torch.zeros_like(w) if w.grad is None else w.grad for w in weights]
-        found.append((_flat(loss, slopes).astype(np.float64), len(part.weight)))
-    for unit in _UNITS:
-        total = np.zeros(3 + sum(w.numel() for w in weights), np.int64)
-        for means, n_pairs in found:
-            total += _whole(means, n_pairs, unit)
-        total = shard.group.sum(total)
+        found.append((_flat(of_part, slopes).astype(np.float64), len(part.weight)))
+    first = shard.group.begin_sum(_sums(found, weights, _UNITS[0]))
+    return lambda: _added_up(shard.group, first, found, weights)
+
+
+def _added_up(
+    group: Group,
+    first: Callable[[], I64],
+    found: Sequence[tuple[F64, int]],
+    weights: Sequence[Tensor],
+) -> Tensor | None:
+    total, unit = first(), _UNITS[0]
+    for coarser in _UNITS[1:]:
         if not total[0]:
             break
+        total, unit = group.sum(_sums(found, weights, coarser)), coarser
     if not total[1]:
         return None
     loss, slopes = _apart(np.where(total[0], np.nan, total[2:] * (unit / total[1])), weights)
@@ -538,11 +551,15 @@ def _apart(flat: F32 | F64, weights: Sequence[Tensor]) -> tuple[Tensor, list[Ten
     return loss[0], [part.view_as(w) for part, w in zip(each, weights, strict=True)]
 
 
-def _whole(means: F64, n_pairs: int, unit: float) -> I64:
-    """Whether one of them is too large or no number, the number of pairs, and the sums in units."""
-    sums = np.rint(means * (n_pairs / unit))
-    good = bool(np.abs(sums).max() < 2.0**63 / MOST_BLOCKS)
-    return np.append([not good, n_pairs], np.where(good, sums, 0)).astype(np.int64)
+def _sums(found: Sequence[tuple[F64, int]], weights: Sequence[Tensor], unit: float) -> I64:
+    """The parts in which a number is too large or none, the number of pairs, and sums in units."""
+    total = np.zeros(3 + sum(w.numel() for w in weights), np.int64)
+    for means, n_pairs in found:
+        sums = np.rint(means * (n_pairs / unit))
+        good = bool(np.abs(sums).max() < 2.0**63 / MOST_BLOCKS)
+        total[:2] += (not good, n_pairs)
+        total[2:] += sums.astype(np.int64) if good else 0
+    return total
 
 
 def _epoch(
@@ -560,20 +577,19 @@ def _epoch(
     net.train()
     losses: list[Tensor] = []
     shard = pairs.queries.shard
-    several = shard if shard is not None and shard.n_blocks > 1 else None
     for _ in range(passes):
-        for parts in pairs.batches(size, how.query_pairs, rng, net.device):
-            if several is not None:
-                loss = _gradients_of_blocks(net, several, parts, how, seed + schedule.last_epoch)
-            else:
-                loss = _gradients(net, parts[0], how) if parts else None
-            if loss is None:
-                continue
-            losses.append(loss)
-            optimizer.step()
-            schedule.step()
+        under_way: Callable[[], Tensor | None] = lambda: None  # noqa: E731
+        # The next mini-batch is made while the sums of other processes are waited for.
+        for parts in chain(pairs.batches(size, how.query_pairs, rng, net.device), [None]):
+            if (loss := under_way()) is not None:
+                losses.append(loss)
+                optimizer.step()
+                schedule.step()
+            if parts is not None:
+                under_way = _begun(net, shard, parts, how, seed + schedule.last_epoch)
     mean = torch.stack(losses).mean() if losses else torch.zeros(())
-    return float(_of_owner(net, pairs, mean) if shard is not None and several is None else mean)
+    one_block = shard is not None and shard.n_blocks == 1
+    return float(_of_owner(net, pairs, mean) if one_block else mean)
 
 
 @torch.no_grad()
