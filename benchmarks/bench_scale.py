@@ -1,15 +1,19 @@
 """What each phase of an iteration costs a document: CPU seconds and bytes, by the number of them.
 
 Queries of 120 made documents with 136 features, one thread; the formula that follows from the rows
-is in docs/explanation/scale.md.
+is in docs/explanation/scale.md. Then what each of two processes takes, and one alone.
 """
 
 from __future__ import annotations
 
+import os
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -22,14 +26,16 @@ from sortnet.config import Training
 from sortnet.data import read_queries
 from sortnet.data.scaling import fit_scaler
 from sortnet.learning.judges import judge_by_grades, wrong_pairs
+from sortnet.learning.processes import joined
 from sortnet.learning.selection import Shown, answered_pairs, selected
 from sortnet.learning.training import train_on_pairs
 from sortnet.sorting.sort import order_of, sorted_runs
 from sortnet.types import Pairs, Queries
 from sortnet.types.room import room
+from sortnet.types.shard import sharded
 from store import open_store
 
-SIZE, FEATURES = 120, 136
+SIZE, FEATURES, BLOCKS = 120, 136, 4
 
 
 def made(n_queries: int) -> Queries:
@@ -133,12 +139,73 @@ def reading(n_queries: int, folder: Path) -> list[dict[str, Any]]:
     return rows
 
 
+def processes(n_queries: int) -> list[dict[str, Any]]:
+    """What each of two processes takes of the time of one; blocks are as many, pairs are all."""
+    (one,), two = (together(size, n_queries) for size in (1, 2))
+    rows = []
+    for phase in one:
+        ours, peer = max(each[phase][0] for each in two), one[phase][0]
+        clock = f"{max(each[phase][1] for each in two):.1f} and {one[phase][1]:.1f} s by the clock"
+        rows.append(
+            {
+                "what": f"scale, {n_queries} queries, {phase}: CPU s of a process, of 2 and alone",
+                **{"ours": ours, "peer": peer, "ratio": ours / peer, "note": clock},
+            }
+        )
+    return rows
+
+
+def together(size: int, n_queries: int) -> list[dict[str, tuple[float, float]]]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with ProcessPoolExecutor(size, get_context("spawn")) as pool:
+        each = [pool.submit(one_of, rank, size, port, n_queries) for rank in range(size)]
+        return [one.result() for one in each]
+
+
+def one_of(rank: int, size: int, port: int, n_queries: int) -> dict[str, tuple[float, float]]:
+    """CPU seconds of one of several processes by phase, and those of the clock."""
+    torch.set_num_threads(1)
+    os.environ.update(RANK=str(rank), WORLD_SIZE=str(size))
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    queries, net, seconds = made(n_queries), CmpNN(2 * FEATURES, hidden=32, seed=0), {}
+    scaler = fit_scaler("query+rank", queries)
+    few, how = scaler(queries.take(np.arange(9))), Training(epochs=2, keep="loss")
+    order_of(net, few)  # compiles
+    train_on_pairs(net, few, all_pairs(few), few, Pairs.empty(), how)
+
+    def phase(name: str, work: Callable[[], Any]) -> Any:
+        cpu, clock = time.process_time(), time.perf_counter()
+        result = work()
+        seconds[name] = (time.process_time() - cpu, time.perf_counter() - clock)
+        return result
+
+    with joined() as group:
+        part = phase("scale", lambda: scaler(sharded(queries, group, BLOCKS)))
+        runs = phase("sort", lambda: [run for _, run in sorted_runs(net, part)])
+        phase("judge", lambda: [judge_by_grades(part, run.i, run.j) for run in runs])
+        pairs, none = all_pairs(part), Pairs.empty()
+        phase("two epochs", lambda: train_on_pairs(net, part, pairs, part, none, how))
+    return seconds
+
+
+def all_pairs(queries: Queries) -> Pairs:
+    """Each pair of documents of a query that have different grades."""
+    above, below = np.triu_indices(SIZE, 1)
+    i, j = (np.add.outer(queries.offsets[:-1], each).ravel() for each in (above, below))
+    better = queries.grades[i] - queries.grades[j]
+    i, j, better = (each[better != 0] for each in (i, j, better))
+    return Pairs(np.where(better > 0, i, j), np.where(better > 0, j, i))
+
+
 def run(quick: bool) -> list[dict[str, Any]]:
     torch.set_num_threads(1)
     with TemporaryDirectory() as folder:
         sizes = (84,) if quick else (84, 840, 8400)
         rows = [row for n in sizes for row in phases(n, Path(folder))]
-        return [*reading(84 if quick else 420, Path(folder)), *rows]
+        rows = [*reading(84 if quick else 420, Path(folder)), *rows]
+    return [*rows, *processes(84 if quick else 2000)]
 
 
 def main() -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any, TypeVar, cast
@@ -39,12 +39,20 @@ class Processes:
         self._group = dist.new_group(backend="gloo", timeout=_PATIENCE)
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
 
-    def sum(self, counts: I64) -> I64:
+    def begin_sum(self, counts: I64) -> Callable[[], I64]:
         total = torch.from_numpy(np.array(counts, np.int64))
         with _others():
-            dist.all_reduce(total, group=self._group)
-        summed: I64 = total.numpy()
+            work = dist.all_reduce(total, group=self._group, async_op=True)
+
+        def summed() -> I64:
+            with _others():
+                work.wait()
+            return cast(I64, total.numpy())
+
         return summed
+
+    def sum(self, counts: I64) -> I64:
+        return self.begin_sum(counts)()
 
     def gather(self, values: T) -> T:
         rows = self._lengths(len(values))

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence, Sized
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 import torch
@@ -19,7 +20,7 @@ from sortnet.comparators.base import one_thread_an_operation, to_device
 from sortnet.config import FIXED, Training
 from sortnet.errors import DivergedError
 from sortnet.types import F32, F64, I32, I64, Judge, Pairs, Progress, Queries
-from sortnet.types.shard import MOST_BLOCKS, before, block_of, gathered, summed
+from sortnet.types.shard import MOST_BLOCKS, Group, Shard, block_of, gathered, summed
 
 Score = Callable[[NeuralComparator], float]
 
@@ -28,7 +29,9 @@ _A_DOCUMENT = 6  # pairs for each document of a query with many
 _LONG = 500  # but of no more documents than this
 _EPOCH = 1 << 20  # pairs of all queries, if those of a query are limited
 _STEPS = 32  # an epoch, if the batch size is not given
-_UNIT = 2.0**40  # that gradients of several blocks are added up in
+# Gradients of several blocks are added up in the first unit in which none is too large.
+_UNITS = [2.0**k for k in range(-40, 105, 24)]
+_GOLDEN = (5**0.5 - 1) / 2
 _EVALUATED = 1 << 16  # pairs whose loss is computed at a time, which bounds memory
 
 
@@ -196,24 +199,46 @@ class _Batch:
 
 
 @dataclass(frozen=True)
+class _Plan:
+    """The pairs of a block that an epoch passes over, and how they are divided."""
+
+    block: int
+    queries: I64  # (n,) in their order
+    ends: I64  # (n,) of a query's part of `pairs`
+    pairs: I64
+    cuts: I64  # (n_batches + 1,) of a mini-batch's part of `pairs`
+
+    def part(self, k: int) -> tuple[I64, I64, I64]:
+        """Queries of mini-batch k, the number of pairs of each, and the pairs."""
+        begin, end = self.cuts[k : k + 2]
+        if begin == end:
+            return self.queries[:0], self.ends[:0], self.pairs[:0]
+        first, last = np.searchsorted(self.ends, (begin, end - 1), side="right")
+        taken = np.diff(np.minimum(self.ends[first : last + 1], end), prepend=begin)
+        return self.queries[first : last + 1], taken, self.pairs[begin:end]
+
+
+@dataclass(frozen=True)
 class _ByQuery:
     """Pairs query by query, and the documents that occur in them.
 
-    Of a shard the pairs of all queries are numbered, and those of its own are here: every process
-    draws the same mini-batches, and computes its part of them.
+    Of a shard those of its own blocks. A block draws its part of every mini-batch by itself, so
+    no process knows more of the others' blocks than their numbers of pairs.
     """
 
     queries: Queries
     docs: I64  # (n,) documents that occur in pairs, ascending
-    doc_offsets: I64  # (n_own + 1,) of a query's part of `docs`
-    winner: I32  # (m_own,) indexes into `docs`, query by query
+    doc_offsets: I64  # (n_queries + 1,) of a query's part of `docs`, of queries that have pairs
+    winner: I32  # (m,) indexes into `docs`, query by query
     loser: I32
-    weight: F32 | None  # (m_own,) of the pairs, 1 in the mean; None: 1
-    n_docs: I64  # (n_queries,) documents that occur, of each query that has pairs
-    offsets: I64  # (n_queries + 1,) of a query's part of all pairs
-    block: I64  # (n_queries,) see `Shard`
-    first: int  # the first query here
+    weight: F32 | None  # (m,) of the pairs, 1 in the mean; None: 1
+    offsets: I64  # (n_queries + 1,) of a query's part of the pairs
+    blocks: I64  # (n_blocks + 1,) the first query of each block, see `Shard`
+    n_pairs: int  # of all blocks
     kept: Tensor | None = None  # (n, d) the features of `docs`, on a GPU
+
+    def __len__(self) -> int:
+        return self.n_pairs
 
     @classmethod
     def of(cls, queries: Queries, pairs: Pairs, judge: Judge | None = None) -> _ByQuery:
@@ -224,20 +249,17 @@ class _ByQuery:
         # Ordered by the winner, and documents are numbered query by query.
         sizes = np.diff(np.searchsorted(winner, queries.offsets))
         some = np.flatnonzero(sizes)
-        doc_offsets = np.append(number[queries.offsets[some]], number[-1])
-        each = np.stack([sizes[some], np.diff(doc_offsets), block_of(queries, some)], axis=1)
-        of_all = gathered(queries, each.astype(np.int64))
+        n_blocks = 1 if queries.shard is None else queries.shard.n_blocks
         return cls(
             queries,
             np.flatnonzero(occurs),
-            doc_offsets,
+            np.append(number[queries.offsets[some]], number[-1]),
             number[winner],
             number[loser],
             weight,
-            of_all[:, 1],
-            np.append(0, np.cumsum(of_all[:, 0])),
-            of_all[:, 2],
-            before(queries, len(some)),
+            np.append(0, np.cumsum(sizes[some])),
+            np.searchsorted(block_of(queries, some), np.arange(n_blocks + 1)),
+            int(summed(queries, len(winner))),
         )
 
     def kept_on(self, device: torch.device) -> _ByQuery:
@@ -255,17 +277,22 @@ class _ByQuery:
         rows = (self.docs[start : start + _EVALUATED] for start in starts)
         return torch.cat([to_device(self.queries.features[some], device) for some in rows])
 
-    def __len__(self) -> int:
-        """The number of all pairs."""
-        return int(self.offsets[-1])
-
     def drawn(self, most: int | None) -> I64:
         """(n_queries,) pairs of each query in an epoch, see `train_on_pairs`."""
         sizes = np.diff(self.offsets)
         if most is not None:
-            docs = np.minimum(self.n_docs, _LONG)
+            docs = np.minimum(np.diff(self.doc_offsets), _LONG)
             sizes = np.minimum(sizes, np.clip(_A_DOCUMENT * docs, most, _EPOCH))
         return sizes
+
+    def in_epoch(self, most: int | None) -> I64:
+        """(n_blocks,) pairs of each block in an epoch, of those of other processes too."""
+        ends = np.append(0, np.cumsum(self.drawn(most)))[self.blocks]
+        of_blocks: I64 = summed(self.queries, np.diff(ends))
+        total = int(of_blocks.sum())
+        if most is not None and total > _EPOCH:  # of many queries an epoch has some
+            of_blocks = of_blocks * _EPOCH // total
+        return of_blocks
 
     def batches(
         self, size: int, most: int | None, rng: np.random.Generator | None, device: torch.device
@@ -274,44 +301,51 @@ class _ByQuery:
 
         Of each the parts of the blocks here; of one block all of it.
         """
-        queries = np.arange(len(self.offsets) - 1)
+        of_blocks = self.in_epoch(most)
+        n_blocks, n_batches = len(of_blocks), -(-int(of_blocks.sum()) // size)
+        rngs = [rng] if n_blocks == 1 or rng is None else rng.spawn(n_blocks)
+        plans = [
+            self._planned(
+                block, int(of_blocks[block]), n_batches, size, most, rngs[block % len(rngs)]
+            )
+            for block in np.flatnonzero(np.diff(self.blocks)).tolist()
+        ]
+        for k in range(n_batches):
+            parts = [(plan.block, *plan.part(k)) for plan in plans]
+            yield [self._batch(*part, device) for part in parts if len(part[-1])]
+
+    def _planned(
+        self,
+        block: int,
+        n_pairs: int,
+        n_batches: int,
+        size: int,
+        most: int | None,
+        rng: np.random.Generator | None,
+    ) -> _Plan:
+        """About `n_pairs` pairs of a block, in `n_batches` mini-batches, of `size` pairs in all."""
+        queries = np.arange(*self.blocks[block : block + 2])
         if rng is not None:
             rng.shuffle(queries)
         sizes = self.drawn(most)[queries]
-        if rng is not None and most is not None:  # of many queries an epoch has some
-            queries, sizes = (each[: _within_epoch(sizes)] for each in (queries, sizes))
-        all_of, starts = np.diff(self.offsets)[queries], self.offsets[queries]
         ends = np.cumsum(sizes)
+        if len(self.blocks) > 2:
+            cuts = _cuts(sizes, ends, n_pairs * np.arange(n_batches + 1) // n_batches, size, block)
+        else:
+            last = max(1, int(np.searchsorted(ends, n_pairs, side="right"))) - 1
+            cuts = np.minimum(size * np.arange(n_batches + 1), ends[last])
+        n = int(np.searchsorted(ends, cuts[-1])) + 1
+        queries, sizes, ends = queries[:n], sizes[:n], ends[:n]
+        starts, all_of = self.offsets[queries], np.diff(self.offsets)[queries]
         pairs = _ranges(starts, sizes)
         if rng is not None:
             _draw(pairs, starts, all_of, sizes, size, rng)
-        for begin in range(0, len(pairs), size):
-            end = min(begin + size, len(pairs))
-            first, last = np.searchsorted(ends, (begin, end - 1), side="right")
-            here = np.arange(first, last + 1)
-            taken = np.minimum(ends[here], end) - np.maximum(ends[here] - sizes[here], begin)
-            yield self._parts(queries[here], taken, pairs[begin:end], device)
-
-    def _parts(self, queries: I64, taken: I64, pairs: I64, device: torch.device) -> list[_Batch]:
-        """`taken` pairs of each of some queries, block by block, of the blocks here."""
-        if self.queries.shard is None:
-            return [self._batch(queries, taken, pairs, len(pairs), 0, device)]
-        ours = np.flatnonzero(
-            (queries >= self.first) & (queries < self.first + len(self.doc_offsets) - 1)
-        )
-        first_pair, parts = self.offsets[self.first], []
-        for block in np.unique(self.block[queries[ours]]):
-            of_it = np.zeros(len(queries), np.bool_)
-            of_it[ours] = self.block[queries[ours]] == block
-            chosen = pairs[np.repeat(of_it, taken)] - first_pair
-            own = queries[of_it] - self.first
-            parts.append(self._batch(own, taken[of_it], chosen, len(pairs), int(block), device))
-        return parts
+        return _Plan(block, queries, ends, pairs, cuts)
 
     def _batch(
-        self, queries: I64, taken: I64, pairs: I64, size: int, block: int, device: torch.device
+        self, block: int, queries: I64, taken: I64, pairs: I64, device: torch.device
     ) -> _Batch:
-        """The documents of some queries, and `taken` pairs of each, of a batch of `size` pairs."""
+        """The documents of some queries, and `taken` pairs of each."""
         starts = self.doc_offsets[queries]
         n_docs = self.doc_offsets[queries + 1] - starts
         winner, loser = (each[pairs].astype(np.int64) for each in (self.winner, self.loser))
@@ -322,7 +356,7 @@ class _ByQuery:
             some = _ranges(starts, n_docs)
             shift = np.repeat(np.cumsum(n_docs) - n_docs - starts, taken)
             winner, loser = winner + shift, loser + shift
-        weight = np.full(len(pairs), 1 / size, np.float32)
+        weight = np.full(len(pairs), 1 / len(pairs), np.float32)
         if self.weight is not None:  # a batch of little weight makes a small step
             weight *= self.weight[pairs]
         if self.kept is None:
@@ -332,9 +366,17 @@ class _ByQuery:
         return _Batch(block, x, *(to_device(each, device) for each in (winner, loser, weight)))
 
 
-def _within_epoch(sizes: I64) -> int:
-    """The number of queries, one at least, whose pairs make an epoch."""
-    return max(1, int(np.searchsorted(np.cumsum(sizes), _EPOCH, side="right")))
+def _cuts(sizes: I64, ends: I64, cuts: I64, size: int, block: int) -> I64:
+    """The cuts, moved to the end of a query: a document is embedded once for all its pairs.
+
+    Up to which part of a query a cut is moved back differs from block to block, and evenly among
+    neighbours, so blocks take turns; a query of more than `size` pairs is divided.
+    """
+    query = np.minimum(np.searchsorted(ends, cuts, side="right"), len(ends) - 1)
+    end, of_query = ends[query], sizes[query]
+    past = cuts - end + of_query > of_query * (block * _GOLDEN % 1)
+    moved: I64 = np.where(of_query > size, cuts, np.where(past, end, end - of_query))
+    return moved
 
 
 def _weighted(queries: Queries, pairs: Pairs, judge: Judge | None) -> tuple[I32, I32, F32 | None]:
@@ -406,9 +448,7 @@ def _train(
 ) -> Trained:
     rng = np.random.default_rng(seed)
     net.generator.manual_seed(seed)
-    drawn = int(tp.drawn(how.query_pairs).sum())
-    if how.query_pairs is not None:
-        drawn = min(drawn, _EPOCH)
+    drawn = int(tp.in_epoch(how.query_pairs).sum())
     size = how.batch_size or int(np.clip(drawn // _STEPS, 32, 8192))
     steps = max(1, -(-drawn // size))
     # Few pairs make few steps an epoch: too few to learn from in any number of iterations.
@@ -479,50 +519,76 @@ def _products(net: NeuralComparator, how: Training) -> AbstractContextManager[No
     return torch.autocast(net.device.type, torch.bfloat16)
 
 
-def _gradients(
-    net: NeuralComparator, pairs: _ByQuery, parts: list[_Batch], how: Training, seed: int
-) -> Tensor:
-    """The loss of a mini-batch, whose gradients the net then has.
+def _gradients(net: NeuralComparator, batch: _Batch, how: Training) -> Tensor:
+    """The loss of a mini-batch, whose gradients the net then has."""
+    net.zero_grad()
+    loss = _loss(net, batch, how)
+    loss.backward()  # type: ignore[no-untyped-call]
+    return loss.detach()
 
-    Of several blocks they are added up as whole numbers, which gives the same in any order.
+
+def _begun(
+    net: NeuralComparator, shard: Shard | None, parts: list[_Batch], how: Training, seed: int
+) -> Callable[[], Tensor | None]:
+    """Begin a step; what is returned gives the loss, None where the mini-batch has no pairs, when
+    the net has its gradients.
+
+    Those of several blocks are added up as whole numbers, which gives the same in any order.
     """
-    shard = pairs.queries.shard
-    if shard is None:
-        net.zero_grad()
-        loss = _loss(net, parts[0], how)
-        loss.backward()  # type: ignore[no-untyped-call]
-        return loss.detach()
-    weights = list(net.parameters())
-    total = np.zeros(2 + sum(w.numel() for w in weights), np.int64)
-    one = shard.n_blocks == 1  # which one process has: all is as if there were no others
+    if shard is None or shard.n_blocks == 1:
+        loss = _gradients(net, parts[0], how) if parts else None
+        return lambda: loss
+    weights, found = list(net.parameters()), []
     for part in parts:
-        if not one:
-            net.generator.manual_seed(seed * MOST_BLOCKS + part.block)
-        net.zero_grad()
-        loss = _loss(net, part, how)
-        loss.backward()  # type: ignore[no-untyped-call]
-        slopes = (torch.zeros_like(w) if w.grad is None else w.grad for w in weights)
-        found = torch.cat([loss.detach().view(1), *(slope.reshape(-1) for slope in slopes)])
-        values = found.cpu().numpy()
-        total += np.append(0, values.view(np.int32)) if one else _whole(values.astype(np.float64))
-    total = shard.group.sum(total)
-    if one:
-        found_sums = total[1:].astype(np.int32).view(np.float32)
-    else:
-        found_sums = np.where(total[0], np.nan, total[1:] / _UNIT).astype(np.float32)
-    sums = torch.from_numpy(found_sums).to(weights[0])
-    first = 1
-    for w in weights:
-        w.grad = sums[first : first + w.numel()].view_as(w).clone()
-        first += w.numel()
-    return sums[0]
+        net.generator.manual_seed(seed * MOST_BLOCKS + part.block)
+        of_part = _gradients(net, part, how)
+        slopes = [torch.zeros_like(w) if w.grad is None else w.grad for w in weights]
+        found.append((_flat(of_part, slopes).astype(np.float64), len(part.weight)))
+    first = shard.group.begin_sum(_sums(found, weights, _UNITS[0]))
+    return lambda: _added_up(shard.group, first, found, weights)
 
 
-def _whole(values: F64) -> I64:
-    """Numbers in units of 2^-40, after a 1 if one of them is 131,072 or more or no number."""
-    in_units = np.rint(values * _UNIT)
-    good = bool((np.abs(in_units) < 2.0**63 / MOST_BLOCKS).all())
-    return np.append(int(not good), in_units if good else np.zeros(len(values))).astype(np.int64)
+def _added_up(
+    group: Group,
+    first: Callable[[], I64],
+    found: Sequence[tuple[F64, int]],
+    weights: Sequence[Tensor],
+) -> Tensor | None:
+    total, unit = first(), _UNITS[0]
+    for coarser in _UNITS[1:]:
+        if not total[0]:
+            break
+        total, unit = group.sum(_sums(found, weights, coarser)), coarser
+    if not total[1]:
+        return None
+    loss, slopes = _apart(np.where(total[0], np.nan, total[2:] * (unit / total[1])), weights)
+    for w, slope in zip(weights, slopes, strict=True):
+        w.grad = slope
+    return loss
+
+
+def _flat(loss: Tensor, of_weights: Sequence[Tensor]) -> F32:
+    """The loss and some numbers of each weight, one after the other."""
+    flat: F32 = torch.cat([loss.view(1), *(each.reshape(-1) for each in of_weights)]).cpu().numpy()
+    return flat
+
+
+def _apart(flat: F32 | F64, weights: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
+    """What `_flat` has put together."""
+    of_all = torch.from_numpy(flat.astype(np.float32)).to(weights[0])
+    loss, *each = torch.split(of_all, [1, *(w.numel() for w in weights)])
+    return loss[0], [part.view_as(w) for part, w in zip(each, weights, strict=True)]
+
+
+def _sums(found: Sequence[tuple[F64, int]], weights: Sequence[Tensor], unit: float) -> I64:
+    """The parts in which a number is too large or none, the number of pairs, and sums in units."""
+    total = np.zeros(3 + sum(w.numel() for w in weights), np.int64)
+    for means, n_pairs in found:
+        sums = np.rint(means * (n_pairs / unit))
+        good = bool(np.abs(sums).max() < 2.0**63 / MOST_BLOCKS)
+        total[:2] += (not good, n_pairs)
+        total[2:] += sums.astype(np.int64) if good else 0
+    return total
 
 
 def _epoch(
@@ -539,12 +605,32 @@ def _epoch(
     """A few passes over the pairs, queries in random order; returns the mean training loss."""
     net.train()
     losses: list[Tensor] = []
+    shard = pairs.queries.shard
     for _ in range(passes):
-        for parts in pairs.batches(size, how.query_pairs, rng, net.device):
-            losses.append(_gradients(net, pairs, parts, how, seed + schedule.last_epoch))
-            optimizer.step()
-            schedule.step()
-    return float(torch.stack(losses).mean()) if losses else 0.0
+        under_way: Callable[[], Tensor | None] = lambda: None  # noqa: E731
+        # The next mini-batch is made while the sums of other processes are waited for.
+        for parts in chain(pairs.batches(size, how.query_pairs, rng, net.device), [None]):
+            if (loss := under_way()) is not None:
+                losses.append(loss)
+                optimizer.step()
+                schedule.step()
+            if parts is not None:
+                under_way = _begun(net, shard, parts, how, seed + schedule.last_epoch)
+    mean = torch.stack(losses).mean() if losses else torch.zeros(())
+    one_block = shard is not None and shard.n_blocks == 1
+    return float(_of_owner(net, pairs, mean) if one_block else mean)
+
+
+@torch.no_grad()
+def _of_owner(net: NeuralComparator, pairs: _ByQuery, loss: Tensor) -> Tensor:
+    """The loss of the process that has the only block; the net gets its weights."""
+    weights = list(net.parameters())
+    own = _flat(loss, weights)[None]
+    for row in gathered(pairs.queries, own if len(pairs.doc_offsets) > 1 else own[:0]):
+        loss, learned = _apart(row, weights)
+        for w, found in zip(weights, learned, strict=True):
+            w.copy_(found)
+    return loss
 
 
 @torch.no_grad()
@@ -552,12 +638,8 @@ def _mean_loss(net: NeuralComparator, pairs: _ByQuery, how: Training) -> float:
     """The mean loss over all pairs, without dropout."""
     net.eval()
     found = [
-        (_loss(net, part, how), min(_EVALUATED, len(pairs) - begin))
-        for begin, parts in zip(
-            range(0, len(pairs), _EVALUATED),
-            pairs.batches(_EVALUATED, None, None, net.device),
-            strict=True,
-        )
+        (_loss(net, part, how), len(part.weight))
+        for parts in pairs.batches(_EVALUATED, None, None, net.device)
         for part in parts
     ]
     sums = [float(loss) * size for loss, size in found]  # now a GPU is waited for, if it was one

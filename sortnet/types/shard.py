@@ -5,6 +5,7 @@ A process that has all of them is a group of one, and everything here costs it n
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -30,6 +31,10 @@ class Group(Protocol):
         """The sums of the whole numbers of all processes: exact, in whatever order."""
         ...
 
+    def begin_sum(self, counts: NDArray[np.int64]) -> Callable[[], NDArray[np.int64]]:
+        """The same; what is returned waits for it, and is called before anything else here."""
+        ...
+
     def gather(self, values: T) -> T:
         """(m, ...) the rows of all processes, those of the first process first."""
         ...
@@ -42,6 +47,9 @@ class Alone:
 
     def sum(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         return counts
+
+    def begin_sum(self, counts: NDArray[np.int64]) -> Callable[[], NDArray[np.int64]]:
+        return lambda: counts
 
     def gather(self, values: T) -> T:
         return values
