@@ -6,11 +6,11 @@ import time
 from dataclasses import replace
 from urllib.parse import quote
 
-import numpy as np
 import pytest
 from collections_made import Clock, made_items
 from web_made import served
 
+from cli.web import ranking_rows
 from sortnet.preference import Judgement
 from sortnet.preference.study import LONGEST, QUESTION, Decision
 from store import open_store
@@ -284,14 +284,16 @@ def test_a_decision_on_a_criterion_of_a_command_is_seen(store, collection):
 
 
 def test_the_items_are_sorted_once_for_each_ranking(many, monkeypatch):
-    sorts, argsort = [], np.argsort
-    counted = lambda *given, **named: sorts.append(1) or argsort(*given, **named)  # noqa: E731
-    monkeypatch.setattr("cli.web.ranking_rows.np.argsort", counted)
+    ranking_rows._in_order.cache_clear()
+
+    def sorts():
+        return ranking_rows._in_order.cache_info().misses
+
     service = many.pages.services[0]
     monkeypatch.setattr(service, "ranking", replace(service.ranking))
     pages = [state(many, page=page, sort="-low")["ranking"] for page in (1, 2, 1)]
-    assert pages[0] == pages[2] != pages[1] and sorts == [1]
+    assert pages[0] == pages[2] != pages[1] and sorts() == 1
     worst = replace(service.ranking, low=-service.ranking.low)
     monkeypatch.setattr(service, "ranking", worst)
     shown = [row["low"] for row in state(many, sort="-low")["ranking"]]
-    assert shown == sorted(worst.low.tolist(), reverse=True)[:50] and sorts == [1, 1]
+    assert shown == sorted(worst.low.tolist(), reverse=True)[:50] and sorts() == 2

@@ -27,7 +27,7 @@ def call_here(function: Callable[..., Result], *arguments: Any, **named: Any) ->
 class FitProcess:
     """Calls functions in another process, one at a time; thread-safe.
 
-    The process is started by the first call, and anew after it was killed. It ends with this one,
+    The process is started by the first call, and again after it was killed. It ends with this one,
     also in the middle of a call, and Ctrl-C is left to this one.
 
     >>> process = FitProcess()
