@@ -18,17 +18,19 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numba
 import numpy as np
 import torch
 
 from sortnet.comparators import CmpNN
-from sortnet.config import Training
+from sortnet.config import Config, Training
 from sortnet.data import read_queries
 from sortnet.data.scaling import fit_scaler
 from sortnet.learning.judges import judge_by_grades, wrong_pairs
 from sortnet.learning.processes import joined
 from sortnet.learning.selection import Shown, answered_pairs, selected
 from sortnet.learning.training import train_on_pairs
+from sortnet.rankers.sortnet import fit
 from sortnet.sorting.sort import order_of, sorted_runs
 from sortnet.types import Pairs, Queries
 from sortnet.types.room import room
@@ -36,6 +38,7 @@ from sortnet.types.shard import sharded
 from store import open_store
 
 SIZE, FEATURES, BLOCKS = 120, 136, 4
+Seconds = dict[str, tuple[float, float]]  # of CPU and of the clock, by phase
 
 
 def made(n_queries: int) -> Queries:
@@ -140,8 +143,15 @@ def reading(n_queries: int, folder: Path) -> list[dict[str, Any]]:
 
 
 def processes(n_queries: int) -> list[dict[str, Any]]:
-    """What each of two processes takes of the time of one; blocks are as many, pairs are all."""
-    (one,), two = (together(size, n_queries) for size in (1, 2))
+    """What each of two processes takes of the time of one; blocks are as many, pairs are all.
+
+    Of a whole fit six times as many queries, and the pairs that the sorts compare.
+    """
+    (one,), two = (together(size, one_of, n_queries) for size in (1, 2))
+    (whole,), wholes = (together(size, whole_fit, 6 * n_queries) for size in (1, 2))
+    one |= whole
+    for each, more in zip(two, wholes, strict=True):
+        each |= more
     rows = []
     for phase in one:
         ours, peer = max(each[phase][0] for each in two), one[phase][0]
@@ -155,20 +165,38 @@ def processes(n_queries: int) -> list[dict[str, Any]]:
     return rows
 
 
-def together(size: int, n_queries: int) -> list[dict[str, tuple[float, float]]]:
+def together(size: int, work: Callable[..., Seconds], n_queries: int) -> list[Seconds]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     with ProcessPoolExecutor(size, get_context("spawn")) as pool:
-        each = [pool.submit(one_of, rank, size, port, n_queries) for rank in range(size)]
+        each = [pool.submit(work, rank, size, port, n_queries) for rank in range(size)]
         return [one.result() for one in each]
 
 
-def one_of(rank: int, size: int, port: int, n_queries: int) -> dict[str, tuple[float, float]]:
-    """CPU seconds of one of several processes by phase, and those of the clock."""
+def whole_fit(rank: int, size: int, port: int, n_queries: int) -> Seconds:
+    """Three iterations of ten epochs."""
+    be_one_of(rank, size, port)
+    train, vali = made(n_queries), made(max(n_queries // 12, 8))
+    config = Config(quality="ndcg@10", tune_budget=0, pairs="compared", blocks=BLOCKS, max_iter=3)
+    few = train.take(np.arange(9))
+    fit(few, few, config.changed(epochs=1))  # compiles
+    with joined() as group:
+        cpu, clock = time.process_time(), time.perf_counter()
+        fit(train, vali, config.changed(epochs=10), group=group)
+        return {"a whole fit": (time.process_time() - cpu, time.perf_counter() - clock)}
+
+
+def be_one_of(rank: int, size: int, port: int) -> None:
     torch.set_num_threads(1)
+    numba.set_num_threads(1)
     os.environ.update(RANK=str(rank), WORLD_SIZE=str(size))
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+
+
+def one_of(rank: int, size: int, port: int, n_queries: int) -> Seconds:
+    """CPU seconds of one of several processes by phase, and those of the clock."""
+    be_one_of(rank, size, port)
     queries, net, seconds = made(n_queries), CmpNN(2 * FEATURES, hidden=32, seed=0), {}
     scaler = fit_scaler("query+rank", queries)
     few, how = scaler(queries.take(np.arange(9))), Training(epochs=2, keep="loss")
