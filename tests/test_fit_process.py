@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -90,6 +91,33 @@ if __name__ == "__main__":
     print(process(os.getpid), flush=True)
     time.sleep(600)
 """
+
+
+HEARS = """
+import os, signal, sys
+from sortnet.preference.fit_process import FitProcess
+if __name__ == "__main__":
+    def interrupted(*_):
+        process.close()
+        sys.exit(0)
+    signal.signal(signal.SIGINT, interrupted)
+    process = FitProcess()
+    os.write(1, b"%d " % process(os.getpid))
+    signal.pause()
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="groups of processes are POSIX's")
+def test_ctrl_c_is_left_to_the_process_that_it_works_for():
+    with subprocess.Popen(
+        [sys.executable, "-c", HEARS], start_new_session=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    ) as owner:  # fmt: skip
+        assert owner.stdout is not None
+        there = psutil.Process(int(owner.stdout.read1()))
+        os.killpg(owner.pid, signal.SIGINT)
+        assert owner.communicate()[1] == b"" and owner.returncode == 0
+    there.wait(SECONDS)
 
 
 def test_it_ends_with_the_process_that_it_works_for():

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable
-from contextlib import suppress
-from multiprocessing import get_context
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from multiprocessing import get_context, resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any, TypeAlias, TypeVar
@@ -77,19 +77,28 @@ class FitProcess:
         context = get_context("spawn")  # a fork would take along locks that other threads hold
         self._ours, theirs = context.Pipe()
         self._process = context.Process(target=_work, args=(theirs,), daemon=True)
-        # Its thread inherits what this one blocks: Ctrl-C in a terminal reaches all processes.
-        block = getattr(signal, "pthread_sigmask", None)
-        before = block and block(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
+        with _deaf_to_ctrl_c():
             self._process.start()
-        finally:
-            if block:
-                block(signal.SIG_SETMASK, before)
         theirs.close()
+
+
+@contextmanager
+def _deaf_to_ctrl_c() -> Iterator[None]:
+    """What is started within it inherits that Ctrl-C, which reaches all processes, is blocked."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # which would unblock it, if that were to be started
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _work(calls: Connection) -> None:
     """Answer calls until the other end is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # also where it cannot be blocked
     with suppress(AttributeError, OSError):
         os.nice(_NICE)
     with suppress(EOFError, OSError):
