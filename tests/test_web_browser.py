@@ -880,6 +880,7 @@ def test_axe_finds_no_violation_in_any_state(driver, store, tmp_path, scheme, wi
                 page.press(key)
                 look(state)
             webdriver.ActionChains(driver).send_keys("x", Keys.ESCAPE).perform()
+            page.until(lambda: not page.find("#remark").is_displayed())
             page.press("d")
             page.press("m")
             page.until(lambda: driver.find_elements(By.CSS_SELECTOR, ".item .formatted"))
