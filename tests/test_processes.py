@@ -61,7 +61,7 @@ def in_process(rank: int, size: int, port: int, cases: list[dict]) -> list[dict]
 
 
 def together(size: int, cases: list[dict]) -> list[tuple[dict, ...]]:
-    """What each of so many processes sees, case by case."""
+    """What each process of that many sees, case by case."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
