@@ -12,9 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sortnet.config import Config
 from sortnet.data import letor, read_letor, read_queries, scaling, write_letor
 from sortnet.data.scaling import fit_scaler
 from sortnet.errors import DataError
+from sortnet.rankers.sortnet import fit
 from sortnet.types import Queries, room
 
 EVERY_PART = "query+zscore+rank+log+normal+quantile+standard+piecewise+none+missing"
@@ -25,6 +27,34 @@ def on_disk(monkeypatch, tmp_path):
     """Every array is a file."""
     monkeypatch.setattr(room, "IN_MEMORY", 0)
     monkeypatch.setenv("TMPDIR", str(tmp_path))
+
+
+@pytest.mark.parametrize("spec", [EVERY_PART, "piecewise", "normal+piecewise", "piecewise+rank"])
+def test_rows_that_are_scaled_when_read_are_those_of_the_whole(on_disk, spec):
+    train = made(900)
+    scaler = fit_scaler(spec, train)
+    whole, by_rows = scaler(train).features, scaler.by_rows(train)
+    assert not isinstance(by_rows.features, np.ndarray)
+    assert by_rows.features.shape == whole.shape and len(by_rows.features) == by_rows.n_docs
+    for rows in (np.array([5, 2, 2, 899]), slice(10, 300), slice(0, 0)):
+        np.testing.assert_array_equal(by_rows.features[rows], whole[rows])
+    np.testing.assert_array_equal(np.asarray(by_rows.features), whole)
+
+
+def test_a_model_of_rows_that_are_scaled_when_read_is_the_same(monkeypatch):
+    parts, config = (
+        (made(600), made(300, seed=1)),
+        Config(scaling="normal+piecewise", tune_budget=0),
+    )
+    one = fit(*parts, config.changed(epochs=2))
+    monkeypatch.setattr(room, "IN_MEMORY", 0)
+    monkeypatch.setattr(sys.modules["sortnet.sorting.sort"], "_VALUES", 1 << 14)
+    other = fit(*parts, config.changed(epochs=2))
+    for ours, theirs in zip(
+        one.comparator.parameters(), other.comparator.parameters(), strict=True
+    ):
+        assert ours.equal(theirs)
+    np.testing.assert_array_equal(one.sort(parts[1]).order, other.sort(parts[1]).order)
 
 
 def made(n: int = 3000, d: int = 20, seed: int = 0) -> Queries:
@@ -174,6 +204,7 @@ def test_checks_of_arrays_make_no_second_table():
 LIMITED = """
 import hashlib, re, resource, sys, threading
 from pathlib import Path
+from sortnet.config import Config
 from sortnet.data import letor, read_queries, scaling
 from sortnet.data.scaling import fit_scaler
 from sortnet.types import room

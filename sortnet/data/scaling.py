@@ -11,15 +11,17 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from sortnet.config import BY_QUERY, scaling_parts
 from sortnet.errors import DataError
 from sortnet.types import F32, F64, I64, Queries
+from sortnet.types import room as rooms
 from sortnet.types.room import room
 
 _CHUNK = 1 << 20  # values scaled at a time, so that temporaries stay small
@@ -30,6 +32,7 @@ _EDGE = 1e-7  # how near 0 and 1 a quantile may come: 5.2 standard deviations
 _BINS = 16  # of `piecewise`, at most
 _CLIP_QUERY, _CLIP = 5.0, 10.0  # standard deviations that `zscore`, and `standard` and `log`, keep
 _MISSING = np.uint64(0xFFFFFFFF)  # ranks behind all numbers
+_BY_ROWS = "piecewise"  # the part that makes many columns, each of one value
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,22 +85,44 @@ class Scaler:
         Cost: one array of the scaled features, on disk beyond 256 MiB (see `room`), filled a run
         of queries at a time.
         """
+        self._check(queries)
+        return self._with(queries, self._filled(queries))
+
+    def by_rows(self, queries: Queries) -> Queries:
+        """The same for the loop, which reads some rows at a time: where the columns would be a file
+        (see `room`), bins, most of the columns by far, are filled when their rows are read.
+
+        Its `features` have a shape, a length and rows, and are no other kind of array.
+        """
+        size = 4 * queries.n_docs * self.n_columns
+        if _BY_ROWS not in self.tables or size <= rooms.IN_MEMORY:
+            return self(queries)
+        self._check(queries)
+        return self._with(queries, cast(F32, _Rows.of(self, queries)))
+
+    def _check(self, queries: Queries) -> None:
         if queries.n_features != self.n_features:
             raise DataError(
                 f"{queries.source}: {queries.n_features} features where "
                 f"{self.n_features} were scaled in training"
             )
-        what = f"{queries.source}: the scaled features"
-        out = room((queries.n_docs, self.n_columns), what=what)
-        docs_at_once = _CHUNK // max(self.n_columns, self.n_features, 1)
-        for docs, offsets in _chunks(queries.offsets, docs_at_once):
-            self._fill(out[docs], queries.features[docs], offsets)
+
+    def _with(self, queries: Queries, columns: F32) -> Queries:
         names = queries.feature_names
         return replace(
             queries,
-            features=out,
+            features=columns,
             feature_names=None if names is None else tuple(names[k] for k in self.sources),
         )
+
+    def _filled(self, queries: Queries) -> F32:
+        out: F32 = room(
+            (queries.n_docs, self.n_columns), what=f"{queries.source}: the scaled features"
+        )
+        docs_at_once = _CHUNK // max(self.n_columns, self.n_features, 1)
+        for docs, offsets in _chunks(queries.offsets, docs_at_once):
+            self._fill(out[docs], queries.features[docs], offsets)
+        return out
 
     def _fill(self, out: F32, X: F32, offsets: I64) -> None:
         """Scale whole queries; of one that is longer than a chunk, some features at a time."""
@@ -110,6 +135,44 @@ class Scaler:
                 columns = _PARTS[part].scale(X[:, some], offsets, table[:, some])
                 out[:, first : first + columns.shape[1]] = columns
                 first += columns.shape[1]
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """The columns of scaled documents, bins filled in the rows that are read."""
+
+    features: F32
+    others: F32  # (n_docs, columns of the other parts)
+    tables: Mapping[str, F64]
+    shape: tuple[int, int]
+
+    @classmethod
+    def of(cls, scaler: Scaler, queries: Queries) -> _Rows:
+        tables = {part: table for part, table in scaler.tables.items() if part != _BY_ROWS}
+        others = np.empty((queries.n_docs, 0), np.float32)
+        if tables:
+            others = Scaler(tables)._filled(queries)
+        return cls(queries.features, others, scaler.tables, (queries.n_docs, scaler.n_columns))
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: I64 | slice) -> F32:
+        X, others = self.features[rows], self.others[rows]
+        out, first, taken = np.empty((len(X), self.shape[1]), np.float32), 0, 0
+        for part, table in self.tables.items():
+            width = len(_PARTS[part].sources(table))
+            columns = out[:, first : first + width]
+            if part == _BY_ROWS:
+                _fill_bins(X, *_edges(table), columns)
+            else:
+                columns[:] = others[:, taken : taken + width]
+                taken += width
+            first += width
+        return out
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return self[:].astype(dtype or np.float32, copy=False)
 
 
 def fit_scaler(spec: str, queries: Queries, *, seed: int = 0) -> Scaler:
@@ -340,13 +403,31 @@ def _to_normal(X: F32, offsets: I64, table: F64, divisor: int = 1) -> F32:
     return out
 
 
-def _piecewise(X: F32, offsets: I64, table: F64) -> F64:
+def _piecewise(X: F32, offsets: I64, table: F64) -> F32:
+    low, width, ends = _edges(table)
+    filled = np.empty((len(X), len(low)), np.float32)
+    _fill_bins(X, low, width, ends, filled)
+    return filled
+
+
+def _edges(table: F64) -> tuple[F64, F64, I64]:
+    """The lower edge and the width of each bin, and (n_features,) where those of a feature end."""
     features, bins = _bins_of(table)
     low = table[bins, features]
-    filled: F64 = X[:, features] - low
-    filled /= table[bins + 1, features] - low
-    filled[np.isnan(filled)] = 0
-    return np.clip(filled, 0, 1, out=filled)
+    return low, table[bins + 1, features] - low, np.searchsorted(features, _of_each(table), "right")
+
+
+@njit(cache=True, nogil=True)
+def _fill_bins(X: F32, low: F64, width: F64, ends: I64, out: F32) -> None:
+    for doc in range(len(X)):
+        first = 0
+        for feature in range(len(ends)):
+            x = X[doc, feature]
+            for k in range(first, ends[feature]):
+                filled = (x - low[k]) / width[k]
+                # Not a number: missing.
+                out[doc, k] = min(filled, 1.0) if filled > 0 else 0.0
+            first = ends[feature]
 
 
 def _bins_of(table: F64) -> tuple[I64, I64]:

@@ -66,7 +66,7 @@ class Model(ScaledRanker):
             ModelError: if the features are not those the model was trained on.
         """
         self.check_features(queries)
-        return sort(self.comparator, self.scaler(queries))
+        return sort(self.comparator, self.scaler.by_rows(queries))
 
     def order(self, queries: Queries) -> I64:
         """(n_docs,) document numbers query by query, the best first; as `sort` gives them."""
@@ -265,7 +265,7 @@ def fit(
             save(model_of(state))
 
     def part_of(queries: Queries) -> Queries:
-        return scaler(sharded(queries, group, config.blocks))
+        return scaler.by_rows(sharded(queries, group, config.blocks))
 
     state = learn_to_sort(
         part_of(train),

@@ -20,6 +20,7 @@ from sortnet.types.shard import blocks_of
 _COMPILED_CHUNK = 1 << 14
 _BATCHED_CHUNK = 1 << 17
 _DEVICE_CHUNK = 1 << 19
+_VALUES = 1 << 26  # of features, whatever the chunk
 
 
 def sort(comparator: Comparator, queries: Queries, *, start: I64 | None = None) -> Sorting:
@@ -149,7 +150,7 @@ def _chunks(queries: Queries, docs: int) -> Iterator[tuple[int, int]]:
     Of a shard the runs of each block, since a product of matrices may round a row differently as
     its neighbours are others.
     """
-    offsets = queries.offsets
+    offsets, docs = queries.offsets, min(docs, _VALUES // max(queries.n_features, 1))
     for first, end in blocks_of(queries):
         while first < end:
             last = int(np.searchsorted(offsets, offsets[first] + docs, side="right")) - 1
