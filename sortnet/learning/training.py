@@ -27,8 +27,11 @@ Score = Callable[[NeuralComparator], float]
 _SCORED = 8  # epochs of the second half that RankQuality is taken of
 _A_DOCUMENT = 6  # pairs for each document of a query with many
 _LONG = 500  # but of no more documents than this
-_EPOCH = 1 << 20  # pairs of all queries, if those of a query are limited
 _STEPS = 32  # an epoch, if the batch size is not given
+_LARGEST = 8192  # pairs of a mini-batch, then
+# Pairs of all queries in an epoch, if those of a query are limited. So all trainings have about as
+# many steps, as the trials have that chose the settings; four times as many gained nothing.
+_EPOCH = _STEPS * _LARGEST
 # Gradients of several blocks are added up in the first unit in which none is too large.
 _UNITS = [2.0**k for k in range(-40, 105, 24)]
 _GOLDEN = (5**0.5 - 1) / 2
@@ -65,7 +68,7 @@ def train_on_pairs(
 
     An epoch passes over at most `query_pairs` pairs of each query, or 6 for each of its documents,
     500 at most, where that is more, drawn at random, query by query: a document is embedded once
-    for all its pairs of a mini-batch. Where that makes more than a million pairs, an epoch passes
+    for all its pairs of a mini-batch. Where that makes more than 262,144 pairs, an epoch passes
     over some of the queries, others each time. `query_pairs` None: over all pairs.
 
     Args:
@@ -449,7 +452,7 @@ def _train(
     rng = np.random.default_rng(seed)
     net.generator.manual_seed(seed)
     drawn = int(tp.in_epoch(how.query_pairs).sum())
-    size = how.batch_size or int(np.clip(drawn // _STEPS, 32, 8192))
+    size = how.batch_size or int(np.clip(drawn // _STEPS, 32, _LARGEST))
     steps = max(1, -(-drawn // size))
     # Few pairs make few steps an epoch: too few to learn from in any number of iterations.
     passes = 1 if how.batch_size else max(1, _STEPS // steps)
