@@ -2,14 +2,17 @@
 
 The items have five features; as many answers as a twentieth of the items, of twenty annotators.
 Judgements in a store are of 200 annotators about 100,000 items; with a number of them as its only
-argument the script measures these alone.
+argument the script measures these alone; with `fit` and the numbers of judgements and of items, the
+fits to made answers of 100 annotators.
 """
 
 from __future__ import annotations
 
+import resource
 import sys
 import time
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
@@ -17,9 +20,11 @@ from typing import Any
 
 import numpy as np
 import psutil
+from scipy.stats import spearmanr
 from sqlalchemy import insert
 
 from cli.web.admin_state import AdminState
+from cli.web.ranking_rows import View, ranking_rows
 from sortnet.items import Items
 from sortnet.preference import Judgement
 from sortnet.preference.judgement_table import Judgements
@@ -30,6 +35,7 @@ from store.service.labelling import LabellingService
 
 PEOPLE = 20
 CROWD = 200
+JUDGES = 100  # of made judgements, more and less reliable ones
 BLOCK = 50_000  # judgements written at once
 
 
@@ -37,9 +43,11 @@ def run(quick: bool) -> list[dict[str, Any]]:
     """Rows of each size, whose peer is the smallest; per item where all items are touched."""
     sizes = (500, 1_000) if quick else (10_000, 100_000, 1_000_000)
     crowds = (500, 1_000) if quick else (10_000, 100_000, 1_000_000)
+    fits = (500, 1_000) if quick else (100_000, 1_000_000)
     return [
         *_rows({n: measured(n) for n in sizes}, "items", quick),
         *_rows({m: judged(m, 100 if quick else 10_000) for m in crowds}, "judgements", quick),
+        *_rows({m: fitted(m, 100 if quick else 10_000) for m in fits}, "judgements", quick),
     ]
 
 
@@ -81,11 +89,17 @@ def measured(n: int) -> dict[str, float]:
         session.tell(asked.answered("ana", "left"))
         (asked,) = session.ask("ana", wait=False)
         waited.append(1000 * (time.process_time() - start))
+    ranking, shown = session.ranking(fresh=False), []
+    service = SimpleNamespace(known=True, items=_items(n), ranking=ranking)
+    for page in range(40):
+        view = View(sort="score", page=1 + page * n // 2_000)
+        shown.append(1000 * seconds(partial(ranking_rows, service, view)))
     return {
         "answer and next question, p95 in CPU ms": float(np.quantile(waited, 0.95)),
         "open a session, CPU us an item": 1e6 * opened / n,
         "fit from scratch, CPU us an item": 1e6 * fitted / n,
         "ranking, CPU us an item": 1e6 * seconds(lambda: session.ranking(fresh=False)) / n,
+        "a page of the ranking, p50 in CPU ms": float(np.median(shown)),
     }
 
 
@@ -115,6 +129,40 @@ def judged(m: int, n: int = 100_000) -> dict[str, float]:
             "served question and answer, p50 in CPU ms": float(np.median(waited)),
             "served question and answer, p95 in CPU ms": float(np.quantile(waited, 0.95)),
         }
+
+
+def fitted(m: int, n: int) -> dict[str, float]:
+    """Of m judgements about n items whose scores are known."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 5)).astype(np.float32)
+    scores = X @ rng.normal(size=5) + 0.5 * rng.normal(size=n)
+    session = Session(X, n)
+    added = seconds(partial(session.replay, _by_truth(scores, m)))
+    first = seconds(session.refit)
+    ranking = session.ranking(fresh=False)
+    closeness = seconds(lambda: session.remaining(fresh=False))
+    session.replay(_by_truth(scores, m // 25, seed=1))  # fewer than those that renew the scales
+    later = seconds(session.refit)
+    return {
+        "replay, CPU us a judgement": 1e6 * added / m,
+        "first fit, CPU us a judgement": 1e6 * first / m,
+        "fit by known scales, CPU us a judgement": 1e6 * later / m,
+        "how close to the goal, CPU us a judgement": 1e6 * closeness / m,
+        "1 - Spearman with the truth": 1 - float(spearmanr(ranking.score, scores)[0]),
+    }
+
+
+def _by_truth(scores: Any, m: int, seed: int = 0) -> Judgements:
+    """Made answers to random pairs; the annotators' reliabilities are .3 to 1.5."""
+    rng, n = np.random.default_rng(seed), len(scores)
+    who, left = rng.integers(JUDGES, size=m), rng.integers(n, size=m)
+    right = (left + rng.integers(1, n, size=m)) % n
+    gap = np.linspace(0.3, 1.5, JUDGES)[who] * (scores[left] - scores[right])
+    one_each = Judgements.of(Judgement(f"p{k}", 0, 1, "left") for k in range(JUDGES))
+    made = one_each.where(who)
+    made.left[:], made.right[:], made.number[:] = left, right, 1 + seed * 10**9 + np.arange(m)
+    made.answer[:] = np.where(gap + rng.normal(size=m) > 0, 0, 1)  # left or right
+    return made
 
 
 def _items(n: int) -> Items:
@@ -166,6 +214,10 @@ def memory() -> int:
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["fit"]:
+        print(fitted(*map(int, sys.argv[2:])))
+        print("GB at most:", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6)
+        return
     if len(sys.argv) > 1:
         print(judged(int(sys.argv[1])))
         return

@@ -18,6 +18,7 @@ from sortnet.preference.likelihood import answers
 from sortnet.preference.posterior import information
 from sortnet.preference.problem import Prior, Problem, Scales
 from sortnet.preference.reliability import Annotators
+from sortnet.preference.stopping import wrong_share
 from sortnet.preference.vote_arrays import Votes, unseen_in_blocks
 
 
@@ -152,6 +153,18 @@ def test_many_unknowns_are_fitted_as_few_are(monkeypatch):
     ratio = large.difference(i, j)[1] / dense.difference(i, j)[1]
     assert np.all(np.abs(ratio - 1) < 0.2)  # the variance of 4,000 draws is off by 2 % (1 sd)
     assert dense.draws.var(axis=0) == pytest.approx(np.diag(dense.covariance), rel=0.15)
+
+
+@pytest.mark.parametrize("m", [500, 4_000])
+def test_few_answers_to_each_of_many_items_leave_room_for_residuals(m):
+    """Of variance ¼, which nothing but the answers tells; so that intervals are not too narrow."""
+    X, scores, votes = made_votes(5_000, 3, m)
+    scales = choose_scales(X, votes, 2)
+    assert 0.04 < scales.residual < 0.5
+    posterior = fit(X, votes, 2, scales=scales).posterior
+    i, j = np.random.default_rng(2).permutation(5_000).reshape(2, -1)
+    wrong = ((posterior.scores[i] > posterior.scores[j]) != (scores[i] > scores[j])).mean()
+    assert 0.6 * wrong < wrong_share(*posterior.difference(i, j)) < 1.5 * wrong
 
 
 def test_draws_follow_the_answers_taken_in():

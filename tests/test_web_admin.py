@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from unittest.mock import Mock
 from urllib.parse import quote
 
 import pytest
@@ -60,6 +61,7 @@ def append(collection, *said: tuple) -> None:
 
 
 def test_a_page_of_the_ranking_reads_no_text_unless_one_is_searched(many, monkeypatch):
+    ranking_rows._found.cache_clear()
     reads = []
     monkeypatch.setattr("cli.web.ranking_rows._has", lambda *given: reads.append(1) or True)
     shown = state(many, page=2, sort="score")
@@ -284,6 +286,7 @@ def test_a_decision_on_a_criterion_of_a_command_is_seen(store, collection):
 
 
 def test_the_items_are_sorted_once_for_each_ranking(many, monkeypatch):
+    ranking_rows._found.cache_clear()
     ranking_rows._in_order.cache_clear()
 
     def sorts():
@@ -297,3 +300,19 @@ def test_the_items_are_sorted_once_for_each_ranking(many, monkeypatch):
     monkeypatch.setattr(service, "ranking", worst)
     shown = [row["low"] for row in state(many, sort="-low")["ranking"]]
     assert shown == sorted(worst.low.tolist(), reverse=True)[:50] and sorts() == 2
+
+
+def test_a_search_looks_at_the_items_once_for_each_ranking(many, monkeypatch):
+    ranking_rows._found.cache_clear()
+    looked = Mock(wraps=ranking_rows._has)
+    monkeypatch.setattr(ranking_rows, "_has", looked)
+    service = many.pages.services[0]
+    monkeypatch.setattr(service, "ranking", replace(service.ranking))
+    pages = [state(many, page=page, find="text")["ranking"] for page in (1, 2, 1)]
+    calls = looked.call_count
+    assert pages[0] == pages[2] != pages[1] and calls >= len(service.items)
+    state(many, page=2, find="text")
+    assert looked.call_count == calls
+    monkeypatch.setattr(service, "ranking", replace(service.ranking))
+    assert state(many, find="text")["found"] == len(service.items)
+    assert looked.call_count == 2 * calls

@@ -42,15 +42,13 @@ class View:
 def ranking_rows(service: LabellingService, view: View) -> dict[str, Any]:
     """The rows of one page, the number of all that were found, of pages, and this one's.
 
-    Cost: a pass over the items if something is to be found, and after a fit a sort of all items,
-    unless they are shown as ranked.
+    Cost: that of the rows. The first page after a fit also takes a sort of all items, unless they
+    are shown as ranked, and the first one of a search a pass over them.
     """
     if not service.known:
         return {"ranking": [], "found": 0, "page": 1, "pages": 1}
     items, ranking = service.items, service.ranking
-    found = _in_order(items, ranking, view.sort, view.down)
-    if find := view.find.strip().casefold():
-        found = _matching(items, found, find)
+    found = _found(items, ranking, view.sort, view.down, view.find.strip().casefold())
     pages = max(-(-len(found) // ROWS), 1)
     page = min(view.page, pages)
     groups, sizes = items.groups, _sizes(items)
@@ -74,8 +72,15 @@ def item_shown(items: Items, n: int) -> dict[str, Any]:
     }
 
 
+# The page asks every few seconds; of a million items a search or a sort takes longer than all else.
+@lru_cache(maxsize=2)
+def _found(items: Items, ranking: Ranking, sort: str, down: bool, find: str) -> I64:
+    """The items that match, in the order of a column."""
+    order = _in_order(items, ranking, sort, down)
+    return _matching(items, order, find) if find else order
+
+
 def _matching(items: Items, order: I64, find: str) -> I64:
-    """Those of the items that match, in their order."""
     folded = [group.casefold() for group in items.groups or ()]
     if find in folded:
         matching = (folded[n] == find for n in order.tolist())
@@ -88,7 +93,6 @@ def _has(text: str | None, find: str) -> bool:
     return text is not None and find in text.casefold()
 
 
-# The page asks every few seconds; of a million items a sort takes longer than all else together.
 @lru_cache(maxsize=2)
 def _in_order(items: Items, ranking: Ranking, sort: str, down: bool) -> I64:
     """The items by a column; those that are alike stay as ranked, best first, group by group."""

@@ -88,7 +88,7 @@ class Judgements(Sequence[Judgement]):
         """These judgements as a table, which they may be already."""
         if isinstance(judgements, Judgements):
             return judgements
-        return cls.of_rows([tuple(vars(judgement).values()) for judgement in judgements])
+        return cls._of_sound([tuple(vars(judgement).values()) for judgement in judgements])
 
     @classmethod
     def of_rows(cls, rows: Sequence[Sequence[Any]]) -> Judgements:
@@ -97,6 +97,14 @@ class Judgements(Sequence[Judgement]):
         Raises:
             JudgementError: as `Judgement`.
         """
+        table = cls._of_sound(rows)
+        if not table._sound():
+            for row in rows:
+                Judgement(*row)
+        return table
+
+    @classmethod
+    def _of_sound(cls, rows: Sequence[Sequence[Any]]) -> Judgements:
         table = cls()
         for name, values in zip(_FIELDS, zip(*rows, strict=True), strict=False):
             if name == "comment":
@@ -105,9 +113,6 @@ class Judgements(Sequence[Judgement]):
                 table._columns[name] = table._encoded(name, values)
         table._columns["undone"] = np.empty(len(rows), np.int64)
         table._n = len(rows)
-        if not table._sound():
-            for row in rows:
-                Judgement(*row)
         table._mark(0)
         return table
 
@@ -226,7 +231,7 @@ class Judgements(Sequence[Judgement]):
                 wider = np.empty(max(end, len(values) * 9 // 8 + 64), values.dtype)
                 wider[:start] = values[:start]
                 self._columns[name] = wider
-            self._columns[name][start:end] = getattr(new, name)
+            self._columns[name][start:end] = new._columns[name][: new._n]
         for name, ours, theirs in (
             ("annotator", self.annotators, new.annotators),
             ("strategy", self.strategies, new.strategies),

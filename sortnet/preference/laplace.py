@@ -224,11 +224,14 @@ def choose_scales(features: F64, votes: Votes, n_annotators: int, *, seed: int =
     problem = Problem(
         features, votes, n_annotators, replace(scales, tie=0.3 * (ties > 0), ties=ties)
     )
+    unjudged = d + np.setdiff1d(np.arange(n), [votes.left, votes.right])
     for k in range(_ROUNDS):
         theta = problem.newton(theta, prior, steps=2)
         root = problem.solver(problem.likelihood(theta).weight, prior).root(rng)
         variance = np.einsum("ij,ij->j", root, root)
-        before, prior = prior, _matched_prior(prior, theta, variance, d, n)
+        if problem.large:  # where these are estimates, as good as the number of draws
+            variance[unjudged] = prior.residual
+        before, prior = prior, _matched_prior(prior, theta, variance, d, n, problem.large)
         problem = replace(problem, scales=problem.matched_scales(theta, variance))
         if k % 3 < 2:
             continue
@@ -242,12 +245,17 @@ def choose_scales(features: F64, votes: Votes, n_annotators: int, *, seed: int =
     return replace(problem.scales, priors=priors, odds=odds)
 
 
-def _matched_prior(prior: Prior, theta: F64, variance: F64, d: int, n: int) -> Prior:
+def _matched_prior(
+    prior: Prior, theta: F64, variance: F64, d: int, n: int, estimated: bool
+) -> Prior:
     """MacKay's update: squares of the unknowns over the number of well-determined ones."""
     guess = first_guess(d)
+    # Variances estimated from draws are too large as often as too small: with only the former cut,
+    # items with few answers would count as determined, and their residuals vanish.
+    most = np.inf if estimated else 1.0
 
     def matched(part: slice, now: float, guessed: float) -> float:
-        determined = np.sum(1 - np.minimum(variance[part] / now, 1))
+        determined = max(np.sum(1 - np.minimum(variance[part] / now, most)), 0.0)
         return float((theta[part] @ theta[part] + _BELIEF * guessed) / (determined + _BELIEF))
 
     return Prior(

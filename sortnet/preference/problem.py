@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -138,7 +139,7 @@ class Problem:
         n = len(self.features)
         return np.concatenate((slope[..., :n] @ self.features, slope), axis=-1)
 
-    @property
+    @cached_property
     def reliability(self) -> F64:
         """(m,) of who gave each answer."""
         return self.scales.annotators.reliability[self.votes.annotator]
