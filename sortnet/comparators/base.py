@@ -101,7 +101,7 @@ class NeuralComparator(nn.Module, ABC):
         check_features(X, self.n_features)
         was_training = self.training
         self.eval()
-        with self._threads_for(len(X)):
+        with self.threads_for(len(X)):
             embedded = self.embed(torch.from_numpy(np.ascontiguousarray(X)).to(self.device))
         self.train(was_training)
         return embedded
@@ -118,12 +118,12 @@ class NeuralComparator(nn.Module, ABC):
     def _compare(self, prepared: Tensor, i: Tensor, j: Tensor) -> Tensor:
         was_training = self.training
         self.eval()
-        with self._threads_for(len(i)):
+        with self.threads_for(len(i)):
             margins = self.margin(prepared[i], prepared[j])
         self.train(was_training)
         return margins
 
-    def _threads_for(self, rows: int) -> AbstractContextManager[Any]:
+    def threads_for(self, rows: int) -> AbstractContextManager[Any]:
         """One thread an operation for little work, else as many as are set."""
         little = rows * sum(weights.numel() for weights in self.parameters()) < _ONE_THREAD
         return one_thread_an_operation() if little else nullcontext()

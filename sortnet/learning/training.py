@@ -98,8 +98,10 @@ def train_on_pairs(
     ours, theirs = (_ByQuery.of(*each, judge).kept_on(device) for each in ((train, tp), (vali, vp)))
     score = score if how.keep == "quality" else None
     if len(comparator.members) == 1:
-        with one_thread_an_operation():  # mini-batches are small
-            return _train(comparator.members[0], ours, theirs, how, score, seed, progress)
+        net, drawn = comparator.members[0], int(ours.drawn(how.query_pairs).sum())
+        docs = _batch_size(ours, how) * len(ours.docs) // max(drawn, 1)  # of a mini-batch, about
+        with net.threads_for(docs):
+            return _train(net, ours, theirs, how, score, seed, progress)
     seeds = np.random.SeedSequence(seed).generate_state(len(comparator.members))
     stop = threading.Event()
 
@@ -451,9 +453,8 @@ def _train(
 ) -> Trained:
     rng = np.random.default_rng(seed)
     net.generator.manual_seed(seed)
-    drawn = int(tp.in_epoch(how.query_pairs).sum())
-    size = how.batch_size or int(np.clip(drawn // _STEPS, 32, _LARGEST))
-    steps = max(1, -(-drawn // size))
+    size = _batch_size(tp, how)
+    steps = max(1, -(-int(tp.in_epoch(how.query_pairs).sum()) // size))
     # Few pairs make few steps an epoch: too few to learn from in any number of iterations.
     passes = 1 if how.batch_size else max(1, _STEPS // steps)
     optimizer = _optimizer(net, how)
@@ -482,6 +483,11 @@ def _train(
             break
     net.load_state_dict(kept)
     return Trained(epoch, kept_epoch, train_loss, _mean_loss(net, vp, how) if len(vp) else np.nan)
+
+
+def _batch_size(pairs: _ByQuery, how: Training) -> int:
+    drawn = int(pairs.in_epoch(how.query_pairs).sum())
+    return how.batch_size or int(np.clip(drawn // _STEPS, 32, _LARGEST))
 
 
 def _optimizer(net: NeuralComparator, how: Training) -> torch.optim.Optimizer:
