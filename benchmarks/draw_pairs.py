@@ -11,20 +11,18 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from sortnet.experiments.pair_efficiency import REACHED
+from sortnet.experiments.pair_efficiency import REACHED, STRATEGIES
 from store.plots.drawing import FAINT, INK, new_figure
 
 FOLDER = Path(__file__).resolve().parent
 RESULTS = FOLDER / "results.json"
 PICTURE = FOLDER.parent / "docs" / "pair-efficiency.png"
-LOOKS = {  # colours of Okabe and Ito
-    "wrong": ("#D55E00", "s", "--"),
-    "compared": ("#E69F00", "D", "--"),
-    "uncertain": ("#0072B2", "o", "-"),
-    "random": ("#555555", "x", ":"),
-    "neighbours": ("#CC79A7", "^", "-."),
-    "even": ("#009E73", "v", "-"),
-}
+# Colours of Okabe and Ito, markers and dashes, in the order of the strategies.
+_LOOKS = (
+    ("#D55E00", "s", "--"), ("#E69F00", "D", "--"), ("#0072B2", "o", "-"), ("#555555", "x", ":"),
+    ("#CC79A7", "^", "-."), ("#009E73", "v", "-"), ("#56B4E9", "P", "-."), ("#222222", "*", ":"),
+)  # fmt: skip
+LOOKS = dict(zip(STRATEGIES, _LOOKS, strict=False))
 MEASURES = {"ndcg@10": "NDCG@10", "spearman": "Spearman's correlation"}
 
 

@@ -10,7 +10,6 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from functools import cache
-from itertools import pairwise
 from types import NoneType
 from typing import Any, ClassVar, Self, TypeVar, get_args, get_type_hints
 
@@ -441,10 +440,3 @@ def hidden_sizes(hidden: int | Sequence[int]) -> tuple[int, ...]:
     if not sizes or any(not isinstance(h, (int, np.integer)) or h < 1 for h in sizes):
         raise ComparatorError(f"hidden must be whole numbers from 1, got {hidden!r}")
     return tuple(int(h) for h in sizes)
-
-
-def least_numbers(config: Config, n_columns: int) -> int:
-    """Weights that the comparator of these settings has at least: those between its layers."""
-    layers = pairwise((n_columns, *(config.settled.hidden or ())))
-    members = 1 if config.start == "add" else config.committee
-    return members * sum(before * after for before, after in layers)

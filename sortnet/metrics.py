@@ -232,8 +232,8 @@ class Measure:
 
     Attributes:
         values: (metric, relevant documents) -> (n_queries,), where a query has a relevant one.
-        spellings: names in other tools, in any case; "@n": only with a cutoff. The row's own key
-            is taken as it is written, before any of these.
+        spellings: names in other tools, in any case; "@n": only with a cutoff. So is the row's own
+            key, which is taken as it is written before any of these; of two alike, the last.
         convention: what is said of it beside figures, of its {gain}, {discount} and {cutoff}.
         default: the name by which it is measured where nobody chose measures.
         graded: it takes the grades, not only which documents are relevant.
@@ -257,7 +257,7 @@ class Measure:
 
 
 MEASURES: dict[str, Measure] = {
-    "map": Measure(_map, ("map", "ap", "map_cut@n"), default="map"),
+    "map": Measure(_map, ("ap", "map_cut@n"), default="map"),
     "ndcg": Measure(
         _ndcg,
         convention="gain {gain}, discount {discount}",
@@ -266,39 +266,38 @@ MEASURES: dict[str, Measure] = {
     ),
     "nDCG": Measure(
         _ndcg,
-        ("ndcg", "ndcg_cut@n"),
+        ("ndcg_cut@n",),
         "gain r in nDCG as in ir-measures and trec_eval, discount {discount}",
         graded=True,
         gain="linear",
     ),
-    "p": Measure(_p, ("p",), "P@{cutoff} divides by {cutoff}", default="p@10", needs_cutoff=True),
-    "mrr": Measure(_mrr, ("mrr", "rr", "recip_rank"), default="mrr"),
+    "p": Measure(
+        _p, convention="P@{cutoff} divides by {cutoff}", default="p@10", needs_cutoff=True
+    ),
+    "mrr": Measure(_mrr, ("rr", "recip_rank"), default="mrr"),
     "err": Measure(
         _err,
-        ("err",),
-        "ERR stops at grade r with probability (2^r-1)/16 as in gdeval",
+        convention="ERR stops at grade r with probability (2^r-1)/16 as in gdeval",
         graded=True,
         highest=_ERR_HIGHEST,
     ),
     "spearman": Measure(
         _spearman,
-        ("spearman",),
-        "spearman gives documents of one grade their mean rank",
+        convention="spearman gives documents of one grade their mean rank",
         graded=True,
         whole=True,
     ),
-    "kendall": Measure(_kendall, ("kendall",), "kendall is tau-b", graded=True, whole=True),
+    "kendall": Measure(_kendall, convention="kendall is tau-b", graded=True, whole=True),
     "concordance": Measure(
         _concordance,
-        ("concordance", "ranking_accuracy"),
+        ("ranking_accuracy",),
         "concordance is the share of the pairs of two grades in their order",
         graded=True,
         whole=True,
     ),
     "exact": Measure(
         _exact,
-        ("exact",),
-        "exact is the share of the queries with all pairs of two grades in their order",
+        convention="exact is the share of the queries with all pairs of two grades in their order",
         graded=True,
         whole=True,
     ),
@@ -312,7 +311,7 @@ MEASURED = tuple(row.default for row in MEASURES.values() if row.default)  # whe
 _KIND_OF = {
     spelling.removesuffix("@n"): kind
     for kind, row in MEASURES.items()
-    for spelling in row.spellings
+    for spelling in (kind.lower(), *row.spellings)
 }
 
 

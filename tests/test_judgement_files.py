@@ -16,6 +16,8 @@ from sortnet.errors import DataError, SortNetError
 from sortnet.preference import Judgement
 from store import Collection, Store
 from store.collections.judgement_files import (
+    _FACTS,
+    FIELDS,
     Imported,
     _content,
     export_judgements,
@@ -51,6 +53,10 @@ def exported(collection: Collection, form: str = "jsonl") -> str:
 def votes(collection: Collection) -> list[tuple[object, ...]]:
     frame = collection.judgements_frame()
     return list(frame[["annotator", "left", "right", "answer"]].itertuples(index=False, name=None))
+
+
+def test_every_field_of_a_judgement_is_read_again() -> None:
+    assert {*FIELDS} == {*_FACTS, "id", "annotator", "left", "right", "answer"}
 
 
 @pytest.mark.parametrize("form", ["jsonl", "csv"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -82,6 +83,9 @@ def test_a_table_is_the_sequence_of_its_judgements(seed: int) -> None:
     assert grown == said and (grown.undone == table.undone).all()
     assert grown.without(["p1", "nobody"]) == [j for j in said if j.annotator != "p1"]
     assert table.values("comment") == [j.comment for j in said]
+    grown.cut(100)
+    grown.extend(Judgements.of([replace(j, comment=None) for j in said[100:150]]))
+    assert grown.values("comment") == [j.comment for j in said[:100]] + [None] * 50
 
 
 def test_rows_that_are_no_judgements_are_refused_as_single_ones_are() -> None:

@@ -17,7 +17,8 @@ from safetensors.torch import load_file, save
 
 import sortnet.rankers.folder
 from sortnet.comparators import CmpNN, DirectRanker, make_comparator
-from sortnet.config import SCALINGS, Config, Training
+from sortnet.comparators.make import KINDS
+from sortnet.config import SCALINGS, Config, Training, settings_of
 from sortnet.errors import DataError, ModelError, SortNetError
 from sortnet.learning.state import State
 from sortnet.rankers.sortnet import Model, fit
@@ -74,6 +75,28 @@ def test_a_loaded_model_ranks_like_the_one_that_was_saved(tmp_path, settings):
         "model.json",
         weights_of(tmp_path / "m").name,
     }
+
+
+def test_the_choices_of_a_comparator_are_those_that_can_be_made():
+    assert settings_of(Config)["comparator"].choices == tuple(KINDS)
+
+
+class Single(CmpNN):
+    """A comparator of a single unit, whatever the settings say."""
+
+    def __init__(self, n_features: int, *, seed: int = 0) -> None:
+        super().__init__(n_features, hidden=1, seed=seed)
+
+
+def test_a_comparator_takes_the_settings_that_its_arguments_are_named_as(monkeypatch, tmp_path):
+    monkeypatch.setitem(KINDS, "cmpnn", Single)
+    X = np.arange(12, dtype=np.float32)[:, None]
+    q = Queries.from_arrays(X, X[:, 0] % 6, group=[6, 6])
+    model = fit(q, q, Config(tune_budget=0, max_iter=1, hidden=(32, 20)))
+    model.save(tmp_path)
+    loaded = Model.load(tmp_path)
+    assert type(loaded.comparator.members[0]) is Single
+    assert loaded.order(q).tolist() == model.order(q).tolist()
 
 
 def test_scores_count_the_documents_below():

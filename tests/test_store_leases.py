@@ -71,11 +71,8 @@ def test_an_answer_becomes_a_judgement_and_frees_the_pair(
     (lease,) = collection.lease("ana", [question(4, 1)], 60)
     clock.now = 1009.5
     judgement = answer_lease(collection, lease, "ana", "right", 850)
-    assert vars(judgement) == {
-        "annotator": "ana", "left": 4, "right": 1, "answer": "right", "milliseconds": 850,
-        "strategy": "bald", "probability": 0.25, "model": 7, "number": 1, "undoes": None,
-        "at": 1009.5, "comment": None, "flagged": None,
-    }  # fmt: skip
+    facts = {"strategy": "bald", "probability": 0.25, "model": 7, "number": 1, "at": 1009.5}
+    assert judgement == Judgement("ana", 4, 1, "right", 850, **facts)
     assert collection.judgements() == [judgement]
     assert live_pairs(collection) == set() and collection.leases("ana") == []
     assert len(collection.lease("bo", [question(4, 1)], 60)) == 1

@@ -32,7 +32,8 @@ from sqlalchemy import event, update
 from web_made import WAIT, Client, listening, running, served
 
 from cli.web import markdown, page_service, server
-from cli.web.guard import HEADERS, LONGEST_PATH, MOST_BYTES, Names, Rate
+from cli.web.app import _app_of
+from cli.web.guard import HEADERS, LONGEST_PATH, MOST_BYTES, PAGES, Names, Rate
 from cli.web.markdown import ELEMENTS, rendered
 from cli.web.page_service import People
 from sortnet.preference import Judgement
@@ -102,6 +103,11 @@ def test_every_reply_says_what_a_browser_may_do_with_it(site):
         assert "Set-Cookie" not in reply.headers and "Server" not in reply.headers
     assert "default-src 'none'" in HEADERS["Content-Security-Policy"]
     assert "unsafe" not in HEADERS["Content-Security-Policy"]
+
+
+def test_every_address_of_a_page_is_known_behind_a_proxy(standing):
+    routes = _app_of(standing.pages, standing.people).routes
+    assert [r.path for r in routes if not f"{r.path}/".startswith(PAGES)] == []
 
 
 def test_pages_need_nothing_from_elsewhere_and_no_code_inside(site):

@@ -75,15 +75,6 @@ class Keys:
         return key == before and now - at < HELD and key != END
 
 
-def key_names(typed: str) -> list[str]:
-    """Names of the pressed keys, without unprintable ones that have no name.
-
-    >>> key_names("1\\x1b[DZ \\x1b[15~")
-    ['1', 'left', 'z', 'space']
-    """
-    return [key for key in map(_name, _SEQUENCE.findall(typed)) if key.isprintable()]
-
-
 def _name(part: str) -> str:
     """Unprintable if it has no name."""
     return _NAMES.get(part, part.lower())

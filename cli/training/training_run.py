@@ -20,8 +20,8 @@ from cli.training.job import TrainingJob, differences
 from cli.training.run_folder import Folder
 from sortnet import __version__
 from sortnet.comparators import make_comparator
-from sortnet.comparators.make import resolve_device
-from sortnet.config import Config, least_numbers
+from sortnet.comparators.make import least_numbers, resolve_device
+from sortnet.config import Config
 from sortnet.data.scaling import fit_scaler
 from sortnet.errors import SortNetError, StoreError
 from sortnet.learning.loop import Callback

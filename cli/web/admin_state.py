@@ -117,7 +117,9 @@ class AdminState:
 
     def _comments(self, events: Judgements) -> dict[str, Any]:
         """The newest comments and flags, of answers that are not undone."""
-        commented = np.array([row for row, text in events.comments.items() if text], np.int64)
+        commented = np.array(
+            [row for row, text in events.texts["comment"].items() if text], np.int64
+        )
         rows = np.union1d(commented, np.flatnonzero(events.flagged == 1))
         rows = rows[events.live[rows]]
         kept = ("annotator", "answer", "comment", "flagged", "at")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import threading
+from dataclasses import replace
 from typing import Any
 
 from cli.web.markdown import rendered
@@ -100,7 +101,7 @@ class PageService:
         """
         stored = self.of(criterion).answer(lease, judgement).judgement
         progress = self.next(judgement.annotator, markdown)
-        if _given(stored) != _given(judgement):
+        if replace(stored, number=0, at=None) != judgement:  # not a repeated request
             progress["counted"] = stored.answer
         return progress
 
@@ -169,11 +170,6 @@ def _cut(text: str | None, whole: str, markdown: bool) -> dict[str, str | None]:
     text = f"{text[:MOST_CHARACTERS]} …" if text is not None and more else text
     html = None if text is None or not markdown else rendered(text)
     return {"text": text, "more": whole if more else None, "html": html}
-
-
-def _given(judgement: Judgement) -> tuple[Any, ...]:
-    """What tells a repeated request from another answer to the same question."""
-    return judgement.answer, judgement.milliseconds, judgement.comment, judgement.flagged
 
 
 def page_service(collection: Collection, *, together: bool = False, **more: Any) -> PageService:

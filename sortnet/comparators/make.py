@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from inspect import signature
+from itertools import pairwise
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -19,11 +21,8 @@ Learner: TypeAlias = NeuralComparator | Committee
 Make: TypeAlias = Callable[[int], Learner]
 MakeFor: TypeAlias = Callable[[Config, int], Make]
 MakeOne: TypeAlias = Callable[[int, int], NeuralComparator]
-# {a choice of `comparator` of Config: (its class, the settings that it takes)}
-KINDS: dict[str, tuple[Callable[..., NeuralComparator], tuple[str, ...]]] = {
-    "cmpnn": (CmpNN, ("hidden", "units", "dropout")),
-    "directranker": (DirectRanker, ("hidden", "units", "tau", "dropout")),
-}
+# The choices of `comparator` of Config; each takes those settings that its arguments are named as.
+KINDS: dict[str, Callable[..., NeuralComparator]] = {"cmpnn": CmpNN, "directranker": DirectRanker}
 
 
 def make_comparator(config: Config, n_features: int, one: MakeOne | None = None) -> Make:
@@ -50,15 +49,28 @@ def make_comparator(config: Config, n_features: int, one: MakeOne | None = None)
     return make
 
 
+def least_numbers(config: Config, n_columns: int) -> int:
+    """Weights that the comparator of these settings has at least: those between its layers."""
+    hidden: tuple[int, ...] = _given(config).get("hidden", ())
+    layers = pairwise((n_columns, *hidden))
+    members = 1 if config.start == "add" else config.committee
+    return members * sum(before * after for before, after in layers)
+
+
 def _builder(config: Config) -> MakeOne:
-    settled = config.settled
-    net, settings = KINDS[str(settled.comparator)]
-    given = {name: getattr(settled, name) for name in settings}
+    net, given = KINDS[str(config.settled.comparator)], _given(config)
 
     def build(n_features: int, seed: int) -> NeuralComparator:
-        return net(n_features, **given, seed=seed)
+        return net(n_features, **{**given, "seed": seed})
 
     return build
+
+
+def _given(config: Config) -> dict[str, Any]:
+    """The settings that the comparator takes."""
+    settings = config.settled.flat()
+    taken = signature(KINDS[settings["comparator"]]).parameters
+    return {name: settings[name] for name in taken if name in settings}
 
 
 def kind_of(comparator: Learner) -> str | None:
@@ -74,7 +86,7 @@ def kind_of(comparator: Learner) -> str | None:
 def _kind_of_net(net: NeuralComparator) -> str | None:
     if net.config().get("custom_feature_part"):
         return None
-    return next((kind for kind, (ours, _) in KINDS.items() if ours is type(net)), None)
+    return next((kind for kind, ours in KINDS.items() if ours is type(net)), None)
 
 
 def resolve_device(name: str) -> torch.device:

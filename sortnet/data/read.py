@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 
 from sortnet.errors import DataError
 from sortnet.files import data_files
 from sortnet.types import Queries
 
-_ENDINGS = (".txt", ".txt.gz", ".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
-_TABLES = (".csv", ".tsv", ".parquet")
+# The reader of each kind of table, imported when used; anything else is LETOR text.
+_TABLES = {
+    ".csv": "sortnet.data.tabular:read_csv",
+    ".tsv": "sortnet.data.tabular:read_csv",
+    ".parquet": "sortnet.data.tabular:read_parquet",
+}
+_ENDINGS = tuple(
+    f"{kind}{gz}"
+    for kind in (".txt", *_TABLES)
+    for gz in (("",) if kind == ".parquet" else ("", ".gz"))
+)
 _STEMS = {"train": ("train",), "vali": ("vali", "valid", "validation"), "test": ("test",)}
 
 
@@ -56,18 +66,12 @@ def read_queries(
 
 def _parse(path: Path, n_features: int | None, labelled: bool) -> Queries:
     kind = _kind(path)
-    if kind in (".csv", ".tsv"):
-        from sortnet.data.tabular import read_csv
-
-        queries = read_csv(path, labelled=labelled)
-    elif kind == ".parquet":
-        from sortnet.data.tabular import read_parquet
-
-        queries = read_parquet(path, labelled=labelled)
-    else:
+    if not kind:
         from sortnet.data.letor import read_letor
 
         return read_letor(path, n_features=n_features)
+    module, _, name = _TABLES[kind].partition(":")
+    queries: Queries = getattr(import_module(module), name)(path, labelled=labelled)
     if n_features is not None and queries.n_features != n_features:
         raise DataError(f"{path}: has {queries.n_features} features, {n_features} are expected")
     return queries

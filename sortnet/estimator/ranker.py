@@ -74,7 +74,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
     `SortNetRanker().set_fit_request(qid=True).set_score_request(qid=True)`.
 
     Args:
-        comparator: `cmpnn`, `directranker`, or a function (n_columns, seed) -> NeuralComparator
+        comparator: a kind, such as `cmpnn`, or a function (n_columns, seed) -> NeuralComparator
             for one of your own, such as a DirectRanker with any torch module as feature part;
             the scaling decides how many columns it makes of the features.
         ranker: the kind of ranker; another one than `sortnet` takes of the settings those it has.

@@ -44,7 +44,7 @@ class Cell:
         inner: parts of an inner cross-validation; 0: the validation part chooses.
         search: how settings are searched, see `tune`.
         trials, seconds: the search's budget.
-        observe: what else is looked at, a name of `OBSERVERS`.
+        observe: what else is looked at, a function of `sortnet.experiments.observers`.
     """
 
     ranker: str
@@ -89,9 +89,6 @@ class Result:
 # Of the ranker, its data and the iterations that made it, none of most kinds; to JSON.
 Observer = Callable[[Ranker, Fold, list[Iteration]], dict[str, Any]]
 _OBSERVERS = "sortnet.experiments.observers"
-OBSERVERS: dict[str, str] = {  # a module and its function
-    name: f"{_OBSERVERS}:{name}" for name in ("iterations", "learned_pairs", "neighbours", "orders")
-}
 
 
 def work_out(
@@ -172,8 +169,7 @@ def _grid(entry: Entry) -> list[Any] | None:
 
 
 def _observer(name: str) -> Observer:
-    module, _, function = OBSERVERS[name].partition(":")
-    found: Observer = getattr(import_module(module), function)
+    found: Observer = getattr(import_module(_OBSERVERS), name)
     return found
 
 

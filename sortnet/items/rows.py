@@ -13,14 +13,13 @@ from datetime import date, datetime
 from decimal import Decimal
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from sortnet.data.parquet import from_parquet
 from sortnet.errors import DataError
 from sortnet.files import open_bytes, reading
 from sortnet.types.free import refuse_too_large
 
-Value: TypeAlias = str | int | float | bool | None
 TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
 
 _FIELD_LIMIT = threading.Lock()  # csv has one global limit

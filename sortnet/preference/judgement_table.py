@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
-from typing import Any, Generic, TypeVar, overload
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar, get_type_hints, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sortnet.errors import JudgementError
-from sortnet.preference.base import ANSWERS, LONGEST_COMMENT, TARGETS, Judgement
+from sortnet.preference.base import ANSWERS, LONGEST_COMMENT, TARGETS, Answer, Judgement
 from sortnet.types import F64, I64, Bool
 
 T = TypeVar("T", bound=np.generic)
 TARGET: F64 = np.array([TARGETS.get(answer, np.nan) for answer in ANSWERS])  # by code
 UNDO = ANSWERS.index("undo")
-_FIELDS = tuple(field.name for field in fields(Judgement))
+_TYPES = get_type_hints(Judgement)  # what a field is decides how it is kept
+_TEXTS = tuple(name for name, type_ in _TYPES.items() if type_ == str | None)
 _CODES = {answer: code for code, answer in enumerate(ANSWERS)}
-_OR_NONE = ("milliseconds", "undoes", "flagged")  # -1 stands for None
+_OR_NONE = (int | None, bool | None)  # -1 stands for None
+_AS = {Answer: np.int8, bool | None: np.int8, float: np.float64, float | None: np.float64}
+_KINDS = {name: _AS.get(type_, np.int64) for name, type_ in _TYPES.items() if name not in _TEXTS}
+_KINDS["undone"] = np.int64
 _NEVER = 1 << 62
 _BLOCK = 4096  # judgements made at once
 
@@ -38,14 +42,11 @@ class Names(dict[str, int]):
 class _Column(Generic[T]):
     """A column of the judgements that a table has so far."""
 
-    def __init__(self, kind: type[T]) -> None:
-        self.kind = kind
-
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
 
     def __get__(self, table: Judgements, owner: type) -> NDArray[T]:
-        return table._columns[self._name][: table._n]
+        return table._column(self._name)
 
 
 class Judgements(Sequence[Judgement]):
@@ -60,7 +61,7 @@ class Judgements(Sequence[Judgement]):
         left, right, probability, model, number: (m,) as in `Judgement`.
         milliseconds, undoes, flagged: (m,) as in `Judgement`, -1 for None.
         at: (m,) as in `Judgement`, NaN for None.
-        comments: {row: text}.
+        texts: {field: {row: text}} of the fields that are texts or None.
         undone: (m,) of how many judgements, from the first, the one that undoes it is the last; a
             huge number if none does.
 
@@ -69,16 +70,15 @@ class Judgements(Sequence[Judgement]):
     (array([3]), 'ana', 1)
     """
 
-    annotator, strategy = _Column(np.int64), _Column(np.int64)
-    left, right, model = _Column(np.int64), _Column(np.int64), _Column(np.int64)
-    number, milliseconds, undoes = _Column(np.int64), _Column(np.int64), _Column(np.int64)
-    answer, flagged = _Column(np.int8), _Column(np.int8)
-    probability, at = _Column(np.float64), _Column(np.float64)
-    undone = _Column(np.int64)
+    annotator, strategy, undone = _Column[np.int64](), _Column[np.int64](), _Column[np.int64]()
+    left, right, model = _Column[np.int64](), _Column[np.int64](), _Column[np.int64]()
+    number, milliseconds, undoes = _Column[np.int64](), _Column[np.int64](), _Column[np.int64]()
+    answer, flagged = _Column[np.int8](), _Column[np.int8]()
+    probability, at = _Column[np.float64](), _Column[np.float64]()
 
     def __init__(self) -> None:
         self.annotators, self.strategies = Names(), Names()
-        self.comments: dict[int, str] = {}
+        self.texts: dict[str, dict[int, str]] = {name: {} for name in _TEXTS}
         self._columns = {name: np.empty(0, kind) for name, kind in _KINDS.items()}
         self._n = 0
         self._ascending = True  # the numbers
@@ -106,9 +106,9 @@ class Judgements(Sequence[Judgement]):
     @classmethod
     def _of_sound(cls, rows: Sequence[Sequence[Any]]) -> Judgements:
         table = cls()
-        for name, values in zip(_FIELDS, zip(*rows, strict=True), strict=False):
-            if name == "comment":
-                table.comments = {k: text for k, text in enumerate(values) if text is not None}
+        for name, values in zip(_TYPES, zip(*rows, strict=True), strict=False):
+            if name in _TEXTS:
+                table.texts[name] = {k: text for k, text in enumerate(values) if text is not None}
             else:
                 table._columns[name] = table._encoded(name, values)
         table._columns["undone"] = np.empty(len(rows), np.int64)
@@ -175,7 +175,8 @@ class Judgements(Sequence[Judgement]):
     def so_far(self) -> Judgements:
         """The same, without those that are added later; in the same memory."""
         found = self._like({name: values[: self._n] for name, values in self._columns.items()})
-        found.comments, found._ascending = dict(self.comments), self._ascending
+        found.texts = {name: dict(texts) for name, texts in self.texts.items()}
+        found._ascending = self._ascending
         return found
 
     def where(self, rows: I64 | Bool) -> Judgements:
@@ -183,10 +184,10 @@ class Judgements(Sequence[Judgement]):
 
         Cost: a copy.
         """
-        found = self._like({name: getattr(self, name)[rows] for name in self._columns})
-        if self.comments:
-            kept = enumerate(np.arange(self._n)[rows].tolist())
-            found.comments = {k: self.comments[row] for k, row in kept if row in self.comments}
+        found = self._like({name: self._column(name)[rows] for name in self._columns})
+        kept = np.arange(self._n)[rows].tolist() if any(self.texts.values()) else []
+        for name, texts in self.texts.items():
+            found.texts[name] = {k: texts[row] for k, row in enumerate(kept) if row in texts}
         found._mark(0)
         return found
 
@@ -205,19 +206,19 @@ class Judgements(Sequence[Judgement]):
     def values(self, name: str, start: int = 0, end: int | None = None) -> list[Any]:
         """A field of the judgements from one row to another, as it is in a `Judgement`."""
         end = self._n if end is None else end
-        if name == "comment":
-            return [self.comments.get(row) for row in range(start, end)]
-        values = getattr(self, name)[start:end].tolist()
-        if name in ("annotator", "strategy"):
+        if name in _TEXTS:
+            return [self.texts[name].get(row) for row in range(start, end)]
+        values, type_ = self._column(name)[start:end].tolist(), _TYPES[name]
+        if type_ is str:
             order = (self.annotators if name == "annotator" else self.strategies).order
             return [order[value] for value in values]
-        if name == "answer":
+        if type_ == Answer:
             return [ANSWERS[value] for value in values]
-        if name == "at":
+        if type_ == float | None:
             return [None if value != value else value for value in values]
-        if name == "flagged":
+        if type_ == bool | None:
             return [(None, False, True)[value + 1] for value in values]
-        return [None if value < 0 else value for value in values] if name in _OR_NONE else values
+        return [None if value < 0 else value for value in values] if type_ in _OR_NONE else values
 
     def extend(self, new: Judgements) -> None:
         """Append judgements; those without a number get the next one.
@@ -231,13 +232,14 @@ class Judgements(Sequence[Judgement]):
                 wider = np.empty(max(end, len(values) * 9 // 8 + 64), values.dtype)
                 wider[:start] = values[:start]
                 self._columns[name] = wider
-            self._columns[name][start:end] = new._columns[name][: new._n]
+            self._columns[name][start:end] = new._column(name)
         for name, ours, theirs in (
             ("annotator", self.annotators, new.annotators),
             ("strategy", self.strategies, new.strategies),
         ):
-            self._columns[name][start:end] = _renumbered(getattr(new, name), ours, theirs)
-        self.comments.update({start + row: text for row, text in new.comments.items()})
+            self._columns[name][start:end] = _renumbered(new._column(name), ours, theirs)
+        for name, texts in new.texts.items():
+            self.texts[name].update({start + row: text for row, text in texts.items()})
         self._n = end
         number = self.number[start:]
         for row in np.flatnonzero(number == 0).tolist():
@@ -247,11 +249,16 @@ class Judgements(Sequence[Judgement]):
     def cut(self, n: int) -> None:
         """Keep the first n, and the names that they have."""
         self._n = n
+        for name, texts in self.texts.items():
+            self.texts[name] = {row: text for row, text in texts.items() if row < n}
         undone = self.undone
         undone[undone > n] = _NEVER
         for names, used in ((self.annotators, self.annotator), (self.strategies, self.strategy)):
             while len(names.order) > used.max(initial=-1) + 1:
                 del names[names.order.pop()]
+
+    def _column(self, name: str) -> NDArray[Any]:
+        return self._columns[name][: self._n]
 
     def _like(self, columns: dict[str, NDArray[Any]]) -> Judgements:
         """Other rows of the same annotators and strategies."""
@@ -267,7 +274,7 @@ class Judgements(Sequence[Judgement]):
             values = [self.strategies[value] for value in values]
         elif name == "answer":
             values = [_CODES.get(value, -1) for value in values]
-        elif name in _OR_NONE:
+        elif _TYPES[name] in _OR_NONE:
             values = [-1 if value is None else value for value in values]
         try:
             return np.array(values, _KINDS[name])
@@ -279,7 +286,7 @@ class Judgements(Sequence[Judgement]):
         answer, milliseconds = self.answer, self.milliseconds
         fault = (answer < 0) | (self.left == self.right) | ((answer == UNDO) != (self.undoes >= 0))
         fault |= (milliseconds < -1) | (milliseconds >= 2**53)
-        long = any(len(text) > LONGEST_COMMENT for text in self.comments.values())
+        long = any(len(text) > LONGEST_COMMENT for text in self.texts["comment"].values())
         return not (long or fault.any())
 
     def _mark(self, start: int) -> None:
@@ -294,10 +301,7 @@ class Judgements(Sequence[Judgement]):
             np.minimum.at(self.undone, at[at >= 0], undos[at >= 0] + 1)
 
     def _made(self, start: int, end: int) -> Iterator[Judgement]:
-        return map(Judgement, *(self.values(name, start, end) for name in _FIELDS))
-
-
-_KINDS = {name: one.kind for name, one in vars(Judgements).items() if isinstance(one, _Column)}
+        return map(Judgement, *(self.values(name, start, end) for name in _TYPES))
 
 
 @dataclass(frozen=True, eq=False)

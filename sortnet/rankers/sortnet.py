@@ -22,7 +22,8 @@ from sortnet.comparators import (
     make_comparator,
     margin_of,
 )
-from sortnet.config import Config, least_numbers, settle_quality
+from sortnet.comparators.make import least_numbers
+from sortnet.config import Config, settle_quality
 from sortnet.data.scaling import Scaler, fit_scaler
 from sortnet.errors import DataError, ModelError
 from sortnet.learning.loop import Callback, learn_to_sort
