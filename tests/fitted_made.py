@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+
 import numpy as np
-import torch._dynamo  # an optimizer imports it
+import torch._dynamo  # noqa: F401  an optimizer imports it
 
 from sortnet.config import Config
 from sortnet.rankers.sortnet import fit
@@ -21,3 +23,4 @@ def _load_kernels() -> None:
 
 
 _load_kernels()
+gc.freeze()  # at their end forks need not look through all that is loaded
