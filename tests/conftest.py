@@ -36,6 +36,7 @@ from sqlalchemy import create_engine, make_url, text
 from store import Store, open_store
 
 SECONDS_TO_START = 600
+collect_ignore = ["fitted_made.py"]  # what it does at its import is for servers of forks
 _CACHE = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)  # no test writes the user's own
 
 # A property holds or does not, however slow the machine is.

@@ -22,7 +22,7 @@ PAGES = (
 )
 FITS = ("fitted_made", "alembic.script", "cli.commands.train")
 SERVER = """
-import gc, json, os, socket, sys
+import fcntl, gc, json, os, socket, sys, termios
 from importlib import import_module
 import cli.main
 
@@ -57,7 +57,9 @@ while True:
     for number, handle in enumerate(streams):
         os.dup2(handle, number)
     os.closerange(3, 1 << 12)
-    args, folder, environment = json.loads(job)
+    args, folder, environment, terminal = json.loads(job)
+    if terminal:
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
@@ -85,7 +87,8 @@ def _server(*loaded: str) -> socket.socket:
 class Forked:
     """A process that runs a command, with what the tests need of `subprocess.Popen`.
 
-    `loaded` is what it has loaded beside `cli.main`: for the pages, or for fits.
+    `loaded` is what it has loaded beside `cli.main`: for the pages, or for fits. `terminal`: its
+    stdin is the terminal that it belongs to.
     """
 
     def __init__(
@@ -94,10 +97,12 @@ class Forked:
         streams: Sequence[int],
         env: dict[str, str],
         loaded: Sequence[str] = PAGES,
+        *,
+        terminal: bool = False,
     ) -> None:
         self._reply, theirs = socket.socketpair()
         self.returncode: int | None = None
-        job = json.dumps([[str(arg) for arg in args], str(Path.cwd()), env]).encode()
+        job = json.dumps([[str(arg) for arg in args], str(Path.cwd()), env, terminal]).encode()
         with theirs:
             socket.send_fds(_server(*loaded), [job], [*streams, theirs.fileno()])
         self.pid = self._number()

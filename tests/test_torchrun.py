@@ -61,8 +61,8 @@ def data(tmp_path_factory):
 @pytest.fixture(scope="module")
 def alone(data):
     """The weights that one process learns."""
-    words = train_words(data, "alone")
-    subprocess.run([sys.executable, "-m", "sortnet", *words], env=environment(data), check=True)
+    codes, errors = without_torchrun(data, 1, train_words(data, "alone"))
+    assert codes == [0], errors
     return weights(data / "alone")
 
 
