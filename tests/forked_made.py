@@ -6,21 +6,23 @@ import atexit
 import json
 import os
 import select
+import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from typing import Self
 
-# A watcher between the two says how the session ended. The session ends as a process of its own
-# does: through the interpreter, with its exit handlers.
 PAGES = (
     *("alembic.script", "uvicorn", "cli.commands.label", "cli.commands.serve", "cli.web.app"),
     *("cli.terminal.program_judge", "cli.terminal.screen", "cli.web.page_service"),
     "cli.web.server",
 )
 FITS = ("fitted_made", "alembic.script", "cli.commands.train")
+# A watcher between the two says how the session ended. The session ends as a process of its own
+# does: through the interpreter, with its exit handlers.
 SERVER = """
 import fcntl, gc, json, os, socket, sys, termios
 from importlib import import_module
@@ -106,6 +108,13 @@ class Forked:
         with theirs:
             socket.send_fds(_server(*loaded), [job], [*streams, theirs.fileno()])
         self.pid = self._number()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.send_signal(signal.SIGKILL)
+        self.wait()
 
     def poll(self) -> int | None:
         ended = self.returncode is None and select.select([self._reply], [], [], 0)[0]

@@ -149,11 +149,12 @@ def test_an_interrupted_experiment_goes_on_where_it_was(run, folder, tmp_path, j
     reads, writes = os.pipe()
     with Path("out").open("w") as out, os.fdopen(reads) as errors:
         streams = [out.fileno(), out.fileno(), writes]
-        process = Forked(["experiment", *words, "--jobs", jobs], streams, dict(os.environ), FITS)
-        os.close(writes)
-        assert errors.readline().startswith("1 of 6")
-        os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C does, to all its processes
-        assert process.wait() == 2
+        typed = ["experiment", *words, "--jobs", jobs]
+        with Forked(typed, streams, dict(os.environ), FITS) as process:
+            os.close(writes)
+            assert errors.readline().startswith("1 of 6")
+            os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C does, to all its processes
+            assert process.wait() == 2
         assert "interrupted: the same command resumes it" in errors.read()
     shown = run(*words, "--json")
     assert shown.exit_code == 0, shown.output

@@ -271,10 +271,10 @@ def until_it_trains(process: Forked) -> None:
 def test_ctrl_c_ends_the_process_with_one_line():
     with Path("out").open("w") as out, Path("errors").open("w") as errors:
         streams = [out.fileno(), out.fileno(), errors.fileno()]
-        process = Forked(train("m", *ENDLESS), streams, dict(os.environ), FITS)
-    until_it_trains(process)
-    process.send_signal(signal.SIGINT)
-    assert process.wait(600) == 2
+        with Forked(train("m", *ENDLESS), streams, dict(os.environ), FITS) as process:
+            until_it_trains(process)
+            process.send_signal(signal.SIGINT)
+            assert process.wait(600) == 2
     stderr = Path("errors").read_text()
     assert "Traceback" not in stderr
     said, again = stderr.splitlines()[-1].split("; resume with: ")
@@ -363,10 +363,11 @@ def test_a_run_under_nohup_goes_on_when_the_terminal_is_closed(unkilled, monkeyp
 @pytest.mark.slow
 def test_a_run_whose_terminal_is_closed_is_interrupted():
     ours, theirs = pty.openpty()
-    process = Forked(train("m", *ENDLESS), [theirs] * 3, dict(os.environ), FITS, terminal=True)
-    os.close(theirs)
-    until_it_trains(process)
-    os.close(ours)
-    process.wait(600)
+    streams, environment = [theirs] * 3, dict(os.environ)
+    with Forked(train("m", *ENDLESS), streams, environment, FITS, terminal=True) as process:
+        os.close(theirs)
+        until_it_trains(process)
+        os.close(ours)
+        process.wait(600)
     with open_store("m.db") as store:
         assert store.run("last").status == "interrupted"
