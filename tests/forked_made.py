@@ -25,12 +25,14 @@ FITS = ("fitted_made", "alembic.script", "cli.commands.train")
 # does: through the interpreter, with its exit handlers.
 SERVER = """
 import fcntl, gc, json, os, socket, sys, termios
+gc.disable()  # nothing that is imported is rubbish
 from importlib import import_module
 import cli.main
 
 for name in sys.argv[2:]:
     import_module(name)
 gc.freeze()  # at their end forks need not look through all that is loaded
+gc.enable()
 jobs = socket.socket(fileno=int(sys.argv[1]))
 while True:
     job, handles, _, _ = socket.recv_fds(jobs, 1 << 18, 4)
