@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
+
+# What is imported and collected stays: nobody looks for rubbish in it, neither now nor later.
+gc.disable()
 
 # Before anything loads numpy or torch: test workers share the cores, and on a busy machine the
 # threads of a small matrix product wait for each other most of the time (9 times the CPU time).
@@ -36,6 +40,7 @@ from sqlalchemy import create_engine, make_url, text
 from store import Store, open_store
 
 SECONDS_TO_START = 600
+collect_ignore = ["fitted_made.py"]  # what it does at its import is for servers of forks
 _CACHE = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)  # no test writes the user's own
 
 # A property holds or does not, however slow the machine is.
@@ -53,6 +58,12 @@ def pytest_configure() -> None:
     os.environ["XDG_CACHE_HOME"] = _CACHE.name
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish() -> None:
+    """From now on look for rubbish, in what is new: a tenth of the CPU time else."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)])

@@ -6,21 +6,33 @@ import atexit
 import json
 import os
 import select
+import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from typing import Self
 
+PAGES = (
+    *("alembic.script", "uvicorn", "cli.commands.label", "cli.commands.serve", "cli.web.app"),
+    *("cli.terminal.program_judge", "cli.terminal.screen", "cli.web.page_service"),
+    "cli.web.server",
+)
+FITS = ("fitted_made", "alembic.script", "cli.commands.train")
 # A watcher between the two says how the session ended. The session ends as a process of its own
 # does: through the interpreter, with its exit handlers.
 SERVER = """
-import json, os, socket, sys
-import alembic.script, uvicorn
-import cli.main, cli.commands.label, cli.commands.serve, cli.terminal.program_judge
-import cli.terminal.screen, cli.web.app, cli.web.page_service, cli.web.server
+import fcntl, gc, json, os, socket, sys, termios
+gc.disable()  # nothing that is imported is rubbish
+from importlib import import_module
+import cli.main
 
+for name in sys.argv[2:]:
+    import_module(name)
+gc.freeze()  # at their end forks need not look through all that is loaded
+gc.enable()
 jobs = socket.socket(fileno=int(sys.argv[1]))
 while True:
     job, handles, _, _ = socket.recv_fds(jobs, 1 << 18, 4)
@@ -49,7 +61,9 @@ while True:
     for number, handle in enumerate(streams):
         os.dup2(handle, number)
     os.closerange(3, 1 << 12)
-    args, folder, environment = json.loads(job)
+    args, folder, environment, terminal = json.loads(job)
+    if terminal:
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
@@ -61,26 +75,48 @@ while True:
 
 
 @cache
-def _server() -> socket.socket:
+def _server(*loaded: str) -> socket.socket:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         handle = theirs.fileno()
-        server = subprocess.Popen([sys.executable, "-c", SERVER, str(handle)], pass_fds=[handle])
+        command = [sys.executable, "-c", SERVER, str(handle), *loaded]
+        path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+        env = os.environ | {"PYTHONPATH": path}
+        server = subprocess.Popen(command, pass_fds=[handle], env=env)
     atexit.register(server.wait)
     atexit.register(ours.close)
     return ours
 
 
 class Forked:
-    """A process that runs a command, with what the tests need of `subprocess.Popen`."""
+    """A process that runs a command, with what the tests need of `subprocess.Popen`.
 
-    def __init__(self, args: Sequence[object], streams: Sequence[int], env: dict[str, str]) -> None:
+    `loaded` is what it has loaded beside `cli.main`: for the pages, or for fits. `terminal`: its
+    stdin is the terminal that it belongs to.
+    """
+
+    def __init__(
+        self,
+        args: Sequence[object],
+        streams: Sequence[int],
+        env: dict[str, str],
+        loaded: Sequence[str] = PAGES,
+        *,
+        terminal: bool = False,
+    ) -> None:
         self._reply, theirs = socket.socketpair()
         self.returncode: int | None = None
-        job = json.dumps([[str(arg) for arg in args], str(Path.cwd()), env]).encode()
+        job = json.dumps([[str(arg) for arg in args], str(Path.cwd()), env, terminal]).encode()
         with theirs:
-            socket.send_fds(_server(), [job], [*streams, theirs.fileno()])
+            socket.send_fds(_server(*loaded), [job], [*streams, theirs.fileno()])
         self.pid = self._number()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.send_signal(signal.SIGKILL)
+        self.wait()
 
     def poll(self) -> int | None:
         ended = self.returncode is None and select.select([self._reply], [], [], 0)[0]

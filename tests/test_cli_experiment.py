@@ -6,14 +6,13 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner, Result
+from forked_made import FITS, Forked
 from letor_folds import write_folds
 
 from cli.main import main
@@ -146,18 +145,17 @@ def test_a_cell_that_fails_is_reported_and_the_others_go_on(run, folder, tmp_pat
 @pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_an_interrupted_experiment_goes_on_where_it_was(run, folder, tmp_path, jobs):
-    words = ["folds", str(folder), "--rankers", "err,es-rank", "--jobs", str(jobs)]
-    command = [sys.executable, "-m", "sortnet", "experiment", *words]
-    with subprocess.Popen(
-        command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True,
-        start_new_session=True,
-    ) as process:  # fmt: skip
-        assert process.stderr is not None
-        assert process.stderr.readline().startswith("1 of 6")
-        os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C does, to all its processes
-        rest = process.stderr.read()
-    assert process.returncode == 2
-    assert "interrupted: the same command resumes it" in rest
+    words = ["folds", str(folder), "--rankers", "err,es-rank"]
+    reads, writes = os.pipe()
+    with Path("out").open("w") as out, os.fdopen(reads) as errors:
+        streams = [out.fileno(), out.fileno(), writes]
+        typed = ["experiment", *words, "--jobs", jobs]
+        with Forked(typed, streams, dict(os.environ), FITS) as process:
+            os.close(writes)
+            assert errors.readline().startswith("1 of 6")
+            os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C does, to all its processes
+            assert process.wait() == 2
+        assert "interrupted: the same command resumes it" in errors.read()
     shown = run(*words, "--json")
     assert shown.exit_code == 0, shown.output
     done = int(shown.stderr.split()[3])  # worked out before: DONE of 6 cells

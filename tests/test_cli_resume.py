@@ -6,7 +6,6 @@ import json
 import os
 import pty
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -18,6 +17,7 @@ import pandas as pd
 import pytest
 from cli_made import copy_run, done, invoke, make_fold, weights_of
 from click.testing import Result
+from forked_made import FITS, Forked
 from pandas.testing import assert_frame_equal
 
 import cli.training.training_run
@@ -256,7 +256,7 @@ def test_kill_9_at_random_moments_of_train_resume_and_save_changes_nothing(unkil
         assert not list(Path(f"killed{k}").glob(".*")), "a stray temporary file"
 
 
-def until_it_trains(process: subprocess.Popen) -> None:
+def until_it_trains(process: Forked) -> None:
     """Wait for the pairs of the first sort, which are stored before anything is trained."""
     while True:
         assert process.poll() is None, "it ended before it was to"
@@ -269,17 +269,13 @@ def until_it_trains(process: subprocess.Popen) -> None:
 
 @pytest.mark.slow
 def test_ctrl_c_ends_the_process_with_one_line():
-    code = "from cli.main import main; main()"
-    with subprocess.Popen(
-        [sys.executable, "-c", code, *train("m", *ENDLESS)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        until_it_trains(process)
-        process.send_signal(signal.SIGINT)
-        _, stderr = process.communicate(timeout=600)
-    assert process.returncode == 2
+    with Path("out").open("w") as out, Path("errors").open("w") as errors:
+        streams = [out.fileno(), out.fileno(), errors.fileno()]
+        with Forked(train("m", *ENDLESS), streams, dict(os.environ), FITS) as process:
+            until_it_trains(process)
+            process.send_signal(signal.SIGINT)
+            assert process.wait(600) == 2
+    stderr = Path("errors").read_text()
     assert "Traceback" not in stderr
     said, again = stderr.splitlines()[-1].split("; resume with: ")
     assert said == "sortnet: interrupted"
@@ -364,15 +360,11 @@ def test_a_run_under_nohup_goes_on_when_the_terminal_is_closed(unkilled, monkeyp
     assert_same_end("stopped", unkilled)
 
 
-@pytest.mark.skipif(
-    not os.environ.get("CI") and not shutil.which("setsid"), reason="needs setsid of util-linux"
-)
 @pytest.mark.slow
 def test_a_run_whose_terminal_is_closed_is_interrupted():
-    code = "from cli.main import main; main()"
     ours, theirs = pty.openpty()
-    command = ["setsid", "--ctty", sys.executable, "-c", code, *train("m", *ENDLESS)]
-    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs) as process:
+    streams, environment = [theirs] * 3, dict(os.environ)
+    with Forked(train("m", *ENDLESS), streams, environment, FITS, terminal=True) as process:
         os.close(theirs)
         until_it_trains(process)
         os.close(ours)

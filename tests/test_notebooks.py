@@ -22,11 +22,15 @@ OWN_DATA = ("SORTNET_STORE", "SORTNET_NOTEBOOK_STORE", "SORTNET_NOTEBOOK_LETOR")
 # What a reader waits for and a test need not: {as it stands: as it is run here}.
 SHORTER = {
     "max_iter=6,": "max_iter=2,",
-    "--max-iter 10": "--max-iter 3",
-    'SortNetRanker(quality="ndcg@10",': 'SortNetRanker(quality="ndcg@10", max_iter=2,',
+    "batch_size=256, weight_decay=1e-4)": "batch_size=256, weight_decay=1e-4, epochs=3)",
+    "--max-iter 10": "--max-iter 3 --epochs 3",
+    'SortNetRanker(quality="ndcg@10",': 'SortNetRanker(quality="ndcg@10", max_iter=2, epochs=2,',
     "for _ in range(80):": "for _ in range(12):",
     "for _ in range(24):": "for _ in range(8):",
     "for _ in range(12):": "for _ in range(4):",
+    "epochs=5,queries=64": "epochs=1,queries=64",
+    "scaling=standard,epochs=30": "scaling=standard,epochs=2",
+    "scaling=standard,epochs=20": "scaling=standard,epochs=2",
     "--epochs 10 --max-iter 6": "--epochs 2 --max-iter 2",
 }
 LONG = re.compile("|".join(map(re.escape, SHORTER)))

@@ -6,13 +6,16 @@ import json
 import os
 import socket
 from concurrent.futures import ProcessPoolExecutor
+from functools import cache
 from multiprocessing import get_context
+from multiprocessing.context import BaseContext
 
 import numpy as np
 import pytest
 import torch
 
 from sortnet.config import Config
+from sortnet.learning import processes
 from sortnet.learning.memory_pairs import MemoryPairs
 from sortnet.learning.processes import joined
 from sortnet.rankers.sortnet import fit
@@ -35,7 +38,7 @@ def made(n: int, size: int, seed: int, *, weights: bool = False) -> Queries:
 def learned(group, case: dict) -> dict:
     """What one process sees: the records, the pairs it added, the weights."""
     case = dict(case)
-    n, weights = case.pop("queries", 40), case.pop("weights", False)
+    n, weights = case.pop("queries", 24), case.pop("weights", False)
     records, sink = [], MemoryPairs()
     config = Config(quality="ndcg@10", tune_budget=0).changed(**case)
     model = fit(
@@ -53,6 +56,7 @@ def learned(group, case: dict) -> dict:
 
 def in_process(rank: int, size: int, port: int, cases: list[dict]) -> list[dict]:
     torch.set_num_threads(1)
+    processes._AWAKE = 0.0  # there are more processes than cores: none waits awake
     os.environ.update(
         RANK=str(rank), WORLD_SIZE=str(size), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port)
     )
@@ -65,13 +69,21 @@ def together(size: int, cases: list[dict]) -> list[tuple[dict, ...]]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    with ProcessPoolExecutor(size, get_context("spawn")) as pool:
+    with ProcessPoolExecutor(size, _loaded()) as pool:
         each = [pool.submit(in_process, rank, size, port, cases) for rank in range(size)]
         return list(zip(*(one.result() for one in each), strict=True))
 
 
+@cache
+def _loaded() -> BaseContext:
+    """Where processes are forks of one that has loaded all that a fit needs."""
+    context = get_context("forkserver")
+    context.set_forkserver_preload(["fitted_made"])
+    return context
+
+
 CASES = {
-    "the default": {"batch_size": None},
+    "the default": {"batch_size": None, "epochs": 1},
     "three queries": {"queries": 3, "blocks": 4},
     "wrong pairs, warm": {"pairs": "wrong", "start": "warm"},
     "uncertain, fresh, a committee": {
@@ -87,7 +99,6 @@ def test_two_three_and_four_processes_learn_what_one_learns():
     short = {"blocks": 6, "epochs": 2, "batch_size": 64, "max_iter": 3, "hidden": (6,)}
     cases = [short | case for case in CASES.values()]
     alone = [learned(Alone(), case) for case in cases]
-    # One group of processes for all cases: most of their time is that of their imports.
     for size in (2, 3, 4):
         for name, one, several in zip(CASES, alone, together(size, cases), strict=True):
             check(one, several, f"{name}, {size} processes")

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
 import psutil
 import pytest
+from forked_made import FITS, Forked
+from torch.distributed import TCPStore
 
 from cli.training.job import TrainingJob
 from cli.training.training_run import agree
@@ -57,8 +61,8 @@ def data(tmp_path_factory):
 @pytest.fixture(scope="module")
 def alone(data):
     """The weights that one process learns."""
-    words = train_words(data, "alone")
-    subprocess.run([sys.executable, "-m", "sortnet", *words], env=environment(data), check=True)
+    codes, errors = without_torchrun(data, 1, train_words(data, "alone"))
+    assert codes == [0], errors
     return weights(data / "alone")
 
 
@@ -110,7 +114,7 @@ def test_two_processes_make_the_model_of_one_and_store_its_pairs(data, alone):
 def test_killed_processes_end_the_others_and_the_run_resumes_with_other_numbers(data, alone):
     rng = np.random.default_rng(0)
     words = train_words(data, "killed", "--resume", store="k.db")
-    for size in (2, 3, 2):
+    for size in (3, 2):
         process = started(data, size, words)
         ranks = psutil.Process(process.pid)
         while process.poll() is None and len(ranks.children()) < size:
@@ -129,30 +133,61 @@ def test_killed_processes_end_the_others_and_the_run_resumes_with_other_numbers(
     assert weights(data / "killed") == alone
 
 
-@pytest.mark.parametrize(
-    ("words", "fault"),
-    [
-        (["train", "{data}/train.txt", "{data}/few.txt"], "3 processes for 2 queries"),
-        (["train", "{data}/RANK.txt", "{data}/vali.txt"], "train data other than process"),
-        (["train", "{data}/train.txt", "{data}/vali.txt", "--store", "{data}/RANK.db"], "no such"),
-        (["train", "{data}/train.txt", "{data}/vali.txt", "--full-disk"], "disk"),
-    ],
-)
-def test_what_processes_cannot_share_is_one_line_of_one_of_them(data, words, fault):
+@pytest.fixture
+def bad(data) -> list[str]:
+    """The words of a training that is to end with a fault."""
     rows = (data / "vali.txt").read_text().splitlines(keepends=True)
     (data / "few.txt").write_text("".join(rows[:16]))
     for rank, name in enumerate(("train", "train", "other")):
-        (data / f"{rank}.txt").write_text((data / f"{name}.txt").read_text())
-    words = [word.format(data=data) for word in words]
-    if "--store" not in words:
-        words += ["--store", str(data / "f.db")]
-    process = started(
-        data, 3, [*words, "--out", str(data / "bad"), "--overwrite", *SETTINGS], script=BY_RANK
-    )
+        shutil.copy(data / f"{name}.txt", data / f"{rank}.txt")
+    return ["--store", str(data / "f.db"), "--out", str(data / "bad"), "--overwrite", *SETTINGS]
+
+
+def test_a_full_disk_of_one_process_is_one_line_of_it(data, bad):
+    words = ["train", str(data / "train.txt"), str(data / "vali.txt"), "--full-disk", *bad]
+    process = started(data, 2, words, script=BY_RANK)
     errors = process.communicate()[1]
     assert process.returncode != 0
     (line,) = faults(errors)
+    assert "disk" in line
+
+
+@pytest.mark.parametrize(
+    ("words", "fault"),
+    [
+        (["train.txt", "few.txt"], "3 processes for 2 queries"),
+        (["RANK.txt", "vali.txt"], "train data other than process"),
+        (["train.txt", "vali.txt", "--store", "RANK.db"], "no such"),
+    ],
+)
+def test_what_processes_cannot_share_is_one_line_of_one_of_them(data, bad, words, fault):
+    paths = [word if word.startswith("--") else str(data / word) for word in words]
+    codes, errors = without_torchrun(data, 3, ["train", *bad, *paths])
+    assert 0 not in codes
+    (line,) = faults(errors)
     assert fault in line
+
+
+def without_torchrun(data: Path, size: int, words: list[str]) -> tuple[list[int], str]:
+    """The exit codes of processes that are set up as torchrun does, and what all of them said.
+
+    They have imported all beforehand, most of the time of so short a training.
+    """
+    meet = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    group = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(meet.port), "WORLD_SIZE": str(size)}
+    group |= {"TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_RESTART_COUNT": "0"}
+    with tempfile.TemporaryFile("w+") as said, Path(os.devnull).open("r+") as nothing:
+        streams = [nothing.fileno(), nothing.fileno(), said.fileno()]
+        processes = [
+            Forked(
+                [word.replace("RANK", str(rank)) for word in words], streams,
+                environment(data) | group | {"RANK": str(rank)}, FITS,
+            )
+            for rank in range(size)
+        ]  # fmt: skip
+        codes = [process.wait() for process in processes]
+        said.seek(0)
+        return codes, said.read()
 
 
 class Pretended:

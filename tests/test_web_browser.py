@@ -851,8 +851,7 @@ axe.run({ rules: { "target-size": { enabled: true } } })
 """
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1200, 390])
+@pytest.mark.parametrize(("scheme", "width"), [("dark", 1200), ("light", 390)])
 def test_axe_finds_no_violation_in_any_state(driver, store, tmp_path, scheme, width):
     texts = ("# A `plan`\n\n- one\n- [two](https://e.example)\n\n|a|\n|-|\n|1|", "שלום " * 90) * 3
     more = {"groups": ("x",) * 6, "contexts": ("Of *what*?",) * 6}

@@ -88,10 +88,11 @@ def explain_pair(
         DataError: if a and b are the same document, of two queries, or not there.
         ComparatorError: if the margin is not a number, has jumps, or has no torch gradients.
 
+    >>> from sortnet.config import Config
     >>> from sortnet.rankers.sortnet import fit
     >>> X = np.arange(12, dtype=np.float32)[:, None] * [1, 0]
     >>> q = Queries.from_arrays(X, X[:, 0] % 6, group=[6, 6])
-    >>> found = explain_pair(fit(q, q), q, 5, 0)
+    >>> found = explain_pair(fit(q, q, Config(max_iter=2, tune_budget=0)), q, 5, 0)
     >>> bool(found.values[0] > 0), float(found.values[1]), found.names
     (True, 0.0, ('1', '2'))
 

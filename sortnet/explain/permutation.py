@@ -80,10 +80,11 @@ def permutation_importance(
         MetricError: on an unknown measure, or as `average`.
         SortNetError: if `repeats` is less than 1.
 
+    >>> from sortnet.config import Config
     >>> from sortnet.rankers.sortnet import fit
     >>> X = np.arange(12, dtype=np.float32)[:, None] * [1, 0]
     >>> q = Queries.from_arrays(X, X[:, 0] % 6, group=[6, 6])
-    >>> found = permutation_importance(fit(q, q), q, "ndcg")
+    >>> found = permutation_importance(fit(q, q, Config(max_iter=2, tune_budget=0)), q, "ndcg")
     >>> bool(found.mean[0] > 0), float(found.mean[1])
     (True, 0.0)
 

@@ -1,0 +1,26 @@
+"""What a server loads whose forks fit models: nearly all the time of a short fit is that of it."""
+
+from __future__ import annotations
+
+import gc
+
+import numpy as np
+import torch._dynamo  # noqa: F401  an optimizer imports it
+
+from sortnet.config import Config
+from sortnet.rankers.sortnet import fit
+from sortnet.sorting import threads
+from sortnet.types import Queries
+
+# Kernels run in one thread, as in its forks: they would be aborted, had theirs been at work here.
+threads._HOME = 0
+
+
+def _load_kernels() -> None:
+    """Sort and measure a little, without a step of learning: forks find no threads of it."""
+    queries = Queries.from_arrays(np.arange(8.0).reshape(4, 2), [0, 1, 0, 1], group=[2, 2])
+    fit(queries, queries, Config(max_iter=1, tune_budget=0, device="cpu"))
+
+
+_load_kernels()
+gc.freeze()  # at their end forks need not look through all that is loaded
