@@ -19,7 +19,9 @@ from cli.output import printable
 from sortnet import __version__
 from sortnet.errors import SortNetError
 
-# Else a process looks through all that torch has loaded once more before it ends: half a second.
+# Else the collector looks through all that torch loads, again and again while it is loaded and once
+# more before the process ends: a second of the four that a short training takes.
+gc.set_threshold(50_000)
 atexit.register(gc.freeze)
 _LONGEST = 300  # characters of a message
 FIRST_STEPS = """
