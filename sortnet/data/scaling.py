@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import takewhile
 from typing import Any, cast
 
 import numpy as np
@@ -143,32 +144,32 @@ class _Rows:
 
     features: F32
     others: F32  # (n_docs, columns of the other parts)
-    tables: Mapping[str, F64]
-    shape: tuple[int, int]
+    first: int  # of the others that stand behind the bins
+    edges: tuple[F64, F64, I64]
 
     @classmethod
     def of(cls, scaler: Scaler, queries: Queries) -> _Rows:
-        tables = {part: table for part, table in scaler.tables.items() if part != _BY_ROWS}
+        tables, before = dict(scaler.tables), takewhile(_BY_ROWS.__ne__, scaler.tables)
+        edges = _edges(tables.pop(_BY_ROWS))
         others = np.empty((queries.n_docs, 0), np.float32)
         if tables:
             others = Scaler(tables)._filled(queries)
-        return cls(queries.features, others, scaler.tables, (queries.n_docs, scaler.n_columns))
+        first = sum(len(_PARTS[part].sources(tables[part])) for part in before)
+        return cls(queries.features, others, first, edges)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.others), self.others.shape[1] + len(self.edges[0])
 
     def __len__(self) -> int:
-        return self.shape[0]
+        return len(self.others)
 
     def __getitem__(self, rows: I64 | slice) -> F32:
         X, others = self.features[rows], self.others[rows]
-        out, first, taken = np.empty((len(X), self.shape[1]), np.float32), 0, 0
-        for part, table in self.tables.items():
-            width = len(_PARTS[part].sources(table))
-            columns = out[:, first : first + width]
-            if part == _BY_ROWS:
-                _fill_bins(X, *_edges(table), columns)
-            else:
-                columns[:] = others[:, taken : taken + width]
-                taken += width
-            first += width
+        out = np.empty((len(X), self.shape[1]), np.float32)
+        first, end = self.first, self.first + len(self.edges[0])
+        out[:, :first], out[:, end:] = others[:, :first], others[:, first:]
+        _fill_bins(X, *self.edges, out[:, first:end])
         return out
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
