@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -174,20 +175,36 @@ def without_torchrun(data: Path, size: int, words: list[str]) -> tuple[list[int]
     They have imported all beforehand, most of the time of so short a training.
     """
     meet = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
-    group = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(meet.port), "WORLD_SIZE": str(size)}
-    group |= {"TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_RESTART_COUNT": "0"}
-    with tempfile.TemporaryFile("w+") as said, Path(os.devnull).open("r+") as nothing:
-        streams = [nothing.fileno(), nothing.fileno(), said.fileno()]
-        processes = [
-            Forked(
-                [word.replace("RANK", str(rank)) for word in words], streams,
-                environment(data) | group | {"RANK": str(rank)}, FITS,
-            )
-            for rank in range(size)
-        ]  # fmt: skip
+    with tempfile.TemporaryFile("w+") as said:
+        processes = [one_of(size, rank, meet, data, words, said.fileno()) for rank in range(size)]
         codes = [process.wait() for process in processes]
         said.seek(0)
         return codes, said.read()
+
+
+def one_of(
+    size: int, rank: int, meet: TCPStore, data: Path, words: list[str], errors: int
+) -> Forked:
+    group = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(meet.port), "WORLD_SIZE": str(size)}
+    group |= {"TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_RESTART_COUNT": "0"}
+    group |= {"RANK": str(rank)}
+    with Path(os.devnull).open("r+") as nothing:
+        streams = [nothing.fileno(), nothing.fileno(), errors]
+        words = [word.replace("RANK", str(rank)) for word in words]
+        return Forked(words, streams, environment(data) | group, FITS)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_a_process_that_waits_for_others_to_join(data, number):
+    meet = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    others = meet.num_keys()
+    with one_of(2, 0, meet, data, train_words(data, "waits"), sys.stderr.fileno()) as process:
+        while (
+            meet.num_keys() == others and process.poll() is None
+        ):  # it says where it is, and waits
+            time.sleep(0.01)
+        process.send_signal(number)
+        assert process.wait(600) == -number
 
 
 class Pretended:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -127,9 +129,12 @@ def joined() -> Iterator[Group]:
         yield Processes()
         return
     try:
-        store, rank, world = next(rendezvous("env://", timeout=_TO_JOIN))
-        dist.init_process_group("gloo", store=store, rank=rank, world_size=world, timeout=_PATIENCE)
-        group = Processes()
+        with _signals_end_it():
+            store, rank, world = next(rendezvous("env://", timeout=_TO_JOIN))
+            dist.init_process_group(
+                "gloo", store=store, rank=rank, world_size=world, timeout=_TO_JOIN
+            )
+            group = Processes()
     except (ValueError, RuntimeError) as error:
         raise SortNetError(
             f"WORLD_SIZE is {size[:60]!r}, but the processes do not find each other "
@@ -152,6 +157,23 @@ def joined() -> Iterator[Group]:
         raise
     finally:
         dist.destroy_process_group()
+
+
+@contextmanager
+def _signals_end_it() -> Iterator[None]:
+    """Signals end this process at once: while torch waits for others to join, Python hears none."""
+    names, heard = ("SIGINT", "SIGTERM", "SIGHUP"), {}
+    if threading.current_thread() is threading.main_thread():
+        known = [getattr(signal, name) for name in names if hasattr(signal, name)]
+        handlers = {number: signal.getsignal(number) for number in known}
+        heard = {number: each for number, each in handlers.items() if callable(each)}
+    for number in heard:
+        signal.signal(number, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        for number, handler in heard.items():
+            signal.signal(number, handler)
 
 
 @contextmanager
