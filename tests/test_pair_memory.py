@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from sortnet.learning.selection import pairs_of_grades
-from sortnet.rankers.boosting import boosted, by_exponential, by_fidelity
 from sortnet.rankers.linear import ranksvm
+from sortnet.rankers.stumps import boosted, by_exponential, by_fidelity
 from sortnet.types import Queries
 
 FEATURES = 64  # whose differences take 256 bytes a pair as float32

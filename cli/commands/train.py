@@ -154,9 +154,9 @@ def train(
     FOLD_DIR is a folder with train.txt and vali.txt, or folders train and vali.
     COLLECTION is a name of `sortnet items`: people's judgements are learned from then, those of
     some items are held out to choose. In each
-    iteration the comparator sorts all queries, the pairs it got wrong are stored, and it is
-    trained on all stored pairs, until it makes no new mistake or does not improve. The model is
-    the best iteration by RankQuality on VALI.
+    iteration the comparator sorts all queries, pairs of documents are judged and stored (--pairs
+    says which), and a comparator is trained on all stored ones, until nothing new is learned. The
+    model is the best iteration by RankQuality on VALI.
 
     \b
     Examples:

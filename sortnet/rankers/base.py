@@ -62,8 +62,8 @@ KINDS: dict[str, str] = {
     "iesr-rank": "sortnet.rankers.linear:IESR_RANK",
     "iesvm-rank": "sortnet.rankers.linear:IESVM_RANK",
     "cmaes-rank": "sortnet.rankers.linear:CMAES_RANK",
-    "rankboost": "sortnet.rankers.boosting:RANKBOOST",
-    "frank": "sortnet.rankers.boosting:FRANK",
+    "rankboost": "sortnet.rankers.stumps:RANKBOOST",
+    "frank": "sortnet.rankers.stumps:FRANK",
     "adarank-map": "sortnet.rankers.adarank:ADARANK_MAP",
     "adarank-ndcg": "sortnet.rankers.adarank:ADARANK_NDCG",
 }

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from sortnet.metrics import evaluate
 from sortnet.rankers.adarank import AdaRankMap, AdaRankNdcg
 from sortnet.rankers.base import fit_ranker
-from sortnet.rankers.boosting import (
+from sortnet.rankers.forest import Forest
+from sortnet.rankers.stumps import (
     FRank,
     RankBoost,
     best_stump,
@@ -21,7 +22,6 @@ from sortnet.rankers.boosting import (
     by_exponential,
     by_fidelity,
 )
-from sortnet.rankers.forest import Forest
 from sortnet.types import Queries
 
 
