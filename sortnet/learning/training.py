@@ -36,7 +36,8 @@ _EPOCH = _STEPS * _LARGEST
 _UNITS = [2.0**k for k in range(-40, 105, 24)]
 _OPERATIONS = 16  # of a step, about, which share its multiplications
 _GOLDEN = (5**0.5 - 1) / 2
-_EVALUATED = 1 << 16  # pairs whose loss is computed at a time, which bounds memory
+_EVALUATED = 1 << 16  # pairs whose loss is computed at a time, which bounds memory,
+_VALUES = 1 << 24  # fewer where documents have many features
 
 
 @dataclass(frozen=True)
@@ -647,9 +648,10 @@ def _of_owner(net: NeuralComparator, pairs: _ByQuery, loss: Tensor) -> Tensor:
 def _mean_loss(net: NeuralComparator, pairs: _ByQuery, how: Training) -> float:
     """The mean loss over all pairs, without dropout."""
     net.eval()
+    size = min(_EVALUATED, _VALUES // net.n_features + 1)
     found = [
         (_loss(net, part, how), len(part.weight))
-        for parts in pairs.batches(_EVALUATED, None, None, net.device)
+        for parts in pairs.batches(size, None, None, net.device)
         for part in parts
     ]
     sums = [float(loss) * size for loss, size in found]  # now a GPU is waited for, if it was one

@@ -78,14 +78,26 @@ def sorted_runs(
     """
     form = comparator.kernel() if hasattr(comparator, "kernel") else None
     for first, last in _chunks(queries, _docs_at_once(comparator, form)):
-        part = slice(int(queries.offsets[first]), int(queries.offsets[last]))
-        offsets = queries.offsets[first : last + 1] - part.start
-        X = queries.features[part]
-        if start is None:
-            order = _arranged(X, offsets)
-        else:
-            order = np.asarray(start[part], np.int64) - part.start
-        yield part, _sort_part(comparator, queries, X, order, offsets, part.start, form)
+        yield _sorted_run(comparator, queries, first, last, start, form)
+
+
+def _sorted_run(
+    comparator: Comparator,
+    queries: Queries,
+    first: int,
+    last: int,
+    start: I64 | None,
+    form: Form | None,
+) -> tuple[slice, Sorting]:
+    """A part of `sorted_runs`; its features are gone before those of the next one are read."""
+    part = slice(int(queries.offsets[first]), int(queries.offsets[last]))
+    offsets = queries.offsets[first : last + 1] - part.start
+    X = queries.features[part]
+    if start is None:
+        order = _arranged(X, offsets)
+    else:
+        order = np.asarray(start[part], np.int64) - part.start
+    return part, _sort_part(comparator, queries, X, order, offsets, part.start, form)
 
 
 def _docs_at_once(comparator: Comparator, form: Form | None) -> int:
