@@ -29,7 +29,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 # Multiplications of an operation below which its threads wait for each other rather than work: on
 # a busy machine a product of a few microseconds takes them a hundred milliseconds.
-_ONE_THREAD = 1 << 22
+_ONE_THREAD = 1 << 26
 
 
 class NeuralComparator(nn.Module, ABC):

@@ -34,7 +34,6 @@ _LARGEST = 8192  # pairs of a mini-batch, then
 _EPOCH = _STEPS * _LARGEST
 # Gradients of several blocks are added up in the first unit in which none is too large.
 _UNITS = [2.0**k for k in range(-40, 105, 24)]
-_OPERATIONS = 16  # of a step, about, which share its multiplications
 _GOLDEN = (5**0.5 - 1) / 2
 _EVALUATED = 1 << 16  # pairs whose loss is computed at a time, which bounds memory,
 _VALUES = 1 << 24  # fewer where documents have many features
@@ -102,7 +101,7 @@ def train_on_pairs(
     if len(comparator.members) == 1:
         net, drawn = comparator.members[0], int(ours.drawn(how.query_pairs).sum())
         docs = _batch_size(ours, how) * len(ours.docs) // max(drawn, 1)  # of a mini-batch, about
-        with net.threads_for(docs // _OPERATIONS):
+        with net.threads_for(docs):
             return _train(net, ours, theirs, how, score, seed, progress)
     seeds = np.random.SeedSequence(seed).generate_state(len(comparator.members))
     stop = threading.Event()
