@@ -199,9 +199,8 @@ def test_a_signal_ends_a_process_that_waits_for_others_to_join(data, number):
     meet = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     others = meet.num_keys()
     with one_of(2, 0, meet, data, train_words(data, "waits"), sys.stderr.fileno()) as process:
-        while (
-            meet.num_keys() == others and process.poll() is None
-        ):  # it says where it is, and waits
+        # It says where it is, and waits.
+        while meet.num_keys() == others and process.poll() is None:
             time.sleep(0.01)
         process.send_signal(number)
         assert process.wait(600) == -number

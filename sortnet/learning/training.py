@@ -647,10 +647,10 @@ def _of_owner(net: NeuralComparator, pairs: _ByQuery, loss: Tensor) -> Tensor:
 def _mean_loss(net: NeuralComparator, pairs: _ByQuery, how: Training) -> float:
     """The mean loss over all pairs, without dropout."""
     net.eval()
-    size = min(_EVALUATED, _VALUES // net.n_features + 1)
+    at_once = min(_EVALUATED, _VALUES // net.n_features + 1)
     found = [
         (_loss(net, part, how), len(part.weight))
-        for parts in pairs.batches(size, None, None, net.device)
+        for parts in pairs.batches(at_once, None, None, net.device)
         for part in parts
     ]
     sums = [float(loss) * size for loss, size in found]  # now a GPU is waited for, if it was one
