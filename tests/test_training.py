@@ -14,7 +14,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sortnet.comparators import CmpNN, Committee, DirectRanker, NeuralComparator, base
+from sortnet.comparators import CmpNN, Committee, DirectRanker, NeuralComparator
 from sortnet.config import Training
 from sortnet.errors import ComparatorError, DivergedError
 from sortnet.learning.training import _ByQuery, best_trained, to_try, train_on_pairs
@@ -308,25 +308,6 @@ def test_ctrl_c_does_not_wait_for_the_members_of_a_committee():
     still = len(texts)
     time.sleep(0.05)
     assert len(texts) == still, "no thread goes on"
-
-
-def test_large_mini_batches_use_the_threads_that_are_set_and_small_ones_one(monkeypatch):
-    queries, pairs = made(40, 20, 4)
-    before, seen, weights = torch.get_num_threads(), [], []
-    torch.set_num_threads(2)
-    try:
-        for least in (base._ONE_THREAD, 0):
-            monkeypatch.setattr(base, "_ONE_THREAD", least)
-            net = CmpNN(3, hidden=50)
-            train_on_pairs(
-                net, queries, pairs, queries, pairs, Training(epochs=2),
-                progress=lambda text: seen.append(torch.get_num_threads()),
-            )  # fmt: skip
-            weights.append(net.v.detach())
-    finally:
-        torch.set_num_threads(before)
-    assert seen == [1, 1, 2, 2]
-    torch.testing.assert_close(*weights)
 
 
 # How many threads there are at most while two members are trained by one thread.

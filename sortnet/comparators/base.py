@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from sortnet.comparators.forms import Form, OnDevice
+from sortnet.comparators.products import one_thread_an_operation, sigmoid
 from sortnet.errors import ComparatorError
 from sortnet.types import F32
 from sortnet.types.free import refuse_too_large
@@ -22,14 +23,14 @@ Margin: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "tanh": torch.tanh,
-    "sigmoid": torch.sigmoid,
+    "sigmoid": sigmoid,
     "relu": torch.relu,
 }
 
 
 # Multiplications of an operation below which its threads wait for each other rather than work: on
 # a busy machine a product of a few microseconds takes them a hundred milliseconds.
-_ONE_THREAD = 1 << 26
+_ONE_THREAD = 1 << 22
 
 
 class NeuralComparator(nn.Module, ABC):
@@ -101,7 +102,7 @@ class NeuralComparator(nn.Module, ABC):
         check_features(X, self.n_features)
         was_training = self.training
         self.eval()
-        with self.threads_for(len(X)):
+        with self._threads_for(len(X)):
             embedded = self.embed(torch.from_numpy(np.ascontiguousarray(X)).to(self.device))
         self.train(was_training)
         return embedded
@@ -118,12 +119,12 @@ class NeuralComparator(nn.Module, ABC):
     def _compare(self, prepared: Tensor, i: Tensor, j: Tensor) -> Tensor:
         was_training = self.training
         self.eval()
-        with self.threads_for(len(i)):
+        with self._threads_for(len(i)):
             margins = self.margin(prepared[i], prepared[j])
         self.train(was_training)
         return margins
 
-    def threads_for(self, rows: int) -> AbstractContextManager[Any]:
+    def _threads_for(self, rows: int) -> AbstractContextManager[Any]:
         """One thread an operation for little work, else as many as are set."""
         little = rows * sum(weights.numel() for weights in self.parameters()) < _ONE_THREAD
         return one_thread_an_operation() if little else nullcontext()
@@ -135,24 +136,6 @@ def to_device(array: NDArray[Any], device: torch.device) -> Tensor:
     if device.type == "cuda":
         return tensor.pin_memory().to(device, non_blocking=True)
     return tensor.to(device)
-
-
-@contextmanager
-def one_thread_an_operation() -> Iterator[int]:
-    """Run every torch operation in one thread; yields the number of threads before.
-
-    Small operations gain nothing from more (on a busy machine the threads mostly wait for each
-    other), and no result depends on their number.
-    """
-    threads = torch.get_num_threads()
-    if threads == 1:
-        yield threads
-        return
-    torch.set_num_threads(1)
-    try:
-        yield threads
-    finally:
-        torch.set_num_threads(threads)
 
 
 def margin_of(comparator: object) -> Margin:

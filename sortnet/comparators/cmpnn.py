@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from sortnet.comparators.base import NeuralComparator, activation, initial_weights
 from sortnet.comparators.forms import DualUnits
+from sortnet.comparators.products import product, row_products
 from sortnet.config import hidden_sizes
 from sortnet.errors import ComparatorError
 
@@ -107,7 +108,7 @@ class CmpNN(NeuralComparator):
 
     def embed(self, x: Tensor) -> Tensor:
         """(n, d) -> (n, 2H): p and q side by side."""
-        return x @ self.v + nn.functional.pad(self.b, (0, self.hidden[0]))
+        return product(x, self.v) + nn.functional.pad(self.b, (0, self.hidden[0]))
 
     def hidden_pair(self, e_i: Tensor, e_j: Tensor) -> tuple[Tensor, Tensor]:
         """(m, 2H), (m, 2H) -> h(i, j) and its dual h(j, i), each (m, H of the last layer)."""
@@ -116,7 +117,10 @@ class CmpNN(NeuralComparator):
         dual = self._s(e_j[:, :H] + e_i[:, H:])
         h, dual = self._drop(h, dual)
         for A, B, b in zip(self.direct, self.dual, self.biases, strict=True):
-            h, dual = self._s(h @ A + dual @ B + b), self._s(dual @ A + h @ B + b)
+            h, dual = (
+                self._s(product(h, A) + product(dual, B) + b),
+                self._s(product(dual, A) + product(h, B) + b),
+            )
             h, dual = self._drop(h, dual)
         return h, dual
 
@@ -129,7 +133,7 @@ class CmpNN(NeuralComparator):
 
     def margin(self, e_i: Tensor, e_j: Tensor) -> Tensor:
         h, dual = self.hidden_pair(e_i, e_j)
-        return (h - dual) @ (self.w_gt - self.w_lt)
+        return row_products(h - dual, self.w_gt - self.w_lt)
 
     def _one_dual_layer(self) -> bool:
         """Whether compiled code computes its margins: one layer on the CPU."""

@@ -16,6 +16,7 @@ from sortnet.comparators.base import (
     initial_weights,
 )
 from sortnet.comparators.forms import Score
+from sortnet.comparators.products import product
 from sortnet.config import hidden_sizes
 from sortnet.errors import ComparatorError
 
@@ -111,7 +112,7 @@ class DirectRanker(NeuralComparator):
 
     def embed(self, x: Tensor) -> Tensor:
         """(n, d) -> (n, 1): g(x) = w · f(x)."""
-        scores: Tensor = self.feature_part(x) @ self.w
+        scores: Tensor = product(self.feature_part(x), self.w)
         return scores
 
     def logit(self, e_i: Tensor, e_j: Tensor) -> Tensor:
@@ -152,7 +153,7 @@ class _Layers(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         for weight, bias in zip(self.weights, self.biases, strict=True):
-            x = self._s(x @ weight + bias)
+            x = self._s(product(x, weight) + bias)
             if self.training and self.dropout:
                 keep = torch.rand(x.shape, generator=self._generator).to(x.device) >= self.dropout
                 x = x * keep / (1 - self.dropout)

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from sortnet.comparators.base import initial_weights
+from sortnet.comparators.products import product, sigmoid
 from sortnet.types.free import refuse_too_large
 
 _DOCUMENTS = 4096  # of a batch, whose columns must fit into memory
@@ -40,9 +41,9 @@ class Polynomial(nn.Module):
         )
         numbers = range(1, n_features + 1)  # 0 is a factor of 1
         products = [
-            product + (0,) * (degree - k)
+            chosen + (0,) * (degree - k)
             for k in range(1, degree + 1)
-            for product in combinations_with_replacement(numbers, k)
+            for chosen in combinations_with_replacement(numbers, k)
         ]
         self.register_buffer("factors", torch.tensor(products).T, persistent=False)
 
@@ -73,7 +74,7 @@ class SoftTrees(nn.Module):
         self.thresholds = initial_weights(1, trees * depth, generator)
 
     def forward(self, x: Tensor) -> Tensor:
-        s = torch.sigmoid(x @ self.splits + self.thresholds[0])
+        s = sigmoid(product(x, self.splits) + self.thresholds[0])
         reached = torch.ones(len(x), self.trees, 1, dtype=x.dtype, device=x.device)
         for level in s.reshape(len(x), self.trees, -1).unbind(2):
             right = reached * level[..., None]

@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 
 from sortnet.comparators import Learner, NeuralComparator
-from sortnet.comparators.base import one_thread_an_operation, to_device
+from sortnet.comparators.base import to_device
+from sortnet.comparators.products import one_thread_an_operation
 from sortnet.config import FIXED, Training
 from sortnet.errors import DivergedError
 from sortnet.types import F32, F64, I32, I64, Judge, Pairs, Progress, Queries
@@ -99,10 +100,8 @@ def train_on_pairs(
     ours, theirs = (_ByQuery.of(*each, judge).kept_on(device) for each in ((train, tp), (vali, vp)))
     score = score if how.keep == "quality" else None
     if len(comparator.members) == 1:
-        net, drawn = comparator.members[0], int(ours.drawn(how.query_pairs).sum())
-        docs = _batch_size(ours, how) * len(ours.docs) // max(drawn, 1)  # of a mini-batch, about
-        with net.threads_for(docs):
-            return _train(net, ours, theirs, how, score, seed, progress)
+        with one_thread_an_operation():
+            return _train(comparator.members[0], ours, theirs, how, score, seed, progress)
     seeds = np.random.SeedSequence(seed).generate_state(len(comparator.members))
     stop = threading.Event()
 

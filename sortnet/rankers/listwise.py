@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from sortnet.comparators import NeuralComparator
-from sortnet.comparators.base import one_thread_an_operation
+from sortnet.comparators.products import one_thread_an_operation
 from sortnet.config import TRAINING, Training, setting
 from sortnet.context.attention import SetEncoder
 from sortnet.context.fate import FateNet

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor, nn
 
-from sortnet.comparators.base import one_thread_an_operation
+from sortnet.comparators.products import one_thread_an_operation
 from sortnet.config import COMPARATOR, FIXED, SCALINGS, TRAINING, setting
 from sortnet.context.losses import LOSSES, Loss
 from sortnet.data.scaling import fit_scaler

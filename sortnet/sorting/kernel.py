@@ -143,6 +143,14 @@ def project(X: F32, direction: F64, out: F32) -> None:
 
 
 @in_threads
+def arrange(key: F32, offsets: I64, order: I64) -> None:
+    """The documents of every query by their keys; of equal ones the first row is the first."""
+    for query in prange(offsets.shape[0] - 1):
+        begin, end = offsets[query], offsets[query + 1]
+        order[begin:end] = begin + np.argsort(key[begin:end], kind="mergesort")
+
+
+@in_threads
 def pack(
     room: I64, used: I64, shift: int, i: I32, j: I32, margin: F32, to_i: I32, to_j: I32, to_m: F32
 ) -> None:

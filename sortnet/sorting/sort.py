@@ -9,7 +9,7 @@ import numpy as np
 from sortnet.comparators import DualUnits, Form
 from sortnet.comparators.forms import OnDevice
 from sortnet.errors import ComparatorError
-from sortnet.sorting.kernel import finish, in_numbers, merge_sort, pack, project
+from sortnet.sorting.kernel import arrange, finish, in_numbers, merge_sort, pack, project
 from sortnet.sorting.levels import merge_sort_levels
 from sortnet.sorting.lockstep import merge_sort_on_device
 from sortnet.types import F32, F64, I32, I64, Comparator, Queries, Sorting
@@ -129,14 +129,10 @@ def arrangement(queries: Queries) -> I64:
 
 def _arranged(X: F32, offsets: I64) -> I64:
     direction: F64 = np.random.default_rng(0).standard_normal((X.shape[1],))
-    key = np.empty(len(X), np.float32)
+    key, order = np.empty(len(X), np.float32), np.empty(len(X), np.int64)
     project(X, direction, key)
-    # As integers the bits of floats keep their order (but for the sign), and one argsort of
-    # whole numbers is several times faster than a lexsort of two keys.
-    bits = key.view(np.int32)
-    ordered = (bits ^ ((bits >> 31) & 0x7FFFFFFF)).astype(np.int64)
-    query = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-    return np.argsort((query << 32) + ordered, kind="stable")
+    arrange(key, offsets, order)
+    return order
 
 
 def margins_of(comparator: Comparator, queries: Queries, i: I64, j: I64) -> F32:

@@ -1,0 +1,104 @@
+"""Products and functions of torch that any number of threads rounds alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import torch
+from torch import Tensor
+
+# Products of more rows are divided into such blocks, each of which one thread works out.
+_FEW_ROWS, _BLOCK = 1 << 12, 1 << 10
+# Threads that were set where operations now run in one.
+_SET_ASIDE: ContextVar[int] = ContextVar("threads set aside", default=1)
+
+
+@contextmanager
+def one_thread_an_operation() -> Iterator[int]:
+    """Run every torch operation in one thread; yields the number of threads before.
+
+    Small operations gain nothing from more (on a busy machine the threads mostly wait for each
+    other), and no result depends on their number. Only `product` of many documents uses as many as
+    were set.
+    """
+    threads = torch.get_num_threads()
+    if threads == 1:
+        yield threads
+        return
+    aside = _SET_ASIDE.set(threads)
+    torch.set_num_threads(1)
+    try:
+        yield threads
+    finally:
+        torch.set_num_threads(threads)
+        _SET_ASIDE.reset(aside)
+
+
+def product(rows: Tensor, weights: Tensor) -> Tensor:
+    """(n, d), (d, H) -> (n, H), by many threads where there are many documents.
+
+    A BLAS divides a product among its threads, and sums in an order that depends on how; of blocks
+    each thread works out whole ones. Rows that need a gradient, the units of a layer before, are
+    multiplied in one thread.
+    """
+    if rows.is_cuda or len(rows) <= _FEW_ROWS or rows.requires_grad:
+        with one_thread_an_operation():
+            return rows @ weights
+    return _InBlocks.apply(rows, weights)  # type: ignore[no-any-return,no-untyped-call]
+
+
+class _InBlocks(torch.autograd.Function):
+    """The product of many documents, which need no gradient, with weights."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, weights: Tensor) -> Tensor:
+        ctx.save_for_backward(rows)
+        whole, blocks, rest = _blocks_of(rows)
+        out = rows.new_empty(len(rows), weights.shape[1])
+        with _threads_set_aside():
+            each = weights.expand(len(blocks), *weights.shape)
+            torch.bmm(blocks, each, out=out[:whole].view(len(blocks), _BLOCK, -1))
+        with one_thread_an_operation():
+            torch.mm(rest, weights, out=out[whole:])
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (rows,) = ctx.saved_tensors
+        _, blocks, rest = _blocks_of(rows)
+        _, d_blocks, d_rest = _blocks_of(grads[0])
+        with _threads_set_aside():
+            each = torch.bmm(blocks.transpose(1, 2), d_blocks)
+        with one_thread_an_operation():
+            return None, each.sum(0) + rest.T @ d_rest
+
+
+def _blocks_of(rows: Tensor) -> tuple[int, Tensor, Tensor]:
+    whole = len(rows) // _BLOCK * _BLOCK
+    return whole, rows[:whole].reshape(-1, _BLOCK, rows.shape[1]), rows[whole:]
+
+
+@contextmanager
+def _threads_set_aside() -> Iterator[None]:
+    """The threads that were set before `one_thread_an_operation`."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(max(before, _SET_ASIDE.get()))
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def row_products(rows: Tensor, weights: Tensor) -> Tensor:
+    """(m, H), (H,) -> (m,); in one thread, since their number would change how it is rounded."""
+    with one_thread_an_operation():
+        return rows @ weights
+
+
+def sigmoid(z: Tensor) -> Tensor:
+    """σ(z) in one thread: the last few numbers that a thread takes are rounded differently."""
+    with one_thread_an_operation():
+        return torch.sigmoid(z)

@@ -1,0 +1,96 @@
+"""Products, sorts and trainings are the same, bit for bit, whatever the number of threads."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+import torch
+
+from sortnet.comparators import CmpNN, DirectRanker
+from sortnet.comparators.feature_parts import SoftTrees
+from sortnet.comparators.products import one_thread_an_operation, product
+from sortnet.config import Training
+from sortnet.learning.training import train_on_pairs
+from sortnet.sorting import sort
+from sortnet.types import Pairs, Queries
+
+FEATURES = 780  # with 64 units torch's own product depends on the threads, on some processors
+
+
+def trees(d: int) -> DirectRanker:
+    return DirectRanker(d, feature_part=SoftTrees(d, 8, 3, torch.Generator().manual_seed(0)))
+
+
+NETS = {
+    "one layer": lambda d: CmpNN(d, hidden=32),
+    "deep": lambda d: CmpNN(d, hidden=(32, 20)),
+    "deep, of sigmoid units": lambda d: CmpNN(d, hidden=(20, 20), units="sigmoid"),
+    "a score": lambda d: DirectRanker(d, hidden=(64, 30), units="relu"),
+    "soft trees": trees,
+}
+
+
+@contextmanager
+def threads(number: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def queries() -> Queries:
+    X = np.random.default_rng(0).standard_normal((5100, FEATURES), dtype=np.float32)
+    return Queries.from_arrays(X, group=np.full(51, 100))
+
+
+@pytest.mark.parametrize("make", NETS.values(), ids=NETS)
+def test_a_sort_is_the_same_by_any_number_of_threads(make, queries):
+    found = []
+    for number in (1, 2, 3, 4):
+        with threads(number):
+            made = sort(make(FEATURES), queries)
+        found.append((made.order.tobytes(), made.margin.tobytes()))
+    assert len(set(found)) == 1
+
+
+@pytest.mark.parametrize("make", NETS.values(), ids=NETS)
+def test_a_training_is_the_same_by_any_number_of_threads(make, queries):
+    i = np.arange(0, queries.n_docs, 2)
+    pairs, found = Pairs(i, i + 1), []
+    # One mini-batch of all documents: more than are multiplied as one block.
+    how = Training(epochs=2, loss="logistic", batch_size=len(i))
+    for number in (1, 2, 3):
+        with threads(number):
+            net = make(FEATURES)
+            train_on_pairs(net, queries, pairs, queries, pairs, how)
+        found.append(b"".join(w.detach().numpy().tobytes() for w in net.parameters()))
+    assert len(set(found)) == 1
+
+
+@pytest.mark.parametrize("n", [4096, 4097, 5119, 5120, 9000])
+def test_a_product_in_blocks_has_the_values_and_gradients_of_one_product(n):
+    rng = torch.Generator().manual_seed(n)
+    rows = torch.randn(n, 7, generator=rng, dtype=torch.float64)
+    weights = torch.randn(7, 5, generator=rng, dtype=torch.float64, requires_grad=True)
+    g = torch.randn(n, 5, generator=rng, dtype=torch.float64)
+    out = product(rows, weights)
+    out.backward(g)
+    torch.testing.assert_close(out.detach(), rows @ weights.detach())
+    torch.testing.assert_close(weights.grad, rows.T @ g)
+
+
+def test_only_a_product_of_many_documents_uses_the_threads_that_were_set(monkeypatch):
+    seen, bmm = [], torch.bmm
+    monkeypatch.setattr(
+        torch, "bmm", lambda *a, **k: (seen.append(torch.get_num_threads()), bmm(*a, **k))[1]
+    )
+    weights = torch.ones(3, 2)
+    with threads(2), one_thread_an_operation():
+        product(torch.ones(4096, 3), weights)
+        assert seen == []
+        product(torch.ones(4097, 3), weights)
+        assert (seen, torch.get_num_threads()) == ([2], 1)
