@@ -100,7 +100,7 @@ def heavy_tails(draw: int) -> Fold:
 
 
 STUDIES = (
-    Study("MQ2008", mq2008, 5, "query+rank"),
+    Study("MQ2008", mq2008, 5, "query+rank", seeds=3),
     Study("digits", digits_fold, 5, "quantile", "spearman"),
     Study("friedman1", friedman1, 5, "quantile"),
     Study("heavy tails", heavy_tails, 5, "quantile"),
@@ -160,25 +160,31 @@ def point(split: Drawn, seed: int, strategy: str, budget: int | None) -> Point:
 
 
 def rows_of(study: Study, curves: list[dict[str, list[Point]]]) -> Iterator[dict[str, Any]]:
-    """The rows of one data set, over its draws and seeds."""
-    reference = np.array([found["all"][0][2] for found in curves])
+    """The rows of one data set, from the curves of its draws, of each the seeds in turn."""
+    draws = len(curves) // (seeds := min(study.seeds, len(curves)))
+    # Seeds of one draw share its data: the unit of an error or an interval is the draw.
+    found = {
+        name: np.array([each[name] for each in curves]).reshape(draws, seeds, -1, 3).mean(1)
+        for name in ("all", *STRATEGIES)
+    }  # (draws, budgets, 3)
+    runs = f"{draws} draws" + (f" x {seeds} seeds" if seeds > 1 else "")
+    reference = found["all"][:, 0, 2]
     yield {
         "what": f"pairs, {study.name}: {study.measure} of all pairs", "ours": reference.mean(),
-        "note": f"± {error(reference):.4f} SE, {len(curves)} runs",
-        "curve": curve_of(study, "all", curves),
+        "note": f"± {error(reference):.4f} SE, {runs}",
+        "curve": curve_of(study, "all", found["all"]),
     }  # fmt: skip
     for strategy in STRATEGIES:
-        yield row_of(study, strategy, curves, reference)
+        yield row_of(study, strategy, found[strategy], reference, runs)
 
 
 def row_of(
-    study: Study, strategy: str, curves: list[dict[str, list[Point]]], reference: np.ndarray
+    study: Study, strategy: str, found: np.ndarray, reference: np.ndarray, runs: str
 ) -> dict[str, Any]:
     """The shares of pairs (ours) and of answers (peer) at which the strategy is good enough."""
-    found = np.array([each[strategy] for each in curves])  # (runs, budgets, 3)
     ours, peer = crossing(found.mean(0), reference.mean())
     rng = np.random.default_rng(0)
-    again = rng.integers(len(curves), size=(BOOTSTRAPS, len(curves)))
+    again = rng.integers(len(found), size=(BOOTSTRAPS, len(found)))
     shares = np.array([crossing(found[k].mean(0), reference[k].mean()) for k in again])
     # Where the curve never is good enough, all pairs are needed.
     low, high = np.quantile(np.nan_to_num(shares, nan=1.0), (0.025, 0.975), axis=0)
@@ -196,14 +202,13 @@ def row_of(
     return {
         "what": f"pairs, {study.name}, {strategy}: share of pairs / of answers for {REACHED:.0%}",
         "ours": ours if np.isfinite(ours) else None, "peer": peer if np.isfinite(peer) else None,
-        "note": f"{note}; {best:.1%} of all pairs' quality at best, {len(curves)} runs",
-        "curve": curve_of(study, strategy, curves), **bar,
+        "note": f"{note}; {best:.1%} of all pairs' quality at best, {runs}",
+        "curve": curve_of(study, strategy, found), **bar,
     }  # fmt: skip
 
 
-def curve_of(study: Study, strategy: str, curves: list[dict[str, list[Point]]]) -> dict[str, Any]:
-    """The points of a curve, means over the runs, for the figure."""
-    found = np.array([each[strategy] for each in curves])
+def curve_of(study: Study, strategy: str, found: np.ndarray) -> dict[str, Any]:
+    """The points of a curve, means over the draws, for the figure."""
     points = [
         {
             "pairs": float(pairs.mean()), "answers": float(answers.mean()),
