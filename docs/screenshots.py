@@ -28,7 +28,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 from cli.web.app import make_app
 from cli.web.guard import Names
-from cli.web.page_service import People, page_service
+from cli.web.pages import People, pages_of
 from cli.web.server import kept_up, make_server
 from sortnet.items import Items
 from sortnet.items.features import describe
@@ -200,7 +200,7 @@ def answer(service: LabellingService, scores: list[float], *, noise: float = 0.4
 
 @contextmanager
 def serving(collection: Collection) -> Iterator[tuple[str, People]]:
-    pages = page_service(collection)
+    pages = pages_of(collection)
     people = People(collection)
     for each in pages.services:
         each.settle()

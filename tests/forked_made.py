@@ -17,7 +17,7 @@ from typing import Self
 
 PAGES = (
     *("alembic.script", "uvicorn", "cli.commands.label", "cli.commands.serve", "cli.web.app"),
-    *("cli.terminal.program_judge", "cli.terminal.screen", "cli.web.page_service"),
+    *("cli.terminal.program_judge", "cli.terminal.screen", "cli.web.pages"),
     "cli.web.server",
 )
 FITS = ("fitted_made", "alembic.script", "cli.commands.train")

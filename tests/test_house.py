@@ -269,7 +269,7 @@ DIALECT = {
     r"so many": "that many, the number of",
     r"anew": "again, from scratch",
     r"desks?": "labelling service",
-    r"(?-i:Room)": "PageService",
+    r"(?-i:Room)": "Pages",
     r"(?<!weight[ _-])(?<!lr-)(?<!rate )decays?": "weight decay",
     r"sortnet[./]quality": "metrics",
     r"trusts?": "reliability",

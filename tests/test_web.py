@@ -31,11 +31,11 @@ from PIL import Image
 from sqlalchemy import event, update
 from web_made import WAIT, Client, listening, running, served
 
-from cli.web import markdown, page_service, server
+from cli.web import markdown, server
 from cli.web.app import _app_of
 from cli.web.guard import HEADERS, LONGEST_PATH, MOST_BYTES, PAGES, Names, Rate
 from cli.web.markdown import ELEMENTS, rendered
-from cli.web.page_service import People
+from cli.web.pages import MOST_CHARACTERS, NOTHING, People, pages_of
 from sortnet.preference import Judgement
 from sortnet.preference.study import Decision
 from store import open_store
@@ -341,7 +341,7 @@ def test_the_page_says_when_there_is_nothing_left(store):
         ana, ben = site.link("ana"), site.link("ben")
         lease = pairs(site.client.post(f"{ana}/next"))[0]
         waiting = site.client.post(f"{ben}/next").json()
-        assert (waiting["pairs"], waiting["why"]) == ([], page_service.NOTHING)
+        assert (waiting["pairs"], waiting["why"]) == ([], NOTHING)
         done = site.client.post(f"{ana}/answer", {"lease": lease, "answer": "left"}).json()
         while done["pairs"]:  # the same pair again, to see whether ana agrees with herself
             body = {"lease": done["pairs"][0]["lease"], "answer": "left"}
@@ -426,12 +426,12 @@ def test_names_and_texts_are_data_wherever_they_stand(store):
 
 
 def test_a_long_text_is_cut_and_all_of_it_is_behind_a_link(store):
-    long = "é" * (page_service.MOST_CHARACTERS + 1)
+    long = "é" * (MOST_CHARACTERS + 1)
     with served(store.add_items("long", made_items(2, d=1, texts=(long, SCRIPT)))) as site:
         ana = site.link("ana")
         pair = site.client.post(f"{ana}/next").json()["pairs"][0]
         shown = max((pair["left"], pair["right"]), key=lambda item: len(item["text"]))
-        assert shown["text"] == "é" * page_service.MOST_CHARACTERS + " …"
+        assert shown["text"] == "é" * MOST_CHARACTERS + " …"
         assert shown["more"] == "/text/0"
         assert site.client.get(f"{ana}/text/0").body.decode() == long
         short = site.client.get(f"{ana}/text/1")
@@ -923,7 +923,7 @@ LOST = """
 import signal, sys
 from contextlib import suppress
 from cli.main import main
-from cli.web.page_service import People
+from cli.web.pages import People
 
 def add(self, who, add=People.add):
     with suppress(KeyboardInterrupt):  # as a finaliser or an import's callback loses it
@@ -989,7 +989,7 @@ def test_behind_a_proxy_pages_come_from_its_address(store, collection, tmp_path)
 
 @pytest.mark.parametrize("root", ["/label", "/a", "/static/x"])
 def test_a_proxy_may_pass_the_path_on_or_strip_it(collection, root):
-    site = page_service.page_service(collection), People(collection)
+    site = pages_of(collection), People(collection)
     ana, admin = f"/a/{site[1].add('ana')}", f"/admin/{site[1].admin}"
     with running([site], root=root) as client:
         for at in ("", root):  # stripped, kept
@@ -1031,7 +1031,7 @@ def test_a_fault_in_the_background_names_its_collection(store, capsys, monkeypat
     sites = []
     for name in ("essays", "tales"):
         collection = store.add_items(name, made_items(4, d=1))
-        sites.append((page_service.page_service(collection), People(collection)))
+        sites.append((pages_of(collection), People(collection)))
     monkeypatch.setattr(server, "LOOK", 0.01)
     monkeypatch.setattr(sites[0][0].services[0], "sync", lambda: 1 / 0)
     with server.kept_up(sites):

@@ -13,7 +13,7 @@ from typing import Any
 
 from cli.web.app import make_app
 from cli.web.guard import PATIENCE, Names
-from cli.web.page_service import PageService, People, page_service
+from cli.web.pages import Pages, People, pages_of
 from cli.web.server import kept_up, make_server
 from store import Collection
 
@@ -59,7 +59,7 @@ class Served:
     """A server in a thread of this process."""
 
     client: Client
-    pages: PageService
+    pages: Pages
     people: People
 
     @property
@@ -94,7 +94,7 @@ def served(
     together: bool = False,
 ) -> Iterator[Served]:
     """The pages of a collection; `background`: with retraining, as the command does it."""
-    site = page_service(collection, together=together, lease_seconds=lease), People(collection)
+    site = pages_of(collection, together=together, lease_seconds=lease), People(collection)
     kept = kept_up([site]) if background else nullcontext()
     with running([site], port=port, patience=patience) as client, kept:
         yield Served(client, *site)
@@ -102,7 +102,7 @@ def served(
 
 @contextmanager
 def running(
-    sites: Sequence[tuple[PageService, People]],
+    sites: Sequence[tuple[Pages, People]],
     *,
     root: str = "",
     port: int = 0,

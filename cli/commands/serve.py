@@ -22,7 +22,7 @@ from sortnet.errors import SortNetError
 
 if TYPE_CHECKING:
     from cli.web.guard import Names
-    from cli.web.page_service import PageService, People
+    from cli.web.pages import Pages, People
     from store import Collection
 
 LOOPBACK, EVERYWHERE = ("127.0.0.1", "localhost", "::1"), ("0.0.0.0", "::")
@@ -154,14 +154,14 @@ def serve(
 
 def _site(
     stack: ExitStack, collection: Collection, annotators: Sequence[str], **asked: Any
-) -> tuple[PageService, People]:
+) -> tuple[Pages, People]:
     """The pages of a collection, closed with the stack, and its links, these annotators' too."""
-    from cli.web.page_service import People, page_service
+    from cli.web.pages import People, pages_of
     from sortnet.preference.fit_process import FitProcess
 
     call = stack.enter_context(closing(FitProcess()))
     pages, people = (
-        stack.enter_context(closing(page_service(collection, call=call, **asked))),
+        stack.enter_context(closing(pages_of(collection, call=call, **asked))),
         People(collection),
     )
     for who in annotators:
@@ -169,7 +169,7 @@ def _site(
     return pages, people
 
 
-def _say_links(base: str, sites: Sequence[tuple[PageService, People]], *, others: bool) -> None:
+def _say_links(base: str, sites: Sequence[tuple[Pages, People]], *, others: bool) -> None:
     for pages, people in sites:
         of = f"{printable(pages.collection.name)}, " if len(sites) > 1 else ""
         for who, token in people.tokens.items():

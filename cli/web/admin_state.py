@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from cli.web.page_service import People
+from cli.web.pages import People
 from cli.web.ranking_rows import View, item_shown, ranking_rows
 from sortnet.preference.annotator_agreement import agreement, disputed, first_better
 from sortnet.preference.judgement_table import UNDO, Judgements

@@ -24,7 +24,7 @@ from cli.web import downloads
 from cli.web.admin_state import AdminState
 from cli.web.downloads import EXPORTS
 from cli.web.guard import PATIENCE, Guard, Names, Rate, Receive, Scope, Send
-from cli.web.page_service import PageService, People
+from cli.web.pages import Pages, People
 from cli.web.ranking_rows import SORTS, View
 from cli.web.replies import drawn_page, refusal
 from sortnet.errors import JudgementError, LeaseError, SortNetError, StoreError
@@ -47,7 +47,7 @@ Work: TypeAlias = Callable[[str, Request, dict[str, Any]], Response]
 
 
 def make_app(
-    sites: Sequence[tuple[PageService, People]],
+    sites: Sequence[tuple[Pages, People]],
     names: Names,
     origins: tuple[str, ...] = (),
     root: str = "",
@@ -71,7 +71,7 @@ def make_app(
     return Guard(by_token, names, origins, root, patience=patience)
 
 
-def _app_of(pages: PageService, people: People) -> Starlette:
+def _app_of(pages: Pages, people: People) -> Starlette:
     routes = [
         *_annotator_routes(pages, people),
         *_admin_routes(pages, people),
@@ -105,7 +105,7 @@ def _routes(
         yield Route(f"{base}/{{token:str}}{path}", behind_token(work), methods=[method])
 
 
-def _annotator_routes(pages: PageService, people: People) -> Iterator[Route]:
+def _annotator_routes(pages: Pages, people: People) -> Iterator[Route]:
     def who(token: str) -> str | None:
         name = people.name_of(token)
         if name in people.revoked:
@@ -152,7 +152,7 @@ def _annotator_routes(pages: PageService, people: People) -> Iterator[Route]:
     return _routes("/a", who, works)
 
 
-def _unless_revoked(pages: PageService, work: Work) -> Work:
+def _unless_revoked(pages: Pages, work: Work) -> Work:
     """Refuse a link that was revoked elsewhere, which is known when the work is done."""
 
     def checked(name: str, request: Request, body: dict[str, Any]) -> Response:
@@ -164,7 +164,7 @@ def _unless_revoked(pages: PageService, work: Work) -> Work:
     return checked
 
 
-def _admin_routes(pages: PageService, people: People) -> Iterator[Route]:
+def _admin_routes(pages: Pages, people: People) -> Iterator[Route]:
     states = {each.collection.criterion: AdminState(each, people) for each in pages.services}
 
     def viewed(request: Request) -> AdminState:
@@ -215,7 +215,7 @@ def _of(states: Mapping[str | None, AdminState], criterion: str | None) -> Admin
     return states[found]
 
 
-def _sync(pages: PageService, people: People) -> None:
+def _sync(pages: Pages, people: People) -> None:
     for service in pages.services:
         service.sync()
     people.read()
@@ -229,7 +229,7 @@ def _export(service: LabellingService, name: str) -> Response:
     return Response(write(service), media_type=kind, headers=saved)
 
 
-def _whole_text(pages: PageService, name: str, request: Request, body: dict[str, Any]) -> Response:
+def _whole_text(pages: Pages, name: str, request: Request, body: dict[str, Any]) -> Response:
     """The whole of a text or a context, of an item that the annotator was asked about."""
     number, items = request.path_params["number"], pages.items
     texts = items.texts if "/text/" in request.url.path else items.contexts
@@ -239,14 +239,14 @@ def _whole_text(pages: PageService, name: str, request: Request, body: dict[str,
     return PlainTextResponse(found, headers=downloads.HEADERS)
 
 
-def _own_media(pages: PageService, name: str, request: Request, body: dict[str, Any]) -> Response:
+def _own_media(pages: Pages, name: str, request: Request, body: dict[str, Any]) -> Response:
     """An image or sound, of an item that the annotator was asked about."""
     if not pages.sees(name, request.path_params["number"]):
         raise HTTPException(404, "there is no such file")
     return _media(pages, name, request, body)
 
 
-def _media(pages: PageService, _: str, request: Request, body: dict[str, Any]) -> Response:
+def _media(pages: Pages, _: str, request: Request, body: dict[str, Any]) -> Response:
     kind, number = request.path_params["kind"], request.path_params["number"]
     found = downloads.find_file(pages.items, kind, number)
     if found is None:

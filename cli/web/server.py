@@ -18,7 +18,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from cli.web.guard import Guard
-from cli.web.page_service import PageService, People
+from cli.web.pages import Pages, People
 from store.service.labelling import short_turns
 
 LOOK = 1.0  # seconds between two reads of the store
@@ -101,7 +101,7 @@ def make_server(app: Guard) -> uvicorn.Server:
 
 @contextmanager
 def kept_up(
-    sites: Sequence[tuple[PageService, People]], *, also: Callable[[], None] = lambda: None
+    sites: Sequence[tuple[Pages, People]], *, also: Callable[[], None] = lambda: None
 ) -> Iterator[None]:
     """Read judgements of other processes and keep the models fitted, in background threads.
 
@@ -125,7 +125,7 @@ def kept_up(
 
 
 def _look_again(
-    sites: Sequence[tuple[PageService, People]], also: Callable[[], None], over: threading.Event
+    sites: Sequence[tuple[Pages, People]], also: Callable[[], None], over: threading.Event
 ) -> None:
     """Repeat until stopped; an error is printed once, and the work is retried later."""
     wait, printed = 0.0, dict[str, str]()

@@ -26,7 +26,7 @@ NOTHING = (
 ADMIN = "admin_token"  # name of the setting of the collection
 
 
-class PageService:
+class Pages:
     """The pages of a collection; thread-safe.
 
     Args:
@@ -172,10 +172,10 @@ def _cut(text: str | None, whole: str, markdown: bool) -> dict[str, str | None]:
     return {"text": text, "more": whole if more else None, "html": html}
 
 
-def page_service(collection: Collection, *, together: bool = False, **more: Any) -> PageService:
+def pages_of(collection: Collection, *, together: bool = False, **more: Any) -> Pages:
     """The pages of a collection with a service for each criterion; `more`: arguments of these."""
     services = [LabellingService(each, **more) for each in collection.asked()]
-    return PageService(collection, Criteria(services, together=together))
+    return Pages(collection, Criteria(services, together=together))
 
 
 class People:
