@@ -20,7 +20,7 @@ from sortnet.types.shard import blocks_of
 _COMPILED_CHUNK = 1 << 14
 _BATCHED_CHUNK = 1 << 17
 _DEVICE_CHUNK = 1 << 19
-_VALUES = 1 << 25  # of features, whatever the chunk
+_VALUES = 1 << 26  # of features, whatever the chunk
 
 
 def sort(comparator: Comparator, queries: Queries, *, start: I64 | None = None) -> Sorting:
