@@ -43,6 +43,11 @@ def product(rows: Tensor, weights: Tensor) -> Tensor:
     A BLAS divides a product among its threads, and sums in an order that depends on how; of blocks
     each thread works out whole ones. Rows that need a gradient, the units of a layer before, are
     multiplied in one thread.
+
+    >>> product(torch.tensor([[1.0, 2.0]]), torch.eye(2)).tolist()
+    [[1.0, 2.0]]
+
+    Cost: that of the product; for its gradient a (d, H) matrix for each 1,024 rows.
     """
     if rows.is_cuda or len(rows) <= _FEW_ROWS or rows.requires_grad:
         with one_thread_an_operation():
