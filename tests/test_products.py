@@ -83,6 +83,15 @@ def test_a_product_in_blocks_has_the_values_and_gradients_of_one_product(n):
     torch.testing.assert_close(weights.grad, rows.T @ g)
 
 
+@pytest.mark.parametrize("n", [4097, 4098, 4101, 5119])
+@pytest.mark.parametrize("d", [46, 780])
+def test_the_same_documents_have_the_same_products_wherever_they_are(n, d):
+    rng = torch.Generator().manual_seed(n)
+    rows = torch.randn(1, d, generator=rng).expand(n, d).contiguous()
+    out = product(rows, torch.randn(d, 40, generator=rng))
+    assert torch.equal(out, out[:1].expand_as(out))
+
+
 def test_only_a_product_of_many_documents_uses_the_threads_that_were_set(monkeypatch):
     seen, bmm = [], torch.bmm
     monkeypatch.setattr(
@@ -93,4 +102,4 @@ def test_only_a_product_of_many_documents_uses_the_threads_that_were_set(monkeyp
         product(torch.ones(4096, 3), weights)
         assert seen == []
         product(torch.ones(4097, 3), weights)
-        assert (seen, torch.get_num_threads()) == ([2], 1)
+        assert (seen, torch.get_num_threads()) == ([2, 1], 1)

@@ -49,7 +49,7 @@ def product(rows: Tensor, weights: Tensor) -> Tensor:
 
     Cost: that of the product; for its gradient a (d, H) matrix for each 1,024 rows.
     """
-    if rows.is_cuda or len(rows) <= _FEW_ROWS or rows.requires_grad:
+    if rows.is_cuda or len(rows) <= _FEW_ROWS or rows.requires_grad or weights.shape[1] == 1:
         with one_thread_an_operation():
             return rows @ weights
     return _InBlocks.apply(rows, weights)  # type: ignore[no-any-return,no-untyped-call]
@@ -61,13 +61,15 @@ class _InBlocks(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, rows: Tensor, weights: Tensor) -> Tensor:
         ctx.save_for_backward(rows)
-        whole, blocks, rest = _blocks_of(rows)
+        whole, blocks, _ = _blocks_of(rows)
         out = rows.new_empty(len(rows), weights.shape[1])
         with _threads_set_aside():
             each = weights.expand(len(blocks), *weights.shape)
             torch.bmm(blocks, each, out=out[:whole].view(len(blocks), _BLOCK, -1))
+        # The last rows as a block that begins within the one before: of fewer rows a product may
+        # be rounded in another way, and a document would differ from its twin.
         with one_thread_an_operation():
-            torch.mm(rest, weights, out=out[whole:])
+            torch.bmm(rows[None, -_BLOCK:], weights[None], out=out[None, -_BLOCK:])
         return out
 
     @staticmethod
