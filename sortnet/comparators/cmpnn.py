@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from sortnet.comparators.base import NeuralComparator, activation, initial_weights
 from sortnet.comparators.forms import DualUnits
-from sortnet.comparators.products import product, row_products
+from sortnet.comparators.products import product
 from sortnet.config import hidden_sizes
 from sortnet.errors import ComparatorError
 
@@ -133,7 +133,7 @@ class CmpNN(NeuralComparator):
 
     def margin(self, e_i: Tensor, e_j: Tensor) -> Tensor:
         h, dual = self.hidden_pair(e_i, e_j)
-        return row_products(h - dual, self.w_gt - self.w_lt)
+        return product(h - dual, self.w_gt - self.w_lt)
 
     def _one_dual_layer(self) -> bool:
         """Whether compiled code computes its margins: one layer on the CPU."""

@@ -38,7 +38,7 @@ def one_thread_an_operation() -> Iterator[int]:
 
 
 def product(rows: Tensor, weights: Tensor) -> Tensor:
-    """(n, d), (d, H) -> (n, H), by many threads where there are many documents.
+    """(n, d), (d, H) or (d,) -> (n, H) or (n,), by many threads where there are many documents.
 
     A BLAS divides a product among its threads, and sums in an order that depends on how; of blocks
     each thread works out whole ones. Rows that need a gradient, the units of a layer before, are
@@ -49,7 +49,8 @@ def product(rows: Tensor, weights: Tensor) -> Tensor:
 
     Cost: that of the product; for its gradient a (d, H) matrix for each 1,024 rows.
     """
-    if rows.is_cuda or len(rows) <= _FEW_ROWS or rows.requires_grad or weights.shape[1] == 1:
+    one_column = weights.ndim == 1 or weights.shape[1] == 1
+    if rows.is_cuda or len(rows) <= _FEW_ROWS or rows.requires_grad or one_column:
         with one_thread_an_operation():
             return rows @ weights
     return _InBlocks.apply(rows, weights)  # type: ignore[no-any-return,no-untyped-call]
@@ -97,12 +98,6 @@ def _threads_set_aside() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-def row_products(rows: Tensor, weights: Tensor) -> Tensor:
-    """(m, H), (H,) -> (m,); in one thread, since their number would change how it is rounded."""
-    with one_thread_an_operation():
-        return rows @ weights
 
 
 def sigmoid(z: Tensor) -> Tensor:
