@@ -369,7 +369,7 @@ def test_a_state_of_version_0_1_is_read_and_keeps_the_first_of_equals(tmp_path):
 def state_file(tmp_path):
     """The state of a run, and what makes its comparators."""
     make = make_comparator(Config(committee=1, hidden=(10,)), 3)
-    state = State(2, make(1), make(2), 1, 0.9, finished=False)
+    state = State(2, make(1), make(2), 1, 0.9, finished=False, weight_decay=0.3)
     save_state(tmp_path / "state.safetensors", state)
     return tmp_path / "state.safetensors", make, state
 
@@ -381,7 +381,7 @@ def test_a_state_comes_back_and_a_damaged_one_is_refused(state_file):
     assert torch.equal(state.best.v_x, expected.best.v_x)
     assert (state.iteration, state.finished) == (2, False)
     assert state.best_quality == expected.best_quality
-    assert state.best_right == expected.best_right
+    assert (state.best_right, state.weight_decay) == (expected.best_right, 0.3)
     with pytest.raises(ModelError, match="not the weights of this comparator"):
         load_state(path, lambda seed: CmpNN(4, seed=seed))
     with pytest.raises(ModelError, match="182 numbers, and it has 1,000 or more"):
@@ -398,6 +398,7 @@ def test_a_state_comes_back_and_a_damaged_one_is_refused(state_file):
         ({"iteration": -3}, "iteration cannot be -3"),
         ({"best_iteration": 3}, "iteration cannot be 2"),
         ({"best_quality": None}, "best_quality cannot be None"),
+        ({"weight_decay": -0.1}, "weight_decay cannot be -0.1"),
         ({"finished": []}, r"finished cannot be \[\]"),
         ({"has_best": False}, "is none of its own"),
         (None, "not the state of a run"),

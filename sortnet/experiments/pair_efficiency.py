@@ -28,7 +28,7 @@ def cell_of(
     empty: str = "zero", quality: str | None = None, epochs: int | None = None,
 ) -> Cell:  # fmt: skip
     """SortNet that learns from the pairs of a strategy, within a budget of answers."""
-    # Five sorts: the rounds of a budget are four, whatever is found on the way.
+    # Five sorts: a budget has four rounds at most, whatever is found on the way.
     changes = {
         "pairs": strategy, "judgements": budget, "scaling": scaling, "hidden": 32,
         "tune_budget": 0, "max_stale": _NEVER, "max_iter": 5, "empty": empty, "epochs": epochs,

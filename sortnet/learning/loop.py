@@ -33,7 +33,7 @@ from sortnet.learning.judges import (
 )
 from sortnet.learning.memory_pairs import MemoryPairs
 from sortnet.learning.own_pairs import keys_of_all, own_keys, own_pairs
-from sortnet.learning.selection import Shown, answered_pairs, compares, selected
+from sortnet.learning.selection import Shown, answered_pairs, compares, learns, selected
 from sortnet.learning.state import Iteration, Sorted, State
 from sortnet.learning.training import Trained, best_trained, to_try
 from sortnet.metrics import Empty, Metric, check_can_choose, evaluate
@@ -86,7 +86,8 @@ def learn_to_sort(
         pairs: which pairs are learned from, a name of `selection.STRATEGIES`; `wrong` is the
             paper's.
         judgements: answers on training pairs that the judge may give, in all; None: any number.
-            Few pairs may want a stronger weight decay: of three the best one on V is taken.
+            A strategy that `learns` spends them in rounds, another at once. Few pairs may want a
+            stronger weight decay: of three the best one on V is taken.
         start: `fresh` trains C_{i+1} from random weights, `warm` from those of C_i; `add` trains
             one more comparator, whose margins are added to those of the ones before.
         committee: with `add`, the number of comparators at which to end.
@@ -115,7 +116,7 @@ def learn_to_sort(
     measured, add = list(dict.fromkeys((quality, *metrics))), start == "add"
     state = State(0, make(seed)) if state is None else state
     score, sort = partial(_quality, vali, quality, empty), partial(_sort, judge, measured, empty)
-    teach = partial(best_trained, hows=to_try(training, judgements), judge=judge, score=score)
+    teach = partial(best_trained, judge=judge, score=score)
     TP, VP = sink.pairs("train", state.iteration), sink.pairs("vali", state.iteration)
 
     for i in range(state.iteration, 0 if state.finished else max_iter):
@@ -136,19 +137,18 @@ def learn_to_sort(
         done = i == max_iter - 1 or i - state.best_iteration == max_stale
         finished = done or (i == committee if add else new == (0, 0))
 
-        started = time.perf_counter()
         C_next, trained = state.comparator, Trained(0, 0, np.nan, np.nan)
         if not finished:
             C_next = copy.deepcopy(state.comparator) if start == "warm" else make(seed_i)
-            C_next, trained = teach(C_next, train, TP, vali, VP, seed=seed_i, progress=report)
+            hows = to_try(training, judgements, None if learns(pairs) else state.weight_decay)
+            C_next, trained = teach(C_next, train, TP, vali, VP, hows, seed=seed_i, progress=report)
         if add and i > 0 and not finished:
             C_next = Committee([*state.comparator.members, *C_next.members])
 
         record = Iteration.of(
-            state, quality.name, (T_i, V_i), more, new, sizes, len(asked), trained,
-            time.perf_counter() - started,
-        )  # fmt: skip
-        state = state.then(C_next, finished=finished, asked=asked)
+            state, quality.name, (T_i, V_i), more, new, sizes, len(asked), trained
+        )
+        state = state.then(C_next, finished, asked, trained.weight_decay)
         for callback in callbacks:
             callback(record, state)
         if finished:
@@ -218,6 +218,7 @@ def _taken(
     """TP_i, the pairs to learn from as the strategy takes them, and all asked about so far."""
     if not rounds:
         return Pairs.empty(), state.asked
+    rounds = rounds if learns(strategy) else 1
     wanted = None if judgements is None else _round(judgements, rounds, len(state.asked))
     rng = np.random.default_rng(seed)
     before = own_keys(part, state.asked)

@@ -122,11 +122,17 @@ STRATEGIES: dict[str, Strategy] = dict(
 
 
 _OF_THE_SORT = {compared}  # strategies that look at `Shown.i` and `j`, which are kept for them
+_OF_WHAT_WAS_LEARNED = {compared, uncertain}  # these choose by the comparator
 
 
 def compares(strategy: str, queries: Queries) -> bool:
     """Whether the strategy looks at the pairs that a sort compared."""
     return queries.judged is not None or STRATEGIES[strategy] in _OF_THE_SORT
+
+
+def learns(strategy: str) -> bool:
+    """Whether what was learned from the first answers chooses the next pairs."""
+    return STRATEGIES[strategy] in _OF_WHAT_WAS_LEARNED
 
 
 def selected(strategy: str, shown: Shown) -> tuple[I64, I64]:

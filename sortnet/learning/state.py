@@ -99,7 +99,6 @@ class Iteration:
         kept: tuple[int, int],
         answers: int,
         trained: Trained,
-        seconds_train: float,
     ) -> Iteration:
         """The record of the iteration that `state` was scored in; pairs are of (T, V).
 
@@ -114,7 +113,7 @@ class Iteration:
             V.measures[quality], state.best_iteration == state.iteration,
             {"train": T.measures, "vali": V.measures, **others},
             trained.epochs, trained.kept_epoch, trained.train_loss, trained.vali_loss,
-            T.seconds + V.seconds, seconds_train,
+            T.seconds + V.seconds, trained.seconds,
             {"train": T.observed | {"answers": answers}, "vali": V.observed},
         )  # fmt: skip
 
@@ -132,6 +131,7 @@ class State:
         finished: whether the loop has ended.
         asked: (k,) the training comparisons that the judge was asked about, see
             `sortnet.learning.selection.keys`, ascending.
+        weight_decay: of the last training; None before the first one.
     """
 
     iteration: int
@@ -142,6 +142,7 @@ class State:
     finished: bool = False
     best_right: float = 0.0
     asked: I64 = field(default_factory=lambda: np.empty(0, np.int64))
+    weight_decay: float | None = None
 
     def scored(self, quality: float, right: float, *, larger: bool = False) -> State:
         """C_i has been scored on V: it is C* if that is the best so far.
@@ -160,7 +161,9 @@ class State:
             best_right=right,
         )
 
-    def then(self, comparator: Learner, *, finished: bool, asked: I64) -> State:
+    def then(
+        self, comparator: Learner, finished: bool, asked: I64, weight_decay: float | None
+    ) -> State:
         """The iteration is over: C_{i+1} is next."""
         return replace(
             self,
@@ -168,4 +171,5 @@ class State:
             comparator=comparator,
             finished=finished,
             asked=asked,
+            weight_decay=weight_decay,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence, Sized
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
@@ -44,13 +45,16 @@ _VALUES = 1 << 24  # fewer where documents have many features
 class Trained:
     """Result of training: epochs run and the one kept (from 1; 0 is the start), and losses.
 
-    For a committee, the mean over its members.
+    For a committee, the mean over its members. Where several settings were tried, `weight_decay` is
+    that of the best one, and `seconds`, by the clock, are of all.
     """
 
     epochs: float
     kept_epoch: float
     train_loss: float
     vali_loss: float
+    weight_decay: float | None = None
+    seconds: float = 0.0
 
 
 def train_on_pairs(
@@ -121,14 +125,19 @@ def train_on_pairs(
     return Trained(*(float(np.mean(column)) for column in columns))
 
 
-def to_try(how: Training, judgements: int | None) -> list[Training]:
-    """The settings; of few answers also with ten and a hundred times the weight decay.
+def to_try(how: Training, judgements: int | None, chosen: float | None = None) -> list[Training]:
+    """The settings; of few answers also with ten and a hundred times the weight decay, or with the
+    one chosen before.
 
     >>> [round(each.weight_decay, 6) for each in to_try(Training(weight_decay=0.03), 1000)]
     [0.03, 0.3, 3.0]
+    >>> [each.weight_decay for each in to_try(Training(weight_decay=0.03), 1000, 0.3)]
+    [0.3]
     """
     if judgements is None:
         return [how]
+    if chosen is not None:
+        return [replace(how, weight_decay=chosen)]
     least = how.weight_decay or FIXED["weight_decay"]
     return [how, *(replace(how, weight_decay=least * times) for times in (10, 100))]
 
@@ -139,8 +148,8 @@ def best_trained(
     tp: Pairs,
     vali: Queries,
     vp: Pairs,
-    *,
     hows: Sequence[Training],
+    *,
     score: Callable[[Learner], float],
     judge: Judge | None = None,
     seed: int = 0,
@@ -155,6 +164,7 @@ def best_trained(
     Cost: as many trainings, and sorts of V to compare them.
     """
     found: list[tuple[float, Learner, Trained]] = []
+    started = time.perf_counter()
     for k, how in enumerate(hows):
         net = comparator if k == len(hows) - 1 else copy.deepcopy(comparator)
         try:
@@ -166,9 +176,10 @@ def best_trained(
             if k == 0:
                 raise
             continue
+        trained = replace(trained, weight_decay=how.weight_decay)
         found.append((score(net) if len(hows) > 1 else 0.0, net, trained))
-    best = max(found, key=lambda each: each[0])
-    return best[1], best[2]
+    _, net, trained = max(found, key=lambda each: each[0])
+    return net, replace(trained, seconds=time.perf_counter() - started)
 
 
 def _pool(threads: int) -> ThreadPoolExecutor:

@@ -44,6 +44,8 @@ def save_state(path: str | Path, state: State) -> None:
         "best_right": state.best_right,
         "finished": state.finished,
     }
+    if state.weight_decay is not None:
+        about["weight_decay"] = state.weight_decay
     metadata = {"state": json.dumps(about)}
     write_atomically(Path(path), lambda file: file.write_bytes(save(tensors, metadata)))
 
@@ -71,6 +73,10 @@ def load_state(path: str | Path, make: Make, *, least: int = 0, raw: bytes | Non
     check_fields(about, _STATE, path)
     if about["has_best"]:
         check_fields(about, {"best_quality": float}, path)
+    if "weight_decay" in about:
+        check_fields(about, {"weight_decay": float}, path)
+        if about["weight_decay"] < 0:
+            raise ModelError(f"{path}: weight_decay cannot be {shown(about['weight_decay'])}")
     if not -1 <= about["best_iteration"] <= about["iteration"]:
         raise ModelError(f"{path}: iteration cannot be {shown(about['iteration'])}")
     refuse_few(tensors, least, path)
@@ -89,6 +95,7 @@ def load_state(path: str | Path, make: Make, *, least: int = 0, raw: bytes | Non
         bool(about["finished"]),
         about["best_right"],
         asked.numpy(),
+        about.get("weight_decay"),
     )
 
 
