@@ -83,13 +83,26 @@ def test_a_product_in_blocks_has_the_values_and_gradients_of_one_product(n):
     torch.testing.assert_close(weights.grad, rows.T @ g)
 
 
-@pytest.mark.parametrize("n", [4097, 4098, 4101, 5119])
-@pytest.mark.parametrize("d", [46, 780])
-def test_the_same_documents_have_the_same_products_wherever_they_are(n, d):
+@pytest.mark.parametrize("n", [2, 3, 5, 13, 1001, 4097, 4098, 4101, 5119])
+@pytest.mark.parametrize("d", [20, 46, 780])
+@pytest.mark.parametrize("columns", [1, 5, 10, 33, 40])
+def test_the_same_documents_have_the_same_products_wherever_they_are(n, d, columns):
     rng = torch.Generator().manual_seed(n)
     rows = torch.randn(1, d, generator=rng).expand(n, d).contiguous()
-    out = product(rows, torch.randn(d, 40, generator=rng))
+    out = product(rows, torch.randn(d, columns, generator=rng))
     assert torch.equal(out, out[:1].expand_as(out))
+
+
+@pytest.mark.parametrize("n", [2, 3, 5, 13, 1001, 4101])
+@pytest.mark.parametrize("units", ["tanh", "sigmoid", "relu"])
+@pytest.mark.parametrize("hidden", [(20, 10), (7,), (64, 30)])
+def test_twins_have_one_score_and_tie(n, units, hidden):
+    net = DirectRanker(46, hidden=hidden, units=units, seed=1)
+    x = np.random.default_rng(n).standard_normal((1, 46), dtype=np.float32)
+    scores = net.prepare(np.repeat(x, n, axis=0))
+    assert torch.equal(scores, scores[:1].expand_as(scores))
+    i = np.arange(n)
+    assert not net.prefer(scores, i, i[::-1].copy()).any()
 
 
 def test_only_a_product_of_many_documents_uses_the_threads_that_were_set(monkeypatch):
