@@ -191,6 +191,24 @@ def ranked_rows(net, queries):
         yield q, queries.rows[order[queries.offsets[k] : queries.offsets[k + 1]]].tolist()
 
 
+MISSING = np.float32("nan")
+ROWS = {
+    "missing values": [[MISSING, 1], [MISSING, 2], [3, MISSING], [MISSING, MISSING], [2, 1]],
+    "a very large column": [[3e38, 1], [3e38, 2], [-3e38, 3], [1e30, 4], [-3e38, 5], [3e38, 6]],
+    "close values": np.float32(1e3) + np.arange(40).reshape(20, 2) * np.float32(2.0**-13),
+}
+
+
+@pytest.mark.parametrize("X", ROWS.values(), ids=ROWS)
+@given(data=st.data())
+@settings(max_examples=20, deadline=None)
+def test_documents_of_one_score_have_an_order_that_their_rows_do_not_change(X, data):
+    X = np.array(X, np.float32)
+    rows = np.array(data.draw(st.permutations(range(len(X)))))
+    order = arrangement(Queries.from_arrays(X))
+    np.testing.assert_array_equal(rows[arrangement(Queries.from_arrays(X[rows]))], order)
+
+
 def test_ties_keep_the_arrangement_started_from():
     queries = numbered([5, 3])
     nothing = Table(np.zeros((8, 8), np.float32))

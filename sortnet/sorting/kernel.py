@@ -12,6 +12,7 @@ from sortnet.types import F32, F64, I32, I64
 
 # exp(2p) below e^175 keeps (1 + e)(1 + e'), with e = exp(2p) exp(2q), within a float64.
 _LARGEST = 175.0
+_LINEAR, _MISSING = 1024.0, 2048.0
 
 
 def in_numbers(form: Form, X: F32) -> tuple[F64, F64] | None:
@@ -130,20 +131,26 @@ def merge_sort(
 
 
 @in_threads
-def project(X: F32, direction: F64, out: F32) -> None:
+def project(X: F32, direction: F64, out: F64) -> None:
     """The product of every row with one direction, independent of the row's position.
 
-    A BLAS sums a row's products in a different order at the edge of a block.
+    A BLAS sums a row's products in a different order at the edge of a block. A large value counts
+    by its logarithm, so that it hides no other column's; a missing one is above all.
     """
     for row in prange(X.shape[0]):
         total = 0.0
         for column in range(X.shape[1]):
-            total += X[row, column] * direction[column]
+            x = np.float64(X[row, column])
+            if np.isnan(x):
+                x = _MISSING
+            elif abs(x) > _LINEAR:
+                x = np.copysign(_LINEAR + np.log(abs(x) / _LINEAR), x)
+            total += x * direction[column]
         out[row] = total
 
 
 @in_threads
-def arrange(key: F32, offsets: I64, order: I64) -> None:
+def arrange(key: F64, offsets: I64, order: I64) -> None:
     """The documents of every query by their keys; of equal ones the first row is the first."""
     for query in prange(offsets.shape[0] - 1):
         begin, end = offsets[query], offsets[query + 1]

@@ -121,15 +121,16 @@ def order_of(comparator: Comparator, queries: Queries) -> I64:
 def arrangement(queries: Queries) -> I64:
     """(n_docs,) document numbers, by query, in an order that depends on the features alone.
 
-    The key is the documents' product with one fixed random direction; only documents with the
-    same features tie, and no comparator can distinguish these: they stay in the order of the rows.
+    The key is the documents' product with one fixed random direction, in float64; only documents
+    with the same features tie, and no ranker can distinguish these: they stay in the order of the
+    rows.
     """
     return _arranged(queries.features, queries.offsets)
 
 
 def _arranged(X: F32, offsets: I64) -> I64:
     direction: F64 = np.random.default_rng(0).standard_normal((X.shape[1],))
-    key, order = np.empty(len(X), np.float32), np.empty(len(X), np.int64)
+    key, order = np.empty(len(X)), np.empty(len(X), np.int64)
     project(X, direction, key)
     arrange(key, offsets, order)
     return order
