@@ -282,6 +282,24 @@ def test_each_table_of_a_scaling_must_fit(tmp_path):
             Model.load(tmp_path)
 
 
+def test_a_model_remembers_which_features_were_constant_in_training(tmp_path):
+    learned(scaling="query+none").save(tmp_path)
+    known = safetensors.torch.load(weights_of(tmp_path).read_bytes())
+    varying = known.pop("scaler.varying")
+    assert varying.tolist() == [[True] * 3] * 2
+    varying[:, 0] = False
+    test, changed = made(3), made(3)
+    changed.features[:, 0] = 7
+    for flags, says in (({"scaler.varying": varying}, False), ({}, True)):  # {}: version 0.2
+        write(weights_of(tmp_path), known | flags)
+        model = Model.load(tmp_path)
+        assert (model.scaler(test).features != model.scaler(changed).features).any() == says
+    for damaged in (varying[:1], varying[:, :2].clone(), varying.double()):
+        write(weights_of(tmp_path), known | {"scaler.varying": damaged})
+        with pytest.raises(ModelError, match=r"scaler.varying is .*, not bool 2x3"):
+            Model.load(tmp_path)
+
+
 def test_a_model_says_whether_its_margins_depend_on_the_query(tmp_path):
     for scaling, depends in (("none+rank", True), ("quantile+standard", False)):
         model = learned(scaling=scaling, max_iter=1)

@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as hnp
 from scipy.stats import rankdata
 from sklearn.preprocessing import QuantileTransformer
 
-from sortnet.config import SCALINGS, Config
+from sortnet.config import BY_QUERY, SCALINGS, Config
 from sortnet.data.scaling import fit_scaler
 from sortnet.errors import DataError
 from sortnet.types import Queries
@@ -278,6 +278,34 @@ def test_quantile_scaling_is_scikit_learns_with_another_deviation(part, divisor)
     expected = theirs.fit(train.features.astype(np.float64)).transform(test.features) / divisor
     scaled = fit_scaler(part, train)(test).features
     np.testing.assert_allclose(scaled, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("part", SCALINGS)
+def test_a_feature_that_was_constant_in_training_says_nothing_where_it_varies_later(part):
+    train, test = made([5, 4], 3), made([5, 0, 4], 4)
+    train.features[:, 1] = 2.5
+    train.features[::2, 2] = np.nan  # so that `missing` has a column
+    scaler = fit_scaler(part, train)
+    scaled = scaler(test).features
+    assert not scaled[:, scaler.sources == 1].any()
+    assert part == "missing" or scaled[:, scaler.sources == 0].any()
+
+
+@pytest.mark.parametrize("part", sorted(BY_QUERY))
+def test_what_was_constant_in_each_training_query_says_nothing_within_a_query(part):
+    train, test = made([5, 4], 3), made([5, 4], 4)
+    train.features[:, 1] = train.query_of_docs()
+    scaled = fit_scaler(f"{part}+standard", train)(test).features
+    assert not scaled[:, 1].any() and scaled[:, 4].any()
+
+
+def test_a_feature_that_was_always_missing_says_nothing_later():
+    train, test = made([5, 4], 3), made([5, 4], 4)
+    train.features[:, 1] = np.nan
+    scaler = fit_scaler("+".join(part for part in SCALINGS if part != "missing"), train)
+    assert not scaler(test).features[:, scaler.sources == 1].any()
+    with pytest.raises(DataError, match="scaling missing makes no column"):
+        fit_scaler("missing", train)
 
 
 def test_a_missing_value_becomes_the_median_of_quantile_scaling():

@@ -21,7 +21,7 @@ from scipy.special import ndtri
 
 from sortnet.config import BY_QUERY, scaling_parts
 from sortnet.errors import DataError
-from sortnet.types import F32, F64, I64, Queries
+from sortnet.types import F32, F64, I64, Bool, Queries
 from sortnet.types import room as rooms
 from sortnet.types.room import room
 
@@ -44,11 +44,14 @@ class Scaler:
         tables: {part: its table, one column per feature}, in the order of the parts. `none`:
             (1, n_features) means; `standard`, `log`: (2, n_features) means and 1 / standard
             deviations, 0 for a constant; `quantile`: (n_references, n_features) quantiles;
-            `piecewise`: (17, n_features) edges; `missing`: (1, n_features) 1 where a value was
-            missing; `query`, `zscore`, `rank`: (0, n_features).
+            `piecewise`: (17, n_features) edges; `missing`: (1, n_features) 1 where some values
+            were missing; `query`, `zscore`, `rank`: (0, n_features).
+        varying: (2, n_features) whether each varied within a training query, and whether it varied
+            at all: nothing was learned of the others. None: not known, as before version 0.3.
     """
 
     tables: Mapping[str, F64]
+    varying: Bool | None = None
 
     @property
     def n_features(self) -> int:
@@ -65,6 +68,17 @@ class Scaler:
         """(n_columns,) the number of the feature that each column comes from."""
         each = [_PARTS[part].sources(table) for part, table in self.tables.items()]
         return np.concatenate(each).astype(np.int64, copy=False)
+
+    @cached_property
+    def _silent(self) -> I64:
+        """The numbers of the columns that were constant in training."""
+        if self.varying is None:
+            return np.empty(0, np.int64)
+        within, at_all = self.varying
+        of_part = {"missing": np.ones_like(within)} | dict.fromkeys(BY_QUERY, within)
+        varying = [of_part.get(part, at_all)[_PARTS[part].sources(table)]
+                   for part, table in self.tables.items()]  # fmt: skip
+        return np.flatnonzero(~np.concatenate(varying))
 
     @property
     def depends_on_query(self) -> bool:
@@ -136,6 +150,7 @@ class Scaler:
                 columns = _PARTS[part].scale(X[:, some], offsets, table[:, some])
                 out[:, first : first + columns.shape[1]] = columns
                 first += columns.shape[1]
+        out[:, self._silent] = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +168,7 @@ class _Rows:
         edges = _edges(tables.pop(_BY_ROWS))
         others = np.empty((queries.n_docs, 0), np.float32)
         if tables:
-            others = Scaler(tables)._filled(queries)
+            others = Scaler(tables, scaler.varying)._filled(queries)
         first = sum(len(_PARTS[part].sources(tables[part])) for part in before)
         return cls(queries.features, others, first, edges)
 
@@ -190,11 +205,14 @@ def fit_scaler(spec: str, queries: Queries, *, seed: int = 0) -> Scaler:
     | `standard` | (x - mean) / standard deviation of the training part, clipped at 10 | 0 |
     | `piecewise` | for each bin b, clip((x - e_b) / (e_b+1 - e_b), 0, 1) | 0 |
     | `none` | x | the training mean |
-    | `missing` | 0, only of features that miss a value in training | 1 |
+    | `missing` | 0, only of features that miss some values in training | 1 |
 
     The bins of `piecewise` (Gorishniy, Rubachev and Babenko 2022, On Embeddings for Numerical
     Features in Tabular Deep Learning, equation 1) are at most 16 a feature; their edges e are the
     different ones of 17 quantiles of the training part, so that a constant has no bin.
+
+    The columns of a feature that is the same in all training documents are 0 also where it varies
+    later; those of `query`, `zscore` and `rank` where it is the same within each training query.
 
     Args:
         spec: one part, or several joined by `+`.
@@ -213,13 +231,26 @@ def fit_scaler(spec: str, queries: Queries, *, seed: int = 0) -> Scaler:
     Cost: a sort of every feature of the sample where a part takes quantiles.
     """
     tables = {part: _PARTS[part].fit(queries.features, seed) for part in scaling_parts(spec)}
-    scaler = Scaler(tables)
+    scaler = Scaler(tables, _varying(queries))
     if queries.n_features and not scaler.n_columns:
         raise DataError(
             f"{queries.source}: scaling {spec} makes no column of these features: "
             "none varies or misses a value as it needs; add another part, such as query"
         )
     return scaler
+
+
+def _varying(queries: Queries) -> Bool:
+    """(2, n_features) whether each varies within a query, and whether it varies at all."""
+    d = queries.n_features
+    within, low, high = np.zeros(d, np.bool_), np.full(d, np.inf), np.full(d, -np.inf)
+    for docs, offsets in _chunks(queries.offsets, _CHUNK // max(d, 1)):
+        X, starts = queries.features[docs], offsets[:-1][np.diff(offsets) > 0]
+        least, most = np.fmin.reduceat(X, starts), np.fmax.reduceat(X, starts)
+        within |= (most > least).any(axis=0)
+        low = np.fmin(low, np.fmin.reduce(least, axis=0, initial=np.inf))
+        high = np.fmax(high, np.fmax.reduce(most, axis=0, initial=-np.inf))
+    return np.stack((within, high > low))
 
 
 def table_rows(part: str) -> tuple[float, float]:
@@ -252,10 +283,10 @@ def _means(X: F32, seed: int) -> F64:
 
 
 def _with_missing(X: F32, seed: int) -> F64:
-    missing = np.zeros((1, X.shape[1]))
+    missing = np.zeros(X.shape[1], np.int64)
     for some in _runs(X):
-        missing[0, np.isnan(some).any(axis=0)] = 1
-    return missing
+        missing += np.isnan(some).sum(axis=0)
+    return np.array([(missing > 0) & (missing < len(X))], np.float64)
 
 
 def _runs(X: F32) -> Iterator[F32]:

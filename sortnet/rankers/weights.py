@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from safetensors.torch import save
 
 from sortnet.comparators import Committee, Learner, Make
@@ -21,6 +23,7 @@ from sortnet.rankers.folder import Saved, described, parse_tensors, read_bytes, 
 from sortnet.types import F64
 
 _SCALER = "scaler"
+_VARYING = "scaler.varying"
 _ASKED = "asked"
 _STATE: dict[str, Any] = {
     "iteration": int,
@@ -146,10 +149,12 @@ def refuse_few(tensors: Mapping[str, torch.Tensor], least: int, path: Path) -> N
 
 def scaler_tensors(scaler: Scaler) -> dict[str, torch.Tensor]:
     """The table of each part of the scaling, as `take_scaler` finds it."""
-    return {
-        f"{_SCALER}.{part}": torch.from_numpy(np.ascontiguousarray(table))
-        for part, table in scaler.tables.items()
+    arrays: dict[str, NDArray[Any]] = {
+        f"{_SCALER}.{part}": table for part, table in scaler.tables.items()
     }
+    if scaler.varying is not None:
+        arrays[_VARYING] = scaler.varying
+    return {name: torch.from_numpy(np.ascontiguousarray(a)) for name, a in arrays.items()}
 
 
 def take_scaler(saved: Saved, spec: str) -> Scaler:
@@ -157,7 +162,10 @@ def take_scaler(saved: Saved, spec: str) -> Scaler:
     parts = scaling_parts(spec)
     if _SCALER in saved.tensors:  # version 0.2 had scalings of one part
         saved.tensors[f"{_SCALER}.{parts[0]}"] = saved.tensors.pop(_SCALER)
-    return Scaler({part: _take_table(saved, part) for part in parts})
+    scaler = Scaler({part: _take_table(saved, part) for part in parts})
+    if _VARYING not in saved.tensors:  # as of version 0.2
+        return scaler
+    return replace(scaler, varying=saved.take(_VARYING, torch.bool, 2, saved.n_features).numpy())
 
 
 def _take_table(saved: Saved, part: str) -> F64:

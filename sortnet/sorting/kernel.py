@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import torch
 from numba import njit, prange
@@ -140,11 +142,11 @@ def project(X: F32, direction: F64, out: F64) -> None:
     for row in prange(X.shape[0]):
         total = 0.0
         for column in range(X.shape[1]):
-            x = np.float64(X[row, column])
+            x = float(X[row, column])
             if np.isnan(x):
                 x = _MISSING
             elif abs(x) > _LINEAR:
-                x = np.copysign(_LINEAR + np.log(abs(x) / _LINEAR), x)
+                x = math.copysign(_LINEAR + math.log(abs(x) / _LINEAR), x)
             total += x * direction[column]
         out[row] = total
 
