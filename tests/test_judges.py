@@ -187,6 +187,7 @@ def test_a_part_of_judged_pairs_is_checked_by_these_whatever_the_sort_compared()
         ([0], [2], {}, "rows 0 and 2 are of two queries"),
         ([0], [1], {"soft": [1.5]}, "not a probability: 1.5"),
         ([0], [1], {"weight": [-1]}, "not a weight: -1.0"),
+        ([0], [1], {"weight": [1e300]}, "not a weight: 1e\\+300"),
         ([0], [1], {"weight": [1, 2]}, "weight has shape"),
     ],
 )
@@ -194,6 +195,11 @@ def test_judgements_that_cannot_be_are_refused(better, worse, more, fault):
     queries = Queries.from_arrays(np.zeros((4, 1)), group=[2, 2])
     with pytest.raises(DataError, match=fault):
         queries.with_judgements(better, worse, **more)
+
+
+def test_a_weight_that_is_nothing_in_float32_is_none():
+    known = JudgedPairs.of([0, 0], [1, 2], weight=[1e-60, 1e-30])
+    assert known.second.tolist() == [2] and known.weight.all()
 
 
 def test_too_few_judgements_are_refused_in_one_line():

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 
 from sortnet.comparators import CmpNN, Committee, DirectRanker, NeuralComparator
 from sortnet.config import Training
-from sortnet.errors import ComparatorError, DivergedError
+from sortnet.errors import ComparatorError, DataError, DivergedError
 from sortnet.learning.training import _ByQuery, best_trained, to_try, train_on_pairs
 from sortnet.types import Pairs, Queries
 
@@ -147,6 +148,27 @@ def test_the_heavier_query_is_followed_where_each_has_mini_batches_of_its_own():
         train_on_pairs(net, queries, pairs, queries, Pairs.empty(), how)
         up = net.prefer(net.prepare(X), np.array([7]), np.array([0]))[0] > 0
         assert up == (heavy == 0)
+
+
+@pytest.mark.parametrize("scale", [2.0**-100, 2.0**100])
+def test_the_scale_of_the_weights_does_not_matter(scale):
+    plain, pairs = made(5, 6, 0)
+    weights = np.random.default_rng(1).random(30)
+    found = []
+    for factor in (1, scale):
+        queries = replace(plain, weights=(weights * factor).astype(np.float32))
+        net = CmpNN(3, hidden=3, seed=0)
+        train_on_pairs(net, queries, pairs, queries, pairs, Training(epochs=2))
+        found.append(net.v)
+    assert torch.equal(*found) and torch.isfinite(found[0]).all()
+
+
+def test_pairs_that_all_have_weight_zero_are_refused():
+    queries, pairs = made(2, 6, 0)
+    heavy = Queries.from_arrays(queries.features, group=[6, 6], weights=[1, *[0] * 11])
+    for weightless in (heavy, replace(queries, weights=np.zeros(12, np.float32))):
+        with pytest.raises(DataError, match="data: all pairs to learn from have weight 0"):
+            train_on_pairs(CmpNN(3), weightless, pairs, queries, pairs, Training())
 
 
 def test_the_compiled_loss_is_the_logistic_one_with_its_gradients():

@@ -20,7 +20,7 @@ from sortnet.comparators import Learner, NeuralComparator
 from sortnet.comparators.base import to_device
 from sortnet.comparators.products import one_thread_an_operation
 from sortnet.config import FIXED, Training
-from sortnet.errors import DivergedError
+from sortnet.errors import DataError, DivergedError
 from sortnet.types import F32, F64, I32, I64, Judge, Pairs, Progress, Queries
 from sortnet.types.shard import MOST_BLOCKS, Group, Shard, block_of, gathered, summed
 
@@ -95,6 +95,7 @@ def train_on_pairs(
         progress: called with progress messages.
 
     Raises:
+        DataError: if all pairs of TP have weight 0.
         DivergedError: if the loss is no longer a number.
 
     Cost: an epoch embeds every document of a pair about once, then compares embeddings; a table
@@ -102,6 +103,8 @@ def train_on_pairs(
     """
     device = comparator.members[0].device
     ours, theirs = (_ByQuery.of(*each, judge).kept_on(device) for each in ((train, tp), (vali, vp)))
+    if ours.weight is not None and not summed(train, np.count_nonzero(ours.weight)):
+        raise DataError(f"{train.source}: all pairs to learn from have weight 0")
     score = score if how.keep == "quality" else None
     if len(comparator.members) == 1:
         with one_thread_an_operation():
@@ -396,14 +399,16 @@ def _cuts(sizes: I64, ends: I64, cuts: I64, size: int, block: int) -> I64:
 
 
 def _weighted(queries: Queries, pairs: Pairs, judge: Judge | None) -> tuple[I32, I32, F32 | None]:
-    """Winners, losers and weights of the pairs, 1 in the mean; None: 1. Ordered by the winner.
+    """Winners, losers and weights of the pairs, 1 in the mean unless all are 0; None: 1. Ordered by
+    the winner.
 
     The weight of a pair is that of its judgement times those of its documents.
     """
     winner, loser = pairs.winner.astype(np.int32), pairs.loser.astype(np.int32)
-    weight: F32 = np.ones(len(pairs), np.float32)
+    weight: F64 = np.ones(len(pairs))  # products of float32 may leave its range
     if queries.weights is not None:
-        weight *= queries.weights[winner] * queries.weights[loser]
+        weight *= queries.weights[winner]
+        weight *= queries.weights[loser]
     if queries.judged is not None:
         weight *= queries.judged.of_pairs(winner, loser)[1]
     if judge is not None:
@@ -417,8 +422,8 @@ def _weighted(queries: Queries, pairs: Pairs, judge: Judge | None) -> tuple[I32,
             order = np.argsort(winner, kind="stable")
             winner, loser, weight = winner[order], loser[order], weight[order]
     extremes = [weight.min(), weight.max()] if len(weight) else []
-    ends = gathered(queries, np.array(extremes, np.float32))
-    if not len(ends) or (ends == ends[0]).all():
+    ends = gathered(queries, np.array(extremes, np.float64))
+    if not len(ends) or (ends[0] > 0 and (ends == ends[0]).all()):
         return winner, loser, None
     mean = float(weight.mean(dtype=np.float64)) if len(weight) else 0.0
     if queries.shard is not None and queries.shard.n_blocks == 1:

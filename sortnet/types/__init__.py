@@ -505,10 +505,11 @@ def _weights(weights: ArrayLike, codes: I64, n_queries: int, source: str) -> F32
     if bad.any():
         k = int(np.argmax(bad))
         raise DataError(f"{source}: weight {k} is {given[k]:g}, not a finite number from 0")
-    if not given.any():
-        raise DataError(f"{source}: all weights are zero: there is nothing to learn from")
     per_row = given if len(given) == len(codes) else np.sqrt(given)[codes]
-    return per_row.astype(np.float32)
+    rounded = per_row.astype(np.float32)
+    if not rounded.any():
+        raise DataError(f"{source}: all weights are zero: there is nothing to learn from")
+    return rounded
 
 
 def _codes_of_qids(qid: ArrayLike | None, n: int, source: str) -> tuple[Str, I64]:

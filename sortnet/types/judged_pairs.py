@@ -13,6 +13,7 @@ from sortnet.errors import DataError
 _F32: TypeAlias = NDArray[np.float32]
 _F64: TypeAlias = NDArray[np.float64]
 _I64: TypeAlias = NDArray[np.int64]
+_LARGEST = np.finfo(np.float32).max
 _SECOND = np.int64(2**32 - 1)
 
 
@@ -64,14 +65,15 @@ class JudgedPairs:
             raise DataError(f"judgements: {i.shape} better documents but {j.shape} worse ones")
         _refuse("a document compared with itself", i == j, i)
         _refuse("not a probability", ~((p >= 0) & (p <= 1)), p)
-        _refuse("not a weight", ~((w >= 0) & np.isfinite(w)), w)
+        _refuse("not a weight", ~((w >= 0) & (w <= _LARGEST)), w)
         low, high = np.minimum(i, j), np.maximum(i, j)
         key, place = np.unique((low << 32) | high, return_inverse=True)
         total = np.bincount(place, w, len(key))
         for_first = np.bincount(place, w * np.where(i < j, p, 1 - p), len(key))
-        some = total > 0
+        rounded = np.minimum(total, _LARGEST).astype(np.float32)
+        some = rounded > 0
         target = np.clip(for_first[some] / total[some], 0, 1)
-        return cls(key[some], target.astype(np.float32), total[some].astype(np.float32))
+        return cls(key[some], target.astype(np.float32), rounded[some])
 
     def __len__(self) -> int:
         return len(self.key)
