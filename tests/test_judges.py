@@ -197,6 +197,16 @@ def test_judgements_that_cannot_be_are_refused(better, worse, more, fault):
         queries.with_judgements(better, worse, **more)
 
 
+def test_accuracy_counts_light_judgements_beside_a_heavy_one():
+    m = 3001
+    weight = np.append(2.0**24, np.full(m - 1, 0.9, np.float32))
+    queries = Queries.from_arrays(np.zeros((m + 1, 1)))
+    V = queries.with_judgements(np.arange(1, m + 1), np.zeros(m, int), weight=weight)
+    order = np.arange(1, m + 1)[::-1]  # document 1, the heavy one's winner, behind all
+    found = evaluate(V, np.append(order[:-1], [0, 1]), Metric("accuracy"))["accuracy"]
+    assert found == pytest.approx(1 - weight[0] / weight.sum(), rel=1e-9)
+
+
 def test_a_weight_that_is_nothing_in_float32_is_none():
     known = JudgedPairs.of([0, 0], [1, 2], weight=[1e-60, 1e-30])
     assert known.second.tolist() == [2] and known.weight.all()
