@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from functools import cache
 from types import NoneType
-from typing import Any, ClassVar, Self, TypeVar, get_args, get_type_hints
+from typing import Any, ClassVar, Self, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -72,19 +72,32 @@ class Setting:
     most: int = _MOST
     optional: bool = False
 
-    def check(self, value: Any, fault: type[SortNetError]) -> None:
-        """Refuse a value that is none of the choices, or out of range."""
+    def checked(self, value: Any, fault: type[SortNetError]) -> Any:
+        """The value, of NumPy as one of Python; refuses another type, choice or range."""
+        if isinstance(value, np.generic):
+            value = value.item()
         if value is None and self.optional:
-            return
-        if self.choices and not self.joined and value not in self.choices:
-            raise fault(f"unknown {self.name} {value!r}; known are {', '.join(self.choices)}")
-        if self.least is not None and not (
-            isinstance(value, (int, np.integer)) and self.least <= value <= self.most
-        ):
-            raise fault(
-                f"{self.name} must be a whole number from {self.least} to {self.most}, "
-                f"got {value!r}"
-            )
+            return None
+        if get_origin(self.values) is tuple:
+            return hidden_sizes(value)
+        if self.joined:
+            return "+".join(scaling_parts(value))
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if self.choices:
+            if not isinstance(value, str) or value not in self.choices:
+                known = ", ".join(self.choices)
+                raise fault(f"unknown {self.name} {shown(value)}; known are {known}")
+        elif self.least is not None:
+            if not (number and isinstance(value, int) and self.least <= value <= self.most):
+                raise fault(
+                    f"{self.name} must be a whole number from {self.least} to {self.most}, "
+                    f"got {shown(value)}"
+                )
+        elif self.values is float and not number:
+            raise fault(f"{self.name} must be a number, got {shown(value)}")
+        elif self.values is str and not isinstance(value, str):
+            raise fault(f"{self.name} must be a word, got {shown(value)}")
+        return value
 
 
 def setting(default: Any, text: str, section: str, **more: Any) -> Any:
@@ -115,6 +128,12 @@ def _type(hint: Any) -> Any:
     """A type without None: int of `int | None`."""
     others = [one for one in get_args(hint) if one is not NoneType]
     return others[0] if NoneType in get_args(hint) else hint
+
+
+def _check(settings: Any, fault: type[SortNetError]) -> None:
+    for each in own_settings(type(settings)):
+        value = each.checked(getattr(settings, each.name), fault)
+        object.__setattr__(settings, each.name, value)  # before anyone sees them
 
 
 @dataclass(frozen=True)
@@ -170,8 +189,7 @@ class Training:
     # fmt: on
 
     def __post_init__(self) -> None:
-        for each in own_settings(Training):
-            each.check(getattr(self, each.name), ComparatorError)
+        _check(self, ComparatorError)
         if not 0 < self.lr < math.inf or not 0 < self.lr_decay <= 1:
             raise ComparatorError(
                 f"lr must be above 0 and lr_decay in (0, 1], got {self.lr} and {self.lr_decay}"
@@ -210,8 +228,7 @@ class Settings:
     # fmt: on
 
     def __post_init__(self) -> None:
-        for each in own_settings(type(self)):
-            each.check(getattr(self, each.name), DataError)
+        _check(self, DataError)
         if self.quality is not None:
             self.metric(self.quality)  # refuses what is no measure
 
@@ -351,15 +368,11 @@ class Config(Settings):
     # fmt: on
 
     def __post_init__(self) -> None:
-        if self.hidden is not None:
-            object.__setattr__(self, "hidden", hidden_sizes(self.hidden))
-        if self.scaling is not None:
-            scaling_parts(self.scaling)
+        super().__post_init__()
         if not 0 <= self.tune_budget < math.inf:
             raise DataError(f"tune_budget must be 0 or more, got {self.tune_budget}")
         if (self.blocks or 1) > MOST_BLOCKS:
             raise DataError(f"blocks must be at most {MOST_BLOCKS}, got {self.blocks}")
-        super().__post_init__()
 
     @property
     def settled(self) -> Config:
@@ -424,7 +437,7 @@ def scaling_parts(spec: str) -> tuple[str, ...]:
     """
     parts = tuple(spec.split("+")) if isinstance(spec, str) else (spec,)
     for part in parts:
-        if part not in SCALINGS:
+        if not isinstance(part, str) or part not in SCALINGS:
             raise DataError(
                 f"unknown scaling {shown(part)}; known are {', '.join(SCALINGS)}, "
                 "which + joins, such as query+rank"
@@ -436,7 +449,8 @@ def scaling_parts(spec: str) -> tuple[str, ...]:
 
 def hidden_sizes(hidden: int | Sequence[int]) -> tuple[int, ...]:
     """Check the sizes of hidden layers: 20 or (32, 20, 5)."""
-    sizes = (hidden,) if isinstance(hidden, (int, np.integer)) else tuple(hidden)
-    if not sizes or any(not isinstance(h, (int, np.integer)) or h < 1 for h in sizes):
-        raise ComparatorError(f"hidden must be whole numbers from 1, got {hidden!r}")
-    return tuple(int(h) for h in sizes)
+    given = hidden if isinstance(hidden, Iterable) else (hidden,)
+    sizes = tuple(h.item() if isinstance(h, np.generic) else h for h in given)
+    if not sizes or any(type(h) is not int or h < 1 for h in sizes):
+        raise ComparatorError(f"hidden must be whole numbers from 1, got {shown(hidden)}")
+    return sizes

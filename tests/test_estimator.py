@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import pickle
+import re
 
 import numpy as np
 import pandas as pd
@@ -21,7 +22,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from torch import nn
 
 import sortnet.estimator.ranker
-from sortnet import DirectRanker, SortNetError, SortNetRanker
+from sortnet import DirectRanker, SortNetError, SortNetRanker, load_ranker
 from sortnet.config import FIXED, Config
 from sortnet.errors import DataError, ModelError
 from sortnet.estimator.parameters import OWN
@@ -336,12 +337,34 @@ def test_arguments_that_fit_cannot_use_are_refused(given, fault):
         {"committee": 0},
         {"random_state": -1},
         {"random_state": "seven"},
+        {"random_state": [7]},
+        {"hidden": 2.5},
+        {"hidden": True},
+        {"dropout": "0.1"},
+        {"tune_budget": "1"},
+        {"blocks": "2"},
+        {"quality": 5},
+        {"validation_fraction": "0.2"},
+        {"verbose": "1"},
+        {"tune": 5},
+        {"scaling": 7},
     ],
 )
 def test_parameters_are_checked_not_ignored(bad):
     X, y, qid = made()
-    with pytest.raises(SortNetError, match=str(next(iter(bad.values()))).strip("()")):
+    ((name, value),) = bad.items()
+    name = {"random_state": "seed|random_state", "quality": "quality|metric"}.get(name, name)
+    with pytest.raises(SortNetError, match=rf"({name}).*{re.escape(str(value).strip('()'))}"):
         small(**bad).fit(X, y, qid=qid)
+
+
+def test_settings_of_numpy_are_taken_and_saved(tmp_path):
+    X, y, qid = made()
+    params = {"hidden": np.array([3, 2]), "epochs": np.int64(2), "lr": np.float32(0.5)}
+    ranker = small(**params, random_state=np.uint8(3), max_iter=np.int32(1)).fit(X, y, qid=qid)
+    ranker.model_.save(tmp_path)
+    config = load_ranker(tmp_path).config
+    assert config.hidden == (3, 2) and config.flat() == ranker.model_.config.flat()
 
 
 def test_grades_that_are_no_whole_numbers_are_refused():

@@ -304,11 +304,25 @@ def test_of_few_answers_a_weight_decay_that_diverges_is_left_out():
         ({"weight_decay": -1.0}, "-1.0"),
         ({"momentum": 1.0}, "1.0"),
         ({"optimizer": "lbfgs"}, "'lbfgs'"),
+        ({"optimizer": 3}, "unknown optimizer 3"),
+        ({"epochs": "3"}, "epochs must be a whole number from 1 to .*, got '3'"),
+        ({"epochs": True}, "epochs must be a whole number from 1 to .*, got True"),
+        ({"epochs": 3.0}, "epochs must be a whole number from 1 to .*, got 3.0"),
+        ({"lr": "0.1"}, "lr must be a number, got '0.1'"),
+        ({"lr": True}, "lr must be a number, got True"),
+        ({"lr": np.array([0.1])}, "lr must be a number, got array"),
+        ({"momentum": None}, "momentum must be a number, got None"),
     ],
 )
 def test_impossible_settings_are_refused_by_value(wrong, text):
     with pytest.raises(ComparatorError, match=text):
         Training(**wrong)
+
+
+def test_numbers_of_numpy_are_taken_as_those_of_python():
+    numpy_s = Training(epochs=np.int64(3), lr=np.float32(0.5), loss=np.str_("squared"))
+    assert numpy_s == Training(epochs=3, lr=0.5, loss="squared")
+    assert [type(v) for v in (numpy_s.epochs, numpy_s.lr, numpy_s.loss)] == [int, float, str]
 
 
 def test_ctrl_c_does_not_wait_for_the_members_of_a_committee():

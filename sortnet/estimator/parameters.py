@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from inspect import Parameter, Signature
+from numbers import Integral, Real
+from types import NoneType
 from typing import Any, TypedDict
 
 import numpy as np
@@ -11,6 +13,7 @@ import numpy as np
 from sortnet.comparators import MakeOne, make_comparator
 from sortnet.config import Config, Settings, settings_of
 from sortnet.errors import DataError
+from sortnet.files import shown
 from sortnet.metrics import Empty, Gain
 from sortnet.rankers.base import kind_module
 
@@ -22,6 +25,12 @@ OWN = {  # the parameters that are no settings of a run, and their defaults
     "tune": False,
     "verbose": 0,
     "n_jobs": None,
+}
+_TYPES: dict[str, Any] = {
+    "validation_fraction": Real,
+    "random_state": (Integral, np.random.RandomState, np.random.Generator, NoneType),
+    "tune": (bool, np.bool_, Mapping, list, tuple, NoneType),
+    "verbose": Integral,
 }
 # What other libraries call it.
 _ELSEWHERE = {
@@ -106,7 +115,14 @@ def all_parameters(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def settings_from(parameters: Mapping[str, Any]) -> Settings:
-    """The settings of the kind of ranker; what it has not must be as it is by default."""
+    """The settings of the kind of ranker; what it has not must be as it is by default.
+
+    Raises:
+        DataError: naming a parameter that is of no type it can be.
+    """
+    for name, types in _TYPES.items():
+        if not isinstance(parameters[name], types):
+            raise DataError(f"{name} cannot be {shown(parameters[name])}")
     kind = parameters["ranker"]
     settings: Settings = kind_module(kind).SETTINGS()
     own, ours = settings.flat(), SIGNATURE.parameters

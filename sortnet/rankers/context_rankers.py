@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from sortnet.config import COMPARATOR, hidden_sizes, setting
+from sortnet.config import COMPARATOR, setting
 from sortnet.context.dense import UNITS
 from sortnet.context.fate import FateNet
 from sortnet.context.feta import PAIR_NETS, FetaNet
@@ -40,11 +40,6 @@ class DenseSettings(ContextSettings):
         "FATE-Net, selu of FETA-Net.", COMPARATOR,
         choices=UNITS)
     # fmt: on
-
-    def __post_init__(self) -> None:
-        if self.hidden is not None:
-            object.__setattr__(self, "hidden", hidden_sizes(self.hidden))
-        super().__post_init__()
 
     def scores_of(self, net: nn.Module, part: Queries) -> Tensor:
         found = [torch.empty(0)]

@@ -276,9 +276,9 @@ class RankSvmSettings(LinearSettings):
     C: float = setting(0.01, "Weight of the loss of a pair against ½|w|².", TRAINING)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not 0 < self.C < np.inf:
             raise DataError(f"C must be above 0, got {self.C}")
-        super().__post_init__()
 
 
 @dataclass(frozen=True)
@@ -295,9 +295,9 @@ class ErrSettings(LinearSettings):
     ridge: float = setting(1.0, "L2 penalty of the regression.", TRAINING)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not 0 <= self.ridge < np.inf:
             raise DataError(f"ridge must be 0 or more, got {self.ridge}")
-        super().__post_init__()
 
 
 @dataclass(frozen=True)

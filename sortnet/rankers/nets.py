@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from torch import nn
 
 from sortnet.comparators import DirectRanker, Make
-from sortnet.config import COMPARATOR, FIXED, SCALINGS, TRAINING, Settings, hidden_sizes, setting
+from sortnet.config import COMPARATOR, FIXED, SCALINGS, TRAINING, Settings, setting
 from sortnet.rankers.base import Ranker, kind_module
 from sortnet.rankers.folder import Saved
 from sortnet.rankers.sortnet import Model
@@ -43,11 +43,6 @@ class NetSettings(InputSettings):
         choices=("tanh", "sigmoid", "relu"))
     dropout: float = setting(0.0, "Dropout rate of the hidden units.", TRAINING)
     # fmt: on
-
-    def __post_init__(self) -> None:
-        if self.hidden is not None:
-            object.__setattr__(self, "hidden", hidden_sizes(self.hidden))
-        super().__post_init__()
 
     def make(self, n_columns: int) -> Make:
         """What makes the net from a seed, for as many columns."""

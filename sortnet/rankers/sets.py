@@ -79,9 +79,9 @@ class ContextSettings(SetNetSettings):
     # fmt: on
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not 0 <= self.l1 < math.inf:
             raise DataError(f"l1 must be 0 or more, got {self.l1}")
-        super().__post_init__()
 
     @property
     def query_loss(self) -> Loss:

@@ -39,9 +39,9 @@ class TreeSettings(Settings):
     # fmt: on
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not 0 < self.shrinkage <= 1:
             raise DataError(f"shrinkage must be above 0 and at most 1, got {self.shrinkage}")
-        super().__post_init__()
 
 
 def fit(

@@ -91,7 +91,8 @@ class JudgedPairs:
     @property
     def sure(self) -> _F64:
         """(m,) how much each pair counts in a measure: nothing if the judges were undecided."""
-        decided: _F64 = self.weight * np.abs(2.0 * self.target.astype(np.float64) - 1)
+        target, weight = (each.astype(np.float64) for each in (self.target, self.weight))
+        decided: _F64 = weight * np.abs(2 * target - 1)
         return decided
 
     def of_pairs(self, i: NDArray[Any], j: NDArray[Any]) -> tuple[_F32, _F32]:
