@@ -182,7 +182,7 @@ def parse_document(
     if about.get("format_version") not in versions:
         raise ModelError(
             f"{path}: format version {shown(about.get('format_version'))}, this SortNet reads "
-            f"{' and '.join(map(str, versions))}: upgrade SortNet or train again"
+            f"{', '.join(map(str, versions))}: upgrade SortNet or train again"
         )
     check_fields(about, fields, path)
     return about

@@ -202,7 +202,7 @@ DAMAGES = [
     ("model", lambda p: p.write_text("[1]"), "not a SortNet model"),
     ("model", lambda p: p.write_text(DEEP), "nested too deeply"),
     ("model", lambda p: p.write_text('{"format": "other"}'), "not a SortNet model"),
-    ("model", edited(format_version=99), "format version 99, this SortNet reads 1 and 2"),
+    ("model", edited(format_version=99), "format version 99, this SortNet reads 1, 2, 3"),
     ("model", edited(n_features="x"), "n_features cannot be 'x'"),
     ("model", edited(n_features=10**400), "n_features cannot be 1000"),
     ("model", edited(n_features=4, feature_names=None), "not of 4 features"),
@@ -290,12 +290,14 @@ def test_a_model_remembers_which_features_were_constant_in_training(tmp_path):
     varying[:, 0] = False
     test, changed = made(3), made(3)
     changed.features[:, 0] = 7
-    for flags, says in (({"scaler.varying": varying}, False), ({}, True)):  # {}: version 0.2
+    for flags, says in (({"scaler.varying": varying}, False), ({}, True)):
         write(weights_of(tmp_path), known | flags)
+        edited(format_version=3 if flags else 2)(tmp_path / "model.json")
         model = Model.load(tmp_path)
         assert (model.scaler(test).features != model.scaler(changed).features).any() == says
-    for damaged in (varying[:1], varying[:, :2].clone(), varying.double()):
-        write(weights_of(tmp_path), known | {"scaler.varying": damaged})
+    edited(format_version=3)(tmp_path / "model.json")
+    for damaged in ({}, varying[:1], varying[:, :2].clone(), varying.double()):
+        write(weights_of(tmp_path), known | ({"scaler.varying": damaged} if len(damaged) else {}))
         with pytest.raises(ModelError, match=r"scaler.varying is .*, not bool 2x3"):
             Model.load(tmp_path)
 

@@ -29,8 +29,8 @@ SEEDS = (1, 2)
 
 def model_of(seed: int) -> Model:
     return Model(
-        CONFIG, Scaler({"query": np.empty((0, 4))}), make_comparator(CONFIG, 4)(seed),
-        info={"seed": seed},
+        CONFIG, Scaler({"query": np.empty((0, 4))}, np.ones((2, 4), bool)),
+        make_comparator(CONFIG, 4)(seed), info={"seed": seed},
     )  # fmt: skip
 
 

@@ -47,11 +47,11 @@ class Scaler:
             `piecewise`: (17, n_features) edges; `missing`: (1, n_features) 1 where some values
             were missing; `query`, `zscore`, `rank`: (0, n_features).
         varying: (2, n_features) whether each varied within a training query, and whether it varied
-            at all: nothing was learned of the others. None: not known, as before version 0.3.
+            at all: nothing was learned of the others.
     """
 
     tables: Mapping[str, F64]
-    varying: Bool | None = None
+    varying: Bool
 
     @property
     def n_features(self) -> int:
@@ -72,8 +72,6 @@ class Scaler:
     @cached_property
     def _silent(self) -> I64:
         """The numbers of the columns that were constant in training."""
-        if self.varying is None:
-            return np.empty(0, np.int64)
         within, at_all = self.varying
         of_part = {"missing": np.ones_like(within)} | dict.fromkeys(BY_QUERY, within)
         varying = [of_part.get(part, at_all)[_PARTS[part].sources(table)]

@@ -21,7 +21,7 @@ from sortnet.errors import ModelError, SortNetError
 from sortnet.files import make_folder, parse_document, shown, write_atomically
 
 FORMAT = "sortnet-model"
-FORMAT_VERSION = 2  # of version 1 the weights are always in weights.safetensors
+FORMAT_VERSION = 3  # of version 1 the weights are always in weights.safetensors
 FIRST_KIND = "sortnet"  # of the folders that do not say
 _JSON = "model.json"
 _SHA256 = re.compile("[0-9a-f]{64}")
@@ -157,7 +157,7 @@ def _saved(raw: bytes, path: Path) -> Saved:
 
 
 def _document(raw: bytes, path: Path) -> dict[str, Any]:
-    return parse_document(raw, path, FORMAT, (1, FORMAT_VERSION), _FIELDS)
+    return parse_document(raw, path, FORMAT, range(1, FORMAT_VERSION + 1), _FIELDS)
 
 
 def _weights_of(about: Mapping[str, Any], folder: Path) -> Path:

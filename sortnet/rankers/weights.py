@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -152,8 +151,7 @@ def scaler_tensors(scaler: Scaler) -> dict[str, torch.Tensor]:
     arrays: dict[str, NDArray[Any]] = {
         f"{_SCALER}.{part}": table for part, table in scaler.tables.items()
     }
-    if scaler.varying is not None:
-        arrays[_VARYING] = scaler.varying
+    arrays[_VARYING] = scaler.varying
     return {name: torch.from_numpy(np.ascontiguousarray(a)) for name, a in arrays.items()}
 
 
@@ -162,10 +160,11 @@ def take_scaler(saved: Saved, spec: str) -> Scaler:
     parts = scaling_parts(spec)
     if _SCALER in saved.tensors:  # version 0.2 had scalings of one part
         saved.tensors[f"{_SCALER}.{parts[0]}"] = saved.tensors.pop(_SCALER)
-    scaler = Scaler({part: _take_table(saved, part) for part in parts})
-    if _VARYING not in saved.tensors:  # as of version 0.2
-        return scaler
-    return replace(scaler, varying=saved.take(_VARYING, torch.bool, 2, saved.n_features).numpy())
+    tables = {part: _take_table(saved, part) for part in parts}
+    shape = (2, saved.n_features)
+    if saved.about["format_version"] < 3:  # which did not know
+        return Scaler(tables, np.ones(shape, np.bool_))
+    return Scaler(tables, saved.take(_VARYING, torch.bool, *shape).numpy())
 
 
 def _take_table(saved: Saved, part: str) -> F64:
