@@ -324,11 +324,13 @@ class Config(Settings):
         "part.", COMPARATOR)
     units: str | None = setting(
         None,
-        "Activation function of the hidden units (relu: directranker only); default: tanh where "
-        "the comparator is given.", COMPARATOR, choices=("tanh", "sigmoid", "relu"))
+        "Activation function of the hidden units; relu is directranker's, and chooses it where the "
+        "comparator is left open; default: tanh where the comparator is given.", COMPARATOR,
+        choices=("tanh", "sigmoid", "relu"))
     tau: str | None = setting(
         None,
-        "Output activation of a directranker; default: tanh where the comparator is given.",
+        "Output activation of a directranker, and chooses it where the comparator is left open; "
+        "default: tanh where the comparator is given.",
         COMPARATOR, choices=("tanh", "identity", "sigmoid"))
     committee: int = setting(
         4, "Number of comparators in the committee, at most, trained from different seeds.",
@@ -376,8 +378,14 @@ class Config(Settings):
 
     @property
     def settled(self) -> Config:
-        """These settings with fixed values for what they leave open, RankQuality apart."""
-        open_ = {name: value for name, value in FIXED.items() if self.flat()[name] is None}
+        """These settings with fixed values for what they leave open, RankQuality apart.
+
+        The comparator is a DirectRanker where they have something that no other has.
+        """
+        fixed = dict(FIXED)
+        if self.tau is not None or self.units == "relu":
+            fixed["comparator"] = "directranker"
+        open_ = {name: value for name, value in fixed.items() if self.flat()[name] is None}
         return self.changed(**open_)
 
     @classmethod

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from sortnet.comparators import make_comparator
+from sortnet.comparators.make import kind_of
 from sortnet.config import FIXED, Config
 from sortnet.rankers import settle as module
 from sortnet.rankers.settle import settle
@@ -79,7 +81,6 @@ def made_up(monkeypatch, value):
         ({"comparator": "cmpnn"}, set()),
         ({"hidden": (20,)}, set()),
         ({"units": "sigmoid"}, set()),
-        ({"tau": "tanh"}, set()),
     ],
 )
 def test_the_deep_net_is_tried_where_its_shape_is_left_open(monkeypatch, given, scalings):
@@ -89,6 +90,19 @@ def test_the_deep_net_is_tried_where_its_shape_is_left_open(monkeypatch, given, 
     for name, value in given.items():
         assert config.flat()[name] == value
     assert config.comparator == "cmpnn" and config.training.lr == 0.03
+
+
+@pytest.mark.parametrize("given", [{"tau": "tanh"}, {"units": "relu"}])
+def test_a_setting_that_only_directranker_has_chooses_it(monkeypatch, given):
+    made_up(monkeypatch, lambda config, share: 0.5)
+    asked = OPEN.changed(**given, tune_budget=7.0)
+    config, trials = settle(band(1), band(2), asked)
+    assert {t["comparator"] for t in trials} == {config.comparator} == {"directranker"}
+    assert kind_of(make_comparator(asked, 3)(0)) == "directranker"
+    assert make_comparator(asked.changed(comparator="directranker"), 3)(0).config() == (
+        make_comparator(asked, 3)(0).config()
+    )
+    assert asked.changed(comparator="cmpnn").settled.comparator == "cmpnn"
 
 
 def test_the_default_budget_reaches_the_deep_net_where_trials_are_cross_validated(monkeypatch):
