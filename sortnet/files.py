@@ -46,7 +46,7 @@ def open_bytes(path: Path) -> BinaryIO:
     file = path.open("rb")
     magic = file.read(2)
     file.seek(0)
-    if magic == b"\x1f\x8b" or path.suffix == ".gz":
+    if magic == b"\x1f\x8b" or path.suffix.lower() == ".gz":
         file.close()
         return cast(BinaryIO, gzip.open(path, "rb"))
     return file

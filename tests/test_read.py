@@ -90,6 +90,12 @@ def test_tables_of_a_fold_must_have_the_same_columns_in_the_same_order(tmp_path)
         read_fold(tmp_path)
 
 
+def test_the_files_of_a_fold_may_be_named_in_capitals(tmp_path):
+    for name in ("TRAIN.CSV", "Vali.csv"):
+        (tmp_path / name).write_text("qid,label,x\n1,0,2\n1,1,3\n")
+    assert read_fold(tmp_path).train.n_docs == 2
+
+
 def test_a_folder_that_is_none_or_is_ambiguous_is_refused(tmp_path):
     with pytest.raises(DataError, match="no such folder"):
         read_fold(tmp_path / "none")

@@ -68,9 +68,18 @@ def test_csv_tsv_their_gz_and_parquet_hold_the_same(tmp_path):
     assert_is_the_frame(read_queries(written(tmp_path, text.replace(",,", ",NULL,"))))
     assert_is_the_frame(read_queries(written(tmp_path, text.rstrip("\n"))))
     assert_is_the_frame(read_queries(written(tmp_path, gzip.compress(text.encode()), "x.csv.gz")))
-    assert_is_the_frame(read_queries(written(tmp_path, text.replace(",", "\t"), "x.tsv")))
-    FRAME.to_parquet(tmp_path / "x.parquet")
-    assert_is_the_frame(read_queries(tmp_path / "x.parquet"))
+    FRAME.to_parquet(tmp_path / "x.PARQUET")
+    assert_is_the_frame(read_queries(tmp_path / "x.PARQUET"))
+    for name in ("x.tsv", "y.TSV"):
+        assert_is_the_frame(read_queries(written(tmp_path, text.replace(",", "\t"), name)))
+    for name in ("x.CSV", "x.CSV.GZ"):
+        raw = gzip.compress(text.encode()) if "GZ" in name else text
+        assert_is_the_frame(read_queries(written(tmp_path, raw, name)))
+
+
+def test_rows_that_are_only_ranked_need_no_grades(tmp_path):
+    path = written(tmp_path, "qid,label,x\n1,2,3\n1,,4\n")
+    assert read_queries(path, labelled=False).grades.tolist() == [2, 0]
 
 
 def test_a_csv_read_in_pieces_is_the_csv_read_whole(tmp_path, monkeypatch):
@@ -180,7 +189,7 @@ def test_other_names_for_the_columns_can_be_given():
         ("1,0,-1e39,2", "column 'a': -1e+39 is infinite in float32"),
         ("1,-1,1,2", "grade '-1' is not a whole number from 0"),
         ("1,0.5,1,2", "grade '0.5' is not a whole number from 0"),
-        ("1,,1,2", "grade 'nan' is not a whole number from 0"),
+        ("1,,1,2", "there is no grade in column 'label'"),
         ("1,good,1,2", "the grade in column 'label': 'good' is not a number"),
         (",0,1,2", "there is no 'qid'"),
         ("1,0,1", "3 fields where the header has 4: '1,0,1'"),

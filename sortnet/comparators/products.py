@@ -13,8 +13,8 @@ from torch.nn.functional import pad
 
 # Products of more rows are divided into such blocks, each of which one thread works out.
 _FEW_ROWS, _BLOCK = 1 << 12, 1 << 10
-# Products are of a multiple of so many columns: of others a BLAS sums some rows in another order,
-# and a document would differ from its twin.
+# Products are of a multiple of that number of columns: of others a BLAS sums some rows in another
+# order, and a document would differ from its twin.
 _COLUMNS = 4
 # Threads that were set where operations now run in one.
 _SET_ASIDE: ContextVar[int] = ContextVar("threads set aside", default=1)

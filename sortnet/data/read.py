@@ -135,8 +135,8 @@ def read_fold(
 
 def file_of(folder: Path, part: str) -> Path | None:
     """The file of a part, or the folder of its files; None if there is none."""
-    names = [stem + ending for stem in _STEMS[part] for ending in _ENDINGS]
-    found = [folder / name for name in names if (folder / name).exists()]
+    names = {stem + ending for stem in _STEMS[part] for ending in _ENDINGS}
+    found = sorted(each for each in folder.glob("*") if each.name.lower() in names)
     found += [folder / stem for stem in _STEMS[part] if (folder / stem).is_dir()]
     if len(found) > 1:
         raise DataError(f"{folder}: which one is it, {found[0].name} or {found[1].name}?")

@@ -55,7 +55,7 @@ def from_frame(
         qid: the column that says which query a row belongs to; rows in any order.
         label: the column of whole grades from 0.
         docid: the column of the documents' names.
-        labelled: whether `label` must be there; without it all grades are 0.
+        labelled: whether `label` must be there, with a grade in each row; else what has none is 0.
         source: what error messages call the table.
 
     Raises:
@@ -220,6 +220,10 @@ class _Table:
         if self.label not in self.columns:
             return np.zeros(len(chunk))
         grades = _floats(chunk[self.label], f"the grade in column {self.label!r}")
+        missing = np.isnan(grades)
+        if self.labelled and missing.any():
+            raise _Fault(int(missing.argmax()), f"there is no grade in column {self.label!r}")
+        grades = np.where(missing, 0, grades)
         most = np.iinfo(np.int32).max
         bad = ~((grades >= 0) & (grades <= most) & (grades == np.floor(grades)))
         if bad.any():
@@ -366,7 +370,7 @@ def _chunks_of(path: Path, table: _Table) -> Generator[tuple[pd.DataFrame, int]]
 
 
 def _separator(path: Path) -> str:
-    return "\t" if ".tsv" in path.suffixes[-2:] else ","
+    return "\t" if path.name.lower().removesuffix(".gz").endswith(".tsv") else ","
 
 
 def _records(path: Path) -> Generator[tuple[int, list[str]]]:
