@@ -358,6 +358,19 @@ def test_parameters_are_checked_not_ignored(bad):
         small(**bad).fit(X, y, qid=qid)
 
 
+def test_sparse_columns_are_taken_as_dense_ones():
+    X, y, qid = made()
+    dense = pd.DataFrame(np.where(X > 0, X, 0), columns=[*"abcd"]).assign(
+        qid=qid, colour=np.where(y, "red", "blue")
+    )
+    numbers, texts = pd.SparseDtype(float, 0.0), pd.SparseDtype(object)
+    some = dense.astype({"colour": texts, "a": numbers})
+    everything = dense.astype(dict.fromkeys(dense.columns, numbers) | {"colour": texts})
+    expected = small(max_iter=1).fit(dense, y).predict(dense)
+    for sparse in (some, everything):
+        np.testing.assert_array_equal(small(max_iter=1).fit(sparse, y).predict(sparse), expected)
+
+
 def test_settings_of_numpy_are_taken_and_saved(tmp_path):
     X, y, qid = made()
     params = {"hidden": np.array([3, 2]), "epochs": np.int64(2), "lr": np.float32(0.5)}

@@ -242,10 +242,16 @@ class _Table:
 
 
 def as_pandas(frame: Any) -> pd.DataFrame:
-    """A data frame of another library, such as polars, as one of pandas."""
-    if hasattr(frame, "iloc"):
-        return frame  # type: ignore[no-any-return]
+    """A data frame of another library, such as polars, as one of pandas; sparse columns dense."""
     import pandas as pd
+
+    if hasattr(frame, "iloc"):
+        sparse = [k for k, dtype in enumerate(frame.dtypes) if isinstance(dtype, pd.SparseDtype)]
+        refuse_too_large(8 * len(frame) * len(sparse), "the sparse columns of a frame")
+        frame = frame.copy(deep=False) if sparse else frame
+        for k in sparse:
+            frame.isetitem(k, frame.iloc[:, k].sparse.to_dense())
+        return frame  # type: ignore[no-any-return]
 
     def column(values: Any) -> Any:
         levels = str(getattr(values, "dtype", "")).startswith(("Categorical", "Enum"))  # of polars
