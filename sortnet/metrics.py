@@ -450,13 +450,14 @@ def per_query(metric: Metric, ranked_grades: ArrayLike, offsets: ArrayLike) -> F
     return values
 
 
-def average(values: F64, empty: Empty = "zero") -> float:
+def average(values: F64, empty: Empty = "zero", *, of: str = "data") -> float:
     """The mean over queries, where NaN marks a query without a relevant document.
 
     Args:
         values: (n_queries,) from `per_query`.
         empty: what such a query counts for: 0 ("zero", as trec_eval has it), 1 ("one"), nothing
             ("skip"), or an error.
+        of: what error messages begin with, such as the data's source and the measure.
 
     Raises:
         MetricError: when there is no query to average, or one is empty under "error".
@@ -469,9 +470,11 @@ def average(values: F64, empty: Empty = "zero") -> float:
     if empty not in get_args(Empty):
         raise MetricError(f"unknown rule {empty!r} for empty queries; known: zero|skip|one|error")
     if empty == "error" and n_empty:
-        raise MetricError(f"{n_empty} of {len(values)} queries have no relevant document")
+        raise MetricError(f"{of}: {n_empty} of {len(values)} queries have no relevant document")
     if len(values) == 0 or (empty == "skip" and n_empty == len(values)):
-        raise MetricError(f"nothing to average: {len(values)} queries, {n_empty} of them empty")
+        raise MetricError(
+            f"{of}: nothing to average: {len(values)} queries, {n_empty} of them empty"
+        )
     if empty == "skip":
         return float(np.nanmean(values))
     return float(np.where(np.isnan(values), 1.0 if empty == "one" else 0.0, values).mean())
@@ -511,7 +514,9 @@ def evaluate(
     if len(order) != queries.n_docs:
         raise MetricError(f"a ranking of {len(order)} documents, not of {queries.n_docs}")
     return {
-        metric.name: average(outcomes(metric, queries, order), empty)
+        metric.name: average(
+            outcomes(metric, queries, order), empty, of=f"{queries.source}: {metric.name}"
+        )
         for metric in as_metrics(metrics)
     }
 

@@ -272,6 +272,14 @@ def test_an_average_of_nothing_is_refused():
     assert average(np.array([np.nan, np.nan])) == 0.0
 
 
+def test_a_measure_that_cannot_be_averaged_is_named():
+    queries = Queries.from_arrays([[0.0], [1.0]], [0, 1], source="vali.txt")
+    measures = [parse_metric("ndcg@10"), parse_metric("map", relevant_from=2)]
+    for empty, said in (("skip", "nothing to average"), ("error", "1 of 1 queries")):
+        with pytest.raises(MetricError, match=f"vali.txt: map: {said}"):
+            evaluate(queries, np.arange(2), measures, empty=empty)
+
+
 @pytest.mark.parametrize(
     ("canonical", "spellings"),
     [

@@ -78,7 +78,10 @@ def evaluate(
         status("ranking")
         ranked = queries.grades[loaded.order(queries)]
     values = {m.name: of_queries(m, ranked, queries.offsets) for m in metrics}
-    means = {name: average(per, config.empty) for name, per in values.items()}
+    means = {
+        name: average(per, config.empty, of=f"{queries.source}: {name}")
+        for name, per in values.items()
+    }
     said = conventions_of(queries, metrics, config.empty)
     if per_query is not None:
         import pandas as pd
