@@ -184,7 +184,8 @@ def test_a_setting_that_cannot_be_is_named_with_its_value(home, option, value):
 
 def test_units_that_a_comparator_does_not_have_are_refused_before_anything_is_made(home):
     with nothing_left(home):
-        assert "'relu'" in fault("train", "fold", "--out", "new", "--units", "relu")
+        more = ("--units", "relu", "--comparator", "cmpnn")
+        assert "'relu'" in fault("train", "fold", "--out", "new", *more)
 
 
 def test_a_device_that_is_not_here_is_refused(home, monkeypatch):
