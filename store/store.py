@@ -18,6 +18,7 @@ from store import frames
 from store.collections.collection import Collection
 from store.collections.collection_rows import (
     checked_name,
+    checked_new,
     collections_query,
     make_collection,
     refuse_criterion,
@@ -210,8 +211,8 @@ class Store:
                 first; added to those there are.
 
         Raises:
-            StoreError: on an id that occurs twice or is known, on different features, or on
-                groups that only some items have or that divide pairs.
+            StoreError: on a new name with a colon, on an id that occurs twice or is known, on
+                different features, or on groups that only some items have or that divide pairs.
         """
         checked_name("collection", name)
         with self.database.transaction(write=True) as connection:
@@ -219,6 +220,7 @@ class Store:
             found = select(CollectionRow.number).where(CollectionRow.name == name)
             number = connection.execute(found.with_for_update()).scalar()
             if number is None:
+                checked_new(name)
                 facts = plain(settings or {})
                 number = make_collection(connection, name, seed=seed, settings=facts)
             refuse_criterion(connection, number, name)

@@ -219,6 +219,18 @@ def test_what_is_not_there_is_said_in_one_line():
     assert "essays.csv: there is no feature 'stars', as the others have" in said
 
 
+def test_a_new_name_has_no_colon_and_an_old_one_with_it_is_taken(monkeypatch):
+    said = fault("items", "add", "essays:2", "none.csv")
+    assert "collection 'essays:2': a name has no colon, which is for criteria" in said
+    with monkeypatch.context() as before:
+        before.setattr("store.store.checked_new", str)
+        before.setattr("store.collections.collection_rows.checked_new", str)
+        done("items", "add", "essays:2", "essays.csv")
+    Path("more.csv").write_text("id,essay,stars,teacher\ne9,More.,2,Cy\n")
+    done("items", "add", "essays:2", "more.csv")
+    assert len(json.loads(done("items", "show", "essays:2", "--json"))) == 4
+
+
 @pytest.mark.parametrize("name", ["add", "list", "show", "remove"])
 def test_every_command_has_help_with_an_example(name):
     text = done("items", name, "--help")

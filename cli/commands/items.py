@@ -116,11 +116,14 @@ def add(
     """
     from sortnet.items import Columns, read_with_roles
     from sortnet.items.item_groups import lone_groups, read_pairs, said_alone
+    from store.collections.collection_rows import checked_new
     from store.collections.gold_file import read_gold
 
     with open_to_write(store) as opened, progress() as status:
         there = opened.collections_frame()["name"].tolist()
         collection = opened.collection(name) if name in there else None
+        if collection is None:
+            checked_new(name)  # before a long file is read
         old = None if collection is None else collection.items()
         status(f"reading {file}")
         named = Columns(**{kind: options[f"{kind}_column"] for kind in _ROLES})

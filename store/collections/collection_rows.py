@@ -52,6 +52,15 @@ def checked_name(what: str, name: str) -> str:
     return name
 
 
+def checked_new(name: str) -> str:
+    """Return the name of a new collection, in which a colon would be that of a criterion."""
+    if ":" in checked_name("collection", name):
+        raise StoreError(
+            f"collection {name[:40]!r}: a name has no colon, which is for criteria (NAME:CRITERION)"
+        )
+    return name
+
+
 def is_name(name: str) -> bool:
     return 0 < len(name) <= LONGEST_NAME and name == name.strip() and name.isprintable()
 
