@@ -271,6 +271,22 @@ def test_a_command_that_cannot_be_started_is_one_line():
     assert "--judge: no command" in fault("label", "c", "--judge", "  ")
 
 
+def test_who_has_answered_nothing_is_left_behind_by_no_fault():
+    with open_store("s.db") as store:
+        store.collection("c").annotator("ana")
+    fault("label", "c", "--as", "bo", "--judge", "./nope.sh")
+    fault("label", "c", "--as", "cy", "--place", "i9")
+    done("label", "c", "--as", "ana")  # stdin is empty
+    done("label", "c", "--as", "di")
+    judge(program("sys.exit('no model')"))
+    with open_store("s.db") as store:
+        assert [one.name for one in store.collection("c").annotators()] == ["ana"]
+    judge(program(GOOD), "--number", "1")
+    judge(program("sys.exit('no model')"))
+    with open_store("s.db") as store:
+        assert [one.name for one in store.collection("c").annotators()] == ["ana", "robot"]
+
+
 def test_no_shell_has_a_hand_in_it():
     assert command_of("judge 'a b' $HOME; rm") == ["judge", "a b", "$HOME;", "rm"]
 

@@ -16,6 +16,7 @@ from sqlalchemy import text
 
 from sortnet.errors import JudgementError, LeaseError, StoreError
 from sortnet.preference import Judgement
+from sortnet.preference.study import Decision
 from store import Collection, Store
 
 
@@ -140,6 +141,23 @@ def test_a_token_is_of_one_collection(store: Store, collection: Collection) -> N
     token = collection.annotator("ana").token
     other = store.add_items("other", made_items(2))
     assert token not in {who.token for who in [other.annotator("ana"), *other.annotators()]}
+
+
+def test_only_an_annotator_who_said_nothing_is_forgotten(store: Store) -> None:
+    collection = store.add_items("args", made_items(6))
+    helpful, honest = (collection.add_criterion(name) for name in ("helpful", "honest"))
+    for who in ("ana", "bo", "cy", "di"):
+        collection.annotator(who)
+    helpful.append([said("ana", 0, 1)])
+    collection.decide(Decision("pause", "bo"))
+    helpful.lease("cy", [question(0, 1)], 60)
+    honest.lease("di", [question(0, 1)], 60)
+    honest.release("di")
+    for who in ("ana", "bo", "cy", "di", "eve"):
+        collection.forget(who)
+    assert [a.name for a in collection.annotators()] == ["ana", "bo", "cy"]
+    assert [a.name for a in helpful.annotators()] == ["ana", "bo", "cy"]
+    assert [a.name for a in honest.annotators()] == ["bo"]
 
 
 def test_an_unknown_annotator_is_not_made_where_none_shall_be(collection: Collection) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import getpass
 import os
 import sys
-from collections.abc import Callable
-from contextlib import AbstractContextManager, closing, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -20,6 +20,7 @@ from cli.terminal.signals import ended_by_signals
 from sortnet.errors import SortNetError
 
 if TYPE_CHECKING:
+    from store import Collection
     from store.service.labelling import LabellingService
 
 INTERRUPTED = "interrupted"
@@ -101,8 +102,10 @@ def label(
         ask = partial(_by_program, command=command, seconds=timeout, n_workers=workers)
     seconds = max(lease, 4 * timeout if judge else 0)
     found: list[dict[str, Any]] = []
-    with open_collection(store, name, write=True) as collection:
-        collection.annotator(who)  # validates the name before anything is shown
+    with (
+        open_collection(store, name, write=True) as collection,
+        _none_without_answer(collection, who),
+    ):
         several = (asked := collection.asked()) != [collection]
         if several and place is not None:
             collection.check_one_question()
@@ -125,6 +128,18 @@ def label(
         put(f"{who}: the goals of all criteria are reached")
     if faults := [one["fault"] for one in found if one.get("fault")]:
         raise SortNetError(f"--judge: {faults[0]}")
+
+
+@contextmanager
+def _none_without_answer(collection: Collection, who: str) -> Iterator[None]:
+    """Create an annotator, and remove a new one who has said nothing: a fault leaves nobody."""
+    new = who not in (one.name for one in collection.annotators())
+    collection.annotator(who)
+    try:
+        yield
+    finally:
+        if new:
+            collection.forget(who)
 
 
 def _fit(service: LabellingService, *, at_once: bool) -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from sqlalchemy import Connection, delete, or_, select, update
+from sqlalchemy import Connection, delete, exists, or_, select, update
 
 from sortnet.errors import JudgementError, StoreError, StudyError
 from sortnet.items import Items
@@ -177,10 +177,7 @@ class Collection:
     def remove(self) -> None:
         """Remove the collection with all its rows and criteria; a criterion leaves the items."""
         with self._locked() as connection:
-            these = select(CollectionRow.number).where(
-                or_(CollectionRow.number == self.number, CollectionRow.items_of == self.number)
-            )
-            numbers = list(connection.execute(these).scalars())
+            numbers = self._with_criteria(connection)
             rows = (
                 ServerRow,
                 LeaseRow,
@@ -213,6 +210,25 @@ class Collection:
     def annotators(self) -> list[Annotator]:
         """All annotators, in the order of creation."""
         return self._read(read_annotators)
+
+    def forget(self, name: str) -> None:
+        """Remove an annotator who said nothing, also of the criteria; others stay."""
+        with self._locked() as connection:
+            these = select(AnnotatorRow.number).where(
+                AnnotatorRow.collection.in_(self._with_criteria(connection)),
+                AnnotatorRow.name == name,
+            )
+            keys = list(connection.execute(these).scalars())
+            used = (
+                JudgementRow.annotator.in_(keys),
+                DecisionRow.annotator.in_(keys),
+                LeaseRow.annotator.in_(keys) & LeaseRow.open,  # perhaps of another process
+            )
+            if any(connection.execute(select(exists().where(one))).scalar() for one in used):
+                return
+            connection.execute(delete(LeaseRow).where(LeaseRow.annotator.in_(keys)))
+            connection.execute(delete(AnnotatorRow).where(AnnotatorRow.number.in_(keys)))
+            self._annotators.pop(name, None)
 
     def judgements(self, after: int = 0) -> Judgements:
         """All judgements with a higher number, in order, including undos.
@@ -481,6 +497,13 @@ class Collection:
         """Whether a live process serves it."""
         return self._read(live_server, self.clock()) is not None
 
+    def _with_criteria(self, connection: Connection) -> list[int]:
+        """The keys of the collection and of its criteria."""
+        these = select(CollectionRow.number).where(
+            or_(CollectionRow.number == self.number, CollectionRow.items_of == self.number)
+        )
+        return list(connection.execute(these).scalars())
+
     def _read(self, work: Callable[..., T], *args: Any) -> T:
         """What a function of the collection's rows returns, in one transaction."""
         with self.database.transaction() as connection:
@@ -501,7 +524,7 @@ class Collection:
         return find_answer(connection, self.number, lease, annotator)
 
     def _known(self, connection: Connection, annotator: str) -> int | None:
-        """The key of an annotator, cached: annotators exist as long as their collection."""
+        """The key of an annotator, cached: who was asked is hardly ever removed again."""
         if annotator not in self._annotators:
             checked_name("annotator", annotator)
             these = (AnnotatorRow.collection == self.number, AnnotatorRow.name == annotator)
