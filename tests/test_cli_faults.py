@@ -252,6 +252,14 @@ def test_a_file_that_is_no_database_is_refused(home):
         assert "text.db" in fault("train", "fold", "--out", "new", "--store", "text.db", *FAST)
 
 
+def test_a_folder_is_no_store(home):
+    for args in (("items", "list"), ("items", "add", "c", "c.csv"), ("runs",)):
+        message = fault(*args, "--store", home)
+        assert (
+            message == f"sortnet: store {home} is a folder: give a file in it, such as sortnet.db\n"
+        )
+
+
 def test_a_database_that_cannot_be_reached_is_named(home):
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))  # taken, and nobody listens

@@ -119,8 +119,12 @@ def test_a_store_that_may_not_be_written_is_read(
         seen = invoke("doctor", "--store", store).stdout  # who may miss packages of the user's own
         assert "read-only: only commands that read work" in seen and "writable" not in seen
         assert [p.name for p in store.parent.iterdir()] == ["s.db"]
-        message = fault("items", "remove", "c", "--yes", "--store", store)
-    assert "readonly" in message or "unable to open" in message
+        for args in (("items", "remove", "c", "--yes"), ("label", "c", "--as", "ana")):
+            message = fault(*args, "--store", store)
+            assert "s.db: it is read-only here; to write, SQLite needs the file and" in message
+        new = store.with_name("new.db")
+        message = fault("items", "add", "c", "c.csv", "--store", new)
+        assert message == f"sortnet: store {new}: cannot make {new}: Permission denied\n"
 
 
 def test_a_foreign_file_is_refused_by_every_command_that_takes_a_store(there: Path) -> None:

@@ -9,7 +9,7 @@ import re
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -129,6 +129,8 @@ class Database:
         words = " ".join(str(getattr(error, "orig", None) or error).split())
         for secret in _secrets(self._url):
             words = words.replace(secret, "***")
+        if "readonly database" in words:
+            words = "it is read-only here; to write, SQLite needs the file and its folder writable"
         if "no password supplied" in words:
             words += "; give it by PGPASSWORD, ~/.pgpass, SORTNET_STORE or --store"
         return words or type(error).__name__
@@ -259,6 +261,8 @@ def _engine(url: URL, *, write: bool) -> Engine:
     if url.drivername != "sqlite":
         return create_engine(url, pool_pre_ping=True, **options)
     path = Path(url.database or "")
+    if path.is_dir():
+        raise StoreError(f"store {path} is a folder: give a file in it, such as sortnet.db")
     if not write:
         return _reading_engine(path, options)
     _make_file(path, _shown(url))
@@ -281,11 +285,11 @@ def _make_file(path: Path, name: str) -> None:
     """Make an empty file that only its owner may read: it holds the annotators' tokens."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StoreError(f"{name}: cannot make {path.parent}: {error.strerror}") from error
-    if not path.exists():
-        with suppress(OSError):  # SQLite has the better message
+        if not path.exists():
             os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
+    except OSError as error:
+        what = error.filename or path
+        raise StoreError(f"{name}: cannot make {what}: {error.strerror}") from error
 
 
 def _begin_reading(connection: Connection) -> None:
