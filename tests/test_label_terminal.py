@@ -23,10 +23,10 @@ from terminal_made import Terminal
 
 from cli.main import main
 from cli.printing.item_rankings import ranking_frame, ranking_lines
-from cli.terminal.asking import ANSWERED, ELSEWHERE, LATE, TOO_LATE, Asking, Reply
+from cli.terminal.asking import ANSWERED, ELSEWHERE, KEYS, LATE, TOO_LATE, Asking, Reply
 from cli.terminal.keys import END, Keys
 from cli.terminal.pair_view import LONGEST, facts_of, pair_of, wrapped
-from cli.terminal.screen import Screen
+from cli.terminal.screen import _HELP, Screen
 from sortnet.preference import Judgement
 from sortnet.preference.study import Decision
 from store import open_store
@@ -458,9 +458,47 @@ def test_lines_of_stdin_are_answers():
     result = invoke_with("left\nup\n\x1b[2J\ntie\nundo\nskip\ncant-say\n", "--as", "ana", "--json")
     summary = json.loads(result.stdout)
     assert (summary["answered"], summary["in_all"], summary["enough"]) == (1, 1, False)
-    assert "unknown answer 'up'; known are left, right, tie" in result.stderr
+    assert "unknown answer 'up'; known are left (1), right (2), tie (0), skip, " in result.stderr
     assert "\x1b" not in result.stderr
     assert said() == ["left", "tie", "undo", "skip", "cant-say"]
+
+
+def test_lines_may_be_any_key_of_the_screen_and_are_told_once():
+    pressed = ("1", "z", "left", "backspace", "2", "right", "0", "down", "space", "?")
+    assert {*KEYS} == {*pressed, "q", END}
+    result = invoke_with("\n".join(pressed) + "\n", "--as", "ana")
+    told = "-- answer with left (1), right (2), tie (0), skip, cant-say (?), undo (z), quit (q), "
+    assert result.stderr.count(told) == 1
+    assert "unknown answer" not in result.stderr
+    assert said() == [KEYS[key] for key in pressed]
+    assert invoke_with("q\nleft\n", "--as", "ben").stdout.startswith("ben: 0 answered")
+    assert invoke_with("1\n1\n1\n1\n1\n1\nz\n", "--as", "cy").stdout.startswith("cy: 5")
+
+
+def test_help_tells_every_key_and_the_bar_fits_every_width():
+    first = {line.split()[0].rstrip(",") for line in _HELP.splitlines()[2:] if line}
+    assert first == {"1", "2", "0", "space", "?", "z", "c", "f", "a", "r", "h", "q"}
+    assert {KEYS.get(key) for key in first} >= {*KEYS.values()}
+    with open_store("s.db") as store, at_a_screen(store.collection("words")) as (screen, _, _):
+        for width in (200, 80, 40, 24):
+            screen._console.size = (width, 24)
+            rows = screen._bar(more=True)
+            assert max(map(len, rows)) <= width
+            assert " ".join(" ".join(rows).split()) == (
+                "1 ← left 2 → right 0 ↓ tie space skip ? can't say "
+                "z undo r ranking a show all c comment f flag h help q quit"
+            )
+            if width >= 80:
+                assert len(rows) == 2
+
+
+def test_a_narrow_page_tells_how_to_scroll_and_how_to_close_it():
+    with label("words", "--as", "ana", columns=36, rows=16) as terminal:
+        terminal.until("0 answered", "q quit")
+        terminal.press("h")
+        terminal.until("Each of these", "PgDn: scroll", "any other key: back")
+        terminal.press("\x1b[6~")
+        terminal.until("resumes here", "any other key: back")
 
 
 def test_lines_end_when_every_pair_was_asked_and_nothing_is_held_back():
@@ -473,9 +511,9 @@ def test_the_last_answer_to_the_last_pair_can_be_taken_back():
     lines = "right\n" * 6 + "undo\nleft\nno\nleft\n"
     result = invoke_with(lines, "--as", "ana")
     assert result.stdout == "ana: 6 answered, 6 in all; all pairs were asked\n"
-    assert "all pairs were asked; undo withdraws the last answer" in result.stderr
+    assert "all pairs were asked; undo (z) withdraws the last answer" in result.stderr
     assert said() == ["right"] * 6 + ["undo", "left"]
-    assert "undo withdraws" not in invoke_with("undo\n", "--as", "ana").stderr, (
+    assert "undo (z) withdraws" not in invoke_with("undo\n", "--as", "ana").stderr, (
         "nothing was answered"
     )
 

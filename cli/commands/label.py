@@ -71,11 +71,12 @@ def label(
     """Say which of two items of the collection NAME is better, pair by pair, one key per answer.
 
     Keys: 1 or left, 2 or right, 0 or down for a tie, space to skip, ? for can't say, z to undo, c
-    for a comment on the pair, f to flag it, r for the ranking, h for help, q to quit. Every answer
-    is stored before the next pair is shown: you can quit at any time and resume later. If stdin is
-    not a terminal, each of its lines is an answer: left, right, tie, skip, cant-say, undo or quit;
-    lines "comment TEXT" and "flag" may come before one. Images are drawn where the terminal can
-    (kitty's protocol, or sixels); elsewhere, and for sounds, there is sortnet serve.
+    for a comment on the pair, f to flag it, a for all of a cut text, r for the ranking, h for help,
+    q to quit. Every answer is stored before the next pair is shown: you can quit at any time and
+    resume later. If stdin is not a terminal, each of its lines is an answer or its key: left,
+    right, tie, skip, cant-say, undo or quit; lines "comment TEXT" and "flag" may come before one.
+    Images are drawn where the terminal can (kitty's protocol, or sixels); elsewhere, and for
+    sounds, there is sortnet serve.
 
     The program of --judge reads one line of JSON per pair, {"id", "question", "instructions",
     "left", "right"}, each side with "id", "text", "image", "audio", "shown" and "features", and

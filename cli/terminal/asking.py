@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
+from cli.terminal.keys import END
 from sortnet.errors import LeaseError
 from sortnet.preference import ANSWERS, Answer
 from sortnet.preference.base import TARGETS
@@ -16,6 +17,14 @@ if TYPE_CHECKING:
 
 UNDO, QUIT, LATE, ELSEWHERE = "undo", "quit", "late", "elsewhere"
 REPLIES = tuple(answer for answer in ANSWERS if answer != UNDO)
+KEYS = {
+    **dict.fromkeys(("1", "left"), "left"),
+    **dict.fromkeys(("2", "right"), "right"),
+    **dict.fromkeys(("0", "down"), "tie"),
+    **{"space": "skip", "?": "cant-say"},
+    **dict.fromkeys(("z", "backspace"), UNDO),
+    **dict.fromkeys(("q", END), QUIT),
+}  # what each key of the screen says; lines may be keys, too
 TOO_LATE = "that pair was withdrawn in the meantime: the answer does not count"
 ANSWERED = "that pair was already answered elsewhere: this answer does not count"
 NOT_STORED = {LATE: TOO_LATE, ELSEWHERE: ANSWERED}

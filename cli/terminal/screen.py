@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from textwrap import wrap
 
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from cli.output import printable
 from cli.printing.item_rankings import ranking_frame, ranking_lines
-from cli.terminal.asking import LATE, QUIT, UNDO, Reply
+from cli.terminal.asking import KEYS, LATE, UNDO, Reply
 from cli.terminal.keys import END, Keys, keys_of
 from cli.terminal.pair_view import (
     Box,
@@ -32,16 +33,8 @@ from store import Lease
 from store.service.labelling import LabellingService
 
 TICK = 0.5  # seconds between two checks of the terminal's size
-_BELOW = 3  # lines below the items
 _COMMENT = "comment (Enter: keep, Escape: drop the change): "
-_REPLIES = {
-    **dict.fromkeys(("1", "left"), "left"),
-    **dict.fromkeys(("2", "right"), "right"),
-    **dict.fromkeys(("0", "down"), "tie"),
-    **{"space": "skip", "?": "cant-say"},
-    **dict.fromkeys(("z", "backspace"), UNDO),
-    **dict.fromkeys(("q", END), QUIT),
-}
+_SCROLL = "space, arrows, PgUp, PgDn: scroll"  # of what is longer than the screen
 _HELP = """\
 Each of these keys is one answer, stored before the next pair is shown.
 
@@ -56,7 +49,14 @@ Each of these keys is one answer, stored before the next pair is shown.
   f                   flag the pair for the administrator, or unflag it
   a                   show all of both texts, if they are cut
   r                   the current ranking
-  q or Ctrl-C         quit; the next session resumes here"""
+  h                   this help
+  q, Ctrl-C, Ctrl-D   quit; the next session resumes here"""
+
+
+def _key_lines(keys: str, width: int) -> list[str]:
+    """Keys that `|` divides, in as many lines as they need; broken only between them."""
+    lines = wrap(keys.replace(" ", "\xa0").replace("|", "   "), width)
+    return [line.replace("\xa0", " ") for line in lines]
 
 
 class Screen:
@@ -87,10 +87,10 @@ class Screen:
         started = time.monotonic()
         while True:
             key = self._keys.read(TICK)
-            if key in _REPLIES:
+            if key in KEYS:
                 self._note = ""
                 milliseconds = round(1000 * (time.monotonic() - started))
-                return Reply(_REPLIES[key], milliseconds, comment or None, flagged or None)
+                return Reply(KEYS[key], milliseconds, comment or None, flagged or None)
             looked = time.monotonic()
             if key == "c":
                 comment = self._typed(comment, partial(self._show_pair, pair, standing))
@@ -167,7 +167,7 @@ class Screen:
     def over(self, why: str) -> bool:
         self._keys.drop()
         text = f"That was all: {why}.\n\nz: undo the last answer   any other key: end"
-        return _REPLIES.get(self._key_below(text)) == UNDO
+        return KEYS.get(self._key_below(text)) == UNDO
 
     def _key_below(self, text: str, *known: str) -> str:
         """Show a text until one of the keys is pressed; any key, if none is named."""
@@ -180,31 +180,37 @@ class Screen:
     def _show_pair(self, pair: Pair, standing: str, note: str = "") -> tuple[int, int]:
         size = self._console.size
         line = partial(Text, no_wrap=True, overflow="ellipsis")
-        top, any_cut, height = [line(standing, style="bold")], False, size.height - 1 - _BELOW
+        top, any_cut = [line(standing, style="bold")], False
+        height = size.height - 2 - len(self._bar(more=True))
         for lines in filter(None, (pair.question, pair.context)):
             above, cut = fitted(self._console, lines, size.width, max(height // 4, 1))
             top.append(above)
             height, any_cut = height - 1 - above.plain.count("\n"), any_cut or cut
         drawn, cut, boxes = draw_pair(self._console, pair, max(height, 3))
-        plain = self._console.options.ascii_only
-        marks = ("<-", "->", "v") if plain else ("←", "→", "↓")
-        keys = "1 {} left   2 {} right   0 {} tie   space skip   ? can't say".format(*marks)
-        more = f"z undo   r ranking   {'a show all   ' if cut or any_cut else ''}"
-        more += "c comment   f flag   h help   q quit"
         above_pair = sum(part.plain.count("\n") + 1 for part in top)
         placed = [
             (image, box._replace(y=box.y + above_pair))
             for image, box in zip(pair.images, boxes, strict=True)
             if image is not None and box.rows
         ]
-        self._draw(Group(*top, drawn, *map(line, (note, keys, more))), placed)
+        bar = self._bar(more=cut or any_cut)
+        self._draw(Group(*top, drawn, *map(line, (note, *bar))), placed)
         return size
+
+    def _bar(self, *, more: bool) -> list[str]:
+        """The keys, in as many lines as the width needs; `more`: whether a text is cut."""
+        plain = self._console.options.ascii_only
+        marks = ("<-", "->", "v") if plain else ("←", "→", "↓")
+        answers = "1 {} left|2 {} right|0 {} tie|space skip|? can't say".format(*marks)
+        others = f"z undo|r ranking|{'a show all|' * more}c comment|f flag|h help|q quit"
+        width = self._console.width
+        return [*_key_lines(answers, width), *_key_lines(others, width)]
 
     def _rows(self, key: str, pair: Pair) -> list[Text]:
         if key == "a":
             return pair_whole(self._console, pair)
         if key == "h":
-            keys = [Text(line) for line in _HELP.splitlines()]
+            keys = Text(_HELP).wrap(self._console, self._console.width)
             return [*keys, Text(), heading(self._console, "what is asked"), *self._told()]
         items = self._service.items
         frame = ranking_frame(self._service.ranking, items)
@@ -215,11 +221,12 @@ class Screen:
         """Show rows that scroll; any other key closes them."""
         at, rows, size = 0, make(), self._console.size
         while True:
-            height = self._console.height - 1
+            keys = _key_lines(f"{_SCROLL}|any other key: {then}", self._console.width)
+            height = self._console.height - len(keys)
             last = max(len(rows) - height, 0)
             at = min(max(at, 0), last)
-            keys = f"space, arrows: scroll   any other key: {then}" if last else f"any key: {then}"
-            self._draw(Text("\n").join([*rows[at : at + height], Text(keys, style="bold")]))
+            below = Text("\n".join(keys) if last else f"any key: {then}", style="bold")
+            self._draw(Text("\n").join([*rows[at : at + height], below]))
             key = self._keys.read(TICK)
             self._renew()
             moves = {"down": 1, "up": -1, "space": height, "page down": height, "page up": -height}
