@@ -145,9 +145,8 @@ def learn_to_sort(
         if add and i > 0 and not finished:
             C_next = Committee([*state.comparator.members, *C_next.members])
 
-        record = Iteration.of(
-            state, quality.name, (T_i, V_i), more, new, sizes, len(asked), trained
-        )
+        parts = T_i, V_i
+        record = Iteration.of(state, quality.name, parts, more, new, sizes, len(asked), trained)
         state = state.then(C_next, finished, asked, trained.weight_decay)
         for callback in callbacks:
             callback(record, state)
