@@ -358,6 +358,16 @@ def test_parameters_are_checked_not_ignored(bad):
         small(**bad).fit(X, y, qid=qid)
 
 
+def test_what_is_masked_is_missing():
+    X, y, qid = made()
+    missing = np.where(X > 1, np.nan, X)
+    expected = small().fit(missing, y, qid=qid).predict(missing, qid)
+    masked = np.ma.array(X, mask=X > 1)
+    found = small().fit(masked, y, qid=qid).predict(masked, qid)
+    np.testing.assert_array_equal(found, expected)
+    assert (expected != small().fit(X, y, qid=qid).predict(X, qid)).any()
+
+
 def test_sparse_columns_are_taken_as_dense_ones():
     X, y, qid = made()
     dense = pd.DataFrame(np.where(X > 0, X, 0), columns=[*"abcd"]).assign(

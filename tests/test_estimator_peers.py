@@ -136,6 +136,7 @@ def test_what_was_held_out_is_measured_as_valid_0():
         ({"eval_set": []}, "eval_set is empty"),
         ({"eval_names": ["a", "b"]}, "eval_names must be 1 different names"),
         ({"eval_metric": max}, "eval_metric takes names of measures, such as ndcg@10"),
+        ({"eval_metric": 5}, "eval_metric takes names of measures, such as ndcg@10, not 5"),
         ({"eval_metric": "auc"}, "unknown metric 'auc'"),
         ({"n_jobs": 0}, "n_jobs must be None, a number of threads or -1, got 0"),
     ],

@@ -15,11 +15,14 @@ from sortnet.types.free import refuse_too_large
 
 
 def as_table(X: Any, source: str) -> Any:
-    """A data frame as one of pandas, a sparse matrix as an array; the rest as it is."""
+    """A data frame as one of pandas, a sparse matrix as an array, what is masked as missing; the
+    rest as it is."""
     if issparse(X):
         needed = (X.dtype.itemsize + 4) * math.prod(X.shape)  # and the copy in float32
         refuse_too_large(needed, f"{source}: the rows of the sparse matrix, zeros included,")
         return X.toarray()
+    if np.ma.isMaskedArray(X):
+        return np.ma.filled(X.astype(np.float64), np.nan)
     if not hasattr(X, "columns"):
         return X
     from sortnet.data.tabular import as_pandas

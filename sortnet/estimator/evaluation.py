@@ -58,7 +58,9 @@ def named(names: Sequence[str] | None, n: int) -> list[str]:
 
 def measures(config: Settings, given: str | Sequence[str] | None) -> list[Metric]:
     """RankQuality, and the measures of `eval_metric`."""
-    asked = [given] if isinstance(given, str) or callable(given) else [*(given or ())]
+    asked: list[Any] = [] if given is None else [given]
+    if isinstance(given, Iterable) and not isinstance(given, str):
+        asked = [*given]
     for name in asked:
         if not isinstance(name, str):
             shown = str(name)[:60]
