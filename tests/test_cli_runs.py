@@ -82,7 +82,7 @@ def test_a_run_is_shown_with_its_iterations(run):
 def test_the_last_run_is_shown_by_that_name():
     lines = done("show", "last").splitlines()
     assert lines[0].split() == ["id", run_of("m2")]
-    assert "ndcg@5 on" in lines[8]
+    assert "ndcg@5 on" in lines[10]
 
 
 def test_a_run_as_json_has_all_there_is(run):

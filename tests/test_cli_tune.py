@@ -9,6 +9,7 @@ import pytest
 from cli_made import done, fault, invoke, make_fold
 
 import cli.training.training_run
+from cli.printing.trials import chosen
 from sortnet.config import FIXED, PAPER, Config
 from sortnet.rankers.sortnet import Model
 from store import open_store
@@ -46,9 +47,20 @@ def test_nothing_is_tried_where_the_budget_is_nothing_or_nothing_is_open(monkeyp
         folder = f"m{k}"
         out = done("train", "fold", "--out", folder, "--store", "s.db", *FAST, *typed)
         assert "chosen" not in out
+        shown = done("show", "last", "--store", "s.db")
         settled = Model.load(folder).config.flat()
         if typed != whole:
             assert {name: settled[name] for name in FIXED} == FIXED
+        line = "no trials: scaling {scaling}, comparator {comparator}, hidden {hidden[0]}, "
+        assert (line + "weight_decay {weight_decay}\n\n").format(**settled) in shown
+
+
+def test_one_trial_is_said_to_be_one():
+    trial = {"scaling": "query", "hidden": [8], "epochs": 3, "quality": 0.5}
+    config = {"scaling": "query", "hidden": [8], "weight_decay": 0.0}
+    assert chosen(config, [trial]) == "one trial: scaling query, hidden 8"
+    assert chosen(config, [trial] * 2) == "chosen: scaling query, hidden 8"
+    assert chosen({}, []) == ""
 
 
 def test_a_run_is_resumed_without_trials(monkeypatch):

@@ -51,11 +51,11 @@ def show(run: str, store: str | None, as_json: bool) -> None:
             put(f"scaling  {spec}: a margin depends on {on}")
         quality = iterations.quality_of(about["config"])
         put()
-        if trials := about["config"].get("tuning"):
-            show_trial = trial_shower(quality, put)
-            for trial in trials:
-                show_trial(trial)
-            put(f"chosen: {chosen(flat(about['config']), trials[0])}\n")
+        trials, show_trial = about["config"].get("tuning", []), trial_shower(quality, put)
+        for trial in trials:
+            show_trial(trial)
+        if line := chosen(flat(about["config"]), trials):
+            put(f"{line}\n")
         for text in (*iterations.header(quality), *(iterations.line(row, quality) for row in rows)):
             put(text)
         if not rows:

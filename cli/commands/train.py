@@ -252,7 +252,7 @@ def _run(
         training = runs.begin(job, folder, opened, known, origin, progress, show)
         training = runs.shared(training, group)
         if known is None and (trials := training.run.config.get("tuning")):
-            put(f"chosen: {chosen(training.config.flat(), trials[0])}\n", err=as_json)
+            put(f"{chosen(training.config.flat(), trials)}\n", err=as_json)
         if training.finished:
             say(f"the run in {folder} has finished already")
         show_iteration = iterations.shower(job.metrics[0].name, err=as_json)

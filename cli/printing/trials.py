@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 Trial = Mapping[str, Any]
 
+_OPEN = ("scaling", "comparator", "hidden", "weight_decay")  # what trials may choose
 _FIRST = 24  # columns; a scaling may be long
 
 
@@ -27,10 +28,14 @@ def trial_shower(quality: str, line: Callable[[str], None]) -> Callable[[Trial],
     return show
 
 
-def chosen(config: Mapping[str, Any], trial: Trial) -> str:
-    """The settings chosen in their command-line form."""
-    names = [name for name in _settings_of(trial) if name != "epochs"]
-    return ", ".join(f"{name} {_typed(config[name])}" for name in names)
+def chosen(config: Mapping[str, Any], trials: Sequence[Trial]) -> str:
+    """A line of the settings, and of how many trials they are the best; empty if there are none."""
+    tried = _settings_of(trials[0]) if trials else _OPEN
+    said = ", ".join(
+        f"{name} {_typed(config[name])}" for name in tried if name != "epochs" and name in config
+    )
+    how = "chosen" if len(trials) > 1 else "one trial" if trials else "no trials"
+    return f"{how}: {said}" if said else ""
 
 
 def _settings_of(trial: Trial) -> list[str]:

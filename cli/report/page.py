@@ -243,6 +243,6 @@ def _settings(values: Mapping[str, Any], under: str = "") -> Iterator[tuple[str,
         if isinstance(value, Mapping):
             yield from _settings(value, f"{under}{name}.")
         elif name == "tuning":
-            yield f"{under}{name}", f"{len(value)} settings tried"
+            yield f"{under}{name}", count(len(value), "trial")
         else:
             yield f"{under}{name}", "not set" if value is None else str(value)
