@@ -144,7 +144,8 @@ def conventions(config: Mapping[str, Any], names: Sequence[str]) -> str | None:
     given = {name: config[name] for name in ("gain", "relevant_from")}
     found = [metrics.parse_metric(name, **given) for name in names]
     # The number of empty queries is not stored: that part of the line is cut off.
-    return metrics.conventions(found, config["empty"], 0, 0).rpartition(":")[0]
+    line = metrics.conventions(found, config["empty"], 0, 0)
+    return line.removesuffix(": 0 of 0")
 
 
 def pair_columns(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -85,6 +86,9 @@ def test_the_run_is_told_of_by_every_command_that_reads_runs():
     assert "accuracy" in done("runs")
     done("report", "last", "--output", "r.html")
     page = Path("r.html").read_text()
+    assert ">grades</th>" not in page and ">grade</th>" not in page
+    assert re.search(r">i\d+: text \d+</t[dh]>", page), "items are told by their texts"
+    assert "conventions not given" not in page and "Documents are named by" not in page
     assert "give their file with --data" not in page  # the items were found in the store
 
 

@@ -246,7 +246,7 @@ def test_pairs_of_data_that_are_gone_are_named_by_their_places(tmp_path):
         text = render(made)
         caption, rows = table_of(text, "recurring")
     assert "named by their place" in caption
-    assert rows[0] == ["q", "training", "place 0", "place 1", "-", "1", "0"]
+    assert rows[0] == ["q", "training", "place 0", "place 1", "1", "0"]
 
 
 def test_documents_stand_in_the_model_s_order_with_their_grades(text, trained):

@@ -46,6 +46,7 @@ def _hard_query(own: pd.DataFrame, split: Split, qid: str, sources: Sources) -> 
         "times": int(own["times"].sum()),
         "pairs": _pair_rows(own.nlargest(PAIRS, "times"), sources),
         "documents": [],
+        "graded": False,
         "picture": None,
     }
     queries, model = sources.data.get(split), sources.model
@@ -53,11 +54,13 @@ def _hard_query(own: pd.DataFrame, split: Split, qid: str, sources: Sources) -> 
     if one is None or len(one) != 1 or model is None:
         return found
     order = order_frame(one, model.order_before(one), model.order(one))
-    documents = rows_of(order.sort_values("after").head(DOCUMENTS))
+    named = order.assign(document=order["document"].replace(dict(sources.names)))
+    documents = rows_of(named.sort_values("after").head(DOCUMENTS))
     alt = f"Ranks of the documents of query {qid} before and after training; see the table."
     about = "Before training (random weights) and after, by the kept model."
     drawn = picture(f"Query {qid}", about, alt, lambda: before_after(order, top=DOCUMENTS))
-    return found | {"documents": documents, "n_docs": len(order), "picture": drawn}
+    known = {"documents": documents, "n_docs": len(order), "graded": one.judged is None}
+    return found | known | {"picture": drawn}
 
 
 def recurring(pairs: pd.DataFrame, sources: Sources) -> tuple[list[dict[str, Any]], int]:
@@ -80,13 +83,15 @@ def _pair_rows(worst: pd.DataFrame, sources: Sources) -> list[dict[str, Any]]:
         queries = sources.data.get(pair["split"])
         first, last = pair["first_iteration"], pair["last_iteration"]
         docs = [pair[side] for side in ("winner", "loser")]
-        grades = [] if queries is None else queries.grades[docs].tolist()
+        known = queries is not None and queries.judged is None  # judgements give no grades
+        grades = queries.grades[docs].tolist() if queries is not None and known else []
         rows.append(
             {
                 "query": pair["qid"],
                 "part": PARTS[pair["split"]],
-                "winner": _name(queries, pair["winner"], pair["winner_place"]),
-                "loser": _name(queries, pair["loser"], pair["loser_place"]),
+                "winner": _name(sources, queries, pair["winner"], pair["winner_place"]),
+                "loser": _name(sources, queries, pair["loser"], pair["loser_place"]),
+                "placed": queries is None,
                 "grades": " > ".join(map(str, grades)),
                 "times": pair["times"],
                 "iterations": str(first) if first == last else f"{first} to {last}",
@@ -95,8 +100,8 @@ def _pair_rows(worst: pd.DataFrame, sources: Sources) -> list[dict[str, Any]]:
     return rows
 
 
-def _name(queries: Queries | None, document: int, place: int) -> str:
+def _name(sources: Sources, queries: Queries | None, document: int, place: int) -> str:
     if queries is None:
         return f"place {place}"
     docid = "" if queries.docids is None else str(queries.docids[document])
-    return docid or f"row {queries.rows[document]}"
+    return sources.names.get(docid, docid) or f"row {queries.rows[document]}"

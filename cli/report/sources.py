@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sortnet.errors import DataError, ModelError, SortNetError
+from cli.output import cut
+from cli.printing.item_rankings import words_of
+from sortnet.errors import DataError, ModelError, SortNetError, StoreError
 from sortnet.types import SPLITS, Progress, Queries, Split
 
 if TYPE_CHECKING:
@@ -26,11 +28,13 @@ class Sources:
         model: the run's model; None if it was not found.
         data: its queries.
         notes: one line for each missing part.
+        names: of the items of a collection, by their ids.
     """
 
     model: Ranker | None = None
     data: Mapping[Split, Queries] = field(default_factory=dict)
     notes: Sequence[str] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
 
 
 def find_sources(
@@ -56,11 +60,24 @@ def find_sources(
         progress(f"reading the {PARTS[split]} data")
         try:
             queries[split] = read_part(run, split, named.get(split), cache=cache)
-        except DataError as error:
+        except (DataError, StoreError) as error:  # also of a collection that was removed
             notes.append(
                 f"Documents of {PARTS[split]} queries: {error}. give their file with --data"
             )
-    return Sources(loaded, queries, notes)
+    return Sources(loaded, queries, notes, _names(run) if queries else {})
+
+
+def _names(run: Run) -> dict[str, str]:
+    """The ids of a collection's items, each with the start of its text."""
+    from store.collections.collection import Collection
+    from store.service.judged import Source
+
+    source = Source.parse(str(run.data["train"].get("path")))
+    if source is None:
+        return {}
+    items = Collection(run.database, source.name).items()
+    words = (words_of(items, k) for k in range(len(items)))
+    return {id: f"{id}: {cut(what, 60)}" for id, what in zip(items.ids, words, strict=True) if what}
 
 
 def _model(run: Run, folder: str | None) -> Ranker:

@@ -101,7 +101,7 @@ def margins(margins: pd.DataFrame, *, split: str = "vali", most: int = 6) -> Fig
     check(margins, ("iteration", "split", "outcome", "low", "high", "pairs"), OBSERVE_FIRST)
     frame = draw.of_split(margins, split)
     chosen = draw.some_of(frame["iteration"].unique().tolist(), margins.attrs.get("kept"), most)
-    title = f"Margins of compared {PARTS[split]} pairs of different grades"
+    title = f"Margins of compared {PARTS[split]} pairs with a known order"
     figure, panels = draw.grid(len(chosen), 3, title, share=True)
     for axes, iteration in zip(panels, chosen, strict=True):
         one = frame[frame["iteration"] == iteration]
@@ -257,9 +257,10 @@ def before_after(
     axes.set_ylim(lowest + 0.7, 0.3)
     axes.yaxis.set_major_locator(draw.whole_numbers())
     axes.grid(visible=False)
-    for grade, style in styles.items():
-        axes.plot([], [], label=f"grade {grade}", **style)
-    draw.legend(figure, axes)
+    if len(styles) > 1:
+        for grade, style in styles.items():
+            axes.plot([], [], label=f"grade {grade}", **style)
+        draw.legend(figure, axes)
     return figure
 
 
