@@ -37,7 +37,7 @@ def test_judgements_are_listed_with_what_became_of_them():
     assert first.split()[:7] == ["1", "ana", "i3", "i1", "left", "(undone)", "1.2"]
     assert second.split() == ["2", "bo", "i0", "i2", "tie", "-", "-"]
     assert third.split()[:7] == ["3", "ana", "i3", "i1", "undo", "of", "1"]
-    assert result.stderr == "1 answers of 2 annotators\n"
+    assert result.stderr == "1 answer of 1 annotator\n"
 
 
 def test_only_the_newest_are_listed():

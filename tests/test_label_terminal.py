@@ -634,3 +634,14 @@ def test_lines_may_comment_and_flag_before_an_answer():
     assert facts == [
         ("left", "too\ufffd[2J alike", True), ("right", None, None), ("undo", None, None)
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("left", "stop", "told"),
+    [(5, False, "about 5 left"), (0, False, "a few left to check"), (0, True, "goal is reached")],
+)
+def test_no_question_is_asked_while_about_0_are_left(service, left, stop, told):
+    service.settle()
+    service.remaining = replace(service.remaining, questions=left, stop=stop)
+    standing = Asking(service, "ana")._standing()
+    assert told in standing and "about 0" not in standing

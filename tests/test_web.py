@@ -16,7 +16,7 @@ import sys
 import tempfile
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import IO
@@ -403,6 +403,8 @@ def test_what_stops_a_session_is_told(site):
     )
     reply = site.client.post(f"{site.link('ana')}/next").json()
     assert (reply["stop"], reply["why"], reply["left"]) == (True, "it is sorted.", 0)
+    site.pages.services[0].remaining = replace(site.pages.services[0].remaining, stop=False)
+    assert site.client.post(f"{site.link('ana')}/next").json()["left"] is None
 
 
 def test_an_item_without_anything_to_show_is_called_by_its_id(store):

@@ -44,6 +44,8 @@ def list_(name: str, limit: int, store: str | None, as_json: bool) -> None:
       sortnet judgements list essays
       sortnet judgements list essays --limit 100 --json
     """
+    from sortnet.preference.base import TARGETS
+
     with open_collection(store, name) as collection:
         frame = collection.judgements_frame()
         rows = rows_of(frame.tail(limit))
@@ -56,10 +58,11 @@ def list_(name: str, limit: int, store: str | None, as_json: bool) -> None:
             say(f"no judgements yet: sortnet label {name}")
             return
         print_table(_HEADER, [_line(row) for row in rows], left=5)
-        said = frame[(frame["answer"] != "undo") & ~frame["undone"] & ~frame["excluded"]]
+        said = frame[frame["answer"].isin(TARGETS) & ~frame["undone"] & ~frame["excluded"]]
         older = len(frame) - limit
         more = f", {older} older ones not shown (--limit)" if older > 0 else ""
-        say(f"{len(said)} answers of {frame['annotator'].nunique()} annotators{more}")
+        who = count(said["annotator"].nunique(), "annotator")
+        say(f"{count(len(said), 'answer')} of {who}{more}")
 
 
 _HEADER = ["judgement", "annotator", "left", "right", "answer", "seconds", "at (UTC)"]

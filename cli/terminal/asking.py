@@ -146,6 +146,10 @@ class Asking:
         parts = [self.service.collection.name, self.annotator, f"{self.answered} answered"]
         if not self.service.known:
             parts.append("fitting the answers")
+        elif remaining.stop:
+            parts.append("the goal is reached")
+        elif remaining.questions == 0:  # and some must confirm it
+            parts.append("a few left to check the model")
         elif remaining.questions is not None:
             parts.append(f"about {remaining.questions} left")
         now, minutes = self.answered - self.began, (time.monotonic() - self._since) / 60

@@ -45,7 +45,7 @@ class AdminState:
         known = service.known
         return ranking_rows(service, view or View()) | {
             "items": len(service.items),
-            "answers": sum(session.answered(name) for name in tokens),
+            "answers": session.n_votes,
             **{name: counted[name] for name in ("per_hour", "agreement", "disputed", "comments")},
             "remaining": _remaining(service) if known else None,
             "curve": _curve(counted["recorded"], service) if known else [],
@@ -158,7 +158,7 @@ def _groups(service: LabellingService) -> list[dict[str, Any]]:
 
 def _per_hour(events: Judgements, now: float) -> dict[str, int]:
     """Answers in the last hour, and the hourly rate of the last ten minutes."""
-    at = events.at[events.answer != UNDO]
+    at = events.at[events.is_vote]
     recent = int((at > now - HOUR / 6).sum())
     return {"last_hour": int((at > now - HOUR).sum()), "pace": 6 * recent}
 

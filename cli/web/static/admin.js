@@ -139,9 +139,9 @@ function drawFigures(state) {
   const left = state.remaining?.questions;
   const figures = {
     "Answers": `${state.answers}`,
-    "About left": left === null || left === undefined ? "–" : `${left}`,
-    "In the last hour": `${state.per_hour.last_hour}`,
-    "Answers per hour": `${state.per_hour.pace}`,
+    "Questions left": left || (left === 0 && state.remaining.stop) ? `about ${left}` : "–",
+    "Answers in the last hour": `${state.per_hour.last_hour}`,
+    "Answers per hour, by the last 10 minutes": `${state.per_hour.pace}`,
     "Pairs expected wrong": percent(state.remaining?.wrong_pairs),
     "Agreement (Krippendorff’s α)": alpha(state.agreement),
     "Cyclic triples": percent(state.agreement.cycles),
