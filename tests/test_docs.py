@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from textwrap import dedent
 
 import numpy as np
 import pytest
@@ -177,6 +179,21 @@ def test_every_command_has_its_help_in_the_reference(name):
     shown = help_of(name, COMMANDS[name]).replace("[[", "[").replace("]]", "]")
     written = (ROOT / "docs/reference/commands.md").read_text()
     assert shown in written.replace("[[", "[").replace("]]", "]")
+
+
+def test_the_programs_that_answer_in_readme_can_be_copied_from_it(tmp_path: Path) -> None:
+    (shown, made) = re.findall(
+        r"    \$ cat judge\.py\n(.+?)(    \$ sed .+?\n)", README.read_text(), re.DOTALL
+    )[0]
+    (tmp_path / "judge.py").write_text(dedent(shown))
+    subprocess.run(made.strip().removeprefix("$ "), shell=True, cwd=tmp_path, check=True)
+    asked = json.dumps({"left": {"text": "long"}, "right": {"text": "no"}}) + "\n"
+    for name, answers in (("judge", {"left"}), ("coin", {"left", "right"})):
+        program = [sys.executable, f"{name}.py"]
+        said = subprocess.run(
+            program, cwd=tmp_path, input=asked * 40, capture_output=True, text=True, check=True
+        )
+        assert {json.loads(line)["answer"] for line in said.stdout.splitlines()} == answers
 
 
 def test_the_readme_names_no_command_that_is_not_there():

@@ -64,7 +64,7 @@ class Pages:
         left = [0 if each.stop else each.questions for each in remaining]
         stop = known and all(each.stop for each in remaining)
         # None too where the goal seems reached, but nobody knows how many answers will confirm it.
-        told = known and None not in left and (stop or any(left))
+        shown = known and None not in left and (stop or any(left))
         closed = "" if asked else self.services[0].why_closed(annotator)
         why = f"{remaining[-1].why}." if stop else NOTHING
         return {
@@ -72,7 +72,7 @@ class Pages:
             "question": self.question,
             "instructions": self.instructions["key"],
             "answered": self.criteria.answered(annotator),
-            "left": plain(sum(n for n in left if n)) if told else None,
+            "left": plain(sum(n for n in left if n)) if shown else None,
             "stop": stop and not closed,
             "why": f"{closed[:1].upper()}{closed[1:]}." if closed else why,
             "last": None if last is None else last[1].number,
