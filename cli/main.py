@@ -87,7 +87,11 @@ def _ended(run: Callable[[], Any]) -> int:
         sys.stdout.flush()
     except click.UsageError as error:
         where = error.ctx.command_path if error.ctx else "sortnet"
-        return _fault(f"{error.format_message()} (see '{where} --help')")
+        message = error.format_message()
+        if error.ctx and type(error).__name__ == "NoArgsIsHelpError":  # whose message is the help
+            known = ", ".join(getattr(error.ctx.command, "commands", ()))
+            message = f"{where} needs a command: {known}"
+        return _fault(f"{message} (see '{where} --help')")
     except click.ClickException as error:
         return _fault(error.format_message())
     except SortNetError as error:

@@ -8,7 +8,7 @@ import sys
 
 import click
 import pytest
-from cli_made import done, fault, invoke
+from cli_made import OLD_RUNNER, done, fault, invoke
 from settings_made import others
 
 from cli.main import main
@@ -156,3 +156,9 @@ def test_a_reader_that_has_enough_is_no_fault_worth_a_word():
     assert ran.stderr.read() == ""
     ran.stderr.close()
     assert ran.wait(600) == 1
+
+
+@pytest.mark.skipif(OLD_RUNNER, reason="prints the help, as click did then")
+def test_a_group_without_a_command_says_what_there_is_in_one_line():
+    said = fault("judgements")
+    assert said.startswith("sortnet: sortnet judgements needs a command: list, export, import (see")
