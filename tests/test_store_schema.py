@@ -185,7 +185,7 @@ def test_a_store_of_any_revision_is_read_as_it_is(url: str, revision: str) -> No
 
 def assert_refused_to_write(url: str) -> None:
     if url.startswith("sqlite"):
-        with open_store(url, write=False) as store, pytest.raises(StoreError, match="readonly"):
+        with open_store(url, write=False) as store, pytest.raises(StoreError, match="read-only"):
             store.add_items("args", made_items(3))
 
 
