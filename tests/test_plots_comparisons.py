@@ -18,6 +18,12 @@ from store.plots.comparisons import alike
 RNG = np.random.default_rng(4)
 
 
+@pytest.fixture(autouse=True)
+def same_numbers(monkeypatch):
+    """Whichever tests of this file ran before, in this process."""
+    monkeypatch.setitem(globals(), "RNG", np.random.default_rng(4))
+
+
 def names_of(k: int) -> list[str]:
     return [f"directranker-neighbours {number}" for number in range(k)]
 

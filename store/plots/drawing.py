@@ -55,11 +55,13 @@ def new_figure(
 
     figure = Figure(figsize=(width, height), dpi=110, layout="constrained", facecolor="white")
     FigureCanvasAgg(figure)
-    # Break lines between clauses rather than within one.
+    most = int(width * 13)
+    # Break lines between clauses, and within one only if it is longer than a line.
     clauses = "; ".join(
-        part.replace(" ", "\N{NO-BREAK SPACE}") for part in (remark or "").split("; ")
+        part.replace(" ", "\N{NO-BREAK SPACE}") if len(part) < most else part
+        for part in (remark or "").split("; ")
     )
-    lines = textwrap.wrap(clauses, int(width * 13))
+    lines = textwrap.wrap(clauses, most)
     figure.suptitle("\n".join([title, *lines]), fontsize=10, color=INK)
     panels = list(figure.subplots(rows, columns, squeeze=False, sharex=share, sharey=share).flat)
     for axes in panels:
@@ -163,6 +165,15 @@ def literal(name: str) -> str:
     'price in \\\\$'
     """
     return name.replace("$", r"\$")
+
+
+def brief(name: str) -> str:
+    """A name for an axis; of a long one, the beginning and the end, which may be what differs.
+
+    >>> brief("should-tea-be-served-at-four_yes-it-should")
+    'should-tea-be-served...es-it-should'
+    """
+    return literal(name if len(name) <= 35 else f"{name[:20]}...{name[-12:]}")
 
 
 def whole_numbers() -> Any:

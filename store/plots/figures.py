@@ -183,7 +183,7 @@ def hard_queries(pairs: pd.DataFrame, *, top: int = 20) -> Figure:
     for at, value, label in zip(worst.index, worst["sum"], labels, strict=True):
         axes.annotate(label, (value, at), (4, 0), textcoords="offset points", fontsize=7,
                       va="center", color=INK)  # fmt: skip
-    axes.set_yticks(worst.index, [draw.literal(name) for name in names], fontsize=7.5)
+    axes.set_yticks(worst.index, [draw.brief(name) for name in names], fontsize=7.5)
     axes.set(xlabel="times wrong, summed over the query's pairs and all iterations", ylabel="query")
     axes.set(xlim=(0, float(worst["sum"].max()) * 1.25), ylim=(len(names) - 0.4, -0.6))
     axes.xaxis.set_major_locator(draw.whole_numbers())
@@ -248,7 +248,7 @@ def before_after(
         axes.plot([0, 1], [before, after], gid=str(document), **styles[grade])
         at = max(after, at + 9.5 / per_rank)  # below the label above
         aside, leader = (8, None) if at == after else (18, draw.LEADER)
-        label = f"{after}. {draw.literal(str(document))}"
+        label = f"{after}. {draw.brief(str(document))}"
         axes.annotate(label, (1, after), textcoords="offset points",
                       xytext=(aside, (after - at) * per_rank), fontsize=7.5, va="center",
                       color=INK, arrowprops=leader)  # fmt: skip
