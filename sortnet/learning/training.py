@@ -405,10 +405,9 @@ def _weighted(queries: Queries, pairs: Pairs, judge: Judge | None) -> tuple[I32,
     The weight of a pair is that of its judgement times those of its documents.
     """
     winner, loser = pairs.winner.astype(np.int32), pairs.loser.astype(np.int32)
-    weight: F64 = np.ones(len(pairs))  # products of float32 may leave its range
-    if queries.weights is not None:
-        weight *= queries.weights[winner]
-        weight *= queries.weights[loser]
+    weight: F32 | F64 = np.ones(len(pairs), np.float32)
+    if queries.weights is not None:  # a product may leave float32's range
+        weight = queries.weights[winner].astype(np.float64) * queries.weights[loser]
     if queries.judged is not None:
         weight *= queries.judged.of_pairs(winner, loser)[1]
     if judge is not None:
