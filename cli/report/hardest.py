@@ -54,8 +54,8 @@ def _hard_query(own: pd.DataFrame, split: Split, qid: str, sources: Sources) -> 
     if one is None or len(one) != 1 or model is None:
         return found
     order = order_frame(one, model.order_before(one), model.order(one))
-    named = order.assign(document=order["document"].replace(dict(sources.names)))
-    documents = rows_of(named.sort_values("after").head(DOCUMENTS))
+    first = order.sort_values("after").head(DOCUMENTS)
+    documents = rows_of(first.assign(document=first["document"].map(sources.name_of)))
     alt = f"Ranks of the documents of query {qid} before and after training; see the table."
     about = "Before training (random weights) and after, by the kept model."
     drawn = picture(f"Query {qid}", about, alt, lambda: before_after(order, top=DOCUMENTS))
@@ -83,8 +83,8 @@ def _pair_rows(worst: pd.DataFrame, sources: Sources) -> list[dict[str, Any]]:
         queries = sources.data.get(pair["split"])
         first, last = pair["first_iteration"], pair["last_iteration"]
         docs = [pair[side] for side in ("winner", "loser")]
-        known = queries is not None and queries.judged is None  # judgements give no grades
-        grades = queries.grades[docs].tolist() if queries is not None and known else []
+        graded = None if queries is None or queries.judged is not None else queries
+        grades = [] if graded is None else graded.grades[docs].tolist()
         rows.append(
             {
                 "query": pair["qid"],
@@ -104,4 +104,4 @@ def _name(sources: Sources, queries: Queries | None, document: int, place: int) 
     if queries is None:
         return f"place {place}"
     docid = "" if queries.docids is None else str(queries.docids[document])
-    return sources.names.get(docid, docid) or f"row {queries.rows[document]}"
+    return sources.name_of(docid) or f"row {queries.rows[document]}"

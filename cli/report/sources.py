@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,13 +28,13 @@ class Sources:
         model: the run's model; None if it was not found.
         data: its queries.
         notes: one line for each missing part.
-        names: of the items of a collection, by their ids.
+        name_of: what to call the document of an id: an item of a collection with its text.
     """
 
     model: Ranker | None = None
     data: Mapping[Split, Queries] = field(default_factory=dict)
     notes: Sequence[str] = ()
-    names: Mapping[str, str] = field(default_factory=dict)
+    name_of: Callable[[str], str] = str
 
 
 def find_sources(
@@ -64,20 +64,25 @@ def find_sources(
             notes.append(
                 f"Documents of {PARTS[split]} queries: {error}. give their file with --data"
             )
-    return Sources(loaded, queries, notes, _names(run) if queries else {})
+    return Sources(loaded, queries, notes, _namer(run) if queries else str)
 
 
-def _names(run: Run) -> dict[str, str]:
-    """The ids of a collection's items, each with the start of its text."""
+def _namer(run: Run) -> Callable[[str], str]:
+    """What gives the id of a collection's item with the start of its text; of others the id."""
     from store.collections.collection import Collection
     from store.service.judged import Source
 
     source = Source.parse(str(run.data["train"].get("path")))
     if source is None:
-        return {}
+        return str
     items = Collection(run.database, source.name).items()
-    words = (words_of(items, k) for k in range(len(items)))
-    return {id: f"{id}: {cut(what, 60)}" for id, what in zip(items.ids, words, strict=True) if what}
+    number = {id: k for k, id in enumerate(items.ids)}
+
+    def name_of(docid: str) -> str:
+        words = words_of(items, number[docid]) if docid in number else ""
+        return f"{docid}: {cut(words, 60)}" if words else docid
+
+    return name_of
 
 
 def _model(run: Run, folder: str | None) -> Ranker:
