@@ -23,16 +23,23 @@ from pandas.testing import assert_frame_equal
 import cli.training.training_run
 import sortnet.rankers.sortnet
 from cli.training.training_run import Origin
+from sortnet.config import MEASURES, PAPER, Config, settings_of
 from sortnet.errors import SortNetError
+from sortnet.rankers.sortnet import Model
 from store import Run, open_store
 
-SETTINGS = (
-    *("--hidden", "4", "--committee", "2", "--epochs", "2", "--dropout", "0.1"),
-    *("--scaling", "query", "--start", "warm"),
-    *("--max-iter", "5", "--max-stale", "5", "--threads", "1", "--weight-decay", "0.01"),
-    *("--batch-size", "64"),
+SETTINGS = (  # with trials of what is left open, as a run with no settings has them
+    *("--committee", "2", "--epochs", "2", "--dropout", "0.1", "--start", "warm"),
+    *("--max-iter", "5", "--max-stale", "5", "--threads", "1", "--batch-size", "64"),
 )
 
+
+# Of every setting another value than its default, but for measures, seed and device.
+OTHER = PAPER | {
+    "comparator": "directranker", "tau": "identity", "dropout": 0.1, "judgements": 500, "blocks": 2,
+    "max_iter": 3, "patience": 3, "batch_size": 32, "lr_decay": 0.5, "lr_decay_epochs": 2,
+    "momentum": 0.5, "precision": "bf16",
+}  # fmt: skip
 
 # So that a run is still in its first training when its signal comes, however late that is.
 ENDLESS = ("--epochs", "1000000000")
@@ -79,7 +86,7 @@ def whole(tmp_path_factory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         make_fold(Path("fold"))
-        done(*train("whole"))
+        assert "chosen: " in done(*train("whole")), "a run that nothing is chosen in by trials"
     return folder
 
 
@@ -174,9 +181,9 @@ def test_the_command_to_go_on_with_resumes_and_overwrites_nothing():
 KILLS = 5
 
 # A process that has everything loaded forks one that trains, kills it, forks the next. The trainer
-# sends a byte for every step that it tells of (a sort, an epoch), and around every file that it
-# puts on the disk or in its place, so that it is killed at random moments of its work and its
-# saves, however busy the machine is.
+# sends a byte for every step that it tells of (a trial, a sort, an epoch), and around every file
+# that it puts on the disk or in its place, so that it is killed at random moments of its work and
+# its saves, however busy the machine is.
 KILLER = """
 import contextlib, gc, json, os, random, signal, sys, time
 from pathlib import Path
@@ -186,7 +193,8 @@ import pandas, store, torch._dynamo
 # A run that sorts once, and so loads the compiled kernels, whose pool of threads lives in a fork
 # with this layer; one that trained would start threads of torch that do not.
 with contextlib.suppress(SystemExit):
-    cli.main.main([word.replace("NAME", "warm") for word in args] + ["--max-iter", "1"])
+    once = ["--no-tune", "--max-iter", "1"]
+    cli.main.main([word.replace("NAME", "warm") for word in args] + once)
 gc.freeze()
 
 def reported(pipe, work):
@@ -197,12 +205,16 @@ def reported(pipe, work):
         return done
     return report
 
+def reporting(work, report):
+    return lambda *args, **named: work(*args, **{**named, "progress": report})
+
 def train(name, steps):
     reports, pipe = os.pipe()
     child = os.fork()
     if child == 0:
-        fit, report = training_run.fit, reported(pipe, None)
-        training_run.fit = lambda *args, **named: fit(*args, **{**named, "progress": report})
+        report = reported(pipe, None)
+        training_run.settle = reporting(training_run.settle, report)
+        training_run.fit = reporting(training_run.fit, report)
         os.fsync, os.replace = reported(pipe, os.fsync), reported(pipe, os.replace)
         sys.stdout = sys.stderr = open(os.devnull, "w")
         try:
@@ -304,18 +316,22 @@ def test_a_run_whose_scaling_makes_other_columns_is_resumed(monkeypatch):
     assert_same_end("killed", outcome("whole"))
 
 
-def test_a_resumed_run_keeps_the_weight_decay_that_it_chose():
-    open_settings = [word for word in train("m", "--max-iter", "2") if word not in ("0.01",)]
-    open_settings.remove("--weight-decay")
-    done(*open_settings)
-    known = json.loads(Path("m/run.json").read_text())
-    assert known["asked"]["training"]["weight_decay"] is None
-    chosen = known["config"]["training"]["weight_decay"]
-    assert chosen > 0
+def test_whatever_the_trials_set_is_resumed_as_they_set_it(monkeypatch):
+    kept = {name for name, value in Config().flat().items() if OTHER.get(name, value) == value}
+    measures = {each.name for each in settings_of(Config).values() if each.section == MEASURES}
+    assert kept == measures | {"seed", "device"}
+    settled = Config(quality="ndcg@10").changed(**OTHER)
+    monkeypatch.setattr(cli.training.training_run, "settle", lambda *_, **__: (settled, []))
+    command = ["train", "fold", "--out", "m", "--store", "m.db"]
+    with monkeypatch.context() as patch:
+        killed_at(patch, cli.training.training_run, "save_state", 1, after=True)
+        with pytest.raises(Killed):
+            invoke(*command)
+    done(*command, "--resume")
     with open_store("m.db") as store:
-        assert store.run("last").config["training"]["weight_decay"] == chosen
-    done(*open_settings, "--resume")
-    assert json.loads(Path("m/run.json").read_text()) == known
+        run = store.run("last")
+        assert Model.load("m").config == Config.from_json(run.config) == settled
+        assert len(run.iterations_frame()) == 3
 
 
 def signalled(monkeypatch: pytest.MonkeyPatch, number: int) -> Result:

@@ -287,21 +287,7 @@ def _known(folder: Folder, *, resume: bool, overwrite: bool) -> dict[str, Any] |
         say(f"no run in {folder} to resume: starting a new one")
     if not resume and not overwrite:
         folder.refuse_if_taken()
-    if known is not None:
-        _refuse_damage(folder, known)
     return known
-
-
-def _refuse_damage(folder: Folder, known: Mapping[str, Any]) -> None:
-    """Refuse settings that the run was not started with, before a comparator of them is built."""
-    from cli.training.job import differences
-    from sortnet.config import Config
-
-    settled, asked = (Config.from_json(known[name]).to_json() for name in ("config", "asked"))
-    # What was left open has been settled since.
-    damage = [text for text in differences(settled, asked) if not text.endswith(", not None")]
-    if damage:
-        raise SortNetError(f"{folder}: run.json contradicts itself: {'; '.join(damage)}")
 
 
 def _asked(

@@ -7,6 +7,7 @@ run.json                            the run's id, store, settings and data
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -68,10 +69,13 @@ class Folder:
                 check_fields(facts, {"path": str, "fingerprint": str}, self._run)
             if about["threads"] < 1:
                 raise ModelError(f"{self._run}: threads cannot be {about['threads']}")
+            # Before a comparator of damaged settings takes memory; version 0.2 wrote no hash.
+            if about.get("settings_sha256", now := _settings_sha256(about)) != now:
+                raise ModelError(f"{self._run}: asked or config was changed after it was written")
         return about
 
     def write_run(self, about: Mapping[str, Any]) -> None:
-        _write(self._run, _RUN, about)
+        _write(self._run, _RUN, {**about, "settings_sha256": _settings_sha256(about)})
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -85,6 +89,12 @@ class Folder:
             if made:
                 with suppress(OSError):
                     self.path.rmdir()
+
+
+def _settings_sha256(about: Mapping[str, Any]) -> str:
+    """The hash of what was asked and of what was settled for, which may differ in anything."""
+    settings = json.dumps([about["asked"], about["config"]], sort_keys=True)
+    return hashlib.sha256(settings.encode()).hexdigest()
 
 
 @contextmanager
