@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import exp, tanh
+
 import numpy as np
 import pytest
 import torch
@@ -73,6 +75,74 @@ def test_scores_are_those_of_the_definition_object_by_object(form):
             s for one in X.split(part.sizes.tolist()) if len(one) for s in by_hand(net, one)
         ]
     np.testing.assert_allclose(scored(part, config, net), expected, rtol=1e-4, atol=1e-5)
+
+
+THREE = torch.tensor([[1.0, 0.0], [0.0, 2.0], [-1.0, 1.0]])
+
+
+def selu(x: float) -> float:
+    return 1.0507009873554805 * (x if x > 0 else 1.6732632423543772 * (exp(x) - 1))
+
+
+def filled(module, **numbers):
+    with torch.no_grad():
+        for name, value in numbers.items():
+            getattr(module, name).copy_(torch.tensor(value))
+
+
+def test_fate_net_of_three_documents_by_hand():
+    """One unit each: φ(x) = s(x1 - 2 x2 + 1), U(x, μ) = 3 s(2 x1 + x2 - μ + 0.5) - 1."""
+    net = FateNet(2, hidden=(1,)).eval()
+    filled(net.embedding.layers[0], weight=[[1.0], [-2.0]], bias=[1.0])
+    filled(net.joint.layers[0], weight=[[2.0], [1.0], [-1.0]], bias=[0.5])
+    filled(net.score, weight=[[3.0]], bias=[-1.0])
+    mean = (selu(2) + selu(-3) + selu(-2)) / 3
+    expected = [3 * selu(own + 0.5 - mean) - 1 for own in (2, 2, -1)]
+    assert net(THREE, torch.tensor([3])).tolist() == pytest.approx(expected, rel=1e-5)
+    # Of two sets each has its own mean.
+    apart = [3 * selu(2.5 - selu(2)) - 1, 3 * selu(2.5 - (selu(-3) + selu(-2)) / 2) - 1]
+    assert net(THREE, torch.tensor([1, 2])).tolist()[:2] == pytest.approx(apart, rel=1e-5)
+
+
+def test_feta_net_of_three_documents_by_hand():
+    """U0(x) = 2 s(x1 + x2) + 1, and a CmpNN of one dual pair of units.
+
+    h(x, y) = tanh(x1 - x2 + 0.5 y1 + 2 y2 + 0.25), N_>(x, y) = σ(1.5 h(x, y) - h(y, x) + 0.125).
+    """
+    net = FetaNet(2, hidden=(1,)).eval()
+    filled(net.alone.layers[0], weight=[[1.0], [1.0]], bias=[0.0])
+    filled(net.score, weight=[[2.0]], bias=[1.0])
+    filled(net.pair, v=[[1.0, 0.5], [-1.0, 2.0]], b=[0.25], w_gt=[1.5], w_lt=[-1.0], c=0.125)
+    x = THREE.tolist()
+
+    def h(a, b):
+        return tanh(a[0] - a[1] + 0.5 * b[0] + 2 * b[1] + 0.25)
+
+    def over(a, b):
+        return 1 / (1 + exp(-(1.5 * h(a, b) - h(b, a) + 0.125)))
+
+    expected = [
+        2 * selu(1) + 1 + over(x[0], x[1]) + over(x[0], x[2]),
+        2 * selu(2) + 1 + over(x[1], x[0]) + over(x[1], x[2]),
+        2 * selu(0) + 1 + over(x[2], x[0]) + over(x[2], x[1]),
+    ]
+    assert net(THREE, torch.tensor([3])).tolist() == pytest.approx(expected, rel=1e-5)
+
+
+def test_feta_net_of_free_pairs_of_three_documents_by_hand():
+    """U0(x) = s(x1), U1(x, y) = s(x1 + 2 x2 - y1 + 3 y2 - 0.5) - 1."""
+    net = FetaNet(2, hidden=(1,), pair="free").eval()
+    filled(net.alone.layers[0], weight=[[1.0], [0.0]], bias=[0.0])
+    filled(net.score, weight=[[1.0]], bias=[0.0])
+    filled(net.pair.first, weight=[[1.0], [2.0], [-1.0], [3.0]], bias=[-0.5])
+    filled(net.pair.score, weight=[[1.0]], bias=[-1.0])
+    # First 1, 4, 1 of the three documents, second -1, 6, 4.
+    expected = [
+        selu(1) + selu(1 + 6 - 0.5) + selu(1 + 4 - 0.5) - 2,
+        selu(0) + selu(4 - 1 - 0.5) + selu(4 + 4 - 0.5) - 2,
+        selu(-1) + selu(1 - 1 - 0.5) + selu(1 + 6 - 0.5) - 2,
+    ]
+    assert net(THREE, torch.tensor([3])).tolist() == pytest.approx(expected, rel=1e-5)
 
 
 def test_a_cmpnn_gives_both_orders_of_a_pair_their_support_at_once():

@@ -107,6 +107,23 @@ def test_contributions_equal_inclusion_and_exclusion(seed, n):
     assert (sets.grades.reshape(3, n) == grades_of(np.round(brute, 12))).all()
 
 
+@given(st.sets(st.integers(0, 9), min_size=1, max_size=6), st.data())
+def test_contributions_of_whole_numbers_are_the_unit_squares_that_one_point_alone_covers(xs, data):
+    size = {"min_size": len(xs), "max_size": len(xs)}
+    ys = data.draw(st.lists(st.integers(0, 9), **size, unique=True))
+    order = data.draw(st.permutations(range(len(xs))))
+    front = [(-x, -y) for x, y in zip(sorted(xs), sorted(ys, reverse=True), strict=True)]
+    points = [front[k] for k in order]
+    # Squares by their lower left corner, from (-9, -9) to (-1, -1).
+    over = [
+        [k for k, (x, y) in enumerate(points) if x <= left and y <= low]
+        for left in range(-9, 0)
+        for low in range(-9, 0)
+    ]
+    alone = [over.count([k]) for k in range(len(points))]
+    assert hypervolume_contributions([points]).tolist() == [alone]
+
+
 def test_contributions_equal_those_of_moocore():
     needs("moocore")
     import moocore

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import product
-from math import exp, log, log1p, log2
+from math import cos, exp, log, log1p, log2, pi
 
 import numpy as np
 import pytest
@@ -15,7 +15,15 @@ from hypothesis import strategies as st
 from sortnet.errors import DataError, DivergedError
 from sortnet.metrics import Metric, per_query
 from sortnet.rankers.base import fit_ranker
-from sortnet.rankers.listwise import LambdaRank, ListNet, RankNet, lambdarank, listnet, ranknet
+from sortnet.rankers.listwise import (
+    LambdaRank,
+    ListNet,
+    ListNetStar,
+    RankNet,
+    lambdarank,
+    listnet,
+    ranknet,
+)
 from sortnet.types import Queries
 
 LOSSES = (ranknet, listnet, lambdarank)
@@ -92,6 +100,59 @@ def test_gradients_equal_finite_differences(loss):
     assert (scores.grad[~there] == 0).all()
 
 
+def gradient(loss, lists, **given):
+    """The gradient of each list's loss by its scores, without the padding."""
+    scores, grades, there = padded(lists)
+    loss(scores.requires_grad_(), grades, there, **given).sum().backward()
+    return [row[: len(one)].tolist() for row, one in zip(scores.grad, lists, strict=True)]
+
+
+@settings(deadline=None, max_examples=40)
+@given(LISTS)
+def test_the_gradient_of_listnet_is_the_difference_of_the_top_one_probabilities(lists):
+    for found, one in zip(gradient(listnet, lists), lists, strict=True):
+        P, Q = np.exp([g for g, _ in one]), np.exp([s / 4 for _, s in one])
+        assert found == pytest.approx((Q / Q.sum() - P / P.sum()).tolist(), abs=1e-6)
+
+
+def lambdas(grades, scores, ranked):
+    """lambda_i = -(its pairs over others) + (others over it) of |dNDCG| / (1 + exp(s_i - s_j))."""
+    place = {d: k for k, d in enumerate(sorted(range(len(scores)), key=lambda d: -ranked[d]), 1)}
+    ideal = sum((2**g - 1) / log2(1 + k) for k, g in enumerate(sorted(grades, reverse=True), 1))
+    found = [0.0] * len(scores)
+    for i, j in product(range(len(scores)), repeat=2):
+        if grades[i] > grades[j]:
+            before = 2 ** grades[i] / log2(1 + place[i]) + 2 ** grades[j] / log2(1 + place[j])
+            after = 2 ** grades[j] / log2(1 + place[i]) + 2 ** grades[i] / log2(1 + place[j])
+            pull = abs(before - after) / ideal / (1 + exp(scores[i] - scores[j]))
+            found[i] -= pull
+            found[j] += pull
+    return found
+
+
+@settings(deadline=None, max_examples=40)
+@given(LISTS)
+@pytest.mark.parametrize("weighting", ["delta", "ideal"])
+def test_the_gradients_of_lambdarank_are_burges_lambdas(weighting, lists):
+    grads = gradient(lambdarank, lists, weighting=weighting)
+    for found, one in zip(grads, lists, strict=True):
+        grades, scores = [g for g, _ in one], [s / 4 for _, s in one]
+        expected = lambdas(grades, scores, scores if weighting == "delta" else grades)
+        assert found == pytest.approx(expected, abs=1e-6)
+
+
+def test_the_lambdas_of_three_documents_by_hand():
+    """Grades 1, 0, 0 at places 2, 1, 3: swaps change 1 / log2(2) - 1 / log2(3), 1 / log2(3) - 1/2.
+
+    1 / (1 + e^(0 - log 2)) = 2/3 of the one above, 1 / (1 + e^(log 3)) = 1/4 of the one below.
+    """
+    scores = torch.tensor([[0.0, log(2), -log(3)]], requires_grad=True)
+    grades = torch.tensor([[1.0, 0.0, 0.0]])
+    lambdarank(scores, grades, grades >= 0).sum().backward()
+    above, below = (1 - 1 / log2(3)) * 2 / 3, (1 / log2(3) - 1 / 2) / 4
+    assert scores.grad[0].tolist() == pytest.approx([-above - below, above, below])
+
+
 def test_lambdarank_by_hand():
     """Grades 2, 0, 1 of which the second stands first: gains 3, 0, 1 at ranks 2, 1, 3."""
     scores, grades = torch.tensor([[1.0, 2.0, 0.0]]), torch.tensor([[2.0, 0.0, 1.0]])
@@ -155,6 +216,63 @@ def test_what_can_be_learned_is_learned_and_the_best_epoch_kept(kind):
     ranker = fit_ranker(train, vali, kind(scaling="standard", hidden=(8,), lr=0.1))
     assert ranker.info["quality"] > 0.97
     assert 1 <= ranker.info["epoch"] <= 40
+
+
+def by_plain_arithmetic(part, V, b, w, *, adam: bool, epochs: int, lr: float, decay: float):
+    """The weights of g(x) = w tanh(xV + b) after each epoch of one batch of all queries."""
+    weights = [V, b, w]
+    first, second = ([np.zeros_like(a) for a in weights] for _ in range(2))
+    X, query = part.features.astype(float), part.query_of_docs()
+    n_queries = query.max() + 1
+    P, found = np.exp(part.grades), []
+    P = P / np.bincount(query, P)[query]
+    for t in range(1, epochs + 1):
+        V, b, w = weights
+        h = np.tanh(X @ V + b)
+        Q = np.exp(h @ w)
+        by_score = (Q / np.bincount(query, Q)[query] - P) / n_queries
+        by_unit = by_score[:, None] * w * (1 - h**2)
+        gradients = [X.T @ by_unit, by_unit.sum(0), h.T @ by_score]
+        # One cycle: by half a cosine from 1 / 25 of the highest rate up to it, in the first 30 %
+        # of the steps, and down to 1 / 250,000.
+        peak, last = 0.3 * epochs - 1, epochs - 1
+        up = t - 1 <= peak
+        at = (t - 1) / peak if up else (t - 1 - peak) / (last - peak)
+        start, end = (lr / 25, lr) if up else (lr, lr / 25e4)
+        rate = end + (start - end) * (1 + cos(pi * at)) / 2
+        for k, gradient in enumerate(gradients):
+            if adam:  # with weight decay apart from the gradient
+                first[k] = 0.9 * first[k] + 0.1 * gradient
+                second[k] = 0.999 * second[k] + 0.001 * gradient**2
+                size = np.sqrt(second[k] / (1 - 0.999**t)) + 1e-8
+                step = first[k] / (1 - 0.9**t) / size + decay * weights[k]
+            else:  # gradient descent with momentum and an L2 penalty
+                first[k] = step = 0.9 * first[k] + gradient + decay * weights[k]
+            weights[k] = weights[k] - rate * step
+        found.append(weights.copy())
+    return found
+
+
+@pytest.mark.parametrize("kind", [ListNet, ListNetStar])
+def test_listnet_goes_down_its_gradient_and_listnet_star_by_adamw_with_decay(kind):
+    train, vali = made(0, 4), made(1, 4)
+    config = kind(scaling="none", hidden=(3,), epochs=10, lr=0.5, weight_decay=0.2)
+
+    def numbers(net):
+        (V,), (b,) = net.feature_part.weights, net.feature_part.biases
+        return [a.detach().numpy().astype(float) for a in (V, b, net.w[:, 0])]
+
+    found = fit_ranker(train, vali, config)
+    adam = kind is ListNetStar
+    each = by_plain_arithmetic(
+        train, *numbers(config.make(3)(config.seed).members[0]),
+        adam=adam, epochs=10, lr=0.05 if adam else 0.5, decay=0.2,
+    )  # fmt: skip
+    for ours, expected in zip(
+        numbers(found.comparator.members[0]), each[found.info["epoch"] - 1], strict=True
+    ):
+        np.testing.assert_allclose(ours, expected, rtol=1e-3, atol=1e-4)
+    assert found.info["epoch"] > 1
 
 
 def test_runs_of_queries_that_fit_into_memory_give_the_same_gradient(monkeypatch):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import permutations
-from math import exp, log
+from math import exp, log, sqrt
 
 import numpy as np
 import pytest
@@ -86,6 +86,81 @@ def test_rankboost_by_hand():
     part = Queries.from_arrays([[2.0], [3.0], [1.0]], [1, 0, 0])
     (first,) = boosted(part, by_exponential, 1)
     assert first == (0, 1.0, pytest.approx(0.5 * log((1 + 0.5) / (1 - 0.5)), rel=1e-5), True)
+
+
+def test_two_rounds_of_rankboost_by_hand():
+    """The same: the pair that round 1 ordered rightly weighs e^-α = 1/√3 of the other.
+
+    So of 1 over 3 it is D = 1 / (1 + √3), of 1 over 2 √3 D. Above 2 stands the second document
+    alone: r = -√3 D, larger than D above 1, and 1 + r = D, 1 - r = (1 + 2 √3) D.
+    """
+    part = Queries.from_arrays([[2.0], [3.0], [1.0]], [1, 0, 0])
+    stumps = boosted(part, by_exponential, 2)
+    first, second = log(3) / 2, log(1 / (1 + 2 * sqrt(3))) / 2
+    assert [stump[:2] for stump in stumps] == [(0, 1.0), (0, 2.0)]
+    assert [stump[2] for stump in stumps] == pytest.approx([first, second], rel=1e-4)
+    found = Forest.stumps(stumps)(part.features)
+    assert found.tolist() == pytest.approx([first, first + second, 0], rel=1e-4)
+
+
+def test_a_round_of_rankboost_lowers_its_loss_as_far_as_its_theorem_says():
+    """By Z <= sqrt(1 - r²), r = tanh(α): Freund et al. 2003, section 3.2."""
+    part = made(2)
+    pairs = pairs_of(part)
+    scores = np.zeros(part.n_docs)
+    for feature, threshold, alpha, _ in boosted(part, by_exponential, 5):
+        before = np.mean([exp(scores[j] - scores[i]) for i, j in pairs])
+        scores += alpha * (part.features[:, feature] > threshold)
+        after = np.mean([exp(scores[j] - scores[i]) for i, j in pairs])
+        r = np.tanh(alpha)
+        assert after / before <= sqrt(1 - r**2) + 1e-5 < 1
+
+
+def fidelity(part: Queries, scores: np.ndarray) -> float:
+    """Σ over the queries of the mean of 1 - sqrt(P) of their pairs (Tsai et al. 2007)."""
+    query, each = part.query_of_docs(), {}
+    for i, j in pairs_of(part):
+        P = 1 / (1 + exp(scores[j] - scores[i]))
+        each.setdefault(query[i], []).append(1 - sqrt(P))
+    return sum(sum(losses) / len(losses) for losses in each.values())
+
+
+def test_a_stump_of_frank_is_the_one_along_which_the_fidelity_loss_falls_most_steeply():
+    whole, e = made(3), 1e-5
+    uneven = np.arange(72) % 6 < 2 + whole.query_of_docs() % 5  # queries of 2 to 6 documents
+    sizes = np.bincount(whole.query_of_docs()[uneven])
+    part = Queries.from_arrays(whole.features[uneven], whole.grades[uneven], group=sizes)
+    scores = np.zeros(part.n_docs)
+    for feature, threshold, alpha, _ in boosted(part, by_fidelity, 4):
+
+        def falls(k, t, scores=scores):
+            h = part.features[:, k] > t
+            return (fidelity(part, scores - e * h) - fidelity(part, scores + e * h)) / (2 * e)
+
+        own = falls(feature, threshold)
+        every = [falls(k, t) for k in range(3) for t in np.unique(part.features[:, k])]
+        assert abs(own) == pytest.approx(max(map(abs, every)), rel=1e-5)
+        before = fidelity(part, scores)
+        scores = scores + alpha * (part.features[:, feature] > threshold)
+        assert fidelity(part, scores) < before
+
+
+def test_two_rounds_of_frank_by_hand():
+    """Three documents, 3 over 2 over 1; x = 1, 3, 2. Above 1 stand 2 and 3.
+
+    At first each pair weighs 1/3: 2 over 1 and 3 over 1 are right, so r = 2/3; above 2 stands 2
+    alone: 2 over 1 is right, 3 over 2 wrong, r = 0. No pair is wrong: α = ½ ln((1 + δ) / δ) of
+    the smoothing δ of a sum of 2/3. That pulls two margins far up, so that 3 over 2 has all the
+    weight but a bit: W = e^(m/2) / (1 + e^m)^1.5 is 2^-1.5 there, and w at a margin of α.
+    """
+    part = Queries.from_arrays([[1.0], [3.0], [2.0]], [0, 1, 2])
+    stumps = boosted(part, by_fidelity, 2)
+    assert [stump[:2] for stump in stumps] == [(0, 1.0), (0, 2.0)]
+    first = log((2 / 3 + 1e-6) / 1e-6) / 2
+    w = exp(first / 2) / (1 + exp(first)) ** 1.5
+    wrong, right = (x / (2**-1.5 + 2 * w) for x in (2**-1.5, w))
+    second = log((right + 1e-6) / (wrong + 1e-6)) / 2
+    assert [stump[2] for stump in stumps] == pytest.approx([first, second], rel=1e-5)
 
 
 def test_the_fidelity_weights_are_the_gradient_of_the_fidelity_loss():
