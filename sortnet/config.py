@@ -407,7 +407,7 @@ FIXED: dict[str, Any] = {
     "scaling": "query+rank", "weight_decay": 0.03,
 }  # fmt: skip
 _TRAINING_BEFORE = {"loss": "squared", "query_pairs": None, "keep": "loss", "schedule": "steps"}
-# Algorithm 3.1 to the letter.
+# Algorithm 3.1, but for comparators of equal RankQuality: see `State.scored`.
 PAPER: dict[str, Any] = {
     **_TRAINING_BEFORE, "optimizer": "adam", "lr": 0.005, "epochs": 8, "weight_decay": 0.0,
     "comparator": "cmpnn", "hidden": (20,), "units": "tanh", "scaling": "query", "committee": 1,

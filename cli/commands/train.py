@@ -110,7 +110,7 @@ _FILES = "Files"
     "The run",
     "--preset",
     type=click.Choice(["paper"]),
-    help="Settings to start from; paper: Algorithm 3.1 to the letter.",
+    help="Settings to start from; paper: Algorithm 3.1.",
 )
 @section(
     "The run",
