@@ -42,7 +42,7 @@ OTHER = PAPER | {
 }  # fmt: skip
 
 # So that a run is still in its first training when its signal comes, however late that is.
-ENDLESS = ("--epochs", "1000000000")
+ENDLESS = ("--no-tune", "--epochs", "1000000000")
 
 
 class Killed(BaseException):
