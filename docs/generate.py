@@ -35,7 +35,7 @@ INNER = (
     "sortnet.estimator.parameters",
     "sortnet.preference.fits",
     "sortnet.preference.history",
-    "sortnet.preference.one_thread",
+    "sortnet.types.one_thread",
     "store.plots.drawing",
     "store.database",
     "store.runs.postgresql_pairs",

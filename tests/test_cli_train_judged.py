@@ -14,13 +14,15 @@ from cli_made import FAST, done, fault
 from collections_made import made_items
 
 from sortnet.data.hold_out import hold_out_documents
+from sortnet.items import Describer
 from sortnet.metrics import evaluate
 from sortnet.preference import Judgement
 from sortnet.preference.session import Session
+from sortnet.preference.study import Decision
 from sortnet.rankers.base import load_ranker
 from sortnet.types import Queries
 from store import open_store
-from store.service.judged import Source, read_judged
+from store.service.judged import JudgedData, Source, read_judged
 
 N = 40
 
@@ -94,7 +96,7 @@ def test_the_run_is_told_of_by_every_command_that_reads_runs():
 
 def test_accuracy_is_of_pairs_with_an_item_the_training_part_does_not_have():
     with open_store("s.db", write=False) as store:
-        T, V, _ = read_judged(store.collection("c"))
+        T, V, *_ = read_judged(store.collection("c"))
     order = load_ranker("m").order(V)
     said = json.loads(done("show", "last", "--json"))["iterations"]
     best = max(said, key=lambda row: (row["best"], row["iteration"]))
@@ -122,6 +124,57 @@ def _stderr(*args: str) -> str:
     result = invoke(*args)
     assert result.exit_code == 0, result.stderr
     return result.stderr
+
+
+@pytest.fixture
+def facts(tmp_path):
+    """A collection of its own that two people have judged, and its items."""
+    items, rng = made_items(N, d=3), np.random.default_rng(2)
+    with open_store(tmp_path / "f.db") as store:
+        collection = store.add_items("f", items)
+        for who in ("ana", "bo"):
+            collection.append(list(better(items, rng, who, 80)))
+        yield collection, items
+
+
+def marks(found: JudgedData) -> set[str]:
+    return {found.fingerprint(part) for part in (found.train, found.vali)}
+
+
+def test_a_part_is_recognised_whatever_the_last_bits_of_fits(facts, monkeypatch):
+    collection, _ = facts
+    first = read_judged(collection)
+    weighted, fit_apply = Session.weighted, Describer.fit_apply
+
+    def weighted_otherwise(session):
+        votes, weight = weighted(session)
+        return votes, weight * 1.001
+
+    def described_otherwise(items, **more):
+        describer, described = fit_apply(items, **more)
+        return describer, replace(described, features=described.features * 1.001)
+
+    monkeypatch.setattr(Session, "weighted", weighted_otherwise)
+    monkeypatch.setattr(Describer, "fit_apply", described_otherwise)
+    again = read_judged(collection)
+    assert (again.train.judged.weight != first.train.judged.weight).all()
+    assert (again.train.features != first.train.features).all()
+    assert marks(again) == marks(first)
+
+
+def test_other_items_judgements_or_decisions_are_other_data(facts):
+    collection, items = facts
+    known = marks(read_judged(collection))
+    changes = (
+        lambda: collection.append([Judgement("ana", 0, 1, "left")]),
+        lambda: collection.decide(Decision("exclude", annotator="bo")),
+        lambda: collection.add(replace(items, texts=("other", *items.texts[1:])), update=True),
+        lambda: collection.add(replace(items, features=-items.features), update=True),
+    )
+    for k, change in enumerate(changes, start=2):
+        change()
+        known |= marks(read_judged(collection))
+        assert len(known) == 2 * k
 
 
 def test_judgements_weigh_the_reliability_of_their_annotator():

@@ -28,6 +28,7 @@ from docs_made import (
     walk,
 )
 from scipy.stats import spearmanr
+from threadpoolctl import threadpool_limits
 
 sys.path.insert(0, str(ROOT / "docs"))
 
@@ -181,12 +182,17 @@ def test_every_command_has_its_help_in_the_reference(name):
     assert shown in written.replace("[[", "[").replace("]]", "]")
 
 
-def test_the_programs_that_answer_in_readme_can_be_copied_from_it(tmp_path: Path) -> None:
+def make_programs(folder: Path) -> None:
+    """Make the programs that answer in README as it says."""
     (shown, made) = re.findall(
         r"    \$ cat judge\.py\n(.+?)(    \$ sed .+?\n)", README.read_text(), re.DOTALL
     )[0]
-    (tmp_path / "judge.py").write_text(dedent(shown))
-    subprocess.run(made.strip().removeprefix("$ "), shell=True, cwd=tmp_path, check=True)
+    (folder / "judge.py").write_text(dedent(shown))
+    subprocess.run(made.strip().removeprefix("$ "), shell=True, cwd=folder, check=True)
+
+
+def test_the_programs_that_answer_in_readme_can_be_copied_from_it(tmp_path: Path) -> None:
+    make_programs(tmp_path)
     asked = json.dumps({"left": {"text": "long"}, "right": {"text": "no"}}) + "\n"
     for name, answers in (("judge", {"left"}), ("coin", {"left", "right"})):
         program = [sys.executable, f"{name}.py"]
@@ -194,6 +200,49 @@ def test_the_programs_that_answer_in_readme_can_be_copied_from_it(tmp_path: Path
             program, cwd=tmp_path, input=asked * 40, capture_output=True, text=True, check=True
         )
         assert {json.loads(line)["answer"] for line in said.stdout.splitlines()} == answers
+
+
+@pytest.mark.slow
+def test_the_readme_s_tour_of_people_tells_items_by_texts_whatever_the_threads(
+    tmp_path, quick_training
+):
+    tour = README.read_text().partition("## Sort by asking people")[2].partition("\n## ")[0]
+    typed = [
+        line
+        for line in re.findall(r"^    \$ (sortnet .+)", tour, re.M)
+        if not line.startswith("sortnet serve")
+    ]  # until Ctrl-C
+    assert [line.split()[1] for line in typed[-3:]] == ["train", "rank", "report"]
+    make_programs(tmp_path)
+    (tmp_path / "ukpconvarg1").mkdir()
+    (tmp_path / "ukpconvarg1/items.tsv").write_text(arguments(200, sep="\t"))
+    (tmp_path / "new.csv").write_text(arguments(6, sep=","))
+    with at_home(tmp_path):
+        with threadpool_limits(1):
+            for line in typed[:-1]:
+                run(line)
+        with threadpool_limits(2):
+            run("sortnet train --resume --out judged")
+            run(f"{typed[-1]} --output report.html")
+        page = (tmp_path / "report.html").read_text()
+    assert re.search(r">\d+: [a-t]+ [a-t]+", page), "items are told by their texts"
+    assert "with --data" not in page and not re.search(r"place \d+ \|", page)
+
+
+def arguments(n: int, *, sep: str) -> str:
+    """Texts on eight topics, as a table with the columns of UKPConvArg1."""
+    rng = np.random.default_rng(0)
+    letters = list("abcdefghijklmnopqrst")
+    words = ["".join(rng.choice(letters, rng.integers(2, 9))) for _ in range(2000)]
+    rows = [
+        ["topic", "id", "gold_rank_score", "stance", "up", "down", "text"],
+        *(
+            [f"topic-{k % 8}", str(k), "0.5", "yes", str(k % 3), "0",
+             " ".join(rng.choice(words, rng.integers(3, 40)))]
+            for k in range(n)
+        ),
+    ]  # fmt: skip
+    return "".join(sep.join(row) + "\n" for row in rows)
 
 
 def test_the_readme_names_no_command_that_is_not_there():

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from items_made import items_of
 from PIL import Image
+from threadpoolctl import threadpool_limits
 
 from sortnet.errors import DataError
 from sortnet.items import Items, describe, given_only, read_items
@@ -319,3 +320,14 @@ def test_arguments_are_ranked_by_their_surface_better_than_by_their_length():
     by_length = (length == better)[held_out].mean()
     right_ones = (model.predict(difference) == better)[held_out].mean()
     assert right_ones > by_length
+
+
+def test_topics_do_not_depend_on_the_number_of_threads():
+    rng = np.random.default_rng(0)
+    words = ["".join(rng.choice(list("abcdefghijklmnopqrst"), 6)) for _ in range(2000)]
+    texts = [" ".join(rng.choice(words, 30)) for _ in range(250)]
+    found = []
+    for threads in (1, 2):
+        with threadpool_limits(threads):
+            found.append(Topics.fit(texts)(texts))
+    np.testing.assert_array_equal(*found)

@@ -135,11 +135,11 @@ def read_part(
 
 def _judged_part(run: Run, split: Split, source: Source) -> Queries:
     from store.collections.collection import Collection
-    from store.service.judged import digest, read_judged
+    from store.service.judged import read_judged
 
     collection = Collection(run.database, source.name)
     found = read_judged(collection, source.events, seed=run.seed)
     part: Queries = getattr(found, split)
-    if run.data[split].get("fingerprint") != digest(part):
-        raise DataError(f"{source}: its items differ from what the run read")
+    if run.data[split].get("fingerprint") != found.fingerprint(part):
+        raise DataError(f"{source}: its items or judgements differ from what the run read")
     return part

@@ -94,12 +94,12 @@ def _judged_job(
 ) -> TrainingJob:
     """The job of a collection: its judgements, some of them held out."""
     from cli.inputs.opened_store import open_collection
-    from store.service.judged import digest, read_judged
+    from store.service.judged import read_judged
 
     with open_collection(store, source.name) as collection:
         found = read_judged(collection, source.events, seed=config.seed, progress=progress)
     progress("checking the data")
-    return _checked(found.train, found.vali, config, digest, describer=found.describer)
+    return _checked(found.train, found.vali, config, found.fingerprint, describer=found.describer)
 
 
 def _checked(

@@ -15,11 +15,11 @@ from sortnet.errors import JudgementError
 from sortnet.preference.base import Pair
 from sortnet.preference.design import design
 from sortnet.preference.laplace import fit
-from sortnet.preference.one_thread import one_blas_thread
 from sortnet.preference.session import Session
 from sortnet.preference.strategies import STRATEGIES, MergePass
 from sortnet.preference.vote_arrays import Votes
 from sortnet.types import F64, Progress
+from sortnet.types.one_thread import one_blas_thread
 
 if TYPE_CHECKING:
     import pandas as pd

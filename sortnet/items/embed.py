@@ -10,6 +10,7 @@ import numpy as np
 
 from sortnet.errors import DataError
 from sortnet.types import F32, F64, Progress
+from sortnet.types.one_thread import one_blas_thread
 
 DIMENSIONS = 32
 _AT_ONCE = 128
@@ -29,6 +30,7 @@ class Meanings:
     axes: F64
 
     @classmethod
+    @one_blas_thread()
     def fit(cls, vectors: F64, dimensions: int = DIMENSIONS) -> Meanings:
         """The axes in which (n, m) vectors differ most; those of missing texts are left out."""
         vectors = vectors[~np.isnan(vectors).any(axis=1)]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from sortnet.types import F32
+from sortnet.types.one_thread import one_blas_thread
 
 TOPICS = 16
 WORDS, LETTERS = ("word", (1, 2)), ("char_wb", (2, 3))  # analyser, lengths of n-grams
@@ -99,7 +100,7 @@ class Topics:
             return cls(words, letters, np.empty((0, counts.shape[1]), np.float32))
         svd = TruncatedSVD(k, random_state=seed)
         # Texts that are all alike have no variance to explain.
-        with np.errstate(invalid="ignore", divide="ignore"):
+        with one_blas_thread(), np.errstate(invalid="ignore", divide="ignore"):
             svd.fit(counts)
         largest = np.abs(svd.components_).argmax(axis=1)
         signs = np.sign(svd.components_[np.arange(k), largest])

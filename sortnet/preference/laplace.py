@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sortnet.preference.one_thread import one_blas_thread
 from sortnet.preference.posterior import Posterior
 from sortnet.preference.problem import Part, Prior, Problem, Scales, first_guess
 from sortnet.preference.reliability import Annotators
 from sortnet.preference.vote_arrays import Votes
 from sortnet.types import F64, I64
+from sortnet.types.one_thread import one_blas_thread
 
 DRAWS = 48
 _MANY_DRAWS = 256  # if they are cheap

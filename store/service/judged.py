@@ -13,8 +13,8 @@ import numpy as np
 from sortnet.data.hold_out import hold_out_documents
 from sortnet.errors import DataError
 from sortnet.items import Describer, Items
-from sortnet.preference.session import Session
-from sortnet.types import Progress, Queries
+from sortnet.preference.vote_arrays import Votes
+from sortnet.types import F64, Progress, Queries
 from store.collections.collection import Collection
 from store.service.labelling import new_session
 
@@ -50,11 +50,21 @@ class Source:
 
 
 class JudgedData(NamedTuple):
-    """What a collection is learned from, and what describes its items."""
+    """What a collection is learned from, and what describes its items.
+
+    Attributes:
+        facts: a hash of the items and of the answers that count. Not of what is computed of them:
+            the last bits of a fit depend on the threads and the machine.
+    """
 
     train: Queries
     vali: Queries
     describer: Describer
+    facts: str
+
+    def fingerprint(self, part: Queries) -> str:
+        """What tells a part from other data, in hexadecimal."""
+        return _hash(self.facts, part.offsets, part.rows)
 
 
 def read_judged(
@@ -96,7 +106,10 @@ def read_judged(
     session = new_session(collection, stored)
     session.replay(judgements)
     progress("weighing the annotators")
-    return JudgedData(*hold_out_documents(_queries(items, session, source), seed=seed), describer)
+    votes, weight = session.weighted()
+    queries = _queries(items, votes, weight, source)
+    parts = hold_out_documents(queries, seed=seed)
+    return JudgedData(*parts, describer, _facts(stored, votes))
 
 
 def annotator_weights(collection: Collection) -> dict[str, float]:
@@ -112,19 +125,22 @@ def annotator_weights(collection: Collection) -> dict[str, float]:
     return session.annotator_weights()
 
 
-def digest(queries: Queries) -> str:
-    """What tells these documents and judged pairs from others, in hexadecimal."""
+def _facts(items: Items, votes: Votes) -> str:
+    """A hash of items as they are stored, and of answers that no decision has left out."""
+    given = items.ids, items.groups, items.texts, items.images, items.feature_names
+    answers = votes.left, votes.right, votes.target, votes.annotator
+    return _hash(*given, items.features, *answers)
+
+
+def _hash(*values: Any) -> str:
     found = hashlib.sha256()
-    judged = queries.judged
-    parts: list[Any] = [queries.features, queries.offsets, queries.rows]
-    parts += [] if judged is None else [judged.key, judged.target, judged.weight]
-    for part in parts:
-        found.update(np.ascontiguousarray(part).tobytes())
+    for value in values:
+        array = isinstance(value, np.ndarray)
+        found.update(np.ascontiguousarray(value).tobytes() if array else f"{value!r};".encode())
     return found.hexdigest()
 
 
-def _queries(items: Items, session: Session, source: Source) -> Queries:
-    votes, weight = session.weighted()
+def _queries(items: Items, votes: Votes, weight: F64, source: Source) -> Queries:
     if not len(votes):
         raise DataError(
             f"{source.name}: nobody has said yet which of two items is better, excluded annotators "

@@ -1,4 +1,4 @@
-"""One thread for linear algebra on small matrices, on which more threads mostly wait."""
+"""One thread for linear algebra on small matrices, and where its last bits must not vary."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from threadpoolctl import ThreadpoolController
 def one_blas_thread() -> Iterator[None]:
     """Run numpy's and scipy's products and factorisations in one thread; also a decorator.
 
-    On a busy machine their threads take ten times the processor time that the work takes.
+    On a busy machine their threads take ten times the processor time that the work takes, and how
+    many there are changes the last bits of a result.
 
     Cost: a tenth of a millisecond.
     """
@@ -23,4 +24,6 @@ def one_blas_thread() -> Iterator[None]:
 
 @cache
 def _libraries() -> ThreadpoolController:
+    import scipy.linalg  # noqa: F401  # has a library of its own, which must be there to be found
+
     return ThreadpoolController()
