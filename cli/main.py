@@ -115,9 +115,19 @@ def _ended(run: Callable[[], Any]) -> int:
 
 
 def _fault(message: str) -> int:
+    message = _without_passwords(message) if "://" in message else message
     with suppress(OSError):  # nothing can be reported if stderr is full
         click.echo(f"sortnet: {_cut(printable(' '.join(message.split())))}", err=True)
     return 2
+
+
+def _without_passwords(message: str) -> str:
+    """Hide the passwords of URLs, which may have been typed in the place of any argument."""
+    from store.database.engine import without_passwords
+
+    for typed in sys.argv:  # a password may have spaces
+        message = message.replace(typed, without_passwords(typed)) if "://" in typed else message
+    return " ".join(map(without_passwords, message.split()))
 
 
 def _cut(message: str) -> str:

@@ -707,15 +707,21 @@ def test_a_row_whose_query_is_missing_is_named(fitted, missing):
 @pytest.mark.parametrize(
     ("values", "shown"),
     [
-        (lambda a: a.round(3).astype(str).replace(a.round(3).astype(str).iloc[0], "tall"), "tall"),
-        (lambda a: pd.to_datetime(a, unit="s"), "1970-01-01"),
-        (lambda a: pd.Series([[1]] * len(a), index=a.index), r"\[1\]"),
+        (
+            lambda a: a.round(3).astype(str).replace(a.round(3).astype(str).iloc[0], "tall"),
+            "'.*tall.*' is not a number",
+        ),
+        (
+            lambda a: pd.to_datetime(a, unit="s"),
+            r"'1970-01-01.*' is a datetime64\[.*\], not a number \(give days or",
+        ),
+        (lambda a: pd.Series([[1]] * len(a), index=a.index), r"'.*\[1\].*' is not a number"),
     ],
 )
 def test_a_column_of_texts_dates_or_objects_is_named(values, shown):
     frame, y = framed()
     frame["c"] = values(frame["c"].abs())
-    with pytest.raises(DataError, match=f"X, row 0: column 'c': '.*{shown}.*' is not a number"):
+    with pytest.raises(DataError, match=f"X, row 0: column 'c': {shown}"):
         small().fit(frame, y)
 
 

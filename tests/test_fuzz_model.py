@@ -8,6 +8,7 @@ import json
 import random
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,9 +23,10 @@ from items_made import essays, ranker_of
 from cli.training.run_folder import Folder
 from sortnet.comparators import make_comparator
 from sortnet.config import Config, Training
-from sortnet.errors import SortNetError
+from sortnet.errors import ModelError, SortNetError
 from sortnet.estimator import SortNetRanker
 from sortnet.learning.state import State
+from sortnet.rankers.folder import parse_tensors
 from sortnet.rankers.sortnet import Model, fit
 from sortnet.rankers.weights import load_state, save_state
 from sortnet.types import Queries
@@ -297,3 +299,12 @@ def test_a_damaged_run_is_read_or_refused(originals, tmp_path):
         found[refused(read)] += 1
         shutil.rmtree(folder)
     assert min(found.values()) > 0, found
+
+
+@pytest.mark.parametrize("shape", [[0, 2**63], [2**63, 0], [0, 2**62], [2**32, 2**32, 0]])
+def test_a_shape_too_large_for_torch_is_refused_though_it_has_no_numbers(shape):
+    """Found by fuzzing: a forged header with a forged hash."""
+    about = {"x": {"dtype": "F32", "shape": shape, "data_offsets": [0, 0]}}
+    header = json.dumps(about).encode()
+    with suppress(ModelError):  # whether torch has such a tensor is its own affair
+        parse_tensors(len(header).to_bytes(8, "little") + header, Path("w.safetensors"))

@@ -503,14 +503,18 @@ def test_a_narrow_page_tells_how_to_scroll_and_how_to_close_it():
 
 def test_lines_end_when_every_pair_was_asked_and_nothing_is_held_back():
     result = invoke_with("right\n" * 20, "--as", "ana")
-    assert result.stdout == "ana: 6 answered, 6 in all; all pairs were asked\n"
+    assert result.stdout == (
+        "ana: 6 answered, 6 in all; the goal is not reached yet\nall pairs were asked\n"
+    )
     assert invoke_with("undo\nquit\n", "--as", "bo").stderr.count("there is nothing to undo") == 1
 
 
 def test_the_last_answer_to_the_last_pair_can_be_taken_back():
     lines = "right\n" * 6 + "undo\nleft\nno\nleft\n"
     result = invoke_with(lines, "--as", "ana")
-    assert result.stdout == "ana: 6 answered, 6 in all; all pairs were asked\n"
+    assert result.stdout == (
+        "ana: 6 answered, 6 in all; the goal is not reached yet\nall pairs were asked\n"
+    )
     assert "all pairs were asked; undo (z) withdraws the last answer" in result.stderr
     assert said() == ["right"] * 6 + ["undo", "left"]
     assert "undo (z) withdraws" not in invoke_with("undo\n", "--as", "ana").stderr, (

@@ -167,3 +167,28 @@ def test_a_url_that_is_read_otherwise_than_meant_is_refused(url: str) -> None:
     with pytest.raises(StoreError) as caught:
         parse_url(url)
     assert "s3" not in str(caught.value) and "ret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("label", "--until", "URL"),
+        ("label", "c", "--number", "URL"),
+        ("train", "--max-iter", "URL"),
+        ("runs", "URL"),
+        ("report", "URL"),
+        ("experiment", "study", "URL"),
+        ("URL",),
+    ],
+    ids=" ".join,
+)
+def test_a_url_in_the_place_of_another_argument_is_echoed_without_its_password(
+    args, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    for password in ("s3cret", "s3/c@ret", "s3cret" * 20):
+        url = f"postgresql://u:{password}@h/x"
+        typed = [url if arg == "URL" else arg for arg in args]
+        monkeypatch.setattr("sys.argv", ["sortnet", *typed])
+        message = fault(*typed)
+        assert "s3" not in message and "ret@" not in message

@@ -172,7 +172,9 @@ def _labelled(asking: Asking, number: int | None, ask: Ask) -> dict[str, Any]:
 def _say_labelled(found: dict[str, Any], criterion: str | None) -> None:
     who = found["annotator"] if criterion is None else f"{found['annotator']}, {criterion}"
     failed = f", {found['failed']} failed" if "failed" in found else ""
-    put(f"{who}: {found['answered']} answered, {found['in_all']} in all{failed}; {found['why']}")
+    goal = "the goal is reached" if found["enough"] else "the goal is not reached yet"
+    put(f"{who}: {found['answered']} answered, {found['in_all']} in all{failed}; {goal}")
+    put(found["why"])
 
 
 def _by_hand(

@@ -24,7 +24,7 @@ from cli.options import (
 )
 from cli.output import print_json, progress, put, refuse_folder, say, silent
 from cli.printing import iterations
-from cli.printing.conventions import conventions_of, measures
+from cli.printing.conventions import conventions_of, interval, measures
 from cli.terminal.signals import signals_as_ctrl_c
 from cli.training.logs import Log, callbacks_of, log
 from sortnet.errors import SortNetError
@@ -348,9 +348,13 @@ def _conclude(training: TrainingRun, model: Ranker, store: str, *, as_json: bool
             }
         )
         return
-    put(f"\nbest is iteration {best['iteration']} of {len(rows)}")
+    put(f"\nbest is iteration {best['iteration']} of 0 to {rows[-1]['iteration']}")
+    if [row["quality"] for row in rows].count(best["quality"]) > 1:
+        put("of those of equal quality it is the one that has the most pairs of VALI right")
     for text in measures(figures, said):
         put(text)
+    if job.vali.judged is not None:
+        put(f"vali: {interval(figures['vali']['accuracy'], len(job.vali.judged))}")
     if tried := model.info.get("tried"):
         put(f"\n{_kept(model.config.kind, tried)}")
     put(f"\njudge  answered for {model.info['answers']:,} training pairs")

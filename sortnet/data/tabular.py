@@ -315,7 +315,10 @@ def _floats(column: pd.Series[Any], name: str) -> NDArray[np.float64]:
     if bad.any():
         row = int(bad.argmax())
         shown = repr(str(column.iloc[row])[:60])
-        raise _Fault(row, f"{name}: {shown} is not a number (leave text columns out)")
+        what, remedy = "not a number", "leave text columns out"
+        if kind in "mM":
+            what, remedy = f"a {column.dtype}, not a number", "give days or seconds as numbers"
+        raise _Fault(row, f"{name}: {shown} is {what} ({remedy})")
     return np.asarray(numbers, np.float64)
 
 

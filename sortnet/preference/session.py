@@ -278,7 +278,9 @@ class Session:
         groups = self._standings(posterior, seen, passed=checked[3])
         if groups:
             reached = sum(group.stop for group in groups)
-            why = f"{why}; {reached} of {len(groups)} groups are done"
+            done = "all groups have reached the goal"
+            some = f"{reached} of {len(groups)} groups have reached the goal"
+            why = f"{why}; {done if reached == len(groups) else some}"
         features = self._X.shape[1] > 0
         if apart := parts_apart(parts, seen > 0, self._groups, features=features):
             why = f"{why}; {apart}"

@@ -196,8 +196,9 @@ def read_bytes(path: Path) -> bytes:
 def parse_tensors(raw: bytes, path: Path) -> dict[str, Tensor]:
     try:
         return load(raw)
-    # A type that torch has not, a shape too large to be one: safetensors lets them through.
-    except (SafetensorError, KeyError, RuntimeError, OverflowError) as error:
+    # A type that torch has not, a shape too large to be one, also beside a 0: safetensors lets them
+    # through.
+    except (SafetensorError, KeyError, RuntimeError, OverflowError, TypeError) as error:
         raise ModelError(f"{path}: not a readable safetensors file: {error}") from None
 
 

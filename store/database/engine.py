@@ -185,12 +185,15 @@ def stored_url(url: URL) -> str:
 
 
 def without_passwords(word: str) -> str:
-    """A typed word without the password of a URL in it, even if that is malformed.
+    """A typed word without the password of a URL in it, even if that is malformed or cut.
 
     >>> without_passwords("--store=postgresql://ann:p@ss/word@db/x?password=secret&a=b")
     '--store=postgresql://ann@db/x?password=&a=b'
+    >>> without_passwords("'postgresql://ann:long..."), without_passwords("http://127.0.0.1:80/x")
+    ("'postgresql://ann", 'http://127.0.0.1:80/x')
     """
     word = re.sub(r"(://[^:/@]*):.*@", r"\1@", word, flags=re.DOTALL)
+    word = re.sub(r"(://[^:/@]*):(?!\d+\b).*", r"\1", word, flags=re.DOTALL)  # no port
     return re.sub(rf"([?&](?:{'|'.join(SECRETS)})=)[^&]*", r"\1", word)
 
 
