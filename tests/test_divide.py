@@ -80,3 +80,23 @@ def test_too_few_queries_to_divide_are_refused():
         list(query_folds(made([1, 1]), 3))
     with pytest.raises(DataError, match="2 queries are too few to hold some out"):
         hold_out(made([1, 1]), 1 / 3, 1 / 4, seed=0)
+
+
+def test_joined_parts_keep_their_judged_pairs():
+    a, b = made([4, 3]), made([5, 2], 7)
+    rng, drawn = np.random.default_rng(0), []
+    for part in (a, b):
+        i, j = np.triu_indices(int(part.sizes[0]), 1)
+        soft = rng.random(len(i))
+        drawn.append(part.with_judgements(j, i, soft=soft, weight=rng.random(len(i)) + 0.1))
+    both = joined(drawn)
+    assert len(both.judged) == sum(len(part.judged) for part in drawn)
+    for part, first in zip(drawn, (0, a.n_docs), strict=True):
+        i, j = part.judged.first, part.judged.second
+        for ours, theirs in zip(
+            both.judged.of_pairs(first + i, first + j), part.judged.of_pairs(i, j), strict=True
+        ):
+            np.testing.assert_array_equal(ours, theirs)
+    assert (np.diff(both.judged.key) > 0).all()
+    with pytest.raises(DataError, match="no judged pairs, which other parts have"):
+        joined([drawn[0], b])

@@ -72,3 +72,26 @@ def test_a_later_grid_starts_from_what_the_one_before_it_chose():
     tried = [(trial["hidden"], trial["start"]) for trial in ran]
     assert tried == [([1], "warm"), ([6], "warm"), (hidden, "fresh")]  # nothing is run twice
     assert tuned.trials == ran
+
+
+def test_an_inner_part_is_scored_by_what_was_stopped_by_others(monkeypatch):
+    seen = []
+
+    class Constant:
+        """Claims to be perfect on what it was stopped by, and orders as the rows are."""
+
+        info = {"quality": 1.0}  # noqa: RUF012
+
+        def order(self, queries):
+            return np.arange(queries.n_docs)
+
+    def fit_constant(T, V, config, progress):
+        seen.append((T, V))
+        return Constant()
+
+    monkeypatch.setattr("sortnet.experiments.tuning.fit_ranker", fit_constant)
+    tuned = tune(made(1), made(2), FAST, grid={"lr": [0.1]}, inner=3)
+    names = [[set(map(bytes, part.features)) for part in parts] for parts in seen]
+    assert len(seen) == 3 and not any(T & V for T, V in names)
+    assert [(len(T), len(V)) for T, V in seen] == [(6, 2)] * 3
+    assert tuned.trials[0]["quality"] < 1

@@ -9,17 +9,17 @@ import numpy as np
 
 from sortnet.data.read import Fold
 from sortnet.errors import DataError
-from sortnet.types import F32, Queries
+from sortnet.types import F32, I64, JudgedPairs, Queries
 from sortnet.types.room import room
 
 
 def joined(parts: Sequence[Queries]) -> Queries:
-    """The queries of several parts as one, their rows numbered through.
+    """The queries of several parts as one, their rows numbered through, with all judged pairs.
 
     They keep their names, unless two parts share one: then they are numbered.
 
     Raises:
-        DataError: if their features differ in number.
+        DataError: if their features differ in number, or some have judged pairs and others grades.
 
     >>> q = Queries.from_arrays([[1.0], [2.0], [3.0]], [0, 1, 1], qid=["b", "a", "b"])
     >>> joined([q.take([0]), q.take([1])]).qids.tolist()
@@ -49,7 +49,21 @@ def joined(parts: Sequence[Queries]) -> Queries:
         rows=np.arange(ends[-1]),
         docids=np.concatenate(docids) if len(docids) == len(parts) else None,
         weights=_weights(parts),
+        judged=_judged(parts, ends),
     )
+
+
+def _judged(parts: Sequence[Queries], ends: I64) -> JudgedPairs | None:
+    """Those of all parts, by the numbers that their documents have in the whole."""
+    found = [part.judged for part in parts if part.judged is not None]
+    if not found:
+        return None
+    if len(found) < len(parts):
+        bare = next(part.source for part in parts if part.judged is None)
+        raise DataError(f"{bare}: no judged pairs, which other parts have")
+    keys = [pairs.key + (end << 32 | end) for pairs, end in zip(found, ends, strict=False)]
+    targets, weights = ([getattr(each, k) for each in found] for k in ("target", "weight"))
+    return JudgedPairs(np.concatenate(keys), np.concatenate(targets), np.concatenate(weights))
 
 
 def _weights(parts: Sequence[Queries]) -> F32 | None:

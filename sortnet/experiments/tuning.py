@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
+import numpy as np
+
 from sortnet.config import MEASURES, Config, Settings, settings_of, settle_quality
 from sortnet.data.divide import joined, query_folds
 from sortnet.errors import DataError, SortNetError
@@ -24,6 +26,8 @@ Trial: TypeAlias = dict[str, Any]
 
 SEARCHES = ("grid", "optuna")
 _TRIALS = 20  # of a search that has no end of its own
+_STOPPED_ON = 0.2  # of the queries that an inner part is learned from
+Part: TypeAlias = tuple[Queries, Queries, Queries | None]  # to learn from, to stop by, to score
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,7 @@ class Tuned(Generic[S]):
 class _Trials(Generic[S]):
     """Trials of settings on the same parts; each is made once."""
 
-    parts: Sequence[tuple[Queries, Queries]]
+    parts: Sequence[Part]
     names: Sequence[str]
     budget: Budget
     progress: Progress
@@ -86,10 +90,13 @@ class _Trials(Generic[S]):
 
     def _found(self, candidate: S) -> Trial:
         report = _numbered(self.progress, f"trial {len(self.done) + 1}")
-        infos = [fit_ranker(T, V, candidate, progress=report).info for T, V in self.parts]
-        if len(infos) > 1:
-            return {"quality": sum(info["quality"] for info in infos) / len(infos)}
-        return {name: infos[0][name] for name in ("quality", "iteration") if name in infos[0]}
+        qualities = []
+        for T, V, scored in self.parts:
+            ranker = fit_ranker(T, V, candidate, progress=report)
+            if scored is None:
+                return {k: ranker.info[k] for k in ("quality", "iteration") if k in ranker.info}
+            qualities.append(candidate.quality_of(scored, ranker.order(scored)))
+        return {"quality": sum(qualities) / len(qualities)}
 
 
 def tune(
@@ -114,8 +121,10 @@ def tune(
         grid: names of settings (including those of training) and the values to try; of several
             grids, each starts from the settings chosen before it; None: those of `grids_for` of
             the kind of ranker.
-        inner: cross-validate each trial in that many parts of the queries of `train` and `vali`;
-            0: learn from `train`, choose by `vali`.
+        inner: cross-validate each trial in that many parts of the queries of `train` and `vali`:
+            each is scored by a ranker that has learned from the others, and stopped by a fifth of
+            these, so that settings with more points to stop at are not favoured; 0: learn from
+            `train`, choose by `vali`.
         search: "grid" tries every combination; "optuna" draws them (Tree-structured Parzen
             Estimator) from the values of all grids at once, 20 or as many as the budget has.
         budget: what may be spent.
@@ -145,14 +154,24 @@ def tune(
     _refuse_measures(names, type(settings))
     if search not in SEARCHES:
         raise SortNetError(f"unknown search {search!r}; known are {', '.join(SEARCHES)}")
-    parts = [(train, vali)]
+    parts: list[Part] = [(train, vali, None)]
     if inner:  # which are all measured alike
         settings = settle_quality(train, vali, settings)
-        parts = list(query_folds(joined([train, vali]), inner, seed=settings.seed))
+        folds = query_folds(joined([train, vali]), inner, seed=settings.seed)
+        parts = [(*_stopped(others, settings.seed), part) for others, part in folds]
     known = {_key(trial, names): dict(trial) for trial in trials}
     tried: _Trials[S] = _Trials(parts, names, budget, progress, on_trial, known)
     best = (_by_grid if search == "grid" else _by_optuna)(tried, settings, grids)
     return Tuned(best, list(tried.done.values()))
+
+
+def _stopped(queries: Queries, seed: int) -> tuple[Queries, Queries]:
+    """Some queries to learn from, the others to stop by: at least one of each."""
+    drawn = np.random.default_rng(seed).permutation(len(queries))
+    if len(drawn) < 2:
+        raise DataError(f"{queries.source}: too few queries to divide them into inner parts")
+    n = max(1, round(_STOPPED_ON * len(drawn)))
+    return queries.take(np.sort(drawn[n:])), queries.take(np.sort(drawn[:n]))
 
 
 def _by_grid(tried: _Trials[S], settings: S, grids: Sequence[Grid]) -> S:
