@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.special import ndtr
 
 from sortnet.preference import Judgement
-from sortnet.preference.annotator_reports import FEW, AnnotatorReport, annotator_reports
+from sortnet.preference.annotator_reports import (
+    BELOW_AVERAGE,
+    FEW,
+    FINE,
+    AnnotatorReport,
+    annotator_reports,
+)
 from sortnet.preference.laplace import fit
+from sortnet.preference.session import Session
 from sortnet.preference.study import Decision, Study, study_of
 from sortnet.preference.vote_arrays import Votes
 
@@ -78,6 +87,66 @@ def test_who_answers_badly_is_named_and_nobody_else(kind, verdict, seed):
     assert eve.reliability.low < eve.reliability.value < eve.reliability.high
     assert (eve.side_bias.low > 0.5) == (kind == "left")
     assert (eve.side_bias.high < -0.5) == (kind == "right")
+
+
+def people(c: np.ndarray, answers: np.ndarray, seed: int, kind: str = "good") -> list[Judgement]:
+    """Answers of annotators of these reliabilities about random pairs of 40 items; the first is of
+    another kind."""
+    rng, found = np.random.default_rng(seed), []
+    scores = rng.normal(0, 1.5, N_ITEMS)
+    for who, (reliability, n) in enumerate(zip(c, answers, strict=True)):
+        left = rng.integers(0, N_ITEMS, n)
+        right = (left + rng.integers(1, N_ITEMS, n)) % N_ITEMS
+        p = ndtr(reliability * (scores[left] - scores[right]))
+        p = KINDS[kind](p) if who == 0 else p
+        for i, j, is_left in zip(left.tolist(), right.tolist(), rng.random(n) < p, strict=True):
+            answer = "left" if is_left else "right"
+            found.append(Judgement(f"p{who}", i, j, answer, number=len(found) + 1))
+    return found
+
+
+N_ITEMS = 40
+
+
+def session_of(judgements: list[Judgement]) -> Session:
+    session = Session(None, N_ITEMS, seed=0)
+    session.replay(judgements)
+    session.refit()
+    return session
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_honest_annotators_are_not_named_whatever_their_reliability(seed):
+    """From .6 to 1.4, with 60 to 3,000 answers each."""
+    rng = np.random.default_rng(seed)
+    c, answers = rng.uniform(0.6, 1.4, 16), np.exp(rng.uniform(np.log(60), np.log(3000), 16))
+    judgements = people(c, answers.astype(int), seed)
+    reports = session_of(judgements).reports([f"p{k}" for k in range(16)], judgements)
+    assert [r.verdict for r in reports if r.verdict not in FINE] == []
+    session = session_of(people(np.ones(4), np.full(4, 1000), seed))
+    assert not all(session.better_without(f"p{k}") for k in range(4))
+    weaker = [r.verdict for r, k in zip(reports, c, strict=True) if k < 0.65 and r.answers > 1000]
+    assert set(weaker) <= {BELOW_AVERAGE}
+
+
+@pytest.mark.parametrize(
+    ("kind", "verdict"),
+    [("random", "answers at random"), ("inverted", "inverted"), ("left", "always left")],
+)
+def test_who_spoils_the_others_is_named_and_better_left_out(kind, verdict):
+    judgements = people(np.ones(5), np.array([150, 100, 100, 100, 100]), 1, kind)
+    session = session_of(judgements)
+    report, *others = session.reports([f"p{k}" for k in range(5)], judgements)
+    assert report.verdict == verdict and {r.verdict for r in others} <= set(FINE)
+    assert session.better_without("p0")
+
+
+def test_reliability_is_unknown_while_nobody_else_has_answered():
+    alone = people(np.ones(1), np.array([60]), 0, "left")
+    (report,) = session_of(alone).reports(["p0"], alone)
+    assert (report.reliability, report.verdict) == (None, "always left")
+    both = alone + [replace(j, annotator="p1", number=61) for j in alone[:1]]
+    assert session_of(both).reports(["p0"], both)[0].reliability is not None
 
 
 def test_intervals_of_reliability_cover_that_of_equal_annotators():

@@ -15,7 +15,6 @@ from cli.output import count, print_json, print_table, printable, put, say
 if TYPE_CHECKING:
     from sortnet.preference.annotator_reports import AnnotatorReport, Measured
 
-_FINE = ("", "no answers", "too few answers", "too fast")  # a program may be fast
 _ABOUT = (
     "reliability: 1 for the average annotator, 0 for coin tosses, below 0 for the worse item; "
     "90 % intervals in brackets",
@@ -59,22 +58,27 @@ def list_(name: str, store: str | None, as_json: bool) -> None:
     and with oneself beside what is expected on the same pairs, the gold score, the median time
     and a verdict. A verdict needs 20 answers and a 90 % interval that is clear: "always left" (more
     than 0.8 of the answers), "inverted" (reliability below 0, and perhaps below -0.5), "answers at
-    random" (below 0.95, and perhaps below 0.2), "unreliable" (below 0.95), "wrong on gold pairs"
-    (fewer than half right), "too fast" (median below 0.7 seconds).
+    random" (below 0.95, and perhaps below 0.2), "unreliable" (below 0.5), "wrong on gold pairs"
+    (fewer than half right), "too fast" (median below 0.7 seconds), "below average: counts less"
+    (reliability below 0.95: no fault, the answers weigh less). `next: exclude` is printed where the
+    held-out answers of the others are predicted better without theirs.
 
     \b
     Examples:
       sortnet annotators list essays
       sortnet annotators list essays --json
     """
+    from sortnet.preference.annotator_reports import FINE
     from store.service.labelling import LabellingService
 
     with open_collection(store, name) as collection:
         service = LabellingService(collection)
         service.settle()
         reports = service.reports([who.name for who in collection.annotators()])
+        bad = [r.name for r in reports if r.verdict not in FINE and r.state != "excluded"]
+        harmful = [who for who in bad if service.session.better_without(who)]
     if as_json:
-        print_json([asdict(report) for report in reports])
+        print_json([asdict(report) | {"exclude": report.name in harmful} for report in reports])
         return
     if not reports:
         say(f"no annotators yet: sortnet label {shlex.quote(name)}")
@@ -83,7 +87,7 @@ def list_(name: str, store: str | None, as_json: bool) -> None:
     for text in _ABOUT:
         say(text)
     for report in reports:
-        if report.verdict not in _FINE and report.state != "excluded":
+        if report.name in harmful:
             action = ["exclude", name, report.name, "--reason", report.verdict]
             say(f"next: {shlex.join(['sortnet', 'annotators', *map(printable, action)])}")
 

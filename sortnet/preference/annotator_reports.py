@@ -24,8 +24,11 @@ TOO_FAST = 0.7  # seconds; if half of the answers are faster, they can hardly ha
 _TIMED = 5  # measured times below which nothing is said of them
 ONE_SIDE = 0.8  # the share of one side is above it: "always left" or "always right"
 INVERTED = -0.5  # reliability is below 0, and its interval begins below this: "inverted"
-UNRELIABLE = 0.95  # reliability is below it: "unreliable"
+UNRELIABLE = 0.5  # reliability is below it: "unreliable"
+BELOW = 0.95  # reliability is below it: "below average: counts less", which is no fault
 RANDOM = 0.2  # and its interval also begins below this: "answers at random"
+BELOW_AVERAGE = "below average: counts less"
+FINE = ("", "no answers", "too few answers", "too fast", BELOW_AVERAGE)  # a program may be fast
 HALF = 0.5  # the gold score is below it: "wrong on gold pairs"
 _EDGES = np.array([(1 - LEVEL) / 2, (1 + LEVEL) / 2])
 _MOST = 400  # answers of an annotator, the newest, that reliability is estimated from
@@ -50,7 +53,8 @@ class AnnotatorReport:
         name: of the annotator.
         answers: left, right and tie, not undone.
         reliability: c in Φ(c (s_left - s_right) + b): 1 for the average annotator, 0 for coin
-            tosses, negative if the worse item is preferred. None without an answer.
+            tosses, negative if the worse item is preferred. None without an answer, and while
+            nobody else has answered, so that nothing could show it.
         side_bias: b, positive towards the left.
         agreement, expected_agreement: share of others' answers to the same pairs that are the
             same, and the share if both were average annotators: on pairs of close items even
@@ -136,6 +140,11 @@ class _Counted:
         right = table.for_low()[rows] == (better == table.pairs()[0][rows])
         self.gold = _summed(table.annotator[rows], n, better >= 0, (better >= 0) & right)
 
+    def others_answered(self, who: int, study: Study) -> bool:
+        """Whether anyone else has, of those whose answers count."""
+        out = {self.number(name) for name in study.excluded} | {who}
+        return any(len(rows) for k, rows in enumerate(self.votes) if k not in out)
+
     def number(self, name: str) -> int:
         return min(self.table.annotators.get(name, len(self.votes)), len(self.votes) - 1)
 
@@ -146,6 +155,8 @@ def _report(
     who, table = found.number(name), found.table
     own = found.votes[who]
     reliability, bias = _reliability(posterior, table, own, number) if len(own) else (None, None)
+    if not found.others_answered(who, study):
+        reliability = None
     gold, right = found.gold[who].tolist()
     score = _share(right, gold) if gold else None
     times = table.milliseconds[own]
@@ -185,18 +196,22 @@ def _verdict(
     """What is wrong: the first that the intervals show."""
     decided = replies["left"] + replies["right"]
     answers = decided + replies["tie"]
-    if answers < FEW or reliability is None:
+    if answers < FEW:
         return "too few answers" if answers else "no answers"
     for side in ("left", "right"):
         if _share(replies[side], decided).low > ONE_SIDE:
             return f"always {side}"
-    if reliability.high < 0 and reliability.low < INVERTED:
+    if reliability is not None and reliability.high < 0 and reliability.low < INVERTED:
         return "inverted"
-    if reliability.high < UNRELIABLE:
-        return "answers at random" if reliability.low < RANDOM else "unreliable"
+    if reliability is not None and reliability.high < BELOW and reliability.low < RANDOM:
+        return "answers at random"
+    if reliability is not None and reliability.high < UNRELIABLE:
+        return "unreliable"
     if gold is not None and gold.high < HALF:
         return "wrong on gold pairs"
-    return "too fast" if too_fast else ""
+    if too_fast:
+        return "too fast"
+    return BELOW_AVERAGE if reliability is not None and reliability.high < BELOW else ""
 
 
 def _reliability(

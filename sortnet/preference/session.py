@@ -22,6 +22,7 @@ from sortnet.preference.fits import (
     fit_both,
     kept_scales,
     milestone,
+    predicted_better_without,
 )
 from sortnet.preference.groups import Groups, GroupStanding, parts_apart
 from sortnet.preference.history import History
@@ -329,6 +330,16 @@ class Session:
         events = self.judgements() if judgements is None else judgements
         named = {name: fitted.get(name) for name in annotators}
         return annotator_reports(named, events, posterior, study or self.study)
+
+    def better_without(self, annotator: str) -> bool:
+        """Whether held-out answers of the others are predicted better without this annotator's.
+
+        Cost: two fits, see `predicted_better_without`.
+        """
+        with self._lock:
+            number, basis = self._history.annotators.get(annotator), self._fits.basis
+        votes = self._votes(self.events)
+        return number is not None and predicted_better_without(number, basis, votes, seed=self.seed)
 
     def answered(self, annotator: str) -> int:
         """The number of an annotator's answers that are not undone, skips and can't-says aside."""
