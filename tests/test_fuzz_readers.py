@@ -18,7 +18,6 @@ from cli_made import letor
 from fuzz_made import damaged, rounds
 
 from sortnet.data import read_queries
-from sortnet.data.depth import read_depth
 from sortnet.errors import SortNetError
 from sortnet.items import Items, read_items
 from sortnet.items.item_groups import read_pairs
@@ -36,7 +35,6 @@ LETOR_PARTS = (
     *(b"1e999", b"-1e-999", b"1e99999999999999999999", b"0x1", b"1_0", b"\xef\xbb\xbf", b"\xff"),
     *(b"2147483648 qid:1 1:1", b"docid = " + b"d" * 1100, b"1:" + b"1" * 400, b"\xd9\xa3"),
 )
-DEPTH = (b"0.12 qid:1 1:0.5 2:3\n0.9 qid:2 1:0 2:nan # far 7\n\n0.91 qid:2 1:1e-3 2:-1\n",)
 CSV = (
     b"qid,label,x,y,docid\n1,0,1.5,2,a\n1,2,,NULL,b\n2,1,-3e4,0,\n",
     b'qid,label,"x, y",z\r\n"a",0,"1",2\r\n"b\nc",1,3,"4"\r\n',
@@ -164,7 +162,6 @@ TARGETS: dict[str, tuple[int, str, Make, Read]] = {
         700, ".txt", lambda rng: mixed(LETOR, LETOR_PARTS, rng),
         lambda path: read_queries(path, n_features=(None, 4)[path.stat().st_size % 2]),
     ),
-    "depth": (500, ".dat", lambda rng: mixed(DEPTH, LETOR_PARTS, rng), read_depth),
     "csv": (600, ".csv", lambda rng: mixed(CSV, CSV_PARTS, rng), read_queries),
     "parquet": (400, ".parquet", damaged_parquet, read_queries),
     "items of parquet": (200, ".parquet", damaged_parquet, read_items),
