@@ -145,6 +145,10 @@ class Training:
         "logistic",
         "Loss of a pair: logistic in the margin, or squared, as in the papers.", TRAINING,
         choices=("logistic", "squared"))
+    weighting: str = setting(
+        "none",
+        "What the loss of a pair is multiplied by: nothing, or the grade of its better document.",
+        TRAINING, choices=("none", "grade"))
     epochs: int = setting(40, "Passes over the training pairs per iteration.", TRAINING, least=1)
     query_pairs: int | None = setting(
         300,

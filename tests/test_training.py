@@ -171,6 +171,22 @@ def test_pairs_that_all_have_weight_zero_are_refused():
             train_on_pairs(CmpNN(3), weightless, pairs, queries, pairs, Training())
 
 
+def test_pairs_are_weighed_by_the_grade_of_their_better_document():
+    """The cost function r(d_i) (1 - o(d_i, d_j))^2 of section 4.5 of RankNet revisited."""
+    queries, pairs = made(5, 6, 0)
+    grades = np.random.default_rng(1).integers(0, 5, 30)
+    queries, how = replace(queries, grades=grades), Training(loss="squared", weighting="grade")
+    net = DirectRanker(3, hidden=3, seed=0)
+    found = train_on_pairs(net, queries, pairs, queries, pairs, how).vali_loss
+    r = net.prefer(net.prepare(queries.features), pairs.winner, pairs.loser)
+    cost = grades[pairs.winner] * (1 - r) ** 2
+    assert found == pytest.approx(cost.sum() / grades[pairs.winner].sum(), rel=1e-4)
+    assert found != pytest.approx(mean_loss(net, queries, pairs), rel=1e-2)
+    nothing = replace(queries, grades=0 * grades)
+    with pytest.raises(DataError, match="all pairs to learn from have weight 0"):
+        train_on_pairs(net, nothing, pairs, queries, pairs, how)
+
+
 def test_the_compiled_loss_is_the_logistic_one_with_its_gradients():
     rng = np.random.default_rng(0)
     net = CmpNN(5, hidden=7, seed=1)

@@ -102,7 +102,10 @@ def train_on_pairs(
     of pairs and features is never built.
     """
     device = comparator.members[0].device
-    ours, theirs = (_ByQuery.of(*each, judge).kept_on(device) for each in ((train, tp), (vali, vp)))
+    ours, theirs = (
+        _ByQuery.of(*each, judge, how.weighting).kept_on(device)
+        for each in ((train, tp), (vali, vp))
+    )
     if ours.weight is not None and not summed(train, np.count_nonzero(ours.weight)):
         raise DataError(f"{train.source}: all pairs to learn from have weight 0")
     score = score if how.keep == "quality" else None
@@ -260,8 +263,10 @@ class _ByQuery:
         return self.n_pairs
 
     @classmethod
-    def of(cls, queries: Queries, pairs: Pairs, judge: Judge | None = None) -> _ByQuery:
-        winner, loser, weight = _weighted(queries, pairs, judge)
+    def of(
+        cls, queries: Queries, pairs: Pairs, judge: Judge | None = None, weighting: str = "none"
+    ) -> _ByQuery:
+        winner, loser, weight = _weighted(queries, pairs, judge, weighting)
         occurs = np.zeros(queries.n_docs, np.bool_)
         occurs[winner] = occurs[loser] = True
         number = np.append(np.int32(0), np.cumsum(occurs, dtype=np.int32))  # among those that occur
@@ -398,11 +403,14 @@ def _cuts(sizes: I64, ends: I64, cuts: I64, size: int, block: int) -> I64:
     return moved
 
 
-def _weighted(queries: Queries, pairs: Pairs, judge: Judge | None) -> tuple[I32, I32, F32 | None]:
+def _weighted(
+    queries: Queries, pairs: Pairs, judge: Judge | None, weighting: str
+) -> tuple[I32, I32, F32 | None]:
     """Winners, losers and weights of the pairs, 1 in the mean unless all are 0; None: 1. Ordered by
     the winner.
 
-    The weight of a pair is that of its judgement times those of its documents.
+    The weight of a pair is that of its judgement times those of its documents, and times the grade
+    of the better one if the weighting is by grade.
     """
     winner, loser = pairs.winner.astype(np.int32), pairs.loser.astype(np.int32)
     weight: F32 | F64 = np.ones(len(pairs), np.float32)
@@ -410,6 +418,8 @@ def _weighted(queries: Queries, pairs: Pairs, judge: Judge | None) -> tuple[I32,
         weight = queries.weights[winner].astype(np.float64) * queries.weights[loser]
     if queries.judged is not None:
         weight *= queries.judged.of_pairs(winner, loser)[1]
+    if weighting == "grade":
+        weight *= queries.grades[winner]
     if judge is not None:
         p = weight.copy()
         for start in range(0, len(p), _EPOCH):
