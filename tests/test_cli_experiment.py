@@ -104,6 +104,8 @@ def test_hold_outs_are_divided_anew_and_counted(run, folder):
     ("words", "said"),
     [
         (("--rankers", "ranksvmm"), "unknown ranker 'ranksvmm'; there is ranksvm"),
+        (("--rankers", "err,ranknet", "--grid", "dropout=0,0.2"), "err has no setting 'dropout'"),
+        (("--rankers", "ranknet", "--grid", "hidden"), "hidden: '' is not a number"),
         (("--measures", "ndgc@10"), "ndgc"),
         (("--convention", "letor5"), "letor5"),
         (("--json", "--latex"), "give one of them"),

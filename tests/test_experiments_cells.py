@@ -65,6 +65,21 @@ def test_the_settings_are_those_that_are_best_on_the_validation_part(folder):
     assert none.about["trials"] == trials[:1]
 
 
+def test_a_grid_of_ones_own_takes_the_place_of_the_kinds(folder):
+    fold = folds_of(str(folder))[0]
+    grid = ("hidden=3,4-2", "dropout=0,0.2")
+    cell = Cell("directranker:epochs=2,loss=squared", fold, grid=grid)
+    assert keys_of([cell]) != keys_of([replace(cell, grid=grid[:1])])
+    about = work_out(Cell.from_json(json.loads(json.dumps(cell.to_json())))).about
+    tried = [(trial["hidden"], trial["dropout"]) for trial in about["trials"]]
+    assert tried == [([3], 0), ([3], 0.2), ([4, 2], 0), ([4, 2], 0.2)]
+    best = max(about["trials"], key=lambda trial: trial["quality"])
+    assert {name: about["settings"][name] for name in ("hidden", "dropout")} == {
+        name: best[name] for name in ("hidden", "dropout")
+    }
+    assert about["settings"]["training"]["loss"] == "squared"
+
+
 def test_optuna_draws_from_the_same_grid(folder):
     needs("optuna")
     cell = Cell("lambdarank", folds_of(str(folder))[0], search="optuna", trials=3)

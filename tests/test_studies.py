@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from importlib.util import find_spec
 from itertools import combinations
 from pathlib import Path
@@ -23,7 +24,7 @@ from sortnet.errors import SortNetError
 from sortnet.experiments import cells as cells_module
 from sortnet.experiments.cells import Cell, Result, keys_of, work_out
 from sortnet.experiments.made import MadeClasses
-from sortnet.experiments.observers import highest_peaks
+from sortnet.experiments.observers import highest_peaks, neighbours
 from sortnet.experiments.pair_efficiency import budgets_of, countable
 from sortnet.experiments.splits import OfficialFold
 from sortnet.experiments.studies import SIZES, STUDIES, Point, Size, frame_of, points_of
@@ -221,6 +222,26 @@ def test_neighbours_and_their_classifier_are_those_of_brute_force():
     assert seen["accuracy"] == pytest.approx(right / (test.n_docs - n), abs=0.01)
     others = test.grades[n:]
     assert seen["majority"] == max(np.mean(others == grade) for grade in range(3))
+
+
+def test_the_list_is_the_first_of_those_with_the_most_grades():
+    fold = LISTS.load()
+    test, settings = fold.test, cells_module.entry_of("err").settings(quality="ndcg@20")
+    poor = np.where(test.query_of_docs() < 2, test.grades % 2, test.grades)
+    err = fit_ranker(fold.train, fold.vali, settings)
+    seen = neighbours(err, replace(fold, test=replace(test, grades=poor)), [])
+    third = slice(*test.offsets[2:4])
+    assert sorted(seen["grades"]) == sorted(test.grades[third].tolist())
+    assert len(seen["r"]) == len(seen["grades"]) - 1
+    with pytest.raises(SortNetError, match="there is one list, and no other to classify"):
+        neighbours(err, replace(fold, test=test.take(np.array([2]))), [])
+
+
+def test_the_upper_half_of_the_grades_of_a_folder_is_made_relevant(folder):
+    found = points("neighbours", folder, SIZES["paper"])
+    assert [(p.x, p.cell.binarise) for p in found] == [(k, b) for b in (0, 1) for k in range(3)]
+    grades = found[0].cell.split.load().train.grades
+    assert {p.cell.relevant_from for p in found} == {(grades.max() + 1) // 2}
 
 
 def test_peaks_are_the_highest_that_are_apart():

@@ -44,6 +44,13 @@ _OF_RANKERS = (
         help="Learn from relevant or not in place of the grades.",
     ),
     click.option(
+        "--grid",
+        multiple=True,
+        metavar="SETTING=VALUES",
+        help="Values to try of a setting, such as hidden=10-5,20-5, in place of the rankers' own "
+        "grids; of several settings, every combination. Repeatable.",
+    ),
+    click.option(
         "--search",
         type=click.Choice(("grid", "optuna")),
         default="grid",
@@ -176,10 +183,12 @@ def _compare(
     from cli.experiments.run_comparison import Shown, run_comparison
     from cli.experiments.work import Where
     from sortnet.experiments.cells import Cell
-    from sortnet.experiments.entries import entries_named
+    from sortnet.experiments.entries import entries_named, entry_of, grid_of
     from sortnet.metrics import as_metrics
 
     names = entries_named(rankers)
+    for name in names:
+        grid_of(entry_of(name).kind, options["grid"])  # refuses what it cannot read
     wanted = [metric.name for metric in as_metrics(filter(None, measures.split(",")))]
     shown = Shown(*(options.pop(name) for name in Shown._fields))
     where = Where(*(options.pop(name) for name in Where._fields))

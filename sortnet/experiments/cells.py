@@ -21,7 +21,7 @@ from sortnet import __version__
 from sortnet.config import settle_quality
 from sortnet.data.read import Fold
 from sortnet.experiments import splits
-from sortnet.experiments.entries import Entry, entry_of
+from sortnet.experiments.entries import entry_of, grid_of
 from sortnet.experiments.splits import Split, binarised
 from sortnet.experiments.tuning import Budget, tune
 from sortnet.files import fingerprint
@@ -42,6 +42,7 @@ class Cell:
         relevant_from: the lowest grade that is relevant.
         binarise: whether training and validation grades become relevant or not.
         inner: parts of an inner cross-validation; 0: the validation part chooses.
+        grid: what is searched, see `grid_of`; none: the grid of the ranker's kind.
         search: how settings are searched, see `tune`.
         trials, seconds: the search's budget.
         observe: what else is looked at, a function of `sortnet.experiments.observers`.
@@ -54,6 +55,7 @@ class Cell:
     relevant_from: int = 1
     binarise: bool = False
     inner: int = 0
+    grid: tuple[str, ...] = ()
     search: str = "grid"
     trials: int | None = None
     seconds: float | None = None
@@ -69,7 +71,8 @@ class Cell:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Cell:
-        return cls(**{**values, "split": splits.from_json(values["split"])})
+        typed = {"split": splits.from_json(values["split"]), "grid": tuple(values["grid"])}
+        return cls(**{**values, **typed})
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,10 +111,11 @@ def work_out(
     level = 1 if cell.binarise else cell.relevant_from
     settings = entry.settings(seed=cell.seed, quality=cell.quality, relevant_from=level)
     settings = settle_quality(fold.train, fold.vali, settings)
+    grid: Any = grid_of(entry.kind, cell.grid) or (None if entry.tuned else [])
     with _timed(seconds, "tune"):
         tuned = tune(
-            fold.train, fold.vali, settings, grid=_grid(entry), inner=cell.inner,
-            search=cell.search, budget=Budget(cell.trials, cell.seconds), progress=progress,
+            fold.train, fold.vali, settings, grid=grid, inner=cell.inner, search=cell.search,
+            budget=Budget(cell.trials, cell.seconds), progress=progress,
         )  # fmt: skip
     history: list[Iteration] = []
     keep = [lambda record, state: history.append(record)]
@@ -162,10 +166,6 @@ def keys_of(cells: Sequence[Cell]) -> list[str]:
         return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
     return [key(cell) for cell in cells]
-
-
-def _grid(entry: Entry) -> list[Any] | None:
-    return None if entry.tuned else []
 
 
 def _observer(name: str) -> Observer:

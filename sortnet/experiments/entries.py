@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
@@ -104,6 +104,22 @@ def _change(kind: str, text: str) -> tuple[str, Any]:
         near = get_close_matches(name, known, n=3) or list(known)
         raise SortNetError(f"a ranker of kind {kind} has no setting {name[:60]!r}; {_near(near)}")
     return name, value_of(name, known[name].values, value)
+
+
+def grid_of(kind: str, texts: Iterable[str]) -> dict[str, list[Any]]:
+    """A grid of `tune` as typed, SETTING=VALUE,VALUE each.
+
+    Raises:
+        SortNetError: as of `entry_of`.
+
+    >>> grid_of("directranker", ["hidden=10-5,20-5", "dropout=0,0.2"])
+    {'hidden': [(10, 5), (20, 5)], 'dropout': [0.0, 0.2]}
+    """
+    split = [text.partition("=") for text in texts]
+    return {
+        name: [_change(kind, f"{name}={value}")[1] for value in values.split(",")]
+        for name, _, values in split
+    }
 
 
 def value_of(name: str, kind: Any, text: str) -> Any:

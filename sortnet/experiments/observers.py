@@ -61,34 +61,45 @@ def orders(ranker: Ranker, fold: Fold, history: Sequence[Iteration]) -> dict[str
 
 
 def neighbours(ranker: Ranker, fold: Fold, history: Sequence[Iteration]) -> dict[str, Any]:
-    """r of successive documents of the first test list as sorted, and the classifier of its peaks.
+    """r of successive documents of a test list as sorted, and the classifier of its peaks.
 
-    Köppel et al. 2025, section 5.5. The highest peaks are taken for the boundaries of the grades;
-    the scores half-way between the two documents of each are thresholds, which classify the
-    documents of the other lists.
+    Köppel et al. 2025, section 5.5. The list is the first of those with the most grades. Its
+    highest peaks are taken for the boundaries of the grades; the scores half-way between the two
+    documents of each are thresholds, which classify the documents of the other lists.
 
     Returns:
         `r` (n - 1,) and `grades` (n,) of the sorted list, `peaks`: places k of the boundaries,
         between k and k + 1; `accuracy` of the classifier on the other lists, and there the share
         of the commonest grade as `majority`.
+
+    Raises:
+        DataError: if there is no other list.
     """
     test = cast(Queries, fold.test)
+    if len(test) < 2:
+        raise DataError(f"{test.source}: there is one list, and no other to classify")
     order, g = ranker.order(test), ranker.real_scores(test)
-    n = int(test.offsets[1])
-    first, last = order[: n - 1], order[1:n]
+    own = slice(*test.offsets[(k := _most_grades(test)) : k + 2])
+    first, last = order[own][:-1], order[own][1:]
     r = ranker.margins(test, first, last)
     grades = np.unique(test.grades)
     peaks = highest_peaks(r, len(grades) - 1)
     cuts = np.sort((g[first[peaks]] + g[last[peaks]]) / 2)
-    others, truth = g[n:], test.grades[n:]
+    others, truth = np.delete(g, own), np.delete(test.grades, own)
     predicted = grades[np.searchsorted(cuts, others)]
     return {
         "r": _listed(r),
-        "grades": test.grades[order[:n]].tolist(),
+        "grades": test.grades[order[own]].tolist(),
         "peaks": peaks.tolist(),
         "accuracy": float((predicted == truth).mean()),
         "majority": float(np.bincount(truth).max() / len(truth)),
     }
+
+
+def _most_grades(queries: Queries) -> int:
+    """The first query of those with the most different grades."""
+    pairs = np.unique(np.column_stack([queries.query_of_docs(), queries.grades]), axis=0)
+    return int(np.bincount(pairs[:, 0]).argmax())
 
 
 def highest_peaks(r: F32 | F64, k: int) -> I64:

@@ -36,11 +36,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _MADE = {"scaling": "quantile", "epochs": 10}  # of the papers' nets on made data
-_LEARNERS = {  # of the studies of the training part: loss and optimiser as in the papers
-    "RankNet*": "directranker-neighbours",
-    "RankNet": "ranknet",
-    "LambdaRank": "lambdarank",
-    "ListNet": "listnet",
+_SQUARED = {"loss": "squared"}
+_LEARNERS: dict[str, tuple[str, dict[str, Any]]] = {  # of the studies of the training part
+    "RankNet*": ("directranker-neighbours", _SQUARED),
+    "RankNet*, cost r(d)": ("directranker-neighbours", {**_SQUARED, "weighting": "grade"}),
+    "RankNet": ("ranknet", {}),
+    "LambdaRank": ("lambdarank", {}),
+    "ListNet": ("listnet", {}),
 }
 _SCALINGS = ("none", "standard", "log", "normal", "quantile", "piecewise", "query", "zscore",
              "rank", "query+rank")  # fmt: skip
@@ -241,10 +243,10 @@ def _on_folds(plan: Plan, rankers: Iterable[tuple[str, str, Any]], **cell: Any) 
     ]
 
 
-def _net(kind: str, classes: int) -> str:
-    """The papers' net for made data, 70 units and as many as there are classes, and its loss."""
-    loss = {"loss": "squared"} if kind.startswith("directranker") else {}
-    return _entry(kind, hidden=f"70-{classes}", **_MADE, **loss)
+def _net(learner: str, classes: int) -> str:
+    """The papers' net for made data, 70 units and as many as there are classes."""
+    kind, own = _LEARNERS[learner]
+    return _entry(kind, hidden=f"70-{classes}", **_MADE, **own)
 
 
 def _on_made(
@@ -254,7 +256,7 @@ def _on_made(
     """Points of made data that differ in one thing."""
     return [
         Point(
-            Cell(_net(_LEARNERS[learner], split.classes), split, split.seed, quality="ndcg@20"),
+            Cell(_net(learner, split.classes), split, split.seed, quality="ndcg@20"),
             learner, value,
         )
         for learner in learners
@@ -266,8 +268,7 @@ def _on_made(
 def _on_shares(plan: Plan, field: str, values: Iterable[float]) -> list[Point]:
     """Points of folds of which a share of the training part is left."""
     rankers = {
-        learner: _entry(kind, hidden="70", **({"loss": "squared"} if "direct" in kind else {}))
-        for learner, kind in _LEARNERS.items()
+        learner: _entry(kind, hidden="70", **own) for learner, (kind, own) in _LEARNERS.items()
     }
     kept: list[dict[str, Any]] = [{field: share} for share in values]
     return [
@@ -311,17 +312,20 @@ def _optimiser_activation(plan: Plan) -> list[Point]:
 
 
 def _neighbours(plan: Plan) -> list[Point]:
+    """Of a folder the upper half of the grades is relevant, as in the papers."""
+    splits: list[Split] = [*(plan.folds() if plan.folder else plan.made())]
+    relevant = (int(splits[0].load().train.grades.max()) + 1) // 2 if plan.folder else 3
     kinds = {"all grades learned": False, "two grades learned": True}
     return [
         Point(
             Cell(
-                _net("directranker-neighbours", 5), split, split.seed, quality="ndcg@20",
-                relevant_from=3, binarise=binarise, observe="neighbours",
+                _net("RankNet*", 5), split, plan.seed + k, quality="ndcg@20",
+                relevant_from=relevant, binarise=binarise, observe="neighbours",
             ),
-            series, split.seed,
+            series, k,
         )
         for series, binarise in kinds.items()
-        for split in plan.made()
+        for k, split in enumerate(splits)
     ]  # fmt: skip
 
 
@@ -436,13 +440,13 @@ def _runtime(point: Point, result: Result, test: Test) -> list[Row]:
 
 
 def _peaks(point: Point, result: Result, test: Test) -> list[Row]:
-    """Of the first draw the sorted list itself, of all draws the classifier's accuracy."""
+    """Of the first fold or draw the sorted list, of all of them the classifier's accuracy."""
     seen = result.about["observed"]
     rows = [
         Row("accuracy", point.series, "thresholds at the peaks", seen["accuracy"]),
         Row("accuracy", point.series, "the commonest grade", seen["majority"]),
     ]
-    if point.cell.split.name.endswith("draw 0"):
+    if point.x == 0:
         name, grades, highest = f"r, {point.series}", seen["grades"], len(seen["peaks"])
         rows += [Row(name, "r of neighbours", k + 1, r) for k, r in enumerate(seen["r"])]
         for k, grade in enumerate(grades):
@@ -559,7 +563,7 @@ STUDIES: dict[str, Study] = {
     ),
     "neighbours": Study(
         "Do peaks of r in a sorted list say where the grades change?", f"{_2025}, figure 6",
-        "place in the sorted list, or classifier", _neighbours, _peaks, "made",
+        "place in the sorted list, or classifier", _neighbours, _peaks, "either",
     ),
     "order": Study(
         "Does the ranking depend on the input order, or on the sorting algorithm?",
