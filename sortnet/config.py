@@ -32,12 +32,12 @@ from sortnet.types.shard import MOST_BLOCKS
 S = TypeVar("S", bound="Settings")
 
 SCALINGS = (  # parts, which + joins
-    "query", "zscore", "rank", "log", "quantile", "normal", "standard", "piecewise", "none",
-    "missing",
+    "query", "zscore", "rank", "log", "quantile", "normal", "standard", "none", "missing",
 )  # fmt: skip
+_SCALINGS_BEFORE = ("piecewise",)  # of model folders of versions before
 BY_QUERY = frozenset(("query", "zscore", "rank"))  # these scale a document by its whole query
 PAIRS = ("wrong", "compared", "uncertain", "random", "neighbours", "even", "all")
-STARTS = ("add", "warm", "fresh")
+STARTS = ("warm", "fresh")
 LARGEST_SEED = 2**63 - 1  # torch takes no larger one
 _MOST = 2**31 - 1
 
@@ -149,9 +149,12 @@ class Training:
         "none",
         "What the loss of a pair is multiplied by: nothing, or the grade of its better document.",
         TRAINING, choices=("none", "grade"))
-    epochs: int = setting(40, "Passes over the training pairs per iteration.", TRAINING, least=1)
+    epochs: int | None = setting(
+        None,
+        "Passes over the training pairs per iteration; default: as many as make about as many "
+        "steps for any number of documents, 3 to 60.", TRAINING, least=1)
     query_pairs: int | None = setting(
-        300,
+        400,
         "Pairs of a query in an epoch, at most, drawn again for each; so long queries do not "
         "outweigh short ones.",
         TRAINING, least=1)
@@ -167,7 +170,7 @@ class Training:
         TRAINING, least=1)
     batch_size: int | None = setting(
         None,
-        "Batch size in pairs; default: a 32nd of an epoch's pairs, from 32 to 8192.",
+        "Batch size in pairs; default: a 16th of an epoch's pairs, from 32 to 8192.",
         TRAINING, least=1)
     optimizer: str = setting(
         "adamw", "AdamW, Adam, or SGD with momentum.", TRAINING, choices=("adamw", "adam", "sgd"))
@@ -183,8 +186,9 @@ class Training:
         1, "Number of epochs between two steps of --lr-decay.", TRAINING, least=1)
     momentum: float = setting(0.9, "Momentum of sgd.", TRAINING)
     weight_decay: float | None = setting(
-        None, "Weight decay; of adamw apart from the gradient, else an L2 penalty; default: chosen "
-        "on the validation part.", TRAINING)
+        None, "Weight decay; of adamw apart from the gradient, else an L2 penalty; default: 0.01, "
+        "of nets 0.03; of few answers, and of judgements, chosen on the validation part.",
+        TRAINING)
     precision: str = setting(
         "float32",
         "Numbers that documents and weights are multiplied in during training; bf16 is for wide "
@@ -321,24 +325,24 @@ class Config(Settings):
     kind: ClassVar[str] = "sortnet"
     # fmt: off
     comparator: str | None = setting(
-        None, "Comparator network; default: chosen on the validation part.", COMPARATOR,
-        choices=("cmpnn", "directranker"))
-    hidden: tuple[int, ...] | None = setting(
-        None, "Hidden units per layer, such as 20 or 32,20,5; default: chosen on the validation "
-        "part.", COMPARATOR)
-    units: str | None = setting(
-        None,
-        "Activation function of the hidden units; relu is directranker's, and chooses it where the "
-        "comparator is left open; default: tanh where the comparator is given.", COMPARATOR,
-        choices=("tanh", "sigmoid", "relu"))
-    tau: str | None = setting(
-        None,
-        "Output activation of a directranker, and chooses it where the comparator is left open; "
-        "default: tanh where the comparator is given.",
-        COMPARATOR, choices=("tanh", "identity", "sigmoid"))
+        None, "Comparator: soft trees, the paper's CmpNN, or DirectRanker's net; default: trees, "
+        "unless a setting below is given that only the others have.", COMPARATOR,
+        choices=("trees", "cmpnn", "directranker"))
     committee: int = setting(
-        4, "Number of comparators in the committee, at most, trained from different seeds.",
-        COMPARATOR, least=1)
+        8, "Number of comparators whose margins count together: heads of the trees, or nets from "
+        "different seeds.", COMPARATOR, least=1, most=10_000)
+    trees: int | None = setting(
+        None, "Trees of a head; default: 8.", COMPARATOR, least=1, most=10_000)
+    depth: int | None = setting(
+        None, "Depth of the trees; default: 6.", COMPARATOR, least=1, most=12)
+    hidden: tuple[int, ...] | None = setting(
+        None, "Hidden units per layer of a net, such as 20 or 32,20,5; default: 32.", COMPARATOR)
+    units: str | None = setting(
+        None, "Activation function of the hidden units; relu is directranker's; default: tanh.",
+        COMPARATOR, choices=("tanh", "sigmoid", "relu"))
+    tau: str | None = setting(
+        None, "Output activation of a directranker; default: tanh.", COMPARATOR,
+        choices=("tanh", "identity", "sigmoid"))
     scaling: str | None = setting(
         None,
         "Feature scaling, one part or several joined by +, such as query+rank; parts: "
@@ -353,16 +357,11 @@ class Config(Settings):
     judgements: int | None = setting(
         None, "Answers that the judge may give on training pairs, in all.", RUN, least=1)
     start: str = setting(
-        "add",
-        "What each iteration trains: one more comparator of the committee (add), or all of it, "
-        "from the last weights (warm) or from random ones (fresh).", RUN, choices=STARTS)
-    max_iter: int = setting(20, "Maximum number of iterations.", RUN, least=1)
+        "warm", "What each iteration trains from: the last weights (warm), or random ones (fresh).",
+        RUN, choices=STARTS)
+    max_iter: int = setting(2, "Maximum number of iterations.", RUN, least=1)
     max_stale: int | None = setting(  # None: never, as in the paper
         2, "Stop after this many iterations in a row without a better RankQuality.", RUN, least=1)
-    tune_budget: float = setting(
-        1.75,
-        "Time for choosing what was left open (scaling, comparator, hidden units, weight decay), "
-        "in units of one run's; 0: fixed values.", RUN)
     blocks: int | None = setting(
         None,
         "Parts of the data whose gradients are added up, so the number of processes that can share "
@@ -375,8 +374,9 @@ class Config(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 <= self.tune_budget < math.inf:
-            raise DataError(f"tune_budget must be 0 or more, got {self.tune_budget}")
+        for name in _LACKING.get(str(self.comparator), ()):
+            if getattr(self, name) is not None:
+                raise ComparatorError(f"comparator {self.comparator} has no {name}: leave it out")
         if (self.blocks or 1) > MOST_BLOCKS:
             raise DataError(f"blocks must be at most {MOST_BLOCKS}, got {self.blocks}")
 
@@ -384,41 +384,60 @@ class Config(Settings):
     def settled(self) -> Config:
         """These settings with fixed values for what they leave open, RankQuality apart.
 
-        The comparator is a DirectRanker where they have something that no other has.
+        The comparator is the first one that has all that is given.
+
+        Raises:
+            ComparatorError: if none has.
         """
-        fixed = dict(FIXED)
-        if self.tau is not None or self.units == "relu":
-            fixed["comparator"] = "directranker"
-        open_ = {name: value for name, value in fixed.items() if self.flat()[name] is None}
-        return self.changed(**open_)
+        given = {name for name, value in self.flat().items() if value is not None}
+        kinds = [kind for kind, lacking in _LACKING.items() if given.isdisjoint(lacking)]
+        if self.units == "relu" and "cmpnn" in kinds:
+            kinds.remove("cmpnn")
+        kind = self.comparator or next(iter(kinds), "trees")
+        fixed = {"comparator": kind, **(TREES if kind == "trees" else FIXED)}
+        absent = given.union(_LACKING[kind])
+        return self.changed(**{name: v for name, v in fixed.items() if name not in absent})
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Config:
-        """The settings that `to_json` wrote, of version 0.1 too, which had fewer of them."""
+        """The settings that `to_json` wrote, of versions 0.1 and 0.2 too, which had others."""
         values = dict(values)
         if "warm_start" in values:
             values["start"] = "warm" if values.pop("warm_start") else "fresh"
-            values = {"pairs": "wrong", "tune_budget": 0.0, **values}
+            values = {"pairs": "wrong", **values}
             training = values.get("training")
             if isinstance(training, dict):
                 values["training"] = _TRAINING_BEFORE | training
+        if values.get("start") == "add":  # a committee that grew, one comparator an iteration
+            values |= {"start": "fresh", "committee": 1}
+        if "trees" not in values:  # whose settings named what their comparator has not
+            lacking = ("tune_budget", *_LACKING.get(str(values.get("comparator")), ()))
+            values = {name: value for name, value in values.items() if name not in lacking}
         return super().from_json(values)
 
 
-# What is taken for settings left open where nothing chooses them.
+# What is taken for settings left open where nothing chooses them: of nets, and of trees.
 FIXED: dict[str, Any] = {
-    "comparator": "cmpnn", "hidden": (32,), "units": "tanh", "tau": "tanh",
-    "scaling": "query+rank", "weight_decay": 0.03,
+    "hidden": (32,), "units": "tanh", "tau": "tanh", "scaling": "query+rank", "weight_decay": 0.03,
 }  # fmt: skip
+TREES: dict[str, Any] = {"trees": 8, "depth": 6, "scaling": "query+rank", "weight_decay": 0.01}
+_LACKING = {  # settings that a comparator has not
+    "trees": ("hidden", "units", "tau"),
+    "cmpnn": ("tau", "trees", "depth"),
+    "directranker": ("trees", "depth"),
+}
 _TRAINING_BEFORE = {"loss": "squared", "query_pairs": None, "keep": "loss", "schedule": "steps"}
 # Algorithm 3.1, but for comparators of equal RankQuality: see `State.scored`.
 PAPER: dict[str, Any] = {
     **_TRAINING_BEFORE, "optimizer": "adam", "lr": 0.005, "epochs": 8, "weight_decay": 0.0,
     "comparator": "cmpnn", "hidden": (20,), "units": "tanh", "scaling": "query", "committee": 1,
-    "pairs": "wrong", "start": "fresh",
-    "max_iter": 20, "max_stale": None, "tune_budget": 0.0,
+    "pairs": "wrong", "start": "fresh", "max_iter": 20, "max_stale": None,
 }  # fmt: skip
 PRESETS = {"paper": PAPER}
+# Settings of before, and what to use in their place.
+GONE = {
+    "tune_budget": "give --scaling to make no trials, or --no-tune for all that is left open",
+}
 
 
 def settle_quality(train: Queries, vali: Queries, config: S) -> S:
@@ -444,12 +463,12 @@ def scaling_parts(spec: str) -> tuple[str, ...]:
     Raises:
         DataError: if one is unknown or named twice.
 
-    >>> scaling_parts("quantile+piecewise")
-    ('quantile', 'piecewise')
+    >>> scaling_parts("quantile+missing")
+    ('quantile', 'missing')
     """
     parts = tuple(spec.split("+")) if isinstance(spec, str) else (spec,)
     for part in parts:
-        if not isinstance(part, str) or part not in SCALINGS:
+        if not isinstance(part, str) or part not in (*SCALINGS, *_SCALINGS_BEFORE):
             raise DataError(
                 f"unknown scaling {shown(part)}; known are {', '.join(SCALINGS)}, "
                 "which + joins, such as query+rank"

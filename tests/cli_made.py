@@ -16,27 +16,22 @@ from cli.main import main
 
 FAST = (
     *("--epochs", "3", "--max-iter", "4", "--hidden", "4", "--committee", "1", "--threads", "1"),
-    # A batch size: without one an epoch is as many passes as make 32 steps.
+    # A batch size: without one an epoch is as many passes as make 16 steps.
     *("--batch-size", "64", "--weight-decay", "0.01", "--scaling", "query"),
-    # More iterations than a committee of one would have.
-    *("--start", "warm", "--max-stale", "5"),
+    *("--max-stale", "5"),
 )
 
 
 @contextmanager
 def quick_training() -> Iterator[None]:
-    """For tests that ask nothing of what is learned: an epoch of one step, where it has 32.
+    """For tests that ask nothing of what is learned: an epoch of one step, where it has 16.
 
-    And two trials where settings are left open, where there are about twelve: a menu of one value.
+    And one trial of inputs where there are three.
     """
-    from sortnet.config import FIXED
-
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sortnet.learning.training._STEPS", 1)
-        for menu in ("scaling", "hidden", "weight_decay"):
-            name = f"sortnet.rankers.settle.{menu.upper()}{'' if menu == 'hidden' else 'S'}"
-            patch.setattr(name, (FIXED[menu],))
-        patch.setattr("sortnet.rankers.settle.DEEP", {})
+        patch.setattr("sortnet.rankers.choose_inputs.INPUTS", ("query+rank",))
+        patch.setattr("sortnet.rankers.choose_inputs.STRONGER", (10.0,))
         yield
 
 

@@ -19,7 +19,7 @@ threads._HOME = 0
 def _load_kernels() -> None:
     """Sort and measure a little, without a step of learning: forks find no threads of it."""
     queries = Queries.from_arrays(np.arange(8.0).reshape(4, 2), [0, 1, 0, 1], group=[2, 2])
-    fit(queries, queries, Config(max_iter=1, tune_budget=0, device="cpu"))
+    fit(queries, queries, Config(max_iter=1, scaling="query", device="cpu"))
 
 
 _load_kernels()

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sortnet.comparators import CmpNN
+from sortnet.config import Config
 from sortnet.data.hold_out import hold_out_documents
 from sortnet.errors import DataError
 from sortnet.learning.judges import (
@@ -147,7 +148,7 @@ def test_the_loop_learns_from_judged_pairs_and_accuracy_is_the_share_it_predicts
     quality = Metric("accuracy")
     records = []
     state = learn_to_sort(
-        T, V, lambda seed: CmpNN(2, hidden=5, seed=seed), quality=quality, max_iter=3,
+        T, V, lambda seed: CmpNN(2, hidden=5, seed=seed), Config(quality="accuracy", max_iter=3),
         callbacks=[lambda record, state: records.append(record)],
     )  # fmt: skip
     order = sort(state.best, V).order

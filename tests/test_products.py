@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from sortnet.comparators import CmpNN, DirectRanker
-from sortnet.comparators.feature_parts import SoftTrees
+from sortnet.comparators import CmpNN, DirectRanker, SoftTrees
 from sortnet.comparators.products import one_thread_an_operation, product
 from sortnet.config import Training
 from sortnet.learning.training import train_on_pairs
@@ -18,16 +17,12 @@ from sortnet.types import Pairs, Queries
 FEATURES = 780  # with 64 units torch's own product depends on the threads, on some processors
 
 
-def trees(d: int) -> DirectRanker:
-    return DirectRanker(d, feature_part=SoftTrees(d, 8, 3, torch.Generator().manual_seed(0)))
-
-
 NETS = {
     "one layer": lambda d: CmpNN(d, hidden=32),
     "deep": lambda d: CmpNN(d, hidden=(32, 20)),
     "deep, of sigmoid units": lambda d: CmpNN(d, hidden=(20, 20), units="sigmoid"),
     "a score": lambda d: DirectRanker(d, hidden=(64, 30), units="relu"),
-    "soft trees": trees,
+    "soft trees": lambda d: SoftTrees(d, committee=2, trees=4),
 }
 
 

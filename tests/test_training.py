@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from sortnet.comparators import CmpNN, Committee, DirectRanker, NeuralComparator
 from sortnet.config import Training
 from sortnet.errors import ComparatorError, DataError, DivergedError
-from sortnet.learning.training import _ByQuery, best_trained, to_try, train_on_pairs
+from sortnet.learning.training import _ByQuery, train_on_pairs
 from sortnet.types import Pairs, Queries
 
 
@@ -115,25 +115,6 @@ def test_an_epoch_takes_some_pairs_of_a_query_or_six_of_each_document_that_count
     expected = np.minimum(of_query, np.maximum(most, 6 * np.minimum(n_docs, long)))
     taken = sum(len(batch.winner) for batch in batches_of(queries, pairs, 7, most, seed, long))
     assert taken == expected.sum()
-
-
-def test_an_epoch_of_many_queries_is_of_some_and_the_next_of_others(monkeypatch):
-    queries, pairs = made(40, 6, 0)
-    of_query = np.bincount(queries.query_of_docs()[pairs.winner])
-    monkeypatch.setattr("sortnet.learning.training._EPOCH", 100)
-    grouped, rng = _ByQuery.of(queries, pairs), np.random.default_rng(0)
-    seen = []
-    for most in (300, 300, None):
-        batches = parts_of(grouped, 7, most, rng)
-        rows = np.concatenate([batch.x[batch.winner].numpy() for batch in batches])
-        at = {bytes(x): q for x, q in zip(queries.features, queries.query_of_docs(), strict=True)}
-        found = np.bincount([at[bytes(row)] for row in rows], minlength=40)
-        assert set(np.flatnonzero(found != of_query)) == set(np.flatnonzero(found == 0))
-        seen.append(found)
-    assert 100 - of_query.max() < seen[0].sum() <= 100 and 100 - of_query.max() < seen[1].sum()
-    assert (seen[0] != seen[1]).any() and (seen[2] == of_query).all()
-    monkeypatch.setattr("sortnet.learning.training._EPOCH", 3)  # less than one query has
-    assert sum(len(b.winner) for b in parts_of(grouped, 7, 300, rng)) == 3
 
 
 def test_the_heavier_query_is_followed_where_each_has_mini_batches_of_its_own():
@@ -294,19 +275,6 @@ def test_a_loss_that_is_no_number_ends_training_with_what_to_try():
     how = Training(lr=1e30, optimizer="sgd", epochs=5)
     with pytest.raises(DivergedError, match="try a lr lower than 1e\\+30"):
         train_on_pairs(net, queries, pairs, queries, pairs, how)
-
-
-def test_of_few_answers_a_weight_decay_that_diverges_is_left_out():
-    queries, pairs = made(3, 6, 1)
-    net = CmpNN(3, hidden=4, seed=0)
-    hows = to_try(Training(lr=0.03, weight_decay=1.0, epochs=20), 100)
-    parts = (queries, pairs, queries, pairs)
-    with pytest.raises(DivergedError):
-        train_on_pairs(copy.deepcopy(net), *parts, hows[-1])
-    _, trained = best_trained(net, *parts, hows=hows, score=lambda net: 1.0)
-    assert trained.epochs == 20 and np.isfinite(trained.train_loss)
-    with pytest.raises(DivergedError):
-        best_trained(net, *parts, hows=hows[::-1], score=lambda net: 1.0)
 
 
 @pytest.mark.parametrize(

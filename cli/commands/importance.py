@@ -54,7 +54,8 @@ def importance(
 
     Each feature is shuffled among the documents of each query; its importance is the drop of the
     measure. A feature that is constant in each query, or that the model does not use, has
-    importance 0. Of two redundant features, neither may look important.
+    importance 0. Of two redundant features, neither may look important. Of soft trees `splits` is
+    the share of all splits that look at the feature.
 
     \b
     Examples:
@@ -74,9 +75,11 @@ def importance(
             loaded, queries, metric, repeats=repeats, seed=seed, progress=status
         )
         said = conventions_of(queries, [metric], config.empty)
-    mean, std = found.mean.tolist(), found.std.tolist()
+    columns = {"mean": found.mean, "std": found.std}
+    columns |= {} if found.splits is None else {"splits": found.splits}
     rows = [
-        {"feature": found.names[k], "number": k + 1, "mean": mean[k], "std": std[k]}
+        {"feature": found.names[k], "number": k + 1}
+        | {name: float(values[k]) for name, values in columns.items()}
         for k in found.largest()  # the most important first
     ]
     if output is not None:
@@ -101,12 +104,13 @@ def _print_importance(
     rows = [
         [
             cut(row["feature"], NAME),
-            *(f"{row[k]:.4f}" for k in ("mean", "std")),
+            *(f"{row[k]:.4f}" for k in ("mean", "std", "splits") if k in row),
             bar(row["mean"], most),
         ]
         for row in shown
     ]
-    print_table(["feature", "drop", "std", " " * BAR], rows)
+    splits = [] if found.splits is None else ["splits"]
+    print_table(["feature", "drop", "std", *splits, " " * BAR], rows)
     if len(shown) < len(found.names):
         put(f"{len(found.names) - len(shown)} more: --top {len(found.names)} shows all")
     times = "once" if repeats == 1 else f"{repeats} times"

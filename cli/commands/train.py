@@ -104,7 +104,7 @@ _FILES = "Files"
     "The run",
     "--no-tune",
     is_flag=True,
-    help="Fixed values for what is left open; the same as --tune-budget 0.",
+    help="Fixed values for what is left open.",
 )
 @section(
     "The run",
@@ -182,11 +182,12 @@ def train(
         return
     if extra:
         raise click.UsageError("--set is for another --ranker: settings of SortNet are options")
-    typed = typed_settings(ctx) | ({"tune_budget": 0.0} if no_tune else {})
+    typed = typed_settings(ctx)
     with joined() as group, silent(group.rank > 0), progress() as status:
         own = None if group.rank else _known(folder, resume=resume, overwrite=overwrite)
         known = broadcast(group, own)
         asked, paths = _asked(typed, data, known, preset)
+        asked = asked.settled if no_tune else asked
         url = store_url(store, known)[0]
         job = read_job(paths, asked, cache=cache_folder(cache), progress=status, store=url)
         agree(job, group)

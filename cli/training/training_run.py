@@ -28,9 +28,9 @@ from sortnet.learning.loop import Callback
 from sortnet.learning.processes import broadcast, every
 from sortnet.learning.state import Iteration, State
 from sortnet.rankers.base import Ranker, fit_ranker
+from sortnet.rankers.choose_inputs import choose
 from sortnet.rankers.folder import read_bytes
 from sortnet.rankers.posterior_ranker import PosteriorSettings
-from sortnet.rankers.settle import settle
 from sortnet.rankers.sortnet import Model, fit
 from sortnet.rankers.weights import load_state, save_state
 from sortnet.types import Progress
@@ -189,7 +189,7 @@ def begin(
     if not origin.resumed:
         folder.clear()
     with _interruptible(origin.again):
-        config, trials = settle(
+        config, trials = choose(
             job.train, job.vali, job.config, progress=progress, on_trial=show_trial
         )
     run = store.start_run(

@@ -1,4 +1,4 @@
-"""Comparators: CmpNN, DirectRanker, and committees of them."""
+"""Comparators: soft trees, CmpNN, DirectRanker, and committees of nets."""
 
 from sortnet.comparators.base import Margin, NeuralComparator, margin_of
 from sortnet.comparators.cmpnn import CmpNN
@@ -6,6 +6,7 @@ from sortnet.comparators.committee import Committee
 from sortnet.comparators.directranker import DirectRanker
 from sortnet.comparators.forms import DualUnits, Form, Score
 from sortnet.comparators.make import Learner, Make, MakeFor, MakeOne, kind_of, make_comparator
+from sortnet.comparators.soft_trees import SoftTrees
 
 __all__ = [
     "CmpNN",
@@ -20,6 +21,7 @@ __all__ = [
     "Margin",
     "NeuralComparator",
     "Score",
+    "SoftTrees",
     "kind_of",
     "make_comparator",
     "margin_of",

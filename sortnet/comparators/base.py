@@ -73,6 +73,17 @@ class NeuralComparator(nn.Module, ABC):
     def device(self) -> torch.device:
         return next(self.parameters()).device
 
+    def anneal(self, share: float) -> None:
+        """Called before each epoch of a training with the share of it that is done, 0 to 1."""
+
+    def score(self, prepared: Tensor) -> Tensor | None:
+        """(n, width) -> (n,) g, where the margins are an odd function of its differences."""
+        return None
+
+    def votes(self, e_i: Tensor, e_j: Tensor) -> Tensor:
+        """(m, width), (m, width) -> (k, m) the margins of which `margin` is the mean."""
+        return self.margin(e_i, e_j)[None]
+
     @property
     def members(self) -> tuple[NeuralComparator, ...]:
         """The nets of which the comparator consists: itself, or the members of a committee."""
@@ -92,9 +103,11 @@ class NeuralComparator(nn.Module, ABC):
         """Whether no subclass has overridden these, and so its margins."""
         return all(getattr(type(self), name) is getattr(ours, name) for name in names)
 
-    def verdict(self, prepared: Tensor, i: int, j: int) -> dict[str, float]:
-        """The net's outputs for one pair, by name."""
-        return {"margin": float(self.prefer(prepared, np.array([i]), np.array([j]))[0])}
+    @torch.no_grad()
+    def verdicts(self, prepared: Tensor, i: int, j: int) -> list[dict[str, float]]:
+        """The outputs for one pair by name: of each vote its margin, and what else there is."""
+        votes = self.votes(prepared[[i]], prepared[[j]])
+        return [{"margin": float(margin)} for margin in votes[:, 0]]
 
     @torch.no_grad()
     def prepare(self, X: F32) -> Tensor:
@@ -114,6 +127,14 @@ class NeuralComparator(nn.Module, ABC):
         i_, j_ = (torch.as_tensor(k, device=prepared.device) for k in (i, j))
         out: F32 = self._compare(prepared, i_, j_).cpu().numpy()
         return out
+
+    @torch.no_grad()
+    def spread(
+        self, prepared: Tensor, i: NDArray[np.integer[Any]], j: NDArray[np.integer[Any]]
+    ) -> F32 | None:
+        """(m,) the standard deviation of the votes; None where there is one vote."""
+        votes = self.votes(prepared[i], prepared[j])
+        return None if len(votes) == 1 else votes.std(dim=0, correction=0).cpu().numpy()
 
     @torch.no_grad()
     def _compare(self, prepared: Tensor, i: Tensor, j: Tensor) -> Tensor:

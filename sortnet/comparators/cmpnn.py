@@ -146,10 +146,10 @@ class CmpNN(NeuralComparator):
             return None
         return DualUnits(self.prepare, self.w_gt - self.w_lt, self.units)
 
-    def verdict(self, prepared: Tensor, i: int, j: int) -> dict[str, float]:
-        with torch.no_grad():
-            gt, lt = self.outputs(prepared[[i]], prepared[[j]])
-        return super().verdict(prepared, i, j) | {"N_>": float(gt), "N_<": float(lt)}
+    @torch.no_grad()
+    def verdicts(self, prepared: Tensor, i: int, j: int) -> list[dict[str, float]]:
+        gt, lt = self.outputs(prepared[[i]], prepared[[j]])
+        return [super().verdicts(prepared, i, j)[0] | {"N_>": float(gt), "N_<": float(lt)}]
 
     def loss(self, e_winner: Tensor, e_loser: Tensor) -> Tensor:
         """(1 - N_>)^2 + (0 - N_<)^2, the targets [1 0] of the paper's equation 3."""

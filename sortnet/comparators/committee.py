@@ -68,3 +68,14 @@ class Committee:
         margins = [m.prefer(p, i, j) for m, p in zip(self.members, prepared, strict=True)]
         total: F32 = np.sum(margins, axis=0, dtype=np.float32)
         return total
+
+    def spread(
+        self,
+        prepared: list[Tensor],
+        i: NDArray[np.integer[Any]],
+        j: NDArray[np.integer[Any]],
+    ) -> F32 | None:
+        """(m,) the standard deviation of the members' margins."""
+        margins = [m.prefer(p, i, j) for m, p in zip(self.members, prepared, strict=True)]
+        spread: F32 = np.std(margins, axis=0, dtype=np.float32)
+        return None if len(margins) == 1 else spread

@@ -115,6 +115,9 @@ class DirectRanker(NeuralComparator):
         scores: Tensor = product(self.feature_part(x), self.w)
         return scores
 
+    def score(self, prepared: Tensor) -> Tensor:
+        return prepared[:, 0]
+
     def logit(self, e_i: Tensor, e_j: Tensor) -> Tensor:
         return e_i[:, 0] - e_j[:, 0]
 

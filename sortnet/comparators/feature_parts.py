@@ -1,7 +1,7 @@
-"""Feature parts of DirectRanker besides nets: a polynomial, and trees that have gradients.
+"""A polynomial as the feature part of a DirectRanker, in place of a net.
 
 Whatever f is, r(x, y) = τ(w · (f(x) - f(y))) is a total quasiorder (Köppel et al. 2025, RankNet
-revisited), and w the weights of f's columns: coefficients of a polynomial, values of leaves.
+revisited), and w the coefficients of the polynomial.
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ from math import comb
 import torch
 from torch import Tensor, nn
 
-from sortnet.comparators.base import initial_weights
-from sortnet.comparators.products import product, sigmoid
 from sortnet.types.free import refuse_too_large
 
 _DOCUMENTS = 4096  # of a batch, whose columns must fit into memory
@@ -53,30 +51,3 @@ class Polynomial(nn.Module):
         for column in self.factors[1:]:
             out = out * x[:, column]
         return out
-
-
-class SoftTrees(nn.Module):
-    """The leaves of oblivious trees, each by how far a document reaches it.
-
-    All nodes of a level share one split, whose right side is taken with probability
-    s = σ(a · x + b): (n, d) -> (n, trees 2^depth), of each tree products of s or 1 - s.
-
-    Cost: O(d trees depth + trees 2^depth) a document.
-    """
-
-    def __init__(self, n_features: int, trees: int, depth: int, generator: torch.Generator) -> None:
-        super().__init__()
-        refuse_too_large(
-            4 * _DOCUMENTS * trees * 2**depth, f"the leaves of {trees} trees of depth {depth}"
-        )
-        self.trees = trees
-        self.splits = initial_weights(n_features, trees * depth, generator)
-        self.thresholds = initial_weights(1, trees * depth, generator)
-
-    def forward(self, x: Tensor) -> Tensor:
-        s = sigmoid(product(x, self.splits) + self.thresholds[0])
-        reached = torch.ones(len(x), self.trees, 1, dtype=x.dtype, device=x.device)
-        for level in s.reshape(len(x), self.trees, -1).unbind(2):
-            right = reached * level[..., None]
-            reached = torch.cat((reached - right, right), dim=2)
-        return reached.flatten(1)

@@ -14,6 +14,7 @@ from sortnet.comparators.base import NeuralComparator
 from sortnet.comparators.cmpnn import CmpNN
 from sortnet.comparators.committee import Committee
 from sortnet.comparators.directranker import DirectRanker
+from sortnet.comparators.soft_trees import SoftTrees
 from sortnet.config import Config
 from sortnet.errors import ComparatorError
 
@@ -22,39 +23,48 @@ Make: TypeAlias = Callable[[int], Learner]
 MakeFor: TypeAlias = Callable[[Config, int], Make]
 MakeOne: TypeAlias = Callable[[int, int], NeuralComparator]
 # The choices of `comparator` of Config; each takes those settings that its arguments are named as.
-KINDS: dict[str, Callable[..., NeuralComparator]] = {"cmpnn": CmpNN, "directranker": DirectRanker}
+KINDS: dict[str, Callable[..., NeuralComparator]] = {
+    "trees": SoftTrees, "cmpnn": CmpNN, "directranker": DirectRanker,
+}  # fmt: skip
 
 
 def make_comparator(config: Config, n_features: int, one: MakeOne | None = None) -> Make:
     """A function that builds the configured comparator with random weights from a seed.
 
     Args:
-        config: settings; the members of a committee have different seeds. One that the loop
-            adds to begins as one comparator.
+        config: settings; the nets of a committee have different seeds, trees are one comparator of
+            as many heads.
         n_features: d, of a document: the columns that the scaling makes.
         one: (n_features, seed) -> a custom comparator, in place of `config.comparator`.
 
-    >>> make_comparator(Config(committee=2, start="warm"), 3)(0).members[1].n_features
+    >>> make_comparator(Config(committee=2, comparator="cmpnn"), 3)(0).members[1].n_features
     3
     """
-    device = resolve_device(config.device)
-    build = one or _builder(config)
+    device, build, members = resolve_device(config.device), one or _builder(config), nets_of(config)
 
     def make(seed: int) -> Learner:
-        if config.committee == 1 or config.start == "add":
+        if members == 1:
             return build(n_features, seed).to(device)
-        seeds = np.random.SeedSequence(seed).generate_state(config.committee)
+        seeds = np.random.SeedSequence(seed).generate_state(members)
         return Committee([build(n_features, int(s)).to(device) for s in seeds])
 
     return make
 
 
+def nets_of(config: Config) -> int:
+    """The nets that are trained beside each other; the trees of all heads are one."""
+    return 1 if config.settled.comparator == "trees" else config.committee
+
+
 def least_numbers(config: Config, n_columns: int) -> int:
     """Weights that the comparator of these settings has at least: those between its layers."""
-    hidden: tuple[int, ...] = _given(config).get("hidden", ())
-    layers = pairwise((n_columns, *hidden))
-    members = 1 if config.start == "add" else config.committee
-    return members * sum(before * after for before, after in layers)
+    settled = config.settled
+    if settled.trees and settled.depth:
+        return (
+            settled.committee * settled.trees * (n_columns * settled.depth + (1 << settled.depth))
+        )
+    layers = pairwise((n_columns, *(settled.hidden or ())))
+    return nets_of(config) * sum(before * after for before, after in layers)
 
 
 def _builder(config: Config) -> MakeOne:

@@ -11,8 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import takewhile
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -22,7 +21,6 @@ from scipy.special import ndtri
 from sortnet.config import BY_QUERY, scaling_parts
 from sortnet.errors import DataError
 from sortnet.types import F32, F64, I64, Bool, Queries
-from sortnet.types import room as rooms
 from sortnet.types.room import room
 
 _CHUNK = 1 << 20  # values scaled at a time, so that temporaries stay small
@@ -33,7 +31,6 @@ _EDGE = 1e-7  # how near 0 and 1 a quantile may come: 5.2 standard deviations
 _BINS = 16  # of `piecewise`, at most
 _CLIP_QUERY, _CLIP = 5.0, 10.0  # standard deviations that `zscore`, and `standard` and `log`, keep
 _MISSING = np.uint64(0xFFFFFFFF)  # ranks behind all numbers
-_BY_ROWS = "piecewise"  # the part that makes many columns, each of one value
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,19 +96,12 @@ class Scaler:
         of queries at a time.
         """
         self._check(queries)
-        return self._with(queries, self._filled(queries))
-
-    def by_rows(self, queries: Queries) -> Queries:
-        """The same for the loop, which reads some rows at a time: where the columns would be a file
-        (see `room`), bins, most of the columns by far, are filled when their rows are read.
-
-        Its `features` have a shape, a length and rows, and are no other kind of array.
-        """
-        size = 4 * queries.n_docs * self.n_columns
-        if _BY_ROWS not in self.tables or size <= rooms.IN_MEMORY:
-            return self(queries)
-        self._check(queries)
-        return self._with(queries, cast(F32, _Rows.of(self, queries)))
+        names = queries.feature_names
+        return replace(
+            queries,
+            features=self._filled(queries),
+            feature_names=None if names is None else tuple(names[k] for k in self.sources),
+        )
 
     def _check(self, queries: Queries) -> None:
         if queries.n_features != self.n_features:
@@ -119,14 +109,6 @@ class Scaler:
                 f"{queries.source}: {queries.n_features} features where "
                 f"{self.n_features} were scaled in training"
             )
-
-    def _with(self, queries: Queries, columns: F32) -> Queries:
-        names = queries.feature_names
-        return replace(
-            queries,
-            features=columns,
-            feature_names=None if names is None else tuple(names[k] for k in self.sources),
-        )
 
     def _filled(self, queries: Queries) -> F32:
         out: F32 = room(
@@ -151,44 +133,6 @@ class Scaler:
         out[:, self._silent] = 0
 
 
-@dataclass(frozen=True, eq=False)
-class _Rows:
-    """The columns of scaled documents, bins filled in the rows that are read."""
-
-    features: F32
-    others: F32  # (n_docs, columns of the other parts)
-    first: int  # of the others that stand behind the bins
-    edges: tuple[F64, F64, I64]
-
-    @classmethod
-    def of(cls, scaler: Scaler, queries: Queries) -> _Rows:
-        tables, before = dict(scaler.tables), takewhile(_BY_ROWS.__ne__, scaler.tables)
-        edges = _edges(tables.pop(_BY_ROWS))
-        others = np.empty((queries.n_docs, 0), np.float32)
-        if tables:
-            others = Scaler(tables, scaler.varying)._filled(queries)
-        first = sum(len(_PARTS[part].sources(tables[part])) for part in before)
-        return cls(queries.features, others, first, edges)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return len(self.others), self.others.shape[1] + len(self.edges[0])
-
-    def __len__(self) -> int:
-        return len(self.others)
-
-    def __getitem__(self, rows: I64 | slice) -> F32:
-        X, others = self.features[rows], self.others[rows]
-        out = np.empty((len(X), self.shape[1]), np.float32)
-        first, end = self.first, self.first + len(self.edges[0])
-        out[:, :first], out[:, end:] = others[:, :first], others[:, first:]
-        _fill_bins(X, *self.edges, out[:, first:end])
-        return out
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        return self[:].astype(dtype or np.float32, copy=False)
-
-
 def fit_scaler(spec: str, queries: Queries, *, seed: int = 0) -> Scaler:
     """Fit a scaling to the training part.
 
@@ -201,13 +145,8 @@ def fit_scaler(spec: str, queries: Queries, *, seed: int = 0) -> Scaler:
     | `normal` | by its quantile to a standard normal | 0, the median |
     | `quantile` | the same of standard deviation 1/3 (the DirectRanker paper) | 0, the median |
     | `standard` | (x - mean) / standard deviation of the training part, clipped at 10 | 0 |
-    | `piecewise` | for each bin b, clip((x - e_b) / (e_b+1 - e_b), 0, 1) | 0 |
     | `none` | x | the training mean |
     | `missing` | 0, only of features that miss some values in training | 1 |
-
-    The bins of `piecewise` (Gorishniy, Rubachev and Babenko 2022, On Embeddings for Numerical
-    Features in Tabular Deep Learning, equation 1) are at most 16 a feature; their edges e are the
-    different ones of 17 quantiles of the training part, so that a constant has no bin.
 
     The columns of a feature that is the same in all training documents are 0 also where it varies
     later; those of `query`, `zscore` and `rank` where it is the same within each training query.
@@ -307,8 +246,7 @@ def _quantiles(X: F32, seed: int) -> F64:
 
 
 def _bins(X: F32, seed: int) -> F64:
-    # Edges as exact as the features are: bins of rounding errors would be none.
-    return _at_levels(X, seed, _BINS + 1).astype(np.float32).astype(np.float64)
+    raise DataError("scaling piecewise is of models made before 0.3: take normal in its place")
 
 
 def _at_levels(X: F32, seed: int, n: int) -> F64:

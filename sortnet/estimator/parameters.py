@@ -49,13 +49,15 @@ class Parameters(TypedDict, total=False):
     """What editors and type checkers show; a test compares it with the settings."""
 
     comparator: str | MakeOne | None
+    committee: int
+    trees: int | None
+    depth: int | None
     hidden: int | Sequence[int] | None
     units: str | None
     tau: str | None
-    committee: int
     scaling: str | None
     loss: str
-    epochs: int
+    epochs: int | None
     query_pairs: int | None
     keep: str
     patience: int | None
@@ -78,7 +80,6 @@ class Parameters(TypedDict, total=False):
     start: str
     max_iter: int
     max_stale: int | None
-    tune_budget: float
     blocks: int | None
     device: str
     ranker: str

@@ -33,12 +33,10 @@ class Entry:
         return settings.changed(**{**common, **self.changes})
 
 
-_ONE = {"committee": 1}
 ENTRIES: dict[str, Entry] = {
     "sortnet": Entry("sortnet", tuned=False),
-    "sortnet-one": Entry("sortnet", _ONE, tuned=False),
+    "sortnet-cmpnn": Entry("sortnet", {"comparator": "cmpnn"}, tuned=False),
     "sortnet-directranker": Entry("sortnet", {"comparator": "directranker"}, tuned=False),
-    "sortnet-3-layers": Entry("sortnet", {**_ONE, "hidden": (20, 20, 20)}, tuned=False),
     "sortnet-paper": Entry("sortnet", PAPER, tuned=False),
 } | {kind: Entry(kind) for kind in KINDS if kind not in ("sortnet", "posterior")}
 

@@ -30,8 +30,8 @@ def cell_of(
     """SortNet that learns from the pairs of a strategy, within a budget of answers."""
     # Five sorts: a budget has four rounds at most, whatever is found on the way.
     changes = {
-        "pairs": strategy, "judgements": budget, "scaling": scaling, "hidden": 32,
-        "tune_budget": 0, "max_stale": _NEVER, "max_iter": 5, "empty": empty, "epochs": epochs,
+        "pairs": strategy, "judgements": budget, "scaling": scaling,
+        "max_stale": _NEVER, "max_iter": 5, "empty": empty, "epochs": epochs,
     }  # fmt: skip
     words = ",".join(f"{name}={value}" for name, value in changes.items() if value is not None)
     return Cell(f"sortnet:{words}", split, seed, quality=quality, observe="learned_pairs")

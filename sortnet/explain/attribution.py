@@ -92,7 +92,7 @@ def explain_pair(
     >>> from sortnet.rankers.sortnet import fit
     >>> X = np.arange(12, dtype=np.float32)[:, None] * [1, 0]
     >>> q = Queries.from_arrays(X, X[:, 0] % 6, group=[6, 6])
-    >>> found = explain_pair(fit(q, q, Config(max_iter=2, tune_budget=0)), q, 5, 0)
+    >>> found = explain_pair(fit(q, q, Config(max_iter=2, scaling="normal")), q, 5, 0)
     >>> bool(found.values[0] > 0), float(found.values[1]), found.names
     (True, 0.0, ('1', '2'))
 

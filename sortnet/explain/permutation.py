@@ -23,12 +23,15 @@ class Importance:
         quality: its mean over the queries with nothing shuffled.
         drops: (n_features, repeats) quality less the shuffled data's quality.
         names: (n_features,) the features' names, or their numbers from 1.
+        splits: (n_features,) the share of splits that each has in soft trees; None: of another
+            ranker.
     """
 
     metric: Metric
     quality: float
     drops: F64
     names: tuple[str, ...]
+    splits: F64 | None = None
 
     @property
     def mean(self) -> F64:
@@ -84,7 +87,7 @@ def permutation_importance(
     >>> from sortnet.rankers.sortnet import fit
     >>> X = np.arange(12, dtype=np.float32)[:, None] * [1, 0]
     >>> q = Queries.from_arrays(X, X[:, 0] % 6, group=[6, 6])
-    >>> found = permutation_importance(fit(q, q, Config(max_iter=2, tune_budget=0)), q, "ndcg")
+    >>> found = permutation_importance(fit(q, q, Config(max_iter=2, scaling="normal")), q, "ndcg")
     >>> bool(found.mean[0] > 0), float(found.mean[1])
     (True, 0.0)
 
@@ -104,7 +107,7 @@ def permutation_importance(
         for k, name in enumerate(names):
             progress(f"shuffle {r + 1} of {repeats}: feature {name}")
             drops[k, r] = quality - ranker.quality_shuffled(k, order, quality)
-    return Importance(measure, quality, drops, names)
+    return Importance(measure, quality, drops, names, model.split_shares())
 
 
 def _shuffles(queries: Queries, repeats: int, seed: int) -> Iterator[I64]:

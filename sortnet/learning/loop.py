@@ -22,8 +22,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from sortnet.comparators import Committee, Learner, Make
-from sortnet.config import Training
+from sortnet.comparators import Learner, Make
+from sortnet.config import Config
 from sortnet.learning.judges import (
     check_can_be_learned,
     in_order,
@@ -33,9 +33,9 @@ from sortnet.learning.judges import (
 )
 from sortnet.learning.memory_pairs import MemoryPairs
 from sortnet.learning.own_pairs import keys_of_all, own_keys, own_pairs
-from sortnet.learning.selection import Shown, answered_pairs, compares, learns, selected
+from sortnet.learning.selection import Shown, answered_pairs, compares, selected, wanted
 from sortnet.learning.state import Iteration, Sorted, State
-from sortnet.learning.training import Trained, best_trained, to_try
+from sortnet.learning.training import NONE, train_on_pairs
 from sortnet.metrics import Empty, Metric, check_can_choose, evaluate
 from sortnet.sorting.observe import Tally
 from sortnet.sorting.sort import order_of
@@ -44,31 +44,20 @@ from sortnet.types.shard import gathered, summed
 
 Callback: TypeAlias = Callable[[Iteration, State], None]
 
-_ROUNDS = 4  # that a budget of answers is spent in
-
 
 def learn_to_sort(
     train: Queries,
     vali: Queries,
     make: Make,
+    config: Config,
     *,
-    quality: Metric,
     metrics: Sequence[Metric] = (),
-    empty: Empty = "zero",
-    training: Training = Training(),  # noqa: B008  # it cannot be changed
-    max_iter: int = 20,
-    max_stale: int | None = None,
-    pairs: str = "wrong",
-    judgements: int | None = None,
-    start: str = "warm",
-    committee: int = 1,
     judge: Judge = judge_by_data,
     sink: PairSink | None = None,
     others: Mapping[str, Queries] | None = None,
     callbacks: Sequence[Callback] = (),
     progress: Progress = lambda text: None,
     state: State | None = None,
-    seed: int = 0,
 ) -> State:
     """Run Algorithm 3.1 on scaled queries.
 
@@ -76,21 +65,9 @@ def learn_to_sort(
         train: T, the queries whose mis-compared pairs are learned.
         vali: V, the queries that choose the epoch and the iteration.
         make: a comparator with random weights from a seed.
-        quality: RankQuality.
+        config: settings, with a RankQuality. The iteration's number is mixed into the seed, so a
+            resumed run draws the same numbers as one that was never stopped.
         metrics: more measures to take in every iteration, on both parts.
-        empty: what a query without a relevant document counts for.
-        training: settings of the training on pairs.
-        max_iter: sorts of T and V, at most.
-        max_stale: iterations in a row without a better RankQuality after which to stop, which
-            the paper does not do; None: never.
-        pairs: which pairs are learned from, a name of `selection.STRATEGIES`; `wrong` is the
-            paper's.
-        judgements: answers on training pairs that the judge may give, in all; None: any number.
-            A strategy that `learns` spends them in rounds, another at once. Few pairs may want a
-            stronger weight decay: of three the best one on V is taken.
-        start: `fresh` trains C_{i+1} from random weights, `warm` from those of C_i; `add` trains
-            one more comparator, whose margins are added to those of the ones before.
-        committee: with `add`, the number of comparators at which to end.
         judge: says which of two documents is better; as the data say, when left out.
         sink: where the pairs go; in memory when left out.
         others: scaled queries that are measured in every iteration and decide nothing; their
@@ -98,8 +75,6 @@ def learn_to_sort(
         callbacks: called after each iteration with what it did and the state to go on from.
         progress: called with progress messages.
         state: resume from here; the sink must have the pairs of the iterations before.
-        seed: of all that is random; the iteration's number is mixed in, so a resumed run draws
-            the same numbers as one that was never stopped.
 
     Returns:
         The last state, finished; its `best` is C*.
@@ -110,44 +85,42 @@ def learn_to_sort(
 
     Cost: an iteration makes at most n ceil(log2 n) comparisons a query, and trains on TP.
     """
+    quality, empty = config.rank_quality, config.empty
     check_can_be_learned(train)
     check_can_choose(quality, vali)
     sink = own_pairs(MemoryPairs() if sink is None else sink, train, vali)
-    measured, add = list(dict.fromkeys((quality, *metrics))), start == "add"
-    state = State(0, make(seed)) if state is None else state
+    measured = list(dict.fromkeys((quality, *metrics)))
+    state = State(0, make(config.seed)) if state is None else state
     score, sort = partial(_quality, vali, quality, empty), partial(_sort, judge, measured, empty)
-    teach = partial(best_trained, judge=judge, score=score)
+    learn = partial(train_on_pairs, how=config.training, judge=judge, score=score)
     TP, VP = sink.pairs("train", state.iteration), sink.pairs("vali", state.iteration)
 
-    for i in range(state.iteration, 0 if state.finished else max_iter):
-        report, seed_i = _within(progress, i), _iteration_seed(seed, i + 1)
+    for i in range(state.iteration, 0 if state.finished else config.max_iter):
+        report, seed_i = _within(progress, i), _iteration_seed(config.seed, i + 1)
         report("sorting")
-        T_i = sort(state.comparator, train, compared=compares(pairs, train))
-        V_i = sort(state.comparator, vali, answered=pairs != "wrong")
+        T_i = sort(state.comparator, train, compared=compares(config.pairs, train))
+        V_i = sort(state.comparator, vali, answered=config.pairs != "wrong")
         more = _measures(state.comparator, others or {}, measured, empty)
 
-        state = state.scored(V_i.measures[quality.name], V_i.right, larger=add and i > 1)
-        rounds = committee * (i < committee) if add else _ROUNDS  # when full it learns no more
-        TP_i, asked = _taken(train, T_i, judge, pairs, state, judgements, rounds, seed_i)
-        VP_i = V_i.wrong if pairs == "wrong" else V_i.answered
+        state = state.scored(V_i.measures[quality.name], V_i.right)
+        TP_i, asked = _taken(train, T_i, judge, config, state, seed_i)
+        VP_i = V_i.wrong if config.pairs == "wrong" else V_i.answered
         new = sink.add("train", i, TP_i, T_i.wrong), sink.add("vali", i, VP_i, V_i.wrong)
         TP, VP = TP | TP_i, VP | VP_i
-        sizes = int(summed(train, len(TP))), int(summed(vali, len(VP)))
         # The comparator that the last iteration would train is never sorted with.
-        done = i == max_iter - 1 or i - state.best_iteration == max_stale
-        finished = done or (i == committee if add else new == (0, 0))
+        last = i == config.max_iter - 1 or i - state.best_iteration == config.max_stale
+        finished = last or new == (0, 0)
 
-        C_next, trained = state.comparator, Trained(0, 0, np.nan, np.nan)
+        C_next, trained = state.comparator, NONE
         if not finished:
-            C_next = copy.deepcopy(state.comparator) if start == "warm" else make(seed_i)
-            hows = to_try(training, judgements, None if learns(pairs) else state.weight_decay)
-            C_next, trained = teach(C_next, train, TP, vali, VP, hows, seed=seed_i, progress=report)
-        if add and i > 0 and not finished:
-            C_next = Committee([*state.comparator.members, *C_next.members])
+            C_next = make(seed_i) if config.start == "fresh" else copy.deepcopy(C_next)
+            trained = learn(C_next, train, TP, vali, VP, seed=seed_i, progress=report)
 
-        parts = T_i, V_i
-        record = Iteration.of(state, quality.name, parts, more, new, sizes, len(asked), trained)
-        state = state.then(C_next, finished, asked, trained.weight_decay)
+        sizes = int(summed(train, len(TP))), int(summed(vali, len(VP)))
+        record = Iteration.of(
+            state, quality.name, (T_i, V_i), more, new, sizes, len(asked), trained
+        )
+        state = state.then(C_next, finished, asked)
         for callback in callbacks:
             callback(record, state)
         if finished:
@@ -205,37 +178,16 @@ def _measures(
 
 
 def _taken(
-    part: Queries,
-    found: Sorted,
-    judge: Judge,
-    strategy: str,
-    state: State,
-    judgements: int | None,
-    rounds: int,
-    seed: int,
+    part: Queries, found: Sorted, judge: Judge, config: Config, state: State, seed: int
 ) -> tuple[Pairs, I64]:
     """TP_i, the pairs to learn from as the strategy takes them, and all asked about so far."""
-    if not rounds:
-        return Pairs.empty(), state.asked
-    rounds = rounds if learns(strategy) else 1
-    wanted = None if judgements is None else _round(judgements, rounds, len(state.asked))
-    rng = np.random.default_rng(seed)
+    n, rng = wanted(config.pairs, config.judgements, len(state.asked)), np.random.default_rng(seed)
     before = own_keys(part, state.asked)
-    shown = Shown(part, state.comparator, wanted, rng, before, found.i, found.j, found.comparisons)
-    chosen, asked = selected(strategy, shown)
+    shown = Shown(part, state.comparator, n, rng, before, found.i, found.j, found.comparisons)
+    chosen, asked = selected(config.pairs, shown)
     answered = answered_pairs(part, chosen, judge)
     asked = gathered(part, keys_of_all(part, asked))
-    return (answered & found.wrong if strategy == "wrong" else answered), asked
-
-
-def _round(judgements: int, rounds: int, asked: int) -> int:
-    """Answers to ask for, of a budget that is spent in some rounds at least.
-
-    They double: what was learned from the first answers chooses the next. The last comparator of a
-    committee that grows learns from the whole budget.
-    """
-    first: int = -(-judgements >> (min(rounds, _ROUNDS) - 1))
-    return min(max(asked, first), judgements - asked)
+    return (answered & found.wrong if config.pairs == "wrong" else answered), asked
 
 
 def _iteration_seed(seed: int, iteration: int) -> int:

@@ -15,7 +15,7 @@ from sortnet.comparators import Learner
 from sortnet.config import PAIRS
 from sortnet.errors import DataError
 from sortnet.learning.judges import in_order, judge_by_grades
-from sortnet.sorting.sort import margins_of
+from sortnet.sorting.sort import certainty_of
 from sortnet.types import F64, I32, I64, Judge, Pairs, Queries, among, unique
 from sortnet.types.shard import before, gathered, offsets_of_all, own, summed
 
@@ -23,6 +23,7 @@ _CANDIDATES = 20  # random pairs looked at for each that `uncertain` chooses,
 _AT_ONCE = 1 << 20  # as long as they are no more than this, which bounds memory, as elsewhere
 _OF_A_QUERY = 1000  # pairs that `even` takes of a query, at least,
 _IN_ALL = 1 << 21  # unless these are more in all
+_ROUNDS = 4  # that a budget of answers is spent in
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ def even(shown: Shown) -> I64:
 
 
 def uncertain(shown: Shown) -> I64:
-    """Of many random pairs, not asked about before, those whose margins are nearest 0.
+    """Of many random pairs, not asked about before, those that the comparator is least sure of.
 
     The first ones are random: the margins of a comparator that has learned nothing say nothing.
     """
@@ -110,10 +111,10 @@ def uncertain(shown: Shown) -> I64:
     drawn = _drawn(shown, sizes * (sizes - 1) / 2, min(_CANDIDATES * n, max(2 * n, _AT_ONCE)))
     key = unique(drawn)
     key = key[~among(key, shown.asked)]
-    distance = np.abs(margins_of(shown.comparator, shown.queries, *documents(key)))
-    nearest = np.argsort(gathered(shown.queries, distance), kind="stable")[:n]
-    nearest = nearest - before(shown.queries, len(distance))
-    return key[nearest[(nearest >= 0) & (nearest < len(distance))]]
+    certainty = certainty_of(shown.comparator, shown.queries, *documents(key))
+    nearest = np.argsort(gathered(shown.queries, certainty), kind="stable")[:n]
+    nearest = nearest - before(shown.queries, len(certainty))
+    return key[nearest[(nearest >= 0) & (nearest < len(certainty))]]
 
 
 STRATEGIES: dict[str, Strategy] = dict(
@@ -130,9 +131,23 @@ def compares(strategy: str, queries: Queries) -> bool:
     return queries.judged is not None or STRATEGIES[strategy] in _OF_THE_SORT
 
 
-def learns(strategy: str) -> bool:
-    """Whether what was learned from the first answers chooses the next pairs."""
-    return STRATEGIES[strategy] in _OF_WHAT_WAS_LEARNED
+def wanted(strategy: str, judgements: int | None, asked: int) -> int | None:
+    """New answers that a strategy asks for, of a budget in all; None: as many as it finds right.
+
+    One that chooses by the comparator spends the budget in rounds that double, as what was learned
+    from the first answers chooses the next; another at once.
+
+    >>> [wanted("uncertain", 800, asked) for asked in (0, 100, 200, 400, 800)]
+    [100, 100, 200, 400, 0]
+    >>> wanted("even", 800, 0), wanted("even", None, 0)
+    (800, None)
+    """
+    if judgements is None:
+        return None
+    first = judgements
+    if STRATEGIES[strategy] in _OF_WHAT_WAS_LEARNED:
+        first = -(-judgements >> (_ROUNDS - 1))
+    return min(max(asked, first), judgements - asked)
 
 
 def selected(strategy: str, shown: Shown) -> tuple[I64, I64]:

@@ -13,8 +13,6 @@ from sortnet.learning.training import Trained
 from sortnet.sorting.observe import share_right
 from sortnet.types import I32, I64, Pairs
 
-_ALIKE = 0.01  # RankQuality that validation queries can hardly tell apart
-
 
 @dataclass(frozen=True)
 class Sorted:
@@ -62,7 +60,7 @@ class Iteration:
             of V right.
         measures: {"train" | "vali" | another part: {metric name: mean over queries}} of C_i.
         epochs, kept_epoch: of the training that made C_{i+1} (0 where there was none; means
-            over the members of a committee).
+            over the nets of a committee).
         train_loss, vali_loss: of that training, at its last and at its kept epoch.
         seconds_sort, seconds_train: wall-clock seconds.
         observed: {"train" | "vali": what `observe` says of the sort}; empty in older histories.
@@ -131,7 +129,6 @@ class State:
         finished: whether the loop has ended.
         asked: (k,) the training comparisons that the judge was asked about, see
             `sortnet.learning.selection.keys`, ascending.
-        weight_decay: of the last training; None before the first one.
     """
 
     iteration: int
@@ -142,16 +139,10 @@ class State:
     finished: bool = False
     best_right: float = 0.0
     asked: I64 = field(default_factory=lambda: np.empty(0, np.int64))
-    weight_decay: float | None = None
 
-    def scored(self, quality: float, right: float, *, larger: bool = False) -> State:
-        """C_i has been scored on V: it is C* if that is the best so far.
-
-        A `larger` committee, which varies less, is C* where its RankQuality is about the same too.
-        """
-        alike = larger and quality > self.best_quality - _ALIKE
-        # NaN is never better.
-        if not (alike or (quality, right) > (self.best_quality, self.best_right)):
+    def scored(self, quality: float, right: float) -> State:
+        """C_i has been scored on V: it is C* if that is the best so far."""
+        if not (quality, right) > (self.best_quality, self.best_right):  # NaN is never better
             return self
         return replace(
             self,
@@ -161,9 +152,7 @@ class State:
             best_right=right,
         )
 
-    def then(
-        self, comparator: Learner, finished: bool, asked: I64, weight_decay: float | None
-    ) -> State:
+    def then(self, comparator: Learner, finished: bool, asked: I64) -> State:
         """The iteration is over: C_{i+1} is next."""
         return replace(
             self,
@@ -171,5 +160,4 @@ class State:
             comparator=comparator,
             finished=finished,
             asked=asked,
-            weight_decay=weight_decay,
         )

@@ -26,14 +26,14 @@ from sortnet.types.shard import MOST_BLOCKS, Group, Shard, block_of, gathered, s
 
 Score = Callable[[NeuralComparator], float]
 
-_SCORED = 8  # epochs of the second half that RankQuality is taken of
+_SCORED = 4  # epochs of the second half that RankQuality is taken of
 _A_DOCUMENT = 6  # pairs for each document of a query with many
 _LONG = 500  # but of no more documents than this
-_STEPS = 32  # an epoch, if the batch size is not given
+_STEPS = 16  # an epoch at least, if the batch size is not given
 _LARGEST = 8192  # pairs of a mini-batch, then
-# Pairs of all queries in an epoch, if those of a query are limited. So all trainings have about as
-# many steps, as the trials have that chose the settings; four times as many gained nothing.
-_EPOCH = _STEPS * _LARGEST
+# Epochs, if their number is not given: as many documents are gone through, or steps made, whatever
+# the number of documents.
+_VISITS, _ALL_STEPS, _FEWEST, _MOST = 300_000, 320, 3, 60
 # Gradients of several blocks are added up in the first unit in which none is too large.
 _UNITS = [2.0**k for k in range(-40, 105, 24)]
 _GOLDEN = (5**0.5 - 1) / 2
@@ -45,16 +45,17 @@ _VALUES = 1 << 24  # fewer where documents have many features
 class Trained:
     """Result of training: epochs run and the one kept (from 1; 0 is the start), and losses.
 
-    For a committee, the mean over its members. Where several settings were tried, `weight_decay` is
-    that of the best one, and `seconds`, by the clock, are of all.
+    For a committee of nets, the mean over its members. `seconds` are by the clock.
     """
 
     epochs: float
     kept_epoch: float
     train_loss: float
     vali_loss: float
-    weight_decay: float | None = None
     seconds: float = 0.0
+
+
+NONE = Trained(0, 0, math.nan, math.nan)  # nothing was trained
 
 
 def train_on_pairs(
@@ -74,8 +75,7 @@ def train_on_pairs(
 
     An epoch passes over at most `query_pairs` pairs of each query, or 6 for each of its documents,
     500 at most, where that is more, drawn at random, query by query: a document is embedded once
-    for all its pairs of a mini-batch. Where that makes more than 262,144 pairs, an epoch passes
-    over some of the queries, others each time. `query_pairs` None: over all pairs.
+    for all its pairs of a mini-batch. `query_pairs` None: over all pairs.
 
     Args:
         comparator: trained from its current weights; a committee member by member, each with
@@ -101,7 +101,7 @@ def train_on_pairs(
     Cost: an epoch embeds every document of a pair about once, then compares embeddings; a table
     of pairs and features is never built.
     """
-    device = comparator.members[0].device
+    started, device = time.perf_counter(), comparator.members[0].device
     ours, theirs = (
         _ByQuery.of(*each, judge, how.weighting).kept_on(device)
         for each in ((train, tp), (vali, vp))
@@ -111,7 +111,8 @@ def train_on_pairs(
     score = score if how.keep == "quality" else None
     if len(comparator.members) == 1:
         with one_thread_an_operation():
-            return _train(comparator.members[0], ours, theirs, how, score, seed, progress)
+            found = _train(comparator.members[0], ours, theirs, how, score, seed, progress)
+        return replace(found, seconds=time.perf_counter() - started)
     seeds = np.random.SeedSequence(seed).generate_state(len(comparator.members))
     stop = threading.Event()
 
@@ -128,64 +129,9 @@ def train_on_pairs(
             stop.set()  # Ctrl-C, or a member diverged: do not wait for the others
             raise
     columns = zip(*((t.epochs, t.kept_epoch, t.train_loss, t.vali_loss) for t in each), strict=True)
-    return Trained(*(float(np.mean(column)) for column in columns))
-
-
-def to_try(how: Training, judgements: int | None, chosen: float | None = None) -> list[Training]:
-    """The settings; of few answers also with ten and a hundred times the weight decay, or with the
-    one chosen before.
-
-    >>> [round(each.weight_decay, 6) for each in to_try(Training(weight_decay=0.03), 1000)]
-    [0.03, 0.3, 3.0]
-    >>> [each.weight_decay for each in to_try(Training(weight_decay=0.03), 1000, 0.3)]
-    [0.3]
-    """
-    if judgements is None:
-        return [how]
-    if chosen is not None:
-        return [replace(how, weight_decay=chosen)]
-    least = how.weight_decay or FIXED["weight_decay"]
-    return [how, *(replace(how, weight_decay=least * times) for times in (10, 100))]
-
-
-def best_trained(
-    comparator: Learner,
-    train: Queries,
-    tp: Pairs,
-    vali: Queries,
-    vp: Pairs,
-    hows: Sequence[Training],
-    *,
-    score: Callable[[Learner], float],
-    judge: Judge | None = None,
-    seed: int = 0,
-    progress: Progress = lambda text: None,
-) -> tuple[Learner, Trained]:
-    """`train_on_pairs` with each of some settings: the comparator of the best score, the first of
-    equal ones; the comparator given itself where there is one setting.
-
-    Raises:
-        DivergedError: if the first one diverges; another is left out then.
-
-    Cost: as many trainings, and sorts of V to compare them.
-    """
-    found: list[tuple[float, Learner, Trained]] = []
-    started = time.perf_counter()
-    for k, how in enumerate(hows):
-        net = comparator if k == len(hows) - 1 else copy.deepcopy(comparator)
-        try:
-            trained = train_on_pairs(
-                net, train, tp, vali, vp, how, judge=judge, score=score, seed=seed,
-                progress=progress,
-            )  # fmt: skip
-        except DivergedError:
-            if k == 0:
-                raise
-            continue
-        trained = replace(trained, weight_decay=how.weight_decay)
-        found.append((score(net) if len(hows) > 1 else 0.0, net, trained))
-    _, net, trained = max(found, key=lambda each: each[0])
-    return net, replace(trained, seconds=time.perf_counter() - started)
+    epochs, kept_epoch, train_loss, vali_loss = (float(np.mean(column)) for column in columns)
+    seconds = time.perf_counter() - started
+    return Trained(epochs, kept_epoch, train_loss, vali_loss, seconds)
 
 
 def _pool(threads: int) -> ThreadPoolExecutor:
@@ -306,16 +252,13 @@ class _ByQuery:
         sizes = np.diff(self.offsets)
         if most is not None:
             docs = np.minimum(np.diff(self.doc_offsets), _LONG)
-            sizes = np.minimum(sizes, np.clip(_A_DOCUMENT * docs, most, _EPOCH))
+            sizes = np.minimum(sizes, np.maximum(_A_DOCUMENT * docs, most))
         return sizes
 
     def in_epoch(self, most: int | None) -> I64:
         """(n_blocks,) pairs of each block in an epoch, of those of other processes too."""
         ends = np.append(0, np.cumsum(self.drawn(most)))[self.blocks]
         of_blocks: I64 = summed(self.queries, np.diff(ends))
-        total = int(of_blocks.sum())
-        if most is not None and total > _EPOCH:  # of many queries an epoch has some
-            of_blocks = of_blocks * _EPOCH // total
         return of_blocks
 
     def batches(
@@ -422,8 +365,8 @@ def _weighted(
         weight *= queries.grades[winner]
     if judge is not None:
         p = weight.copy()
-        for start in range(0, len(p), _EPOCH):
-            some = slice(start, start + _EPOCH)
+        for start in range(0, len(p), _EVALUATED):
+            some = slice(start, start + _EVALUATED)
             p[some] = np.nan_to_num(judge(queries, winner[some], loser[some]), nan=1.0)
         if (unsure := p < 1).any():
             weight = np.append(weight * p, (weight * (1 - p))[unsure])
@@ -479,18 +422,18 @@ def _train(
     rng = np.random.default_rng(seed)
     net.generator.manual_seed(seed)
     size = _batch_size(tp, how)
-    steps = max(1, -(-int(tp.in_epoch(how.query_pairs).sum()) // size))
+    batches = max(1, -(-int(tp.in_epoch(how.query_pairs).sum()) // size))
     # Few pairs make few steps an epoch: too few to learn from in any number of iterations.
-    passes = 1 if how.batch_size else max(1, _STEPS // steps)
-    optimizer = _optimizer(net, how)
-    schedule = _schedule(optimizer, how, steps * passes)
-    every = max(1, how.epochs // 2 // _SCORED)
+    passes = 1 if how.batch_size else max(1, _STEPS // batches)
+    epochs = how.epochs or _epochs(tp, batches * passes)
+    steps = _Steps.of(net, how, batches * passes, epochs)
+    every = max(1, epochs // 2 // _SCORED)
     epoch = kept_epoch = 0
     train_loss, kept = np.nan, net.state_dict()
     best = (-np.inf, 0)  # the value, and of equals the last where it is no loss
-    for epoch in range(1, how.epochs + 1):
-        progress(f"training, epoch {epoch}/{how.epochs}")
-        train_loss = _epoch(net, tp, how, size, passes, optimizer, schedule, rng, seed)
+    for epoch in range(1, epochs + 1):
+        progress(f"training, epoch {epoch}/{epochs}")
+        train_loss = _epoch(steps, tp, how, size, passes, rng, seed)
         if not np.isfinite(train_loss):
             raise DivergedError(
                 f"the loss is {train_loss} in epoch {epoch}: try a lr lower than {how.lr:g}, "
@@ -498,7 +441,7 @@ def _train(
             )
         if score is None:
             value = (-_mean_loss(net, vp, how), -epoch) if len(vp) else (0.0, epoch)
-        elif 2 * epoch > how.epochs and (how.epochs - epoch) % every == 0:
+        elif 2 * epoch > epochs and (epochs - epoch) % every == 0:
             value = (score(net), epoch)
         else:
             continue
@@ -508,6 +451,12 @@ def _train(
             break
     net.load_state_dict(kept)
     return Trained(epoch, kept_epoch, train_loss, _mean_loss(net, vp, how) if len(vp) else np.nan)
+
+
+def _epochs(pairs: _ByQuery, steps: int) -> int:
+    """As many epochs of that many steps as the number of documents asks for."""
+    docs = max(1, int(summed(pairs.queries, len(pairs.docs))))
+    return int(np.clip(max(_VISITS / docs, _ALL_STEPS / steps), _FEWEST, _MOST))
 
 
 def _batch_size(pairs: _ByQuery, how: Training) -> int:
@@ -526,15 +475,38 @@ def _optimizer(net: NeuralComparator, how: Training) -> torch.optim.Optimizer:
     return kind(net.parameters(), lr=how.lr, weight_decay=decayed, fused=True)
 
 
-def _schedule(
-    optimizer: torch.optim.Optimizer, how: Training, steps: int
-) -> torch.optim.lr_scheduler.LRScheduler:
-    """The learning rate step by step, of `steps` an epoch."""
-    if how.schedule == "one-cycle":
-        return torch.optim.lr_scheduler.OneCycleLR(
-            optimizer, how.lr, total_steps=how.epochs * steps, cycle_momentum=False
-        )
-    return torch.optim.lr_scheduler.StepLR(optimizer, how.lr_decay_epochs * steps, how.lr_decay)
+@dataclass(frozen=True)
+class _Steps:
+    """The steps of a training: those of its optimiser and of the learning rate."""
+
+    net: NeuralComparator
+    optimizer: torch.optim.Optimizer
+    rates: torch.optim.lr_scheduler.LRScheduler
+    total: int
+
+    @classmethod
+    def of(cls, net: NeuralComparator, how: Training, an_epoch: int, epochs: int) -> _Steps:
+        optimizer, total = _optimizer(net, how), epochs * an_epoch
+        rates: torch.optim.lr_scheduler.LRScheduler
+        if how.schedule == "one-cycle":
+            rates = torch.optim.lr_scheduler.OneCycleLR(
+                optimizer, how.lr, total_steps=total, cycle_momentum=False
+            )
+        else:
+            every = how.lr_decay_epochs * an_epoch
+            rates = torch.optim.lr_scheduler.StepLR(optimizer, every, how.lr_decay)
+        return cls(net, optimizer, rates, total)
+
+    @property
+    def done(self) -> int:
+        return int(self.rates.last_epoch)
+
+    def begin(self) -> None:
+        self.net.anneal(self.done / self.total)
+
+    def end(self) -> None:
+        self.optimizer.step()
+        self.rates.step()
 
 
 def _loss(net: NeuralComparator, batch: _Batch, how: Training) -> Tensor:
@@ -626,18 +598,16 @@ def _sums(found: Sequence[tuple[F64, int]], weights: Sequence[Tensor], unit: flo
 
 
 def _epoch(
-    net: NeuralComparator,
+    steps: _Steps,
     pairs: _ByQuery,
     how: Training,
     size: int,
     passes: int,
-    optimizer: torch.optim.Optimizer,
-    schedule: torch.optim.lr_scheduler.LRScheduler,
     rng: np.random.Generator,
     seed: int,
 ) -> float:
     """A few passes over the pairs, queries in random order; returns the mean training loss."""
-    net.train()
+    net = steps.net.train()
     losses: list[Tensor] = []
     shard = pairs.queries.shard
     for _ in range(passes):
@@ -646,10 +616,10 @@ def _epoch(
         for parts in chain(pairs.batches(size, how.query_pairs, rng, net.device), [None]):
             if (loss := under_way()) is not None:
                 losses.append(loss)
-                optimizer.step()
-                schedule.step()
+                steps.end()
             if parts is not None:
-                under_way = _begun(net, shard, parts, how, seed + schedule.last_epoch)
+                steps.begin()
+                under_way = _begun(net, shard, parts, how, seed + steps.done)
     mean = torch.stack(losses).mean() if losses else torch.zeros(())
     one_block = shard is not None and shard.n_blocks == 1
     return float(_of_owner(net, pairs, mean) if one_block else mean)

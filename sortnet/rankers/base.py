@@ -153,6 +153,10 @@ class Ranker(ABC):
         """What each part of the ranker says of document i over document j, by name."""
         return [{"margin": float(self.margins(queries, [i], [j])[0])}]
 
+    def split_shares(self) -> F64 | None:
+        """(n_features,) the share of all splits of its soft trees that each has; None: no trees."""
+        return None
+
     def differentiable(self, queries: Queries) -> tuple[F64, Margin, I64]:
         """(n_docs, d) documents as the margin sees them, the margin with gradients, and sources.
 

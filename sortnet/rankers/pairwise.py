@@ -15,11 +15,10 @@ from math import comb
 from typing import Any, ClassVar
 
 import numpy as np
-import torch
 from torch import nn
 
 from sortnet.comparators import Learner
-from sortnet.comparators.feature_parts import Polynomial, SoftTrees
+from sortnet.comparators.feature_parts import Polynomial
 from sortnet.config import COMPARATOR, Training, setting
 from sortnet.data.scaling import fit_scaler
 from sortnet.learning.judges import can_be_learned, check_can_be_learned, judge_by_data
@@ -44,29 +43,19 @@ class PairwiseSettings(NetSettings):
     )
     # fmt: off
     part: str = setting(
-        "net", "What makes features of a document: a net of --hidden, all products of up to "
-        "`degree` features, or `trees` oblivious trees of `depth` soft splits.", COMPARATOR,
-        choices=("net", "polynomial", "trees"))
+        "net", "What makes features of a document: a net of --hidden, or all products of up to "
+        "`degree` features.", COMPARATOR, choices=("net", "polynomial"))
     degree: int = setting(2, "Degree of the polynomial.", COMPARATOR, least=1, most=10)
-    trees: int = setting(32, "Trees of the ensemble.", COMPARATOR, least=1, most=10_000)
-    depth: int = setting(4, "Depth of its trees.", COMPARATOR, least=1, most=12)
     # fmt: on
     training: Training = field(default_factory=Training)
 
     def feature_part(self, n_columns: int, seed: int) -> nn.Module | None:
-        if self.part == "polynomial":
-            return Polynomial(n_columns, self.degree)
-        if self.part == "trees":
-            own = torch.Generator().manual_seed(seed)
-            return SoftTrees(n_columns, self.trees, self.depth, own)
-        return None
+        return Polynomial(n_columns, self.degree) if self.part == "polynomial" else None
 
     def least_numbers(self, n_columns: int) -> int:
         if self.part == "net":
             return super().least_numbers(n_columns)
-        if self.part == "polynomial":
-            return comb(n_columns + self.degree, self.degree) - 1
-        return self.trees * (n_columns * self.depth + (1 << self.depth))
+        return comb(n_columns + self.degree, self.degree) - 1
 
 
 def fit(

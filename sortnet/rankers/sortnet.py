@@ -13,11 +13,11 @@ from torch import Tensor
 
 from sortnet import __version__
 from sortnet.comparators import (
-    DirectRanker,
     Learner,
     Make,
     MakeFor,
     Margin,
+    SoftTrees,
     kind_of,
     make_comparator,
     margin_of,
@@ -31,8 +31,8 @@ from sortnet.learning.processes import broadcast
 from sortnet.learning.state import Iteration, State
 from sortnet.metrics import measured
 from sortnet.rankers.base import ScaledRanker, check_same_features, with_describer
+from sortnet.rankers.choose_inputs import choose
 from sortnet.rankers.folder import Saved, read_folder
-from sortnet.rankers.settle import settle
 from sortnet.rankers.weights import filled, refuse_few, scaler_tensors, take_scaler, tensors_of
 from sortnet.sorting import sort
 from sortnet.sorting.mean_margins import mean_margins
@@ -67,7 +67,7 @@ class Model(ScaledRanker):
             ModelError: if the features are not those the model was trained on.
         """
         self.check_features(queries)
-        return sort(self.comparator, self.scaler.by_rows(queries))
+        return sort(self.comparator, self.scaler(queries))
 
     def order(self, queries: Queries) -> I64:
         """(n_docs,) document numbers query by query, the best first; as `sort` gives them."""
@@ -85,20 +85,20 @@ class Model(ScaledRanker):
         return scores
 
     def real_scores(self, queries: Queries) -> F32:
-        """(n_docs,) of DirectRankers the sum of their g(x), else the mean margins.
+        """(n_docs,) the sum of g(x) where each comparator has one, else the mean margins.
 
         A sum of g(x) can be compared across queries where the scaling does not depend on the
-        query. A committee's order is by margins, from which the order by the sum may differ.
+        query. The order of a committee of nets is by margins, and may differ from that by the sum.
 
         Cost: one pass over the documents; see `mean_margins` for the others.
         """
-        nets = self.comparator.members
-        if not all(isinstance(net, DirectRanker) for net in nets):
-            return self.mean_margins(queries)
         self.check_features(queries)
         X = self.scaler(queries).features
-        each = [net.prepare(X)[:, 0].cpu().numpy() for net in nets]
-        total: F32 = np.sum(each, axis=0, dtype=np.float32)
+        each = [net.score(net.prepare(X)) for net in self.comparator.members]
+        found = [g.cpu().numpy() for g in each if g is not None]
+        if len(found) < len(each):
+            return self.mean_margins(queries)
+        total: F32 = np.sum(found, axis=0, dtype=np.float32)
         return total
 
     def mean_margins(self, queries: Queries) -> F32:
@@ -120,7 +120,15 @@ class Model(ScaledRanker):
     def votes(self, queries: Queries, i: int, j: int) -> list[dict[str, float]]:
         """What every comparator of the model says; CmpNN has two outputs besides its margin."""
         X = self.scaler(queries).features[[i, j]]
-        return [net.verdict(net.prepare(X), 0, 1) for net in self.comparator.members]
+        nets = self.comparator.members
+        return [verdict for net in nets for verdict in net.verdicts(net.prepare(X), 0, 1)]
+
+    def split_shares(self) -> F64 | None:
+        net = self.comparator.members[0]
+        if not isinstance(net, SoftTrees):
+            return None
+        shares = net.feature_shares().double().cpu().numpy()
+        return np.bincount(self.scaler.sources, shares, self.n_features).astype(np.float64)
 
     def differentiable(self, queries: Queries) -> tuple[F64, Margin, I64]:
         scaled = self.scaler(queries).features.astype(np.float64)
@@ -223,7 +231,8 @@ def fit(
     Args:
         train: labelled queries; scaling and pairs are learned from them.
         vali: labelled queries with the same features.
-        config: settings; what they leave open is chosen first, see `settle_quality` and `settle`.
+        config: settings; what they leave open is chosen first, see `settle_quality` and
+            `choose_inputs`.
         make_for: the settings and the scaling's number of columns -> what makes the comparator
             from a seed, for one of the caller's own.
         sink: where mis-compared pairs go; in memory when left out.
@@ -253,7 +262,7 @@ def fit(
     check_same_features(train, vali)
     config = settle_quality(train, vali, config)
     if group.rank == 0:
-        config = settle(train, vali, config, make_for=make_for, progress=progress)[0]
+        config = choose(train, vali, config, make_for=make_for, progress=progress)[0]
     if group.size > 1:
         config = Config.from_json(broadcast(group, config.to_json()))
     scaler = fit_scaler(str(config.scaling), train, seed=config.seed)
@@ -266,28 +275,19 @@ def fit(
             save(model_of(state))
 
     def part_of(queries: Queries) -> Queries:
-        return scaler.by_rows(sharded(queries, group, config.blocks))
+        return scaler(sharded(queries, group, config.blocks))
 
     state = learn_to_sort(
         part_of(train),
         part_of(vali),
         (make_for or make_comparator)(config, scaler.n_columns),
-        quality=config.rank_quality,
+        config,
         metrics=[config.metric(name) for name in (*measured(config.rank_quality), *metrics)],
-        empty=config.empty,
-        training=config.training,
-        max_iter=config.max_iter,
-        max_stale=config.max_stale,
-        pairs=config.pairs,
-        judgements=config.judgements,
-        start=config.start,
-        committee=config.committee,
         sink=sink,
         others={name: part_of(part) for name, part in (others or {}).items()},
         callbacks=[save_better, *callbacks],
         progress=progress,
         state=state,
-        seed=config.seed,
     )
     return model_of(state)
 

@@ -46,8 +46,6 @@ def save_state(path: str | Path, state: State) -> None:
         "best_right": state.best_right,
         "finished": state.finished,
     }
-    if state.weight_decay is not None:
-        about["weight_decay"] = state.weight_decay
     metadata = {"state": json.dumps(about)}
     write_atomically(Path(path), lambda file: file.write_bytes(save(tensors, metadata)))
 
@@ -75,10 +73,6 @@ def load_state(path: str | Path, make: Make, *, least: int = 0, raw: bytes | Non
     check_fields(about, _STATE, path)
     if about["has_best"]:
         check_fields(about, {"best_quality": float}, path)
-    if "weight_decay" in about:
-        check_fields(about, {"weight_decay": float}, path)
-        if about["weight_decay"] < 0:
-            raise ModelError(f"{path}: weight_decay cannot be {shown(about['weight_decay'])}")
     if not -1 <= about["best_iteration"] <= about["iteration"]:
         raise ModelError(f"{path}: iteration cannot be {shown(about['iteration'])}")
     refuse_few(tensors, least, path)
@@ -97,7 +91,6 @@ def load_state(path: str | Path, make: Make, *, least: int = 0, raw: bytes | Non
         bool(about["finished"]),
         about["best_right"],
         asked.numpy(),
-        about.get("weight_decay"),
     )
 
 
@@ -113,7 +106,7 @@ def filled(make: Make, prefix: str, tensors: dict[str, torch.Tensor], path: Path
     """A comparator of as many members as the tensors are of, with these weights."""
     learner = make(0)
     count = len({name.split(".")[1] for name in tensors if name.startswith(f"{prefix}.")})
-    if count > 1 == len(learner.members):  # one that the loop added to
+    if count > 1 == len(learner.members):  # version 0.2 added nets to a committee
         learner = Committee([make(k).members[0] for k in range(count)])
     fill(learner, prefix, tensors, path)
     return learner
@@ -122,7 +115,7 @@ def filled(make: Make, prefix: str, tensors: dict[str, torch.Tensor], path: Path
 def fill(learner: Learner, prefix: str, tensors: dict[str, torch.Tensor], path: Path) -> None:
     """Move the tensors of one comparator into it; all of them must be there and fit."""
     for k, member in enumerate(learner.members):
-        weights, parameters = member.state_dict(), dict(member.named_parameters())
+        weights = member.state_dict()
         for name, own in weights.items():
             found = tensors.pop(f"{prefix}.{k}.{name}", None)
             if found is None or (found.dtype, found.shape) != (own.dtype, own.shape):
@@ -130,7 +123,7 @@ def fill(learner: Learner, prefix: str, tensors: dict[str, torch.Tensor], path: 
                     f"{path}: not the weights of this comparator: {name} of member {k} is "
                     f"{described(found)}, not {described(own)}"
                 )
-            if name in parameters and not bool(torch.isfinite(found).all()):
+            if not bool(torch.isfinite(found).all()):
                 raise ModelError(f"{path}: {name} of member {k} has NaN or infinity")
             weights[name] = found
         member.load_state_dict(weights)

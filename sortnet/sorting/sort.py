@@ -21,6 +21,7 @@ _COMPILED_CHUNK = 1 << 14
 _BATCHED_CHUNK = 1 << 17
 _DEVICE_CHUNK = 1 << 19
 _VALUES = 1 << 26  # of features, whatever the chunk
+_LEAST_SPREAD = 1e-6  # of votes
 
 
 def sort(comparator: Comparator, queries: Queries, *, start: I64 | None = None) -> Sorting:
@@ -136,12 +137,15 @@ def _arranged(X: F32, offsets: I64) -> I64:
     return order
 
 
-def margins_of(comparator: Comparator, queries: Queries, i: I64, j: I64) -> F32:
-    """(m,) margins of documents i over documents j, each pair of one query; i in any order.
+def certainty_of(comparator: Comparator, queries: Queries, i: I64, j: I64) -> F32:
+    """(m,) how sure a comparator is of documents i and j, each pair of one query; i in any order.
+
+    That is abs(margin), divided by the spread of the votes that it is the mean of, if there are.
 
     Cost: every document is prepared, those of some queries at a time.
     """
-    margins = np.empty(len(i), np.float32)
+    certainty = np.empty(len(i), np.float32)
+    spread_of = getattr(comparator, "spread", lambda prepared, i, j: None)
     by_query = np.argsort(i, kind="stable")
     ascending = i[by_query]
     for first, last in _chunks(queries, _BATCHED_CHUNK):
@@ -149,8 +153,10 @@ def margins_of(comparator: Comparator, queries: Queries, i: I64, j: I64) -> F32:
         here = by_query[slice(*np.searchsorted(ascending, (begin, end)))]
         if len(here):
             prepared = comparator.prepare(queries.features[begin:end])
-            margins[here] = comparator.prefer(prepared, i[here] - begin, j[here] - begin)
-    return margins
+            pair = i[here] - begin, j[here] - begin
+            margin, spread = comparator.prefer(prepared, *pair), spread_of(prepared, *pair)
+            certainty[here] = np.abs(margin) / (1 if spread is None else spread + _LEAST_SPREAD)
+    return certainty
 
 
 def _chunks(queries: Queries, docs: int) -> Iterator[tuple[int, int]]:

@@ -1,0 +1,139 @@
+"""What is left open is chosen by at most three trials of inputs, and of few answers two more."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sortnet.comparators import make_comparator
+from sortnet.comparators.make import kind_of
+from sortnet.config import FIXED, TREES, Config
+from sortnet.errors import ComparatorError
+from sortnet.rankers import choose_inputs as module
+from sortnet.rankers.choose_inputs import INPUTS, choose
+from sortnet.types import Queries
+
+OPEN = Config(quality="ndcg@10", committee=1, trees=2, depth=3).changed(epochs=8)
+
+
+def band(seed: int, n_queries: int = 40) -> Queries:
+    """The nearer a feature is to 5, the better, while its range differs by query."""
+    rng = np.random.default_rng(seed)
+    low = np.repeat(rng.uniform(-10, 10, n_queries), 12)
+    x = low + rng.uniform(0, 8, 12 * n_queries)
+    grades = np.digitize(-np.abs(x - 5), [-8, -4, -2, -1])
+    X = np.stack((x, rng.normal(size=len(x))), axis=1)
+    return Queries.from_arrays(X, grades, group=[12] * n_queries)
+
+
+def by_query(seed: int) -> Queries:
+    """The best stand in the middle of their query, wherever that is."""
+    x = np.random.default_rng(seed).uniform(0, 1, (40, 12))
+    ranks = np.argsort(np.argsort(x, axis=1), axis=1)
+    x += np.arange(40)[:, None] / 10
+    grades = 2 - np.abs(ranks - 5.5) // 2
+    return Queries.from_arrays(x.reshape(-1, 1), grades.ravel(), group=[12] * 40)
+
+
+def outcomes(monkeypatch, value):
+    """Trials whose outcomes are a function of the settings, of 40 queries with a small spread."""
+    spread = np.tile((-0.01, 0.01), 20)
+
+    def made_up(train, vali, config, make_for):
+        return value(config) + spread * (-1 if config.scaling == "query+rank" else 1)
+
+    monkeypatch.setattr(module, "_outcomes", made_up)
+
+
+@pytest.mark.parametrize(("data", "chosen"), [(band, "normal"), (by_query, "query+rank")])
+def test_the_inputs_that_the_data_need_are_chosen(data, chosen):
+    config, trials = choose(data(1), data(2), OPEN)
+    assert [trial["scaling"] for trial in trials] == list(INPUTS)
+    assert chosen in config.scaling
+    best = {trial["scaling"]: trial["quality"] for trial in trials}
+    worse = {"normal": "query+rank", "query+rank": "normal"}[chosen]
+    assert best[config.scaling] > best[worse] + 0.02
+
+
+def test_the_first_inputs_are_kept_unless_others_are_better_by_more_than_chance(monkeypatch):
+    for gain, chosen in ((0.0005, "query+rank"), (0.02, "normal"), (-0.02, "query+rank")):
+        outcomes(monkeypatch, lambda c, gain=gain: 0.5 + gain * (c.scaling == "normal"))
+        assert choose(band(1), band(2), OPEN)[0].scaling == chosen
+
+
+def test_what_is_given_is_not_tried_and_nothing_stays_open():
+    given = OPEN.changed(scaling="zscore")
+    assert choose(band(1), band(2), given) == (given.settled, [])
+    config, _ = choose(band(1), band(2), OPEN)
+    assert None not in [config.flat()[name] for name in TREES]
+    assert config == choose(band(1), band(2), OPEN)[0]
+
+
+def test_of_few_answers_a_stronger_weight_decay_is_tried(monkeypatch):
+    outcomes(monkeypatch, lambda config: 0.5 + 0.1 * (config.training.weight_decay > 0.05))
+    few = OPEN.changed(judgements=100, scaling="normal")
+    config, trials = choose(band(1), band(2), few)
+    assert [trial["weight_decay"] for trial in trials] == pytest.approx([0.01, 0.1, 1.0])
+    assert config.training.weight_decay == pytest.approx(0.1)
+    assert choose(band(1), band(2), few.changed(weight_decay=0.3))[1] == []
+    judged = [band(seed).with_judgements([0, 1, 14], [1, 2, 15]) for seed in (1, 2)]
+    _, trials = choose(*judged, OPEN.changed(quality="accuracy"))
+    assert len(trials) == len(INPUTS) + 3
+
+
+def test_each_half_of_all_queries_is_predicted_from_the_other(monkeypatch):
+    seen = []
+    tried = module._outcomes
+
+    def counted(train, vali, *rest):
+        seen.append((len(train), len(vali)))
+        return tried(train, vali, *rest)
+
+    monkeypatch.setattr(module, "_outcomes", counted)
+    choose(band(1, 14), band(2, 4), OPEN)
+    assert seen == [(9, 9)] * 6
+    seen.clear()
+    same = band(1)
+    choose(same, same, OPEN)
+    assert set(seen) == {(20, 20)}
+
+
+def test_missing_values_get_columns_of_their_own():
+    queries = band(1)
+    queries.features[::3, 1] = np.nan
+    _, trials = choose(queries, band(2), OPEN)
+    assert all(trial["scaling"].endswith("+missing") for trial in trials)
+
+
+@pytest.mark.parametrize(
+    ("given", "kind"),
+    [
+        ({}, "trees"),
+        ({"hidden": (20,)}, "cmpnn"),
+        ({"units": "sigmoid"}, "cmpnn"),
+        ({"units": "relu"}, "directranker"),
+        ({"tau": "tanh"}, "directranker"),
+        ({"comparator": "directranker"}, "directranker"),
+        ({"depth": 3}, "trees"),
+    ],
+)
+def test_the_comparator_is_the_first_that_has_what_is_given(given, kind):
+    config = Config(**given)
+    assert config.settled.comparator == kind == kind_of(make_comparator(config, 3)(0))
+    fixed = TREES if kind == "trees" else FIXED
+    assert config.settled.training.weight_decay == fixed["weight_decay"]
+    for name, value in given.items():
+        assert config.settled.flat()[name] == value
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"comparator": "trees", "hidden": (3,)},
+        {"comparator": "cmpnn", "tau": "tanh"},
+        {"comparator": "directranker", "depth": 3},
+    ],
+)
+def test_a_setting_that_the_comparator_has_not_is_refused(given):
+    with pytest.raises(ComparatorError, match=rf"comparator {given['comparator']} has no "):
+        Config(**given)
