@@ -443,8 +443,8 @@ GONE = {
 def settle_quality(train: Queries, vali: Queries, config: S) -> S:
     """The settings with a RankQuality, chosen by the grades where they leave it open.
 
-    That is `accuracy` where they are judged pairs, `map` where they have two different grades, a
-    relevant one and another, and `ndcg@10` otherwise.
+    That is `accuracy` where there are judged pairs, or a judge to ask, `map` where there are two
+    different grades, a relevant one and another, and `ndcg@10` otherwise.
 
     Raises:
         DataError: if it scores every ranking of `vali` alike, so that it cannot choose.
@@ -452,8 +452,10 @@ def settle_quality(train: Queries, vali: Queries, config: S) -> S:
     if config.quality is None:
         grades = np.concatenate([np.unique(queries.grades) for queries in (train, vali)])
         quality = default_quality(grades, config.relevant_from)
-        config = replace(config, quality=quality if vali.judged is None else "accuracy")
-    check_can_choose(config.rank_quality, vali)
+        asked = vali.judged is not None or vali.judge is not None
+        config = replace(config, quality="accuracy" if asked else quality)
+    if vali.judge is None:
+        check_can_choose(config.rank_quality, vali)
     return config
 
 

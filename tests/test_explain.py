@@ -338,7 +338,7 @@ def test_a_feature_that_is_not_used_counts_nothing_though_the_order_is_not_trans
     assert np.all(found.drops[1:] == 0) and np.any(found.drops[0] != 0)
 
 
-@pytest.mark.parametrize("scaling", ["query", "quantile", "none", "query+rank+missing+piecewise"])
+@pytest.mark.parametrize("scaling", ["query", "quantile", "none", "query+rank+missing+normal"])
 def test_a_drop_is_what_sorting_the_raw_data_with_the_shuffled_column_loses(scaling):
     """By hand: shuffle the unscaled column by the same numbers, scale and sort it all again."""
     queries = graded_by_first(1)
@@ -358,7 +358,7 @@ def test_a_drop_is_what_sorting_the_raw_data_with_the_shuffled_column_loses(scal
         assert found.drops[k, 0] == pytest.approx(found.quality - quality, abs=1e-12)
 
 
-JOINED = "query+rank+piecewise"
+JOINED = "query+rank+normal"
 
 
 def test_the_columns_of_a_feature_are_explained_and_shuffled_together():
@@ -377,9 +377,12 @@ def test_the_columns_of_a_feature_are_explained_and_shuffled_together():
 
 def test_a_feature_without_columns_changes_nothing():
     queries = graded_by_first(1)
-    constant = queries.with_features(queries.features * np.float32([1, 0, 1, 1]))
-    scaler = fit_scaler("piecewise", constant)
-    model = model_of(Linear(np.ones(scaler.n_columns, np.float32)), constant, "piecewise")
+    X = queries.features.copy()
+    X[::7, [0, 2, 3]] = np.nan
+    queries = queries.with_features(X)  # feature 1 misses nothing, so it has no column
+    scaler = fit_scaler("missing", queries)
+    model = model_of(Linear(np.ones(scaler.n_columns, np.float32)), queries, "missing")
+    assert scaler.sources.tolist() == [0, 2, 3]
     assert explain_pair(model, queries, 0, 1).values[1] == 0
     assert permutation_importance(model, queries, repeats=2).drops[1].tolist() == [0, 0]
 

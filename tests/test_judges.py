@@ -1,5 +1,7 @@
 """Grades and judged pairs as the judge, against loops over the comparisons."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -19,6 +21,7 @@ from sortnet.learning.judges import (
 )
 from sortnet.learning.loop import learn_to_sort
 from sortnet.metrics import Metric, evaluate
+from sortnet.rankers.sortnet import fit
 from sortnet.sorting import sort
 from sortnet.types import JudgedPairs, Queries, Sorting
 
@@ -219,3 +222,32 @@ def test_too_few_judgements_are_refused_in_one_line():
         DataError, match=r"too few judged pairs .*: holding some documents out leaves none"
     ):
         hold_out_documents(queries)
+
+
+def test_a_function_is_the_judge_of_ungraded_queries():
+    rng = np.random.default_rng(0)
+    asked = []
+
+    def nearest_to_one(queries, i, j):
+        """A hidden truth by document names, sure but for near ones, and silent about the last."""
+        x = np.array([float(name) for name in queries.docids])
+        asked.append((queries.source, len(i)))
+        p = 1 / (1 + np.exp(20 * (np.abs(x[i] - 1) - np.abs(x[j] - 1))))
+        return np.where((x[i] > 1.9) | (x[j] > 1.9), np.nan, p).astype(np.float32)
+
+    def ungraded(source: str, n: int) -> Queries:
+        x = rng.uniform(0, 2, n * 10)
+        queries = Queries.from_arrays(
+            np.column_stack((x, rng.normal(size=len(x)))), group=[10] * n,
+            docids=[str(value) for value in x], source=source,
+        )  # fmt: skip
+        return replace(queries, judge=nearest_to_one)
+
+    T, V = ungraded("T", 30), ungraded("V", 15)
+    config = Config(scaling="normal", committee=2, judgements=300)
+    model = fit(T, V, config)
+    assert model.config.quality == "accuracy" and model.info["quality"] > 0.9
+    assert model.info["answers"] <= 300 and {source for source, _ in asked} == {"T", "V"}
+    new = Queries.from_arrays(np.column_stack((np.linspace(0, 2, 41), np.zeros(41))))
+    place = np.argsort(model.order(new))
+    assert place[20] < place[5] < place[0] and place[20] < place[35]

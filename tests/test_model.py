@@ -12,6 +12,7 @@ import pytest
 import safetensors.torch
 import torch
 from cli_made import weights_of
+from piecewise_made import of_before
 from safetensors import safe_open
 from safetensors.torch import load_file, save
 
@@ -217,7 +218,8 @@ DAMAGES = [
     ("model", settings(tau={}), r"tau cannot be \{\}"),
     ("model", settings(gain="odd"), "gain cannot be 'odd'"),
     ("model", settings(comparator="elo"), r"model\.json: unknown comparator 'elo'"),
-    ("model", settings(committee=10_000), "81,000,000,000|60,000,000,000"),
+    ("model", settings(committee=10_000), "and it has 600,000 or more"),
+    ("model", settings(committee=10**9), "committee must be a whole number from 1 to 10000"),
     ("model", edited(weights_sha256="0"), "weights_sha256 cannot be '0'"),
     ("model", edited(weights_sha256="../" * 20), "weights_sha256 cannot be"),
     ("model", edited(weights_sha256="0" * 64), r"weights-0{16}\.safetensors: .*No such file"),
@@ -269,7 +271,11 @@ def test_a_scaling_of_version_0_2_which_had_one_table_is_read(tmp_path, scaling)
 
 
 def test_each_table_of_a_scaling_must_fit(tmp_path):
-    learned(scaling="log+piecewise").save(tmp_path)
+    scaler = of_before(made(1), "log")
+    net = CmpNN(scaler.n_columns, hidden=20)
+    config = Config(scaling="log+piecewise", hidden=20, committee=1, quality="ndcg@10")
+    Model(config, scaler, net).save(tmp_path)
+    assert Model.load(tmp_path).scaler.n_columns == scaler.n_columns == 3 + 3 * 16
     known = safetensors.torch.load(weights_of(tmp_path).read_bytes())
     for part, table, text in [
         ("log", known["scaler.log"][:1], "scaling log is not of 3 features: float64 1x3"),

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from piecewise_made import of_before
 from scipy.stats import rankdata
 from sklearn.preprocessing import QuantileTransformer
 
@@ -135,7 +136,7 @@ def test_piecewise_is_the_loop_over_bins(queries, seed):
         np.concatenate((queries.features, made([40], seed).features[:, :1].repeat(
             queries.n_features, axis=1)))
     )  # fmt: skip
-    scaler = fit_scaler("piecewise", train)
+    scaler = of_before(train)
     expected, sources = bins_one_by_one(train.features, queries.features)
     assert scaler.sources.tolist() == sources
     assert max(np.bincount(sources)) <= 16
@@ -144,11 +145,16 @@ def test_piecewise_is_the_loop_over_bins(queries, seed):
 
 def test_bins_of_a_constant_and_of_a_feature_that_is_never_there_are_none():
     X = np.array([[1, 7, np.nan, 0], [2, 7, np.nan, 0], [3, 7, np.nan, 1], [4, 7, np.nan, 1]])
-    scaler = fit_scaler("piecewise", Queries.from_arrays(X))
+    scaler = of_before(Queries.from_arrays(X))
     assert set(scaler.sources.tolist()) == {0, 3}
     assert scaler.sources.tolist().count(0) == 16
     ends = scaler(Queries.from_arrays([[0, 0, 0, 0], [9, 9, 9, 9]])).features
     assert not ends[0].any() and ends[1].all()  # beyond the edges no bin is more than full
+
+
+def test_piecewise_is_no_longer_fitted():
+    with pytest.raises(DataError, match="piecewise is of models made before 0.3: take normal"):
+        fit_scaler("query+piecewise", made([4], 0))
 
 
 def test_missing_has_a_column_for_each_feature_that_missed_a_value_in_training():
@@ -177,10 +183,7 @@ def test_parts_stand_side_by_side_and_no_column_is_nan_or_infinite(train, test):
     assert scaled.shape == (7, scaler.n_columns) and scaler.n_features == train.n_features
     first = 0
     for part in SCALINGS:
-        if (
-            part in ("piecewise", "missing")
-            and not module._PARTS[part].sources(scaler.tables[part]).size
-        ):
+        if part == "missing" and not scaler.tables[part].any():
             continue
         alone = fit_scaler(part, train)
         some = slice(first, first + alone.n_columns)
@@ -222,6 +225,7 @@ def test_the_order_of_rows_and_queries_does_not_matter():
 def test_chunks_do_not_change_the_result(monkeypatch):
     queries = made([5, 0, 9, 1, 0, 7, 30, 0], 1, missing=0.2)
     scalers = [fit_scaler(spec, queries) for spec in (*SCALINGS, ALL)]
+    scalers.insert(0, of_before(queries, "log"))
     whole = [scaler(queries).features for scaler in scalers]
     for chunk in (1, 24, 8 * scalers[-1].n_columns):
         monkeypatch.setattr(module, "_CHUNK", chunk)
@@ -239,7 +243,7 @@ def test_no_documents_are_scaled_to_none():
 @pytest.mark.parametrize(
     ("spec", "depends"),
     [("query", True), ("none+zscore", True), ("quantile+rank", True), ("log+standard", False),
-     ("quantile+piecewise+missing", False)],
+     ("quantile+normal+missing", False)],
 )  # fmt: skip
 def test_what_depends_on_the_query_changes_with_the_others_in_it(spec, depends):
     queries = made([6], 0, missing=0.2)

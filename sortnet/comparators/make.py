@@ -58,12 +58,11 @@ def nets_of(config: Config) -> int:
 
 def least_numbers(config: Config, n_columns: int) -> int:
     """Weights that the comparator of these settings has at least: those between its layers."""
-    settled = config.settled
-    if settled.trees and settled.depth:
-        return (
-            settled.committee * settled.trees * (n_columns * settled.depth + (1 << settled.depth))
-        )
-    layers = pairwise((n_columns, *(settled.hidden or ())))
+    given = _given(config)
+    if "trees" in given:
+        trees, depth = given["committee"] * given["trees"], int(given["depth"])
+        return trees * (n_columns * depth + (1 << depth))
+    layers = pairwise((n_columns, *given.get("hidden", ())))
     return nets_of(config) * sum(before * after for before, after in layers)
 
 

@@ -33,13 +33,20 @@ from sortnet.learning.judges import (
 )
 from sortnet.learning.memory_pairs import MemoryPairs
 from sortnet.learning.own_pairs import keys_of_all, own_keys, own_pairs
-from sortnet.learning.selection import Shown, answered_pairs, compares, selected, wanted
+from sortnet.learning.selection import (
+    Shown,
+    answered_ahead,
+    answered_pairs,
+    compares,
+    selected,
+    wanted,
+)
 from sortnet.learning.state import Iteration, Sorted, State
 from sortnet.learning.training import NONE, train_on_pairs
 from sortnet.metrics import Empty, Metric, check_can_choose, evaluate
 from sortnet.sorting.observe import Tally
 from sortnet.sorting.sort import order_of
-from sortnet.types import I64, Judge, Pairs, PairSink, Progress, Queries
+from sortnet.types import I64, Pairs, PairSink, Progress, Queries
 from sortnet.types.shard import gathered, summed
 
 Callback: TypeAlias = Callable[[Iteration, State], None]
@@ -52,7 +59,6 @@ def learn_to_sort(
     config: Config,
     *,
     metrics: Sequence[Metric] = (),
-    judge: Judge = judge_by_data,
     sink: PairSink | None = None,
     others: Mapping[str, Queries] | None = None,
     callbacks: Sequence[Callback] = (),
@@ -62,13 +68,13 @@ def learn_to_sort(
     """Run Algorithm 3.1 on scaled queries.
 
     Args:
-        train: T, the queries whose mis-compared pairs are learned.
+        train: T, the queries whose mis-compared pairs are learned; their grades, judged pairs or
+            judge say which of two documents is better.
         vali: V, the queries that choose the epoch and the iteration.
         make: a comparator with random weights from a seed.
         config: settings, with a RankQuality. The iteration's number is mixed into the seed, so a
             resumed run draws the same numbers as one that was never stopped.
         metrics: more measures to take in every iteration, on both parts.
-        judge: says which of two documents is better; as the data say, when left out.
         sink: where the pairs go; in memory when left out.
         others: scaled queries that are measured in every iteration and decide nothing; their
             measures stand in its record by these names.
@@ -85,14 +91,15 @@ def learn_to_sort(
 
     Cost: an iteration makes at most n ceil(log2 n) comparisons a query, and trains on TP.
     """
-    quality, empty = config.rank_quality, config.empty
+    quality, name, empty = config.rank_quality, config.rank_quality.name, config.empty
     check_can_be_learned(train)
+    vali = answered_ahead(vali, config.seed)
     check_can_choose(quality, vali)
     sink = own_pairs(MemoryPairs() if sink is None else sink, train, vali)
     measured = list(dict.fromkeys((quality, *metrics)))
     state = State(0, make(config.seed)) if state is None else state
-    score, sort = partial(_quality, vali, quality, empty), partial(_sort, judge, measured, empty)
-    learn = partial(train_on_pairs, how=config.training, judge=judge, score=score)
+    score, sort = partial(_quality, vali, quality, empty), partial(_sort, measured, empty)
+    learn = partial(train_on_pairs, how=config.training, score=score)
     TP, VP = sink.pairs("train", state.iteration), sink.pairs("vali", state.iteration)
 
     for i in range(state.iteration, 0 if state.finished else config.max_iter):
@@ -102,8 +109,8 @@ def learn_to_sort(
         V_i = sort(state.comparator, vali, answered=config.pairs != "wrong")
         more = _measures(state.comparator, others or {}, measured, empty)
 
-        state = state.scored(V_i.measures[quality.name], V_i.right)
-        TP_i, asked = _taken(train, T_i, judge, config, state, seed_i)
+        state = state.scored(V_i.measures[name], V_i.right)
+        TP_i, asked = _taken(train, T_i, config, state, seed_i)
         VP_i = V_i.wrong if config.pairs == "wrong" else V_i.answered
         new = sink.add("train", i, TP_i, T_i.wrong), sink.add("vali", i, VP_i, V_i.wrong)
         TP, VP = TP | TP_i, VP | VP_i
@@ -117,9 +124,7 @@ def learn_to_sort(
             trained = learn(C_next, train, TP, vali, VP, seed=seed_i, progress=report)
 
         sizes = int(summed(train, len(TP))), int(summed(vali, len(VP)))
-        record = Iteration.of(
-            state, quality.name, (T_i, V_i), more, new, sizes, len(asked), trained
-        )
+        record = Iteration.of(state, name, (T_i, V_i), more, new, sizes, len(asked), trained)
         state = state.then(C_next, finished, asked)
         for callback in callbacks:
             callback(record, state)
@@ -133,7 +138,6 @@ def _quality(part: Queries, quality: Metric, empty: Empty, net: Learner) -> floa
 
 
 def _sort(
-    judge: Judge,
     metrics: Sequence[Metric],
     empty: Empty,
     comparator: Learner,
@@ -148,7 +152,7 @@ def _sort(
     none = np.empty(0, np.int32)
     kept, known, wrong = [(none, none)], [Pairs.empty()], [Pairs.empty()]
     for docs, run in sorted_to_check(comparator, part):
-        answers = judge(part, run.i, run.j)
+        answers = judge_by_data(part, run.i, run.j)
         order[docs] = run.order
         tally.see(docs, run, answers)
         comparisons += len(run.i)
@@ -164,8 +168,15 @@ def _sort(
     made, miscompared = summed(part, np.array([comparisons, len(all_wrong)]))
     return Sorted(
         int(made), int(miscompared), i, j, of_known, all_wrong,
-        evaluate(part, order, metrics, empty=empty), tally.facts(comparator), seconds,
+        _measured(part, order, metrics, empty), tally.facts(comparator), seconds,
     )  # fmt: skip
+
+
+def _measured(
+    part: Queries, order: I64, metrics: Sequence[Metric], empty: Empty
+) -> dict[str, float]:
+    """{measure: mean over the queries}; none where only a judge knows what is right."""
+    return {} if part.judge is not None else evaluate(part, order, metrics, empty=empty)
 
 
 def _measures(
@@ -178,14 +189,14 @@ def _measures(
 
 
 def _taken(
-    part: Queries, found: Sorted, judge: Judge, config: Config, state: State, seed: int
+    part: Queries, found: Sorted, config: Config, state: State, seed: int
 ) -> tuple[Pairs, I64]:
     """TP_i, the pairs to learn from as the strategy takes them, and all asked about so far."""
     n, rng = wanted(config.pairs, config.judgements, len(state.asked)), np.random.default_rng(seed)
     before = own_keys(part, state.asked)
     shown = Shown(part, state.comparator, n, rng, before, found.i, found.j, found.comparisons)
     chosen, asked = selected(config.pairs, shown)
-    answered = answered_pairs(part, chosen, judge)
+    answered = answered_pairs(part, chosen)
     asked = gathered(part, keys_of_all(part, asked))
     return (answered & found.wrong if config.pairs == "wrong" else answered), asked
 

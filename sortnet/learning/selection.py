@@ -7,16 +7,16 @@ A strategy is a function of what one sort showed that gives the `keys` of compar
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from sortnet.comparators import Learner
 from sortnet.config import PAIRS
 from sortnet.errors import DataError
-from sortnet.learning.judges import in_order, judge_by_grades
+from sortnet.learning.judges import in_order, judge_by_data
 from sortnet.sorting.sort import certainty_of
-from sortnet.types import F64, I32, I64, Judge, Pairs, Queries, among, unique
+from sortnet.types import F64, I32, I64, JudgedPairs, Pairs, Queries, among, unique
 from sortnet.types.shard import before, gathered, offsets_of_all, own, summed
 
 _CANDIDATES = 20  # random pairs looked at for each that `uncertain` chooses,
@@ -41,7 +41,7 @@ class Shown:
     """
 
     queries: Queries
-    comparator: Learner
+    comparator: Learner | None
     wanted: int | None
     rng: np.random.Generator
     asked: I64 = field(default_factory=lambda: np.empty(0, np.int64))
@@ -105,7 +105,7 @@ def uncertain(shown: Shown) -> I64:
 
     The first ones are random: the margins of a comparator that has learned nothing say nothing.
     """
-    if not summed(shown.queries, len(shown.asked)):
+    if shown.comparator is None or not summed(shown.queries, len(shown.asked)):
         return random(shown)
     sizes, n = np.diff(offsets_of_all(shown.queries)), _wanted(shown)
     drawn = _drawn(shown, sizes * (sizes - 1) / 2, min(_CANDIDATES * n, max(2 * n, _AT_ONCE)))
@@ -182,18 +182,33 @@ def selected(strategy: str, shown: Shown) -> tuple[I64, I64]:
     return key, asked
 
 
-def answered_pairs(queries: Queries, key: I64, judge: Judge) -> Pairs:
-    """The pairs of some comparisons, none twice, that the judge can answer, in their right order.
+def answered_pairs(queries: Queries, key: I64) -> Pairs:
+    """The pairs of some comparisons, none twice, that the data can answer, in their right order.
 
     Cost: temporaries for a million of them, and a sort.
     """
     parts = [Pairs.empty().key]
     for start in range(0, len(key), _AT_ONCE):
         i, j = documents(key[start : start + _AT_ONCE])
-        parts.append(in_order(i, j, judge(queries, i, j)).key)
+        parts.append(in_order(i, j, judge_by_data(queries, i, j)).key)
     found = np.concatenate(parts)
     found.sort()
     return Pairs.of_keys(found)
+
+
+def answered_ahead(queries: Queries, seed: int) -> Queries:
+    """Queries whose judge has answered as many pairs of each as `even` takes, as judged pairs.
+
+    So RankQuality is the share of its answers that a ranking predicts; others stay as they are.
+    """
+    if queries.judge is None or queries.judged is not None:
+        return queries
+    key = unique(even(Shown(queries, None, None, np.random.default_rng(seed))))
+    i, j = documents(key)
+    p = judge_by_data(queries, i, j)
+    known = ~np.isnan(p)
+    judged = JudgedPairs.of(i[known], j[known], soft=p[known])
+    return replace(queries, judged=judged, judge=None)
 
 
 def keys(i: I64 | I32, j: I64 | I32) -> I64:
@@ -227,7 +242,7 @@ def all_pairs(offsets: I64) -> tuple[I64, I64]:
 
 def pairs_of_grades(part: Queries) -> Pairs:
     """Every pair of documents of one query that differ in grade."""
-    return answered_pairs(part, keys(*all_pairs(part.offsets)), judge_by_grades)
+    return answered_pairs(part, keys(*all_pairs(part.offsets)))
 
 
 def _drawn(shown: Shown, weight: F64 | I64, n: int) -> I64:

@@ -21,7 +21,8 @@ from sortnet.comparators.base import to_device
 from sortnet.comparators.products import one_thread_an_operation
 from sortnet.config import FIXED, Training
 from sortnet.errors import DataError, DivergedError
-from sortnet.types import F32, F64, I32, I64, Judge, Pairs, Progress, Queries
+from sortnet.learning.judges import is_soft, judge_by_data
+from sortnet.types import F32, F64, I32, I64, Pairs, Progress, Queries
 from sortnet.types.shard import MOST_BLOCKS, Group, Shard, block_of, gathered, summed
 
 Score = Callable[[NeuralComparator], float]
@@ -66,7 +67,6 @@ def train_on_pairs(
     vp: Pairs,
     how: Training,
     *,
-    judge: Judge | None = None,
     score: Score | None = None,
     seed: int = 0,
     progress: Progress = lambda text: None,
@@ -82,12 +82,11 @@ def train_on_pairs(
             its own mini-batches.
         train: scaled queries, to whose document numbers TP refers; where they have weights, a pair
             counts by the product of its documents'.
-        tp: training pairs.
+        tp: training pairs; of one that people or a judge are not sure of, p < 1, the reverse is
+            learned too: the two count p and 1 - p.
         vali: scaled queries of VP.
         vp: validation pairs.
         how: settings.
-        judge: of a pair of which it is not sure, p < 1, the reverse is learned too: the two count
-            p and 1 - p. None: sure of all.
         score: RankQuality of a comparator on V; where the settings keep an epoch by quality, the
             best of a few in the second half of the training is kept. Left out, or where they keep
             it by loss: the epoch of the lowest loss on VP, the last one where VP is empty.
@@ -103,8 +102,7 @@ def train_on_pairs(
     """
     started, device = time.perf_counter(), comparator.members[0].device
     ours, theirs = (
-        _ByQuery.of(*each, judge, how.weighting).kept_on(device)
-        for each in ((train, tp), (vali, vp))
+        _ByQuery.of(*each, how.weighting).kept_on(device) for each in ((train, tp), (vali, vp))
     )
     if ours.weight is not None and not summed(train, np.count_nonzero(ours.weight)):
         raise DataError(f"{train.source}: all pairs to learn from have weight 0")
@@ -209,10 +207,8 @@ class _ByQuery:
         return self.n_pairs
 
     @classmethod
-    def of(
-        cls, queries: Queries, pairs: Pairs, judge: Judge | None = None, weighting: str = "none"
-    ) -> _ByQuery:
-        winner, loser, weight = _weighted(queries, pairs, judge, weighting)
+    def of(cls, queries: Queries, pairs: Pairs, weighting: str = "none") -> _ByQuery:
+        winner, loser, weight = _weighted(queries, pairs, weighting)
         occurs = np.zeros(queries.n_docs, np.bool_)
         occurs[winner] = occurs[loser] = True
         number = np.append(np.int32(0), np.cumsum(occurs, dtype=np.int32))  # among those that occur
@@ -347,7 +343,7 @@ def _cuts(sizes: I64, ends: I64, cuts: I64, size: int, block: int) -> I64:
 
 
 def _weighted(
-    queries: Queries, pairs: Pairs, judge: Judge | None, weighting: str
+    queries: Queries, pairs: Pairs, weighting: str
 ) -> tuple[I32, I32, F32 | None]:
     """Winners, losers and weights of the pairs, 1 in the mean unless all are 0; None: 1. Ordered by
     the winner.
@@ -363,11 +359,11 @@ def _weighted(
         weight *= queries.judged.of_pairs(winner, loser)[1]
     if weighting == "grade":
         weight *= queries.grades[winner]
-    if judge is not None:
+    if is_soft(queries):
         p = weight.copy()
         for start in range(0, len(p), _EVALUATED):
             some = slice(start, start + _EVALUATED)
-            p[some] = np.nan_to_num(judge(queries, winner[some], loser[some]), nan=1.0)
+            p[some] = np.nan_to_num(judge_by_data(queries, winner[some], loser[some]), nan=1.0)
         if (unsure := p < 1).any():
             weight = np.append(weight * p, (weight * (1 - p))[unsure])
             winner, loser = np.append(winner, loser[unsure]), np.append(loser, winner[unsure])

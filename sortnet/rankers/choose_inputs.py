@@ -1,8 +1,7 @@
 """Choose the inputs of the comparator, and of few answers its weight decay, by short trials.
 
 The inputs are equation 5 and ranks within the query, or the quantiles of each feature as normal
-deviates, or both: three trials at most, on the validation part. Without trials the settings are those
-of `Config.settled`.
+deviates, or both: three trials at most. Without trials the settings are those of `Config.settled`.
 """
 
 from __future__ import annotations

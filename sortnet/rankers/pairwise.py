@@ -21,7 +21,7 @@ from sortnet.comparators import Learner
 from sortnet.comparators.feature_parts import Polynomial
 from sortnet.config import COMPARATOR, Training, setting
 from sortnet.data.scaling import fit_scaler
-from sortnet.learning.judges import can_be_learned, check_can_be_learned, judge_by_data
+from sortnet.learning.judges import can_be_learned, check_can_be_learned
 from sortnet.learning.selection import Shown, answered_pairs, selected
 from sortnet.learning.training import train_on_pairs
 from sortnet.rankers.base import Kind, check_graded
@@ -88,7 +88,7 @@ def fit(
     TP = chosen_pairs(T, net, config.pairs, rng)
     VP = chosen_pairs(V, net, config.pairs, rng) if can_be_learned(V) else Pairs.empty()
     trained = train_on_pairs(
-        net, T, TP, V, VP, config.training, judge=judge_by_data,
+        net, T, TP, V, VP, config.training,
         score=lambda net: config.quality_of(V, sort(net, V).order),
         seed=config.seed, progress=progress,
     )  # fmt: skip
@@ -104,7 +104,7 @@ def chosen_pairs(part: Queries, net: Learner, strategy: str, rng: np.random.Gene
         n = part.sizes[part.sizes > 1]
         wanted = int((n * np.ceil(np.log2(n))).sum()) if strategy == "random" else None
         key, _ = selected(strategy, Shown(part, net, wanted, rng))
-    return answered_pairs(part, key, judge_by_data)
+    return answered_pairs(part, key)
 
 
 def grids_for(train: Queries) -> list[dict[str, list[Any]]]:

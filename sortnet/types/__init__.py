@@ -48,6 +48,7 @@ class Queries:
         weights: (n_docs,) float32, 0 or more, or None for 1 everywhere: a pair of documents counts
             weights[i] * weights[j] in training.
         judged: where nobody graded the documents: the pairs of them that somebody compared.
+        judge: where nobody did either: who can be asked, see `Judge`.
         shard: where several processes share the queries of a whole: which ones these are.
 
     >>> q = Queries.from_arrays([[1.0], [2.0], [3.0]], [0, 1, 1], qid=["b", "a", "b"])
@@ -65,6 +66,7 @@ class Queries:
     source: str = "data"
     weights: F32 | None = None
     judged: JudgedPairs | None = None
+    judge: Judge | None = None
     shard: Shard | None = None
 
     @classmethod
@@ -419,7 +421,12 @@ class Comparator(Protocol):
 
 
 class Judge(Protocol):
-    """Says which of two documents of a query is better, as far as it knows."""
+    """Says which of two documents of a query is better, as far as it knows.
+
+    It sees the queries as they are learned from: features are scaled, and documents are numbered
+    anew in each part; `docids` and `rows` say which they are. It is asked about some pairs more
+    than once: one whose answers cost something remembers them.
+    """
 
     def __call__(self, queries: Queries, i: I64 | I32, j: I64 | I32) -> F32:
         """(m,) how probably document i is better than j: 1, 0, or between; NaN: it cannot say."""
