@@ -37,6 +37,7 @@ SCALINGS = (  # parts, which + joins
 _SCALINGS_BEFORE = ("piecewise",)  # of model folders of versions before
 BY_QUERY = frozenset(("query", "zscore", "rank"))  # these scale a document by its whole query
 PAIRS = ("wrong", "compared", "uncertain", "random", "neighbours", "even", "all")
+LEARNING = ("wrong", "compared", "uncertain")  # these choose by what was learned
 STARTS = ("warm", "fresh")
 LARGEST_SEED = 2**63 - 1  # torch takes no larger one
 _MOST = 2**31 - 1
@@ -359,7 +360,9 @@ class Config(Settings):
     start: str = setting(
         "warm", "What each iteration trains from: the last weights (warm), or random ones (fresh).",
         RUN, choices=STARTS)
-    max_iter: int = setting(2, "Maximum number of iterations.", RUN, least=1)
+    max_iter: int | None = setting(
+        None, "Maximum number of iterations, the first of random weights; default: 2, or 20 where "
+        "what was learned chooses the pairs (wrong, compared, uncertain).", RUN, least=1)
     max_stale: int | None = setting(  # None: never, as in the paper
         2, "Stop after this many iterations in a row without a better RankQuality.", RUN, least=1)
     blocks: int | None = setting(
@@ -379,6 +382,11 @@ class Config(Settings):
                 raise ComparatorError(f"comparator {self.comparator} has no {name}: leave it out")
         if (self.blocks or 1) > MOST_BLOCKS:
             raise DataError(f"blocks must be at most {MOST_BLOCKS}, got {self.blocks}")
+
+    @property
+    def iterations(self) -> int:
+        """How many there are at most."""
+        return self.max_iter or (20 if self.pairs in LEARNING else 2)
 
     @property
     def settled(self) -> Config:

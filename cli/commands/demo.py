@@ -38,7 +38,7 @@ TIMES = 3  # queries that each image is in
     help="Output folder; a previous demo in it is replaced.",
 )
 @click.option("--seed", type=SEED, default=0, help="Random seed.")
-@click.option("--max-iter", type=Whole(1), default=10, help="Maximum number of iterations.")
+@click.option("--max-iter", type=Whole(1), default=4, help="Maximum number of iterations.")
 @store_option
 @json_option
 @click.pass_context

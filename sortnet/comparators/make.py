@@ -60,9 +60,10 @@ def least_numbers(config: Config, n_columns: int) -> int:
     """Weights that the comparator of these settings has at least: those between its layers."""
     given = _given(config)
     if "trees" in given:
-        trees, depth = given["committee"] * given["trees"], int(given["depth"])
-        return trees * (n_columns * depth + (1 << depth))
-    layers = pairwise((n_columns, *given.get("hidden", ())))
+        of_tree = n_columns * given["depth"] + (1 << given["depth"])
+        return int(given["committee"] * given["trees"] * of_tree)
+    hidden: tuple[int, ...] = given.get("hidden", ())
+    layers = pairwise((n_columns, *hidden))
     return nets_of(config) * sum(before * after for before, after in layers)
 
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from sortnet.comparators.base import NeuralComparator
 from sortnet.comparators.forms import Score
-from sortnet.comparators.products import product, sigmoid
+from sortnet.comparators.products import one_thread_an_operation, product, sigmoid
 from sortnet.comparators.tree_kernels import HeadLosses, LeafValues, leaf_values
 from sortnet.errors import ComparatorError
 from sortnet.types.free import free_memory
@@ -103,13 +103,19 @@ class SoftTrees(NeuralComparator):
 
     def feature_shares(self) -> Tensor:
         """(d,) the share of all splits that each column has, by the softmax; they sum to 1."""
-        return torch.softmax(self.sharpness * self.choices.detach(), dim=0).mean(dim=1)
+        return self._chosen().detach().mean(dim=1)
+
+    def _chosen(self) -> Tensor:
+        with one_thread_an_operation():  # torch's softmax is rounded as threads divide it
+            return torch.softmax(self.sharpness * self.choices, dim=0)
 
     def embed(self, x: Tensor) -> Tensor:
         """(n, d) -> (n, H), the scores g_h."""
         steepness = self.log_steepness.exp()
-        chosen = torch.softmax(self.sharpness * self.choices, dim=0)
-        z = product(x, chosen * steepness).to(self.leaves.dtype) - self.thresholds * steepness
+        z = (
+            product(x, self._chosen() * steepness).to(self.leaves.dtype)
+            - self.thresholds * steepness
+        )
         z = z.view(len(x), self.committee, self.trees, self.depth)
         if z.is_cuda:
             return leaf_values(sigmoid(z), self.leaves)

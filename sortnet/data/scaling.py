@@ -358,17 +358,39 @@ def _logarithm(X: F32) -> F32:
 
 
 def _to_normal(X: F32, offsets: I64, table: F64, divisor: int = 1) -> F32:
-    levels = np.linspace(0, 1, len(table))
-    out = np.empty_like(X)
+    level = np.empty(X.shape)
+    _fill_levels(X, np.ascontiguousarray(table.T), level)
+    normal: F32 = (ndtri(level, out=level) / divisor).astype(np.float32)
+    return normal
+
+
+@njit(cache=True, nogil=True)
+def _fill_levels(X: F32, knots: F64, level: F64) -> None:
+    """The level of each value among the (d, m) quantiles; of a missing one that of the median.
+
+    A value that many training documents share gets the middle of its quantiles.
+    """
+    m = knots.shape[1]
+    last = np.empty(m, np.int64)  # of the quantiles that are equal to each
     for k in range(X.shape[1]):
-        x, knots = X[:, k].astype(np.float64), table[:, k]
-        # A value that many training documents share gets the middle of its quantiles:
-        # the mean of the interpolation from below and from above.
-        above = np.interp(x, knots, levels)
-        below = -np.interp(-x, -knots[::-1], -levels[::-1])
-        out[:, k] = ndtri(np.clip((above + below) / 2, _EDGE, 1 - _EDGE)) / divisor
-    out[np.isnan(X)] = 0
-    return out
+        own = knots[k]
+        for j in range(m - 1, -1, -1):
+            last[j] = last[j + 1] if j + 1 < m and own[j + 1] == own[j] else j
+        for row in range(len(X)):
+            x, low, size = np.float64(X[row, k]), 0, m
+            while size > 0:  # the quantiles below x
+                half = size >> 1
+                step = (half + 1) * (own[low + half] < x)
+                low += step
+                size = half if step == 0 else size - step
+            place = np.float64(low)
+            if low < m and own[low] == x:
+                place = (low + last[low]) / 2
+            elif 0 < low < m:
+                place = low - 1 + (x - own[low - 1]) / (own[low] - own[low - 1])
+            if x != x:
+                place = (m - 1) / 2
+            level[row, k] = min(max(place / (m - 1), _EDGE), 1 - _EDGE)
 
 
 def _piecewise(X: F32, offsets: I64, table: F64) -> F32:

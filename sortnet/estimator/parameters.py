@@ -78,7 +78,7 @@ class Parameters(TypedDict, total=False):
     pairs: str
     judgements: int | None
     start: str
-    max_iter: int
+    max_iter: int | None
     max_stale: int | None
     blocks: int | None
     device: str
@@ -127,8 +127,13 @@ def settings_from(parameters: Mapping[str, Any]) -> Settings:
     kind = parameters["ranker"]
     settings: Settings = kind_module(kind).SETTINGS()
     own, ours = settings.flat(), SIGNATURE.parameters
-    given = {name: value for name, value in parameters.items() if name not in OWN}
-    if callable(given["comparator"]) and kind == Config.kind:
+    # What SortNet leaves open is as the kind has it by default.
+    given = {
+        name: value
+        for name, value in parameters.items()
+        if name not in OWN and (value is not None or ours[name].default is not None)
+    }
+    if callable(given.get("comparator")) and kind == Config.kind:
         del given["comparator"]
     changed = {k: v for k, v in given.items() if k in own or v != ours[k].default}
     return settings.changed(**changed, seed=_seed(parameters["random_state"]))

@@ -102,7 +102,7 @@ def learn_to_sort(
     learn = partial(train_on_pairs, how=config.training, score=score)
     TP, VP = sink.pairs("train", state.iteration), sink.pairs("vali", state.iteration)
 
-    for i in range(state.iteration, 0 if state.finished else config.max_iter):
+    for i in range(state.iteration, 0 if state.finished else config.iterations):
         report, seed_i = _within(progress, i), _iteration_seed(config.seed, i + 1)
         report("sorting")
         T_i = sort(state.comparator, train, compared=compares(config.pairs, train))
@@ -115,7 +115,7 @@ def learn_to_sort(
         new = sink.add("train", i, TP_i, T_i.wrong), sink.add("vali", i, VP_i, V_i.wrong)
         TP, VP = TP | TP_i, VP | VP_i
         # The comparator that the last iteration would train is never sorted with.
-        last = i == config.max_iter - 1 or i - state.best_iteration == config.max_stale
+        last = i == config.iterations - 1 or i - state.best_iteration == config.max_stale
         finished = last or new == (0, 0)
 
         C_next, trained = state.comparator, NONE

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from sortnet.comparators import Learner
-from sortnet.config import PAIRS
+from sortnet.config import LEARNING, PAIRS
 from sortnet.errors import DataError
 from sortnet.learning.judges import in_order, judge_by_data
 from sortnet.sorting.sort import certainty_of
@@ -123,7 +123,6 @@ STRATEGIES: dict[str, Strategy] = dict(
 
 
 _OF_THE_SORT = {compared}  # strategies that look at `Shown.i` and `j`, which are kept for them
-_OF_WHAT_WAS_LEARNED = {compared, uncertain}  # these choose by the comparator
 
 
 def compares(strategy: str, queries: Queries) -> bool:
@@ -145,7 +144,7 @@ def wanted(strategy: str, judgements: int | None, asked: int) -> int | None:
     if judgements is None:
         return None
     first = judgements
-    if STRATEGIES[strategy] in _OF_WHAT_WAS_LEARNED:
+    if strategy in LEARNING:
         first = -(-judgements >> (_ROUNDS - 1))
     return min(max(asked, first), judgements - asked)
 
