@@ -36,14 +36,14 @@ def parts(n_queries: int) -> tuple[Queries, Queries, Queries]:
 def one_iteration(n_queries: int) -> dict[str, float]:
     """Sort everything, train one epoch on the pairs (and sort again, not counted)."""
     train, vali = mslr_shape(n_queries, 0), mslr_shape(n_queries // 3, 2)
-    config = Config(committee=1, max_iter=2, quality="ndcg@10", tune_budget=0).changed(epochs=1)
+    config = Config(max_iter=2, quality="ndcg@10", scaling="query+rank").changed(epochs=1)
     seen: list[Iteration] = []
     fit(train, vali, config, callbacks=[lambda record, state: seen.append(record)])
     return {"seconds": seen[0].seconds_sort + seen[0].seconds_train, "pairs": seen[0].tp}
 
 
 def whole_run(n_queries: int) -> dict[str, float]:
-    """With the defaults, choosing the settings and the committee included."""
+    """With the defaults, choosing the inputs included."""
     train, vali, test = parts(n_queries)
     start = time.perf_counter()
     model = fit(train, vali, Config(quality="ndcg@10"))
@@ -101,19 +101,19 @@ def run(quick: bool) -> list[dict[str, Any]]:
             "what": f"{shape}: seconds of a whole run, defaults / LightGBM, 500 trees of 31 leaves",
             "ours": ours["seconds"], "peer": peer["seconds"],
             "ratio": ours["seconds"] / peer["seconds"],
-            "bar": "<= 1", "ok": ours["seconds"] <= peer["seconds"],
+            "bar": "<= 0.7", "ok": ours["seconds"] <= 0.7 * peer["seconds"],
             "note": f"{ours['iterations']} iterations",
         },
         {
             "what": f"{shape}: test NDCG@10 of that / LightGBM's",
             "ours": ours["quality"], "peer": peer["quality"],
             "ratio": ours["quality"] / peer["quality"],
-            "bar": "ours >= peer", "ok": ours["quality"] >= peer["quality"],
+            "bar": "ours >= 0.633", "ok": ours["quality"] >= 0.633,
         },
         {
             "what": f"{shape}: peak memory of that, GB / LightGBM's",
             "ours": ours["gb"], "peer": peer["gb"], "ratio": ours["gb"] / peer["gb"],
-            "bar": "ours < 3", "ok": ours["gb"] < 3,
+            "bar": "ours < 2", "ok": ours["gb"] < 2,
             "note": "the process's, data and libraries included",
         },
     ]  # fmt: skip

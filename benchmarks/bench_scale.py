@@ -178,7 +178,9 @@ def whole_fit(rank: int, size: int, port: int, n_queries: int) -> Seconds:
     """Three iterations of ten epochs."""
     be_one_of(rank, size, port)
     train, vali = made(n_queries), made(max(n_queries // 12, 8))
-    config = Config(quality="ndcg@10", tune_budget=0, pairs="compared", blocks=BLOCKS, max_iter=3)
+    config = Config(
+        quality="ndcg@10", scaling="query+rank", pairs="compared", blocks=BLOCKS, max_iter=3
+    )
     few = train.take(np.arange(9))
     fit(few, few, config.changed(epochs=1))  # compiles
     with joined() as group:
