@@ -15,7 +15,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from cli.output import refuse_output
-from sortnet.config import LARGEST_SEED, Config, settings_of
+from sortnet.config import GONE, LARGEST_SEED, Config, settings_of
 
 C = TypeVar("C", bound=Callable[..., Any])
 
@@ -115,7 +115,18 @@ def settings_options(command: C) -> C:
         name = f"--{each.name.replace('_', '-')}"
         option = {"type": kind, "default": default, "help": each.help}
         command = section(each.section, name, each.name, **option)(command)
+    for name in GONE:
+        command = click.option(
+            f"--{name.replace('_', '-')}", hidden=True, expose_value=False, callback=_refuse_gone,
+            help="It is gone.",
+        )(command)  # fmt: skip
     return command
+
+
+def _refuse_gone(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        name = str(parameter.name)
+        raise click.UsageError(f"--{name.replace('_', '-')} is gone: {GONE[name]}")
 
 
 def make_config(typed: Mapping[str, Any], base: Config | None = None) -> Config:

@@ -349,7 +349,8 @@ class Config(Settings):
         "Feature scaling, one part or several joined by +, such as query+rank; parts: "
         f"{', '.join(SCALINGS)}; default: chosen on the validation part.", COMPARATOR,
         choices=SCALINGS, joined=True)
-    dropout: float = setting(0.0, "Dropout rate of the hidden units.", TRAINING)
+    dropout: float | None = setting(
+        None, "Dropout rate of the hidden units of a net; default: 0.", TRAINING)
     pairs: str = setting(
         "even",
         "Pairs to learn from: those the comparator got wrong, all that the sort compared, those "
@@ -426,11 +427,12 @@ class Config(Settings):
 
 # What is taken for settings left open where nothing chooses them: of nets, and of trees.
 FIXED: dict[str, Any] = {
-    "hidden": (32,), "units": "tanh", "tau": "tanh", "scaling": "query+rank", "weight_decay": 0.03,
+    "hidden": (32,), "units": "tanh", "tau": "tanh", "dropout": 0.0, "scaling": "query+rank",
+    "weight_decay": 0.03,
 }  # fmt: skip
 TREES: dict[str, Any] = {"trees": 8, "depth": 6, "scaling": "query+rank", "weight_decay": 0.01}
 _LACKING = {  # settings that a comparator has not
-    "trees": ("hidden", "units", "tau"),
+    "trees": ("hidden", "units", "tau", "dropout"),
     "cmpnn": ("tau", "trees", "depth"),
     "directranker": ("trees", "depth"),
 }
@@ -443,9 +445,7 @@ PAPER: dict[str, Any] = {
 }  # fmt: skip
 PRESETS = {"paper": PAPER}
 # Settings of before, and what to use in their place.
-GONE = {
-    "tune_budget": "give --scaling to make no trials, or --no-tune for all that is left open",
-}
+GONE = {"tune_budget": "give scaling, which is all that is tried (on the command line: --no-tune)"}
 
 
 def settle_quality(train: Queries, vali: Queries, config: S) -> S:

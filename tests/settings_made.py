@@ -6,10 +6,17 @@ from typing import Any
 
 from sortnet.config import Config, Setting, settings_of
 
+LACKING = {"trees": ("hidden", "units", "tau", "dropout"), "directranker": ("trees", "depth")}
 
-def others() -> dict[str, Any]:
-    """Every setting of SortNet with another value than its default."""
-    return {name: _other(setting) for name, setting in settings_of(Config).items()}
+
+def others(comparator: str) -> dict[str, Any]:
+    """Every setting that this comparator has, with another value than its default."""
+    found = {
+        name: _other(setting)
+        for name, setting in settings_of(Config).items()
+        if name not in LACKING[comparator]
+    }
+    return found | {"comparator": comparator}
 
 
 def _other(setting: Setting) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -59,16 +60,20 @@ def test_an_epoch_has_every_pair_once_and_each_block_an_even_part_of_each_mini_b
         assert (taken % of_query == 0).all()
 
 
-def test_epochs_of_blocks_differ_and_a_limited_one_takes_some_queries_of_each(monkeypatch):
+def test_epochs_of_blocks_differ_and_a_limited_one_takes_as_many_pairs_of_each_query(monkeypatch):
     queries, pairs = made()
-    monkeypatch.setattr(training, "_EPOCH", len(pairs) // 4)
+    monkeypatch.setattr(training, "_A_DOCUMENT", 0)
+    query_of = dict(zip(map(bytes, queries.features), queries.query_of_docs(), strict=True))
     rng = np.random.default_rng(0)
     of_epochs = []
     for _ in range(2):
-        parts = [part for parts in batches_of(queries, pairs, 330, rng) for part in parts]
-        of_epochs.append({bytes(x) for part in parts for x in part.x.numpy()})
-        taken = np.bincount([part.block for part in parts], [len(p.weight) for p in parts])
-        assert np.abs(taken - len(pairs) / 4 / BLOCKS).max() <= SIZE**2
+        seen: list[tuple[bytes, bytes]] = []
+        for part in chain.from_iterable(batches_of(queries, pairs, 330, rng, most=10)):
+            x = part.x.numpy()
+            seen += zip(map(bytes, x[part.winner]), map(bytes, x[part.loser]), strict=True)
+        taken = np.bincount([query_of[winner] for winner, _ in seen], minlength=len(queries))
+        assert (taken == 10).all()
+        of_epochs.append(set(seen))
     assert of_epochs[0] != of_epochs[1]
 
 

@@ -29,7 +29,7 @@ from sortnet.rankers.sortnet import Model
 from store import Run, open_store
 
 SETTINGS = (  # with trials of what is left open, as a run with no settings has them
-    *("--committee", "2", "--epochs", "2", "--dropout", "0.1", "--start", "warm"),
+    *("--committee", "2", "--trees", "2", "--depth", "3", "--epochs", "2", "--pairs", "wrong"),
     *("--max-iter", "5", "--max-stale", "5", "--threads", "1", "--batch-size", "64"),
 )
 
@@ -213,7 +213,7 @@ def train(name, steps):
     child = os.fork()
     if child == 0:
         report = reported(pipe, None)
-        training_run.settle = reporting(training_run.settle, report)
+        training_run.choose = reporting(training_run.choose, report)
         training_run.fit = reporting(training_run.fit, report)
         os.fsync, os.replace = reported(pipe, os.fsync), reported(pipe, os.replace)
         sys.stdout = sys.stderr = open(os.devnull, "w")
@@ -306,7 +306,7 @@ def test_a_state_that_is_cut_is_refused(whole, tmp_path):
 
 
 def test_a_run_whose_scaling_makes_other_columns_is_resumed(monkeypatch):
-    asked = ("--scaling", "quantile+piecewise", "--max-iter", "2")
+    asked = ("--scaling", "quantile+rank", "--max-iter", "2")
     done(*train("whole", *asked))
     with monkeypatch.context() as patch:
         killed_at(patch, cli.training.training_run, "save_state", 1, after=True)
@@ -319,9 +319,9 @@ def test_a_run_whose_scaling_makes_other_columns_is_resumed(monkeypatch):
 def test_whatever_the_trials_set_is_resumed_as_they_set_it(monkeypatch):
     kept = {name for name, value in Config().flat().items() if OTHER.get(name, value) == value}
     measures = {each.name for each in settings_of(Config).values() if each.section == MEASURES}
-    assert kept == measures | {"seed", "device"}
+    assert kept == measures | {"seed", "device", "trees", "depth"}  # which no net has
     settled = Config(quality="ndcg@10").changed(**OTHER)
-    monkeypatch.setattr(cli.training.training_run, "settle", lambda *_, **__: (settled, []))
+    monkeypatch.setattr(cli.training.training_run, "choose", lambda *_, **__: (settled, []))
     command = ["train", "fold", "--out", "m", "--store", "m.db"]
     with monkeypatch.context() as patch:
         killed_at(patch, cli.training.training_run, "save_state", 1, after=True)

@@ -241,7 +241,12 @@ def test_an_estimator_learns_from_pairs_of_rows():
     first = X[i, 1] > X[j, 1]
     pairs = np.stack((np.where(first, i, j), np.where(first, j, i)), axis=1)
     net = SortNetRanker(
-        epochs=10, committee=1, tune_budget=0, single_query=True, random_state=0
+        epochs=10,
+        committee=1,
+        scaling="query+rank",
+        weight_decay=0.01,
+        single_query=True,
+        random_state=0,
     ).fit_pairs(X, pairs)
     assert net.quality_ == "accuracy" and net.best_score_ > 0.85
     assert net.score_pairs(X, pairs) > 0.9

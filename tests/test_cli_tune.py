@@ -10,11 +10,12 @@ from cli_made import done, fault, invoke, make_fold
 
 import cli.training.training_run
 from cli.printing.trials import chosen
-from sortnet.config import FIXED, PAPER, Config
+from sortnet import SortNetRanker
+from sortnet.config import PAPER, TREES, Config
 from sortnet.rankers.sortnet import Model
 from store import open_store
 
-FAST = ("--epochs", "4", "--max-iter", "2", "--committee", "1", "--threads", "1")
+FAST = ("--epochs", "4", "--committee", "1", "--trees", "2", "--depth", "3", "--threads", "1")
 TRAIN = ("train", "fold", "--out", "m", "--store", "s.db", *FAST)
 
 
@@ -25,34 +26,35 @@ def _at_home(tmp_path, monkeypatch):
 
 
 def test_the_trials_are_shown_kept_and_the_chosen_settings_learned_with():
-    out = done(*TRAIN, "--tune-budget", "9")
+    out = done(*TRAIN, "--judgements", "100")
     with open_store("s.db") as store:
         trials = store.run("last").config["tuning"]
-    header = ["scaling", "comparator", "hidden", "weight_decay", "epochs", "ndcg@10"]
+    header = ["scaling", "weight_decay", "ndcg@10"]
+    assert len(trials) == 6  # of three inputs, then of three weight decays
     lines = [line.split() for line in out.splitlines()]
     at = lines.index(header)
     shown = lines[at + 1 : at + 1 + len(trials)]
     assert [line[-1] for line in shown] == [f"{trial['quality']:.4f}" for trial in trials]
-    settled = Model.load("m").config.flat() | {"hidden": list(Model.load("m").config.hidden)}
-    names = header[:4]
+    settled, names = Model.load("m").config.flat(), header[:2]
     assert [settled[name] for name in names] in [[t[name] for name in names] for t in trials]
     again = [line.split() for line in done("show", "last", "--store", "s.db").splitlines()]
     assert again[again.index(header) :][: len(trials) + 1] == lines[at : at + len(trials) + 1]
     assert lines[at + len(trials) + 1] in again  # what was chosen
 
 
-def test_nothing_is_tried_where_the_budget_is_nothing_or_nothing_is_open(monkeypatch):
-    whole = ("--scaling", "rank", "--hidden", "3", "--weight-decay", "0.1")
-    for k, typed in enumerate((("--no-tune",), ("--tune-budget", "0"), whole)):
+def test_nothing_is_tried_where_nothing_is_open():
+    whole = ("--scaling", "rank", "--weight-decay", "0.1")
+    for k, typed in enumerate((("--no-tune",), whole)):
         folder = f"m{k}"
         out = done("train", "fold", "--out", folder, "--store", "s.db", *FAST, *typed)
         assert "chosen" not in out
         shown = done("show", "last", "--store", "s.db")
         settled = Model.load(folder).config.flat()
         if typed != whole:
-            assert {name: settled[name] for name in FIXED} == FIXED
-        line = "no trials: scaling {scaling}, comparator {comparator}, hidden {hidden[0]}, "
-        assert (line + "weight_decay {weight_decay}\n\n").format(**settled) in shown
+            fixed = TREES | {"trees": 2, "depth": 3}
+            assert {name: settled[name] for name in fixed} == fixed
+        line = "no trials: scaling {scaling}, weight_decay {weight_decay}\n\n"
+        assert line.format(**settled) in shown
 
 
 def test_one_trial_is_said_to_be_one():
@@ -65,7 +67,7 @@ def test_one_trial_is_said_to_be_one():
 
 def test_a_run_is_resumed_without_trials(monkeypatch):
     done(*TRAIN)
-    monkeypatch.setattr(cli.training.training_run, "settle", None)
+    monkeypatch.setattr(cli.training.training_run, "choose", None)
     result = invoke("train", "--out", "m", "--resume")
     assert result.exit_code == 0, result.output
     assert "finished already" in result.stderr
@@ -86,5 +88,8 @@ def fault_text(*args: str) -> str:
     return result.stderr
 
 
-def test_a_budget_below_nothing_is_refused():
-    assert "tune_budget must be 0 or more" in fault("train", "fold", "--tune-budget", "-1")
+def test_an_option_that_is_gone_is_refused_with_what_to_use():
+    message = fault("train", "fold", "--tune-budget", "0")
+    assert "--tune-budget is gone: give scaling" in message and "--no-tune" in message
+    with pytest.raises(TypeError, match="no parameter 'tune_budget'; it is gone: give scaling"):
+        SortNetRanker(tune_budget=0)

@@ -40,7 +40,7 @@ def learned(group, case: dict) -> dict:
     case = dict(case)
     n, weights = case.pop("queries", 24), case.pop("weights", False)
     records, sink = [], MemoryPairs()
-    config = Config(quality="ndcg@10", tune_budget=0).changed(**case)
+    config = Config(quality="ndcg@10", scaling="query+rank").changed(**case)
     model = fit(
         made(n, 8, 0, weights=weights), made(max(n // 2, 3), 8, 1), config, sink=sink,
         callbacks=[lambda record, state: records.append(record)], group=group,
@@ -82,8 +82,10 @@ def _loaded() -> BaseContext:
     return context
 
 
+TREES = {"hidden": None, "trees": 2, "depth": 3}
 CASES = {
-    "the default": {"batch_size": None, "epochs": 1},
+    "the default": {"batch_size": None, "epochs": 1, **TREES},
+    "wrong pairs, trees": {"pairs": "wrong", "start": "warm", **TREES},
     "three queries": {"queries": 3, "blocks": 4},
     "wrong pairs, warm": {"pairs": "wrong", "start": "warm"},
     "uncertain, fresh, a committee": {
@@ -96,7 +98,10 @@ CASES = {
 
 
 def test_two_three_and_four_processes_learn_what_one_learns():
-    short = {"blocks": 6, "epochs": 2, "batch_size": 64, "max_iter": 3, "hidden": (6,)}
+    short = {
+        "blocks": 6, "epochs": 2, "batch_size": 64, "max_iter": 3, "committee": 2,
+        "hidden": (6,),
+    }  # fmt: skip
     cases = [short | case for case in CASES.values()]
     alone = [learned(Alone(), case) for case in cases]
     for size in (2, 3, 4):

@@ -7,7 +7,7 @@ from typing import Any
 
 Trial = Mapping[str, Any]
 
-_OPEN = ("scaling", "comparator", "hidden", "weight_decay")  # what trials may choose
+_OPEN = ("scaling", "weight_decay")  # what trials may choose
 _FIRST = 24  # columns; a scaling may be long
 
 

@@ -11,7 +11,7 @@ from typing import Any, TypedDict
 import numpy as np
 
 from sortnet.comparators import MakeOne, make_comparator
-from sortnet.config import Config, Settings, settings_of
+from sortnet.config import GONE, Config, Settings, settings_of
 from sortnet.errors import DataError
 from sortnet.files import shown
 from sortnet.metrics import Empty, Gain
@@ -70,7 +70,7 @@ class Parameters(TypedDict, total=False):
     momentum: float
     weight_decay: float | None
     precision: str
-    dropout: float
+    dropout: float | None
     quality: str | None
     relevant_from: int
     gain: Gain
@@ -111,6 +111,7 @@ def all_parameters(given: Mapping[str, Any]) -> dict[str, Any]:
     for name in given:
         if name not in known:
             here = f"; here it is {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""
+            here = f"; it is gone: {GONE[name]}" if name in GONE else here
             raise TypeError(f"SortNetRanker has no parameter {name!r}{here}")
     return known | dict(given)
 
