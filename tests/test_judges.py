@@ -4,11 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sortnet.comparators import CmpNN
 from sortnet.config import Config
+from sortnet.data.divide import joined
 from sortnet.data.hold_out import hold_out_documents
 from sortnet.errors import DataError
 from sortnet.learning.judges import (
@@ -20,7 +22,10 @@ from sortnet.learning.judges import (
     wrong_pairs,
 )
 from sortnet.learning.loop import learn_to_sort
+from sortnet.learning.memory_pairs import MemoryPairs
 from sortnet.metrics import Metric, evaluate
+from sortnet.rankers.base import fit_ranker
+from sortnet.rankers.pairwise import OfAll
 from sortnet.rankers.sortnet import fit
 from sortnet.sorting import sort
 from sortnet.types import JudgedPairs, Queries, Sorting
@@ -224,30 +229,92 @@ def test_too_few_judgements_are_refused_in_one_line():
         hold_out_documents(queries)
 
 
-def test_a_function_is_the_judge_of_ungraded_queries():
-    rng = np.random.default_rng(0)
-    asked = []
+def nearest_to_one(asked: list[tuple[str, ...]]):
+    """A judge of a hidden truth by document names, unsure of near ones, silent about the last."""
 
-    def nearest_to_one(queries, i, j):
-        """A hidden truth by document names, sure but for near ones, and silent about the last."""
+    def judge(queries, i, j):
+        asked.extend((queries.source, *sorted(queries.docids[[a, b]])) for a, b in zip(i, j))  # noqa: B905
         x = np.array([float(name) for name in queries.docids])
-        asked.append((queries.source, len(i)))
         p = 1 / (1 + np.exp(20 * (np.abs(x[i] - 1) - np.abs(x[j] - 1))))
         return np.where((x[i] > 1.9) | (x[j] > 1.9), np.nan, p).astype(np.float32)
 
-    def ungraded(source: str, n: int) -> Queries:
-        x = rng.uniform(0, 2, n * 10)
-        queries = Queries.from_arrays(
-            np.column_stack((x, rng.normal(size=len(x)))), group=[10] * n,
-            docids=[str(value) for value in x], source=source,
-        )  # fmt: skip
-        return replace(queries, judge=nearest_to_one)
+    return judge
 
-    T, V = ungraded("T", 30), ungraded("V", 15)
-    config = Config(scaling="normal", committee=2, judgements=300)
-    model = fit(T, V, config)
-    assert model.config.quality == "accuracy" and model.info["quality"] > 0.9
-    assert model.info["answers"] <= 300 and {source for source, _ in asked} == {"T", "V"}
+
+def ungraded(n: int, judge, source: str) -> Queries:
+    rng = np.random.default_rng(n)
+    x = rng.uniform(0, 2, n * 10)
+    queries = Queries.from_arrays(
+        np.column_stack((x, rng.normal(size=len(x)))), group=[10] * n,
+        docids=[str(value) for value in x], source=source,
+    )  # fmt: skip
+    return replace(queries, judge=judge)
+
+
+def test_a_function_is_the_judge_of_ungraded_queries():
+    asked: list[tuple[str, ...]] = []
+    T, V = (ungraded(n, nearest_to_one(asked), name) for name, n in (("T", 30), ("V", 15)))
+    records = []
+    model = fit(
+        T, V, Config(committee=2, judgements=300),
+        callbacks=[lambda record, state: records.append(record)],
+    )  # fmt: skip
+    assert model.config.quality == "accuracy" and model.config.scaling == "query+rank+normal"
+    assert records[0].quality < 0.7 and model.info["quality"] > 0.9
     new = Queries.from_arrays(np.column_stack((np.linspace(0, 2, 41), np.zeros(41))))
     place = np.argsort(model.order(new))
     assert place[20] < place[5] < place[0] and place[20] < place[35]
+    assert len(set(asked)) == len(asked)
+    assert model.info["answers"] == sum(source == "T" for source, *_ in asked) <= 300
+    with pytest.raises(DataError, match="a judge is asked by SortNet alone"):
+        fit_ranker(T, V, OfAll())
+
+
+@pytest.mark.parametrize("pairs", ["wrong", "compared", "uncertain", "random", "even", "all"])
+def test_a_judge_is_asked_what_the_strategy_chooses_and_a_resumed_run_goes_on(pairs):
+    def run(state=None):
+        asked, states = [], []
+        T, V = (ungraded(n, nearest_to_one(asked), name) for name, n in (("T", 12), ("V", 6)))
+        config = Config(
+            quality="accuracy", pairs=pairs, judgements=None if pairs == "all" else 160,
+            max_iter=3, max_stale=None, start="warm",
+        ).settled.changed(epochs=2)  # fmt: skip
+        end = learn_to_sort(
+            T, V, lambda seed: CmpNN(2, hidden=4, seed=seed), config, sink=sink,
+            callbacks=[lambda record, state: states.append(state)], state=state,
+        )  # fmt: skip
+        of_T = [pair for source, *pair in asked if source == "T"]
+        return end, states, of_T
+
+    sink = MemoryPairs()
+    whole, states, of_T = run()
+    assert len(set(map(tuple, of_T))) == len(of_T) == len(whole.asked)
+    assert len(of_T) == 12 * 45 if pairs == "all" else 0 < len(of_T) <= 160
+    resumed, _, again = run(states[0])
+    assert again == of_T
+    np.testing.assert_array_equal(resumed.asked, whole.asked)
+    for a, b in zip(resumed.best.parameters(), whole.best.parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize(
+    ("answers", "fault"),
+    [
+        (lambda q, i, j: np.zeros(3), r"T: the judge was asked about \d+ pairs .* shape \(3,\)"),
+        (lambda q, i, j: np.full(len(i), -1.0), "not a probability: -1"),
+        (lambda q, i, j: np.full(len(i), np.nan), "T: no judgement prefers one of two"),
+    ],
+)
+def test_what_a_judge_cannot_say_is_refused(answers, fault):
+    T, V = ungraded(6, answers, "T"), ungraded(4, nearest_to_one([]), "V")
+    config = Config(quality="accuracy", comparator="cmpnn").settled
+    with pytest.raises(DataError, match=fault):
+        learn_to_sort(T, V, lambda seed: CmpNN(2, hidden=4, seed=seed), config)
+
+
+def test_parts_of_one_judge_alone_are_joined():
+    judge = nearest_to_one([])
+    both = joined([ungraded(6, judge, "T"), ungraded(4, judge, "V")])
+    assert both.judge is judge and both.take([9]).judge is judge
+    with pytest.raises(DataError, match="V: another judge than that of T"):
+        joined([ungraded(6, judge, "T"), ungraded(4, None, "V")])

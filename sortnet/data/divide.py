@@ -19,7 +19,8 @@ def joined(parts: Sequence[Queries]) -> Queries:
     They keep their names, unless two parts share one: then they are numbered.
 
     Raises:
-        DataError: if their features differ in number, or some have judged pairs and others grades.
+        DataError: if their features differ in number, some have judged pairs and others grades, or
+            they have judges that are not one and the same.
 
     >>> q = Queries.from_arrays([[1.0], [2.0], [3.0]], [0, 1, 1], qid=["b", "a", "b"])
     >>> joined([q.take([0]), q.take([1])]).qids.tolist()
@@ -33,6 +34,8 @@ def joined(parts: Sequence[Queries]) -> Queries:
             raise DataError(
                 f"{first.source} has {first.n_features} features, {one.source} {one.n_features}"
             )
+        if one.judge is not first.judge:
+            raise DataError(f"{one.source}: another judge than that of {first.source}")
     ends = np.cumsum([0, *(part.n_docs for part in parts)])
     features = room((int(ends[-1]), first.n_features), what=f"{first.source} and others")
     np.concatenate([part.features for part in parts], out=features)

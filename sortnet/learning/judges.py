@@ -14,16 +14,9 @@ from sortnet.types.shard import summed
 
 
 def judge_by_data(queries: Queries, i: I64 | I32, j: I64 | I32) -> F32:
-    """What the data say: their judged pairs where they have some, else their judge, else grades."""
-    if queries.judged is not None:
-        return judge_by_pairs(queries, i, j)
-    known = judge_by_grades if queries.judge is None else queries.judge
+    """What the data say: their judged pairs where they have some, else their grades."""
+    known = judge_by_grades if queries.judged is None else judge_by_pairs
     return known(queries, i, j)
-
-
-def is_soft(queries: Queries) -> bool:
-    """Whether the data may be unsure which of two documents is better."""
-    return queries.judged is not None or queries.judge is not None
 
 
 def judge_by_grades(queries: Queries, i: I64 | I32, j: I64 | I32) -> F32:
@@ -100,8 +93,6 @@ def can_be_learned(queries: Queries) -> bool:
     """Whether some query has two documents of different grades, or of which one was preferred."""
     if queries.judged is not None:
         return bool(queries.judged.sure.any())
-    if queries.judge is not None:
-        return bool((queries.sizes > 1).any())
     same_query = np.diff(queries.query_of_docs()) == 0
     return bool(np.any(same_query & (np.diff(queries.grades) != 0)))
 
@@ -112,4 +103,6 @@ def check_can_be_learned(queries: Queries) -> None:
         lacking = "no query has documents of two different grades"
         if queries.judged is not None:
             lacking = "no judgement prefers one of two"
+        elif queries.judge is not None:
+            lacking = "a judge is asked by SortNet alone, and there are no grades"
         raise DataError(f"{queries.source}: {lacking}: nothing to learn")

@@ -17,6 +17,7 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
 
@@ -35,8 +36,9 @@ from sortnet.learning.memory_pairs import MemoryPairs
 from sortnet.learning.own_pairs import keys_of_all, own_keys, own_pairs
 from sortnet.learning.selection import (
     Shown,
-    answered_ahead,
+    answered,
     answered_pairs,
+    ask,
     compares,
     selected,
     wanted,
@@ -92,18 +94,21 @@ def learn_to_sort(
     Cost: an iteration makes at most n ceil(log2 n) comparisons a query, and trains on TP.
     """
     quality, name, empty = config.rank_quality, config.rank_quality.name, config.empty
-    check_can_be_learned(train)
-    vali = answered_ahead(vali, config.seed)
-    check_can_choose(quality, vali)
+    if train.judge is None:  # else what it says is checked
+        check_can_be_learned(train)
     sink = own_pairs(MemoryPairs() if sink is None else sink, train, vali)
     measured = list(dict.fromkeys((quality, *metrics)))
     state = State(0, make(config.seed)) if state is None else state
+    train = answered(train, own_keys(train, state.asked))
+    vali = _asked_once(vali, config, state)
+    check_can_choose(quality, vali)
     score, sort = partial(_quality, vali, quality, empty), partial(_sort, measured, empty)
     learn = partial(train_on_pairs, how=config.training, score=score)
     TP, VP = sink.pairs("train", state.iteration), sink.pairs("vali", state.iteration)
 
     for i in range(state.iteration, 0 if state.finished else config.iterations):
         report, seed_i = _within(progress, i), _iteration_seed(config.seed, i + 1)
+        train, state = _asked(train, config, state, seed_i)
         report("sorting")
         T_i = sort(state.comparator, train, compared=compares(config.pairs, train))
         V_i = sort(state.comparator, vali, answered=config.pairs != "wrong")
@@ -168,15 +173,8 @@ def _sort(
     made, miscompared = summed(part, np.array([comparisons, len(all_wrong)]))
     return Sorted(
         int(made), int(miscompared), i, j, of_known, all_wrong,
-        _measured(part, order, metrics, empty), tally.facts(comparator), seconds,
+        evaluate(part, order, metrics, empty=empty), tally.facts(comparator), seconds,
     )  # fmt: skip
-
-
-def _measured(
-    part: Queries, order: I64, metrics: Sequence[Metric], empty: Empty
-) -> dict[str, float]:
-    """{measure: mean over the queries}; none where only a judge knows what is right."""
-    return {} if part.judge is not None else evaluate(part, order, metrics, empty=empty)
 
 
 def _measures(
@@ -186,6 +184,23 @@ def _measures(
         name: evaluate(part, order_of(comparator, part), metrics, empty=empty)
         for name, part in parts.items()
     }
+
+
+def _asked_once(part: Queries, config: Config, state: State) -> Queries:
+    """V with the answers of its judge, if it has one: as many as it may give about T."""
+    rng = np.random.default_rng(config.seed)
+    return ask("even", Shown(part, state.comparator, config.judgements, rng))[0]
+
+
+def _asked(part: Queries, config: Config, state: State, seed: int) -> tuple[Queries, State]:
+    """T with the answers of its judge, if it has one, to what the strategy asks about now."""
+    if part.judge is None:
+        return part, state
+    n, rng = wanted(config.pairs, config.judgements, len(state.asked)), np.random.default_rng(seed)
+    shown = Shown(part, state.comparator, n, rng, own_keys(part, state.asked))
+    part, asked = ask(config.pairs, shown)
+    check_can_be_learned(part)
+    return part, replace(state, asked=gathered(part, keys_of_all(part, asked)))
 
 
 def _taken(

@@ -15,7 +15,7 @@ from sortnet.comparators import Learner
 from sortnet.config import LEARNING, PAIRS
 from sortnet.errors import DataError
 from sortnet.learning.judges import in_order, judge_by_data
-from sortnet.sorting.sort import certainty_of
+from sortnet.sorting.sort import certainty_of, sort
 from sortnet.types import F64, I32, I64, JudgedPairs, Pairs, Queries, among, unique
 from sortnet.types.shard import before, gathered, offsets_of_all, own, summed
 
@@ -41,7 +41,7 @@ class Shown:
     """
 
     queries: Queries
-    comparator: Learner | None
+    comparator: Learner
     wanted: int | None
     rng: np.random.Generator
     asked: I64 = field(default_factory=lambda: np.empty(0, np.int64))
@@ -105,7 +105,7 @@ def uncertain(shown: Shown) -> I64:
 
     The first ones are random: the margins of a comparator that has learned nothing say nothing.
     """
-    if shown.comparator is None or not summed(shown.queries, len(shown.asked)):
+    if not summed(shown.queries, len(shown.asked)):
         return random(shown)
     sizes, n = np.diff(offsets_of_all(shown.queries)), _wanted(shown)
     drawn = _drawn(shown, sizes * (sizes - 1) / 2, min(_CANDIDATES * n, max(2 * n, _AT_ONCE)))
@@ -195,19 +195,45 @@ def answered_pairs(queries: Queries, key: I64) -> Pairs:
     return Pairs.of_keys(found)
 
 
-def answered_ahead(queries: Queries, seed: int) -> Queries:
-    """Queries whose judge has answered as many pairs of each as `even` takes, as judged pairs.
+def ask(strategy: str, shown: Shown) -> tuple[Queries, I64]:
+    """Queries with what their judge answers about the comparisons that a strategy chooses.
 
-    So RankQuality is the share of its answers that a ranking predicts; others stay as they are.
+    Returns:
+        The queries and (k,) the `keys` of all asked so far; both as they were without a judge.
+
+    Raises:
+        DataError: as `selected` and `answered`.
+
+    Cost: a sort, and one call of the judge.
     """
-    if queries.judge is None or queries.judged is not None:
+    if shown.queries.judge is None:
+        return shown.queries, shown.asked
+    ungraded = replace(shown.queries, judged=None)
+    run = sort(shown.comparator, ungraded)
+    made = int(summed(ungraded, len(run.i)))
+    shows = replace(shown, queries=ungraded, i=run.i, j=run.j, comparisons=made)
+    key, asked = selected(strategy, shows)
+    return answered(shown.queries, key[~among(key, shown.asked)]), asked
+
+
+def answered(queries: Queries, key: I64) -> Queries:
+    """Queries whose judged pairs hold what their judge says of these comparisons too.
+
+    Raises:
+        DataError: if it gives no answer to each, or one that is no probability.
+    """
+    if queries.judge is None:
         return queries
-    key = unique(even(Shown(queries, None, None, np.random.default_rng(seed))))
-    i, j = documents(key)
-    p = judge_by_data(queries, i, j)
-    known = ~np.isnan(p)
-    judged = JudgedPairs.of(i[known], j[known], soft=p[known])
-    return replace(queries, judged=judged, judge=None)
+    known = JudgedPairs.of([], []) if queries.judged is None else queries.judged
+    i, j = documents(key[~among(key, known.key)])
+    p = np.asarray(queries.judge(queries, i, j) if len(i) else [], np.float64)
+    if p.shape != i.shape:
+        raise DataError(
+            f"{queries.source}: the judge was asked about {len(i)} pairs of documents, and its "
+            f"answers have the shape {p.shape}"
+        )
+    said = ~np.isnan(p)
+    return replace(queries, judged=known | JudgedPairs.of(i[said], j[said], soft=p[said]))
 
 
 def keys(i: I64 | I32, j: I64 | I32) -> I64:

@@ -21,7 +21,7 @@ from sortnet.comparators.base import to_device
 from sortnet.comparators.products import one_thread_an_operation
 from sortnet.config import FIXED, Training
 from sortnet.errors import DataError, DivergedError
-from sortnet.learning.judges import is_soft, judge_by_data
+from sortnet.learning.judges import judge_by_data
 from sortnet.types import F32, F64, I32, I64, Pairs, Progress, Queries
 from sortnet.types.shard import MOST_BLOCKS, Group, Shard, block_of, gathered, summed
 
@@ -355,11 +355,10 @@ def _weighted(
     weight: F32 | F64 = np.ones(len(pairs), np.float32)
     if queries.weights is not None:  # a product may leave float32's range
         weight = queries.weights[winner].astype(np.float64) * queries.weights[loser]
-    if queries.judged is not None:
-        weight *= queries.judged.of_pairs(winner, loser)[1]
     if weighting == "grade":
         weight *= queries.grades[winner]
-    if is_soft(queries):
+    if queries.judged is not None:
+        weight *= queries.judged.of_pairs(winner, loser)[1]
         p = weight.copy()
         for start in range(0, len(p), _EVALUATED):
             some = slice(start, start + _EVALUATED)

@@ -52,7 +52,8 @@ def choose(
         on_trial: called with each trial when it is done.
 
     Returns:
-        The settings, nothing open; and the trials: what was tried, and its RankQuality.
+        The settings, nothing open; and the trials: what was tried, and its RankQuality. Where a
+        judge would be asked there are none, and a scaling left open is all of `INPUTS` together.
 
     Cost: at most three short trainings of a small committee, on 20,000 documents of each part at
     most; two more where answers are few.
@@ -61,6 +62,9 @@ def choose(
     decays = config.training.weight_decay is None and (
         train.judged is not None or config.judgements is not None
     )
+    missing = "+missing" if np.isnan(train.features).any() else ""
+    if train.judge is not None or vali.judge is not None:  # whose answers may be dear
+        return best.changed(scaling=config.scaling or INPUTS[-1] + missing), table
     if config.scaling is not None and not decays:
         return best, table
     parts = list(_parts(train, vali, config))
@@ -77,7 +81,6 @@ def choose(
         return found
 
     if config.scaling is None:
-        missing = "+missing" if np.isnan(train.features).any() else ""
         best = first_best([best.changed(scaling=inputs + missing) for inputs in INPUTS], outcome)
     if decays:
         weight_decay = best.training.weight_decay or 0.0

@@ -28,7 +28,6 @@ from sortnet.data.scaling import Scaler, fit_scaler
 from sortnet.errors import DataError, ModelError
 from sortnet.learning.loop import Callback, learn_to_sort
 from sortnet.learning.processes import broadcast
-from sortnet.learning.selection import answered_ahead
 from sortnet.learning.state import Iteration, State
 from sortnet.metrics import measured
 from sortnet.rankers.base import ScaledRanker, check_same_features, with_describer
@@ -261,7 +260,7 @@ def fit(
     """
     config = Config() if config is None else config
     check_same_features(train, vali)
-    config, vali = settle_quality(train, vali, config), answered_ahead(vali, config.seed)
+    config = settle_quality(train, vali, config)
     if group.rank == 0:
         config = choose(train, vali, config, make_for=make_for, progress=progress)[0]
     if group.size > 1:

@@ -48,7 +48,7 @@ class Queries:
         weights: (n_docs,) float32, 0 or more, or None for 1 everywhere: a pair of documents counts
             weights[i] * weights[j] in training.
         judged: where nobody graded the documents: the pairs of them that somebody compared.
-        judge: where nobody did either: who can be asked, see `Judge`.
+        judge: who can be asked about pairs of them, see `Judge`; what it said joins `judged`.
         shard: where several processes share the queries of a whole: which ones these are.
 
     >>> q = Queries.from_arrays([[1.0], [2.0], [3.0]], [0, 1, 1], qid=["b", "a", "b"])
@@ -423,9 +423,9 @@ class Comparator(Protocol):
 class Judge(Protocol):
     """Says which of two documents of a query is better, as far as it knows.
 
-    It sees the queries as they are learned from: features are scaled, and documents are numbered
-    anew in each part; `docids` and `rows` say which they are. It is asked about some pairs more
-    than once: one whose answers cost something remembers them.
+    It sees the queries as they are learned from: features are scaled, and each part numbers its own
+    documents; `docids` and `rows` say which they are. `learn_to_sort` asks about no pair twice,
+    but a run that is resumed asks again: then it has to say the same.
     """
 
     def __call__(self, queries: Queries, i: I64 | I32, j: I64 | I32) -> F32:

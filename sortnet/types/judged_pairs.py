@@ -109,6 +109,15 @@ class JudgedPairs:
         known = np.where(there, for_i, np.float32(np.nan))
         return known, np.where(there, self.weight[at], np.float32(1))
 
+    def __or__(self, others: JudgedPairs) -> JudgedPairs:
+        """These and others, of which none is about the same documents."""
+        key, target, weight = (
+            np.concatenate((getattr(self, name), getattr(others, name)))
+            for name in ("key", "target", "weight")
+        )
+        order = np.argsort(key)
+        return JudgedPairs(key[order], target[order], weight[order])
+
     def where(self, mask: NDArray[np.bool_]) -> JudgedPairs:
         """Some of the pairs."""
         return JudgedPairs(self.key[mask], self.target[mask], self.weight[mask])
