@@ -2,16 +2,16 @@
 
 Each strategy learns within budgets of answers that double; the reference learns from all pairs.
 Shares: of answers, of all pairs of documents of one query, as any of them could have been asked
-about; of pairs, of those with a better document, as only they can be learned from. Scaling, hidden
-units and weight decay are fixed, and the committee is the default one, so that nothing but the
-pairs differs.
+about; of pairs, of those with a better document, as only they can be learned from. Scaling and
+weight decay are fixed, and the comparator is the default one, so that nothing but the pairs
+differs.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from sortnet.config import PAIRS
+from sortnet.config import PAIRS, TREES
 from sortnet.experiments.cells import Cell
 from sortnet.experiments.splits import Split
 from sortnet.types import F64, Queries
@@ -31,7 +31,8 @@ def cell_of(
     # Five sorts: a budget has four rounds at most, whatever is found on the way.
     changes = {
         "pairs": strategy, "judgements": budget, "scaling": scaling,
-        "max_stale": _NEVER, "max_iter": 5, "empty": empty, "epochs": epochs,
+        "weight_decay": TREES["weight_decay"], "max_stale": _NEVER, "max_iter": 5, "empty": empty,
+        "epochs": epochs,
     }  # fmt: skip
     words = ",".join(f"{name}={value}" for name, value in changes.items() if value is not None)
     return Cell(f"sortnet:{words}", split, seed, quality=quality, observe="learned_pairs")
