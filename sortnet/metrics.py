@@ -547,7 +547,8 @@ def outcomes(metric: Metric, queries: Queries, order: I64) -> F64:
     place[order] = np.arange(len(order))
     known = judged.where(judged.sure > 0)
     right = (place[known.first] < place[known.second]) == (known.target > 0.5)
-    share: F64 = right * known.sure / (known.sure.mean() if len(known) else 1.0)
+    sure, predicted = gathered(queries, known.sure), gathered(queries, right * known.sure)
+    share: F64 = predicted / (sure.mean() if len(sure) else 1.0)
     return share
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import socket
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from functools import cache
 from multiprocessing import get_context
 from multiprocessing.context import BaseContext
@@ -16,6 +17,7 @@ import torch
 
 from sortnet.config import Config
 from sortnet.learning import processes
+from sortnet.learning.judges import judge_by_grades
 from sortnet.learning.memory_pairs import MemoryPairs
 from sortnet.learning.processes import joined
 from sortnet.rankers.sortnet import fit
@@ -39,10 +41,13 @@ def learned(group, case: dict) -> dict:
     """What one process sees: the records, the pairs it added, the weights."""
     case = dict(case)
     n, weights = case.pop("queries", 24), case.pop("weights", False)
+    T, V = made(n, 8, 0, weights=weights), made(max(n // 2, 3), 8, 1)
+    if judge := case.pop("judge", None):
+        T, V = replace(T, judge=judge), replace(V, judge=judge)
     records, sink = [], MemoryPairs()
     config = Config(quality="ndcg@10", scaling="query+rank").changed(**case)
     model = fit(
-        made(n, 8, 0, weights=weights), made(max(n // 2, 3), 8, 1), config, sink=sink,
+        T, V, config, sink=sink,
         callbacks=[lambda record, state: records.append(record)], group=group,
     )  # fmt: skip
     facts = [{**vars(r), "seconds_sort": 0, "seconds_train": 0} for r in records]
@@ -93,6 +98,9 @@ CASES = {
     },
     "one block, dropout, weights": {"blocks": None, "dropout": 0.2, "weights": True},
     "random, dropout, weights": {"pairs": "random", "dropout": 0.2, "weights": True},
+    "a judge": {
+        "judge": judge_by_grades, "quality": "accuracy", "pairs": "uncertain", "judgements": 150,
+    },
     "squared loss, by loss": {"loss": "squared", "keep": "loss", "query_pairs": None},
 }  # fmt: skip
 
