@@ -86,7 +86,7 @@ def _backward(right: Floats, leaves: Floats, d_out: Floats, d_z: Floats, d_leave
     s = np.zeros((depth, _LANES), right.dtype)
     v = np.empty((width, _LANES), right.dtype)  # values of the nodes, level by level
     g = np.zeros((width, _LANES), right.dtype)  # the gradient of a level's nodes
-    d = np.empty(_LANES, right.dtype)
+    d_s = np.empty((depth, _LANES), right.dtype)
     d_leaf = np.empty((width, _LANES), right.dtype)
     for tree in range(heads * trees):
         head, own = tree // trees, tree % trees
@@ -98,42 +98,56 @@ def _backward(right: Floats, leaves: Floats, d_out: Floats, d_z: Floats, d_leave
                 g[0, k] = d_out[first + k, head]
                 for level in range(depth):
                     s[level, k] = right[first + k, head, own, level]
-            half, at = width // 2, 0
-            for a in range(half):
-                low, step = leaves[tree, a], leaves[tree, a + half] - leaves[tree, a]
-                for k in range(_LANES):
-                    v[a, k] = low + s[0, k] * step
-            for level in range(1, depth):
-                above, at = at, at + half
-                half //= 2
-                for a in range(half):
-                    low, high, node = v[above + a], v[above + a + half], v[at + a]
-                    for k in range(_LANES):
-                        node[k] = low[k] + s[level, k] * (high[k] - low[k])
-            for level in range(depth - 1, -1, -1):  # half is 1 here: the root
-                at -= 2 * half
-                d[:] = 0
-                for a in range(half):
-                    if level:
-                        for k in range(_LANES):
-                            d[k] += g[a, k] * (v[at + a + half, k] - v[at + a, k])
-                    else:
-                        step = leaves[tree, a + half] - leaves[tree, a]
-                        for k in range(_LANES):
-                            d[k] += g[a, k] * step
-                    for k in range(_LANES):
-                        g[a + half, k] = g[a, k] * s[level, k]
-                    for k in range(_LANES):
-                        g[a, k] -= g[a + half, k]
-                for k in range(here):
+            _fill_nodes(s, leaves[tree], v)
+            _fill_slopes(s, leaves[tree], v, g, d_s)
+            for k in range(here):
+                for level in range(depth):
                     slope = s[level, k] * (1 - s[level, k])
-                    d_z[first + k, head, own, level] = d[k] * slope
-                half *= 2
+                    d_z[first + k, head, own, level] = d_s[level, k] * slope
             for a in range(width):
                 for k in range(_LANES):
                     d_leaf[a, k] += g[a, k]
         for a in range(width):
             d_leaves[tree, a] = d_leaf[a].sum()
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def _fill_nodes(s: Floats, leaves: Floats, v: Floats) -> None:
+    """The values of all nodes above the leaves, those of the lowest level first."""
+    half, at = len(leaves) // 2, 0
+    for a in range(half):
+        low, step = leaves[a], leaves[a + half] - leaves[a]
+        for k in range(_LANES):
+            v[a, k] = low + s[0, k] * step
+    for level in range(1, len(s)):
+        below, at = at, at + half
+        half //= 2
+        for a in range(half):
+            low_values, high_values, node = v[below + a], v[below + a + half], v[at + a]
+            for k in range(_LANES):
+                node[k] = low_values[k] + s[level, k] * (high_values[k] - low_values[k])
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def _fill_slopes(s: Floats, leaves: Floats, v: Floats, g: Floats, d_s: Floats) -> None:
+    """The gradients of the splits, and in `g`, which begins with the root's, of the leaves."""
+    half, at = 1, len(leaves) - 2  # where the root stands in v
+    for level in range(len(s) - 1, -1, -1):
+        at -= 2 * half
+        d_s[level] = 0
+        for a in range(half):
+            if level:
+                for k in range(_LANES):
+                    d_s[level, k] += g[a, k] * (v[at + a + half, k] - v[at + a, k])
+            else:
+                step = leaves[a + half] - leaves[a]
+                for k in range(_LANES):
+                    d_s[level, k] += g[a, k] * step
+            for k in range(_LANES):
+                g[a + half, k] = g[a, k] * s[level, k]
+            for k in range(_LANES):
+                g[a, k] -= g[a + half, k]
+        half *= 2
 
 
 class HeadLosses(torch.autograd.Function):

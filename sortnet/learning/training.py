@@ -342,9 +342,7 @@ def _cuts(sizes: I64, ends: I64, cuts: I64, size: int, block: int) -> I64:
     return moved
 
 
-def _weighted(
-    queries: Queries, pairs: Pairs, weighting: str
-) -> tuple[I32, I32, F32 | None]:
+def _weighted(queries: Queries, pairs: Pairs, weighting: str) -> tuple[I32, I32, F32 | None]:
     """Winners, losers and weights of the pairs, 1 in the mean unless all are 0; None: 1. Ordered by
     the winner.
 

@@ -59,13 +59,13 @@ def choose(
     most; two more where answers are few.
     """
     best, table = config.settled, list[Trial]()
-    decays = config.training.weight_decay is None and (
+    few = config.training.weight_decay is None and (
         train.judged is not None or config.judgements is not None
     )
     missing = "+missing" if np.isnan(train.features).any() else ""
     if train.judge is not None or vali.judge is not None:  # whose answers may be dear
         return best.changed(scaling=config.scaling or INPUTS[-1] + missing), table
-    if config.scaling is not None and not decays:
+    if config.scaling is not None and not few:
         return best, table
     parts = list(_parts(train, vali, config))
     if not parts:
@@ -82,7 +82,7 @@ def choose(
 
     if config.scaling is None:
         best = first_best([best.changed(scaling=inputs + missing) for inputs in INPUTS], outcome)
-    if decays:
+    if few:
         weight_decay = best.training.weight_decay or 0.0
         stronger = [best.changed(weight_decay=weight_decay * times) for times in STRONGER]
         best = first_best([best, *stronger], outcome)
