@@ -146,7 +146,7 @@ class Training:
         "logistic",
         "Loss of a pair: logistic in the margin, or squared, as in the papers.", TRAINING,
         choices=("logistic", "squared"))
-    weighting: str = setting(
+    pair_weight: str = setting(
         "none",
         "What the loss of a pair is multiplied by: nothing, or the grade of its better document.",
         TRAINING, choices=("none", "grade"))

@@ -38,7 +38,7 @@ SETTINGS = (  # with trials of what is left open, as a run with no settings has 
 OTHER = PAPER | {
     "comparator": "directranker", "tau": "identity", "dropout": 0.1, "judgements": 500, "blocks": 2,
     "max_iter": 3, "patience": 3, "batch_size": 32, "lr_decay": 0.5, "lr_decay_epochs": 2,
-    "momentum": 0.5, "precision": "bf16",
+    "momentum": 0.5, "precision": "bf16", "pair_weight": "grade",
 }  # fmt: skip
 
 # So that a run is still in its first training when its signal comes, however late that is.

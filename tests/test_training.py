@@ -156,7 +156,7 @@ def test_pairs_are_weighed_by_the_grade_of_their_better_document():
     """The cost function r(d_i) (1 - o(d_i, d_j))^2 of section 4.5 of RankNet revisited."""
     queries, pairs = made(5, 6, 0)
     grades = np.random.default_rng(1).integers(0, 5, 30)
-    queries, how = replace(queries, grades=grades), Training(loss="squared", weighting="grade")
+    queries, how = replace(queries, grades=grades), Training(loss="squared", pair_weight="grade")
     net = DirectRanker(3, hidden=3, seed=0)
     found = train_on_pairs(net, queries, pairs, queries, pairs, how).vali_loss
     r = net.prefer(net.prepare(queries.features), pairs.winner, pairs.loser)

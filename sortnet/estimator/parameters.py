@@ -57,6 +57,7 @@ class Parameters(TypedDict, total=False):
     tau: str | None
     scaling: str | None
     loss: str
+    pair_weight: str
     epochs: int | None
     query_pairs: int | None
     keep: str

@@ -39,7 +39,7 @@ _MADE = {"scaling": "quantile", "epochs": 10}  # of the papers' nets on made dat
 _SQUARED = {"loss": "squared"}
 _LEARNERS: dict[str, tuple[str, dict[str, Any]]] = {  # of the studies of the training part
     "RankNet*": ("directranker-neighbours", _SQUARED),
-    "RankNet*, cost r(d)": ("directranker-neighbours", {**_SQUARED, "weighting": "grade"}),
+    "RankNet*, cost r(d)": ("directranker-neighbours", {**_SQUARED, "pair_weight": "grade"}),
     "RankNet": ("ranknet", {}),
     "LambdaRank": ("lambdarank", {}),
     "ListNet": ("listnet", {}),

@@ -102,7 +102,7 @@ def train_on_pairs(
     """
     started, device = time.perf_counter(), comparator.members[0].device
     ours, theirs = (
-        _ByQuery.of(*each, how.weighting).kept_on(device) for each in ((train, tp), (vali, vp))
+        _ByQuery.of(*each, how.pair_weight).kept_on(device) for each in ((train, tp), (vali, vp))
     )
     if ours.weight is not None and not summed(train, np.count_nonzero(ours.weight)):
         raise DataError(f"{train.source}: all pairs to learn from have weight 0")
@@ -207,8 +207,8 @@ class _ByQuery:
         return self.n_pairs
 
     @classmethod
-    def of(cls, queries: Queries, pairs: Pairs, weighting: str = "none") -> _ByQuery:
-        winner, loser, weight = _weighted(queries, pairs, weighting)
+    def of(cls, queries: Queries, pairs: Pairs, pair_weight: str = "none") -> _ByQuery:
+        winner, loser, weight = _weighted(queries, pairs, pair_weight)
         occurs = np.zeros(queries.n_docs, np.bool_)
         occurs[winner] = occurs[loser] = True
         number = np.append(np.int32(0), np.cumsum(occurs, dtype=np.int32))  # among those that occur
@@ -342,18 +342,18 @@ def _cuts(sizes: I64, ends: I64, cuts: I64, size: int, block: int) -> I64:
     return moved
 
 
-def _weighted(queries: Queries, pairs: Pairs, weighting: str) -> tuple[I32, I32, F32 | None]:
+def _weighted(queries: Queries, pairs: Pairs, pair_weight: str) -> tuple[I32, I32, F32 | None]:
     """Winners, losers and weights of the pairs, 1 in the mean unless all are 0; None: 1. Ordered by
     the winner.
 
     The weight of a pair is that of its judgement times those of its documents, and times the grade
-    of the better one if the weighting is by grade.
+    of the better one if `pair_weight` says so.
     """
     winner, loser = pairs.winner.astype(np.int32), pairs.loser.astype(np.int32)
     weight: F32 | F64 = np.ones(len(pairs), np.float32)
     if queries.weights is not None:  # a product may leave float32's range
         weight = queries.weights[winner].astype(np.float64) * queries.weights[loser]
-    if weighting == "grade":
+    if pair_weight == "grade":
         weight *= queries.grades[winner]
     if queries.judged is not None:
         weight *= queries.judged.of_pairs(winner, loser)[1]
