@@ -36,7 +36,7 @@ PLOTS = (
     _Plot("pair_growth", "iterations_frame", "Pairs kept",
           "TP and VP are the training and validation pairs kept so far: with --pairs wrong those "
           "mis-compared, else those learned from and all that were compared. Learning ends when "
-          "an iteration finds no new one, several are no better, or the committee is full."),
+          "an iteration finds no new one, several are no better, or --max-iter is reached."),
     _Plot("measures", "iterations_frame", "Measures",
           "Measures of the training and validation queries in every iteration; the kept one "
           "is the model."),
