@@ -25,6 +25,7 @@ from sortnet.preference.session import Session
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "ukpconvarg1"
 BUDGETS = {20: (95, 190, 570), 100: (262, 525, 1050, 1840, 2700)}
+FEW = (100, 150, 200, 250)  # questions about 100 items that decide what a session starts with
 OF_FEATURES = (25, 50, 100, 200, 400)
 # Default strategies of sessions without hold-out questions; `default` has them and repeats.
 PURE = "features"
@@ -36,8 +37,10 @@ def run(quick: bool, jobs: int = 1) -> list[dict[str, Any]]:
     names = ("default", PURE, "merge-sort")
     n20 = simulate(names, BUDGETS[20], n=20, seeds=seeds, jobs=jobs)
     few, most = (2, BUDGETS[100][:2]) if quick else (60, BUDGETS[100])
+    first = simulate(names, FEW[:2] if quick else FEW, n=100, seeds=few, jobs=jobs)
     n100 = simulate((PURE, "merge-sort"), most, n=100, seeds=few, jobs=jobs)
-    rows = [*n20_rows(n20, quick), *n100_rows(n100, quick)]
+    rows = [*n20_rows(n20, quick), *n100_rows(first, quick, "default")]
+    rows += [*n100_rows(first, quick), *n100_rows(n100, quick)]
     for outside in (0.0, 0.2):
         features = {"n": 100, "d": 5, "outside": outside, "jobs": jobs}
         budgets = OF_FEATURES[:3] if quick else OF_FEATURES
@@ -71,18 +74,19 @@ def n20_rows(results: Sequence[Result], quick: bool) -> list[dict[str, Any]]:
     return rows
 
 
-def n100_rows(results: Sequence[Result], quick: bool) -> list[dict[str, Any]]:
+def n100_rows(results: Sequence[Result], quick: bool, name: str = PURE) -> list[dict[str, Any]]:
     """Against the merge sorts, truth by truth."""
+    which = ", with hold-out" if name == "default" else ""
     frame = frame_of(results)
     table = frame.pivot_table(index="seed", columns=["strategy", "questions"], values="spearman")
     rows = []
     for m in sorted(frame.questions.unique()):
-        gain = table[PURE][m] - table["merge-sort"][m]
+        gain = table[name][m] - table["merge-sort"][m]
         errors = gain.mean() / gain.sem()
-        ours = table[PURE][m].mean()
+        ours = table[name][m].mean()
         rows.append(
             row(
-                f"n = 100, ids, {m} questions, spearman",
+                f"n = 100, ids, {m} questions, spearman{which}",
                 ours,
                 "> 2 SE below repeated merge sort: never" + ("; >= .97" if m == 1840 else ""),
                 None if quick else bool(errors >= -2 and (m != 1840 or ours >= 0.97)),

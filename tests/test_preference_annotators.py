@@ -149,6 +149,19 @@ def test_reliability_is_unknown_while_nobody_else_has_answered():
     assert session_of(both).reports(["p0"], both)[0].reliability is not None
 
 
+def test_reliability_is_unknown_while_others_answer_about_other_items_only():
+    first = people(np.ones(1), np.array([60]), 0)
+    second = [
+        replace(j, left=j.left + N_ITEMS, right=j.right + N_ITEMS, annotator="p1") for j in first
+    ]
+    numbers, both = {"p0": 0, "p1": 1}, first + second
+    n, votes = 2 * N_ITEMS, votes_of(both, numbers)
+    posterior = fit(np.empty((n, 0)), votes, 2).posterior
+    for features in (False, True):  # by which the scores of all items are informed
+        found = annotator_reports(numbers, both, posterior, Study(), features=features)
+        assert [r.reliability is not None for r in found] == [features, features]
+
+
 def test_intervals_of_reliability_cover_that_of_equal_annotators():
     found = [
         report.reliability

@@ -17,7 +17,7 @@ from sortnet.preference.posterior import Posterior
 from sortnet.preference.reliability import Annotators, reliabilities
 from sortnet.preference.study import Study
 from sortnet.preference.vote_arrays import Votes
-from sortnet.types import F64, I64
+from sortnet.types import F64, I64, Bool
 
 FEW = 20  # answers below which nothing is said of an annotator
 TOO_FAST = 0.7  # seconds; if half of the answers are faster, they can hardly have read
@@ -54,7 +54,7 @@ class AnnotatorReport:
         answers: left, right and tie, not undone.
         reliability: c in Φ(c (s_left - s_right) + b): 1 for the average annotator, 0 for coin
             tosses, negative if the worse item is preferred. None without an answer, and while
-            nobody else has answered, so that nothing could show it.
+            no answer of others says anything of their items.
         side_bias: b, positive towards the left.
         agreement, expected_agreement: share of others' answers to the same pairs that are the
             same, and the share if both were average annotators: on pairs of close items even
@@ -98,6 +98,8 @@ def annotator_reports(
     judgements: Iterable[Judgement],
     posterior: Posterior,
     study: Study,
+    *,
+    features: bool = False,
 ) -> list[AnnotatorReport]:
     """One report per annotator.
 
@@ -106,10 +108,11 @@ def annotator_reports(
         judgements: all of them, including undos and those of excluded annotators.
         posterior: of the scores, without the excluded annotators.
         study: the present state of the study.
+        features: whether items have any: then answers about some items inform the scores of all.
 
     Cost: a sort of the judgements, and about 30 ms per excluded annotator with 400 answers or more.
     """
-    found = _Counted(Judgements.of(judgements), posterior, study)
+    found = _Counted(Judgements.of(judgements), posterior, study, features)
     return [_report(name, found, number, posterior, study) for name, number in numbers.items()]
 
 
@@ -124,9 +127,12 @@ class _Counted:
             and how many are expected to be; without ties.
         again: (a, 3) the same of answers to pairs that they answered before.
         gold: (a, 2) number of answers to gold pairs, and how many of them are right.
+        informed: (a,) whether others' answers that count say something of the items.
     """
 
-    def __init__(self, table: Judgements, posterior: Posterior, study: Study) -> None:
+    def __init__(
+        self, table: Judgements, posterior: Posterior, study: Study, features: bool
+    ) -> None:
         n = int(table.annotator.max(initial=-1)) + 2
         self.table = table
         rows = np.flatnonzero(table.is_vote)
@@ -139,11 +145,7 @@ class _Counted:
         better = _better_of(table, rows, study)
         right = table.for_low()[rows] == (better == table.pairs()[0][rows])
         self.gold = _summed(table.annotator[rows], n, better >= 0, (better >= 0) & right)
-
-    def others_answered(self, who: int, study: Study) -> bool:
-        """Whether anyone else has, of those whose answers count."""
-        out = {self.number(name) for name in study.excluded} | {who}
-        return any(len(rows) for k, rows in enumerate(self.votes) if k not in out)
+        self.informed = _informed(table, rows, n, study, features)
 
     def number(self, name: str) -> int:
         return min(self.table.annotators.get(name, len(self.votes)), len(self.votes) - 1)
@@ -155,8 +157,7 @@ def _report(
     who, table = found.number(name), found.table
     own = found.votes[who]
     reliability, bias = _reliability(posterior, table, own, number) if len(own) else (None, None)
-    if not found.others_answered(who, study):
-        reliability = None
+    reliability = reliability if found.informed[who] else None
     gold, right = found.gold[who].tolist()
     score = _share(right, gold) if gold else None
     times = table.milliseconds[own]
@@ -285,6 +286,21 @@ def _better_of(table: Judgements, rows: I64, study: Study) -> I64:
     pairs = zip(low[about].tolist(), high[about].tolist(), strict=True)
     better[about] = [of.get(pair, -1) for pair in pairs]
     return better
+
+
+def _informed(table: Judgements, rows: I64, n: int, study: Study, features: bool) -> Bool:
+    """(n,) whether another who counts has answered about an item that the annotator has, too; of
+    items with features, about any.
+    """
+    who = np.tile(table.annotator[rows], 2)
+    item = np.concatenate((table.left[rows], table.right[rows]))
+    item = np.zeros_like(item) if features else item
+    counts = ~np.isin(who, [table.annotators.get(name, -1) for name in study.excluded])
+    first, last = np.full(item.max(initial=0) + 1, n), np.full(item.max(initial=0) + 1, -1)
+    np.minimum.at(first, item[counts], who[counts])
+    np.maximum.at(last, item[counts], who[counts])
+    informed: Bool = np.bincount(who, (first[item] < who) | (last[item] > who), n) > 0
+    return informed
 
 
 def _summed(annotator: I64, n: int, *values: ArrayLike) -> F64:

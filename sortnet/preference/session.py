@@ -329,7 +329,8 @@ class Session:
             fitted = {name: k for name, k in numbers.items() if k < len(posterior.reliability)}
         events = self.judgements() if judgements is None else judgements
         named = {name: fitted.get(name) for name in annotators}
-        return annotator_reports(named, events, posterior, study or self.study)
+        features, study = self._X.shape[1] > 0, study or self.study
+        return annotator_reports(named, events, posterior, study, features=features)
 
     def better_without(self, annotator: str) -> bool:
         """Whether held-out answers of the others are predicted better without this annotator's.
