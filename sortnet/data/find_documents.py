@@ -10,6 +10,7 @@ from sortnet.errors import DataError
 from sortnet.types import I64, Queries
 
 ROW = "row:"
+_DIGITS = 18  # of a row that there can be
 
 
 def find_both(queries: Queries, a: str, b: str, qid: str | None) -> tuple[Queries, int, int]:
@@ -52,7 +53,7 @@ def documents_called(queries: Queries, name: str) -> I64:
         if len(named):
             return named.astype(np.int64, copy=False)
     number = name.removeprefix(ROW)
-    row = int(number) if number.isascii() and number.isdigit() else -1
+    row = int(number) if number.isascii() and number.isdigit() and len(number) <= _DIGITS else -1
     return np.flatnonzero(queries.rows == row).astype(np.int64, copy=False)
 
 

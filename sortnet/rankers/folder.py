@@ -199,7 +199,8 @@ def parse_tensors(raw: bytes, path: Path) -> dict[str, Tensor]:
     # A type that torch has not, a shape too large to be one, also beside a 0: safetensors lets them
     # through.
     except (SafetensorError, KeyError, RuntimeError, OverflowError, TypeError) as error:
-        raise ModelError(f"{path}: not a readable safetensors file: {error}") from None
+        reason = str(error).partition("\n")[0]  # torch adds where in its own code
+        raise ModelError(f"{path}: not a readable safetensors file: {reason}") from None
 
 
 def refuse_rest(tensors: Mapping[str, Tensor], path: Path) -> None:
