@@ -37,7 +37,7 @@ from sortnet.types.room import room
 from sortnet.types.shard import sharded
 from store import open_store
 
-SIZE, FEATURES, BLOCKS = 120, 136, 4
+SIZE, FEATURES = 120, 136
 Seconds = dict[str, tuple[float, float]]  # of CPU and of the clock, by phase
 
 
@@ -178,9 +178,7 @@ def whole_fit(rank: int, size: int, port: int, n_queries: int) -> Seconds:
     """Three iterations of ten epochs."""
     be_one_of(rank, size, port)
     train, vali = made(n_queries), made(max(n_queries // 12, 8))
-    config = Config(
-        quality="ndcg@10", scaling="query+rank", pairs="compared", blocks=BLOCKS, max_iter=3
-    )
+    config = Config(quality="ndcg@10", scaling="query+rank", pairs="compared", max_iter=3)
     few = train.take(np.arange(9))
     fit(few, few, config.changed(epochs=1))  # compiles
     with joined() as group:
@@ -212,7 +210,7 @@ def one_of(rank: int, size: int, port: int, n_queries: int) -> Seconds:
         return result
 
     with joined() as group:
-        part = phase("scale", lambda: scaler(sharded(queries, group, BLOCKS)))
+        part = phase("scale", lambda: scaler(sharded(queries, group)))
         runs = phase("sort", lambda: [run for _, run in sorted_runs(net, part)])
         phase("judge", lambda: [judge_by_grades(part, run.i, run.j) for run in runs])
         pairs, none = all_pairs(part), Pairs.empty()

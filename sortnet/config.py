@@ -27,7 +27,6 @@ from sortnet.metrics import (
     parse_metric,
 )
 from sortnet.types import I64, Queries
-from sortnet.types.shard import MOST_BLOCKS
 
 S = TypeVar("S", bound="Settings")
 
@@ -366,11 +365,6 @@ class Config(Settings):
         "what was learned chooses the pairs (wrong, compared, uncertain).", RUN, least=1)
     max_stale: int | None = setting(  # None: never, as in the paper
         2, "Stop after this many iterations in a row without a better RankQuality.", RUN, least=1)
-    blocks: int | None = setting(
-        None,
-        "Parts of the data whose gradients are added up, so the number of processes that can share "
-        "the work under torchrun; default: one for every 131,072 documents, 64 at most.",
-        RUN, least=1)
     device: str = setting(
         "auto", "Device; auto: the GPU, if any.", RUN, choices=("auto", "cpu", "cuda"))
     training: Training = field(default_factory=Training)
@@ -381,8 +375,6 @@ class Config(Settings):
         for name in _LACKING.get(str(self.comparator), ()):
             if getattr(self, name) is not None:
                 raise ComparatorError(f"comparator {self.comparator} has no {name}: leave it out")
-        if (self.blocks or 1) > MOST_BLOCKS:
-            raise DataError(f"blocks must be at most {MOST_BLOCKS}, got {self.blocks}")
 
     @property
     def iterations(self) -> int:
@@ -445,7 +437,10 @@ PAPER: dict[str, Any] = {
 }  # fmt: skip
 PRESETS = {"paper": PAPER}
 # Settings of before, and what to use in their place.
-GONE = {"tune_budget": "give scaling, which is all that is tried (on the command line: --no-tune)"}
+GONE = {
+    "tune_budget": "give scaling, which is all that is tried (on the command line: --no-tune)",
+    "blocks": "leave it out, any number of processes share the queries",
+}
 
 
 def settle_quality(train: Queries, vali: Queries, config: S) -> S:

@@ -36,7 +36,7 @@ SETTINGS = (  # with trials of what is left open, as a run with no settings has 
 
 # Of every setting another value than its default, but for measures, seed and device.
 OTHER = PAPER | {
-    "comparator": "directranker", "tau": "identity", "dropout": 0.1, "judgements": 500, "blocks": 2,
+    "comparator": "directranker", "tau": "identity", "dropout": 0.1, "judgements": 500,
     "max_iter": 3, "patience": 3, "batch_size": 32, "lr_decay": 0.5, "lr_decay_epochs": 2,
     "momentum": 0.5, "precision": "bf16", "pair_weight": "grade",
 }  # fmt: skip

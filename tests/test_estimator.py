@@ -346,7 +346,6 @@ def test_arguments_that_fit_cannot_use_are_refused(given, fault):
         {"hidden": True},
         {"dropout": "0.1"},
         {"depth": "3"},
-        {"blocks": "2"},
         {"quality": 5},
         {"validation_fraction": "0.2"},
         {"verbose": "1"},

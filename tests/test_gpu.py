@@ -154,8 +154,8 @@ def test_a_step_of_training_waits_for_no_device(kind, loss):
     net, how = kind(3, hidden=4).to(META), Training(loss=loss)
     grouped = training._ByQuery.of(queries, pairs)
     for at in (grouped, replace(grouped, kept=grouped._features(META))):
-        for parts in at.batches(16, 300, np.random.default_rng(0), META):
-            assert training._gradients(net, parts[0], how).device == META
+        for batch in at.batches(16, 300, np.random.default_rng(0), META):
+            assert training._gradients(net, batch, how, None).device == META
 
 
 @given(*MADE, st.none() | st.integers(1, 20), st.sampled_from([0, 500]))
@@ -218,8 +218,8 @@ def test_on_a_gpu_levels_and_steps_run_without_a_wait():
     torch.cuda.set_sync_debug_mode("error")
     try:
         lockstep._merge_level(there, prepared, source, queries.n_docs, *runs(queries.offsets, 8))
-        for parts in grouped.batches(64, 300, np.random.default_rng(0), net.device):
-            training._gradients(net, grouped, parts, Training(), 0)
+        for batch in grouped.batches(64, 300, np.random.default_rng(0), net.device):
+            training._gradients(net, batch, Training(), None)
             optimizer.step()
     finally:
         torch.cuda.set_sync_debug_mode("default")

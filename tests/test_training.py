@@ -47,9 +47,7 @@ def batches_of(queries, pairs, size, most=None, seed=0, long=500):
 
 
 def parts_of(grouped, size, most, rng):
-    return [
-        part for parts in grouped.batches(size, most, rng, torch.device("cpu")) for part in parts
-    ]
+    return list(grouped.batches(size, most, rng, torch.device("cpu")))
 
 
 MADE = (st.integers(1, 6), st.integers(2, 9), st.integers(1, 40), st.integers(0, 999))

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from sortnet.comparators.base import NeuralComparator
 from sortnet.comparators.forms import Score
-from sortnet.comparators.products import one_thread_an_operation, product, sigmoid
+from sortnet.comparators.products import one_thread_an_operation, product
 from sortnet.comparators.tree_kernels import HeadLosses, LeafValues, leaf_values
 from sortnet.errors import ComparatorError
 from sortnet.types.free import free_memory
@@ -111,15 +111,13 @@ class SoftTrees(NeuralComparator):
 
     def embed(self, x: Tensor) -> Tensor:
         """(n, d) -> (n, H), the scores g_h."""
-        steepness = self.log_steepness.exp()
-        z = (
-            product(x, self._chosen() * steepness).to(self.leaves.dtype)
-            - self.thresholds * steepness
-        )
-        z = z.view(len(x), self.committee, self.trees, self.depth)
-        if z.is_cuda:
-            return leaf_values(sigmoid(z), self.leaves)
-        return LeafValues.apply(z, self.leaves)  # type: ignore[no-any-return,no-untyped-call]
+        steepness = self.log_steepness.exp() / 2
+        half = product(x, self._chosen() * steepness).to(self.leaves.dtype)
+        half = half - self.thresholds * steepness
+        half = half.view(len(x), self.committee, self.trees, self.depth)
+        if half.is_cuda:
+            return leaf_values((1 + half.tanh()) / 2, self.leaves)
+        return LeafValues.apply(half, self.leaves)  # type: ignore[no-any-return,no-untyped-call]
 
     def score(self, prepared: Tensor) -> Tensor:
         total = prepared[:, 0]

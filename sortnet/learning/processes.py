@@ -9,8 +9,7 @@ import json
 import os
 import signal
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any, TypeVar, cast
@@ -23,13 +22,10 @@ from numpy.typing import NDArray
 from torch.distributed.rendezvous import rendezvous
 
 from sortnet.errors import SortNetError
-from sortnet.types import I64
 from sortnet.types.shard import Alone, Group
 
 _TO_JOIN = timedelta(minutes=10)
 _PATIENCE = timedelta(hours=6)  # for one that reads or settles; one that ends is noticed at once
-_AWAKE = 0.02  # seconds in which a sum of gradients is awaited without sleeping
-_let_others_run: Callable[[], None] = getattr(os, "sched_yield", lambda: None)
 T = TypeVar("T", bound=NDArray[Any])
 
 
@@ -44,24 +40,11 @@ class Processes:
         self._group = dist.new_group(backend="gloo", timeout=_PATIENCE)
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
 
-    def begin_sum(self, counts: I64) -> Callable[[], I64]:
-        total = torch.from_numpy(np.array(counts, np.int64))
+    def sum(self, values: T) -> T:
+        total = torch.from_numpy(np.array(values))
         with _others():
-            work = dist.all_reduce(total, group=self._group, async_op=True)
-
-        def summed() -> I64:
-            # A core that sleeps in every step makes the gradients of the next one half as fast.
-            until = time.monotonic() + _AWAKE
-            while not work.is_completed() and time.monotonic() < until:
-                _let_others_run()
-            with _others():
-                work.wait()
-            return cast(I64, total.numpy())
-
-        return summed
-
-    def sum(self, counts: I64) -> I64:
-        return self.begin_sum(counts)()
+            dist.all_reduce(total, group=self._group)
+        return cast(T, total.numpy())
 
     def gather(self, values: T) -> T:
         rows = self._lengths(len(values))

@@ -6,14 +6,15 @@ import copy
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterator, Sized
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from itertools import chain
+from functools import lru_cache
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from sortnet.comparators import Learner, NeuralComparator
@@ -23,7 +24,7 @@ from sortnet.config import FIXED, Training
 from sortnet.errors import DataError, DivergedError
 from sortnet.learning.judges import judge_by_data
 from sortnet.types import F32, F64, I32, I64, Pairs, Progress, Queries
-from sortnet.types.shard import MOST_BLOCKS, Group, Shard, block_of, gathered, summed
+from sortnet.types.shard import Shard, before, gathered, summed
 
 Score = Callable[[NeuralComparator], float]
 
@@ -35,9 +36,6 @@ _LARGEST = 8192  # pairs of a mini-batch, then
 # Epochs, if their number is not given: as many documents are gone through, or steps made, whatever
 # the number of documents.
 _VISITS, _ALL_STEPS, _FEWEST, _MOST = 300_000, 320, 3, 60
-# Gradients of several blocks are added up in the first unit in which none is too large.
-_UNITS = [2.0**k for k in range(-40, 105, 24)]
-_GOLDEN = (5**0.5 - 1) / 2
 _EVALUATED = 1 << 16  # pairs whose loss is computed at a time, which bounds memory,
 _VALUES = 1 << 24  # fewer where documents have many features
 
@@ -157,7 +155,6 @@ def _member_progress(progress: Progress, k: int, members: Sized, stop: threading
 class _Batch:
     """Some documents' features (k, d); pairs as indexes into them, (m,); the pairs' weights."""
 
-    block: int
     x: Tensor
     winner: Tensor
     loser: Tensor
@@ -165,46 +162,37 @@ class _Batch:
 
 
 @dataclass(frozen=True)
-class _Plan:
-    """The pairs of a block that an epoch passes over, and how they are divided."""
+class _Parts:
+    """The part of a mini-batch that each of some queries has, (n,) each."""
 
-    block: int
-    queries: I64  # (n,) in their order
-    ends: I64  # (n,) of a query's part of `pairs`
-    pairs: I64
-    cuts: I64  # (n_batches + 1,) of a mini-batch's part of `pairs`
-
-    def part(self, k: int) -> tuple[I64, I64, I64]:
-        """Queries of mini-batch k, the number of pairs of each, and the pairs."""
-        begin, end = self.cuts[k : k + 2]
-        if begin == end:
-            return self.queries[:0], self.ends[:0], self.pairs[:0]
-        first, last = np.searchsorted(self.ends, (begin, end - 1), side="right")
-        taken = np.diff(np.minimum(self.ends[first : last + 1], end), prepend=begin)
-        return self.queries[first : last + 1], taken, self.pairs[begin:end]
+    queries: I64  # among the own ones that have pairs
+    low: I64  # pairs of the query in mini-batches before
+    taken: I64  # in this one
+    sizes: I64  # in the epoch
 
 
 @dataclass(frozen=True)
 class _ByQuery:
     """Pairs query by query, and the documents that occur in them.
 
-    Of a shard those of its own blocks. A block draws its part of every mini-batch by itself, so
-    no process knows more of the others' blocks than their numbers of pairs.
+    Processes that share a training plan the same mini-batches, and each has the pairs of its own
+    queries: a gradient differs from that of one process by the rounding of a sum.
     """
 
     queries: Queries
     docs: I64  # (n,) documents that occur in pairs, ascending
-    doc_offsets: I64  # (n_queries + 1,) of a query's part of `docs`, of queries that have pairs
+    doc_offsets: I64  # (n_own + 1,) of a query's part of `docs`, of own queries that have pairs
     winner: I32  # (m,) indexes into `docs`, query by query
     loser: I32
     weight: F32 | None  # (m,) of the pairs, 1 in the mean; None: 1
-    offsets: I64  # (n_queries + 1,) of a query's part of the pairs
-    blocks: I64  # (n_blocks + 1,) the first query of each block, see `Shard`
-    n_pairs: int  # of all blocks
+    offsets: I64  # (n_own + 1,) of a query's part of the pairs
+    n_pairs: I64  # (n_queries,) of each query that has some, those of other processes too
+    n_docs: I64  # (n_queries,) that occur in them
+    first: int  # the number of the first own query among these
     kept: Tensor | None = None  # (n, d) the features of `docs`, on a GPU
 
     def __len__(self) -> int:
-        return self.n_pairs
+        return int(self.n_pairs.sum())
 
     @classmethod
     def of(cls, queries: Queries, pairs: Pairs, pair_weight: str = "none") -> _ByQuery:
@@ -215,17 +203,20 @@ class _ByQuery:
         # Ordered by the winner, and documents are numbered query by query.
         sizes = np.diff(np.searchsorted(winner, queries.offsets))
         some = np.flatnonzero(sizes)
-        n_blocks = 1 if queries.shard is None else queries.shard.n_blocks
+        doc_offsets = np.append(number[queries.offsets[some]], number[-1]).astype(np.int64)
+        own = np.stack((sizes[some], np.diff(doc_offsets)), axis=1)
+        n_pairs, n_docs = gathered(queries, own).T
         return cls(
             queries,
             np.flatnonzero(occurs),
-            np.append(number[queries.offsets[some]], number[-1]),
+            doc_offsets,
             number[winner],
             number[loser],
             weight,
             np.append(0, np.cumsum(sizes[some])),
-            np.searchsorted(block_of(queries, some), np.arange(n_blocks + 1)),
-            int(summed(queries, len(winner))),
+            n_pairs,
+            n_docs,
+            before(queries, len(some)),
         )
 
     def kept_on(self, device: torch.device) -> _ByQuery:
@@ -243,103 +234,87 @@ class _ByQuery:
         rows = (self.docs[start : start + _EVALUATED] for start in starts)
         return torch.cat([to_device(self.queries.features[some], device) for some in rows])
 
-    def drawn(self, most: int | None) -> I64:
-        """(n_queries,) pairs of each query in an epoch, see `train_on_pairs`."""
-        sizes = np.diff(self.offsets)
-        if most is not None:
-            docs = np.minimum(np.diff(self.doc_offsets), _LONG)
-            sizes = np.minimum(sizes, np.maximum(_A_DOCUMENT * docs, most))
-        return sizes
-
     def in_epoch(self, most: int | None) -> I64:
-        """(n_blocks,) pairs of each block in an epoch, of those of other processes too."""
-        ends = np.append(0, np.cumsum(self.drawn(most)))[self.blocks]
-        of_blocks: I64 = summed(self.queries, np.diff(ends))
-        return of_blocks
+        """(n_queries,) pairs of each query in an epoch, see `train_on_pairs`."""
+        if most is None:
+            return self.n_pairs
+        documents = np.minimum(self.n_docs, _LONG)
+        drawn: I64 = np.minimum(self.n_pairs, np.maximum(_A_DOCUMENT * documents, most))
+        return drawn
 
     def batches(
         self, size: int, most: int | None, rng: np.random.Generator | None, device: torch.device
-    ) -> Iterator[list[_Batch]]:
-        """Mini-batches of `size` pairs; given a generator, of queries in random order.
-
-        Of each the parts of the blocks here; of one block all of it.
+    ) -> Iterator[_Batch]:
+        """Mini-batches of `size` pairs, of each the own ones; given a generator, of queries in
+        random order, and of those that give only some of their pairs other ones.
         """
-        of_blocks = self.in_epoch(most)
-        n_blocks, n_batches = len(of_blocks), -(-int(of_blocks.sum()) // size)
-        rngs = [rng] if n_blocks == 1 or rng is None else rng.spawn(n_blocks)
-        plans = [
-            self._planned(
-                block, int(of_blocks[block]), n_batches, size, most, rngs[block % len(rngs)]
-            )
-            for block in np.flatnonzero(np.diff(self.blocks)).tolist()
-        ]
-        for k in range(n_batches):
-            parts = [(plan.block, *plan.part(k)) for plan in plans]
-            yield [self._batch(*part, device) for part in parts if len(part[-1])]
-
-    def _planned(
-        self,
-        block: int,
-        n_pairs: int,
-        n_batches: int,
-        size: int,
-        most: int | None,
-        rng: np.random.Generator | None,
-    ) -> _Plan:
-        """About `n_pairs` pairs of a block, in `n_batches` mini-batches, of `size` pairs in all."""
-        queries = np.arange(*self.blocks[block : block + 2])
+        order, seed = np.arange(len(self.n_pairs)), 0
         if rng is not None:
-            rng.shuffle(queries)
-        sizes = self.drawn(most)[queries]
+            rng.shuffle(order)
+            seed = int(rng.integers(1 << 62))
+
+        @lru_cache(2)  # of a query that is divided among mini-batches
+        def shuffled(query: int, n: int) -> I64:
+            places: I64 = np.random.default_rng([seed, query]).permutation(n)
+            return places
+
+        sizes = self.in_epoch(most)[order]
         ends = np.cumsum(sizes)
-        if len(self.blocks) > 2:
-            cuts = _cuts(sizes, ends, n_pairs * np.arange(n_batches + 1) // n_batches, size, block)
-        else:
-            last = max(1, int(np.searchsorted(ends, n_pairs, side="right"))) - 1
-            cuts = np.minimum(size * np.arange(n_batches + 1), ends[last])
-        n = int(np.searchsorted(ends, cuts[-1])) + 1
-        queries, sizes, ends = queries[:n], sizes[:n], ends[:n]
-        starts, all_of = self.offsets[queries], np.diff(self.offsets)[queries]
-        pairs = _ranges(starts, sizes)
-        if rng is not None:
-            _draw(pairs, starts, all_of, sizes, size, rng)
-        return _Plan(block, queries, ends, pairs, cuts)
+        for begin in range(0, int(sizes.sum()), size):
+            end = min(begin + size, int(ends[-1]))
+            first, last = np.searchsorted(ends, (begin, end - 1), side="right")
+            here = slice(first, last + 1)
+            starts = ends[here] - sizes[here]
+            low = np.maximum(begin - starts, 0)
+            taken = np.minimum(end - starts, sizes[here]) - low
+            queries = order[here] - self.first
+            own = (queries >= 0) & (queries < len(self.offsets) - 1)
+            parts = _Parts(queries[own], low[own], taken[own], sizes[here][own])
+            pairs = _ranges(self.offsets[parts.queries] + parts.low, parts.taken)
+            if rng is not None:
+                bits = rng.integers(1 << 32, size=end - begin, dtype=np.uint32)
+                self._draw(pairs, parts, bits[np.repeat(own, taken)], shuffled)
+            yield self._batch(parts, pairs, end - begin, device)
 
-    def _batch(
-        self, block: int, queries: I64, taken: I64, pairs: I64, device: torch.device
-    ) -> _Batch:
-        """The documents of some queries, and `taken` pairs of each."""
-        starts = self.doc_offsets[queries]
-        n_docs = self.doc_offsets[queries + 1] - starts
+    def _draw(
+        self, pairs: I64, parts: _Parts, bits: NDArray[np.uint32], shuffled: Callable[..., I64]
+    ) -> None:
+        """Draw other pairs, in place, for each query of which not all are taken, with replacement.
+
+        A query that is divided among mini-batches has its pairs in random order.
+        """
+        queries, taken = parts.queries, parts.taken
+        firsts, all_of = self.offsets[queries], np.diff(self.offsets)[queries]
+        some = parts.sizes < all_of
+        drawn, n = np.repeat(some, taken), taken[some]
+        at = bits[drawn].astype(np.uint64) * np.repeat(all_of[some], n).astype(np.uint64)
+        pairs[drawn] = np.repeat(firsts[some], n) + (at >> np.uint64(32)).astype(np.int64)
+        ends = np.cumsum(taken)
+        for k in np.flatnonzero(~some & (taken < all_of)).tolist():
+            order = shuffled(int(queries[k]) + self.first, int(all_of[k]))
+            here = order[parts.low[k] : parts.low[k] + taken[k]]
+            pairs[ends[k] - taken[k] : ends[k]] = firsts[k] + here
+
+    def _batch(self, parts: _Parts, pairs: I64, of_all: int, device: torch.device) -> _Batch:
+        """The documents of some queries, and their pairs: `of_all` with those of others."""
+        starts = self.doc_offsets[parts.queries]
+        n_docs = self.doc_offsets[parts.queries + 1] - starts
         winner, loser = (each[pairs].astype(np.int64) for each in (self.winner, self.loser))
         if n_docs.sum() > 2 * (len(pairs) + _LONG):  # of a long query few occur in a small batch
             some, places = np.unique(np.append(winner, loser), return_inverse=True)
             winner, loser = np.split(places, 2)
         else:
             some = _ranges(starts, n_docs)
-            shift = np.repeat(np.cumsum(n_docs) - n_docs - starts, taken)
+            shift = np.repeat(np.cumsum(n_docs) - n_docs - starts, parts.taken)
             winner, loser = winner + shift, loser + shift
-        weight = np.full(len(pairs), 1 / len(pairs), np.float32)
+        weight = np.full(len(pairs), 1 / of_all, np.float32)
         if self.weight is not None:  # a batch of little weight makes a small step
             weight *= self.weight[pairs]
         if self.kept is None:
             x = to_device(self.queries.features[self.docs[some]], device)
         else:
             x = self.kept[to_device(some, device)]
-        return _Batch(block, x, *(to_device(each, device) for each in (winner, loser, weight)))
-
-
-def _cuts(sizes: I64, ends: I64, cuts: I64, size: int, block: int) -> I64:
-    """The cuts, moved to the end of a query: a document is embedded once for all its pairs.
-
-    Up to which part of a query a cut is moved back differs from block to block, and evenly among
-    neighbours, so blocks take turns; a query of more than `size` pairs is divided.
-    """
-    query = np.minimum(np.searchsorted(ends, cuts, side="right"), len(ends) - 1)
-    end, of_query = ends[query], sizes[query]
-    past = cuts - end + of_query > of_query * (block * _GOLDEN % 1)
-    moved: I64 = np.where(of_query > size, cuts, np.where(past, end, end - of_query))
-    return moved
+        return _Batch(x, *(to_device(each, device) for each in (winner, loser, weight)))
 
 
 def _weighted(queries: Queries, pairs: Pairs, pair_weight: str) -> tuple[I32, I32, F32 | None]:
@@ -370,14 +345,8 @@ def _weighted(queries: Queries, pairs: Pairs, pair_weight: str) -> tuple[I32, I3
     ends = gathered(queries, np.array(extremes, np.float64))
     if not len(ends) or (ends[0] > 0 and (ends == ends[0]).all()):
         return winner, loser, None
-    mean = float(weight.mean(dtype=np.float64)) if len(weight) else 0.0
-    if queries.shard is not None and queries.shard.n_blocks == 1:
-        mean = float(gathered(queries, np.array([mean] if len(weight) else [], np.float64))[0])
-    elif queries.shard is not None:  # by query, so no sum depends on the number of processes
-        of_query = np.searchsorted(queries.offsets, winner, side="right") - 1
-        sums = gathered(queries, np.bincount(of_query, weight, len(queries)))
-        mean = math.fsum(sums) / int(summed(queries, len(weight)))
-    return winner, loser, (weight / (mean or 1.0)).astype(np.float32)
+    total, n = summed(queries, np.array([weight.sum(dtype=np.float64), len(weight)]))
+    return winner, loser, (weight / (total / n or 1.0)).astype(np.float32)
 
 
 def _ranges(starts: I64, sizes: I64) -> I64:
@@ -385,22 +354,6 @@ def _ranges(starts: I64, sizes: I64) -> I64:
     before = np.cumsum(sizes) - sizes
     indexes: I64 = np.arange(sizes.sum()) + np.repeat(starts - before, sizes)
     return indexes
-
-
-def _draw(
-    pairs: I64, starts: I64, all_of: I64, sizes: I64, size: int, rng: np.random.Generator
-) -> None:
-    """Draw other pairs, in place, for each query of which not all are taken, with replacement.
-
-    A query that is divided among mini-batches of `size` pairs has its pairs in random order.
-    """
-    ends = np.cumsum(sizes)
-    for query in np.flatnonzero((sizes > size) & (sizes == all_of)):
-        own = slice(ends[query] - sizes[query], ends[query])
-        pairs[own] = starts[query] + rng.permutation(int(sizes[query]))
-    owner = np.repeat(np.arange(len(sizes)), np.where(sizes < all_of, sizes, 0))
-    drawn = starts[owner] + (rng.random(len(owner)) * all_of[owner]).astype(np.int64)
-    pairs[np.repeat(sizes < all_of, sizes)] = drawn
 
 
 def _train(
@@ -413,7 +366,8 @@ def _train(
     progress: Progress,
 ) -> Trained:
     rng = np.random.default_rng(seed)
-    net.generator.manual_seed(seed)
+    shard = tp.queries.shard
+    net.generator.manual_seed(seed + (0 if shard is None else shard.group.rank))
     size = _batch_size(tp, how)
     batches = max(1, -(-int(tp.in_epoch(how.query_pairs).sum()) // size))
     # Few pairs make few steps an epoch: too few to learn from in any number of iterations.
@@ -426,7 +380,7 @@ def _train(
     best = (-np.inf, 0)  # the value, and of equals the last where it is no loss
     for epoch in range(1, epochs + 1):
         progress(f"training, epoch {epoch}/{epochs}")
-        train_loss = _epoch(steps, tp, how, size, passes, rng, seed)
+        train_loss = _epoch(steps, tp, how, size, passes, rng)
         if not np.isfinite(train_loss):
             raise DivergedError(
                 f"the loss is {train_loss} in epoch {epoch}: try a lr lower than {how.lr:g}, "
@@ -448,7 +402,7 @@ def _train(
 
 def _epochs(pairs: _ByQuery, steps: int) -> int:
     """As many epochs of that many steps as the number of documents asks for."""
-    docs = max(1, int(summed(pairs.queries, len(pairs.docs))))
+    docs = max(1, int(pairs.n_docs.sum()))
     return int(np.clip(max(_VISITS / docs, _ALL_STEPS / steps), _FEWEST, _MOST))
 
 
@@ -518,76 +472,22 @@ def _products(net: NeuralComparator, how: Training) -> AbstractContextManager[No
     return torch.autocast(net.device.type, torch.bfloat16)
 
 
-def _gradients(net: NeuralComparator, batch: _Batch, how: Training) -> Tensor:
-    """The loss of a mini-batch, whose gradients the net then has."""
+def _gradients(net: NeuralComparator, batch: _Batch, how: Training, shard: Shard | None) -> Tensor:
+    """The loss of a mini-batch, whose gradients the net then has: sums over all processes."""
     net.zero_grad()
-    loss = _loss(net, batch, how)
-    loss.backward()  # type: ignore[no-untyped-call]
-    return loss.detach()
-
-
-def _begun(
-    net: NeuralComparator, shard: Shard | None, parts: list[_Batch], how: Training, seed: int
-) -> Callable[[], Tensor | None]:
-    """Begin a step; what is returned gives the loss, None where the mini-batch has no pairs, when
-    the net has its gradients.
-
-    Those of several blocks are added up as whole numbers, which gives the same in any order.
-    """
-    if shard is None or shard.n_blocks == 1:
-        loss = _gradients(net, parts[0], how) if parts else None
-        return lambda: loss
-    weights, found = list(net.parameters()), []
-    for part in parts:
-        net.generator.manual_seed(seed * MOST_BLOCKS + part.block)
-        of_part = _gradients(net, part, how)
+    loss = torch.zeros((), device=net.device)
+    if len(batch.weight):
+        loss = _loss(net, batch, how)
+        loss.backward()  # type: ignore[no-untyped-call]
+    if shard is not None:
+        weights = list(net.parameters())
         slopes = [torch.zeros_like(w) if w.grad is None else w.grad for w in weights]
-        found.append((_flat(of_part, slopes).astype(np.float64), len(part.weight)))
-    first = shard.group.begin_sum(_sums(found, weights, _UNITS[0]))
-    return lambda: _added_up(shard.group, first, found, weights)
-
-
-def _added_up(
-    group: Group,
-    first: Callable[[], I64],
-    found: Sequence[tuple[F64, int]],
-    weights: Sequence[Tensor],
-) -> Tensor | None:
-    total, unit = first(), _UNITS[0]
-    for coarser in _UNITS[1:]:
-        if not total[0]:
-            break
-        total, unit = group.sum(_sums(found, weights, coarser)), coarser
-    if not total[1]:
-        return None
-    loss, slopes = _apart(np.where(total[0], np.nan, total[2:] * (unit / total[1])), weights)
-    for w, slope in zip(weights, slopes, strict=True):
-        w.grad = slope
-    return loss
-
-
-def _flat(loss: Tensor, of_weights: Sequence[Tensor]) -> F32:
-    """The loss and some numbers of each weight, one after the other."""
-    flat: F32 = torch.cat([loss.view(1), *(each.reshape(-1) for each in of_weights)]).cpu().numpy()
-    return flat
-
-
-def _apart(flat: F32 | F64, weights: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
-    """What `_flat` has put together."""
-    of_all = torch.from_numpy(flat.astype(np.float32)).to(weights[0])
-    loss, *each = torch.split(of_all, [1, *(w.numel() for w in weights)])
-    return loss[0], [part.view_as(w) for part, w in zip(each, weights, strict=True)]
-
-
-def _sums(found: Sequence[tuple[F64, int]], weights: Sequence[Tensor], unit: float) -> I64:
-    """The parts in which a number is too large or none, the number of pairs, and sums in units."""
-    total = np.zeros(3 + sum(w.numel() for w in weights), np.int64)
-    for means, n_pairs in found:
-        sums = np.rint(means * (n_pairs / unit))
-        good = bool(np.abs(sums).max() < 2.0**63 / MOST_BLOCKS)
-        total[:2] += (not good, n_pairs)
-        total[2:] += sums.astype(np.int64) if good else 0
-    return total
+        flat = torch.cat([loss.detach().view(1), *(slope.reshape(-1) for slope in slopes)])
+        total = torch.from_numpy(shard.group.sum(flat.cpu().numpy())).to(flat)
+        loss, *parts = torch.split(total, [1, *(w.numel() for w in weights)])
+        for w, part in zip(weights, parts, strict=True):
+            w.grad = part.view_as(w)
+    return loss.detach().view(())
 
 
 def _epoch(
@@ -597,37 +497,16 @@ def _epoch(
     size: int,
     passes: int,
     rng: np.random.Generator,
-    seed: int,
 ) -> float:
     """A few passes over the pairs, queries in random order; returns the mean training loss."""
     net = steps.net.train()
     losses: list[Tensor] = []
-    shard = pairs.queries.shard
     for _ in range(passes):
-        under_way: Callable[[], Tensor | None] = lambda: None  # noqa: E731
-        # The next mini-batch is made while the sums of other processes are waited for.
-        for parts in chain(pairs.batches(size, how.query_pairs, rng, net.device), [None]):
-            if (loss := under_way()) is not None:
-                losses.append(loss)
-                steps.end()
-            if parts is not None:
-                steps.begin()
-                under_way = _begun(net, shard, parts, how, seed + steps.done)
-    mean = torch.stack(losses).mean() if losses else torch.zeros(())
-    one_block = shard is not None and shard.n_blocks == 1
-    return float(_of_owner(net, pairs, mean) if one_block else mean)
-
-
-@torch.no_grad()
-def _of_owner(net: NeuralComparator, pairs: _ByQuery, loss: Tensor) -> Tensor:
-    """The loss of the process that has the only block; the net gets its weights."""
-    weights = list(net.parameters())
-    own = _flat(loss, weights)[None]
-    for row in gathered(pairs.queries, own if len(pairs.doc_offsets) > 1 else own[:0]):
-        loss, learned = _apart(row, weights)
-        for w, found in zip(weights, learned, strict=True):
-            w.copy_(found)
-    return loss
+        for batch in pairs.batches(size, how.query_pairs, rng, net.device):
+            steps.begin()
+            losses.append(_gradients(net, batch, how, pairs.queries.shard))
+            steps.end()
+    return float(torch.stack(losses).mean()) if losses else 0.0
 
 
 @torch.no_grad()
@@ -635,10 +514,10 @@ def _mean_loss(net: NeuralComparator, pairs: _ByQuery, how: Training) -> float:
     """The mean loss over all pairs, without dropout."""
     net.eval()
     at_once = min(_EVALUATED, _VALUES // net.n_features + 1)
-    found = [
-        (_loss(net, part, how), len(part.weight))
-        for parts in pairs.batches(at_once, None, None, net.device)
-        for part in parts
+    shares = [
+        _loss(net, batch, how) * min(at_once, len(pairs) - k * at_once)
+        for k, batch in enumerate(pairs.batches(at_once, None, None, net.device))
+        if len(batch.weight)
     ]
-    sums = [float(loss) * size for loss, size in found]  # now a GPU is waited for, if it was one
-    return math.fsum(gathered(pairs.queries, np.array(sums))) / max(len(pairs), 1)
+    of_own = math.fsum(map(float, shares))  # now a GPU is waited for, if it was one
+    return float(summed(pairs.queries, np.array(of_own))) / max(len(pairs), 1)

@@ -275,7 +275,7 @@ def fit(
             save(model_of(state))
 
     def part_of(queries: Queries) -> Queries:
-        return scaler(sharded(queries, group, config.blocks))
+        return scaler(sharded(queries, group))
 
     state = learn_to_sort(
         part_of(train),

@@ -11,7 +11,7 @@ from sortnet.sorting.quicksort import quicksort
 from sortnet.sorting.sort import arrangement, refuse_nan
 from sortnet.sorting.sort import sort as merge_sort
 from sortnet.types import F64, I64, Comparator, Queries, Sorting
-from sortnet.types.shard import blocks_of, offsets_of_all, own, summed
+from sortnet.types.shard import offsets_of_all, own, summed
 
 _EXAMPLES = 10
 
@@ -89,11 +89,8 @@ def cyclic_triples(
     """
     drawn = _triples(offsets_of_all(queries), samples, np.random.default_rng(seed))
     triples = own(queries, drawn)
-    # Block by block, since a product of matrices may round a row otherwise beside other rows.
-    bounds = (queries.offsets[[first, last]] for first, last in blocks_of(queries))
-    parts = [triples[(triples[:, 0] >= a) & (triples[:, 0] < b)] for a, b in bounds]
-    turn = np.concatenate([np.empty(0), *(_turns(comparator, queries, part) for part in parts)])
-    triples = np.concatenate([triples[:0], *parts])
+    triples = triples[(triples[:, 0] >= 0) & (triples[:, 0] < queries.n_docs)]
+    turn = _turns(comparator, queries, triples)
     cyclic = np.flatnonzero(turn)
     examples = triples[cyclic[:_EXAMPLES]]
     backwards = turn[cyclic[:_EXAMPLES]] < 0

@@ -13,7 +13,6 @@ from sortnet.sorting.kernel import arrange, finish, in_numbers, merge_sort, pack
 from sortnet.sorting.levels import merge_sort_levels
 from sortnet.sorting.lockstep import merge_sort_on_device
 from sortnet.types import F32, F64, I32, I64, Comparator, Queries, Sorting
-from sortnet.types.shard import blocks_of
 
 # Documents prepared at a time, which bounds memory whatever the data's size. Dual units are to
 # stay in the cache, the other comparators want large batches, a GPU the largest.
@@ -160,18 +159,14 @@ def certainty_of(comparator: Comparator, queries: Queries, i: I64, j: I64) -> F3
 
 
 def _chunks(queries: Queries, docs: int) -> Iterator[tuple[int, int]]:
-    """Runs of whole queries of about that many documents.
-
-    Of a shard the runs of each block, since a product of matrices may round a row differently as
-    its neighbours are others.
-    """
+    """Runs of whole queries of about that many documents."""
     offsets, docs = queries.offsets, min(docs, _VALUES // max(queries.n_features, 1))
-    for first, end in blocks_of(queries):
-        while first < end:
-            last = int(np.searchsorted(offsets, offsets[first] + docs, side="right")) - 1
-            last = min(max(last, first + 1), end)
-            yield first, last
-            first = last
+    first = 0
+    while first < len(queries):
+        last = int(np.searchsorted(offsets, offsets[first] + docs, side="right")) - 1
+        last = min(max(last, first + 1), len(queries))
+        yield first, last
+        first = last
 
 
 def _sort_part(
