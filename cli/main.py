@@ -38,8 +38,20 @@ First steps:
 """
 
 
+# Commands of before, and what to type in their place.
+GONE = {
+    "watch": "sortnet show RUN --follow",
+    "completion": 'eval "$(_SORTNET_COMPLETE=bash_source sortnet)"; zsh_source, fish_source',
+}
+
+
 class _MainGroup(click.Group):
     """A group that exits with 0, 2 or (a bug, a closed pipe) 1; an error is one line."""
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        if args and args[0] in GONE:
+            raise click.UsageError(f"{args[0]} is gone: {GONE[args[0]]}", ctx)
+        return super().resolve_command(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)  # as they were added, not by name
@@ -73,9 +85,9 @@ def main(ctx: click.Context) -> None:
 # In the order of the help.
 for name in (
     *("demo", "train", "evaluate", "rank", "compare", "explain", "importance"),
-    *("runs", "show", "pairs", "report", "watch", "experiment", "context"),
+    *("runs", "show", "pairs", "report", "experiment", "context"),
     *("items", "ask", "label", "serve", "annotators", "agreement", "ranking", "judgements"),
-    *("simulate", "doctor", "completion"),
+    *("simulate", "doctor"),
 ):
     main.add_command(getattr(import_module(f"cli.commands.{name}"), name))
 

@@ -42,7 +42,6 @@ NOT_RUN: dict[str, str] = {
     "sortnet experiment folds MQ2008 --rankers all --jobs 2 --out mq2008": "takes minutes",
     "sortnet experiment folds MQ2008 --rankers all --convention letor4": "takes minutes",
     "sortnet experiment holdout MQ2008 --rankers directranker,lambdamart --jobs 2": "minutes",
-    "sortnet watch last --web --port 8080": "it serves until Ctrl-C; the tests of watch stop it",
     "sortnet serve essays --annotator ana --annotator ben": "it serves until Ctrl-C, as all three",
     "sortnet serve essays --port 0 --open": "do; the tests of the page start and stop it",
     "sortnet serve essays letters --url https://example.org/label": "",

@@ -28,7 +28,7 @@ NONSENSE = (
     *("x" * 300, "x" * 20_000, "/" * 5000, "sqlite://", "postgresql://x@127.0.0.1:1/y", "http://["),
     *("mlflow:file:", "tensorboard:s.db", "map@nan", "p@" + "9" * 30, "ndcg@-1"),
 )
-# What each command runs on; serve, watch, demo and report get
+# What each command runs on; serve, demo and report get
 # nothing that would let them begin: they stay, or take long.
 BASES: dict[str, tuple[str, ...]] = {
     "demo": ("--store", "fold"),
@@ -41,7 +41,6 @@ BASES: dict[str, tuple[str, ...]] = {
     "show": ("last",),
     "pairs": ("last",),
     "report": ("nothing",),
-    "watch": ("nothing",),
     "items add": ("more", "items.csv"),
     "items show": ("some",),
     "items remove": ("some",),
@@ -52,9 +51,8 @@ BASES: dict[str, tuple[str, ...]] = {
     "judgements export": ("some",),
     "judgements import": ("some", "judgements.csv"),
     "simulate": ("--seeds", "1", "--items", "4", "--budget", "3"),
-    "completion": ("bash",),
 }
-STAYING = ("watch", "serve", "demo", "report")
+STAYING = ("serve", "demo", "report")
 CALLS = [
     (name.removeprefix("sortnet "), command, option)
     for name, command in walk()

@@ -5,9 +5,11 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
+import math
 import random
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,7 +24,7 @@ from items_made import essays, ranker_of
 from cli.training.run_folder import Folder
 from sortnet.comparators import make_comparator
 from sortnet.config import Config, Training
-from sortnet.errors import SortNetError
+from sortnet.errors import ModelError, SortNetError
 from sortnet.estimator import SortNetRanker
 from sortnet.learning.state import State
 from sortnet.rankers.folder import parse_tensors
@@ -114,7 +116,8 @@ def mutate_json(value, rng):
         elif kind == 1 and isinstance(owner, dict):
             owner[rng.choice(["", "x", "n_features", "hidden", "lr"])] = owner.pop(key)
         elif kind == 2 and isinstance(owner[key], int | float):
-            owner[key] = owner[key] * rng.choice([-1, 0, 0.5, 2, 10**6, 10**12])
+            with suppress(OverflowError):  # half of a number beyond all floats
+                owner[key] = owner[key] * rng.choice([-1, 0, 0.5, 2, 10**6, 10**12])
         else:
             owner[key] = copy.deepcopy(rng.choice(STRANGE))
         if not isinstance(value, dict) or not value:
@@ -303,6 +306,16 @@ def test_a_damaged_run_is_read_or_refused(originals, tmp_path):
         found[refused(read)] += 1
         shutil.rmtree(folder)
     assert min(found.values()) > 0, found
+
+
+def test_an_infinite_number_of_the_iteration_is_refused(originals, tmp_path):
+    """Found by fuzzing."""
+    shutil.copytree(originals[0], tmp_path / "m")
+    about = json.loads((tmp_path / "m/model.json").read_text())
+    about["info"]["iteration"] = math.inf
+    (tmp_path / "m/model.json").write_text(json.dumps(about))
+    with pytest.raises(ModelError, match="damaged info: OverflowError"):
+        SortNetRanker.load(tmp_path / "m")
 
 
 @pytest.mark.parametrize("shape", [[0, 2**63], [2**63, 0], [0, 2**62], [2**32, 2**32, 0]])

@@ -15,13 +15,15 @@ from typing import Any
 import numpy as np
 import pytest
 from cli_made import letor
+from collections_made import made_items
 from fuzz_made import damaged, rounds
 
 from sortnet.data import read_queries
-from sortnet.errors import SortNetError
+from sortnet.errors import DataError, SortNetError
 from sortnet.items import Items, read_items
 from sortnet.items.item_groups import read_pairs
-from store.collections.judgement_files import FIELDS, read_lines
+from store import open_store
+from store.collections.judgement_files import FIELDS, import_judgements, read_lines
 
 TESTS = Path(__file__).resolve().parent
 LETOR = (
@@ -233,3 +235,14 @@ def test_the_compiled_reader_stays_within_its_arrays(tmp_path):
         timeout=600,
     )
     assert ran.returncode == 0, ran.stderr
+
+
+def test_a_judgement_whose_key_has_two_lines_is_refused_in_one(tmp_path):
+    """Found by fuzzing."""
+    path = tmp_path / "judgements.json"
+    path.write_text(json.dumps([{"fields": {}, "resp\nses": []}]))
+    with open_store(tmp_path / "s.db") as store:
+        collection = store.add_items("some", made_items(2))
+        with pytest.raises(DataError, match="record 1") as refused:
+            import_judgements(collection, path)
+    assert "\n" not in str(refused.value)

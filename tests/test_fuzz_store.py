@@ -84,3 +84,16 @@ def test_a_damaged_store_is_one_line(made: Path, monkeypatch: pytest.MonkeyPatch
             broken = 1 if args[0] == "doctor" else 2
             assert result.exit_code in (0, broken), about
             assert result.exit_code == 0 or result.stderr.count("\n") <= 1, about
+
+
+def test_a_collection_without_a_time_is_listed(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Found by fuzzing."""
+    monkeypatch.chdir(made)
+    shutil.copy("s.db", "damaged.db")
+    with closing(sqlite3.connect("damaged.db", isolation_level=None)) as connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute("UPDATE sqlite_master SET sql = replace(sql, 'NOT NULL', '')")
+    with closing(sqlite3.connect("damaged.db", isolation_level=None)) as connection:
+        connection.execute("UPDATE collections SET created = NULL")
+    result = runner().invoke(main, ["items", "list", "--store", "damaged.db"])
+    assert result.exit_code in (0, 2) and "Traceback" not in result.output

@@ -46,7 +46,7 @@ def shown() -> dict[str, str]:
         ("show", RUN, "--json"),
         ("pairs", RUN),
         ("pairs", RUN, "--format", "jsonl", "--split", "vali"),
-        ("watch", RUN),
+        ("show", "--follow", RUN),
         ("items", "list", "--json"),
         ("items", "show", "wishes", "--json"),
         ("ranking", "wishes", "--json"),

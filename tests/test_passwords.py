@@ -77,7 +77,7 @@ def test_a_password_is_shown_and_written_nowhere(
     shown_text += shown("train", "--resume", "--out", "m")
     for args in (
         ("runs",), ("runs", "--json"), ("show", "last"), ("show", "last", "--json"),
-        ("doctor",), ("doctor", "--json"), ("watch", "last"),
+        ("doctor",), ("doctor", "--json"), ("show", "last", "--follow"),
     ):  # fmt: skip
         shown_text += shown(*args)
     done("report", "last", "--output", "report.html")

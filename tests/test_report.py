@@ -434,7 +434,8 @@ class TestBadInput:
         assert "no run 'zzz'" in message and run.id in message
 
     @pytest.mark.parametrize(
-        ("status", "step"), [("running", "sortnet watch "), ("interrupted", "resume it: x")]
+        ("status", "step"),
+        [("running", "follow it: sortnet show "), ("interrupted", "resume it: x")],
     )
     def test_no_iteration_yet(self, tmp_path, status, step):
         with open_store(tmp_path / "s.db") as store:

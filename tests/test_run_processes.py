@@ -160,7 +160,7 @@ def test_a_process_that_waits_to_be_looked_at_is_gone() -> None:
 
 def test_commands_call_it_killed_and_say_how_to_go_on(here: Path) -> None:
     again = "sortnet train --resume --out 'the model'"
-    for command in (["runs"], ["show", "last"], ["watch", "last"]):
+    for command in (["runs"], ["show", "last"], ["show", "last", "--follow"]):
         result = invoke(*command)
         assert result.exit_code == 0
         assert "killed" in result.stdout + result.stderr and again in result.stderr

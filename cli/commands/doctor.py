@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import platform
-import sqlite3
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, field
-from email.message import Message
-from importlib import import_module, metadata
+from importlib import metadata
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,9 +24,6 @@ from sortnet.errors import SortNetError
 if TYPE_CHECKING:
     from sqlalchemy import URL
 
-# Distributions whose module has another name.
-MODULES = {"scikit-learn": "sklearn", "pillow": "PIL", "xgboost-cpu": "xgboost"}
-OLDEST_SQLITE = (3, 24)  # the first version with ON CONFLICT
 _LABEL, _WIDTH = 10, 80
 
 
@@ -49,10 +44,11 @@ class Found:
 @json_option
 @click.pass_context
 def doctor(ctx: click.Context, store: str | None, as_json: bool) -> None:
-    """Check this installation: versions, devices, threads, store, caches, optional extras.
+    """Check the devices, the threads, the optional extras and the store.
 
     The checks change nothing and create no store. The exit code is 1 if something that SortNet
-    needs is broken; each fault is one line with the next step.
+    needs is broken; each fault is one line with the next step. Whether packages fit together says
+    `pip check`.
 
     \b
     Examples:
@@ -90,76 +86,14 @@ def _print(found: Found) -> None:
         put(f"- {fault}")
 
 
-def _look_at_versions(found: Found) -> None:
-    found.add("sortnet", __version__, __version__)
-    system = f"{platform.system()} {platform.machine()}"
-    version = platform.python_version()
-    facts = {"version": version, "executable": sys.executable, "system": system}
-    found.add("python", f"{version} on {system}\n{sys.executable}", facts)
-
-
-def _look_at_needed(found: Found) -> None:
-    """Import every required package: an installed one may still be broken."""
-    if _version("sortnet") is None:
-        found.faults.append("sortnet is not installed in this Python: pip install . in its folder")
-    rows = []
-    for name, wanted in _requirements(""):
-        version = _version(name)
-        problem = _import_problem(name) if version else "is not installed"
-        if version and not problem and not wanted.contains(version, prereleases=True):
-            problem = f"is {version}, SortNet needs {name}{wanted}"
-        rows.append({"name": name, "version": version, "wants": str(wanted), "problem": problem})
-        if problem:
-            found.faults.append(f"{name} {problem}: pip install --upgrade '{name}{wanted}'")
-    text = ", ".join(f"{row['name']} {row['version'] or 'missing'}" for row in rows)
-    found.add("packages", text, rows)
-
-
-def _requirements(extra: str) -> Iterator[tuple[str, Any]]:
-    """(distribution, versions) required by SortNet itself, or by one of its extras."""
-    from packaging.requirements import Requirement
-
-    known = [] if _version("sortnet") is None else metadata.requires("sortnet") or []
-    for asked in map(Requirement, known):
-        plain, named = (
-            not asked.marker or asked.marker.evaluate({"extra": e}) for e in ("", extra)
-        )
-        if asked.name != "sortnet" and named and not (plain and extra):
-            yield asked.name, asked.specifier
-
-
-def _version(distribution: str) -> str | None:
-    try:
-        return metadata.version(distribution)
-    except metadata.PackageNotFoundError:
-        return None
-
-
-def _import_problem(distribution: str) -> str | None:
-    try:
-        import_module(MODULES.get(distribution, distribution.replace("-", "_")))
-    except Exception as error:  # whatever a broken package raises
-        reason = " ".join(str(error).split())[:200]
-        return f"cannot be imported ({type(error).__name__}: {reason})"
-    return None
-
-
-def _look_at_sqlite(found: Found) -> None:
-    version = sqlite3.sqlite_version
-    found.add("sqlite", version, version)
-    if sqlite3.sqlite_version_info[:2] < OLDEST_SQLITE:
-        oldest = ".".join(map(str, OLDEST_SQLITE))
-        found.faults.append(
-            f"the SQLite library is {version}, the store needs {oldest}: use a newer Python, or "
-            "a PostgreSQL store"
-        )
+def _look_at_version(found: Found) -> None:
+    system = f"Python {platform.python_version()} on {platform.system()} {platform.machine()}"
+    found.add("sortnet", f"{__version__}, {system}\n{sys.executable}", __version__)
 
 
 def _look_at_devices(found: Found) -> None:
-    try:
-        import torch
-    except Exception:  # reported already
-        return found.add("devices", "unknown without torch", [])
+    import torch
+
     devices = ["cpu"]
     try:
         for k in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):
@@ -176,51 +110,47 @@ def _look_at_devices(found: Found) -> None:
 
 
 def _look_at_threads(found: Found) -> None:
-    threads: dict[str, int] = {}
-    with suppress(Exception):  # reported already
-        import torch
-        from numba import config
+    import torch
+    from numba import config
 
-        numba: int = config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
-        threads = {"torch": torch.get_num_threads(), "numba": numba}
+    numba: int = config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
+    threads = {"torch": torch.get_num_threads(), "numba": numba}
     used = ", ".join(f"{name} {n}" for name, n in threads.items())
-    found.add("threads", f"{used or 'unknown'} of {cores()} cores", {"cores": cores(), **threads})
-
-
-def _look_at_cache(found: Found) -> None:
-    from sortnet.data.cache import default_cache_dir
-
-    path = default_cache_dir()
-    files = [p for p in path.rglob("*") if p.is_file()] if path.is_dir() else []
-    size = sum(p.stat().st_size for p in files)
-    text = f"{path}\n{_bytes(size)}" if files else f"{path}\nempty (--cache fills it)"
-    found.add("cache", text, {"path": str(path), "bytes": size})
+    found.add("threads", f"{used} of {cores()} cores", {"cores": cores(), **threads})
 
 
 def _look_at_extras(found: Found) -> None:
-    rows: list[dict[str, Any]] = []
-    lines = []
-    about: Any = Message() if _version("sortnet") is None else metadata.metadata("sortnet")
+    """Whether all packages of each extra are there."""
+    from packaging.requirements import Requirement
+
+    about = metadata.metadata("sortnet")
     extras = [e for e in about.get_all("Provides-Extra") or [] if e not in ("dev", "docs")]
+    wanted = [Requirement(line) for line in metadata.requires("sortnet") or []]
+    rows = []
     for extra in extras:
-        wanted = dict(_requirements(extra))
-        has = {name: _version(name) for name in wanted}
-        present = all(v and wanted[name].contains(v, prereleases=True) for name, v in has.items())
+        of_extra = [w.name for w in wanted if w.marker and w.marker.evaluate({"extra": extra})]
         install = f"pip install 'sortnet[{extra}]'"
-        rows.append({"name": extra, "present": present, "packages": has, "install": install})
-        having = "has " + ", ".join(f"{name} {version}" for name, version in has.items())
-        lines.append(f"{extra:{max(map(len, extras))}}  {having if present else install}")
-    found.add("extras", "\n".join(lines) or "none", rows)
+        rows.append({"name": extra, "present": all(map(_is_there, of_extra)), "install": install})
+    wide = max((len(row["name"]) for row in rows), default=0)
+    lines = [
+        f"{row['name']:{wide}}  {'installed' if row['present'] else row['install']}" for row in rows
+    ]
+    found.add("extras", "\n".join(lines), rows)
+
+
+def _is_there(distribution: str) -> bool:
+    try:
+        metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
 
 
 _LOOKS: dict[str, Callable[[Found], None]] = {
-    "versions": _look_at_versions,
-    "packages": _look_at_needed,
-    "SQLite": _look_at_sqlite,
+    "the version": _look_at_version,
     "devices": _look_at_devices,
     "threads": _look_at_threads,
     "extras": _look_at_extras,
-    "the cache": _look_at_cache,
 }
 
 
@@ -253,7 +183,7 @@ def _contents(url: URL, facts: dict[str, Any]) -> str:
     if url.drivername == "sqlite":
         path = Path(url.database or "")
         facts["exists"] = path.exists()
-        home = next(p for p in path.absolute().parents if p.exists())
+        home = next(p for p in (*path.absolute().parents, Path("/")) if p.exists())
         writable = all(os.access(p, os.W_OK) for p in (home, path) if p.exists())
         if not facts["exists"] and not writable:
             raise SortNetError(f"store {path}: {home} is not writable")

@@ -258,7 +258,7 @@ def list_(store: str | None, as_json: bool) -> None:
         say(f"no collections yet: {ITEMS_MAKER} makes one")
     else:
         lines = [
-            [row["name"], *(str(row[name]) for name in _COUNTS), row["created"][:16]]
+            [row["name"], *(str(row[name]) for name in _COUNTS), str(row["created"])[:16]]
             for row in rows
         ]
         print_table(["collection", *_COUNTS, "started UTC"], lines)

@@ -75,8 +75,7 @@ def label(
     q to quit. Every answer is stored before the next pair is shown: you can quit at any time and
     resume later. If stdin is not a terminal, each of its lines is an answer or its key: left,
     right, tie, skip, cant-say, undo or quit; lines "comment TEXT" and "flag" may come before one.
-    Images are drawn where the terminal can (kitty's protocol, or sixels); elsewhere, and for
-    sounds, there is sortnet serve.
+    Images and sounds are shown and played by sortnet serve.
 
     The program of --judge reads one line of JSON per pair, {"id", "question", "instructions",
     "left", "right"}, each side with "id", "text", "image", "audio", "shown" and "features", and

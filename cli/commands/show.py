@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from cli.inputs.opened_store import open_run, resume, run_ids
-from cli.options import json_option, store_option
+from cli.options import Real, json_option, store_option
 from cli.output import print_json, put, say
 from cli.printing import iterations
 from cli.printing.trials import chosen, flat, trial_shower
@@ -15,19 +15,38 @@ from cli.printing.trials import chosen, flat, trial_shower
 
 @click.command()
 @click.argument("run", shell_complete=run_ids)
+@click.option(
+    "--follow", is_flag=True, help="Show the iterations while the run is running, until it ends."
+)
+@click.option(
+    "--interval", type=Real(0.1, 3600), default=2.0,
+    help="Seconds between two reads of the store (with --follow).",
+)  # fmt: skip
 @store_option
 @json_option
-def show(run: str, store: str | None, as_json: bool) -> None:
+def show(run: str, follow: bool, interval: float, store: str | None, as_json: bool) -> None:
     """Show a run and its iterations. RUN is a run id, a prefix of one, or `last`.
+
+    With --follow on a terminal the table is refreshed in place, elsewhere every iteration is
+    printed as a line; Ctrl-C does not stop the run.
 
     \b
     Examples:
       sortnet show last
+      sortnet show last --follow
+      sortnet show 3f2a --follow --interval 10 | tee progress.txt
       sortnet show 3f2a --json
     """
     from sortnet.config import BY_QUERY
 
+    if follow and as_json:
+        raise click.UsageError("--follow and --json cannot be combined")
     with open_run(store, run) as found:
+        if follow:
+            from cli.terminal import follow as terminal
+
+            terminal.follow(found, interval)
+            return
         standing = found.status_text
         rows = iterations.rows_of(found.iterations_frame())
         about: dict[str, Any] = {"id": found.id, "status": found.status} | {

@@ -64,7 +64,6 @@ def render(
     conventions: Sequence[str] = (),
     *,
     top: int = 3,
-    refresh: int | None = None,
 ) -> str:
     """The page of a run.
 
@@ -73,7 +72,6 @@ def render(
         sources: where to look up documents; its notes are shown. None: nowhere.
         conventions: of the measures; default: those of the run's settings.
         top: number of hardest queries per part.
-        refresh: seconds until the browser refreshes the page; None: never.
 
     Raises:
         StoreError: on database errors.
@@ -90,7 +88,6 @@ def render(
         title=f"SortNet run {run.id}",
         run=run,
         status=run.status,
-        refresh=refresh,
         summary=summary(run, frame),
         status_line=status_line(run, len(frame)),
         conventions=[] if labelling else conventions or _recorded(frame),
@@ -106,7 +103,7 @@ def render(
     )
 
 
-def rendered(template: str, *, refresh: int | None = None, **values: Any) -> str:
+def rendered(template: str, **values: Any) -> str:
     """A page of a template, with its style inside and the time it was written."""
     style = (files("cli.report") / "templates" / "report.css").read_text(encoding="utf-8")
     page = Environment(
@@ -115,7 +112,7 @@ def rendered(template: str, *, refresh: int | None = None, **values: Any) -> str
     ).get_template(template)  # fmt: skip
     written = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     common = {"style": style, "policy": content_policy(style), "written": written}
-    return page.render(refresh=refresh, **common, **values)
+    return page.render(**common, **values)
 
 
 def _recorded(frame: pd.DataFrame) -> list[str]:
@@ -220,7 +217,7 @@ def refuse_without_iterations(run: Run) -> None:
     if len(run.iterations_frame()):
         return
     if run.status == "running":
-        step = f"watch it: sortnet watch {run.id}"
+        step = f"follow it: sortnet show {run.id} --follow"
     else:
         step = f"resume it: {again(run) or run.command}"
     raise SortNetError(f"run {run.id} ({run.status}) has no iteration yet; {step}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from rich.console import Console, Group, RenderableType
@@ -22,52 +21,37 @@ _MANY = 20  # features shown of an item without text or media
 
 
 class Pair(NamedTuple):
-    """What an annotator sees: lines without control characters, and images that can be drawn."""
+    """What an annotator sees: lines without control characters."""
 
     question: Sequence[str]
     context: Sequence[str]
     left: Sequence[str]
     right: Sequence[str]
-    images: tuple[Path | None, Path | None] = (None, None)
 
 
-class Box(NamedTuple):
-    """A part of the screen in cells; `x` and `y` from 0 at the top left."""
-
-    x: int
-    y: int
-    columns: int
-    rows: int
-
-
-def pair_of(items: Items, pair: Question, question: str, *, drawn: bool = False) -> Pair:
-    """A pair and the question about it; `drawn`: images are drawn, so no line stands for them."""
+def pair_of(items: Items, pair: Question, question: str) -> Pair:
+    """A pair and the question about it."""
     left, right = pair.left, pair.right
-    files = [items.images[k] if drawn else None for k in (left, right)]
-    a, b = (None if file is None else (items.root or Path()) / file for file in files)
     asked = text_lines(question), context_of(items, left)
-    first, second = (facts_of(items, k, n, drawn=drawn) for n, k in ((1, left), (2, right)))
-    return Pair(*asked, first, second, (a, b))
+    return Pair(*asked, facts_of(items, left, 1), facts_of(items, right, 2))
 
 
-def facts_of(items: Items, k: int, side: int, *, drawn: bool = False) -> list[str]:
+def facts_of(items: Items, k: int, side: int) -> list[str]:
     """The lines of an item; its name only if it has nothing else, and never that of a file.
 
     Args:
         side: 1 for the left item, 2 for the right one.
-        drawn: whether its image is drawn, so that no line stands for it.
     """
     media = {"image": items.images[k], "sound": items.audio[k]}
-    there = [kind for kind, file in media.items() if file is not None]
     lines = [
         f"{kind} {side} of the pair (sortnet serve {'shows' if kind == 'image' else 'plays'} it)"
-        for kind in there
-        if not (drawn and kind == "image")
+        for kind, file in media.items()
+        if file is not None
     ]
     text, beside = items.texts[k], (items.shown and items.shown[k]) or {}
     for part in (text_lines(text or ""), _beside(beside)):
         lines += [*([""] if lines and part else []), *part]
-    return lines if lines or there else _features(items, k)
+    return lines or _features(items, k)
 
 
 def _beside(columns: Mapping[str, str]) -> list[str]:
@@ -98,30 +82,22 @@ def _features(items: Items, k: int) -> list[str]:
     return [printable(items.ids[k]), "", *lines, *([f"... {more} more"] if more else [])]
 
 
-def draw_pair(
-    console: Console, pair: Pair, height: int
-) -> tuple[RenderableType, bool, tuple[Box, Box]]:
-    """Two items in a given number of lines, whether anything was cut, and the space for images."""
+def draw_pair(console: Console, pair: Pair, height: int) -> tuple[RenderableType, bool]:
+    """Two items in a given number of lines, and whether anything was cut."""
     side_by_side = console.width >= NARROW
     wide = console.width // 2 if side_by_side else console.width
     rows = max((height if side_by_side else height // 2) - 2, 1)
     arrows = ("1 or <-", "2 or ->") if console.options.ascii_only else ("1 or ←", "2 or →")
-    panels, boxes, any_cut = [], [], False
-    for side, lines in enumerate((pair.left, pair.right)):
-        room = 0 if pair.images[side] is None else rows * 2 // 3 if lines else rows
-        text, cut = fitted(console, lines, wide - 4, rows - room)
+    panels, any_cut = [], False
+    for title, lines in zip(arrows, (pair.left, pair.right), strict=True):
+        text, cut = fitted(console, lines, wide - 4, rows)
         any_cut = any_cut or cut
-        x, y = (side * wide, 0) if side_by_side else (0, side * (rows + 2))
-        boxes.append(Box(x + 2, y + 1, wide - 4, room))
-        text = Text("\n" * room) + text
-        panels.append(
-            Panel(text, title=arrows[side], title_align="left", width=wide, height=rows + 2)
-        )
+        panels.append(Panel(text, title=title, title_align="left", width=wide, height=rows + 2))
     if not side_by_side:
-        return Group(*panels), any_cut, (boxes[0], boxes[1])
+        return Group(*panels), any_cut
     grid = Table.grid()
     grid.add_row(*panels)
-    return grid, any_cut, (boxes[0], boxes[1])
+    return grid, any_cut
 
 
 def fitted(console: Console, lines: Sequence[str], wide: int, rows: int) -> tuple[Text, bool]:

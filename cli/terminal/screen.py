@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from textwrap import wrap
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, Group
 from rich.text import Text
 
 from cli.output import printable
@@ -18,7 +16,6 @@ from cli.printing.item_rankings import ranking_frame, ranking_lines
 from cli.terminal.asking import KEYS, LATE, UNDO, Reply
 from cli.terminal.keys import END, Keys, keys_of
 from cli.terminal.pair_view import (
-    Box,
     Pair,
     draw_pair,
     fitted,
@@ -27,7 +24,6 @@ from cli.terminal.pair_view import (
     pair_whole,
     text_lines,
 )
-from cli.terminal.pictures import Pictures, protocol_of
 from sortnet.preference.base import LONGEST_COMMENT
 from store import Lease
 from store.service.labelling import LabellingService
@@ -62,15 +58,8 @@ def _key_lines(keys: str, width: int) -> list[str]:
 class Screen:
     """The terminal screen: two items, the keys, and a progress line."""
 
-    def __init__(
-        self,
-        console: Console,
-        keys: Keys,
-        service: LabellingService,
-        pictures: Pictures | None = None,
-    ) -> None:
+    def __init__(self, console: Console, keys: Keys, service: LabellingService) -> None:
         self._console, self._keys, self._service = console, keys, service
-        self._pictures = pictures or Pictures(console)
         self._note, self._instructions = "", ""
         self._still: Callable[[], bool] = lambda: True
         self._renewed, self._late = 0.0, False
@@ -80,8 +69,7 @@ class Screen:
         self._still, self._renewed, self._late = still, time.monotonic(), False
         self._show_instructions()
         self._keys.drop()
-        question, drawn = self._service.study.question, bool(self._pictures.protocol)
-        pair = pair_of(self._service.items, lease.question, question, drawn=drawn)
+        pair = pair_of(self._service.items, lease.question, self._service.study.question)
         comment, flagged = "", False
         size = self._show_pair(pair, standing, self._note)
         started = time.monotonic()
@@ -112,10 +100,6 @@ class Screen:
         if time.monotonic() - self._renewed > self._service.lease_seconds / 3 and not self._late:
             self._renewed = time.monotonic()
             self._late = not self._still()
-
-    def _draw(self, what: RenderableType, pictures: Sequence[tuple[Path, Box]] = ()) -> None:
-        self._console.update_screen(what)
-        self._pictures.show(pictures)
 
     def _show_instructions(self) -> None:
         """Show the instructions before the first pair, and again after a change."""
@@ -172,7 +156,7 @@ class Screen:
     def _key_below(self, text: str, *known: str) -> str:
         """Show a text until one of the keys is pressed; any key, if none is named."""
         while True:
-            self._draw(Text(text))
+            self._console.update_screen(Text(text))
             key = self._keys.read(TICK)
             if key is not None and (key in known or not known):
                 return key
@@ -186,15 +170,9 @@ class Screen:
             above, cut = fitted(self._console, lines, size.width, max(height // 4, 1))
             top.append(above)
             height, any_cut = height - 1 - above.plain.count("\n"), any_cut or cut
-        drawn, cut, boxes = draw_pair(self._console, pair, max(height, 3))
-        above_pair = sum(part.plain.count("\n") + 1 for part in top)
-        placed = [
-            (image, box._replace(y=box.y + above_pair))
-            for image, box in zip(pair.images, boxes, strict=True)
-            if image is not None and box.rows
-        ]
+        drawn, cut = draw_pair(self._console, pair, max(height, 3))
         bar = self._bar(more=cut or any_cut)
-        self._draw(Group(*top, drawn, *map(line, (note, *bar))), placed)
+        self._console.update_screen(Group(*top, drawn, *map(line, (note, *bar))))
         return size
 
     def _bar(self, *, more: bool) -> list[str]:
@@ -226,7 +204,7 @@ class Screen:
             last = max(len(rows) - height, 0)
             at = min(max(at, 0), last)
             below = Text("\n".join(keys) if last else f"any key: {then}", style="bold")
-            self._draw(Text("\n").join([*rows[at : at + height], below]))
+            self._console.update_screen(Text("\n").join([*rows[at : at + height], below]))
             key = self._keys.read(TICK)
             self._renew()
             moves = {"down": 1, "up": -1, "space": height, "page down": height, "page up": -height}
@@ -242,11 +220,4 @@ def screen_of(service: LabellingService, fd: int) -> Iterator[Screen]:
     """Use the terminal on stderr as an alternate screen, and restore it afterwards."""
     console = Console(stderr=True)
     with keys_of(fd) as keys, console.screen():
-        has_images = any(service.items.images)
-        protocol = protocol_of(keys, console, os.environ) if has_images else ""
-        pictures = Pictures(console, protocol, fd)
-        try:
-            yield Screen(console, keys, service, pictures)
-        finally:
-            with suppress(OSError):  # the terminal is gone
-                pictures.show(())
+        yield Screen(console, keys, service)

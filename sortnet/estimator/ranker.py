@@ -431,7 +431,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             ranker.set_params(comparator=comparator)
         try:
             return ranker._restored(model, about)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
             raise ModelError(f"{Path(folder) / 'model.json'}: damaged info: {error!r}") from None
 
     def _restored(self, model: Ranker, about: Mapping[str, Any]) -> Self:

@@ -18,7 +18,7 @@ from sortnet.errors import DataError, JudgementError, StoreError
 from sortnet.files import write_atomically
 from sortnet.items import Items
 from sortnet.items.item_groups import fault_across
-from sortnet.items.rows import TABLES, Rows, read_rows, shown, suffix_of
+from sortnet.items.rows import TABLES, Rows, listed, read_rows, shown, suffix_of
 from sortnet.preference import ANSWERS, Answer, Judgement
 from sortnet.preference.base import LONGEST_COMMENT, check_undo
 from sortnet.preference.study import questions_at, study_of
@@ -354,7 +354,7 @@ def _line(
 ) -> Line:
     given = {key: value for key, value in record.items() if value not in (None, "")}
     if not (given.keys() >= _NEEDED[0] or given.keys() >= _NEEDED[1]):
-        found = ", ".join(str(key) for key in record) or "nothing"
+        found = listed(map(str, record)) or "nothing"
         _refuse(where, f"needs left, right and answer, or winner and loser; there is {found}")
     if annotator is not None:
         given.setdefault("annotator", annotator)  # part of the content

@@ -1,27 +1,22 @@
-"""sortnet watch: rows as they come, a terminal that renews itself, a page of this machine alone."""
+"""sortnet show --follow: rows as they come, a terminal that renews itself."""
 
 from __future__ import annotations
 
-import html
-import http.client
 import os
-import queue
 import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
 import time
 from contextlib import contextmanager
-from pathlib import Path
 
 import numpy as np
 import pytest
 from cli_made import done, fault, invoke
 
-from cli.commands.watch import sparkline
-from cli.report import live_page
+from cli.terminal import follow
+from cli.terminal.follow import sparkline
 from sortnet import Queries
 from sortnet.types import Pairs
 from store import Run, Store, open_store
@@ -64,7 +59,8 @@ def record(run: Run, i: int) -> None:
 @contextmanager
 def watching(*args: object, **options):
     """`sortnet watch` in a process of its own, which is gone at the end."""
-    command = [sys.executable, "-c", "from cli.main import main; main()", "watch", *map(str, args)]
+    command = [sys.executable, "-c", "from cli.main import main; main()", "show", "--follow"]
+    command += map(str, args)
     started = subprocess.Popen(command, **options)
     try:
         yield started
@@ -90,7 +86,7 @@ def test_a_run_that_has_ended_is_a_table_and_a_next_step(run):
     for i in range(3):
         record(run, i)
     run.finish("done")
-    result = done("watch", "last")
+    result = done("show", "last", "--follow")
     assert numbers(result) == [0, 1, 2]
     assert [line.split()[7] for line in result.splitlines()[2:]] == ["0.5000", "0.5100", "0.5200"]
 
@@ -101,7 +97,7 @@ def test_a_run_that_has_ended_is_a_table_and_a_next_step(run):
 def test_the_end_says_how_it_went_and_what_to_do(run, status, step):
     record(run, 0)
     run.finish(status)
-    result = invoke("watch", "last")
+    result = invoke("show", "last", "--follow")
     assert result.exit_code == 0 and result.stderr.count("\n") == 1
     assert f"is {status}, 1 iteration;" in result.stderr and step in result.stderr
 
@@ -128,7 +124,7 @@ def test_ctrl_c_leaves_without_a_word_of_python(run):
             watch.stdout.readline()
         watch.send_signal(signal.SIGINT)
         _, message = watch.communicate(timeout=WAIT)
-    assert (watch.returncode, message) == (0, f"no longer watching run {run.id}\n")
+    assert (watch.returncode, message) == (0, f"no longer following run {run.id}\n")
     assert run.status == "running"
 
 
@@ -191,15 +187,14 @@ def test_without_colour_a_terminal_gets_none(run):
 
 
 def test_a_run_without_news_for_long_may_have_been_killed(run, monkeypatch):
-    import cli.commands.watch
 
     rows = [{"seconds_sort": 1.0, "seconds_train": 99.0}]
-    assert cli.commands.watch._hint(run, rows, 499.0) is None
-    message = cli.commands.watch._hint(run, rows, 501.0)
+    assert follow._hint(run, rows, 499.0) is None
+    message = follow._hint(run, rows, 501.0)
     assert (
         message.startswith("nothing new for 501 s") and "sortnet train --resume --out m" in message
     )
-    assert cli.commands.watch._hint(run, [], 119.0) is None
+    assert follow._hint(run, [], 119.0) is None
 
 
 def test_a_sparkline_is_as_high_as_its_value():
@@ -209,103 +204,10 @@ def test_a_sparkline_is_as_high_as_its_value():
     assert sparkline(values.tolist(), marks) == "".join(marks[k] for k in expected)
 
 
-@contextmanager
-def served(run: Run):
-    """The port of the run's page, which a thread of this process serves."""
-    servers: queue.Queue[live_page._Server] = queue.Queue()
-
-    class Server(live_page._Server):
-        def serve_forever(self, poll_interval: float) -> None:
-            servers.put(self)
-            super().serve_forever(poll_interval)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(live_page, "_Server", Server)
-        thread = threading.Thread(target=live_page.serve, args=(run, 0, 3.0))
-        thread.start()
-        server = servers.get(timeout=WAIT)
-        try:
-            yield server.server_port
-        finally:
-            server.shutdown()
-            thread.join(WAIT)
-
-
-def ask(port: int, method: str = "GET", path: str = "/", host: str | None = None):
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=WAIT)
-    connection.request(method, path, headers={} if host is None else {"Host": host})
-    response = connection.getresponse()
-    body = response.read().decode()
-    connection.close()
-    return response.status, dict(response.getheaders()), body
-
-
-def test_the_page_is_the_report_and_asks_again_until_the_run_has_ended(run):
-    record(run, 0)
-    with piped("last", "--web", "--interval", "3") as watch:
-        address = watch.stdout.readline().strip()
-        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/", address)
-        port = int(address.rstrip("/").rsplit(":", 1)[1])
-        status, headers, body = ask(port)
-        assert status == 200 and headers["Content-Type"] == "text/html; charset=utf-8"
-        assert '<meta http-equiv="refresh" content="3">' in body and "0 (kept)" in body
-        assert "default-src 'none'" in html.unescape(body) and "<script" not in body
-        assert headers["Cache-Control"] == "no-store"
-        assert headers["X-Content-Type-Options"] == "nosniff"
-        assert headers["Content-Security-Policy"] == "frame-ancestors 'none'"
-        assert "Python" not in headers["Server"]
-        record(run, 1)
-        run.finish("done")
-        _, _, body = ask(port)
-        assert 'http-equiv="refresh"' not in body
-        assert '<th scope="row">1</th>' in body
-        watch.send_signal(signal.SIGINT)
-        out, said = watch.communicate(timeout=WAIT)
-    assert watch.returncode == 0 and out == ""
-    assert said.splitlines()[-1] == f"no longer watching run {run.id}"
-
-
-def test_the_page_is_for_this_machine_and_for_looking_only(run):
-    with served(run) as port:
-        for host in ("evil.example", f"evil.example:{port}", "127.0.0.1", ""):
-            assert ask(port, host=host)[0] == 421
-        assert ask(port, path="/etc/passwd")[0] == 404
-        assert ask(port, path="/../s.db")[0] == 404
-        for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS", "HEAD"):
-            code, headers, _ = ask(port, method)
-            assert (code, headers["Allow"]) == (405, "GET")
-        assert ask(port, host=f"localhost:{port}")[0] == 200
-        listening = Path("/proc/net/tcp")
-        if listening.exists():
-            rows = [line.split() for line in listening.read_text().splitlines()[1:]]
-            bound = {r[1] for r in rows if r[3] == "0A" and int(r[1].split(":")[1], 16) == port}
-            assert bound == {f"0100007F:{port:04X}"}
-
-
-def test_many_may_look_at_once_at_the_page_of_a_run_without_an_iteration(run):
-    found: list[tuple[int, dict[str, str], str]] = []
-    with served(run) as port:
-        threads = [threading.Thread(target=lambda: found.append(ask(port))) for _ in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(WAIT)
-    assert [status for status, *_ in found] == [200] * 8
-    for _, _, page in found:
-        assert 'http-equiv="refresh"' in page and "0 iterations" in page
-
-
-def test_a_port_in_use_is_one_line(run):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        message = fault("watch", "last", "--web", "--port", port)
-    assert f"port {port} is in use" in message and "--port" in message
-
-
-def test_what_cannot_be_watched_is_one_line(store, tmp_path):
-    assert "no runs yet: sortnet train makes one" in fault("watch", "last")
+def test_what_cannot_be_followed_is_one_line(store, tmp_path):
+    assert "no runs yet: sortnet train makes one" in fault("show", "--follow", "last")
     run = make(store)
-    message = fault("watch", "zz")
+    message = fault("show", "--follow", "zz")
     assert "no run 'zz'" in message and run.id in message
-    assert "no such file" in fault("watch", "last", "--store", tmp_path / "none.db")
+    assert "no such file" in fault("show", "--follow", "last", "--store", tmp_path / "none.db")
     assert list(tmp_path.glob("none*")) == []

@@ -1,4 +1,4 @@
-"""`sortnet watch`: the figures of a running run, in the terminal or on a page."""
+"""The iterations of a run while it is running, on a terminal or line by line."""
 
 from __future__ import annotations
 
@@ -9,10 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import click
-
-from cli.inputs.opened_store import again, open_run, run_ids
-from cli.options import Real, Whole, store_option
+from cli.inputs.opened_store import again
 from cli.output import count, put, say
 from cli.printing import iterations
 
@@ -34,40 +31,20 @@ class Look(NamedTuple):
     hint: str | None
 
 
-@click.command()
-@click.argument("run", shell_complete=run_ids)
-@click.option(
-    "--web", is_flag=True, help="Serve a page that refreshes itself, on this machine only."
-)
-@click.option("--port", type=Whole(0, 65535), default=0, help="Port of --web; 0: any free port.")
-@click.option(
-    "--interval", type=Real(0.1, 3600), default=2.0, help="Seconds between two reads of the store."
-)
-@store_option
-def watch(run: str, web: bool, port: int, interval: float, store: str | None) -> None:
-    """Show a RUN while it is running; ends when the run ends. Ctrl-C does not stop the run.
+def follow(run: Run, interval: float) -> None:
+    """Show the iterations of a run until it ends, or until Ctrl-C, which does not stop it.
 
-    RUN is a run id, a prefix of one, or `last`. If stdout is not a terminal, every iteration is
-    printed as a line. The page of --web is the report; it is served until Ctrl-C.
-
-    \b
-    Examples:
-      sortnet watch last
-      sortnet watch 3f2a --interval 10 | tee progress.txt
-      sortnet watch last --web --port 8080
+    Args:
+        run: the run.
+        interval: seconds between two reads of the store.
     """
-    with open_run(store, run) as found:
-        try:
-            if web:
-                from cli.report.live_page import serve
-
-                serve(found, port, interval)
-            elif sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
-                _live(found, interval)
-            else:
-                _lines(found, interval)
-        except KeyboardInterrupt:
-            say(f"no longer watching run {found.id}")
+    try:
+        if sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
+            _live(run, interval)
+        else:
+            _lines(run, interval)
+    except KeyboardInterrupt:
+        say(f"no longer following run {run.id}")
 
 
 def _looks(run: Run, interval: float) -> Iterator[Look]:
