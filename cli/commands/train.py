@@ -26,8 +26,8 @@ from cli.output import print_json, progress, put, refuse_folder, say, silent
 from cli.printing import iterations
 from cli.printing.conventions import conventions_of, interval, measures
 from cli.terminal.signals import signals_as_ctrl_c
-from cli.training.logs import Log, callbacks_of, log
 from sortnet.errors import SortNetError
+from sortnet.experiments.trackers import check_tracker
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -123,7 +123,7 @@ _FILES = "Files"
     "The run",
     "--log",
     "logs",
-    type=log,
+    type=check_tracker,
     multiple=True,
     metavar="WHERE",
     help="Also log the figures of every iteration to tensorboard:DIR, mlflow or mlflow:URI.",
@@ -145,7 +145,7 @@ def train(
     no_tune: bool,
     preset: str | None,
     as_json: bool,
-    logs: tuple[Log, ...],
+    logs: tuple[str, ...],
     **_settings: Any,
 ) -> None:  # fmt: skip
     """Train a model on the labelled queries of TRAIN; VALI chooses the best epoch and iteration.
@@ -236,10 +236,11 @@ def _run(
     group: Group,
     *,
     as_json: bool,
-    logs: Sequence[Log],
+    logs: Sequence[str],
 ) -> None:
     from cli.printing.trials import chosen, trial_shower
     from cli.training import training_run as runs
+    from sortnet.experiments.trackers import tracker
 
     if known is not None:
         runs.refuse_changes(job, known, folder)
@@ -257,7 +258,9 @@ def _run(
         if training.finished:
             say(f"the run in {folder} has finished already")
         show_iteration = iterations.shower(job.metrics[0].name, err=as_json)
-        model = training.learn(show_iteration, progress, callbacks_of(logs, training.run))
+        config = {"command": training.run.command, **training.config.flat()}
+        trackers = [tracker(where, training.run.id, config) for where in logs]
+        model = training.learn(show_iteration, progress, trackers)
         _conclude(training, model, shown, as_json=as_json)
 
 
