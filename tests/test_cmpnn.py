@@ -33,7 +33,7 @@ def by_the_paper(net: CmpNN, x: np.ndarray, y: np.ndarray) -> tuple[float, float
     s = {"tanh": np.tanh, "sigmoid": lambda z: 1 / (1 + np.exp(-z))}[net.units]
     v_x, v_y, b, w_gt, w_lt, c = (
         p.detach().numpy().astype(np.float64)
-        for p in (net.v_x, net.v_y, net.b, net.w_gt, net.w_lt, net.c)
+        for p in (*net.v.hsplit(2), net.b, net.w_gt, net.w_lt, net.c)
     )
     # Rows of the full input layer: units i, then their duals i' with crossed weights.
     layer = np.vstack([np.hstack([v_x.T, v_y.T]), np.hstack([v_y.T, v_x.T])])  # (2H, 2d)
@@ -120,8 +120,8 @@ def test_dropout_keeps_the_symmetry():
 
 def test_the_same_seed_gives_the_same_weights():
     one, same, other = CmpNN(3, seed=5), CmpNN(3, seed=5), CmpNN(3, seed=6)
-    assert torch.equal(one.v_x, same.v_x)
-    assert not torch.equal(one.v_x, other.v_x)
+    assert torch.equal(one.v, same.v)
+    assert not torch.equal(one.v, other.v)
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,7 @@ def test_the_loop_is_algorithm_3_1(start):
         for r in records
     ]
     assert seen == history
-    assert torch.equal(state.best.v_x, best.v_x)
+    assert torch.equal(state.best.v, best.v)
     assert state.best_quality == max(r.quality for r in records)
     assert [r.tp for r in records] == np.cumsum([r.new_train for r in records]).tolist()
     assert [r.best for r in records].count(True) >= 1
@@ -200,8 +200,8 @@ def test_a_resumed_run_ends_like_one_that_was_never_stopped(stop, start):
     whole, all_records, states = run(5, whole_sink)
     run(5, sink)  # fills the sink beyond the state that is gone on from, as a kill may
     end, records, _ = run(5, sink, states[stop - 1])
-    assert torch.equal(end.best.members[0].v_x, whole.best.members[0].v_x)
-    assert torch.equal(end.comparator.members[1].v_x, whole.comparator.members[1].v_x)
+    assert torch.equal(end.best.members[0].v, whole.best.members[0].v)
+    assert torch.equal(end.comparator.members[1].v, whole.comparator.members[1].v)
     timeless = [
         [{**vars(r), "seconds_sort": 0, "seconds_train": 0} for r in some]
         for some in (records, all_records[stop:])

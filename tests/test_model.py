@@ -403,8 +403,8 @@ def state_file(tmp_path):
 def test_a_state_comes_back_and_a_damaged_one_is_refused(state_file):
     path, make, expected = state_file
     state = load_state(path, make)
-    assert torch.equal(state.comparator.v_x, expected.comparator.v_x)
-    assert torch.equal(state.best.v_x, expected.best.v_x)
+    assert torch.equal(state.comparator.v, expected.comparator.v)
+    assert torch.equal(state.best.v, expected.best.v)
     assert (state.iteration, state.finished) == (2, False)
     assert state.best_quality == expected.best_quality
     assert state.best_right == expected.best_right

@@ -67,15 +67,13 @@ def test_a_matrix_writes_every_p_value_once_and_points_to_the_better_one():
 
 def test_colour_and_weight_say_how_certain_a_difference_is():
     levels = [0.0005, 0.005, 0.03, 0.05, 0.9, np.nan]
-    for alpha, n_significant in ((0.05, 3), (0.01, 2), (0.1, 4)):
-        colours, weights = [], []
-        for p in levels:
-            axes = p_value_matrix([[1, p], [p, 1]], ["a", "b"], [1, 0], alpha=alpha).axes[0]
-            colours.append(axes.patches[0].get_facecolor())
-            weights.append(axes.texts[0].get_fontweight())
-        assert weights == ["bold"] * n_significant + ["normal"] * (6 - n_significant)
-        assert len(set(colours)) == min(n_significant, 3) + 1
-        assert len(set(colours[n_significant:])) == 1
+    colours, weights = [], []
+    for p in levels:
+        axes = p_value_matrix([[1, p], [p, 1]], ["a", "b"], [1, 0]).axes[0]
+        colours.append(axes.patches[0].get_facecolor())
+        weights.append(axes.texts[0].get_fontweight())
+    assert weights == ["bold"] * 3 + ["normal"] * 3
+    assert len(set(colours)) == 4 and len(set(colours[3:])) == 1
     assert axes.texts[0].get_text() == "–"
 
 
@@ -147,9 +145,9 @@ def figures(k: int) -> dict[str, Figure]:
     ranks = np.sort(RNG.random(k) * (k - 1) + 1)
     remark = "ndcg@10 of MQ2008, five folds; gain 2^r-1, discount log2(1+rank); p corrected by Holm"
     return {
-        "matrix": p_value_matrix(p_values(k), names_of(k), RNG.random(k), remark=remark),
-        "near": critical_difference_diagram(ranks, names_of(k), 0.6 * k, remark=remark),
-        "far": critical_difference_diagram(ranks, names_of(k), 0.2, remark=remark),
+        "matrix": p_value_matrix(p_values(k), names_of(k), RNG.random(k)),
+        "near": critical_difference_diagram(ranks, names_of(k), 0.6 * k),
+        "far": critical_difference_diagram(ranks, names_of(k), 0.2),
         "curves": curves(study(k), "documents", "ndcg@20", "ranker", remark=remark),
     }
 

@@ -255,8 +255,8 @@ def test_an_unknown_measure_or_ranker_is_refused():
 
 def test_a_matrix_of_p_values_is_symmetric():
     pairs = paired_by_query(made_figures(), "map")
-    matrix = as_matrix(pairs, ["c", "a", "b"], "p")
+    matrix = as_matrix(pairs, ["c", "a", "b"])
     assert (matrix == matrix.T).all()
     assert (np.diag(matrix) == 1).all()
-    assert matrix[1, 2] == pairs["p"].iloc[0]
+    assert matrix[1, 2] == pairs["p_holm"].iloc[0]
     assert np.isnan(as_matrix(pairs[:1], list("abc"))).sum() == 4

@@ -262,7 +262,7 @@ def test_the_same_seed_trains_the_same_weights_whatever_the_order_of_the_pairs()
     nets = [Committee([CmpNN(3, dropout=0.3, seed=s) for s in (1, 2)]) for _ in range(3)]
     for net, seed, p in zip(nets, (5, 5, 6), (pairs, turned, pairs), strict=True):
         train_on_pairs(net, queries, p, queries, p, Training(epochs=2, batch_size=16), seed=seed)
-    weights = [net.members[1].v_x for net in nets]
+    weights = [net.members[1].v for net in nets]
     assert torch.equal(weights[0], weights[1])
     assert not torch.equal(weights[0], weights[2])
 

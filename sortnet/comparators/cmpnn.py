@@ -96,16 +96,6 @@ class CmpNN(NeuralComparator):
             "seed": self.seed,
         }
 
-    @property
-    def v_x(self) -> Tensor:
-        """(d, H) weights of the first document."""
-        return self.v[:, : self.hidden[0]]
-
-    @property
-    def v_y(self) -> Tensor:
-        """(d, H) weights of the second document."""
-        return self.v[:, self.hidden[0] :]
-
     def embed(self, x: Tensor) -> Tensor:
         """(n, d) -> (n, 2H): p and q side by side."""
         return product(x, self.v) + nn.functional.pad(self.b, (0, self.hidden[0]))

@@ -102,11 +102,10 @@ def _usable(known: Votes) -> int:
     return int((1 - HELD_OUT) * np.minimum(each, N_ANNOTATORS).sum())
 
 
-def add_votes(session: Session, known: Votes, annotator: str = "file") -> None:
+def add_votes(session: Session, known: Votes) -> None:
     """Add votes to a session, all as one annotator's."""
     session.replay(
-        Judgement(annotator, left, right, _answer(target))
-        for left, right, target, _ in known.rows()
+        Judgement("file", left, right, _answer(target)) for left, right, target, _ in known.rows()
     )
 
 

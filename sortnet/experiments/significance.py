@@ -230,8 +230,8 @@ def by_part(
     return _table(figures, measure, ["part"], rankers).dropna()
 
 
-def as_matrix(pairs: pd.DataFrame, rankers: Sequence[str], column: str = "p_holm") -> F64:
-    """(k, k) a column of pairs of rankers as a symmetric matrix, 1 on the diagonal.
+def as_matrix(pairs: pd.DataFrame, rankers: Sequence[str]) -> F64:
+    """(k, k) the p values of pairs of rankers as a symmetric matrix, 1 on the diagonal.
 
     >>> import pandas as pd
     >>> as_matrix(pd.DataFrame({"a": ["x"], "b": ["y"], "p_holm": [0.2]}), ["y", "x"]).tolist()
@@ -240,7 +240,7 @@ def as_matrix(pairs: pd.DataFrame, rankers: Sequence[str], column: str = "p_holm
     place = {name: k for k, name in enumerate(rankers)}
     matrix = np.full((len(place), len(place)), np.nan)
     np.fill_diagonal(matrix, 1.0)
-    for a, b, value in zip(pairs["a"], pairs["b"], pairs[column], strict=True):
+    for a, b, value in zip(pairs["a"], pairs["b"], pairs["p_holm"], strict=True):
         matrix[place[a], place[b]] = matrix[place[b], place[a]] = value
     return matrix
 

@@ -34,21 +34,14 @@ def p_value_matrix(
     p: ArrayLike,
     names: Sequence[str],
     means: ArrayLike,
-    *,
-    alpha: float = 0.05,
-    title: str = "p values of the differences between rankers",
-    remark: str | None = None,
 ) -> Figure:
-    """The p value of each two rankers; where it is below alpha an arrow points to the better one.
+    """The p value of each two rankers; where it is below .05 an arrow points to the better one.
 
     Args:
         p: (k, k) symmetric, such as `sortnet.experiments.significance.as_matrix` gives; NaN where
             there is none.
         names: of the k rankers, from the top and from the left.
         means: (k,) the figures by which one is better than another; higher is better.
-        alpha: what is significant.
-        title: above the plot.
-        remark: below the title, such as the conventions of the measure.
 
     Raises:
         DataError: of fewer than two rankers, or sizes that do not fit.
@@ -57,13 +50,12 @@ def p_value_matrix(
     k = _check_sizes(names, figures, values)
     labels = [f"{draw.literal(n)}  {m:.3f}" for n, m in zip(names, figures, strict=True)]
     side = 0.9 + 0.46 * k + 0.07 * max(map(len, labels))  # the cells are squares
-    words = f"an arrow points to the better one where p < {alpha:g}"
-    figure, (axes,) = draw.new_figure(
-        max(side, 4.6), side, 1, 1, title, "; ".join(filter(None, [remark, words]))
-    )
+    title = "p values of the differences between rankers"
+    words = f"an arrow points to the better one where p < {_LEVELS[0][0]:g}"
+    figure, (axes,) = draw.new_figure(max(side, 4.6), side, 1, 1, title, words)
     for i in range(1, k):
         for j in range(i):
-            _draw_p(axes, j, i, values[i, j], figures[i] - figures[j], alpha)
+            _draw_p(axes, j, i, values[i, j], figures[i] - figures[j])
     axes.set_xticks(range(k - 1), labels[:-1], fontsize=8, rotation=90)
     axes.set_yticks(range(1, k), labels[1:], fontsize=8)
     axes.set(xlim=(-0.5, k - 1.5), ylim=(k - 0.5, 0.5), aspect="equal")
@@ -77,9 +69,6 @@ def critical_difference_diagram(
     mean_ranks: ArrayLike,
     names: Sequence[str],
     cd: float,
-    *,
-    title: str = "Mean ranks",
-    remark: str | None = None,
 ) -> Figure:
     """Demsar's diagram: rankers at their mean ranks; a bar joins those that do not differ.
 
@@ -87,8 +76,6 @@ def critical_difference_diagram(
         mean_ranks: (k,) of `sortnet.experiments.significance.friedman`, 1 the best.
         names: of the k rankers.
         cd: of `sortnet.experiments.significance.critical_difference`.
-        title: above the plot.
-        remark: below the title, such as the measure and the number of parts.
 
     Raises:
         DataError: of fewer than two rankers, or sizes that do not fit.
@@ -100,9 +87,7 @@ def critical_difference_diagram(
     top = 0.7 + 0.55 * len(bars)  # where the first name is, in rows below the axis
     rows = top + 0.5 + (k + 1) // 2
     words = "a bar joins rankers that do not differ significantly"
-    figure, (axes,) = draw.new_figure(
-        7.4, 1.4 + 0.23 * (rows + 1.5), 1, 1, title, "; ".join(filter(None, [remark, words]))
-    )
+    figure, (axes,) = draw.new_figure(7.4, 1.4 + 0.23 * (rows + 1.5), 1, 1, "Mean ranks", words)
     for place, number in enumerate(order):
         left = place < (k + 1) // 2
         at = top + (place if left else k - 1 - place)
@@ -220,9 +205,9 @@ def _check_sizes(names: Sequence[str], figures: F64, p: F64 | None = None) -> in
     return k
 
 
-def _draw_p(axes: Axes, x: int, y: int, p: float, better: float, alpha: float) -> None:
+def _draw_p(axes: Axes, x: int, y: int, p: float, better: float) -> None:
     """A cell; `better` is by how much the ranker of the row is better than that of the column."""
-    significant = bool(p < alpha)
+    significant = bool(p < _LEVELS[0][0])
     passed = [colour for level, colour in _LEVELS if p < level] if significant else []
     colour = passed[-1] if passed else _LEVELS[0][1] if significant else _NOT_SIGNIFICANT
     axes.add_patch(_square(x, y, colour))
