@@ -17,7 +17,7 @@ from scipy.special import ndtr
 from scipy.stats import spearmanr
 
 from cli.inputs.votes import read_votes
-from sortnet.experiments.recorded_votes import accuracy, add_votes
+from sortnet.experiments.recorded_votes import accuracy
 from sortnet.experiments.simulated_annotators import Result, simulate
 from sortnet.items import describe, read_items
 from sortnet.preference import Judgement
@@ -292,6 +292,14 @@ def arguments_rows(quick: bool) -> list[dict[str, Any]]:
             length,
         )
     ]
+
+
+def add_votes(session: Session, known: Any) -> None:
+    """Add votes to a session, all as one annotator's."""
+    answers = {0.0: "right", 0.5: "tie", 1.0: "left"}
+    session.replay(
+        Judgement("file", left, right, answers[target]) for left, right, target, _ in known.rows()
+    )
 
 
 def predicted(features: np.ndarray, known: Any, left_out: np.ndarray) -> float:

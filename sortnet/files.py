@@ -19,6 +19,7 @@ from sortnet.errors import DataError, ModelError, SortNetError
 
 PARTS_OF_A_FOLD = ("train", "vali", "valid", "validation", "test")
 
+_SHOWN = 60  # characters of a value that a message shows
 _PIECE = 1 << 16
 _PIECES = 16
 _LARGEST = 2**63  # whole numbers that fit numpy, torch and the store
@@ -221,8 +222,14 @@ def check_fields(values: Mapping[str, Any], fields: Mapping[str, Any], path: obj
 
 
 def shown(value: object) -> str:
-    """A value for a message, however large or deep."""
-    return reprlib.repr(value)[:60]
+    """A value for a message, however large or deep.
+
+    >>> shown("a" * 100)[:3], shown(3)
+    ("'aa", '3')
+    """
+    brief = reprlib.Repr()
+    brief.maxstring = _SHOWN
+    return brief.repr(value)[:_SHOWN]
 
 
 def one_line(error: BaseException) -> str:

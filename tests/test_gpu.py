@@ -17,6 +17,7 @@ from test_training import MADE, made, parts_of
 
 from sortnet.comparators import CmpNN, Committee, DirectRanker, NeuralComparator
 from sortnet.comparators.forms import OnDevice
+from sortnet.comparators.soft_trees import SoftTrees
 from sortnet.config import Training
 from sortnet.data.digits import digits_fold
 from sortnet.data.scaling import fit_scaler
@@ -148,10 +149,10 @@ def test_what_waits_for_values_raises_where_there_are_none(waits):
 
 
 @pytest.mark.parametrize("loss", ["logistic", "squared"])
-@pytest.mark.parametrize("kind", [CmpNN, DirectRanker])
+@pytest.mark.parametrize("kind", [CmpNN, DirectRanker, SoftTrees])
 def test_a_step_of_training_waits_for_no_device(kind, loss):
     queries, pairs = made(4, 6, 1)
-    net, how = kind(3, hidden=4).to(META), Training(loss=loss)
+    net, how = kind(3).to(META), Training(loss=loss)
     grouped = training._ByQuery.of(queries, pairs)
     for at in (grouped, replace(grouped, kept=grouped._features(META))):
         for batch in at.batches(16, 300, np.random.default_rng(0), META):
@@ -191,7 +192,8 @@ def test_features_are_kept_on_a_gpu_where_they_fit_into_a_quarter_of_its_memory(
 @needs_gpu
 def test_a_gpu_sorts_and_trains_as_the_cpu_does():
     queries, pairs = made(20, 30, 1)
-    nets = [Committee([CmpNN(3, seed=k), DirectRanker(3, seed=k)]) for k in range(2)]
+    kinds = (CmpNN, DirectRanker, SoftTrees)
+    nets = [Committee([kind(3, seed=k) for kind in kinds]) for k in range(2)]
     for net, device in zip(nets, (CPU, CUDA), strict=True):
         for member in net.members:
             member.to(device)

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from sortnet.errors import DataError
+from sortnet.files import shown
 from sortnet.items import Items
-from sortnet.items.rows import shown
 from sortnet.preference.base import TARGETS
 from sortnet.preference.vote_arrays import Votes
 from sortnet.types import I64

@@ -18,9 +18,7 @@ from sortnet.types.free import free_memory
 _SHARPEST = 8.0  # the factor of the logits that choose features, at the end of a training
 _SHARPENED = 0.7  # the share of a training in which it grows from 1
 _STEEPNESS, _THRESHOLDS, _LEAVES = 2.0, 0.7, 0.05  # initial: a value, two standard deviations
-_COPIES = (
-    24  # bytes for each number: it, its gradient, Adam's moments, the softmax and its gradient
-)
+_COPIES = 24  # bytes for each number: it, its gradient, Adam's moments, the softmax, its gradient
 _COMPARED = ("prepare", "embed", "margin", "prefer", "score")  # what the compiled sort relies on
 
 
@@ -64,11 +62,8 @@ class SoftTrees(NeuralComparator):
         self, n_features: int, *, committee: int = 8, trees: int = 8, depth: int = 6, seed: int = 0
     ) -> None:
         super().__init__()
-        self.n_features = n_features
-        self.committee = committee
-        self.trees = trees
-        self.depth = depth
-        self.seed = seed
+        self.n_features, self.seed = n_features, seed
+        self.committee, self.trees, self.depth = committee, trees, depth
         self.generator = torch.Generator().manual_seed(seed)
         splits, leaves = committee * trees * depth, committee * trees << depth
         self._refuse_too_many(splits, leaves)
@@ -112,10 +107,10 @@ class SoftTrees(NeuralComparator):
     def embed(self, x: Tensor) -> Tensor:
         """(n, d) -> (n, H), the scores g_h."""
         steepness = self.log_steepness.exp() / 2
-        half = product(x, self._chosen() * steepness).to(self.leaves.dtype)
-        half = half - self.thresholds * steepness
+        seen = product(x, self._chosen()).to(self.leaves.dtype)
+        half = torch.addcmul(-self.thresholds * steepness, seen, steepness)
         half = half.view(len(x), self.committee, self.trees, self.depth)
-        if half.is_cuda:
+        if half.device.type != "cpu":
             return leaf_values((1 + half.tanh()) / 2, self.leaves)
         return LeafValues.apply(half, self.leaves)  # type: ignore[no-any-return,no-untyped-call]
 
@@ -144,7 +139,7 @@ class SoftTrees(NeuralComparator):
         self, embedded: Tensor, winner: Tensor, loser: Tensor, weight: Tensor
     ) -> Tensor:
         """The mean over heads of each one's loss: were they to share one, they would be alike."""
-        if embedded.is_cuda:
+        if embedded.device.type != "cpu":
             losses = nn.functional.softplus(embedded[loser] - embedded[winner]).mean(dim=1)
             return weight @ losses
         total = HeadLosses.apply(embedded, winner, loser, weight)  # type: ignore[no-untyped-call]

@@ -10,7 +10,7 @@ import numpy as np
 
 from sortnet.errors import JudgementError
 from sortnet.experiments.simulated_annotators import N_ANNOTATORS, in_parallel
-from sortnet.preference.base import Answer, Judgement
+from sortnet.preference.base import Answer
 from sortnet.preference.session import Session
 from sortnet.preference.strategies import STRATEGIES
 from sortnet.preference.vote_arrays import Votes
@@ -100,13 +100,6 @@ def _usable(known: Votes) -> int:
     """About how many votes four annotators could be asked for, without the held-out pairs."""
     each = np.bincount(_pairs(known)[2])
     return int((1 - HELD_OUT) * np.minimum(each, N_ANNOTATORS).sum())
-
-
-def add_votes(session: Session, known: Votes) -> None:
-    """Add votes to a session, all as one annotator's."""
-    session.replay(
-        Judgement("file", left, right, _answer(target)) for left, right, target, _ in known.rows()
-    )
 
 
 def accuracy(scores: F64, known: Votes) -> float:

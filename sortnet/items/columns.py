@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sortnet.errors import DataError
+from sortnet.files import shown
 from sortnet.items.media import AUDIO, IMAGES
-from sortnet.items.rows import Rows, column_texts, listed, shown
+from sortnet.items.rows import Rows, column_texts, listed
 from sortnet.types import F32
 from sortnet.types.precision import refuse_lost
 

@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from sortnet.errors import DataError
+from sortnet.files import shown
 from sortnet.items.base import Items
-from sortnet.items.rows import Rows, column_texts, listed, read_rows, shown
+from sortnet.items.rows import Rows, column_texts, listed, read_rows
 from sortnet.types import I64
 
 _SIDES = ("left", "right")

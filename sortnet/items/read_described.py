@@ -7,11 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from sortnet.errors import DataError
+from sortnet.files import shown
 from sortnet.items.base import Items
 from sortnet.items.columns import Columns
 from sortnet.items.features import Describer
 from sortnet.items.read_items import read_with_roles
-from sortnet.items.rows import TABLES, shown
+from sortnet.items.rows import TABLES
 from sortnet.types import F32, Progress, Queries
 
 LABEL = "label"  # the column of grades

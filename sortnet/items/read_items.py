@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 
 from sortnet.errors import DataError
-from sortnet.files import reading
+from sortnet.files import reading, shown
 from sortnet.items.base import Items, other_context
 from sortnet.items.columns import Columns, choose_columns, feature_matrix
 from sortnet.items.media import AUDIO, IMAGES, inside, load_image
-from sortnet.items.rows import Rows, column_texts, decoded, read_rows, shown
+from sortnet.items.rows import Rows, column_texts, decoded, read_rows
 from sortnet.types import Progress, Queries
 
 LETOR = ".txt"

@@ -17,7 +17,7 @@ from typing import Any
 
 from sortnet.data.parquet import from_parquet
 from sortnet.errors import DataError
-from sortnet.files import open_bytes, reading
+from sortnet.files import open_bytes, reading, shown
 from sortnet.types.free import refuse_too_large
 
 TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
@@ -26,7 +26,6 @@ _FIELD_LIMIT = threading.Lock()  # csv has one global limit
 _PIECE = 1 << 24
 _BYTES_A_BYTE = 16  # of memory per byte of a file, once it is split into cells
 _LISTED = 20  # names of columns that a message shows
-_SHOWN = 60  # characters of a value that a message shows
 
 
 @dataclass(frozen=True)
@@ -71,17 +70,6 @@ def suffix_of(path: Path) -> str:
     """
     suffixes = (suffix.lower() for suffix in reversed(path.suffixes[-2:]))
     return next((suffix for suffix in suffixes if suffix != ".gz"), "")
-
-
-def shown(value: object) -> str:
-    """A value for a message.
-
-    >>> shown("a" * 100)[-5:], shown(3)
-    ("a...'", '3')
-    """
-    if isinstance(value, str):
-        return repr(value if len(value) <= _SHOWN else f"{value[: _SHOWN - 3]}...")
-    return repr(value)[:_SHOWN]
 
 
 def listed(names: Iterable[str]) -> str:

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from sortnet.errors import DataError
+from sortnet.files import shown
 from sortnet.items.base import Items
 from sortnet.items.features import given_only
-from sortnet.items.rows import shown
 
 
 def merge(old: Items, new: Items, *, update: bool = False) -> Items:

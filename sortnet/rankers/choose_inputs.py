@@ -28,7 +28,7 @@ STRONGER = (10.0, 100.0)  # times the fixed weight decay
 _HEADS, _EPOCHS = 2, 15  # of a trial, where a training has more
 _TRIED_ON = 20_000  # documents of each part at most, so that trials take seconds
 _FOLDS = 2
-_SURE = 0.5  # standard errors by which a setting must be better than the first to be preferred
+_SURE = 1.0  # standard errors by which a setting must be better than the first to be preferred
 
 
 def choose(
@@ -90,8 +90,8 @@ def choose(
 
 
 def first_best(candidates: Sequence[Config], outcome: Callable[[Config], F64]) -> Config:
-    """The first of some settings, or the best of the others where it is better by half a standard
-    error of the mean difference of their outcomes, query by query."""
+    """The first of some settings, or the best of the others where it is better by a standard error
+    of the mean difference of their outcomes, query by query."""
     found = [outcome(candidate) for candidate in candidates]
     means = [np.nanmean(each) for each in found]  # queries that say nothing are NaN in all
     best = int(np.argmax(means))

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import IO, Any, Literal, NoReturn, TypeAlias
 
 from sortnet.errors import DataError, JudgementError, StoreError
-from sortnet.files import write_atomically
+from sortnet.files import shown, write_atomically
 from sortnet.items import Items
 from sortnet.items.item_groups import fault_across
-from sortnet.items.rows import TABLES, Rows, listed, read_rows, shown, suffix_of
+from sortnet.items.rows import TABLES, Rows, listed, read_rows, suffix_of
 from sortnet.preference import ANSWERS, Answer, Judgement
 from sortnet.preference.base import LONGEST_COMMENT, check_undo
 from sortnet.preference.study import questions_at, study_of

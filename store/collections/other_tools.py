@@ -10,8 +10,9 @@ from itertools import combinations, islice
 from typing import Any, NoReturn, TypeAlias
 
 from sortnet.errors import DataError
+from sortnet.files import shown
 from sortnet.items import Items
-from sortnet.items.rows import Rows, listed, shown
+from sortnet.items.rows import Rows, listed
 
 Record: TypeAlias = Mapping[str, Any]
 # The columns by which each tool's file is known.
