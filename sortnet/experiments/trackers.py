@@ -39,7 +39,7 @@ def tracker(where: str, run: str, params: Mapping[str, Any]) -> Callback:
     Args:
         where: as `check_tracker` has it; `mlflow` alone: as MLFLOW_TRACKING_URI says.
         run: the name of MLflow's run, in the experiment `sortnet`.
-        params: settings that MLflow is told once.
+        params: settings that MLflow gets once.
 
     Raises:
         SortNetError: by the callback, whatever the tracker raises.
