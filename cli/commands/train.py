@@ -27,7 +27,6 @@ from cli.printing import iterations
 from cli.printing.conventions import conventions_of, interval, measures
 from cli.terminal.signals import signals_as_ctrl_c
 from sortnet.errors import SortNetError
-from sortnet.experiments.trackers import check_tracker
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from cli.training.run_folder import Folder
     from cli.training.training_run import TrainingRun
     from sortnet.config import Config
+    from sortnet.learning.loop import Callback
     from sortnet.rankers.base import Ranker
     from sortnet.types import Progress
     from sortnet.types.shard import Group
@@ -123,7 +123,6 @@ _FILES = "Files"
     "The run",
     "--log",
     "logs",
-    type=check_tracker,
     multiple=True,
     metavar="WHERE",
     help="Also log the figures of every iteration to tensorboard:DIR, mlflow or mlflow:URI.",
@@ -172,6 +171,7 @@ def train(
     from sortnet.learning.processes import broadcast, joined, threads_of
 
     refuse_folder(out)
+    _trackers(logs)  # a misspelt one is refused before anything is read
     folder = Folder(out)
     if ranker != "sortnet":
         if resume or preset or no_tune or logs:
@@ -240,7 +240,6 @@ def _run(
 ) -> None:
     from cli.printing.trials import chosen, trial_shower
     from cli.training import training_run as runs
-    from sortnet.experiments.trackers import tracker
 
     if known is not None:
         runs.refuse_changes(job, known, folder)
@@ -258,10 +257,23 @@ def _run(
         if training.finished:
             say(f"the run in {folder} has finished already")
         show_iteration = iterations.shower(job.metrics[0].name, err=as_json)
-        config = {"command": training.run.command, **training.config.flat()}
-        trackers = [tracker(where, training.run.id, config) for where in logs]
-        model = training.learn(show_iteration, progress, trackers)
+        about = (training.run.id, {"command": training.run.command, **training.config.flat()})
+        model = training.learn(show_iteration, progress, _trackers(logs, *about))
         _conclude(training, model, shown, as_json=as_json)
+
+
+def _trackers(
+    logs: Sequence[str], run: str = "", params: Mapping[str, Any] | None = None
+) -> list[Callback]:
+    if not logs:
+        return []
+    from sortnet.experiments.trackers import tracker
+    from store.database.engine import without_passwords
+
+    def warn(text: str) -> None:
+        say(" ".join(map(without_passwords, text.split())))
+
+    return [tracker(where, run, dict(params or {}), warn) for where in logs]
 
 
 def _choosing(job: TrainingJob) -> Iterator[str]:
