@@ -11,7 +11,7 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from collections_made import answer_lease, made_items, question
+from collections_made import made_items
 from sqlalchemy import Connection, inspect, text
 
 from sortnet.errors import StoreError
@@ -20,7 +20,21 @@ from store.database import schema
 from store.database.engine import Database
 from store.database.tables import Base
 
-REVISIONS = [script.revision for script in ScriptDirectory(str(schema.MIGRATIONS)).walk_revisions()]
+NEWEST, RELEASED = (
+    script.revision for script in ScriptDirectory(str(schema.MIGRATIONS)).walk_revisions()
+)
+# What a development version between 0.1.0 and now had added, by its revision.
+ADDED = {
+    "m0005": (
+        *(f"ALTER TABLE runs ADD COLUMN {name}" for name in ("host VARCHAR", "pid INTEGER")),
+        "ALTER TABLE runs ADD COLUMN process_start VARCHAR",
+        *(f"ALTER TABLE items ADD COLUMN {name} VARCHAR" for name in ("group_name", "context")),
+        "CREATE TABLE allowed_pairs (collection INTEGER NOT NULL, low INTEGER NOT NULL,"
+        " high INTEGER NOT NULL, PRIMARY KEY (collection, low, high),"
+        " FOREIGN KEY (collection) REFERENCES collections (number) ON DELETE CASCADE)",
+    ),
+}
+REVISIONS = (NEWEST, *ADDED, RELEASED)
 
 
 def execute(url: str, *statements: str) -> None:
@@ -35,8 +49,11 @@ def make_old(url: str, revision: str) -> None:
     """A store of that revision with one run, two queries and a pair, as its time wrote them."""
     database = Database(url)
     with database.transaction(write=True) as connection:
-        schema.upgrade(connection, name="old", to=revision)
+        schema.upgrade(connection, name="old", to=RELEASED if revision in ADDED else revision)
     database.close()
+    if revision in ADDED:
+        execute(url, *ADDED[revision])
+        execute(url, f"UPDATE {schema.VERSION_TABLE} SET version_num = '{revision}'")
     best = "TRUE" if url.startswith("postgresql") else 1
     execute(
         url,
@@ -65,26 +82,13 @@ def test_a_store_of_any_revision_is_upgraded_to_the_models_with_its_rows(
     with open_store(url) as store:
         with store.database.transaction() as connection:
             assert differences(connection) == []
-            assert schema.revision(connection) == REVISIONS[0]
+            assert schema.revision(connection) == NEWEST
         run = store.run("abc")
         frame, iterations = run.pairs_frame(), run.iterations_frame()
         observed = run.margins_frame(), run.mistakes_frame(), run.cycles_frame()
     assert frame[["qid", "winner", "loser", "times"]].to_numpy().tolist() == [["q", 2, 1, 3]]
     assert iterations[["quality", "best"]].to_numpy().tolist() == [[0.5, True]]
     assert all(frame.empty for frame in observed), "rows of that time have none"
-
-
-def test_a_store_of_before_collections_takes_them_and_keeps_its_run(url: str) -> None:
-    make_old(url, "m0002")
-    with open_store(url) as store:
-        store.add_items("args", made_items(3))
-        collection = store.collection("args")
-        (lease,) = collection.lease("ana", [question(0, 2)], 60)
-        answer_lease(collection, lease, "ana", "left")
-    with open_store(url) as store:
-        (judgement,) = store.collection("args").judgements()
-        assert (judgement.annotator, judgement.pair, judgement.number) == ("ana", (0, 2), 1)
-        assert len(store.run("abc").pairs("train")) == 1
 
 
 def test_a_difference_between_tables_and_models_would_be_seen(url: str) -> None:
@@ -119,6 +123,14 @@ def test_a_newer_schema_is_refused(url: str) -> None:
     execute(url, f"UPDATE {schema.VERSION_TABLE} SET version_num = 'm9999'")
     with pytest.raises(StoreError, match=r"newer schema \(m9999\).*; upgrade SortNet"):
         open_store(url)
+
+
+def test_a_schema_from_before_the_first_release_is_refused(url: str) -> None:
+    open_store(url).close()
+    execute(url, f"UPDATE {schema.VERSION_TABLE} SET version_num = 'm0002'")
+    for write in (True, False):
+        with pytest.raises(StoreError, match=r"schema \(m0002\) from before version 0.1.0"):
+            open_store(url, write=write)
 
 
 def test_another_programs_tables_are_refused_and_left_alone(url: str) -> None:
@@ -201,15 +213,15 @@ def test_what_reads_nothing_but_a_new_or_empty_file_makes_nothing(tmp_path: Path
 
 def test_an_old_file_is_copied_before_it_is_upgraded(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
-    make_old(f"sqlite:///{path}", "m0002")
-    old = tmp_path / "s.db.m0002"
+    make_old(f"sqlite:///{path}", RELEASED)
+    old = tmp_path / "s.db.m0003"
     old.write_text("another file of that name")
     with open_store(path) as store:
         copy = store.copy
-    assert copy == tmp_path / "s.db.m0002-1"
+    assert copy == tmp_path / "s.db.m0003-1"
     assert copy.stat().st_mode & 0o777 == 0o600
     with open_store(copy, write=False) as store, store.database.transaction() as connection:
-        assert schema.revision(connection) == "m0002"
+        assert schema.revision(connection) == RELEASED
         assert len(store.run("abc").pairs("train")) == 1
     with open_store(path) as store:
         assert store.copy is None
@@ -220,7 +232,7 @@ def test_a_file_that_cannot_be_copied_is_not_upgraded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "s.db"
-    make_old(f"sqlite:///{path}", "m0002")
+    make_old(f"sqlite:///{path}", RELEASED)
 
     def full(*args: object) -> int:
         raise OSError("No space left on device")
@@ -232,7 +244,7 @@ def test_a_file_that_cannot_be_copied_is_not_upgraded(
     assert list(tmp_path.iterdir()) == [path]
     database = Database(path, write=False)
     with closing(database), database.transaction() as connection:
-        assert schema.revision(connection) == "m0002"
+        assert schema.revision(connection) == RELEASED
 
 
 def test_a_store_is_for_its_owner_alone(tmp_path: Path) -> None:

@@ -21,12 +21,12 @@ from store.database.tables import Base
 
 if TYPE_CHECKING:
     from alembic.config import Config
-    from alembic.script import ScriptDirectory
 
 # Our own name: a team's database may hold another program's `alembic_version`.
 VERSION_TABLE = "sortnet_schema"
 APPLICATION_ID = 0x536F7274  # "Sort": identifies SortNet's files to SQLite
 MIGRATIONS = Path(__file__).parent / "migrations"
+OLDEST = "m0003"  # of version 0.1.0
 LOCK = 0x536F72744E6574  # "SortNet": PostgreSQL's advisory locks are numbers
 
 
@@ -42,6 +42,8 @@ def upgrade(connection: Connection, *, name: str, to: str = "head") -> Path | No
         return None
     if found is not None and sqlite:
         copy = _copied(Path(connection.engine.url.database or ""), found)
+    if found not in (None, *_revisions()):  # of a time between: the next one adds what it lacks
+        connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '{OLDEST}'"))
     command.upgrade(_config(connection), to)
     if sqlite:
         connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
@@ -57,7 +59,9 @@ def look(connection: Connection, *, name: str) -> str | None:
     found = revision(connection)
     if found is None:
         _refuse_foreign(connection, name)
-    elif found not in {script.revision for script in _scripts().walk_revisions()}:
+    elif found < OLDEST:
+        raise StoreError(f"{name} is of a schema ({found}) from before version 0.1.0 ({OLDEST})")
+    elif found > newest():
         raise StoreError(
             f"{name} is of a newer schema ({found}) than this SortNet knows "
             f"({newest()}); upgrade SortNet"
@@ -65,9 +69,9 @@ def look(connection: Connection, *, name: str) -> str | None:
     return found
 
 
-def newest() -> str | None:
+def newest() -> str:
     """The revision that this SortNet writes."""
-    return _scripts().get_current_head()
+    return max(_revisions())
 
 
 def as_newest(connection: Connection) -> Iterator[str]:
@@ -98,10 +102,10 @@ def revision(connection: Connection) -> str | None:
     return connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()
 
 
-def _scripts() -> ScriptDirectory:
+def _revisions() -> set[str]:
     from alembic.script import ScriptDirectory
 
-    return ScriptDirectory(str(MIGRATIONS))
+    return {script.revision for script in ScriptDirectory(str(MIGRATIONS)).walk_revisions()}
 
 
 def _copied(file: Path, found: str) -> Path:
