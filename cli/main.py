@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,16 @@ First steps:
 """
 
 
+# The commands, in the order of the help.
+SECTIONS = {
+    "Learn": ("demo", "train", "evaluate", "rank"),
+    "Look": ("runs", "show", "pairs", "report", "explain", "compare", "importance"),
+    "Ask people": (
+        *("items", "ask", "label", "serve", "annotators", "agreement", "ranking", "judgements"),
+    ),
+    "Compare rankers": ("experiment", "context", "simulate"),
+    "Setup": ("doctor",),
+}
 # Commands of before, and what to type in their place.
 GONE = {
     "watch": "sortnet show RUN --follow",
@@ -55,6 +66,12 @@ class _MainGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)  # as they were added, not by name
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for title, names in SECTIONS.items():
+            with formatter.section(title):
+                commands = [(name, self.commands[name]) for name in names]
+                formatter.write_dl([(n, c.get_short_help_str(limit=999)) for n, c in commands])
 
     def main(  # type: ignore[override]
         self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
@@ -82,13 +99,7 @@ def main(ctx: click.Context) -> None:
         click.echo(FIRST_STEPS, nl=False)
 
 
-# In the order of the help.
-for name in (
-    *("demo", "train", "evaluate", "rank", "compare", "explain", "importance"),
-    *("runs", "show", "pairs", "report", "experiment", "context"),
-    *("items", "ask", "label", "serve", "annotators", "agreement", "ranking", "judgements"),
-    *("simulate", "doctor"),
-):
+for name in chain(*SECTIONS.values()):
     main.add_command(getattr(import_module(f"cli.commands.{name}"), name))
 
 
