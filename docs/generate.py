@@ -123,12 +123,11 @@ def settings() -> str:
 
 
 def folders() -> str:
-    """The picture of the folders, as the README has it."""
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    below = readme.split("## Where things are\n", 1)[1]
-    picture = re.match(r"\n((?:    .*\n|\n)+)", below)
+    """The picture of the folders, as CONTRIBUTING.md has it."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    picture = re.search(r"\n((?:    .*\n|\n)+)Imports run", text)
     if picture is None:
-        raise ValueError("README.md: no picture below 'Where things are'")
+        raise ValueError("CONTRIBUTING.md: no picture of the folders")
     return "\n" + _fenced(inspect.cleandoc("\n" + picture[1]))
 
 

@@ -181,24 +181,20 @@ def test_every_command_has_its_help_in_the_reference(name):
     assert shown in written.replace("[[", "[").replace("]]", "]")
 
 
-def make_programs(folder: Path) -> None:
-    """Make the programs that answer in README as it says."""
-    (shown, made) = re.findall(
-        r"    \$ cat judge\.py\n(.+?)(    \$ sed .+?\n)", README.read_text(), re.DOTALL
-    )[0]
+def make_judge(folder: Path) -> None:
+    """Make the program that answers in README as it says."""
+    (shown,) = re.findall(r"    \$ cat judge\.py\n(.+?)    \$ ", README.read_text(), re.DOTALL)
     (folder / "judge.py").write_text(dedent(shown))
-    subprocess.run(made.strip().removeprefix("$ "), shell=True, cwd=folder, check=True)
 
 
-def test_the_programs_that_answer_in_readme_can_be_copied_from_it(tmp_path: Path) -> None:
-    make_programs(tmp_path)
+def test_the_program_that_answers_in_readme_can_be_copied_from_it(tmp_path: Path) -> None:
+    make_judge(tmp_path)
     asked = json.dumps({"left": {"text": "long"}, "right": {"text": "no"}}) + "\n"
-    for name, answers in (("judge", {"left"}), ("coin", {"left", "right"})):
-        program = [sys.executable, f"{name}.py"]
-        said = subprocess.run(
-            program, cwd=tmp_path, input=asked * 40, capture_output=True, text=True, check=True
-        )
-        assert {json.loads(line)["answer"] for line in said.stdout.splitlines()} == answers
+    program = [sys.executable, "judge.py"]
+    said = subprocess.run(
+        program, cwd=tmp_path, input=asked * 3, capture_output=True, text=True, check=True
+    )
+    assert [json.loads(line)["answer"] for line in said.stdout.splitlines()] == ["left"] * 3
 
 
 @pytest.mark.slow
@@ -212,7 +208,7 @@ def test_the_readme_s_tour_of_people_tells_items_by_texts_whatever_the_threads(
         if not line.startswith("sortnet serve")
     ]  # until Ctrl-C
     assert [line.split()[1] for line in typed[-3:]] == ["train", "rank", "report"]
-    make_programs(tmp_path)
+    make_judge(tmp_path)
     (tmp_path / "ukpconvarg1").mkdir()
     (tmp_path / "ukpconvarg1/items.tsv").write_text(arguments(200, sep="\t"))
     (tmp_path / "new.csv").write_text(arguments(6, sep=","))
