@@ -110,7 +110,7 @@ event.register("numba:compile", listener)
 from sortnet.comparators import CmpNN, DirectRanker
 from sortnet.learning.judges import judge_by_grades, wrong_pairs
 from sortnet.sorting import sort
-from sortnet.sorting.observe import observe
+from sortnet.sorting.observe import Tally
 from sortnet.types import Queries
 X = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
 queries = Queries.from_arrays(X, np.arange(60) % 3, group=[30, 30])
@@ -118,7 +118,9 @@ for net in (CmpNN(3), DirectRanker(3)):
     made = sort(net, queries)
     answers = judge_by_grades(queries, made.i, made.j)
     wrong_pairs(made, answers)
-    observe(queries, made, answers, comparator=net)
+    tally = Tally(queries)
+    tally.see(slice(0, 60), made, answers)
+    tally.facts(net)
 event.unregister("numba:compile", listener)
 print(len(compiled), torch.get_num_threads())
 """

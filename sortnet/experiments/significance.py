@@ -95,32 +95,6 @@ def friedman(table: ArrayLike) -> Friedman:
     return Friedman(statistic, float(chdtrc(k - 1, statistic)), ranks.mean(axis=0))
 
 
-def nemenyi(table: ArrayLike) -> F64:
-    """(n_rankers, n_rankers) p values of Nemenyi's test after Friedman's, 1 on the diagonal.
-
-    Two rankers' mean ranks differ by q sqrt(k (k+1) / (6 n)), and p is the upper tail of the
-    studentized range of k means at q sqrt 2 (Demsar 2006). It corrects for all the pairs.
-
-    Args:
-        table: (n_parts, n_rankers) figures, higher is better.
-
-    Raises:
-        DataError: as `friedman`.
-
-    >>> nemenyi([[0.9, 0.8, 0.7], [0.6, 0.5, 0.4], [0.9, 0.6, 0.8]]).round(3).tolist()[0]
-    [1.0, 0.232, 0.102]
-    """
-    ranks = _ranks(table)
-    n, k = ranks.shape
-    mean = ranks.mean(axis=0)
-    i, j = np.triu_indices(k, 1)
-    q = np.abs(mean[i] - mean[j]) / np.sqrt(k * (k + 1) / (6 * n))
-    different, place = np.unique(q, return_inverse=True)  # each costs an integral
-    p = np.ones((k, k))
-    p[i, j] = p[j, i] = studentized_range.sf(different * np.sqrt(2), k, np.inf)[place]
-    return p
-
-
 def critical_difference(k: int, n: int, alpha: float = 0.05) -> float:
     """By how much the mean ranks of two of k rankers must differ on n parts, by Nemenyi's test.
 
@@ -214,7 +188,7 @@ def paired_by_part(
 def by_part(
     figures: pd.DataFrame, measure: str, rankers: Sequence[str] | None = None
 ) -> pd.DataFrame:
-    """The table that `friedman` and `nemenyi` take: parts by rankers, means over the queries.
+    """The table that `friedman` takes: parts by rankers, means over the queries.
 
     Parts that one of the rankers lacks are left out.
 

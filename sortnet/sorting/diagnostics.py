@@ -3,40 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
 from sortnet.sorting.quicksort import quicksort
-from sortnet.sorting.sort import arrangement, refuse_nan
-from sortnet.sorting.sort import sort as merge_sort
-from sortnet.types import F64, I64, Comparator, Queries, Sorting
+from sortnet.sorting.sort import arrangement, refuse_nan, sort
+from sortnet.types import I64, Bool, Comparator, Queries
 from sortnet.types.shard import offsets_of_all, own, summed
 
-_EXAMPLES = 10
+_SHUFFLES = 5
 
 
-class Sort(Protocol):
-    """A sorting algorithm: `sortnet.sorting.sort`, `quicksort`."""
-
-    def __call__(
-        self, comparator: Comparator, queries: Queries, *, start: I64 | None = None
-    ) -> Sorting: ...
-
-
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class CyclicTriples:
     """What `cyclic_triples` found.
 
     Attributes:
         share: cyclic triples among those checked, 0 to 1 (0 if there was none to check).
         sampled: number of triples checked.
-        examples: (at most 10, 3) document numbers a, b, c: a before b, b before c, c before a.
     """
 
     share: float
     sampled: int
-    examples: I64
 
 
 @dataclass(frozen=True)
@@ -44,7 +32,7 @@ class RankChange:
     """How far documents are from their rank in the main ranking, in another one.
 
     Attributes:
-        against: which other ranking, `shuffle 1` or the second algorithm's name.
+        against: which other ranking, `shuffle 1` to `shuffle 5` or `quicksort`.
         mean: mean distance in ranks over all documents.
         max: the largest.
         share: documents with a different rank, 0 to 1.
@@ -57,7 +45,7 @@ class RankChange:
 
 
 def cyclic_triples(
-    comparator: Comparator, queries: Queries, *, samples: int = 10_000, seed: int = 0
+    comparator: Comparator, queries: Queries, *, samples: int = 10_000
 ) -> CyclicTriples:
     """The share of triples i, j, k of one query with i before j, j before k and k before i.
 
@@ -69,7 +57,6 @@ def cyclic_triples(
         comparator: anything with `prepare` and `prefer`.
         queries: scaled documents, at most 2 million per query.
         samples: number of triples to check.
-        seed: of the draw.
 
     Raises:
         ComparatorError: if a margin is not a number.
@@ -79,30 +66,25 @@ def cyclic_triples(
     ...     def prefer(self, x, i, j): return np.sin((x[j] - x[i]) * 2 * np.pi / 3)
     >>> q = Queries.from_arrays([[0.0], [1.0], [2.0]])
     >>> found = cyclic_triples(StoneScissorsPaper(), q)
-    >>> found.share, found.sampled, found.examples.tolist()
-    (1.0, 1, [[0, 1, 2]])
+    >>> found.share, found.sampled
+    (1.0, 1)
 
-    Of a shard the share is that of the whole, and the examples are its own.
+    Of a shard the share is that of the whole.
 
     Cost: three calls of `prefer` with `samples` comparisons each; only drawn documents are
     prepared.
     """
-    drawn = _triples(offsets_of_all(queries), samples, np.random.default_rng(seed))
+    drawn = _triples(offsets_of_all(queries), samples, np.random.default_rng(0))
     triples = own(queries, drawn)
     triples = triples[(triples[:, 0] >= 0) & (triples[:, 0] < queries.n_docs)]
-    turn = _turns(comparator, queries, triples)
-    cyclic = np.flatnonzero(turn)
-    examples = triples[cyclic[:_EXAMPLES]]
-    backwards = turn[cyclic[:_EXAMPLES]] < 0
-    examples[backwards] = examples[backwards, ::-1]
-    share = int(summed(queries, len(cyclic))) / max(len(drawn), 1)
-    return CyclicTriples(share, len(drawn), examples)
+    cyclic = int(summed(queries, np.count_nonzero(_turns(comparator, queries, triples))))
+    return CyclicTriples(cyclic / max(len(drawn), 1), len(drawn))
 
 
-def _turns(comparator: Comparator, queries: Queries, triples: I64) -> F64:
-    """(m,) 1 where i is before j, j before k and k before i, -1 for the reverse, else 0."""
+def _turns(comparator: Comparator, queries: Queries, triples: I64) -> Bool:
+    """(m,) whether i is before j, j before k and k before i, or the reverse."""
     if not len(triples):
-        return np.empty(0)
+        return np.empty(0, np.bool_)
     documents, inverse = np.unique(triples, return_inverse=True)
     prepared = comparator.prepare(queries.features[documents])
     local = inverse.reshape(triples.shape)
@@ -112,33 +94,21 @@ def _turns(comparator: Comparator, queries: Queries, triples: I64) -> F64:
         margin = comparator.prefer(prepared, i, j)
         refuse_nan(margin, queries, documents[i])
         signs.append(np.sign(margin))
-    turn: F64 = np.where((signs[0] == signs[1]) & (signs[1] == signs[2]), signs[0], 0)
-    return turn
+    turns: Bool = (signs[0] == signs[1]) & (signs[1] == signs[2]) & (signs[0] != 0)
+    return turns
 
 
-def rank_changes(
-    comparator: Comparator,
-    queries: Queries,
-    *,
-    shuffles: int = 5,
-    seed: int = 0,
-    sort: Sort = merge_sort,
-    other: Sort = quicksort,
-) -> list[RankChange]:
-    """How far documents move if the sort starts from shuffled documents, or is a different one.
+def rank_changes(comparator: Comparator, queries: Queries) -> list[RankChange]:
+    """How far documents move if the sort starts from shuffled documents, or is a quicksort.
 
-    The default ranking of `sort` is compared with its rankings from `shuffles` random starts, then
-    with that of `other` from the same start. Documents of a query with the same features count as
+    The default ranking is compared with those from five random starts, then with that of a
+    quicksort from the same start. Documents of a query with the same features count as
     interchangeable; others that tie do not, so that moves come from ties and from cycles. A strict
     order has none.
 
     Args:
         comparator: anything with `prepare` and `prefer`.
         queries: scaled documents.
-        shuffles: number of random starts.
-        seed: of the shuffles.
-        sort: the main algorithm.
-        other: the second algorithm.
 
     Returns:
         One row per ranking, as pandas.DataFrame takes them.
@@ -150,23 +120,20 @@ def rank_changes(
     ...     def prepare(self, X): return X[:, 0]
     ...     def prefer(self, x, i, j): return x[i] - x[j]
     >>> q = Queries.from_arrays([[1.0], [3.0], [2.0]], [0, 1, 0])
-    >>> rank_changes(ByFirstFeature(), q, shuffles=1)  # doctest: +NORMALIZE_WHITESPACE
-    [RankChange(against='shuffle 1', mean=0.0, max=0, share=0.0),
-     RankChange(against='quicksort', mean=0.0, max=0, share=0.0)]
+    >>> rank_changes(ByFirstFeature(), q)[-1]
+    RankChange(against='quicksort', mean=0.0, max=0, share=0.0)
 
-    Cost: `shuffles` + 2 sorts.
+    Cost: seven sorts.
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     alike = _alike(queries)
+    orders = {
+        f"shuffle {k}": sort(comparator, queries, start=shuffled(queries, rng)).order
+        for k in range(1, _SHUFFLES + 1)
+    }
+    orders["quicksort"] = quicksort(comparator, queries, start=arrangement(queries)).order
     main = _places(sort(comparator, queries).order, alike)
-    changes = []
-    for number in range(1, shuffles + 1):
-        order = sort(comparator, queries, start=shuffled(queries, rng)).order
-        changes.append(_change(f"shuffle {number}", main, _places(order, alike)))
-    order = other(comparator, queries, start=arrangement(queries)).order
-    name = getattr(other, "__name__", type(other).__name__)
-    changes.append(_change(name, main, _places(order, alike)))
-    return changes
+    return [_change(name, main, _places(order, alike)) for name, order in orders.items()]
 
 
 def shuffled(queries: Queries, rng: np.random.Generator) -> I64:

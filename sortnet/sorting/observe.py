@@ -20,48 +20,20 @@ _BIN_OF_PLACE = np.searchsorted(_LAST_RANKS, np.arange(1, 52)).astype(np.int8)
 _TRIPLES = 500  # a share of 1 % is then known to 0.4 %
 
 
-def observe(
-    queries: Queries, sorting: Sorting, answers: F32, *, comparator: Comparator | None = None
-) -> dict[str, Any]:
-    """The margins of a sort, the ranks of its mistakes, and the rate of cycles.
+class Tally:
+    """The margins of sorts of some queries after others, and the ranks of their mistakes.
 
     Only compared pairs that have a right order are counted. So the sums over `margins` and over
     `ranks["compared"]` are equal.
 
-    Args:
-        queries: the sorted documents.
-        sorting: the ranking and the comparisons made.
-        answers: (m,) what the judge says of them, see `sortnet.types.Judge`.
-        comparator: the one that sorted them, to sample triples; None omits `cycles`.
-
-    Returns:
-        A dict for JSON:
-        `margins`: {"right" | "wrong": 20 counts of |margin|}; between them are `MARGIN_EDGES`,
-            2^-12 to 2^6, a bin includes its lower edge;
-        `ranks`: {"compared" | "wrong": 10 x 10 counts}, the row the bin of `RANK_BINS` of the
-            document ranked above the other, the column that of the one below;
-        `cycles`: {"share": of cyclic triples, "sampled": number of triples checked}.
-
     >>> q = Queries.from_arrays([[0.0], [0.0], [0.0]], [2, 0, 1])
     >>> i, j = np.array([0, 1, 2], np.int32), np.array([1, 2, 0], np.int32)
     >>> made = Sorting(np.array([1, 2, 0]), i, j, np.array([-1, 0.5, 0.5], np.float32))
-    >>> answers = np.array([1, 0, 0], np.float32)
-    >>> found = observe(q, made, answers)
-    >>> sum(found["margins"]["right"]), [k for k in found["margins"]["wrong"] if k]
-    (0, [2, 1])
-    >>> [row[:3] for row in found["ranks"]["wrong"][:2]]
-    [[0, 1, 1], [0, 0, 1]]
+    >>> tally = Tally(q)
+    >>> tally.see(slice(0, 3), made, np.array([1, 0, 0], np.float32))
 
-    Cost: one compiled pass over the comparisons, about 5 nanoseconds each, and for `cycles` three
-    calls of `prefer` with 500 comparisons: 1 to 5 % of a sort of 1,000 queries of 120 documents.
+    Cost: one compiled pass over the comparisons, about 5 nanoseconds each.
     """
-    tally = Tally(queries)
-    tally.see(slice(0, queries.n_docs), sorting, answers)
-    return tally.facts(comparator)
-
-
-class Tally:
-    """What `observe` counts, from the sorts of some queries after others."""
 
     def __init__(self, queries: Queries) -> None:
         self._queries = queries
@@ -80,17 +52,25 @@ class Tally:
         ordered, wrong = ~np.isnan(answers) & (answers != 0.5), mistakes(sorting, answers)
         _tally(sorting.i, sorting.j, bits, ordered, wrong, self._bins, self._margins, self._ranks)
 
-    def facts(self, comparator: Comparator | None = None) -> dict[str, Any]:
-        """See `observe`; of a shard, the counts of the whole."""
+    def facts(self, comparator: Comparator) -> dict[str, Any]:
+        """Of a shard, the counts of the whole; the comparator is the one that sorted.
+
+        Returns:
+            A dict for JSON:
+            `margins`: {"right" | "wrong": 20 counts of |margin|}; between them are `MARGIN_EDGES`,
+                2^-12 to 2^6, a bin includes its lower edge;
+            `ranks`: {"compared" | "wrong": 10 x 10 counts}, the row the bin of `RANK_BINS` of the
+                document ranked above the other, the column that of the one below;
+            `cycles`: {"share": of cyclic triples, "sampled": number of triples checked, at most
+                500}.
+        """
         margins, ranks = (summed(self._queries, each) for each in (self._margins, self._ranks))
-        facts: dict[str, Any] = {
+        found = cyclic_triples(comparator, self._queries, samples=_TRIPLES)
+        return {
             "margins": {"right": margins[0].tolist(), "wrong": margins[1].tolist()},
             "ranks": {"compared": ranks.sum(axis=0).tolist(), "wrong": ranks[1].tolist()},
+            "cycles": {"share": found.share, "sampled": found.sampled},
         }
-        if comparator is not None:
-            found = cyclic_triples(comparator, self._queries, samples=_TRIPLES)
-            facts["cycles"] = {"share": found.share, "sampled": found.sampled}
-        return facts
 
 
 def mistakes(sorting: Sorting, answers: F32) -> Bool:
@@ -105,7 +85,7 @@ def mistakes(sorting: Sorting, answers: F32) -> Bool:
 
 
 def share_right(observed: Mapping[str, Any]) -> float:
-    """The share of right comparisons among those `observe` counted; 0 if it counted none.
+    """The share of right comparisons among those a `Tally` counted; 0 if it counted none.
 
     >>> share_right({"margins": {"right": [2, 1], "wrong": [1, 0]}})
     0.75
