@@ -24,9 +24,8 @@ def made(seed: int) -> Queries:
 def test_the_best_on_validation_wins_and_every_trial_is_recorded():
     train, vali = made(1), made(2)
     grid = {"hidden": [(1,), (6,)], "lr": [1e-5, 0.05], "start": ["warm", "fresh"]}
-    seen = []
-    tuned = tune(train, vali, FAST, grid=grid, on_trial=seen.append)
-    assert seen == tuned.trials
+    tuned = tune(train, vali, FAST, grid=grid)
+    seen = tuned.trials
     assert len(seen) == 8
     best = max(seen, key=lambda trial: trial["quality"])
     assert list(tuned.config.hidden) == best["hidden"]
@@ -36,16 +35,6 @@ def test_the_best_on_validation_wins_and_every_trial_is_recorded():
         settings = {name: trial[name] for name in grid}
         again = fit(train, vali, FAST.changed(**settings))
         assert again.info["quality"] == trial["quality"]
-
-
-def test_trials_that_are_known_are_not_run_again():
-    grid = {"hidden": [(1,), (2,)]}
-    known = [{"hidden": [1], "quality": 2.0, "iteration": 0}]  # no true quality is 2
-    ran = []
-    tuned = tune(made(1), made(2), FAST, grid=grid, trials=known, on_trial=ran.append)
-    assert [trial["hidden"] for trial in ran] == [[2]]
-    assert tuned.config.hidden == (1,)
-    assert tuned.trials == [*known, *ran]
 
 
 def test_a_grid_of_unknown_settings_is_refused():
@@ -63,15 +52,13 @@ def test_a_grid_over_what_the_trials_are_compared_by_is_refused(name):
 def test_a_later_grid_starts_from_what_the_one_before_it_chose():
     train, vali = made(1), made(2)
     grids = [{"hidden": [(1,), (6,)]}, {"start": ["warm", "fresh"]}]
-    ran = []
-    tuned = tune(train, vali, FAST, grid=grids, on_trial=ran.append)
+    tuned = tune(train, vali, FAST, grid=grids)
     first = tune(train, vali, FAST, grid=grids[0])
     second = tune(train, vali, first.config, grid=grids[1])
     assert tuned.config == second.config
     hidden = list(first.config.hidden)
-    tried = [(trial["hidden"], trial["start"]) for trial in ran]
+    tried = [(trial["hidden"], trial["start"]) for trial in tuned.trials]
     assert tried == [([1], "warm"), ([6], "warm"), (hidden, "fresh")]  # nothing is run twice
-    assert tuned.trials == ran
 
 
 def test_an_inner_part_is_scored_by_what_was_stopped_by_others(monkeypatch):

@@ -112,7 +112,9 @@ def test_values_sum_to_the_margin_within_the_tolerance_however_steep(kind, seed,
     queries = made_queries(seed=seed)
     steep = queries.with_features(queries.features * np.float32(size))
     model = model_of(KINDS[kind](seed), steep)
-    explained = explain_pair(model, steep, 2, 4, tolerance=tolerance)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sortnet.explain.attribution.TOLERANCE", tolerance)
+        explained = explain_pair(model, steep, 2, 4)
     # What is allowed is relative to both documents' values apart, no less than a margin each.
     one = margin_of(model.comparator)
     mean = steep.features[:6].astype(np.float64).mean(axis=0)
@@ -165,10 +167,10 @@ def test_a_bias_of_the_comparator_is_the_baseline_s_and_no_feature_s():
     np.testing.assert_allclose(explained.values, plain.values)
 
 
-def test_a_product_is_shared_evenly_from_a_baseline_of_zeros():
-    queries = Queries.from_arrays([[3.0, 5.0], [2.0, 1.0]], [1, 0])
+def test_a_product_is_shared_evenly_from_the_mean_of_the_documents():
+    queries = Queries.from_arrays([[3.0, 5.0], [2.0, 1.0], [-5.0, -6.0]], [1, 0, 0])
     model = model_of(Product(np.float32([2.0, 0.0])), queries)
-    explained = explain_pair(model, queries, 0, 1, baseline=[0, 0])
+    explained = explain_pair(model, queries, 0, 1)
     # ∫ t dt = 1/2: each factor gets half of 2 · 15 and loses half of 2 · 2.
     np.testing.assert_allclose(explained.values, [15 - 2, 15 - 2])
 
@@ -224,11 +226,12 @@ def test_where_a_net_is_nearly_linear_shapley_values_say_nearly_the_same():
     np.testing.assert_allclose(explained.values, expected, rtol=0.02, atol=1e-6)
 
 
-def test_a_committee_s_values_are_the_sum_of_its_members():
+def test_a_committee_s_values_are_the_sum_of_its_members(monkeypatch):
+    monkeypatch.setattr("sortnet.explain.attribution.TOLERANCE", 1e-8)
     queries = made_queries()
     nets = [CmpNN(4, hidden=3, seed=s) for s in range(3)]
-    whole = explain_pair(model_of(Committee(nets), queries), queries, 0, 2, tolerance=1e-8)
-    parts = [explain_pair(model_of(n, queries), queries, 0, 2, tolerance=1e-8) for n in nets]
+    whole = explain_pair(model_of(Committee(nets), queries), queries, 0, 2)
+    parts = [explain_pair(model_of(n, queries), queries, 0, 2) for n in nets]
     np.testing.assert_allclose(whole.values, sum(p.values for p in parts), atol=1e-7)
 
 
@@ -267,8 +270,6 @@ def test_what_cannot_be_explained_is_refused_by_name():
         explain_pair(model, queries, 2, 7)
     with pytest.raises(DataError, match="no document 18 of 18"):
         explain_pair(model, queries, 2, 18)
-    with pytest.raises(DataError, match="baseline is 4 finite"):
-        explain_pair(model, queries, 2, 3, baseline=[0, 0])
     with pytest.raises(ModelError, match="3 features"):
         explain_pair(model, made_queries(3), 0, 1)
 
@@ -371,8 +372,6 @@ def test_the_columns_of_a_feature_are_explained_and_shuffled_together():
     expected = [apart[scaler.sources == k].sum() for k in range(4)]
     np.testing.assert_allclose(told.values, expected, atol=1e-5)
     assert told.values.sum() == pytest.approx(told.margin, abs=1e-5)
-    with pytest.raises(DataError, match=f"{scaler.n_columns} finite"):
-        explain_pair(model, queries, 0, 1, baseline=np.zeros(4))
 
 
 def test_a_feature_without_columns_changes_nothing():

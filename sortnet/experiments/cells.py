@@ -27,7 +27,7 @@ from sortnet.experiments.tuning import Budget, tune
 from sortnet.files import fingerprint
 from sortnet.learning.state import Iteration
 from sortnet.rankers.base import Ranker, fit_ranker
-from sortnet.types import I64, Progress
+from sortnet.types import I64
 
 
 @dataclass(frozen=True)
@@ -94,9 +94,7 @@ Observer = Callable[[Ranker, Fold, list[Iteration]], dict[str, Any]]
 _OBSERVERS = "sortnet.experiments.observers"
 
 
-def work_out(
-    cell: Cell, *, cache: Path | None = None, progress: Progress = lambda text: None
-) -> Result:
+def work_out(cell: Cell, *, cache: Path | None = None) -> Result:
     """Read the data, tune, fit with the settings chosen, and rank the test part.
 
     Raises:
@@ -115,12 +113,12 @@ def work_out(
     with _timed(seconds, "tune"):
         tuned = tune(
             fold.train, fold.vali, settings, grid=grid, inner=cell.inner, search=cell.search,
-            budget=Budget(cell.trials, cell.seconds), progress=progress,
+            budget=Budget(cell.trials, cell.seconds),
         )  # fmt: skip
     history: list[Iteration] = []
     keep = [lambda record, state: history.append(record)]
     with _timed(seconds, "fit"):
-        ranker = fit_ranker(fold.train, fold.vali, tuned.config, callbacks=keep, progress=progress)
+        ranker = fit_ranker(fold.train, fold.vali, tuned.config, callbacks=keep)
     with _timed(seconds, "rank"):
         order = ranker.order(fold.test)
     about = {

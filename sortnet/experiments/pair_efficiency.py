@@ -25,7 +25,7 @@ _NEVER = 1_000_000  # iterations without a better one after which to stop
 
 def cell_of(
     split: Split, strategy: str, budget: int | None, *, scaling: str, seed: int = 0,
-    empty: str = "zero", quality: str | None = None, epochs: int | None = None,
+    empty: str = "zero", epochs: int | None = None,
 ) -> Cell:  # fmt: skip
     """SortNet that learns from the pairs of a strategy, within a budget of answers."""
     # Five sorts: a budget has four rounds at most, whatever is found on the way.
@@ -35,7 +35,7 @@ def cell_of(
         "epochs": epochs,
     }  # fmt: skip
     words = ",".join(f"{name}={value}" for name, value in changes.items() if value is not None)
-    return Cell(f"sortnet:{words}", split, seed, quality=quality, observe="learned_pairs")
+    return Cell(f"sortnet:{words}", split, seed, observe="learned_pairs")
 
 
 def budgets_of(train: Queries, step: int = 2) -> list[int]:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Spread: TypeAlias = Literal["error", "deviation"]
+_DIGITS = 3  # after the point, of LaTeX
 _ESCAPED = str.maketrans(
     {
         **{character: rf"\{character}" for character in "&%$#_{}"},
@@ -84,13 +85,12 @@ def summary(
     return in_order.reset_index()
 
 
-def latex(summary: pd.DataFrame, *, caption: str = "", digits: int = 3) -> str:
-    """A table for LaTeX with booktabs: mean and spread, the best of a measure in bold.
+def latex(summary: pd.DataFrame, *, caption: str = "") -> str:
+    """A table for LaTeX with booktabs: mean and spread, the best of a measure as printed in bold.
 
     Args:
         summary: of `summary`.
         caption: such as the conventions of the measures; plain text, it is escaped.
-        digits: after the point; equal ones as printed are all bold.
 
     >>> import pandas as pd
     >>> frame = pd.DataFrame({"ranker": ["rank_svm", "b"], "parts": 5, "queries": 9,
@@ -106,7 +106,7 @@ def latex(summary: pd.DataFrame, *, caption: str = "", digits: int = 3) -> str:
     }
     measures = list(spreads)
     columns = [summary["ranker"].map(escaped)] + [
-        _cells(summary, name, spreads[name], digits) for name in measures
+        _cells(summary, name, spreads[name]) for name in measures
     ]
     rows = [" & ".join(cells) + r" \\" for cells in zip(*columns, strict=True)]
     lines = [
@@ -133,13 +133,13 @@ def escaped(text: str) -> str:
     return text.translate(_ESCAPED)
 
 
-def _cells(summary: pd.DataFrame, name: str, spread: str, digits: int) -> list[str]:
-    means = summary[name].to_numpy(np.float64).round(digits)
+def _cells(summary: pd.DataFrame, name: str, spread: str) -> list[str]:
+    means = summary[name].to_numpy(np.float64).round(_DIGITS)
     best = np.nanmax(means, initial=-np.inf)
     errors = summary[spread].to_numpy(np.float64)
     cells = []
     for mean, error in zip(means, errors, strict=True):
-        text = "--" if np.isnan(mean) else f"{mean:.{digits}f}"
+        text = "--" if np.isnan(mean) else f"{mean:.{_DIGITS}f}"
         text = rf"\textbf{{{text}}}" if mean == best else text
-        cells.append(text if np.isnan(error) else rf"{text} $\pm$ {error:.{digits}f}")
+        cells.append(text if np.isnan(error) else rf"{text} $\pm$ {error:.{_DIGITS}f}")
     return cells

@@ -7,7 +7,7 @@ its own short trials, see `sortnet.rankers.choose_inputs`.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, Generic, TypeAlias, TypeVar, cast
@@ -64,8 +64,6 @@ class _Trials(Generic[S]):
     names: Sequence[str]
     budget: Budget
     progress: Progress
-    on_trial: Callable[[Trial], None]
-    known: dict[str, Trial]
     done: dict[str, Trial] = field(default_factory=dict)
     began: float = field(default_factory=time.monotonic)
 
@@ -76,10 +74,7 @@ class _Trials(Generic[S]):
         if key not in self.done:
             if self.done and self._spent():
                 return None
-            if key not in self.known:
-                self.known[key] = values | self._found(candidate)
-                self.on_trial(self.known[key])
-            self.done[key] = self.known[key]
+            self.done[key] = values | self._found(candidate)
         quality: float = self.done[key]["quality"]
         return quality
 
@@ -109,8 +104,6 @@ def tune(
     search: str = "grid",
     budget: Budget = Budget(),
     progress: Progress = lambda text: None,
-    on_trial: Callable[[Trial], None] = lambda trial: None,
-    trials: Iterable[Mapping[str, Any]] = (),
 ) -> Tuned[S]:
     """Fit a ranker with the combinations of a grid; the best RankQuality wins.
 
@@ -129,8 +122,6 @@ def tune(
             Estimator) from the values of all grids at once, 20 or as many as the budget has.
         budget: what may be spent.
         progress: called with progress messages.
-        on_trial: called with each trial when it is done.
-        trials: results of an earlier call with the same data and grid, which are not run again.
 
     Raises:
         DataError: on a grid with an unknown setting, or with one of RankQuality.
@@ -159,8 +150,7 @@ def tune(
         settings = settle_quality(train, vali, settings)
         folds = query_folds(joined([train, vali]), inner, seed=settings.seed)
         parts = [(*_stopped(others, settings.seed), part) for others, part in folds]
-    known = {_key(trial, names): dict(trial) for trial in trials}
-    tried: _Trials[S] = _Trials(parts, names, budget, progress, on_trial, known)
+    tried: _Trials[S] = _Trials(parts, names, budget, progress)
     best = (_by_grid if search == "grid" else _by_optuna)(tried, settings, grids)
     return Tuned(best, list(tried.done.values()))
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from torch import Tensor
 
 from sortnet.comparators import Margin
@@ -14,7 +14,8 @@ from sortnet.errors import ComparatorError, DataError
 from sortnet.rankers.base import Ranker
 from sortnet.types import F32, F64, Queries
 
-TOLERANCE = 1e-4
+TOLERANCE = 1e-4  # of the sum of a pair's values, relative
+_DOCUMENTS, _PAIRS = 2000, 1000  # that shares are taken of
 _ROUNDING = 1e-10  # a saturated net's margins are rounding, which no tolerance can be part of
 _PANELS = 8  # that a path begins with
 _NODES = (3, 6)  # two Gauss-Legendre rules a panel; their difference bounds the error
@@ -52,18 +53,10 @@ class Explanation:
         return order
 
 
-def explain_pair(
-    model: Ranker,
-    queries: Queries,
-    a: int,
-    b: int,
-    *,
-    baseline: ArrayLike | None = None,
-    tolerance: float = TOLERANCE,
-) -> Explanation:
+def explain_pair(model: Ranker, queries: Queries, a: int, b: int) -> Explanation:
     """Explain m(a, b) by integrated gradients (Sundararajan, Taly and Yan 2017, equation 1).
 
-    With z' the baseline document and z(t) = z' + t (z - z') of both documents at once,
+    With z' the mean of the query's documents and z(t) = z' + t (z - z') of both documents at once,
 
         value_k = Σ over z in {a, b} of (z_k - z'_k) ∫ from 0 to 1 of ∂m(a(t), b(t)) / ∂z_k dt
 
@@ -71,7 +64,7 @@ def explain_pair(
     scaling makes several, are added up. The values sum to m(a, b) - m(z', z'), and
     those of (b, a) are the same with the other sign if the comparator is antisymmetric. The
     path is halved where the integral is not exact enough, until the errors of its pieces add up
-    to at most `tolerance` times the sum of the absolute values (for each document separately), or
+    to at most 1e-4 times the sum of the absolute values (for each document separately), or
     to 1e-10, which is rounding.
 
     Args:
@@ -79,9 +72,6 @@ def explain_pair(
         queries: unscaled documents; a's whole query must be among them.
         a: document number.
         b: document number of another document of the same query.
-        baseline: (n_columns,) z' in scaled features; by default the mean of the query's
-            documents, so that a feature counts by how the two differ from the average.
-        tolerance: of the sum, relative.
 
     Raises:
         ModelError: if the features are not those the model was trained on, or it has no gradients.
@@ -103,10 +93,10 @@ def explain_pair(
     query = _query_of(queries, a, b)
     own = slice(*queries.offsets[query : query + 2].tolist())
     scaled, margin, sources = model.differentiable(queries.take([query]))
-    start = scaled.mean(axis=0) if baseline is None else _baseline(baseline, scaled.shape[1])
+    start = scaled.mean(axis=0)
     ends = scaled[[a - own.start, b - own.start]]
     path = _Path(margin, np.stack([start, start]), ends)
-    values, error = path.integrate(tolerance)
+    values, error = path.integrate()
     of_features = np.zeros(model.n_features)
     np.add.at(of_features, sources, values.sum(axis=0))
     return Explanation(
@@ -142,22 +132,15 @@ def _query_of(queries: Queries, a: int, b: int) -> int:
     return int(query)
 
 
-def _baseline(given: ArrayLike, n_columns: int) -> F64:
-    baseline = np.asarray(given, dtype=np.float64)
-    if baseline.shape != (n_columns,) or not np.isfinite(baseline).all():
-        raise DataError(f"a baseline is {n_columns} finite numbers, not shape {baseline.shape}")
-    return baseline
-
-
-def some_queries(queries: Queries, *, documents: int = 2000, seed: int = 0) -> Queries:
-    """Random whole queries of two documents or more, about that many documents, one at least."""
-    useful = np.random.default_rng(seed).permutation(np.flatnonzero(queries.sizes > 1))
-    enough = int(np.searchsorted(np.cumsum(queries.sizes[useful]), documents)) + 1
+def some_queries(queries: Queries) -> Queries:
+    """Random whole queries of two documents or more, about 2,000 documents, one query at least."""
+    useful = np.random.default_rng(0).permutation(np.flatnonzero(queries.sizes > 1))
+    enough = int(np.searchsorted(np.cumsum(queries.sizes[useful]), _DOCUMENTS)) + 1
     return queries.take(useful[:enough])
 
 
-def feature_shares(model: Ranker, queries: Queries, *, pairs: int = 1000, seed: int = 0) -> F64:
-    """(n_features,) the share of each feature in the margins of random pairs; their sum is 1.
+def feature_shares(model: Ranker, queries: Queries) -> F64:
+    """(n_features,) the share of each feature in the margins of 1,000 random pairs; their sum is 1.
 
     For a pair (a, b) with the mean c = (a + b) / 2, and z(t) = c + t (z - c),
 
@@ -172,8 +155,6 @@ def feature_shares(model: Ranker, queries: Queries, *, pairs: int = 1000, seed: 
     Args:
         model: a ranker whose margins have gradients, see `Ranker.differentiable`.
         queries: unscaled documents; queries of one document are left out.
-        pairs: how many, of queries chosen alike.
-        seed: of the pairs.
 
     Raises:
         ModelError: if the features are not those the model was trained on, or it has no gradients.
@@ -185,8 +166,8 @@ def feature_shares(model: Ranker, queries: Queries, *, pairs: int = 1000, seed: 
     if not len(queries):
         return np.zeros(model.n_features)
     documents, margin, sources = model.differentiable(queries)
-    rng = np.random.default_rng(seed)
-    query = rng.integers(len(queries), size=pairs)
+    rng = np.random.default_rng(0)
+    query = rng.integers(len(queries), size=_PAIRS)  # queries are chosen alike
     sizes, first = queries.sizes[query], queries.offsets[query]
     i = rng.integers(sizes)
     j = (i + 1 + rng.integers(sizes - 1)) % sizes  # another one
@@ -199,7 +180,7 @@ def feature_shares(model: Ranker, queries: Queries, *, pairs: int = 1000, seed: 
         total = margin(x, y).sum()
         slopes = torch.autograd.grad(total, (x, y)) if total.requires_grad else (x * 0, y * 0)
         values += weight / 2 * half * (slopes[0] - slopes[1])
-    of_features = torch.zeros(pairs, model.n_features, dtype=values.dtype)
+    of_features = torch.zeros(_PAIRS, model.n_features, dtype=values.dtype)
     of_features.index_add_(1, torch.from_numpy(sources), values.detach())
     means = of_features.abs().mean(dim=0).numpy()
     shares: F64 = means / max(float(means.sum()), np.finfo(np.float64).tiny)
@@ -215,13 +196,13 @@ class _Path:
         self.points = 0
         self.at_start, self.at_end = self._margins(np.array([0.0, 1.0])).tolist()
 
-    def integrate(self, tolerance: float) -> tuple[F64, float]:
+    def integrate(self) -> tuple[F64, float]:
         """(2, d) values of both documents' features, and a bound on their error."""
         edges = np.linspace(0, 1, _PANELS + 1)
         left, right = edges[:-1], edges[1:]
         values, errors = self._panels(left, right)
         for _ in range(_ROUNDS):
-            allowed = max(tolerance * float(np.abs(values.sum(axis=0)).sum()), _ROUNDING)
+            allowed = max(TOLERANCE * float(np.abs(values.sum(axis=0)).sum()), _ROUNDING)
             if errors.sum() <= allowed:
                 return values.sum(axis=0), float(errors.sum())
             # Those with more than their share of the error; there is one, as the sum is too large.

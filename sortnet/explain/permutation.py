@@ -58,7 +58,6 @@ def permutation_importance(
     *,
     repeats: int = 5,
     seed: int = 0,
-    empty: Empty | None = None,
     progress: Progress = lambda text: None,
 ) -> Importance:
     """How much the measure drops when a feature is shuffled (Breiman 2001, section 10).
@@ -75,7 +74,6 @@ def permutation_importance(
         metric: the measure; by default the model's RankQuality with its conventions.
         repeats: how often each feature is shuffled.
         seed: of the permutations.
-        empty: what a query without a relevant document counts; by default as in training.
         progress: called with progress messages.
 
     Raises:
@@ -99,7 +97,7 @@ def permutation_importance(
     model.check_features(queries)
     config = model.config
     (measure,) = as_metrics(config.rank_quality if metric is None else metric)
-    ranker = _Measured(*model.repeatable(queries), measure, empty or config.empty)
+    ranker = _Measured(*model.repeatable(queries), measure, config.empty)
     quality = ranker.quality()
     names = feature_names(model, queries)
     drops = np.zeros((model.n_features, repeats))

@@ -72,7 +72,6 @@ class Describer:
         *,
         made: bool | None = None,
         embed: bool = False,
-        seed: int = 0,
         columns: Mapping[str, Any] | None = None,
         progress: Progress = _silent,
     ) -> tuple[Describer, Items]:
@@ -83,7 +82,6 @@ class Describer:
             made: whether features are made of texts and images; None: if the items have such
                 features, or none at all.
             embed: whether sentence embeddings are among them; they are if the items have them.
-            seed: of the SVD.
             columns: {role: column} of the table that the items came from; see `NAMED`.
             progress: called with progress messages.
 
@@ -101,7 +99,7 @@ class Describer:
         vectors = None
         if any(given.texts):
             progress("terms of the texts")
-            topics = Topics.fit(given.texts, seed=seed)
+            topics = Topics.fit(given.texts)
             fitted = replace(fitted, words=WordCounts.of(given.texts), topics=topics)
             if embed or any(name.startswith(_MEANING) for name in items.feature_names):
                 vectors = embeddings(given.texts, progress)
@@ -164,9 +162,7 @@ class Describer:
             )
 
 
-def describe(
-    items: Items, *, embed: bool = False, seed: int = 0, progress: Progress = _silent
-) -> Items:
+def describe(items: Items, *, embed: bool = False, progress: Progress = _silent) -> Items:
     """Add features of the items' texts and images to those they have.
 
     Texts get `surface_features` and `Topics`, and sentence embeddings where `embed` asks for
@@ -189,7 +185,7 @@ def describe(
     ('text: log characters', 'text: log words')
     """
     given = given_only(items)
-    return Describer.fit_apply(given, made=True, embed=embed, seed=seed, progress=progress)[1]
+    return Describer.fit_apply(given, made=True, embed=embed, progress=progress)[1]
 
 
 def given_only(items: Items) -> Items:
