@@ -72,7 +72,7 @@ def test_an_inner_part_is_scored_by_what_was_stopped_by_others(monkeypatch):
         def order(self, queries):
             return np.arange(queries.n_docs)
 
-    def fit_constant(T, V, config, progress):
+    def fit_constant(T, V, config):
         seen.append((T, V))
         return Constant()
 

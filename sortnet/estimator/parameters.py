@@ -81,7 +81,6 @@ class Parameters(TypedDict, total=False):
     start: str
     max_iter: int | None
     max_stale: int | None
-    blocks: int | None
     device: str
     ranker: str
     validation_fraction: float

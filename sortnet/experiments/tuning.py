@@ -18,7 +18,7 @@ from sortnet.config import MEASURES, Config, Settings, settings_of, settle_quali
 from sortnet.data.divide import joined, query_folds
 from sortnet.errors import DataError, SortNetError
 from sortnet.rankers.base import fit_ranker, kind_module
-from sortnet.types import Progress, Queries
+from sortnet.types import Queries
 
 S = TypeVar("S", bound=Settings)
 Grid: TypeAlias = Mapping[str, Sequence[Any]]
@@ -63,7 +63,6 @@ class _Trials(Generic[S]):
     parts: Sequence[Part]
     names: Sequence[str]
     budget: Budget
-    progress: Progress
     done: dict[str, Trial] = field(default_factory=dict)
     began: float = field(default_factory=time.monotonic)
 
@@ -84,10 +83,9 @@ class _Trials(Generic[S]):
         return late or (trials is not None and len(self.done) >= trials)
 
     def _found(self, candidate: S) -> Trial:
-        report = _numbered(self.progress, f"trial {len(self.done) + 1}")
         qualities = []
         for T, V, scored in self.parts:
-            ranker = fit_ranker(T, V, candidate, progress=report)
+            ranker = fit_ranker(T, V, candidate)
             if scored is None:
                 return {k: ranker.info[k] for k in ("quality", "iteration") if k in ranker.info}
             qualities.append(candidate.quality_of(scored, ranker.order(scored)))
@@ -103,7 +101,6 @@ def tune(
     inner: int = 0,
     search: str = "grid",
     budget: Budget = Budget(),
-    progress: Progress = lambda text: None,
 ) -> Tuned[S]:
     """Fit a ranker with the combinations of a grid; the best RankQuality wins.
 
@@ -121,7 +118,6 @@ def tune(
         search: "grid" tries every combination; "optuna" draws them (Tree-structured Parzen
             Estimator) from the values of all grids at once, 20 or as many as the budget has.
         budget: what may be spent.
-        progress: called with progress messages.
 
     Raises:
         DataError: on a grid with an unknown setting, or with one of RankQuality.
@@ -150,7 +146,7 @@ def tune(
         settings = settle_quality(train, vali, settings)
         folds = query_folds(joined([train, vali]), inner, seed=settings.seed)
         parts = [(*_stopped(others, settings.seed), part) for others, part in folds]
-    tried: _Trials[S] = _Trials(parts, names, budget, progress)
+    tried: _Trials[S] = _Trials(parts, names, budget)
     best = (_by_grid if search == "grid" else _by_optuna)(tried, settings, grids)
     return Tuned(best, list(tried.done.values()))
 
@@ -225,7 +221,3 @@ def _json_of(config: Settings, names: Sequence[str]) -> dict[str, Any]:
 
 def _key(settings: Mapping[str, Any], names: Sequence[str]) -> str:
     return repr([settings[name] for name in names])
-
-
-def _numbered(progress: Progress, prefix: str) -> Progress:
-    return lambda text: progress(f"{prefix}, {text}")
