@@ -15,7 +15,7 @@ OF_STORE = (
     ("runs",), ("runs", "--json"), ("show", "last"), ("show", "last", "--json"),
     ("pairs", "last"), ("pairs", "last", "--format", "jsonl", "--split", "train"),
     ("pairs", "last", "--format", "parquet", "--output", "out/pairs.parquet"),
-    ("watch", "last"),
+    ("show", "last", "--follow"),
     ("items", "list"), ("items", "list", "--json"), ("items", "show", "c"),
     ("items", "show", "c", "i2", "--json"),
     ("judgements", "list", "c"), ("judgements", "list", "c", "--json"),
@@ -34,10 +34,7 @@ OF_MODEL = (
     ("compare", "m", TEST, "d0-0", "d0-1"), ("explain", "m", TEST, "d0-0", "d0-1"),
     ("importance", "m", TEST, "--repeats", "1"),
 )  # fmt: skip
-ELSE = (
-    ("simulate", "--items", "4", "--seeds", "1", "--budget", "3", "--strategy", "random"),
-    ("completion", "bash"),
-)
+ELSE = (("simulate", "--items", "4", "--seeds", "1", "--budget", "3", "--strategy", "random"),)
 WRITING = {"demo", "train", "label", "serve", "context"}
 WRITING_OF = {
     "experiment": {"folds", "holdout", "study"},

@@ -111,7 +111,7 @@ def test_the_commands_show_it(tmp_path, monkeypatch):
     assert "command  sortnet label c\n" in shown
     assert "judgements  answers    right   answers    right  seconds" in shown
     assert [line.split()[0] for line in shown.splitlines()[-2:]] == ["8", "9"]
-    assert shown.splitlines()[-1] in done("watch", "last")
+    assert shown.splitlines()[-1] in done("show", "last", "--follow")
     assert done("runs").splitlines()[-1].endswith("  c")
     done("report", "last", "--output", "r.html")
     page = (tmp_path / "r.html").read_text()

@@ -425,7 +425,6 @@ def test_items_are_shown_by_what_they_have():
     media = ["image 2 of the pair (sortnet serve shows it)"]
     media += ["sound 2 of the pair (sortnet serve plays it)"]
     assert facts_of(seen, 0, 2) == [*media, "", "a   b", "c"]
-    assert facts_of(seen, 0, 2, drawn=True) == [media[1], "", "a   b", "c"]
     shown = made_items(2, d=1, texts=("a", None), shown=({"price": "1\n2"}, {"x": "\x1b[2J"}))
     assert facts_of(shown, 0, 1) == ["a", "", "price: 1", "2"]
     assert facts_of(shown, 1, 2) == ["x: \ufffd[2J"]

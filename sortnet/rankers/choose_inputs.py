@@ -28,7 +28,9 @@ STRONGER = (10.0, 100.0)  # times the fixed weight decay
 _HEADS, _EPOCHS = 2, 15  # of a trial, where a training has more
 _TRIED_ON = 20_000  # documents of each part at most, so that trials take seconds
 _FOLDS = 2
-_SURE = 1.0  # standard errors by which a setting must be better than the first to be preferred
+# Standard errors by which a setting must be better than the first to be preferred. With few answers
+# a weight decay that is too weak does more harm than one that is too strong.
+_SURE, _SURE_OF_FEW = 1.0, 0.5
 
 
 def choose(
@@ -85,20 +87,22 @@ def choose(
     if few:
         weight_decay = best.training.weight_decay or 0.0
         stronger = [best.changed(weight_decay=weight_decay * times) for times in STRONGER]
-        best = first_best([best, *stronger], outcome)
+        best = first_best([best, *stronger], outcome, _SURE_OF_FEW)
     return best, table
 
 
-def first_best(candidates: Sequence[Config], outcome: Callable[[Config], F64]) -> Config:
-    """The first of some settings, or the best of the others where it is better by a standard error
-    of the mean difference of their outcomes, query by query."""
+def first_best(
+    candidates: Sequence[Config], outcome: Callable[[Config], F64], sure: float = _SURE
+) -> Config:
+    """The first of some settings, or the best of the others where it is better by `sure` standard
+    errors of the mean difference of their outcomes, query by query."""
     found = [outcome(candidate) for candidate in candidates]
     means = [np.nanmean(each) for each in found]  # queries that say nothing are NaN in all
     best = int(np.argmax(means))
     gain = found[best] - found[0]
     gain = gain[~np.isnan(gain)]
     error = gain.std(ddof=1) / np.sqrt(len(gain)) if len(gain) > 1 else 0.0
-    return candidates[best if gain.mean() > _SURE * error else 0]
+    return candidates[best if gain.mean() > sure * error else 0]
 
 
 def _outcomes(train: Queries, vali: Queries, config: Config, make_for: MakeFor) -> F64:
