@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _ROWS_AT_ONCE, _VALUES_AT_ONCE = 1 << 16, 1 << 24
 _LONGEST_LINE = 64 << 20
 _LONGEST_NAME = 1024
+_ROLES = ("qid", "label", "docid")  # columns of files
 _BYTES_A_ROW = 128  # of the names and the grade, about, while a table is read
 _MISSING = ["", "NULL", "null", "NaN", "nan", "NA", "N/A", "None", "<NA>"]
 
@@ -73,22 +74,18 @@ def from_frame(
     return table.queries([_Chunk(frame, lambda row: f"{source}, row {row}")])
 
 
-def read_csv(
-    path: Path, *, qid: str = "qid", label: str = "label", docid: str = "docid", labelled: bool
-) -> Queries:
+def read_csv(path: Path, *, labelled: bool) -> Queries:
     """Read a CSV file with a header, or TSV by name, or several; see `from_frame`."""
     first, *others = files = data_files(path)
     columns = _header(first)
     for other in others:
         _refuse_other_columns(other, _header(other), first, columns)
-    table = _Table(columns, (qid, label, docid), labelled, str(path))
+    table = _Table(columns, _ROLES, labelled, str(path))
     with closing(_chunks(files, table)) as chunks:
         return table.queries(chunks)
 
 
-def read_parquet(
-    path: Path, *, qid: str = "qid", label: str = "label", docid: str = "docid", labelled: bool
-) -> Queries:
+def read_parquet(path: Path, *, labelled: bool) -> Queries:
     """Read a Parquet file, or several; see `from_frame`."""
     first, *others = files = data_files(path)
     columns, n_rows = _shape_of_parquet(first)
@@ -97,7 +94,7 @@ def read_parquet(
         _refuse_other_columns(other, columns_there, first, columns)
         n_rows += rows_there
     refuse_too_large(_BYTES_A_ROW * n_rows, f"{path}: the names and grades of {n_rows} rows")
-    table = _Table(columns, (qid, label, docid), labelled, str(path))
+    table = _Table(columns, _ROLES, labelled, str(path))
     with closing(_batches(files, table)) as chunks:
         return table.queries(chunks, n_rows)
 

@@ -99,12 +99,6 @@ class Posterior:
         p: F64 = left / np.maximum(left + right, 1e-300)
         return p
 
-    def moved(self, i: int, j: int) -> tuple[F64, F64]:
-        """(n + a,) changes of the means if i is preferred, and if j is."""
-        gain, mean, variance = self._gain(i, j, annotator=None)
-        by_i, by_j = (self._matched(mean, variance, target)[0] for target in (1.0, 0.0))
-        return gain * by_i, gain * by_j
-
     def observe(self, left: int, right: int, target: float, annotator: int) -> None:
         """Update by one answer, by moment matching (assumed density filtering), in place.
 
@@ -117,7 +111,7 @@ class Posterior:
         """
         if self.covariance is None:
             return
-        gain, mean, variance = self._gain(left, right, annotator)
+        gain, mean, variance = self._gain(self.covariance, left, right, annotator)
         shift, shrink = self._matched(mean, variance, target, self.annotators.blind[annotator])
         if shrink <= 0:
             return
@@ -130,7 +124,7 @@ class Posterior:
         self.covariance -= np.outer(gain, gain) * shrink
 
     def _matched(
-        self, mean: float, variance: float, target: float, blind: float = 0.0
+        self, mean: float, variance: float, target: float, blind: float
     ) -> tuple[float, float]:
         """For z ~ N(mean, variance) and an answer: the step of the mean per unit of covariance, and
         the shrinkage of the covariance.
@@ -145,26 +139,16 @@ class Posterior:
         )
         return float(slope[0] / spread), float(weight[0] / spread**2)
 
-    def _z(self, scores: F64, left: int, right: int, annotator: int | None) -> F64:
+    def _z(self, scores: F64, left: int, right: int, annotator: int) -> F64:
         """(k,) c (s_left - s_right) + b of k score vectors."""
-        z: F64 = scores[:, left] - scores[:, right]
-        if annotator is not None:
-            z = self.reliability[annotator] * z + scores[:, self.n_items + annotator]
-        return z
+        z: F64 = self.reliability[annotator] * (scores[:, left] - scores[:, right])
+        return z + scores[:, self.n_items + annotator]
 
-    def _gain(self, left: int, right: int, annotator: int | None) -> tuple[F64, float, float]:
+    def _gain(self, C: F64, left: int, right: int, annotator: int) -> tuple[F64, float, float]:
         """Covariance of everything with z; z's mean and variance."""
         mean = self._z(self.mean[None], left, right, annotator)[0]
-        C = self.covariance
-        if C is None:
-            z = self._z(self.draws, left, right, annotator)
-            gain = (z - z.mean()) @ (self.draws - self.draws.mean(axis=0)) / len(z)
-            variance = z.var()
-        else:
-            gain = C[left] - C[right]
-            if annotator is not None:
-                gain = self.reliability[annotator] * gain + C[self.n_items + annotator]
-            variance = self._z(gain[None], left, right, annotator)[0]
+        gain = self.reliability[annotator] * (C[left] - C[right]) + C[self.n_items + annotator]
+        variance = self._z(gain[None], left, right, annotator)[0]
         return gain, float(mean), max(float(variance), 1e-12)
 
 

@@ -33,7 +33,6 @@ from sortnet.preference.stopping import (
     GOAL,
     NO_HOLDOUT,
     Remaining,
-    expected_change,
     group_standings,
     holdout_check,
     questions_left,
@@ -47,7 +46,6 @@ from sortnet.preference.strategies import (
     MergePass,
     Strategy,
     View,
-    bald,
     few_pairs,
     random_pair,
 )
@@ -264,7 +262,6 @@ class Session:
         with self._lock:
             posterior = self._fits.all.posterior
             asked = self._history.n_votes + self.n_items / 2
-            best = bald(self._view(lambda i, j: True), np.random.default_rng(self.seed))
             checked, left_out = self._check_holdout()
             n_annotators = max(len(self._history.annotators), 1)
             free = max(self._n_pairs * n_annotators - self._history.n_asked(), 0)
@@ -273,7 +270,6 @@ class Session:
         difference = posterior.difference(*pairs)
         wrong = wrong_share(*difference, posterior.tie)
         left = questions_left(*difference, asked, self.goal, posterior.tie)
-        change = expected_change(posterior, *best, pairs) if best else 0.0
         stop, why = whether_to_stop(wrong, self.goal, left, free, *checked, left_out=left_out)
         left = left if left is None else min(left, free)
         groups = self._standings(posterior, seen, passed=checked[3])
@@ -285,7 +281,7 @@ class Session:
         features = self._X.shape[1] > 0
         if apart := parts_apart(parts, seen > 0, self._groups, features=features):
             why = f"{why}; {apart}"
-        return Remaining(left, wrong, change, *checked[:3], stop, why, groups, left_out)
+        return Remaining(left, wrong, *checked[:3], stop, why, groups, left_out)
 
     def allows(self, pair: Pair) -> bool:
         """Whether a pair (the lower number first) may be asked: of one group, none of it retired,

@@ -32,7 +32,6 @@ class Remaining:
             None if it cannot be estimated.
         wrong_pairs: share of all pairs, within groups if there are any, expected to be in the wrong
             order.
-        expected_change: share of all pairs whose order one more answer is expected to change.
         holdout_n: hold-out answers, without ties.
         holdout_right: share of them that the model predicts; it was fitted without them.
         holdout_expected: share that it should predict if it is well calibrated.
@@ -44,7 +43,6 @@ class Remaining:
 
     questions: int | None
     wrong_pairs: float
-    expected_change: float
     holdout_n: int
     holdout_right: float
     holdout_expected: float
@@ -112,17 +110,6 @@ def questions_left(
 
     least = bisect_left(range(_MOST + 1), True, key=enough)
     return least if least <= _MOST else None
-
-
-def expected_change(posterior: Posterior, i: int, j: int, pairs: tuple[I64, I64]) -> float:
-    """Share of pairs whose order the answer about i and j is expected to change."""
-    p = float(posterior.probability(np.array([i]), np.array([j]))[0])
-    a, b = pairs
-    now = posterior.mean[a] - posterior.mean[b]
-    changed = 0.0
-    for odds, move in zip((p, 1 - p), posterior.moved(i, j), strict=True):
-        changed += odds * float(np.mean((now > 0) != (now + move[a] - move[b] > 0)))
-    return changed
 
 
 def holdout_check(p: F64, right: Bool) -> tuple[int, float, float, bool]:
