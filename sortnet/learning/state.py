@@ -25,7 +25,7 @@ class Sorted:
         answered: the compared pairs, as the judge orders them; none where they were not kept.
         wrong: the pairs that were mis-compared.
         measures: {metric name: mean over the queries}.
-        observed: what `observe` says of the sort.
+        observed: what `Tally` says of the sort.
         seconds: of sorting and judging, by the clock.
     """
 
@@ -63,7 +63,7 @@ class Iteration:
             over the nets of a committee).
         train_loss, vali_loss: of that training, at its last and at its kept epoch.
         seconds_sort, seconds_train: wall-clock seconds.
-        observed: {"train" | "vali": what `observe` says of the sort}; empty in older histories.
+        observed: {"train" | "vali": what `Tally` says of the sort}; empty in older histories.
     """
 
     iteration: int
