@@ -19,8 +19,8 @@ import numpy as np
 from click.testing import CliRunner
 
 from cli.main import main
-from sortnet.items.rows import read_rows
 from sortnet.rankers.base import load_ranker
+from sortnet.tables.rows import read_rows
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "ukpconvarg1"
 ANSWERS = {"a1": "left", "a2": "right", "equal": "tie"}

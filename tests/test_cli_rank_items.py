@@ -14,7 +14,8 @@ from cli_made import done, fault, letor
 from items_made import essays, goodness, items_of, photo, ranker_of
 from scipy.stats import spearmanr
 
-from sortnet.items import Items, read_described, read_items
+from sortnet.data import read_queries
+from sortnet.items import Items, read_items
 from sortnet.rankers.base import load_ranker
 
 LIGHTS = np.linspace(0, 1, 24)
@@ -80,8 +81,10 @@ def test_a_table_a_folder_and_one_alone_are_described_and_ranked_alike(tmp_path)
     one.write_text(json.dumps({"slug": "just one", "essay": items.texts[3]}) + "\n")
     alone = {"qid": "0", "docid": "just one", "row": "0", "rank": "1", "score": "0.0"}
     assert ranks("texts", one) == [alone]
-    describer = load_ranker("texts").describer
-    whole, single = (read_described(path, describer).features for path in ("new.csv", one))
+    model = load_ranker("texts")
+    whole, single = (
+        read_queries(path, labelled=False, like=model).features for path in ("new.csv", one)
+    )
     np.testing.assert_array_equal(single[0], whole[3])
 
 
@@ -128,7 +131,7 @@ def test_evaluate_takes_grades_from_the_column_label():
     assert "no column 'label' in stars, slug, essay" in fault("evaluate", "texts", "new.csv")
     assert "has no column 'label': give a table" in fault("evaluate", "images", "photos of May")
     Path("graded.csv").write_text("slug,essay,label\na,b c,-1\nd,e f,2\n")
-    assert "graded.csv, row 0: grade '-1'" in fault("evaluate", "texts", "graded.csv")
+    assert "graded.csv, line 2: grade '-1'" in fault("evaluate", "texts", "graded.csv")
 
 
 BAD = {
@@ -195,7 +198,8 @@ def test_categories_are_ranked_by_their_column_and_new_ones_like_none(tmp_path):
         row["docid"]: row["score"] for row in ranks(tmp_path / "colours", tmp_path / "new.csv")
     }
     assert float(scores["b"]) > float(scores["a"])
-    queries = read_described(tmp_path / "new.csv", load_ranker(tmp_path / "colours").describer)
+    model = load_ranker(tmp_path / "colours")
+    queries = read_queries(tmp_path / "new.csv", labelled=False, like=model)
     assert queries.feature_names == ("colour=blue", "colour=red")
     assert queries.features.tolist() == [[0, 1], [1, 0], [0, 0], [0, 0]]
     (tmp_path / "none.csv").write_text("id,size\na,1\n")

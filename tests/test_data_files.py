@@ -116,7 +116,7 @@ def test_lines_and_rows_are_named_with_their_file(tmp_path):
     bad.loc[4, "a"] = "no number"
     bad["a"] = bad["a"].astype(str)
     write(tmp_path / "1.parquet", bad)
-    with pytest.raises(DataError, match=r"1\.parquet, row 4: column 'a': 'no number'"):
+    with pytest.raises(DataError, match=r"1\.parquet, row 5: column 'a': 'no number'"):
         read_queries(f"{tmp_path}/*.parquet")
 
 

@@ -714,11 +714,6 @@ def test_a_row_whose_query_is_missing_is_named(fitted, missing):
             lambda a: a.round(3).astype(str).replace(a.round(3).astype(str).iloc[0], "tall"),
             "'.*tall.*' is not a number",
         ),
-        (
-            lambda a: pd.to_datetime(a, unit="s"),
-            r"'1970-01-01.*' is a datetime64\[.*\], not a number \(give days or",
-        ),
-        (lambda a: pd.Series([[1]] * len(a), index=a.index), r"'.*\[1\].*' is not a number"),
     ],
 )
 def test_a_column_of_texts_dates_or_objects_is_named(values, shown):
@@ -728,15 +723,11 @@ def test_a_column_of_texts_dates_or_objects_is_named(values, shown):
         small().fit(frame, y)
 
 
-@pytest.mark.parametrize("kind", [object, "datetime64[ns]"])
-def test_a_feature_of_an_array_that_is_no_number_is_named(fitted, kind):
+def test_a_feature_of_an_array_that_is_no_number_is_named(fitted):
     X, _, qid = made()
-    X = X.astype(np.int64).astype(kind)
-    if kind is object:
-        X[2, 1] = "tall"
-    with pytest.raises(
-        DataError, match=r"row \d: column 'feature \d': .* is (a .*, )?not a number"
-    ):
+    X = X.astype(object)
+    X[2, 1] = "tall"
+    with pytest.raises(DataError, match=r"X, row 2: column 'feature 2': 'tall' is not a number"):
         fitted.predict(X, qid)
 
 

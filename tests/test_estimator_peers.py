@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import get_args, get_type_hints
 
 import numba
@@ -19,6 +20,7 @@ import sortnet.types.free
 from sortnet import Queries, SortNetRanker
 from sortnet.config import Config, settings_of
 from sortnet.errors import DataError, ModelError
+from sortnet.estimator.arrays import Features
 from sortnet.estimator.parameters import OWN, Parameters
 from sortnet.explain.attribution import explain_pair, feature_shares
 from sortnet.metrics import evaluate
@@ -276,18 +278,29 @@ def test_categorical_columns_are_learned_from(shopped):
     assert shopped.score(frame, y) > 0.95
     assert shopped.n_features_in_ == 5
     assert shopped.feature_names_in_.tolist() == ["price", "colour", "maker", "size", "new"]
-    names = ("price", "colour=blue", "colour=green", "colour=red", "maker", "size", "new")
-    assert shopped.model_.feature_names == names
+    names = shopped.model_.feature_names
+    assert names[:4] == ("price", "colour=blue", "colour=green", "colour=red")
+    assert len(names) == 4 + 15 + 2 and names[-2:] == ("size", "new")
     assert np.argmax(shopped.feature_importances_) == 1 and len(shopped.feature_importances_) == 5
 
 
-def test_many_levels_are_numbered_by_how_frequent_they_are_and_ordered_ones_by_their_order(shopped):
+def test_each_level_is_an_indicator_and_ordered_ones_are_numbered_by_their_order(shopped):
     frame, _ = shop()
-    maker, size = shopped.categories_.columns[2], shopped.categories_.columns[3]
-    times = frame["maker"].value_counts()
-    assert sorted(maker.levels) == sorted(times.index)
-    assert np.diff([times[level] for level in maker.levels]).min() >= 0
-    assert (size.levels, size.one_hot) == (("S", "M", "L"), False)
+    queries = shopped._queries(frame, None)
+    columns = dict(
+        zip(queries.feature_names, queries.in_row_order(queries.features).T, strict=True)
+    )
+    for level in frame["maker"].unique():
+        np.testing.assert_array_equal(columns[f"maker={level}"], frame["maker"] == level)
+    np.testing.assert_array_equal(columns["size"], frame["size"].cat.codes)
+    assert shopped.features_.ordered == {"size": ("S", "M", "L")}
+
+
+def test_of_many_levels_the_most_frequent_are_indicators():
+    code = np.repeat(np.arange(70), np.arange(70) % 7 + 1)
+    X = pd.DataFrame({"code": pd.Categorical([f"c{k}" for k in code])})
+    names = Features.of(X, "X").names
+    assert len(names) == 50 and {f"code=c{k}" for k in range(70) if k % 7 > 1} == {*names}
 
 
 def test_neither_the_order_of_rows_nor_how_values_are_stored_changes_a_code(shopped):
@@ -306,7 +319,7 @@ def test_a_level_that_fit_did_not_see_is_no_level(shopped):
     queries = shopped._queries(rows, None)
     found = queries.in_row_order(queries.features)
     assert found[:, 1:4].tolist() == [[0, 0, 0], [0, 0, 0], [0, 0, 1]]
-    assert np.isnan(found[:2, 4]).all() and found[2, 4] >= 0
+    assert found[:, 4:19].sum(axis=1).tolist() == [0, 0, 1]
 
 
 def test_whole_numbers_that_became_floats_are_the_same_levels():
@@ -323,7 +336,7 @@ def test_a_saved_estimator_has_the_same_categories(shopped, tmp_path):
     shopped.save(tmp_path)
     loaded = SortNetRanker.load(tmp_path)
     np.testing.assert_array_equal(loaded.predict(frame), shopped.predict(frame))
-    assert loaded.categories_ == shopped.categories_
+    assert loaded.features_ == shopped.features_
     assert loaded.n_features_in_ == 5
     assert loaded.feature_names_in_.tolist() == shopped.feature_names_in_.tolist()
 
@@ -331,9 +344,8 @@ def test_a_saved_estimator_has_the_same_categories(shopped, tmp_path):
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ('"one_hot": true', '"one_hot": 7'),
-        ('"red"', "3"),
-        ('"blue",', ""),
+        ('"levels"', '"stairs"'),
+        ('"maker"', '"makers"'),
         ('"n_columns": 5', '"n_columns": 2'),
     ],
 )
@@ -370,7 +382,20 @@ def test_rows_with_categories_can_be_compared(shopped):
 def test_texts_that_are_numbers_stay_numbers():
     frame, y = shop()
     frame = frame[["qid", "price"]].assign(grade=y.astype(str))
-    assert small(**QUICK).fit(frame, y).categories_.columns == {}
+    assert small(**QUICK).fit(frame, y).features_.names == ("price", "grade")
+
+
+def test_codes_of_an_estimator_of_before_stay_codes(tmp_path):
+    """As version 0.2 saved a column of more than 10 levels: the place in its list of levels."""
+    frame, y = shop()
+    frame = frame[["qid", "price"]].assign(maker=frame["maker"].astype(str))
+    levels = sorted({*frame["maker"]})
+    coded = frame.assign(maker=[levels.index(maker) for maker in frame["maker"]])
+    ranker = small(**QUICK).fit(coded, y)
+    expected = ranker.predict(coded)
+    ranker.features_ = replace(ranker.features_, ordered={"maker": tuple(levels)})
+    ranker.save(tmp_path)
+    np.testing.assert_array_equal(SortNetRanker.load(tmp_path).predict(frame), expected)
 
 
 # sparse rows

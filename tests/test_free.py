@@ -134,10 +134,10 @@ def test_a_table_of_too_many_columns_is_refused(tmp_path):
 def test_a_table_beyond_free_memory_is_refused(tmp_path, monkeypatch):
     path = tmp_path / "t.csv"
     path.write_text("qid,label,a,b\n" + "1,0,1,2\n" * 1000)
-    with_free(monkeypatch, 7_999)
+    with_free(monkeypatch, 15_999)
     message = refusal(read_queries, path)
     assert "t.csv: 1000 rows of 2 features need" in message
-    with_free(monkeypatch, 8_000)
+    with_free(monkeypatch, 16_000)
     assert read_queries(path).n_docs == 1000
 
 
@@ -161,7 +161,7 @@ def test_a_parquet_file_of_few_bytes_and_many_rows_is_refused_unread(tmp_path, m
     parquet.write_table(pa.table({"qid": zeros, "label": zeros, "x": zeros}), path)
     assert path.stat().st_size < 20_000
     with_free(monkeypatch, 40_000_000)
-    assert "the names and grades of 1000000 rows need" in refusal(read_queries, path)
+    assert "1000000 rows of 3 columns need" in refusal(read_queries, path)
     assert "1000000 rows of 3 columns need" in refusal(read_items, path)
 
 
@@ -170,8 +170,6 @@ def test_a_table_of_items_beyond_free_memory_is_refused(tmp_path, monkeypatch):
     path.write_text("".join(json.dumps({f"c{k}": 1}) + "\n" for k in range(2000)))
     with_free(monkeypatch, 8 * 2000 * 2000 - 1)
     assert "2000 rows of 2000 columns need" in refusal(read_items, path)
-    with_free(monkeypatch, 1000)
-    assert "t.jsonl: the table of more than" in refusal(read_items, path)
 
 
 @pytest.mark.parametrize("kind", [CmpNN, DirectRanker])

@@ -11,9 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_svmlight_file
 
-from sortnet.data import letor, read_letor, write_letor
-from sortnet.data.letor_faults import MAX_FEATURES
+from sortnet.data import read_letor, write_letor
 from sortnet.errors import DataError, SortNetError
+from sortnet.tables import letor
+from sortnet.tables.letor_faults import MAX_FEATURES
 from sortnet.types import Queries, free
 
 MQ2008 = Path(__file__).parent.parent.parent / "shared" / "data" / "mq2008"
@@ -494,7 +495,7 @@ def test_what_is_written_is_read_back_to_the_last_bit(tmp_path, data, name):
 def test_a_written_file_appears_whole_or_not_at_all(tmp_path, monkeypatch):
     q = Queries.from_arrays(np.ones((10, 3)), np.zeros(10))
     path = written(tmp_path, "what was there")
-    monkeypatch.setattr("sortnet.data.letor_writer._VALUES_AT_ONCE", 3)
+    monkeypatch.setattr("sortnet.tables.letor_writer._VALUES_AT_ONCE", 3)
     bad = q.with_features(np.vstack([np.ones((9, 3)), np.full((1, 3), np.inf)]).astype(np.float32))
     with pytest.raises(DataError, match="infinite"):
         write_letor(bad, path)

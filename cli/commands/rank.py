@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 
 import click
 
-from cli.inputs.model_and_data import data_arguments, has_items, load_model, read_data
+from cli.inputs.model_and_data import data_arguments, load_model, read_data
 from cli.options import output_option
 from cli.output import progress, write_output
 from sortnet.errors import DataError
@@ -69,7 +69,7 @@ def rank(
         loaded = load_model(model, status, threads)
         queries = read_data(data, loaded, status, cache=cache, labelled=False)
         status("ranking")
-        form = form or ("csv" if has_items(data, loaded) else "trec")
+        form = form or ("trec" if queries.describer is None else "csv")
         write = partial(_write, form, ranking(loaded, queries), tag, queries.source)
         write_output(output, write)
 

@@ -59,24 +59,21 @@ def _refuse_collection(name: str) -> None:
             )
 
 
-def has_items(data: str, model: Ranker) -> bool:
-    """Whether a file or folder holds items that the model describes."""
-    from sortnet.items.read_described import is_of_items
-
-    return model.describer is not None and is_of_items(data, model.describer)
-
-
 def read_data(
     data: str, model: Ranker, progress: Progress, *, cache: Path | None, labelled: bool
 ) -> Queries:
     """The queries of a file, or the items of a file or folder, with the features of the model."""
     from sortnet.data import read_queries
-    from sortnet.items.read_described import read_described
 
     progress(f"reading {data}")
-    if model.describer is not None and has_items(data, model):
-        return read_described(data, model.describer, labelled=labelled, progress=progress)
-    return read_queries(data, n_features=model.n_features, labelled=labelled, cache=cache)
+    return read_queries(
+        data,
+        n_features=model.n_features,
+        labelled=labelled,
+        cache=cache,
+        like=model,
+        progress=progress,
+    )
 
 
 def load_pair(

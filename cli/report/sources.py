@@ -59,7 +59,7 @@ def find_sources(
     for split in SPLITS:
         progress(f"reading the {PARTS[split]} data")
         try:
-            queries[split] = read_part(run, split, named.get(split), cache=cache)
+            queries[split] = read_part(run, split, named.get(split), cache=cache, like=loaded)
         except (DataError, StoreError) as error:  # also of a collection that was removed
             notes.append(
                 f"Documents of {PARTS[split]} queries: {error}. give their file with --data"
@@ -111,14 +111,23 @@ def _split_of(run: Run, path: str) -> Split:
 
 
 def read_part(
-    run: Run, split: Split, path: str | None = None, *, cache: Path | None = None
+    run: Run,
+    split: Split,
+    path: str | None = None,
+    *,
+    cache: Path | None = None,
+    like: Ranker | None = None,
 ) -> Queries:
     """Read a part of the run's data: the given file, or the recorded one if unchanged.
+
+    Args:
+        like: the run's model, whose features the documents have; None: those of the file itself.
 
     Raises:
         DataError: if it no longer exists, or has changed.
     """
     from sortnet.data import fingerprint, read_queries
+    from sortnet.tables.rows import is_table
     from store.service.judged import Source
 
     facts = run.data.get(split)
@@ -130,7 +139,8 @@ def read_part(
             return _judged_part(run, split, source)
         if facts.get("fingerprint") != fingerprint(path):
             raise DataError(f"{path}: its content differs from what the run read")
-    return read_queries(path, n_features=facts["n_features"], cache=cache)
+    n_features = None if is_table(Path(path)) else facts["n_features"]
+    return read_queries(path, n_features=n_features, cache=cache, like=like)
 
 
 def _judged_part(run: Run, split: Split, source: Source) -> Queries:

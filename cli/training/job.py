@@ -18,7 +18,6 @@ from sortnet.types import Progress, Queries
 if TYPE_CHECKING:
     from sqlalchemy import URL
 
-    from sortnet.items import Describer
     from store.service.judged import Source
 
 
@@ -31,7 +30,6 @@ class TrainingJob:
         train, vali: the data.
         data: {split: {"path", "fingerprint"}}.
         test: the test file of the fold, if it exists.
-        describer: of the items, where the data are a collection.
     """
 
     config: Config
@@ -39,7 +37,6 @@ class TrainingJob:
     vali: Queries
     data: dict[str, dict[str, str]]
     test: str | None = None
-    describer: Describer | None = None
 
     @property
     def metrics(self) -> list[Metric]:
@@ -82,7 +79,7 @@ def read_job(
         progress(f"reading {paths[0]}")
         train = read_queries(paths[0], cache=cache)
         progress(f"reading {paths[1]}")
-        vali = read_queries(paths[1], n_features=train.n_features, cache=cache)
+        vali = read_queries(paths[1], n_features=train.n_features, cache=cache, like=train)
     else:
         raise SortNetError(f"give TRAIN and VALI, or one folder that has both; got {len(paths)}")
     progress("checking the data")
@@ -99,7 +96,7 @@ def _judged_job(
     with open_collection(store, source.name) as collection:
         found = read_judged(collection, source.events, seed=config.seed, progress=progress)
     progress("checking the data")
-    return _checked(found.train, found.vali, config, found.fingerprint, describer=found.describer)
+    return _checked(found.train, found.vali, config, found.fingerprint)
 
 
 def _checked(

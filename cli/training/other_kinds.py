@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -66,8 +65,6 @@ def fit_and_save(
     settings = settings.changed(quality=job.config.quality)
     with folder.held():
         ranker = fit_ranker(job.train, job.vali, settings, progress=progress)
-        if job.describer is not None:
-            ranker = replace(ranker, describer=job.describer)
         folder.clear()
         ranker.save(folder.path)
     _conclude(job, ranker, folder, as_json=as_json)

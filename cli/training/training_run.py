@@ -121,9 +121,6 @@ class TrainingRun:
             save_state(self.folder.state, state)
             show(record)
 
-        def described(model: Model) -> Model:
-            return replace(model, describer=self.job.describer)
-
         with self._status():
             model = fit(
                 self.job.train,
@@ -131,13 +128,13 @@ class TrainingRun:
                 self.config,
                 sink=self.run,
                 callbacks=[keep, *callbacks],
-                save=lambda model: described(model).save(self.folder.path),
+                save=lambda model: model.save(self.folder.path),
                 progress=progress,
                 state=self.state,
                 info={"run": self.run.id, "data": self.job.data},
                 group=self.group,
             )
-            kept = described(model) if self.job.vali.judged is None else self._better(model)
+            kept = model if self.job.vali.judged is None else self._better(model)
             if not self.group.rank:
                 kept.save(self.folder.path)
         return kept
@@ -149,7 +146,7 @@ class TrainingRun:
         found = {ranker.config.kind: ranker.info["quality"] for ranker in (net, posterior)}
         better = max(net, posterior, key=lambda ranker: found[ranker.config.kind])
         info = {**net.info, "quality": found[better.config.kind], "tried": found}
-        return replace(better, info=info, describer=self.job.describer)
+        return replace(better, info=info)
 
     @contextmanager
     def _status(self) -> Iterator[None]:

@@ -9,7 +9,8 @@ from pathlib import Path
 from cli.printing.item_rankings import ranking_frame, ranking_json
 from sortnet.errors import DataError
 from sortnet.items import Items
-from sortnet.items.media import AUDIO, IMAGES, inside
+from sortnet.items.media import inside
+from sortnet.tables.roles import AUDIO, IMAGES
 from store.collections.judgement_files import ExportForm, export_judgements
 from store.service.labelling import LabellingService
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sortnet.data.cache import default_cache_dir
-    from sortnet.data.letor import read_letor
-    from sortnet.data.letor_writer import write_letor
     from sortnet.data.read import Fold, read_fold, read_queries
-    from sortnet.data.tabular import from_frame
+    from sortnet.data.read_tables import from_frame
     from sortnet.files import fingerprint
+    from sortnet.tables.letor import read_letor
+    from sortnet.tables.letor_writer import write_letor
 
 __all__ = [
     "Fold",
@@ -29,11 +29,11 @@ _MODULE_OF_NAME = {
     "Fold": "sortnet.data.read",
     "default_cache_dir": "sortnet.data.cache",
     "fingerprint": "sortnet.files",
-    "from_frame": "sortnet.data.tabular",
+    "from_frame": "sortnet.data.read_tables",
     "read_fold": "sortnet.data.read",
-    "read_letor": "sortnet.data.letor",
+    "read_letor": "sortnet.tables.letor",
     "read_queries": "sortnet.data.read",
-    "write_letor": "sortnet.data.letor_writer",
+    "write_letor": "sortnet.tables.letor_writer",
 }
 
 if not TYPE_CHECKING:  # a type checker that saw this would accept every misspelt name

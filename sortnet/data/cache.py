@@ -41,7 +41,8 @@ def cached(
 ) -> Queries:
     """Read the Queries of a file, or of several, from the cache, or parse and cache them.
 
-    A file's state is its size, its modification time and a hash of samples of its content;
+    What a describer made of texts is not cached. A file's state is its size, its modification time
+    and a hash of samples of its content;
     `options` are those of the parser. A cache that cannot be written is ignored. The features are
     mapped read-only: their pages are page cache.
 
@@ -54,6 +55,8 @@ def cached(
     if kept is not None:
         return kept
     queries = parse()
+    if queries.describer is not None:
+        return queries
     with suppress(OSError):
         _save(queries, home, state)
         return _load(home / state, str(path)) or queries  # what was parsed takes memory

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sortnet.errors import DataError
 from sortnet.files import data_files
-from sortnet.types import Queries
+from sortnet.tables.rows import TABLES, is_table, suffix_of
+from sortnet.types import Progress, Queries
 
-# The reader of each kind of table, imported when used; anything else is LETOR text.
-_TABLES = {
-    ".csv": "sortnet.data.tabular:read_csv",
-    ".tsv": "sortnet.data.tabular:read_csv",
-    ".parquet": "sortnet.data.tabular:read_parquet",
-}
+if TYPE_CHECKING:
+    from sortnet.data.read_tables import Like
+
 _ENDINGS = tuple(
     f"{kind}{gz}"
-    for kind in (".txt", *_TABLES)
+    for kind in (".txt", *TABLES)
     for gz in (("",) if kind == ".parquet" else ("", ".gz"))
 )
 _STEMS = {"train": ("train",), "vali": ("vali", "valid", "validation"), "test": ("test",)}
@@ -31,16 +29,22 @@ def read_queries(
     n_features: int | None = None,
     labelled: bool = True,
     cache: str | os.PathLike[str] | None = None,
+    like: Like | None = None,
+    progress: Progress = lambda text: None,
 ) -> Queries:
-    """Read queries: .csv, .tsv (also .gz), .parquet, anything else as LETOR text.
+    """Read queries from a table (.csv, .tsv, .jsonl, .parquet), or LETOR text (anything else).
 
     Args:
-        path: the file, or several of one kind as one data set: a pattern such as `part-*.txt` or a
-            folder, in the order of their names. A query may go on in the next file.
-        n_features: the number of features expected (a model's, for example).
-        labelled: whether a table must have its `label` column; LETOR text always has grades.
+        path: the file, also gzipped, or several of one kind as one data set: a pattern such as
+            `part-*.txt` or a folder, in the order of their names. A query may go on in the next
+            file. For a `like` with a describer also a folder of texts or images.
+        n_features: the number of features expected.
+        labelled: whether a table must have its grades; LETOR text always has them.
         cache: a folder to keep the parsed arrays in, memory-mapped when the file is read again;
             they are parsed again if the file has changed or they are damaged.
+        like: Queries or a ranker, whose features the documents are to have: of a table those of
+            the same names, and made of the same columns.
+        progress: called with progress messages.
 
     Raises:
         DataError: naming file, line and offending text.
@@ -56,36 +60,47 @@ def read_queries(
     [[30.0], [12.5]]
     """
     path = Path(path)
-    if cache is None:
-        return _parse(path, n_features, labelled)
+
+    def parse() -> Queries:
+        return _parse(path, n_features, labelled, like, progress)
+
+    if cache is None or (like is not None and like.describer is not None):
+        return parse()
     from sortnet.data.cache import cached
 
-    what = {"n_features": n_features, "labelled": labelled}
-    return cached(path, Path(cache), what, lambda: _parse(path, n_features, labelled))
+    names = None if like is None else like.feature_names
+    what = {"n_features": n_features, "labelled": labelled, "names": names}
+    return cached(path, Path(cache), what, parse)
 
 
-def _parse(path: Path, n_features: int | None, labelled: bool) -> Queries:
-    kind = _kind(path)
-    if not kind:
-        from sortnet.data.letor import read_letor
+def _parse(
+    path: Path, n_features: int | None, labelled: bool, like: Like | None, progress: Progress
+) -> Queries:
+    describer = None if like is None else like.describer
+    if describer is not None and path.is_dir():
+        from sortnet.data.read_tables import read_item_folder
+
+        return read_item_folder(path, describer, labelled=labelled, progress=progress)
+    if not _are_tables(path):
+        if describer is not None and describer.made:
+            raise DataError(f"{path}: is none of {', '.join(TABLES)} nor a folder of items")
+        from sortnet.tables.letor import read_letor
 
         return read_letor(path, n_features=n_features)
-    module, _, name = _TABLES[kind].partition(":")
-    queries: Queries = getattr(import_module(module), name)(path, labelled=labelled)
+    from sortnet.data.read_tables import read_table
+
+    queries = read_table(path, labelled=labelled, like=like, progress=progress)
     if n_features is not None and queries.n_features != n_features:
         raise DataError(f"{path}: has {queries.n_features} features, {n_features} are expected")
     return queries
 
 
-def _kind(path: Path) -> str:
-    """The ending of a table's name, '' for LETOR text; the same of all files."""
-    kinds: dict[str, str] = {}
-    for each in data_files(path):
-        name = each.name.lower().removesuffix(".gz")
-        kinds.setdefault(next(filter(name.endswith, _TABLES), ""), each.name)
+def _are_tables(path: Path) -> bool:
+    """Whether the files are tables, and not LETOR text; the same for all files."""
+    kinds = {suffix_of(each) if is_table(each) else "": each.name for each in data_files(path)}
     if len(kinds) > 1:
         raise DataError(f"{path}: {' and '.join(kinds.values())} are not of one kind")
-    return next(iter(kinds))
+    return "" not in kinds
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,11 +120,11 @@ def read_fold(
 ) -> Fold:
     """Read a folder with a train, a vali (or valid, validation) and optionally a test part.
 
-    All parts are read with the training part's number of features and must have its feature names.
+    All parts have the training part's features: of tables, those of the same names.
 
     Args:
-        folder: holds train.txt and so on; also .txt.gz, .csv, .tsv or .parquet, or a folder `train`
-            of part files.
+        folder: holds train.txt and so on; also .txt.gz, .csv, .tsv, .jsonl or .parquet, or a
+            folder `train` of part files.
         n_features: for sparse files whose training part lacks the last features.
         cache: see `read_queries`.
 
@@ -144,13 +159,9 @@ def file_of(folder: Path, part: str) -> Path | None:
 
 
 def _part(path: Path, train: Queries, cache: str | os.PathLike[str] | None) -> Queries:
-    queries = read_queries(path, n_features=train.n_features, cache=cache)
-    ours, theirs = queries.feature_names, train.feature_names
-    if ours == theirs:
-        return queries
-    if ours is None or theirs is None:
-        has = f"has {'no ' if ours is None else ''}feature names"
-        other = f"{train.source} has {'none' if theirs is None else 'them'}"
+    queries = read_queries(path, n_features=train.n_features, cache=cache, like=train)
+    if (queries.feature_names is None) != (train.feature_names is None):
+        has = f"has {'no ' if queries.feature_names is None else ''}feature names"
+        other = f"{train.source} has {'none' if train.feature_names is None else 'them'}"
         raise DataError(f"{path}: {has}, {other}")
-    k = next(k for k, pair in enumerate(zip(ours, theirs, strict=True)) if pair[0] != pair[1])
-    raise DataError(f"{path}: feature {k + 1} is {ours[k]!r}, but {theirs[k]!r} in {train.source}")
+    return queries

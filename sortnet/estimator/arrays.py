@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -10,41 +12,94 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 
 from sortnet.errors import DataError
-from sortnet.types import I64, Queries
+from sortnet.files import shown
+from sortnet.tables.roles import choose_features, column_of, feature_matrix
+from sortnet.tables.rows import Rows, rows_of_frame
+from sortnet.tables.values import is_missing, numbers_of, word
+from sortnet.types import F64, I64, Queries
 from sortnet.types.free import refuse_too_large
 
 
 def as_table(X: Any, source: str) -> Any:
-    """A data frame as one of pandas, a sparse matrix as an array, what is masked as missing; the
-    rest as it is."""
+    """A data frame as one of pandas, a sparse matrix as an array, what is masked as missing, dates
+    as days; the rest as it is."""
     if issparse(X):
         needed = (X.dtype.itemsize + 4) * math.prod(X.shape)  # and the copy in float32
         refuse_too_large(needed, f"{source}: the rows of the sparse matrix, zeros included,")
         return X.toarray()
     if np.ma.isMaskedArray(X):
         return np.ma.filled(X.astype(np.float64), np.nan)
+    if getattr(getattr(X, "dtype", None), "kind", "") in ("m", "M") and np.ndim(X) == 2:
+        return np.stack([numbers_of(column)[0] for column in X.T], axis=1)
     if not hasattr(X, "columns"):
         return X
-    from sortnet.data.tabular import as_pandas
+    from sortnet.tables.rows import as_pandas
 
     return as_pandas(X)
 
 
-def numbers(X: Any, source: str) -> Any:
-    """Refuse texts, dates and other objects by the name of their column."""
-    dates = getattr(getattr(X, "dtype", None), "kind", None) in ("m", "M")
-    if not dates and not hasattr(X, "columns"):
-        return X
-    from sortnet.data.tabular import with_numbers
-
-    return with_numbers(numbered(X) if dates else X, source)
+def refuse_words(X: Any, source: str) -> None:
+    """Refuse the first cell of an array that is no number, by its row and column."""
+    cells = np.asarray(X)
+    columns = {f"feature {k + 1}": column.tolist() for k, column in enumerate(cells.T)}
+    feature_matrix(Rows(source, columns, range(len(cells)), "row"), [*columns])
 
 
-def numbered(X: Any) -> Any:
-    """An array as a frame whose columns are called by their numbers from 1."""
-    import pandas as pd
+@dataclass(frozen=True)
+class Features:
+    """How the columns of a frame become features.
 
-    return pd.DataFrame(np.asarray(X)).rename(columns=lambda k: f"feature {k + 1}")
+    Attributes:
+        columns: their names.
+        names: the features: a column, or `column=value` of a categorical one.
+        ordered: {column: its levels}, whose feature is the level's place; a level that is not
+            there is a missing value.
+    """
+
+    columns: tuple[str, ...]
+    names: tuple[str, ...]
+    ordered: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, X: Any, source: str) -> Features:
+        """Those of a frame.
+
+        Raises:
+            DataError: if a column holds names or free text.
+        """
+        columns = tuple(map(str, X.columns))
+        ordered = {
+            name: tuple(map(word, X.iloc[:, k].cat.categories))
+            for k, name in enumerate(columns)
+            if getattr(X.dtypes.iloc[k], "ordered", False)
+        }
+        rows = cls(columns, (), ordered).rows(X, source)
+        names = choose_features(rows.columns, columns)
+        of_columns = {column_of(name, columns) for name in names}
+        for name, cells in rows.columns.items():
+            if name not in of_columns and any(not is_missing(cell) for cell in cells):
+                n, m = len({*map(str, cells)}), len(rows)
+                raise DataError(
+                    f"{source}: column {shown(name)} has {n:,} different texts in {m:,} rows: "
+                    "leave names and free text out"
+                )
+        return cls(columns, names, ordered)
+
+    def rows(self, X: Any, source: str) -> Rows:
+        """The frame's rows, with the places of ordered levels."""
+        rows = rows_of_frame(X, source, lambda column: column in self.ordered)
+        for column, levels in self.ordered.items():
+            place = {level: float(k) for k, level in enumerate(levels)}
+            rows.columns[column] = np.array(
+                [place.get(text, np.nan) for text in rows.texts(column)], np.float64
+            )
+        return rows
+
+    def added_up(self, shares: F64) -> F64:
+        """(n_columns,) the sums over the features of each column."""
+        number = {name: k for k, name in enumerate(self.columns)}
+        of = [number[column_of(name, self.columns)] for name in self.names]
+        return np.bincount(of, shares, len(self.columns)).astype(np.float64)
 
 
 def column_qid(X: Any, qid: ArrayLike | None, source: str) -> tuple[Any, ArrayLike | None]:

@@ -12,21 +12,20 @@ from typing import Any, Literal, Self, Unpack
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, validate_data
 
 from sortnet.comparators import MakeOne
 from sortnet.config import Config, Settings, settle_quality
 from sortnet.data.hold_out import hold_out_documents
 from sortnet.errors import DataError, ModelError, SortNetError
 from sortnet.estimator.arrays import (
+    Features,
     as_table,
     column_qid,
     documents,
-    numbered,
-    numbers,
     refuse_qid_as_feature,
+    refuse_words,
 )
-from sortnet.estimator.categories import Categories
 from sortnet.estimator.evaluation import (
     callbacks_of,
     eval_parts,
@@ -52,6 +51,7 @@ from sortnet.learning.state import Iteration, State
 from sortnet.metrics import evaluate
 from sortnet.rankers.base import Ranker, fit_ranker, load_ranker
 from sortnet.sorting.threads import limit_threads
+from sortnet.tables.roles import column_of, feature_matrix
 from sortnet.types import F32, F64, I64, Queries
 
 
@@ -64,9 +64,10 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
     estimator fitted with queries, two rows or more without them are refused. NaN is a missing
     value. Grades `y` are whole numbers from 0. A sparse matrix becomes an array, its zeros are 0.
 
-    A column of a DataFrame is categorical if its dtype is, or if it holds texts that are no
-    numbers: up to 10 levels become an indicator each, more become codes by frequency, ordered ones
-    codes in their order; no grade is looked at. A level that `fit` did not see is no level.
+    A column of a DataFrame is categorical if its dtype is, or if it holds short texts that repeat:
+    each of its 50 most frequent levels becomes an indicator; those of an ordered dtype are numbered
+    in their order. No grade is looked at. A level that `fit` did not see is no level. A date is a
+    number of days.
 
     In `GridSearchCV` and `cross_val_score` give the queries as a column `qid` of a DataFrame: a
     `qid` given to `fit` does not reach `score`, unless it is routed there, with
@@ -103,7 +104,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         evals_result_: {name: {measure: a value an iteration}} of the parts in `eval_set` (named
             `valid_0`, ...), or of what was held out; RankQuality and the measures of `eval_metric`.
         feature_importances_: see its own page; the sum is 1.
-        categories_: the categorical columns, by their numbers from 0.
+        features_: how the columns of a DataFrame became features; None for an array.
         n_features_in_: the number of columns of X.
         feature_names_in_: their names, where X had some.
         one_query_: whether all rows were one query, for want of `qid` and `group`.
@@ -292,8 +293,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
                 found = feature_shares(self.model_, self._sample)
             except (SortNetError, RuntimeError) as error:
                 raise AttributeError(f"no feature_importances_: {error}") from None
-            widths = self.categories_.widths(self.n_features_in_)
-            self._shares = np.add.reduceat(found, np.cumsum(widths) - widths)
+            self._shares = found if self.features_ is None else self.features_.added_up(found)
         return self._shares
 
     def predict(
@@ -405,7 +405,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             "single_query": self.single_query,
             "one_query": self.one_query_,
             "feature_importances": None if shares is None else shares.tolist(),
-            "categories": self.categories_.to_json(),
+            "categories": self._ordered(),
             "columns": getattr(self, "feature_names_in_", np.array([])).tolist(),
             "n_columns": self.n_features_in_,
             "history": [_plain(asdict(record)) for record in self.history_],
@@ -434,16 +434,26 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
             raise ModelError(f"{Path(folder) / 'model.json'}: damaged info: {error!r}") from None
 
+    def _ordered(self) -> dict[str, Any]:
+        """The ordered columns by their numbers, as `_restored` reads them."""
+        ordered = {} if self.features_ is None else self.features_.ordered
+        number = {name: str(k) for k, name in enumerate(getattr(self, "feature_names_in_", ()))}
+        return {number[c]: {"levels": [*v], "one_hot": False} for c, v in ordered.items()}
+
     def _restored(self, model: Ranker, about: Mapping[str, Any]) -> Self:
         """As `save` found it; of a folder of `sortnet train`, as much as there is."""
         self.one_query_ = about.get("one_query", False)
         self.n_features_in_ = n = int(about.get("n_columns", model.n_features))
-        self.categories_ = Categories.from_json(about.get("categories", {}), n)
-        if self.categories_.widths(n).sum() != model.n_features:
-            raise ValueError("not the categorical columns of this model")
         names = about.get("columns", model.feature_names)
+        self.features_ = None
         if names:
             self.feature_names_in_ = np.array(names, dtype=object)
+            coded = about.get("categories", {}).items()
+            ordered = {names[int(k)]: (*c["levels"],) for k, c in coded if not c["one_hot"]}
+            features = Features(tuple(names), tuple(model.feature_names or ()), ordered)
+            if len(names) != n or {column_of(f, names) for f in features.names} - {*names}:
+                raise ValueError("not the columns of this model")
+            self.features_ = features
         self.set_params(
             validation_fraction=about.get("validation_fraction", 0.2),
             single_query=about.get("single_query", False),
@@ -470,44 +480,54 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         Rows for `pairs` need no query.
         """
         X, qid = column_qid(as_table(X, source), qid, source)
+        framed = hasattr(X, "columns")
         if reset:
             self.one_query_ = qid is None and group is None
-            self.categories_ = Categories.of(X, source)
+            self.features_ = Features.of(X, source) if framed else None
         found = self._checked(X, y, reset, source)
         columns, grades = (found, None) if y is None else found
-        names = getattr(self, "feature_names_in_", None)
+        names = None if self.features_ is None else self.features_.names
         if qid is None and group is None and len(columns) > 1 and not pairs:
             self._take_as_one_query(len(columns), reset, source)
         if reset:
             refuse_qid_as_feature(columns, qid, names, source)
         return Queries.from_arrays(
-            self.categories_.expanded(columns, source),
+            columns,
             grades,
             qid=qid,
             group=group,
-            feature_names=self.categories_.names(names),
+            feature_names=names,
             source=source,
             weights=weights,
         )
 
     def _checked(self, X: Any, y: ArrayLike | None, reset: bool, source: str) -> Any:
-        """X as an array, with the codes of its categorical columns, and y where there is one."""
+        """X as an array of features, and y where there is one."""
         both = {} if y is None else {"y": y, "y_numeric": True}
         least = 2 if reset else 0  # ranking no documents is no fault
+        rules = {
+            "dtype": (np.float64, np.float32), "ensure_all_finite": "allow-nan",
+            "ensure_min_samples": least,
+        }  # fmt: skip
         try:
-            if self.categories_.columns and not reset:
-                self.categories_.refuse_array(X, source)
-                validate_data(self, X, reset=False, skip_check_array=True)  # columns by their names
-            X = numbers(self.categories_.coded(X), source)
-            return validate_data(
-                self, X, **both, reset=reset, dtype=(np.float64, np.float32),
-                ensure_all_finite="allow-nan", ensure_min_samples=least,
-            )  # fmt: skip
+            if not hasattr(X, "columns"):
+                if self.features_ is not None and self.features_.names != self.features_.columns:
+                    raise DataError(
+                        f"{source} must be a DataFrame: the ranker was fitted with categorical "
+                        "columns"
+                    )
+                return validate_data(self, X, **both, reset=reset, **rules)
+            validate_data(self, X, reset=reset, skip_check_array=True)  # columns by their names
+            features = self.features_ or Features.of(X, source)
+            X = feature_matrix(features.rows(X, source), features.names)
+            if y is None:
+                return check_array(X, **rules)
+            return check_X_y(X, y, y_numeric=True, **rules)
         except DataError:
             raise
         except ValueError as error:
             if "string to float" in str(error):
-                numbers(numbered(X), source)
+                refuse_words(X, source)
             raise DataError(str(error) if source == "X" else f"{source}: {error}") from None
 
     def _take_as_one_query(self, n: int, reset: bool, source: str) -> None:

@@ -93,7 +93,10 @@ class HoldOut:
     def load(self, cache: Path | None = None) -> Fold:
         train, *others = self.files
         first = read_queries(train, cache=cache)
-        rest = [read_queries(file, n_features=first.n_features, cache=cache) for file in others]
+        rest = [
+            read_queries(file, n_features=first.n_features, cache=cache, like=first)
+            for file in others
+        ]
         for a, b in combinations((first, *rest), 2):
             refuse_shared(a, b)
         drawn = (self.seed, self.number)  # so two seeds share no division

@@ -1,11 +1,10 @@
 """Items of a collection: reading them, and features for items that have none."""
 
 from sortnet.items.base import Items
-from sortnet.items.columns import Columns
 from sortnet.items.features import Describer, describe, given_only
-from sortnet.items.read_described import read_described
 from sortnet.items.read_items import read_items, read_with_roles
 from sortnet.items.update import merge
+from sortnet.tables.roles import Columns
 
 __all__ = [
     "Columns",
@@ -14,7 +13,6 @@ __all__ = [
     "describe",
     "given_only",
     "merge",
-    "read_described",
     "read_items",
     "read_with_roles",
 ]

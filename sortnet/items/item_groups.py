@@ -11,7 +11,7 @@ import numpy as np
 from sortnet.errors import DataError
 from sortnet.files import shown
 from sortnet.items.base import Items
-from sortnet.items.rows import Rows, column_texts, listed, read_rows
+from sortnet.tables.rows import Rows, listed, read_rows
 from sortnet.types import I64
 
 _SIDES = ("left", "right")
@@ -89,7 +89,7 @@ def _columns(rows: Rows) -> tuple[str, ...]:
 
 def _numbers(rows: Rows, column: str, items: Items) -> list[int]:
     known = {id: number for number, id in enumerate(items.ids)}
-    names = [name.strip() for name in column_texts(rows, column)]
+    names = [name.strip() for name in rows.texts(column)]
     for row, name in enumerate(names):
         if name not in known:
             raise DataError(f"{rows.place(row)}: there is no item {shown(name)}")

@@ -12,8 +12,6 @@ from sortnet.files import one_line
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp")
-AUDIO = (".wav", ".mp3", ".ogg", ".flac", ".m4a")
 MAX_PIXELS = 100_000_000  # 400 MB in memory
 
 _ORIENTATION = 0x0112  # of EXIF: how the camera was held

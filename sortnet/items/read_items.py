@@ -13,10 +13,18 @@ import numpy as np
 from sortnet.errors import DataError
 from sortnet.files import reading, shown
 from sortnet.items.base import Items, other_context
-from sortnet.items.columns import Columns, choose_columns, feature_matrix
-from sortnet.items.media import AUDIO, IMAGES, inside, load_image
-from sortnet.items.rows import Rows, column_texts, decoded, read_rows
-from sortnet.types import Progress, Queries
+from sortnet.items.media import inside, load_image
+from sortnet.tables.roles import (
+    AUDIO,
+    IMAGES,
+    Columns,
+    choose_columns,
+    feature_matrix,
+    kept_as_read,
+)
+from sortnet.tables.rows import Rows, decoded, read_rows
+from sortnet.types import F32, Progress, Queries
+from sortnet.types.precision import refuse_lost
 
 LETOR = ".txt"
 TEXT_FILES = (".txt", ".md")
@@ -107,14 +115,17 @@ def read_with_roles(
             raise DataError(f"{path}: is LETOR text, which has no columns to name")
         items, roles = _letor(path)
     else:
-        rows = read_rows(path)
-        _refuse_nested(rows, ignore)
+        beside = {c for row in (like and like.shown) or () for c in row or ()} - {*ignore}
+        rows = read_rows(path, keep=kept_as_read(*vars(named).values(), *named.shown, *beside))
         if like is not None and not named.shown:
-            beside = {c for row in like.shown or () for c in row or ()} - {*ignore}
             named = replace(named, shown=tuple(c for c in rows.columns if c in beside))
         known = None if like is None else like.feature_names
         roles = choose_columns(rows, named, ignore, features, known)
-        items = _from_rows(rows, roles)
+        matrix = feature_matrix(rows, roles.features + roles.categories)
+        refuse_lost(matrix, np.zeros(len(rows), np.int64), roles.features, str(path))
+        groups = _groups(rows, roles.group)
+        ids = unique_ids(rows, roles.id)
+        items = items_of(rows, roles, ids, groups, matrix.astype(np.float32))
     if len(items) < least:
         has = "one" if len(items) else "no"
         raise DataError(f"{path}: has {has} item; sorting needs two at least")
@@ -122,27 +133,40 @@ def read_with_roles(
     return items, roles
 
 
-def _from_rows(rows: Rows, roles: Columns) -> Items:
-    root = rows.path.parent.resolve()
-    ids = _ids(rows, roles.id)
-    groups = _groups(rows, roles.group)
+def items_of(
+    rows: Rows,
+    roles: Columns,
+    ids: Sequence[str] | None,
+    groups: Sequence[str] | None,
+    features: F32,
+) -> Items:
+    """The items of a table whose columns have roles, with their features in `roles`.
+
+    Args:
+        ids, groups: of the rows; None: the numbers of the rows, and no groups.
+
+    Raises:
+        DataError: on a text or file that cannot be shown, a context that differs in a group.
+    """
+    root = Path(rows.path).parent.resolve()
+    ids = tuple(ids if ids is not None else map(str, range(1, len(rows) + 1)))
     return Items(
         ids=ids,
         texts=_texts(rows, roles.text, ids),
         images=_media(rows, roles.image, root, IMAGES),
         audio=_media(rows, roles.audio, root, AUDIO),
-        features=feature_matrix(rows, roles.features + roles.categories),
+        features=features,
         feature_names=roles.features + roles.categories,
         root=root if roles.image or roles.audio else None,
         source=str(rows.path),
-        groups=groups,
+        groups=None if groups is None else tuple(groups),
         contexts=_contexts(rows, roles.context, groups),
         shown=_shown(rows, roles.shown, ids),
     )
 
 
 def _letor(path: Path) -> tuple[Items, Columns]:
-    from sortnet.data.letor import read_letor
+    from sortnet.tables.letor import read_letor
 
     queries = read_letor(path)
     names = tuple(str(k + 1) for k in range(queries.n_features))
@@ -168,17 +192,17 @@ def _letor_ids(queries: Queries, groups: tuple[str, ...]) -> tuple[str, ...]:
     return ids
 
 
-def _groups(rows: Rows, column: str | None) -> tuple[str, ...] | None:
+def _groups(rows: Rows, column: str | None) -> list[str] | None:
     if column is None:
         return None
-    names = tuple(map(str.strip, column_texts(rows, column)))
+    names = [name.strip() for name in rows.texts(column)]
     for row, name in enumerate(names):
         check_id(name, rows.place(row), "group")
     return names
 
 
 def _contexts(
-    rows: Rows, column: str | None, groups: tuple[str, ...] | None
+    rows: Rows, column: str | None, groups: Sequence[str] | None
 ) -> tuple[str | None, ...] | None:
     if column is None or groups is None:
         return None
@@ -204,25 +228,33 @@ def _shown(
 
 
 def _texts(
-    rows: Rows, column: str | None, names: tuple[str, ...], what: str = "text"
+    rows: Rows, column: str | None, names: Sequence[str], what: str = "text"
 ) -> tuple[str | None, ...]:
-    both = zip(column_texts(rows, column), names, strict=True)
+    both = zip(rows.texts(column), names, strict=True)
     return tuple(
         checked_text(text, name, rows.place(row), what) for row, (text, name) in enumerate(both)
     )
 
 
-def _ids(rows: Rows, column: str | None) -> tuple[str, ...]:
+def unique_ids(
+    rows: Rows, column: str | None, groups: Sequence[str] | None = None
+) -> list[str] | None:
+    """The ids of a column, each there once, or once in a group.
+
+    Raises:
+        DataError: on one that is missing or there twice.
+    """
     if column is None:
-        return tuple(str(k + 1) for k in range(len(rows.lines)))
-    first: dict[str, int] = {}
-    for row, name in enumerate(map(str.strip, column_texts(rows, column))):
+        return None
+    names = [name.strip() for name in rows.texts(column)]
+    first: dict[tuple[str, str], int] = {}
+    for row, name in enumerate(names):
         check_id(name, rows.place(row))
-        if name in first:
-            where = f"{rows.unit} {rows.lines[first[name]]}"
+        before = first.setdefault((groups[row] if groups else "", name), row)
+        if before != row:
+            where = f"{rows.unit} {rows.lines[before]}"
             raise DataError(f"{rows.place(row)}: the id {shown(name)} is there twice, see {where}")
-        first[name] = row
-    return tuple(first)
+    return names
 
 
 def check_id(name: str, place: str, what: str = "id") -> None:
@@ -249,20 +281,12 @@ def checked_text(text: str, name: str, place: str, what: str = "text") -> str | 
     return text if text.strip() else None
 
 
-def _refuse_nested(rows: Rows, ignore: Collection[str]) -> None:
-    for column, values in rows.columns.items():
-        for row, value in enumerate(values if column not in ignore else ()):
-            if isinstance(value, list | dict):
-                what = f"column {shown(column)} holds a nested value"
-                raise DataError(f"{rows.place(row)}: {what}: {shown(value)}")
-
-
 def _media(
     rows: Rows, column: str | None, root: Path, suffixes: tuple[str, ...]
 ) -> tuple[str | None, ...]:
     return tuple(
         inside(root, name.strip(), rows.place(row), suffixes) if name.strip() else None
-        for row, name in enumerate(column_texts(rows, column))
+        for row, name in enumerate(rows.texts(column))
     )
 
 

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from sortnet.errors import ModelError
 from sortnet.files import check_fields, shown
-from sortnet.items.columns import NAMED
 from sortnet.items.embed import Meanings
 from sortnet.items.features import MADE, Describer
 from sortnet.items.texts import WordCounts
 from sortnet.items.topics import LETTERS, WORDS, Terms, Topics
+from sortnet.tables.roles import NAMED
 
 Array = NDArray[Any]
 Arrays = dict[str, Array]

@@ -311,10 +311,10 @@ def fit_ranker(
     config = settle_quality(train, vali, config)
     fit = kind_module(config.kind).fit
     ranker: Any = fit(train, vali, config, callbacks=callbacks, progress=progress, **own)
-    if "quality" in ranker.info:
-        return ranker  # type: ignore[no-any-return]
-    found = config.quality_of(vali, ranker.order(vali))
-    fitted: Ranker = replace(ranker, info={"quality": found, **ranker.info})
+    info = dict(ranker.info)
+    if "quality" not in info:
+        info = {"quality": config.quality_of(vali, ranker.order(vali)), **info}
+    fitted: Ranker = replace(ranker, info=info, describer=train.describer)
     return fitted
 
 

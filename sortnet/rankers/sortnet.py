@@ -268,7 +268,7 @@ def fit(
     scaler = fit_scaler(str(config.scaling), train, seed=config.seed)
 
     def model_of(state: State) -> Model:
-        return _model_of(state, config, scaler, train.feature_names, info)
+        return _model_of(state, config, scaler, train, info)
 
     def save_better(record: Iteration, state: State) -> None:
         if save is not None and record.best and group.rank == 0:
@@ -296,7 +296,7 @@ def _model_of(
     state: State,
     config: Config,
     scaler: Scaler,
-    feature_names: tuple[str, ...] | None,
+    train: Queries,
     info: Mapping[str, Any] | None,
 ) -> Model:
     if state.best is None:
@@ -309,4 +309,5 @@ def _model_of(
         "answers": len(state.asked),
     }
     about = {**found, **(info or {})}
-    return Model(config, scaler, state.best, feature_names=feature_names, info=about)
+    made = {"feature_names": train.feature_names, "describer": train.describer}
+    return Model(config, scaler, state.best, **made, info=about)

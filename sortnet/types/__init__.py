@@ -50,6 +50,7 @@ class Queries:
         judged: where nobody graded the documents: the pairs of them that somebody compared.
         judge: who can be asked about pairs of them, see `Judge`; what it said joins `judged`.
         shard: where several processes share the queries of a whole: which ones these are.
+        describer: what made features of texts and images, see `sortnet.items.Describer`.
 
     >>> q = Queries.from_arrays([[1.0], [2.0], [3.0]], [0, 1, 1], qid=["b", "a", "b"])
     >>> q.qids.tolist(), q.offsets.tolist(), q.rows.tolist()
@@ -68,6 +69,7 @@ class Queries:
     judged: JudgedPairs | None = None
     judge: Judge | None = None
     shard: Shard | None = None
+    describer: Any = None
 
     @classmethod
     def from_arrays(

@@ -60,11 +60,10 @@ class GrowingTable:
     Attributes:
         rows: (n or more, width) the n rows so far, and room for more.
         n: the rows so far.
-        expected: how many there will be, where that is known.
     """
 
-    def __init__(self, what: str, width: int = 0, expected: int = 0) -> None:
-        self.what, self.n, self.expected = what, 0, expected
+    def __init__(self, what: str, width: int = 0) -> None:
+        self.what, self.n = what, 0
         self.rows: _F32 = np.empty((0, width), np.float32)
 
     @property
@@ -86,7 +85,7 @@ class GrowingTable:
             DataError: if there is not enough memory or disk.
         """
         if self.n + more > len(self.rows) or width != self.width:
-            self._enlarge(max(self.n + more, self.expected), width, share)
+            self._enlarge(self.n + more, width, share)
         return self.rows[self.n : self.n + more]
 
     def finished(self) -> _F32:
@@ -98,7 +97,7 @@ class GrowingTable:
 
     def _enlarge(self, needed: int, width: int, share: float) -> None:
         row_bytes = 4 * max(1, width)
-        guess = needed if share >= 1 or self.expected else int(needed / share * _SPARE) + 16
+        guess = needed if share >= 1 else int(needed / share * _SPARE) + 16
         in_memory = guess * row_bytes <= IN_MEMORY
         in_place = in_memory and self.n > 0 and width == self.width and self.rows.flags.owndata
         there = self.n if in_place else 0

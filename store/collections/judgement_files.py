@@ -18,10 +18,10 @@ from sortnet.errors import DataError, JudgementError, StoreError
 from sortnet.files import shown, write_atomically
 from sortnet.items import Items
 from sortnet.items.item_groups import fault_across
-from sortnet.items.rows import TABLES, Rows, listed, read_rows, suffix_of
 from sortnet.preference import ANSWERS, Answer, Judgement
 from sortnet.preference.base import LONGEST_COMMENT, check_undo
 from sortnet.preference.study import questions_at, study_of
+from sortnet.tables.rows import TABLES, Rows, listed, read_rows, suffix_of
 from store.collections.collection import Collection
 from store.collections.collection_rows import checked_name
 from store.collections.other_tools import TOOLS, as_votes

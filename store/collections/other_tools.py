@@ -12,7 +12,7 @@ from typing import Any, NoReturn, TypeAlias
 from sortnet.errors import DataError
 from sortnet.files import shown
 from sortnet.items import Items
-from sortnet.items.rows import Rows, listed
+from sortnet.tables.rows import Rows, listed
 
 Record: TypeAlias = Mapping[str, Any]
 # The columns by which each tool's file is known.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,7 +50,7 @@ class Source:
 
 
 class JudgedData(NamedTuple):
-    """What a collection is learned from, and what describes its items.
+    """What a collection is learned from.
 
     Attributes:
         facts: a hash of the items and of the answers that count. Not of what is computed of them:
@@ -59,7 +59,6 @@ class JudgedData(NamedTuple):
 
     train: Queries
     vali: Queries
-    describer: Describer
     facts: str
 
     def fingerprint(self, part: Queries) -> str:
@@ -107,9 +106,9 @@ def read_judged(
     session.replay(judgements)
     progress("weighing the annotators")
     votes, weight = session.weighted()
-    queries = _queries(items, votes, weight, source)
+    queries = replace(_queries(items, votes, weight, source), describer=describer)
     parts = hold_out_documents(queries, seed=seed)
-    return JudgedData(*parts, describer, _facts(stored, votes))
+    return JudgedData(*parts, _facts(stored, votes))
 
 
 def annotator_weights(collection: Collection) -> dict[str, float]:

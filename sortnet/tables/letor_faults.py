@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from sortnet.data import letor_kernel as kernel
 from sortnet.errors import DataError
+from sortnet.tables import letor_kernel as kernel
 from sortnet.types import I64, grade_fault
 
 MAX_FEATURES = 100_000

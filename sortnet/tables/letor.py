@@ -19,16 +19,16 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from sortnet.data import letor_kernel as kernel
-from sortnet.data.letor_faults import (
+from sortnet.errors import DataError
+from sortnet.files import data_files, open_bytes, reading
+from sortnet.tables import letor_kernel as kernel
+from sortnet.tables.letor_faults import (
     MAX_FEATURES,
     Block,
     line_fault,
     read_grade,
     read_value,
 )
-from sortnet.errors import DataError
-from sortnet.files import data_files, open_bytes, reading
 from sortnet.types import F32, F64, I32, I64, Queries, Str
 from sortnet.types.free import refuse_long, texts
 from sortnet.types.precision import Differences

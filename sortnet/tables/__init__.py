@@ -1,0 +1,1 @@
+"""Tables: CSV, TSV, JSON lines, Parquet and data frames -> columns with roles -> features."""

@@ -1,0 +1,192 @@
+"""One table through every door: training data, a collection's items, the estimator."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from cli_made import done
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sortnet import SortNetRanker
+from sortnet.data import from_frame, read_fold, read_queries
+from sortnet.estimator.arrays import Features
+from sortnet.items import describe, read_items
+from sortnet.rankers.base import load_ranker
+from sortnet.tables.roles import feature_matrix
+from sortnet.tables.rows import read_rows, rows_of_frame
+from sortnet.tables.values import numbers_of
+
+NAMES = ("size", "made", "new", "colour=blue", "colour=red")
+WORDS = ["quiet", "bright", "heavy", "gentle"]
+
+
+def goods(n: int = 72, seed: int = 0) -> pd.DataFrame:
+    """The grade is the number of good words of the text, and the colour's."""
+    rng = np.random.default_rng(seed)
+    good, red = rng.integers(0, 3, n), rng.integers(0, 2, n)
+    return pd.DataFrame(
+        {
+            "qid": np.repeat(np.arange(n // 12), 12),
+            "label": good + red,
+            "docid": [f"d{k}" for k in range(n)],
+            "size": rng.normal(size=n).round(3),
+            "made": pd.date_range("2026-01-01", periods=n, freq="36h").astype(str),
+            "new": rng.integers(0, 2, n).astype(bool),
+            "colour": np.array(["blue", "red"])[red],
+            "text": [
+                f"{'good ' * g}{' '.join(rng.permutation(WORDS))} {k}" for k, g in enumerate(good)
+            ],
+        }
+    )
+
+
+def written(folder: Path, frame: pd.DataFrame) -> list[Path]:
+    frame.to_csv(folder / "t.csv", index=False)
+    frame.to_csv(folder / "t.tsv", index=False, sep="\t")
+    frame.to_json(folder / "t.jsonl", orient="records", lines=True)
+    frame.to_parquet(folder / "t.parquet")
+    return sorted(folder.glob("t.*"))
+
+
+def test_one_table_gives_one_answer_at_every_door_and_in_every_format(tmp_path):
+    frame = goods()
+    plain = frame.drop(columns="text")
+    expected = np.column_stack(
+        [
+            frame["size"],
+            (pd.to_datetime(frame["made"]) - pd.Timestamp("1970-01-01")) / pd.Timedelta(days=1),
+            frame["new"],
+            frame["colour"] == "blue",
+            frame["colour"] == "red",
+        ]
+    ).astype(np.float32)
+    for path in written(tmp_path, plain):
+        queries = read_queries(path)
+        items = read_items(path, group_column="qid", id_column="docid")
+        for found in (queries, items):
+            assert found.feature_names == NAMES, path
+            np.testing.assert_array_equal(found.features, expected)
+        assert queries.grades.tolist() == frame["label"].tolist()
+    X = plain.drop(columns=["label", "docid", "qid"])
+    features = Features.of(X, "X")
+    assert features.names == NAMES
+    np.testing.assert_array_equal(
+        feature_matrix(features.rows(X, "X"), NAMES).astype(np.float32), expected
+    )
+    np.testing.assert_array_equal(from_frame(plain).features, expected)
+
+
+def test_texts_of_training_data_are_described_as_those_of_items_are(tmp_path):
+    for path in written(tmp_path, goods()):
+        queries = read_queries(path)
+        items = describe(read_items(path, group_column="qid", id_column="docid"))
+        assert queries.feature_names == items.feature_names
+        np.testing.assert_array_equal(queries.features, items.features)
+        assert queries.docids.tolist() == [*items.ids]
+
+
+def test_a_ranker_of_texts_and_categories_is_trained_kept_and_ranks_a_new_table(tmp_path):
+    for part, seed in (("train", 0), ("vali", 1), ("test", 2)):
+        goods(seed=seed).to_csv(tmp_path / f"{part}.csv", index=False)
+    fold = read_fold(tmp_path)
+    assert fold.vali.feature_names == fold.train.feature_names
+    out = tmp_path / "model"
+    done("train", tmp_path, "--out", out, "--max-iter", "2")
+    model = load_ranker(out)
+    assert model.feature_names == fold.train.feature_names
+    test = read_queries(tmp_path / "test.csv", like=model)
+    expected = fold.test.features
+    np.testing.assert_allclose(test.features, expected, rtol=1e-5, atol=1e-6)
+    figures = json.loads(done("evaluate", out, tmp_path / "test.csv", "--json"))
+    assert figures["measures"]["ndcg@10"] > 0.9 if "measures" in figures else figures
+    shuffled = goods(seed=2).drop(columns="label").sample(frac=1, random_state=0, axis=1)
+    shuffled.to_json(tmp_path / "new.jsonl", orient="records", lines=True)
+    again = read_queries(tmp_path / "new.jsonl", labelled=False, like=model)
+    np.testing.assert_array_equal(again.features, test.features)
+    assert again.grades.max() == 0
+    lines = done("rank", out, tmp_path / "new.jsonl").splitlines()
+    assert len(lines) == 1 + 72
+
+
+def test_what_is_named_like_a_grade_or_an_id_is_no_feature(tmp_path):
+    text = "uid,grade,index,x\n" + "".join(f"{k},{k % 3},{k},{k / 2}\n" for k in range(9))
+    (tmp_path / "t.csv").write_text(text)
+    assert read_items(tmp_path / "t.csv").feature_names == ("x",)
+    (tmp_path / "t.csv").write_text(text.replace("uid", "qid"))
+    queries = read_queries(tmp_path / "t.csv")
+    assert queries.feature_names == ("x",) and queries.grades[:3].tolist() == [0, 1, 2]
+
+
+def test_a_typing_error_among_numbers_is_refused_at_every_door(tmp_path):
+    lines = [f"{k // 5},{k % 2},{k}\n" for k in range(10)]
+    (tmp_path / "t.csv").write_text("qid,label,x\n" + "".join(lines[:7]) + "1,0,7o\n" + lines[8])
+    said = "line 9: column 'x': '7o' is not a number"
+    for read in (read_queries, read_items):
+        with pytest.raises(ValueError, match=said):
+            read(tmp_path / "t.csv")
+    frame = pd.read_csv(tmp_path / "t.csv")
+    with pytest.raises(ValueError, match="row 7: column 'x': '7o' is not a number"):
+        SortNetRanker().fit(frame.drop(columns="label"), frame["label"])
+
+
+@pytest.mark.parametrize("at_once", [5, 1 << 21])
+def test_a_column_that_turns_to_text_late_is_text_throughout(tmp_path, monkeypatch, at_once):
+    monkeypatch.setattr("sortnet.tables.rows._CELLS_AT_ONCE", at_once)
+    cells = ["1", "2.50", "", "3"] + ["a", "b"] * 3
+    (tmp_path / "t.csv").write_text("x\n" + "".join(f'"{cell}"\n' for cell in cells))
+    rows = read_rows(tmp_path / "t.csv", keep=lambda column: False)
+    assert [text.replace("2.50", "2.5") for text in rows.texts("x")] == [
+        *("1", "2.5", "", "3"), *["a", "b"] * 3,
+    ]  # fmt: skip
+    assert rows.place(9).endswith("line 11")
+
+
+cell = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**60), 2**60),
+    st.floats(),
+    st.sampled_from(["", "n/a", " 1.5 ", "x", "1_000", "true", "2026-01-01", "9" * 400, "-inf"]),
+)
+
+
+@given(st.lists(cell, min_size=1, max_size=20))
+def test_numbers_are_those_that_python_reads(cells):
+    numbers, wrong = numbers_of(cells)
+    for value, number, bad in zip(cells, numbers, wrong, strict=True):
+        text = str(value).strip().lower()
+        if value is None or text in ("", "n/a", "nan"):
+            assert np.isnan(number) and not bad
+        elif text in ("x", "1_000"):
+            assert bad
+        elif text == "2026-01-01":
+            assert number == 20454
+        else:
+            expected = {"true": 1.0, "false": 0.0}.get(text)
+            expected = float(text) if expected is None else expected
+            assert number == pytest.approx(expected, rel=1e-15) and not bad
+
+
+def test_days_of_dates_are_the_same_however_they_are_stored():
+    days = pd.to_datetime(["2026-01-01 12:00", None, "1969-12-31 00:00"])
+    frame = pd.DataFrame(
+        {
+            "a": days,
+            "b": days.tz_localize("UTC").tz_convert("Asia/Tokyo"),
+            "c": [day.isoformat() if day == day else None for day in days],
+            "d": pd.Series(
+                [day.to_pydatetime() if day == day else None for day in days], dtype=object
+            ),
+            "e": days - pd.Timestamp("1970-01-01"),
+        }
+    )
+    rows = rows_of_frame(frame, "frame")
+    found = feature_matrix(rows_of_frame(frame, "frame", lambda c: False), [*frame])
+    for column in found.T:
+        np.testing.assert_array_equal(column, [20454.5, np.nan, -1])
+    assert len(rows) == 3
