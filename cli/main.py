@@ -42,15 +42,17 @@ First steps:
 # The commands, in the order of the help.
 SECTIONS = {
     "Learn": ("demo", "train", "evaluate", "rank"),
-    "Look": ("runs", "show", "pairs", "report", "explain", "compare", "importance"),
-    "Ask people": (
-        *("items", "ask", "label", "serve", "annotators", "agreement", "ranking", "judgements"),
-    ),
-    "Compare rankers": ("experiment", "context", "simulate"),
+    "Look": ("runs", "show", "pairs", "report", "explain", "importance"),
+    "Ask people": (*("items", "ask", "label", "serve", "annotators", "ranking", "judgements"),),
+    "Compare rankers": ("experiment",),
     "Setup": ("doctor",),
 }
 # Commands of before, and what to type in their place.
 GONE = {
+    "agreement": "sortnet annotators agreement NAME",
+    "compare": "sortnet explain MODEL DATA A B",
+    "context": "sortnet experiment context PROBLEM",
+    "simulate": "sortnet experiment simulate",
     "watch": "sortnet show RUN --follow",
     "completion": 'eval "$(_SORTNET_COMPLETE=bash_source sortnet)"; zsh_source, fish_source',
 }

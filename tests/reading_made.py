@@ -22,7 +22,8 @@ OF_STORE = (
     ("judgements", "export", "c"), ("judgements", "export", "c", "--format", "csv"),
     ("judgements", "export", "c", "--format", "chosen", "--output", "out/chosen.jsonl"),
     ("annotators", "list", "c"), ("annotators", "list", "c", "--json"),
-    ("agreement", "c"), ("agreement", "c", "--json"), ("ask", "c"), ("ask", "c", "--json"),
+    ("annotators", "agreement", "c"), ("annotators", "agreement", "c", "--json"),
+    ("ask", "c"), ("ask", "c", "--json"),
     ("ranking", "c"), ("ranking", "c", "--json"), ("ranking", "c", "--output", "out/ranking"),
     ("doctor",), ("doctor", "--json"),
 )  # fmt: skip
@@ -31,18 +32,29 @@ REPORT = ("report", "last", "--output", "out/report.html")
 OF_MODEL = (
     ("rank", "m", TEST), ("rank", "m", TEST, "--output", "out/run"),
     ("evaluate", "m", TEST), ("evaluate", "m", TEST, "--per-query", "out/q.csv", "--json"),
-    ("compare", "m", TEST, "d0-0", "d0-1"), ("explain", "m", TEST, "d0-0", "d0-1"),
+    ("explain", "m", TEST, "d0-0", "d0-1"), ("explain", "m", TEST, "d0-0", "d0-1", "--json"),
     ("importance", "m", TEST, "--repeats", "1"),
 )  # fmt: skip
-ELSE = (("simulate", "--items", "4", "--seeds", "1", "--budget", "3", "--strategy", "random"),)
-WRITING = {"demo", "train", "label", "serve", "context"}
+ELSE = (
+    (
+        "experiment",
+        "simulate",
+        "--items",
+        "4",
+        "--seeds",
+        "1",
+        "--budget",
+        "3",
+        "--strategy",
+        "random",
+    ),
+)
+WRITING = {"demo", "train", "label", "serve"}
 WRITING_OF = {
-    "experiment": {"folds", "holdout", "study"},
+    "experiment": {"folds", "holdout", "study", "context"},
     "items": {"add", "remove", "retire", "restore"},
     "judgements": {"import"},
-    "annotators": {
-        *("exclude", "include", "revoke", "renew", "pause", "resume", "quota", "overlap", "gold"),
-    },
+    "annotators": {"exclude", "revoke", "pause", "gold"},
 }
 
 

@@ -1,4 +1,4 @@
-"""sortnet agreement: alpha, own consistency and cycles, each with its number."""
+"""sortnet annotators agreement: alpha, own consistency and cycles, each with its number."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_alpha_consistency_and_cycles_are_those_computed_by_hand() -> None:
-    found = json.loads(done("agreement", "plain", "--json"))
+    found = json.loads(done("annotators", "agreement", "plain", "--json"))
     # Both ways round: 1 1, 0 0, 1 0 and 0 1, so alpha = 1 - (8 - 1) * 4 / (64 - 16 - 16).
     assert found == {
         "collection": "plain",
@@ -51,7 +51,7 @@ def test_alpha_consistency_and_cycles_are_those_computed_by_hand() -> None:
         "triples": 1,
         "groups": [],
     }
-    result = invoke("agreement", "plain")
+    result = invoke("annotators", "agreement", "plain")
     header, line = result.stdout.splitlines()
     assert header.split() == [
         *("alpha", "shared", "pairs", "with", "self", "repeats", "cycles", "triples")
@@ -61,19 +61,21 @@ def test_alpha_consistency_and_cycles_are_those_computed_by_hand() -> None:
 
 
 def test_each_group_has_its_own_figures_the_least_alpha_first() -> None:
-    found = json.loads(done("agreement", "grouped", "--json"))
+    found = json.loads(done("annotators", "agreement", "grouped", "--json"))
     assert [(g["group"], g["krippendorff_alpha"], g["shared_pairs"]) for g in found["groups"]] == [
         ("x", pytest.approx(1 - 5 * 4 / 18), 1), ("y\x1b[2J", 1.0, 1)
     ]  # fmt: skip
     assert found["shared_pairs"] == 2 and found["consistency"] is None
-    lines = done("agreement", "grouped").splitlines()
+    lines = done("annotators", "agreement", "grouped").splitlines()
     assert lines[2].split() == ["x", "-0.11", "1", "-", "0", "-", "0"]
     assert lines[3].split()[1:] == ["1.00", "1", "-", "0", "-", "0"] and "\x1b" not in lines[3]
 
 
 def test_nothing_to_compare_is_one_line() -> None:
-    result = invoke("agreement", "new")
+    result = invoke("annotators", "agreement", "new")
     assert (result.stdout, result.exit_code, result.stderr.count("\n")) == ("", 0, 1)
     assert "new: nothing to compare yet, no pair has two annotators" in result.stderr
-    assert json.loads(done("agreement", "new", "--json"))["krippendorff_alpha"] is None
-    assert "no collection 'typo'" in fault("agreement", "typo")
+    assert (
+        json.loads(done("annotators", "agreement", "new", "--json"))["krippendorff_alpha"] is None
+    )
+    assert "no collection 'typo'" in fault("annotators", "agreement", "typo")

@@ -87,16 +87,16 @@ def test_a_bad_annotator_is_named_excluded_and_included_again(home):
     assert {row["annotator"]: row["excluded"] for row in listed}["eve"]
     assert "(excluded)" in done("judgements", "list", "texts")
     assert "excluded already" in fault("annotators", "exclude", "texts", "eve")
-    done("annotators", "include", "texts", "eve")
+    done("annotators", "exclude", "texts", "eve", "--undo")
     assert ranked() == with_eve
 
 
 def test_who_is_out_gets_one_line(home):
     answer("ana", "good", 2)
     for on, off, why in (
-        (("exclude", "texts", "ana"), ("include", "texts", "ana"), "ana is excluded"),
-        (("pause", "texts", "ana"), ("resume", "texts", "ana"), "ana is paused"),
-        (("pause", "texts"), ("resume", "texts"), "the collection is paused"),
+        (("exclude", "texts", "ana"), ("exclude", "texts", "ana", "--undo"), "ana is excluded"),
+        (("pause", "texts", "ana"), ("pause", "texts", "ana", "--undo"), "ana is paused"),
+        (("pause", "texts"), ("pause", "texts", "--undo"), "the collection is paused"),
     ):
         done("annotators", *on)
         assert why in fault("label", "texts", "--as", "ana")
@@ -140,13 +140,13 @@ class Deciding:
 
 def test_a_quota_ends_the_questions(home):
     answer("ana", "good", 1)
-    assert done("annotators", "quota", "texts", "ana", 3) == "ana: a quota of 3 answers\n"
+    assert "quota         ana: 3 answers\n" in done("ask", "texts", "--quota", "ana", 3)
     said = answer("ana", "good", 10)
     assert (said["answered"], said["why"]) == (
         2,
         "no more questions: ana has given all 3 answers asked for",
     )
-    assert done("annotators", "quota", "texts", "ana", 0) == "ana: no quota\n"
+    assert "quota" not in done("ask", "texts", "--quota", "ana", 0)
     assert answer("ana", "good", 2)["answered"] == 2
 
 
@@ -210,7 +210,7 @@ def test_a_retired_item_is_not_ranked_until_it_is_restored(home):
 
 
 def test_an_overlap_gives_each_pair_to_several_people(home):
-    assert done("annotators", "overlap", "texts", 2) == "texts: 2 answers a pair\n"
+    assert "overlap       2 answers a pair\n" in done("ask", "texts", "--overlap", 2)
     answer("ana", "good", 12)
     answer("ben", "good", 12)
     listed = json.loads(done("judgements", "list", "texts", "--json", "--limit", "100"))
@@ -225,9 +225,10 @@ def test_an_overlap_gives_each_pair_to_several_people(home):
     [
         (("annotators", "nothing"), "no collection 'nothing'"),
         (("annotators", "exclude", "texts", "zoe"), "has no annotator 'zoe'; known: none yet"),
-        (("annotators", "overlap", "texts", "0"), "0 is not in the range"),
+        (("ask", "texts", "--overlap", "0"), "0 is not in the range"),
         (("annotators", "gold", "texts", "--rate", "2"), "2.0 is not in the range"),
-        (("annotators", "resume", "texts"), "the collection is not paused"),
+        (("annotators", "pause", "texts", "--undo"), "the collection is not paused"),
+        (("annotators", "include", "texts", "ana"), "is gone: sortnet annotators exclude NAME"),
         (("annotators", "exclude", "texts"), "Missing argument 'ANNOTATOR'"),
     ],
 )

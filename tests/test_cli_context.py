@@ -1,4 +1,4 @@
-"""`sortnet context`: the table, the figure over sizes, what is kept and what is refused."""
+"""`sortnet experiment context`: table, figure over sizes, what is kept and what is refused."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SORTNET_STORE", str(tmp_path / "cells.db"))
 
     def run(*words: object) -> Result:
-        return CliRunner().invoke(main, ["context", *map(str, words)])
+        return CliRunner().invoke(main, ["experiment", "context", *map(str, words)])
 
     return run
 

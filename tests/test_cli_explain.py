@@ -58,17 +58,6 @@ def test_the_explanation_is_the_library_s(model, queries):
     )
 
 
-def test_documents_are_named_and_placed_as_compare_does():
-    names = ("d2-1", "row:15")
-    explained = json.loads(done("explain", "m", TEST, *names, "--json"))
-    compared = json.loads(done("compare", "m", TEST, *names, "--json"))
-    for key in ("qid", "first", "a", "b", "n_docs"):
-        assert explained[key] == compared[key]
-    assert explained["margin"] == pytest.approx(compared["margin"], rel=1e-4)
-    texts = [done(command, "m", TEST, *names).splitlines() for command in ("explain", "compare")]
-    assert texts[0][:2] == texts[1][:2]
-
-
 def test_the_table_adds_up_to_the_margin():
     lines = done("explain", "m", TEST, "d1-0", "d1-3", "--top", 2).splitlines()
     at = next(k for k, line in enumerate(lines) if line.startswith("feature"))

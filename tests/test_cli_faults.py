@@ -72,7 +72,7 @@ def test_a_bad_line_is_named_with_its_file_and_its_number(home, what):
             ("train", "fold/train.txt", "bad.txt", "--out", "new", *FAST),
             ("evaluate", "m", "bad.txt"),
             ("rank", "m", "bad.txt", "--output", "new"),
-            ("compare", "m", "bad.txt", "0", "1"),
+            ("explain", "m", "bad.txt", "0", "1"),
         ):
             message = fault(*args)
             assert expected.search(message), message
@@ -137,7 +137,7 @@ def test_tables_that_name_their_features_differently_are_refused(home):
         assert "b.csv" in fault("train", "a.csv", "b.csv", "--out", "new", *FAST)
     done("train", "a.csv", "a.csv", "--out", "ab", *FAST)
     message = fault("rank", "ab", "b.csv")
-    assert "b.csv" in message and "'z'" in message and "'y'" in message
+    assert "b.csv: there is no column 'y' in qid, label, x, z" in message
 
 
 def test_data_with_nothing_to_learn_is_refused(home):
@@ -220,7 +220,7 @@ def test_a_damaged_model_is_named_and_not_used(home, what):
         for args in (
             ("rank", "m", "fold/test.txt", "--output", "new"),
             ("evaluate", "m", "fold/test.txt", "--per-query", "new"),
-            ("compare", "m", "fold/test.txt", "d0-0", "d0-1"),
+            ("explain", "m", "fold/test.txt", "d0-0", "d0-1"),
         ):
             assert str(path) in fault(*args)
 

@@ -23,7 +23,7 @@ WRITERS = {  # {what it is: how it is called but for the file it writes}
     "report": ("report", "last", "--store", "s.db", "--output"),
     "ranking": ("ranking", "sweets", "--store", "s.db", "--output"),
     "judgements": ("judgements", "export", "sweets", "--store", "s.db", "--output"),
-    "simulate": ("simulate", "--items", "5", "--seeds", "1", "--plot"),
+    "simulate": ("experiment", "simulate", "--items", "5", "--seeds", "1", "--plot"),
 }
 
 
@@ -64,7 +64,7 @@ def test_every_option_that_names_a_file_to_write_is_tried_here():
                 yield (*path, param.opts[0])
 
     tried = {(*(w for w in args[:2] if w in ("judgements", "export")), args[-1])
-             if args[0] == "judgements" else (args[0], args[-1])
+             if args[0] == "judgements" else (*args[:1 + (args[0] == "experiment")], args[-1])
              for args in WRITERS.values()}  # fmt: skip
     assert set(written(cli.main.main)) == tried
 
@@ -117,7 +117,16 @@ def test_a_report_keeps_the_data_of_its_run_and_what_it_is_given(made):
 
 def test_a_simulation_keeps_its_votes(made):
     Path("votes.svg").write_text("a,b,answer\n")
-    args = ("simulate", "--protocol", "votes", "--votes", "votes.svg", "--plot", "votes.svg")
+    args = (
+        "experiment",
+        "simulate",
+        "--protocol",
+        "votes",
+        "--votes",
+        "votes.svg",
+        "--plot",
+        "votes.svg",
+    )
     with nothing_changed(made):
         assert "'votes.svg' is read" in fault(*args)
 

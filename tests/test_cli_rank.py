@@ -214,18 +214,18 @@ def test_compare_puts_first_what_the_model_prefers(test_queries):
     for i, j in ((0, 1), (2, 5), (7, 6)):
         margin = float(model.margins(test_queries, [i], [j])[0])
         names = test_queries.docids[[i, j]]
-        summary = json.loads(done("compare", "m", "fold/test.txt", *names, "--json"))
+        summary = json.loads(done("explain", "m", "fold/test.txt", *names, "--json"))
         assert summary["first"] == ("a" if margin > 0 else "b")
         assert summary["margin"] == pytest.approx(margin, rel=1e-5)
-        said = done("compare", "m", "fold/test.txt", *names).splitlines()[0]
+        said = done("explain", "m", "fold/test.txt", *names).splitlines()[0]
         first, last = names if margin > 0 else names[::-1]
         assert said == f"{first} goes before {last}, margin {abs(summary['margin']):.4g}"
 
 
 def test_compare_tells_both_outputs_of_a_cmpnn_and_the_ranks(test_queries):
     a, b = test_queries.docids[:2]
-    summary = json.loads(done("compare", "m", "fold/test.txt", a, b, "--json"))
-    turned = json.loads(done("compare", "m", "fold/test.txt", b, a, "--json"))
+    summary = json.loads(done("explain", "m", "fold/test.txt", a, b, "--json"))
+    turned = json.loads(done("explain", "m", "fold/test.txt", b, a, "--json"))
     (vote,), (back,) = summary["members"], turned["members"]
     assert vote["N_>"] == pytest.approx(back["N_<"]) and vote["N_<"] == pytest.approx(back["N_>"])
     assert (vote["N_>"] > vote["N_<"]) == (summary["margin"] > 0)
@@ -236,23 +236,24 @@ def test_compare_tells_both_outputs_of_a_cmpnn_and_the_ranks(test_queries):
 
 @pytest.mark.parametrize(("model", "members"), [("three", 3), ("dr", 2)])
 def test_compare_tells_the_vote_of_every_member(model, members):
-    summary = json.loads(done("compare", model, "fold/test.txt", "d0-0", "d0-1", "--json"))
+    summary = json.loads(done("explain", model, "fold/test.txt", "d0-0", "d0-1", "--json"))
     votes = [member["margin"] for member in summary["members"]]
     assert len(votes) == members
     assert sum(votes) == pytest.approx(summary["margin"], rel=1e-5)
-    text = done("compare", model, "fold/test.txt", "d0-0", "d0-1").splitlines()
-    assert len(text) == 4 + members
+    text = done("explain", model, "fold/test.txt", "d0-0", "d0-1").splitlines()
+    assert text[3].startswith("member") and text[4 + members - 1].startswith(f"{members} ")
+    assert text[4 + members].startswith("\nA is") or not text[4 + members]
 
 
 def test_documents_are_named_by_row_where_they_have_no_id(tmp_path, test_queries):
     frame = pd.DataFrame(test_queries.features)
     frame["qid"] = test_queries.qids[test_queries.query_of_docs()]
     frame.to_csv(tmp_path / "new.csv", index=False)
-    by_id = json.loads(done("compare", "m", "fold/test.txt", "d1-0", "d1-3", "--json"))
-    by_row = json.loads(done("compare", "m", tmp_path / "new.csv", 6, "row:9", "--json"))
+    by_id = json.loads(done("explain", "m", "fold/test.txt", "d1-0", "d1-3", "--json"))
+    by_row = json.loads(done("explain", "m", tmp_path / "new.csv", 6, "row:9", "--json"))
     assert by_row["a"] == by_id["a"] | {"docid": None}
     assert by_row["margin"] == pytest.approx(by_id["margin"], rel=1e-5)
-    assert done("compare", "m", tmp_path / "new.csv", 6, 9).startswith("row ")
+    assert done("explain", "m", tmp_path / "new.csv", 6, 9).startswith("row ")
 
 
 def test_a_number_is_a_document_id_before_it_is_a_row(tmp_path, test_queries):
@@ -260,10 +261,10 @@ def test_a_number_is_a_document_id_before_it_is_a_row(tmp_path, test_queries):
     frame["qid"] = test_queries.qids[test_queries.query_of_docs()]
     frame["docid"] = [str(len(frame) - 1 - k) for k in range(len(frame))]
     frame.to_csv(tmp_path / "new.csv", index=False)
-    summary = json.loads(done("compare", "m", tmp_path / "new.csv", "0", "row:47", "--json"))
-    assert summary["a"]["row"] == summary["b"]["row"] == len(frame) - 1 == 47
-    assert summary["first"] is None and summary["margin"] == 0
-    assert "are the same to the model" in done("compare", "m", tmp_path / "new.csv", "0", "row:47")
+    summary = json.loads(done("explain", "m", tmp_path / "new.csv", "0", "row:46", "--json"))
+    assert (summary["a"]["row"], summary["b"]["row"]) == (47, 46)
+    said = "'0' and 'row:47' are the same document (row:47): name two different ones"
+    assert said in fault("explain", "m", tmp_path / "new.csv", "0", "row:47")
 
 
 @pytest.fixture
@@ -277,8 +278,8 @@ def twice(tmp_path) -> Path:
 
 
 def test_a_query_is_named_where_documents_are_in_several(twice):
-    assert "(q0, again)" in fault("compare", "m", twice, "d0-0", "d0-1")
-    summary = json.loads(done("compare", "m", twice, "d0-0", "d0-1", "--qid", "again", "--json"))
+    assert "(q0, again)" in fault("explain", "m", twice, "d0-0", "d0-1")
+    summary = json.loads(done("explain", "m", twice, "d0-0", "d0-1", "--qid", "again", "--json"))
     assert summary["qid"] == "again" and summary["a"]["row"] == 6
 
 
@@ -295,7 +296,7 @@ def test_a_query_is_named_where_documents_are_in_several(twice):
     ],
 )
 def test_documents_that_cannot_be_compared_are_named(twice, args, message):
-    assert message in fault("compare", "m", twice, *args)
+    assert message in fault("explain", "m", twice, *args)
 
 
 def test_ranking_with_a_cache_is_the_same_ranking(tmp_path, monkeypatch):

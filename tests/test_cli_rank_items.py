@@ -109,11 +109,11 @@ def test_ids_with_spaces_make_csv_the_default_and_trec_is_refused_for_them():
 
 def test_compare_says_which_of_two_new_items_goes_first():
     order = [row["docid"] for row in ranks("texts", "new.csv")]
-    said = json.loads(done("compare", "texts", "new.csv", order[-1], order[0], "--json"))
+    said = json.loads(done("explain", "texts", "new.csv", order[-1], order[0], "--json"))
     assert said["first"] == "b" and said["b"]["docid"] == order[0] and said["margin"] < 0
-    said = done("compare", "images", "photos of May", "photo 2.png", "photo 1.png")
+    said = done("explain", "images", "photos of May", "photo 2.png", "photo 1.png")
     assert said.startswith("photo 1.png")
-    assert "no document 'essay 99'" in fault("compare", "texts", "new.csv", "essay 99", order[0])
+    assert "no document 'essay 99'" in fault("explain", "texts", "new.csv", "essay 99", order[0])
 
 
 def test_explain_names_the_made_features():
@@ -162,7 +162,7 @@ def test_other_columns_and_other_kinds_of_items_are_refused_in_one_line(kind):
     Path("broken/a.png").write_bytes(b"\x89PNG\r\n\x1a\nbroken")
     model, data, said = BAD[kind]
     assert said in fault("rank", model, data)
-    assert said in fault("compare", model, data, "a", "b")
+    assert said in fault("explain", model, data, "a", "b")
 
 
 def test_items_of_a_model_with_groups_are_ranked_group_by_group(tmp_path):
@@ -183,7 +183,7 @@ def test_a_collection_in_place_of_a_model_says_how_to_get_one(tmp_path, monkeypa
         "sortnet: essays is a collection, not a model: train one with sortnet train essays --out "
         "MODEL, or rank the collection's own items with sortnet ranking essays\n"
     )
-    assert fault("compare", "essays", "new.csv", "a", "b") == said
+    assert fault("explain", "essays", "new.csv", "a", "b") == said
     (tmp_path / "s.db").write_text("no database")
     assert "essays/model.json: no model there" in fault("rank", "essays", "new.csv")
 

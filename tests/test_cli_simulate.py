@@ -1,4 +1,4 @@
-"""sortnet simulate: its table, JSON and plot; files of votes, whatever words they use."""
+"""`sortnet experiment simulate`: table, JSON and plot; files of votes, whatever words they use."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ def folder(tmp_path, monkeypatch) -> Path:
 
 
 def test_the_table_shows_means_and_errors_of_what_was_simulated():
-    shown = done("simulate", "--items", 6, "--seeds", 4, "--budget", 9, "--strategy", "merge")
+    shown = done(
+        "experiment", "simulate", "--items", 6, "--seeds", 4, "--budget", 9, "--strategy", "merge"
+    )
     header, line = shown.splitlines()
     assert header.split() == ["strategy", "questions", "spearman", "rmse", "ms"]
     (row,) = summary(
@@ -46,21 +48,21 @@ def test_the_table_shows_means_and_errors_of_what_was_simulated():
 
 def test_json_has_every_number_and_one_seed_has_no_error():
     typed = ("--protocol", "features", "--items", 8, "--features", 2, "--budget", 5, "--seeds", 1)
-    rows = json.loads(done("simulate", *typed, "--strategy", "random", "--json"))
+    rows = json.loads(done("experiment", "simulate", *typed, "--strategy", "random", "--json"))
     (row,) = rows
     assert (row["strategy"], row["questions"], row["seeds"]) == ("random", 5, 1)
     assert row["spearman_se"] is None and -1 <= row["spearman"] <= 1
 
 
 def test_the_usual_budgets_fit_a_collection_however_small():
-    rows = json.loads(done("simulate", "--items", 2, "--seeds", 1, "--json"))
+    rows = json.loads(done("experiment", "simulate", "--items", 2, "--seeds", 1, "--json"))
     assert {row["questions"] for row in rows} == {1, 3}
     typed = ("--protocol", "features", "--items", 3, "--seeds", 1, "--strategy", "random")
-    assert json.loads(done("simulate", *typed, "--json"))[0]["questions"] == 12
+    assert json.loads(done("experiment", "simulate", *typed, "--json"))[0]["questions"] == 12
 
 
 def test_the_plot_is_a_picture_of_the_kind_its_name_says():
-    typed = ("simulate", "--items", 4, "--seeds", 2, "--strategy", "merge-sort")
+    typed = ("experiment", "simulate", "--items", 4, "--seeds", 2, "--strategy", "merge-sort")
     done(*typed, "--plot", "a.png")
     with Image.open("a.png") as image:
         assert image.format == "PNG" and image.width > 600
@@ -71,7 +73,9 @@ def test_the_plot_is_a_picture_of_the_kind_its_name_says():
 
 def test_votes_of_a_file_are_asked_for_and_the_rest_is_foretold():
     typed = ("--protocol", "votes", "--votes", "votes.tsv", "--items-file", "items.csv")
-    rows = json.loads(done("simulate", *typed, "--budget", 30, "--seeds", 3, "--json"))
+    rows = json.loads(
+        done("experiment", "simulate", *typed, "--budget", 30, "--seeds", 3, "--json")
+    )
     assert [row["strategy"] for row in rows] == ["default", "random"]
     for row in rows:
         assert row["questions"] == 30 and row["accuracy"] > 0.8
@@ -87,11 +91,13 @@ def test_votes_of_a_file_are_asked_for_and_the_rest_is_foretold():
     ],
 )
 def test_what_cannot_be_simulated_is_one_line(typed, words):
-    assert words in fault("simulate", "--seeds", "1", *typed)
+    assert words in fault("experiment", "simulate", "--seeds", "1", *typed)
 
 
 def test_a_plot_of_an_unknown_kind_is_refused_before_anything_is_simulated():
-    assert "plots are written as .png" in fault("simulate", "--seeds", 100, "--plot", "a.doc")
+    assert "plots are written as .png" in fault(
+        "experiment", "simulate", "--seeds", 100, "--plot", "a.doc"
+    )
     assert not Path("a.doc").exists()
 
 

@@ -45,11 +45,15 @@ NOT_RUN: dict[str, str] = {
     "sortnet serve essays --annotator ana --annotator ben": "it serves until Ctrl-C, as all three",
     "sortnet serve essays --port 0 --open": "do; the tests of the page start and stop it",
     "sortnet serve essays letters --url https://example.org/label": "",
-    "sortnet simulate --protocol votes --votes votes.tsv --items-file items.tsv": (
+    "sortnet experiment simulate --protocol votes --votes votes.tsv --items-file items.tsv": (
         "it takes many votes; the tests of simulate make some"
     ),
-    "sortnet context hypervolume --jobs 2 --out hypervolume": "it takes an hour; its tests run it",
-    "sortnet context sizes --splits 5 --out sizes": "takes minutes; its tests run it, made small",
+    "sortnet experiment context hypervolume --jobs 2 --out hypervolume": (
+        "it takes an hour; its tests run it"
+    ),
+    "sortnet experiment context sizes --splits 5 --out sizes": (
+        "takes minutes; its tests run it, made small"
+    ),
     "sortnet experiment study noise --size paper --jobs 2 --out noise": (
         "it takes minutes; the tests of studies run each, made small"
     ),

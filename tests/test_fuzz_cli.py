@@ -35,7 +35,6 @@ BASES: dict[str, tuple[str, ...]] = {
     "train": ("fold", "--out", "new", *FAST, "--max-iter", "1"),
     "evaluate": ("m", "fold/test.txt"),
     "rank": ("m", "fold/test.txt"),
-    "compare": ("m", "fold/test.txt", "0", "1"),
     "explain": ("m", "fold/test.txt", "0", "1"),
     "importance": ("m", "fold/test.txt", "--repeats", "1"),
     "show": ("last",),
@@ -50,7 +49,7 @@ BASES: dict[str, tuple[str, ...]] = {
     "judgements list": ("some",),
     "judgements export": ("some",),
     "judgements import": ("some", "judgements.csv"),
-    "simulate": ("--seeds", "1", "--items", "4", "--budget", "3"),
+    "experiment simulate": ("--seeds", "1", "--items", "4", "--budget", "3"),
 }
 STAYING = ("serve", "demo", "report")
 CALLS = [
@@ -231,7 +230,7 @@ def test_an_index_of_five_thousand_digits_is_refused_in_a_line(home):
     Path("t.txt").write_text(f"1 qid:1 {zeros}1:1 {zeros}1:2\n")
     message = fault("rank", "m", "t.txt")
     assert "t.txt, line 1: feature 1 is given twice" in message and len(message) <= 310
-    message = fault("compare", "m", "fold/test.txt", "0", "9" * 5000)
+    message = fault("explain", "m", "fold/test.txt", "0", "9" * 5000)
     assert "no document" in message and len(message) <= 310
 
 
@@ -245,17 +244,17 @@ def test_a_parquet_column_that_no_feature_can_be_is_refused_by_name(tmp_path, ki
     for name in ("x", "qid", "docid", "label"):
         path = tmp_path / f"{name}.parquet"
         parquet.write_table(pa.table(good | {name: values}), path)
-        with pytest.raises(DataError, match=f"'{name}'") as raised:
+        named = f"row 1.*'{name}'" if (name, kind) != ("x", "bytes") else "no feature column"
+        with pytest.raises(DataError, match=named) as raised:
             read_queries(path)
-        assert str(raised.value).startswith(f"{path}, row 0")
+        assert str(raised.value).startswith(f"{path}")
 
 
-def test_parquet_metadata_that_is_damaged_is_refused(tmp_path):
+def test_metadata_of_pandas_that_is_damaged_does_no_harm(tmp_path):
     pa = pytest.importorskip("pyarrow")
     from pyarrow import parquet
 
     path = tmp_path / "t.parquet"
     table = pa.table({"qid": [1], "label": [0], "x": [1.0]})
     parquet.write_table(table.replace_schema_metadata({"pandas": "{'no': json"}), path)
-    with pytest.raises(DataError, match="is damaged or no Parquet file"):
-        read_queries(path)
+    assert read_queries(path).features.tolist() == [[1.0]], "which is pandas' own, and not needed"

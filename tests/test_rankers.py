@@ -108,11 +108,11 @@ def test_evaluate_and_rank_take_any_ranker(linear, parts):
 
 def test_compare_takes_the_difference_of_scores(linear, parts):
     scores = linear.scores(parts[2])
-    summary = json.loads(done("compare", "m", TEST, "d1-0", "d1-3", "--json"))
+    summary = json.loads(done("explain", "m", TEST, "d1-0", "d1-3", "--json"))
     assert summary["margin"] == pytest.approx(float(scores[6] - scores[9]))
     assert summary["members"] == [{"margin": summary["margin"]}]
     assert summary["first"] == ("a" if scores[6] > scores[9] else "b")
-    assert "goes before" in done("compare", "m", TEST, "d1-0", "d1-3")
+    assert "goes before" in done("explain", "m", TEST, "d1-0", "d1-3")
 
 
 def test_importance_is_none_of_a_feature_that_is_not_used(parts):
@@ -124,7 +124,7 @@ def test_importance_is_none_of_a_feature_that_is_not_used(parts):
 
 
 def test_explain_says_in_one_line_that_it_has_no_gradients(linear):
-    said = fault("explain", "m", TEST, "d1-0", "d1-3")
+    said = done("explain", "m", TEST, "d1-0", "d1-3").splitlines()[-1]
     assert "a ranker of kind linear has no gradients" in said
     assert "sortnet importance" in said
 

@@ -1049,7 +1049,7 @@ def test_a_revoked_link_is_not_printed_but_said(store, collection, tmp_path):
     with command(*where) as (process, printed):
         assert set(printed) == {"ana", "admin"}
         _, said = process.ended(signal.SIGTERM)
-    assert "eve: link revoked; sortnet annotators renew makes a new one" in said
+    assert "eve: link revoked; sortnet annotators revoke makes a --undo new one" in said
 
 
 def _port_of(process) -> int:

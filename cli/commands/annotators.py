@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from cli.inputs.opened_store import open_collection
-from cli.options import Real, Whole, files, json_option, store_option
+from cli.options import Real, files, json_option, store_option
 from cli.output import count, print_json, print_table, printable, put, say
 
 if TYPE_CHECKING:
@@ -22,10 +22,22 @@ _ABOUT = (
 )
 
 
+# Subcommands of before, and what to type in their place.
+_GONE = {
+    "include": "sortnet annotators exclude NAME ANNOTATOR --undo",
+    "resume": "sortnet annotators pause NAME --undo",
+    "renew": "sortnet annotators revoke NAME ANNOTATOR --undo",
+    "quota": "sortnet ask NAME --quota ANNOTATOR NUMBER",
+    "overlap": "sortnet ask NAME --overlap NUMBER",
+}
+
+
 class _ListedGroup(click.Group):
     """`sortnet annotators NAME` is `sortnet annotators list NAME`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if len(args) > 1 and args[0] in _GONE and not args[1].startswith("-"):
+            raise click.UsageError(f"{args[0]} is gone: {_GONE[args[0]]}", ctx)
         if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:
             args = ["list", *args]
         return super().parse_args(ctx, args)
@@ -47,7 +59,7 @@ def annotators() -> None:
     """
 
 
-@annotators.command("list")
+@annotators.command("list", short_help="Show a row for each annotator.")
 @click.argument("name")
 @store_option
 @json_option
@@ -122,126 +134,105 @@ def _shares(observed: float | None, expected: float | None) -> str:
     return "-" if observed is None else f"{observed:.2f} / {expected:.2f}"
 
 
-def _decide(store: str | None, name: str, kind: str, said: str, **facts: Any) -> None:
-    from sortnet.preference.study import Decision
+@annotators.command(short_help="Measure how much the annotators agree.")
+@click.argument("name")
+@store_option
+@json_option
+def agreement(name: str, store: str | None, as_json: bool) -> None:
+    """Measure how much the annotators of the collection NAME agree, from the answers alone.
 
-    with open_collection(store, name, write=True) as collection:
-        collection.decide(Decision(kind, **facts))
-    put(said)
+    Prints Krippendorff's alpha (nominal, ties are a third answer; each annotator's first answer
+    counts) with the number of pairs that two annotators or more have answered, the share of
+    repeated answers that are the same as before, and the share of cycles (a over b over c over a)
+    among the triples of items of which all pairs are decided, each with its number. Where items
+    have groups, also for each group, the least alpha first. Excluded annotators do not count.
+
+    Annotators disagree more on pairs of close items, which are asked more often, so alpha is lower
+    than on random pairs; `sortnet annotators` shows for each annotator what is to be expected.
+
+    \b
+    Examples:
+      sortnet annotators agreement essays
+      sortnet annotators agreement essays --json
+    """
+    from cli.printing.agreement_table import agreement_of, put_agreement
+
+    with open_collection(store, name) as collection:
+        judgements, items = collection.counted_judgements(), collection.items()
+    found, groups = agreement_of(judgements, items)
+    if as_json:
+        named = [{"group": group, **asdict(each)} for group, each in groups]
+        print_json({"collection": name, **asdict(found), "groups": named})
+    else:
+        put_agreement(name, found, groups)
 
 
-# What each action says when it is done, and its help.
+# What each action and its opposite say when they are done, and the help.
 _ACTIONS = {
     "exclude": (
-        "excluded from {name}; the judgements stay stored",
+        *(
+            "include",
+            "excluded from {name}; the judgements stay stored",
+            "included in {name} again",
+        ),
         """Exclude ANNOTATOR from the collection NAME: their judgements no longer count.
 
     The judgements stay stored and exported, in a column `excluded`; rankings, agreement and
-    training leave them out. The annotator is asked nothing more.
+    training leave them out. The annotator is asked nothing more. --undo lets them count again.
 
     \b
     Examples:
       sortnet annotators exclude essays eve --reason 'answers at random'
-    """,
-    ),
-    "include": (
-        "included in {name} again",
-        """Undo the exclusion of ANNOTATOR: their judgements count again.
-
-    \b
-    Examples:
-      sortnet annotators include paused dan
-    """,
-    ),
-    "revoke": (
-        "the link is revoked",
-        """Revoke the link of ANNOTATOR to the page of the collection NAME.
-
-    \b
-    Examples:
-      sortnet annotators revoke essays eve
-    """,
-    ),
-    "renew": (
-        "has a new link, which sortnet serve shows",
-        """Give ANNOTATOR a new link; the old one, revoked or not, is nobody's from then on.
-
-    `sortnet serve` and its admin page show the new link.
-
-    \b
-    Examples:
-      sortnet annotators renew essays eve
+      sortnet annotators exclude paused dan --undo
     """,
     ),
     "pause": (
-        "paused",
-        """Pause ANNOTATOR, or without one the whole collection NAME: no questions for now.
+        *("resume", "paused", "resumed"),
+        """Pause ANNOTATOR, or without one the whole collection NAME: no questions until --undo.
 
     \b
     Examples:
       sortnet annotators pause essays eve
-      sortnet annotators pause essays
+      sortnet annotators pause paused --undo
     """,
     ),
-    "resume": (
-        "resumed",
-        """Resume ANNOTATOR, or without one the whole collection NAME, after a pause.
+    "revoke": (
+        *("renew", "the link is revoked", "has a new link, which sortnet serve shows"),
+        """Revoke the link of ANNOTATOR to the page of the collection NAME.
+
+    --undo gives a new link, which `sortnet serve` and its admin page show; the old one, revoked or
+    not, is nobody's from then on.
 
     \b
     Examples:
-      sortnet annotators resume paused
-      sortnet annotators resume paused ana
+      sortnet annotators revoke essays eve
+      sortnet annotators revoke essays eve --undo
     """,
     ),
 }
 
 
-def _add_action(kind: str, done: str, text: str) -> None:
+def _add_action(kind: str, opposite: str, done: str, undone: str, text: str) -> None:
     @annotators.command(kind, help=text)
     @click.argument("name")
-    @click.argument("annotator", required=kind not in ("pause", "resume"))
+    @click.argument("annotator", required=kind != "pause")
+    @click.option("--undo", is_flag=True, help="Do the opposite.")
     @click.option("--reason", metavar="TEXT", help="Reason, which is stored.")
     @store_option
-    def action(name: str, annotator: str | None, reason: str | None, store: str | None) -> None:
-        said = f"{printable(annotator or name)}: {done.format(name=name)}"
-        _decide(store, name, kind, said, annotator=annotator, reason=reason)
+    def action(
+        name: str, annotator: str | None, undo: bool, reason: str | None, store: str | None
+    ) -> None:
+        from sortnet.preference.study import Decision
+
+        made = Decision(opposite if undo else kind, annotator=annotator, reason=reason)
+        with open_collection(store, name, write=True) as collection:
+            collection.decide(made)
+        said = (undone if undo else done).format(name=name)
+        put(f"{printable(annotator or name)}: {said}")
 
 
-for _kind, (_done, _text) in _ACTIONS.items():
-    _add_action(_kind, _done, _text)
-
-
-@annotators.command()
-@click.argument("name")
-@click.argument("annotator")
-@click.argument("number", type=Whole(0))
-@store_option
-def quota(name: str, annotator: str, number: int, store: str | None) -> None:
-    """Ask ANNOTATOR for NUMBER answers in all, skips and can't-says aside; 0: no quota.
-
-    \b
-    Examples:
-      sortnet annotators quota essays eve 80
-    """
-    what = f"a quota of {count(number, 'answer')}" if number else "no quota"
-    said = f"{printable(annotator)}: {what}"
-    _decide(store, name, "quota", said, annotator=annotator, amount=number)
-
-
-@annotators.command()
-@click.argument("name")
-@click.argument("people", type=Whole(1))
-@store_option
-def overlap(name: str, people: int, store: str | None) -> None:
-    """Let PEOPLE different annotators answer each pair before new pairs are asked.
-
-    Pairs of the hold-out and repeats are not affected.
-
-    \b
-    Examples:
-      sortnet annotators overlap essays 3
-    """
-    _decide(store, name, "overlap", f"{name}: {count(people, 'answer')} a pair", amount=people)
+for _kind, _facts in _ACTIONS.items():
+    _add_action(_kind, *_facts)
 
 
 @annotators.command()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cli.inputs.opened_store import open_collection
-from cli.options import Real, files, json_option, store_option
+from cli.options import Real, Whole, files, json_option, store_option
 from cli.output import count, print_json, printable, put
 from sortnet.errors import DataError
 
@@ -52,6 +52,20 @@ class _Moment(click.ParamType):  # type: ignore[type-arg]
 @click.option(
     "--deadline", type=_Moment(), metavar="TIME", help="Ask nothing after that; none: no deadline."
 )
+@click.option(
+    "--overlap",
+    type=Whole(1),
+    metavar="N",
+    help="Let N annotators answer each pair before new pairs are asked; not of the hold-out.",
+)
+@click.option(
+    "--quota",
+    "quotas",
+    type=(str, Whole(0)),
+    multiple=True,
+    metavar="ANNOTATOR N",
+    help="Ask ANNOTATOR for N answers in all, skips and can't-says aside; 0: no quota.",
+)
 @store_option
 @json_option
 def ask(
@@ -61,6 +75,8 @@ def ask(
     criterion: str | None,
     goal: float | None,
     deadline: float | None,
+    overlap: int | None,
+    quotas: tuple[tuple[str, int], ...],
     store: str | None,
     as_json: bool,
 ) -> None:
@@ -76,6 +92,7 @@ def ask(
       sortnet ask replies --criterion helpful --question 'Which helps more?'
       sortnet ask replies --criterion honest --question 'Which is more honest?'
       sortnet ask replies:honest --deadline 2026-12-01T18:00
+      sortnet ask essays --overlap 3 --quota eve 80
     """
     from sortnet.preference.study import Decision
 
@@ -83,9 +100,10 @@ def ask(
         "question": question,
         "instructions": None if instructions is None else _text_of(instructions),
     }
-    amounts = {"goal": goal, "deadline": deadline}
+    amounts = {"goal": goal, "deadline": deadline, "overlap": overlap}
     made = [Decision(kind, reason=text) for kind, text in given.items() if text is not None]
     made += [Decision(kind, amount=value) for kind, value in amounts.items() if value is not None]
+    made += [Decision("quota", annotator=who, amount=number) for who, number in quotas]
     write = bool(made or criterion)
     with open_collection(store, name, write=write) as collection:
         if criterion is not None:
@@ -124,6 +142,8 @@ def _asked(collection: Collection) -> dict[str, Any]:
         "deadline": datetime.fromtimestamp(study.deadline, UTC).isoformat()
         if study.deadline
         else None,
+        "overlap": study.overlap,
+        "quotas": dict(study.quotas),
         "judgements": collection.n_judgements,
     }
 
@@ -131,10 +151,13 @@ def _asked(collection: Collection) -> dict[str, Any]:
 def _lines(asked: dict[str, Any]) -> list[str]:
     words = asked["instructions"].split()
     goal, deadline = asked["goal"], asked["deadline"]
+    overlap, quotas = asked["overlap"], asked["quotas"]
     return [
         f"{printable(asked['name'])}: {printable(asked['question'])}",
         f"  instructions  {count(len(words), 'word') if words else 'none'}",
         f"  goal          {'the default' if goal is None else f'{goal:.0%} of pairs wrong'}",
         f"  deadline      {deadline or 'none'}",
+        *([f"  overlap       {count(overlap, 'answer')} a pair"] if overlap > 1 else []),
+        *(f"  quota         {printable(who)}: {count(n, 'answer')}" for who, n in quotas.items()),
         f"  judgements    {asked['judgements']}",
     ]

@@ -8,7 +8,9 @@ from typing import Any
 
 import click
 
+from cli.experiments.context_sets import context
 from cli.experiments.shared_options import SHARED, with_options
+from cli.experiments.simulated import simulate
 from cli.options import Real, Whole, command_line, folders
 from sortnet.experiments.tool_conventions import CONVENTIONS
 
@@ -68,7 +70,7 @@ _OF_RANKERS = (
 )
 
 
-@click.group(short_help="Compare rankers by a protocol; run the papers' studies.")
+@click.group(short_help="Compare rankers; run the papers' studies; simulate annotators.")
 def experiment() -> None:
     """Compare rankers on labelled queries by a protocol that holds, and run the papers' studies.
 
@@ -80,6 +82,10 @@ def experiment() -> None:
       sortnet experiment folds MQ2008 --rankers sortnet,lambdamart --jobs 2
       sortnet experiment study --list
     """
+
+
+experiment.add_command(context)
+experiment.add_command(simulate)
 
 
 @experiment.command(short_help="Compare rankers on the official folds.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,13 +13,13 @@ from cli.inputs.model_and_data import load_pair, pair_arguments
 from cli.options import Whole, json_option
 from cli.output import cut, print_json, print_table, progress, put
 from cli.printing.explanations import BAR, NAME, bar, both, name_of, put_first
-from sortnet.errors import DataError
+from sortnet.errors import ComparatorError, DataError, ModelError
 
 if TYPE_CHECKING:
     from sortnet.explain.attribution import Explanation
 
 
-@click.command(short_help="Explain why a model ranks one document before another.")
+@click.command(short_help="Compare two documents, and explain which features decide.")
 @pair_arguments
 @click.option("--top", type=Whole(1), default=10, help="Number of features shown.")
 @json_option
@@ -32,12 +33,14 @@ def explain(
     cache: Path | None,
     as_json: bool,
 ) -> None:
-    """Explain why MODEL ranks one document of a query in DATA before another.
+    """Compare two documents of a query in DATA by MODEL, and say which features decide.
 
-    Every feature gets a value by integrated gradients from the mean of the query's documents: above
-    0 it favours A, below 0 it favours B. The values sum to the margin. A and B are document ids, or
-    rows such as row:12, as in `sortnet compare`. For a model of items, DATA is a file or folder of
-    items.
+    Prints which one goes first, with what margin, and the margin of each member or head. Every
+    feature gets a value by integrated gradients from the mean of the query's documents: above 0 it
+    favours A, below 0 it favours B; the values sum to the margin. A ranker without gradients, such
+    as a tree ranker, has none. A and B are document ids. A whole number that is not a document id
+    is a row of the data, counted from 0 as in `sortnet rank`; row:12 is always a row. For a model
+    of items, DATA is a file or folder of items.
 
     \b
     Examples:
@@ -53,14 +56,32 @@ def explain(
                 f"{one.source}: {a!r} and {b!r} are the same document (row:{one.rows[i]}): "
                 "name two different ones"
             )
+        members = loaded.votes(one, i, j)
         status("explaining")
-        explained = explain_pair(loaded, one, i, j)
-        answer = both(loaded, one, i, j, explained.margin)
+        explained, why_not = None, ""
+        try:
+            explained = explain_pair(loaded, one, i, j)
+        except (ModelError, ComparatorError) as error:
+            why_not = str(error)
+        margin = explained.margin if explained else float(loaded.margins(one, [i], [j])[0])
+        answer = both(loaded, one, i, j, margin)
     if as_json:
-        print_json(answer | _json(explained))
+        print_json(answer | {"members": members} | ({} if explained is None else _json(explained)))
     else:
         put_first(answer)
-        _print(explained, answer, top)
+        _print_members(answer, members)
+        if explained is not None:
+            _print(explained, answer, top)
+        else:
+            put(f"which features decide is not known: {why_not}")
+
+
+def _print_members(answer: dict[str, Any], members: Sequence[dict[str, float]]) -> None:
+    put(f"margins of {name_of(answer['a'])} over {name_of(answer['b'])}:")
+    rows = [
+        [str(k), *(f"{value:.4g}" for value in vote.values())] for k, vote in enumerate(members, 1)
+    ]
+    print_table(["member", *members[0]], rows)
 
 
 def _json(explained: Explanation) -> dict[str, Any]:

@@ -174,7 +174,7 @@ def _say_links(base: str, sites: Sequence[tuple[Pages, People]], *, others: bool
         of = f"{printable(pages.collection.name)}, " if len(sites) > 1 else ""
         for who, token in people.tokens.items():
             if who in people.revoked:
-                renew = "link revoked; sortnet annotators renew makes a new one"
+                renew = "link revoked; sortnet annotators revoke makes a --undo new one"
                 say(f"{of}{printable(who)}: {renew}")
             else:
                 put(f"{of}{printable(who)}: {base}/a/{token}")

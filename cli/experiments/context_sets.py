@@ -1,4 +1,4 @@
-"""`sortnet context`: rankers on sets whose ranking depends on the whole set."""
+"""`sortnet experiment context`: rankers on sets whose ranking depends on the whole set."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def context(problem: str, models: str | None, latex: bool, **options: Any) -> in
 
     \b
     Examples:
-      sortnet context medoid --models ranknet,err --splits 2 --test 500
-      sortnet context hypervolume --jobs 2 --out hypervolume
-      sortnet context sizes --splits 5 --out sizes
+      sortnet experiment context medoid --models ranknet,err --splits 2 --test 500
+      sortnet experiment context hypervolume --jobs 2 --out hypervolume
+      sortnet experiment context sizes --splits 5 --out sizes
     """
     from cli.experiments.work import Where
     from sortnet.experiments.set_problems import SET_MODELS, models_named

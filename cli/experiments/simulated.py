@@ -1,4 +1,4 @@
-"""`sortnet simulate`: how many questions a good ranking takes, simulated or on recorded votes."""
+"""`sortnet experiment simulate`: how many questions a good ranking takes."""
 
 from __future__ import annotations
 
@@ -75,9 +75,9 @@ def simulate(
 
     \b
     Examples:
-      sortnet simulate --seeds 100 --plot simulated.png
-      sortnet simulate --protocol features --items 100 --outside 0.2
-      sortnet simulate --protocol votes --votes votes.tsv --items-file items.tsv
+      sortnet experiment simulate --seeds 100 --plot simulated.png
+      sortnet experiment simulate --protocol features --items 100 --outside 0.2
+      sortnet experiment simulate --protocol votes --votes votes.tsv --items-file items.tsv
     """
     from sortnet.experiments.simulated_annotators import simulate as run
     from sortnet.experiments.simulated_annotators import summary
