@@ -100,11 +100,16 @@ def section(name: str, *args: Any, **options: Any) -> Callable[[C], C]:
 
 
 SETTINGS = settings_of(Config)
+# Settings that few change: they have no option of their own, but `--set NAME=VALUE`.
+RARE = (
+    *("units", "tau", "dropout", "max_stale", "loss", "pair_weight", "query_pairs", "keep"),
+    *("patience", "optimizer", "schedule", "lr_decay", "lr_decay_epochs", "momentum", "precision"),
+)
 
 
 def settings_options(command: C) -> C:
-    """Add all settings of a run as options, with the defaults of `Config`."""
-    for each in reversed(SETTINGS.values()):
+    """Add the settings of a run as options, with the defaults of `Config`."""
+    for each in reversed([each for each in SETTINGS.values() if each.name not in RARE]):
         default, kind = each.default, each.values
         if each.joined:
             kind = _Joined(each.choices)
@@ -115,7 +120,7 @@ def settings_options(command: C) -> C:
         name = f"--{each.name.replace('_', '-')}"
         option = {"type": kind, "default": default, "help": each.help}
         command = section(each.section, name, each.name, **option)(command)
-    for name in GONE:
+    for name in (*GONE, *RARE):
         command = click.option(
             f"--{name.replace('_', '-')}", hidden=True, expose_value=False, callback=_refuse_gone,
             help="It is gone.",
@@ -126,7 +131,8 @@ def settings_options(command: C) -> C:
 def _refuse_gone(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
     if value is not None:
         name = str(parameter.name)
-        raise click.UsageError(f"--{name.replace('_', '-')} is gone: {GONE[name]}")
+        instead = GONE.get(name, f"--set {name}={value}")
+        raise click.UsageError(f"--{name.replace('_', '-')} is gone: {instead}")
 
 
 def make_config(typed: Mapping[str, Any], base: Config | None = None) -> Config:
@@ -137,7 +143,8 @@ def make_config(typed: Mapping[str, Any], base: Config | None = None) -> Config:
 def typed_settings(ctx: click.Context) -> dict[str, Any]:
     """The settings given on the command line, without defaults."""
     source = click.core.ParameterSource.DEFAULT
-    return {f: ctx.params[f] for f in SETTINGS if ctx.get_parameter_source(f) != source}
+    typed = (f for f in SETTINGS if f in ctx.params)
+    return {f: ctx.params[f] for f in typed if ctx.get_parameter_source(f) != source}
 
 
 def command_line(ctx: click.Context) -> str:

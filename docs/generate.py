@@ -111,13 +111,14 @@ def source(path: str, first: str, last: str) -> str:
 def settings() -> str:
     """A table of the settings of a run and their defaults."""
     from cli.main import main
+    from cli.options import RARE
     from sortnet.config import Config, settings_of
 
-    options = {option.name: option for option in main.commands["train"].params}
+    options = {option.name: option.opts[0] for option in main.commands["train"].params}
     rows = [
-        f"| `{option.opts[0]}` | {'' if option.default is None else option.default} "
-        f"| {option.help} |"
-        for option in map(options.__getitem__, settings_of(Config))
+        f"| `{f'--set {name}' if name in RARE else options[name]}` "
+        f"| {'' if each.default is None else each.default} | {each.help} |"
+        for name, each in settings_of(Config).items()
     ]
     return "\n| setting | default | what it is |\n|---|---|---|\n" + "\n".join(rows) + "\n\n"
 

@@ -41,8 +41,12 @@ STARTS = ("warm", "fresh")
 LARGEST_SEED = 2**63 - 1  # torch takes no larger one
 _MOST = 2**31 - 1
 
-COMPARATOR, TRAINING, MEASURES, RUN = "The comparator", "Training on pairs", "Measures", "The run"
-SECTIONS = (COMPARATOR, TRAINING, MEASURES, RUN)
+MEASURES, COMPARATOR, RUN, TRAINING = SECTIONS = (
+    "Judge and measures",
+    "The comparator",
+    "Pairs and budget",
+    "Training on pairs",
+)
 
 
 @dataclass(frozen=True)
@@ -165,8 +169,8 @@ class Training:
     patience: int | None = setting(
         None,
         "End a training early when this many epochs have passed since the best one so far: that "
-        "of the lowest loss on the validation pairs (--keep loss), or of the best RankQuality "
-        "among those scored, a few of the second half (--keep quality); default: run all epochs.",
+        "of the lowest loss on the validation pairs (keep=loss), or of the best RankQuality "
+        "among those scored, a few of the second half (keep=quality); default: run all epochs.",
         TRAINING, least=1)
     batch_size: int | None = setting(
         None,
@@ -177,13 +181,13 @@ class Training:
     lr: float = setting(0.03, "Learning rate, the highest of a schedule.", TRAINING)
     schedule: str = setting(
         "one-cycle",
-        "Learning rate over the training: up and down once (one-cycle), or falling by --lr-decay "
+        "Learning rate over the training: up and down once (one-cycle), or falling by lr_decay "
         "(steps).",
         TRAINING, choices=("one-cycle", "steps"))
     lr_decay: float = setting(
         1.0, "Factor applied to the learning rate every --lr-decay-epochs.", TRAINING)
     lr_decay_epochs: int = setting(
-        1, "Number of epochs between two steps of --lr-decay.", TRAINING, least=1)
+        1, "Number of epochs between two steps of lr_decay.", TRAINING, least=1)
     momentum: float = setting(0.9, "Momentum of sgd.", TRAINING)
     weight_decay: float | None = setting(
         None, "Weight decay; of adamw apart from the gradient, else an L2 penalty; default: 0.01, "
@@ -356,7 +360,7 @@ class Config(Settings):
         "it is uncertain of, random ones, neighbours in grade, evenly many of each query, or all.",
         RUN, choices=PAIRS)
     judgements: int | None = setting(
-        None, "Answers that the judge may give on training pairs, in all.", RUN, least=1)
+        None, "Answers that the judge may give on training pairs, in all.", MEASURES, least=1)
     start: str = setting(
         "warm", "What each iteration trains from: the last weights (warm), or random ones (fresh).",
         RUN, choices=STARTS)

@@ -18,7 +18,7 @@ FAST = (
     *("--epochs", "3", "--max-iter", "4", "--hidden", "4", "--committee", "1", "--threads", "1"),
     # A batch size: without one an epoch is as many passes as make 16 steps.
     *("--batch-size", "64", "--weight-decay", "0.01", "--scaling", "query"),
-    *("--max-stale", "5"),
+    *("--set", "max_stale=5"),
 )
 
 

@@ -170,13 +170,16 @@ def test_an_unknown_metric_is_named_with_those_that_are_known(home, name):
 
 @pytest.mark.parametrize(
     ("option", "value"),
-    [("--lr", "0"), ("--epochs", "0"), ("--dropout", "1.5"), ("--committee", "0"),
-     ("--max-iter", "0"), ("--weight-decay", "-1"), ("--lr-decay", "2"), ("--seed", "-1"),
-     ("--momentum", "1"), ("--batch-size", "0"), ("--patience", "0")],
+    [("--lr", "0"), ("--epochs", "0"), ("--committee", "0"),
+     ("--max-iter", "0"), ("--weight-decay", "-1"), ("--seed", "-1"),
+     ("--batch-size", "0"), ("--set", "momentum=1"), ("--set", "patience=0"),
+     ("--set", "dropout=1.5"), ("--set", "lr_decay=2")],
 )  # fmt: skip
 def test_a_setting_that_cannot_be_is_named_with_its_value(home, option, value):
     with nothing_left(home):
         message = fault("train", "fold", "--out", "new", option, value)
+    if option == "--set":
+        option, value = value.split("=")
     name = option.lstrip("-").replace("-", "_")
     assert name in message or name.replace("_", "-") in message
     assert value in message
@@ -184,7 +187,7 @@ def test_a_setting_that_cannot_be_is_named_with_its_value(home, option, value):
 
 def test_units_that_a_comparator_does_not_have_are_refused_before_anything_is_made(home):
     with nothing_left(home):
-        more = ("--units", "relu", "--comparator", "cmpnn")
+        more = ("--set", "units=relu", "--comparator", "cmpnn")
         assert "'relu'" in fault("train", "fold", "--out", "new", *more)
 
 
@@ -356,7 +359,7 @@ def test_a_disk_that_is_really_full_leaves_no_part_of_a_file(home):
 
 
 def test_a_run_whose_loss_is_no_number_fails_with_advice(home):
-    args = ("--lr", "1e30", "--optimizer", "sgd", "--scaling", "none")
+    args = ("--lr", "1e30", "--set", "optimizer=sgd", "--scaling", "none")
     result = invoke("train", "fold", "--out", "new", "--store", "s.db", *FAST, *args)
     assert result.exit_code == 2 and "lr" in result.stderr
     with open_store("s.db") as store:

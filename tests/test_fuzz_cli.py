@@ -186,8 +186,12 @@ def test_no_number_on_the_command_line_is_nan_infinite_or_without_end():
     [
         *[("--hidden", value) for value in ("99999999999999", "9" * 40, "9" * 5000)],
         *[("--seed", value) for value in ("1e23", "9" * 23, "9223372036854775808", "-1")],
-        *[(o, v) for o in ("--lr", "--lr-decay", "--weight-decay") for v in ("nan", "inf")],
-        *[(o, v) for o in ("--momentum", "--dropout") for v in ("nan", "inf", "-inf")],
+        *[(o, v) for o in ("--lr", "--weight-decay") for v in ("nan", "inf")],
+        *[
+            ("--set", f"{name}={v}")
+            for name in ("momentum", "dropout", "lr_decay")
+            for v in ("nan", "inf", "-inf", "9" * 5000)
+        ],
         *[(o, "9" * 30) for o in ("--epochs", "--batch-size", "--max-iter", "--committee")],
     ],
 )

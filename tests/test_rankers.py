@@ -419,7 +419,8 @@ def test_train_takes_settings_of_the_other_kind(parts):
         (("--ranker", "ranksvm", "--set", "C"), "--set takes NAME=VALUE, got 'C'"),
         (("--ranker", "ranksvm", "--set", "C=-1"), "C must be above 0, got -1.0"),
         (("--ranker", "ranksvm", "--resume"), "are of a sortnet alone"),
-        (("--set", "C=1"), "--set is for another --ranker"),
+        (("--set", "C=1"), "of kind sortnet has no setting 'C'"),
+        (("--units", "relu"), "--units is gone: --set units=relu"),
     ],
 )
 def test_train_refuses_what_another_kind_has_not_in_one_line(parts, args, said):

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from sortnet.types import Progress
     from sortnet.types.shard import Group
 
-_FILES = "Files"
+_FILES, _RUN = "Files", "The run"
 
 
 @click.command(
@@ -82,7 +82,7 @@ _FILES = "Files"
 )
 @settings_options
 @section(
-    "The run",
+    _RUN,
     "--ranker",
     default="sortnet",
     metavar="KIND",
@@ -90,37 +90,37 @@ _FILES = "Files"
     "is stored, the model folder alone is written.",
 )
 @section(
-    "The run",
+    _RUN,
     "--set",
     "extra",
     multiple=True,
     metavar="NAME=VALUE",
-    help="A setting that the other kind of --ranker has and SortNet has not, such as trees=100.",
+    help="Any other setting, such as loss=squared, dropout=0.1 or, of another --ranker, C=0.1.",
 )
 @section(
-    "The run", "--threads", type=Whole(1), help="Number of threads; default and maximum: all cores."
+    _RUN, "--threads", type=Whole(1), help="Number of threads; default and maximum: all cores."
 )
 @section(
-    "The run",
+    _RUN,
     "--no-tune",
     is_flag=True,
     help="Fixed values for what is left open.",
 )
 @section(
-    "The run",
+    _RUN,
     "--preset",
     type=click.Choice(["paper"]),
     help="Settings to start from; paper: Algorithm 3.1.",
 )
 @section(
-    "The run",
+    _RUN,
     "--json",
     "as_json",
     is_flag=True,
     help="Print one JSON document on stdout; the table of iterations goes to stderr.",
 )
 @section(
-    "The run",
+    _RUN,
     "--log",
     "logs",
     multiple=True,
@@ -149,7 +149,7 @@ def train(
 ) -> None:  # fmt: skip
     """Train a model on the labelled queries of TRAIN; VALI chooses the best epoch and iteration.
 
-    Both are LETOR text, CSV or Parquet, of several files a folder or a quoted pattern;
+    Both are LETOR text, CSV, JSON lines or Parquet, of several files a folder or a quoted pattern;
     FOLD_DIR is a folder with train.txt and vali.txt, or folders train and vali.
     COLLECTION is a name of `sortnet items`: people's judgements are learned from then, those of
     some items are held out to choose. In each
@@ -166,8 +166,10 @@ def train(
       sortnet train --resume --out m
     """
     from cli.training.job import read_job
+    from cli.training.other_kinds import values_set
     from cli.training.run_folder import Folder
     from cli.training.training_run import agree, follow, store_url
+    from sortnet.config import Config
     from sortnet.learning.processes import broadcast, joined, threads_of
 
     refuse_folder(out)
@@ -180,9 +182,7 @@ def train(
             raise click.UsageError(f"one process fits {ranker}: leave torchrun out")
         _fit_other(ctx, data, folder, ranker, extra, store, threads, cache_folder(cache))
         return
-    if extra:
-        raise click.UsageError("--set is for another --ranker: settings of SortNet are options")
-    typed = typed_settings(ctx)
+    typed = typed_settings(ctx) | values_set(Config(), extra)
     with joined() as group, silent(group.rank > 0), progress() as status:
         own = None if group.rank else _known(folder, resume=resume, overwrite=overwrite)
         known = broadcast(group, own)

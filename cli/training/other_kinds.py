@@ -12,7 +12,7 @@ from cli.output import print_json, put
 from cli.printing.conventions import conventions_of, measures, metrics_of
 from cli.training.job import TrainingJob, read_job
 from cli.training.run_folder import Folder
-from sortnet.config import Config, Settings, settings_of
+from sortnet.config import Config, Setting, Settings, settings_of
 from sortnet.experiments.entries import value_of
 from sortnet.metrics import evaluate
 from sortnet.rankers.base import Ranker, fit_ranker, kind_module
@@ -26,13 +26,17 @@ def settings_for(kind: str, typed: Mapping[str, Any], extra: Sequence[str]) -> S
         SortNetError: on a kind that there is not, a setting that it has not, or no value of one.
         click.BadParameter: on what is no NAME=VALUE.
     """
-    module = kind_module(kind)
-    settings: Settings = module.SETTINGS()
+    settings: Settings = kind_module(kind).SETTINGS()
+    settings.check_names(typed)
+    return settings.changed(**{**typed, **values_set(settings, extra)})
+
+
+def values_set(settings: Settings, extra: Sequence[str]) -> dict[str, Any]:
+    """The values of settings given as `NAME=VALUE`; see `settings_for`."""
     given = dict(_split(text) for text in extra)
-    settings.check_names({**typed, **given})
-    known = settings_of(module.SETTINGS)
-    own = {name: value_of(name, known[name].values, text) for name, text in given.items()}
-    return settings.changed(**{**typed, **own})
+    settings.check_names(given)
+    known: Mapping[str, Setting] = settings_of(type(settings))  # type: ignore[arg-type]
+    return {name: value_of(name, known[name].values, text) for name, text in given.items()}
 
 
 def _split(text: str) -> tuple[str, str]:

@@ -96,7 +96,7 @@ class FetaSettings(DenseSettings):
     # fmt: off
     pair: str = setting(
         "cmpnn", "Net of a document against another: cmpnn, the paper's, of tanh units that two "
-        "orders of a pair share, or free, of --units.", COMPARATOR, choices=PAIR_NETS)
+        "orders of a pair share, or free, of these units.", COMPARATOR, choices=PAIR_NETS)
     chunk: int = setting(
         1 << 16, "Pairs of documents at once, which bounds memory.", COMPARATOR, least=1)
     # fmt: on
