@@ -10,7 +10,7 @@ import pytest
 from sortnet.errors import DataError
 from sortnet.metrics import Metric, per_query
 from sortnet.rankers import adarank as module
-from sortnet.rankers.adarank import AdaRankMap, adarank
+from sortnet.rankers.adarank import AdaRankSettings, adarank
 from sortnet.rankers.base import fit_ranker, order_by
 from sortnet.types import Queries
 
@@ -122,4 +122,4 @@ def test_the_first_round_by_hand():
 def test_training_queries_that_its_measure_cannot_tell_apart_are_refused():
     part = made(0)
     with pytest.raises(DataError, match="map"):
-        fit_ranker(part, part, AdaRankMap(quality="ndcg@10", relevant_from=3))
+        fit_ranker(part, part, AdaRankSettings(measure="map", quality="ndcg@10", relevant_from=3))

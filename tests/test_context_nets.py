@@ -254,12 +254,12 @@ def test_every_optimizer_takes_penalties_that_make_the_weights_smaller(optimizer
 
 
 def test_sgd_has_the_momentum_of_nesterov():
-    from sortnet.rankers.listwise import RankNet, _optimizer
+    from sortnet.rankers.listwise import ListwiseSettings, _optimizer
 
     config = config_of(DENSE[0], optimizer="sgd")
     (group,) = _optimizer(config.net(3), config).param_groups
     assert (group["nesterov"], group["momentum"], group["lr"]) == (True, 0.9, 0.03)
-    (group,) = _optimizer(config.net(3), RankNet()).param_groups
+    (group,) = _optimizer(config.net(3), ListwiseSettings()).param_groups
     assert group["nesterov"] is False
 
 

@@ -21,7 +21,7 @@ from sortnet.experiments.entries import ENTRIES, entries_named, entry_of
 from sortnet.experiments.executor import work_out_all
 from sortnet.experiments.splits import HoldOut, folds_of
 from sortnet.metrics import evaluate
-from sortnet.rankers.base import KINDS, fit_ranker, kind_module
+from sortnet.rankers.base import KINDS, VARIANTS, fit_ranker, kind_module, name_of
 from store import open_store
 from store.experiments.cell_rows import keep_cell, kept_cells
 
@@ -86,7 +86,7 @@ def test_optuna_draws_from_the_same_grid(folder):
     about = work_out(cell).about
     tried = about["trials"]
     assert 1 <= len(tried) <= 3  # it may draw one twice
-    grids = kind_module("lambdarank").grids_for(cell.split.load().train)
+    grids = kind_module("ranknet").grids_for(cell.split.load().train)
     for name, values in ((n, v) for grid in grids for n, v in grid.items()):
         known = [list(v) if isinstance(v, tuple) else v for v in values]
         assert all(trial[name] in known for trial in tried)
@@ -164,10 +164,10 @@ def test_a_fold_without_a_part_is_refused(folder, tmp_path, part):
 
 
 def test_entries_name_every_kind_and_each_has_its_settings():
-    assert {entry.kind for entry in ENTRIES.values()} == set(KINDS) - {"posterior"}
+    assert {entry.kind for entry in ENTRIES.values()} == {*KINDS, *VARIANTS} - {"posterior"}
     for entry in ENTRIES.values():
         settings = entry.settings(seed=3, quality="map")
-        assert (settings.kind, settings.seed) == (entry.kind, 3)
+        assert (name_of(settings), settings.seed) == (entry.kind, 3)
         assert set(entry.changes) <= set(settings_of(type(settings)))
 
 

@@ -15,7 +15,7 @@ from sortnet import load_ranker
 from sortnet.comparators.feature_parts import Polynomial
 from sortnet.errors import DataError
 from sortnet.rankers.base import fit_ranker
-from sortnet.rankers.pairwise import OfAll
+from sortnet.rankers.pairwise import PairwiseSettings
 from sortnet.types import Queries
 
 
@@ -36,7 +36,7 @@ def product(seed: int, n: int = 40) -> Queries:
 
 
 def test_a_product_is_learned_by_a_polynomial(tmp_path):
-    config = OfAll(scaling="standard", part="polynomial").changed(epochs=10)
+    config = PairwiseSettings(scaling="standard", part="polynomial").changed(epochs=10)
     ranker = fit_ranker(product(0), product(1), config)
     assert ranker.info["quality"] > 0.97
     ranker.save(tmp_path)
@@ -46,14 +46,14 @@ def test_a_product_is_learned_by_a_polynomial(tmp_path):
 
 
 def test_a_polynomial_of_degree_one_learns_no_product():
-    config = OfAll(scaling="standard", part="polynomial", degree=1).changed(epochs=10)
+    config = PairwiseSettings(scaling="standard", part="polynomial", degree=1).changed(epochs=10)
     assert fit_ranker(product(0), product(1), config).info["quality"] < 0.85
 
 
 def test_a_polynomial_too_large_for_memory_is_refused_in_one_line():
     wide = Queries.from_arrays(np.eye(400, dtype=np.float32), np.arange(400) % 2)
     with pytest.raises(DataError, match="a polynomial of degree 9 in 400 features need"):
-        fit_ranker(wide, wide, OfAll(scaling="standard", part="polynomial", degree=9))
+        fit_ranker(wide, wide, PairwiseSettings(scaling="standard", part="polynomial", degree=9))
 
 
 def test_train_takes_them_by_settings(tmp_path, monkeypatch):

@@ -25,7 +25,7 @@ from sortnet.learning.loop import learn_to_sort
 from sortnet.learning.memory_pairs import MemoryPairs
 from sortnet.metrics import Metric, evaluate
 from sortnet.rankers.base import fit_ranker
-from sortnet.rankers.pairwise import OfAll
+from sortnet.rankers.pairwise import PairwiseSettings
 from sortnet.rankers.sortnet import fit
 from sortnet.sorting import sort
 from sortnet.types import JudgedPairs, Queries, Sorting
@@ -267,7 +267,7 @@ def test_a_function_is_the_judge_of_ungraded_queries():
     assert len(set(asked)) == len(asked)
     assert model.info["answers"] == sum(source == "T" for source, *_ in asked) <= 300
     with pytest.raises(DataError, match="a judge is asked by SortNet alone"):
-        fit_ranker(T, V, OfAll())
+        fit_ranker(T, V, PairwiseSettings())
 
 
 @pytest.mark.parametrize("pairs", ["wrong", "compared", "uncertain", "random", "even", "all"])

@@ -15,13 +15,10 @@ from sklearn.svm import LinearSVC
 from sortnet.errors import DataError
 from sortnet.explain.attribution import explain_pair
 from sortnet.rankers import linear
-from sortnet.rankers.base import fit_ranker
+from sortnet.rankers.base import fit_ranker, name_of
 from sortnet.rankers.linear import (
-    CmaesRank,
     ErrSettings,
-    EsRank,
-    IesrRank,
-    IesvmRank,
+    EsSettings,
     RankSvmSettings,
     evolution,
     expected_ranks,
@@ -181,19 +178,20 @@ def test_cma_ends_where_every_candidate_is_as_good():
 def test_without_cma_the_kind_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "cma", None)
     with pytest.raises(DataError, match=r"cmaes-rank needs cma: pip install 'sortnet\[cma\]'"):
-        fit_ranker(made(0), made(1), CmaesRank())
+        fit_ranker(made(0), made(1), EsSettings(algorithm="cma"))
 
 
 SETTINGS = [
-    RankSvmSettings(), ErrSettings(), EsRank(), IesrRank(), IesvmRank(), CmaesRank(generations=30),
+    RankSvmSettings(), ErrSettings(), EsSettings(), EsSettings(initial="regression"),
+    EsSettings(initial="ranksvm"), EsSettings(algorithm="cma", generations=30),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("settings", SETTINGS, ids=lambda s: s.kind)
+@pytest.mark.parametrize("settings", SETTINGS, ids=name_of)
 def test_what_a_line_can_tell_is_learned(settings):
     if library := getattr(settings, "library", None):
         needs(library)
-    changes = {"generations": 300} if settings.flat().get("generations") == 1000 else {}
+    changes = {"generations": 300} if settings.flat().get("generations", 1) is None else {}
     ranker = fit_ranker(made(0), made(1), settings.changed(scaling="standard", **changes))
     assert ranker.info["quality"] > 0.97
     assert np.sign(ranker.w).tolist()[:2] == [1, -1]
@@ -201,11 +199,11 @@ def test_what_a_line_can_tell_is_learned(settings):
 
 def test_the_starts_are_zero_linear_regression_and_ranksvm():
     part = made(3)
-    w = {kind: start(part) for kind, start in linear.START.items()}
-    assert w["es-rank"].tolist() == [0, 0, 0]
+    w = {kind: start(part) for kind, start in linear.INITIAL.items()}
+    assert w["zeros"].tolist() == [0, 0, 0]
     theirs = Ridge(alpha=1.0).fit(part.features.astype(float), part.grades).coef_
-    np.testing.assert_allclose(w["iesr-rank"], theirs, rtol=1e-6)
-    np.testing.assert_array_equal(w["iesvm-rank"], ranksvm(part, 0.01))
+    np.testing.assert_allclose(w["regression"], theirs, rtol=1e-6)
+    np.testing.assert_array_equal(w["ranksvm"], ranksvm(part, 0.01))
 
 
 def test_a_linear_margin_is_explained():

@@ -15,15 +15,7 @@ from hypothesis import strategies as st
 from sortnet.errors import DataError, DivergedError
 from sortnet.metrics import Metric, per_query
 from sortnet.rankers.base import fit_ranker
-from sortnet.rankers.listwise import (
-    LambdaRank,
-    ListNet,
-    ListNetStar,
-    RankNet,
-    lambdarank,
-    listnet,
-    ranknet,
-)
+from sortnet.rankers.listwise import ListwiseSettings, lambdarank, listnet, ranknet
 from sortnet.types import Queries
 
 LOSSES = (ranknet, listnet, lambdarank)
@@ -32,6 +24,10 @@ LISTS = st.lists(
     min_size=1,
     max_size=4,
 )
+
+
+def of(algorithm: str, **settings) -> ListwiseSettings:
+    return ListwiseSettings(algorithm=algorithm, **settings)
 
 
 def padded(lists):
@@ -182,14 +178,17 @@ def test_weights_of_the_ideal_ranking_do_not_depend_on_the_scores():
 
 
 def test_the_weighting_is_a_setting_that_is_saved_and_checked():
-    assert LambdaRank().weighting == "delta"
-    assert LambdaRank.from_json(LambdaRank(weighting="ideal").to_json()).weighting == "ideal"
+    assert of("lambdarank").weighting == "delta"
+    assert (
+        ListwiseSettings.from_json(of("lambdarank", weighting="ideal").to_json()).weighting
+        == "ideal"
+    )
     one = torch.tensor([[1.0, 0.0]])
-    losses = {w: float(LambdaRank(weighting=w).query_loss(0 * one, one, one >= 0)[0])
+    losses = {w: float(of("lambdarank", weighting=w).query_loss(0 * one, one, one >= 0)[0])
               for w in ("none", "delta")}  # fmt: skip
     assert losses["none"] > losses["delta"]
     with pytest.raises(DataError, match="unknown weighting 'x'"):
-        LambdaRank(weighting="x")
+        of("lambdarank", weighting="x")
 
 
 def test_a_grade_of_any_height_leaves_lambdarank_finite():
@@ -210,10 +209,10 @@ def made(seed: int, n: int = 20) -> Queries:
     return Queries.from_arrays(X, grades, group=[8] * n)
 
 
-@pytest.mark.parametrize("kind", [RankNet, ListNet, LambdaRank])
+@pytest.mark.parametrize("kind", ["ranknet", "listnet", "lambdarank"])
 def test_what_can_be_learned_is_learned_and_the_best_epoch_kept(kind):
     train, vali = made(0), made(1)
-    ranker = fit_ranker(train, vali, kind(scaling="standard", hidden=(8,), lr=0.1))
+    ranker = fit_ranker(train, vali, of(kind, scaling="standard", hidden=(8,), lr=0.1))
     assert ranker.info["quality"] > 0.97
     assert 1 <= ranker.info["epoch"] <= 40
 
@@ -253,17 +252,17 @@ def by_plain_arithmetic(part, V, b, w, *, adam: bool, epochs: int, lr: float, de
     return found
 
 
-@pytest.mark.parametrize("kind", [ListNet, ListNetStar])
+@pytest.mark.parametrize("kind", ["listnet", "listnet-star"])
 def test_listnet_goes_down_its_gradient_and_listnet_star_by_adamw_with_decay(kind):
     train, vali = made(0, 4), made(1, 4)
-    config = kind(scaling="none", hidden=(3,), epochs=10, lr=0.5, weight_decay=0.2)
+    config = of(kind, scaling="none", hidden=(3,), epochs=10, lr=0.5, weight_decay=0.2)
 
     def numbers(net):
         (V,), (b,) = net.feature_part.weights, net.feature_part.biases
         return [a.detach().numpy().astype(float) for a in (V, b, net.w[:, 0])]
 
     found = fit_ranker(train, vali, config)
-    adam = kind is ListNetStar
+    adam = kind == "listnet-star"
     each = by_plain_arithmetic(
         train, *numbers(config.make(3)(config.seed).members[0]),
         adam=adam, epochs=10, lr=0.05 if adam else 0.5, decay=0.2,
@@ -277,9 +276,9 @@ def test_listnet_goes_down_its_gradient_and_listnet_star_by_adamw_with_decay(kin
 
 def test_runs_of_queries_that_fit_into_memory_give_the_same_gradient(monkeypatch):
     train = made(0, 4)
-    whole = fit_ranker(train, train, RankNet(scaling="standard", epochs=2)).scores(train)
+    whole = fit_ranker(train, train, of("ranknet", scaling="standard", epochs=2)).scores(train)
     monkeypatch.setattr("sortnet.rankers.listwise._PLACES", 1)  # a query at a time
-    parts = fit_ranker(train, train, RankNet(scaling="standard", epochs=2)).scores(train)
+    parts = fit_ranker(train, train, of("ranknet", scaling="standard", epochs=2)).scores(train)
     np.testing.assert_allclose(parts, whole, rtol=1e-4, atol=1e-5)
 
 
@@ -287,10 +286,10 @@ def test_a_loss_that_is_no_number_ends_the_training():
     train = made(0)
     huge = replace(train, features=train.features * np.float32(1e37))
     with pytest.raises(DivergedError, match=r"in epoch 1: try a lr lower than 1e\+30"):
-        fit_ranker(huge, train, RankNet(scaling="none", units="relu", lr=1e30))
+        fit_ranker(huge, train, of("ranknet", scaling="none", units="relu", lr=1e30))
 
 
 @pytest.mark.parametrize("bad", [{"lr": 0.0}, {"weight_decay": -1.0}, {"epochs": 0}])
 def test_settings_out_of_range_are_refused(bad):
     with pytest.raises((DataError, ValueError)):
-        RankNet(**bad)
+        of("ranknet", **bad)

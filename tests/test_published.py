@@ -12,7 +12,7 @@ from sortnet.errors import MetricError
 from sortnet.experiments.published import DATA, data_of, published, published_for
 from sortnet.experiments.tool_conventions import CONVENTIONS
 from sortnet.metrics import parse_metric
-from sortnet.rankers.base import KINDS
+from sortnet.rankers.base import KINDS, VARIANTS
 
 PUBLISHED = list(published().itertuples(index=False))
 JOURNAL_TEXT = Path(__file__).parents[2] / "shared/papers/001_cfce2a31f4c2c7ec.txt"
@@ -22,7 +22,7 @@ def test_every_figure_is_whole():
     for row in PUBLISHED:
         assert row.data in DATA
         assert parse_metric(row.measure).name == row.measure
-        assert row.kind in {*KINDS, ""}
+        assert row.kind in {*KINDS, *VARIANTS, ""}
         assert row.convention in {*CONVENTIONS, ""}
         assert 0 < row.value < 1 or (row.measure == "spearman" and row.value == 0)
         assert math.isnan(row.error) or 0 < row.error < row.value

@@ -23,7 +23,15 @@ from sortnet.errors import DataError, ModelError
 from sortnet.estimator.parameters import settings_from
 from sortnet.experiments.tuning import tune
 from sortnet.metrics import evaluate
-from sortnet.rankers.base import KINDS, OF_PAIRS, fit_ranker, kind_module
+from sortnet.rankers.base import (
+    KINDS,
+    OF_PAIRS,
+    VARIANTS,
+    fit_ranker,
+    kind_module,
+    name_of,
+    settings_for,
+)
 from sortnet.rankers.folder import write_folder
 from sortnet.types import Queries
 
@@ -63,12 +71,34 @@ def test_every_kind_offers_what_a_kind_has():
 
 def test_every_kind_and_its_own_settings_are_on_the_page_of_rankers():
     rows = [line.split("|") for line in PAGE.read_text().splitlines() if line.startswith("| `")]
-    assert [row[1].strip(" `") for row in rows] == [kind for kind in KINDS if kind != "linear"]
-    for kind, row in zip(KINDS, rows, strict=False):
-        own = kind_module(kind).SETTINGS().flat().keys() - Config().flat().keys()
+    named = [row[1].strip(" `") for row in rows]
+    assert {*named} == {*KINDS, *VARIANTS} - {"linear"}
+    for kind, row in zip(named, rows, strict=True):
+        own = settings_for(kind).flat().keys() - Config().flat().keys()
         own |= {"trees"} if kind == "lambdamart" else set()  # which boosting has otherwise
-        if "same" not in row[4]:
+        if kind in VARIANTS:
+            of, changes = VARIANTS[kind]
+            assert f"`{of}`" in row[2] and all(f"{k}={v}" in row[4] for k, v in changes.items())
+        else:
             assert own == set(re.findall(r"`(\w+)`", row[4])), kind
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_a_folder_of_a_variant_saved_under_its_own_kind_opens(name, tmp_path):
+    settings = quick(name)
+    if library := getattr(settings, "library", None):
+        needs(library)
+    fitted = fit_ranker(uneven(0), uneven(1), settings)
+    fitted.save(tmp_path)
+    path = tmp_path / "model.json"
+    document = json.loads(path.read_text())
+    document["kind"] = name
+    for setting in VARIANTS[name][1]:
+        del document["config"][setting]
+    path.write_text(json.dumps(document))
+    loaded = load_ranker(tmp_path)
+    assert loaded.config == fitted.config and name_of(loaded.config) == name
+    np.testing.assert_array_equal(loaded.scores(uneven(2)), fitted.scores(uneven(2)))
 
 
 def test_it_comes_back_from_its_folder(linear, parts):
@@ -232,12 +262,13 @@ QUICK = {
     "epochs": 3, "max_iter": 2, "committee": 1, "scaling": "query",
     "trees": 5, "rounds": 5, "generations": 5,
 }  # fmt: skip
-GRADED = [kind for kind in KINDS if kind != "posterior"]
+NAMES = [kind for kind in (*KINDS, *VARIANTS) if kind != "linear"]
+GRADED = [kind for kind in NAMES if kind != "posterior"]
 
 
 def quick(kind: str, **changes):
     """Settings of the kind that take a moment."""
-    settings = kind_module(kind).SETTINGS()
+    settings = settings_for(kind)
     own = {name: value for name, value in QUICK.items() if name in settings.flat()}
     return settings.changed(**own, **changes)
 
@@ -264,7 +295,7 @@ def judged(seed: int = 0) -> Queries:
 
 
 def skip_without_library(kind: str) -> None:
-    library = getattr(kind_module(kind).SETTINGS, "library", None)
+    library = getattr(settings_for(kind), "library", None)
     if library:
         needs(library)
 
@@ -276,7 +307,7 @@ def fitted(kind):
     return fit_ranker(parts(0), parts(1), quick(kind))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", NAMES)
 def test_a_ranker_of_any_kind_comes_back_from_its_folder(kind, fitted, tmp_path):
     fitted.save(tmp_path)
     loaded, test = load_ranker(tmp_path), uneven(2)
@@ -288,7 +319,7 @@ def test_a_ranker_of_any_kind_comes_back_from_its_folder(kind, fitted, tmp_path)
     np.testing.assert_array_equal(loaded.order_before(test), fitted.order_before(test))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", NAMES)
 def test_a_ranker_of_any_kind_orders_by_scores_that_no_row_order_changes(kind, fitted):
     test = uneven(2)
     scores, order = fitted.scores(test), fitted.order(test)
@@ -301,14 +332,14 @@ def test_a_ranker_of_any_kind_orders_by_scores_that_no_row_order_changes(kind, f
     np.testing.assert_allclose(found, scores, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", NAMES)
 def test_a_ranker_of_any_kind_is_the_same_for_the_same_seed(kind, fitted):
     parts = uneven if kind in GRADED else judged
     again = fit_ranker(parts(0), parts(1), quick(kind))
     np.testing.assert_array_equal(again.scores(uneven(2)), fitted.scores(uneven(2)))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", NAMES)
 def test_a_ranker_of_any_kind_refuses_other_features(kind, fitted):
     test = uneven(2)
     with pytest.raises(ModelError, match="2 features, but the model was trained on 4"):
@@ -317,7 +348,7 @@ def test_a_ranker_of_any_kind_refuses_other_features(kind, fitted):
         fitted.order(replace(test, feature_names=("x", "b", "c", "d")))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", NAMES)
 def test_a_kind_learns_from_judged_pairs_or_refuses_them_in_one_line(kind):
     if kind in OF_PAIRS:
         ranker = fit_ranker(judged(0), judged(1), quick(kind))
@@ -337,7 +368,7 @@ def test_every_kind_refuses_data_without_two_grades_in_a_query(kind):
         fit_ranker(nothing, uneven(1), quick(kind))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", NAMES)
 def test_weights_of_any_kind_that_are_damaged_are_refused(kind, fitted, tmp_path):
     fitted.save(tmp_path)
     about = json.loads((tmp_path / "model.json").read_text())
@@ -352,17 +383,17 @@ def test_weights_of_any_kind_that_are_damaged_are_refused(kind, fitted, tmp_path
                 load_ranker(tmp_path)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", NAMES)
 def test_the_grids_of_any_kind_are_of_its_settings(kind):
-    settings = kind_module(kind).SETTINGS()
-    for grid in kind_module(kind).grids_for(uneven()):
+    settings = settings_for(kind)
+    for grid in kind_module(settings.kind).grids_for(uneven()):
         for name, values in grid.items():
             assert len({settings.changed(**{name: value}) for value in values}) == len(values)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", NAMES)
 def test_a_setting_that_sortnet_has_too_is_not_changed_unasked_by_the_estimator(kind):
-    settings = kind_module(kind).SETTINGS()
+    settings = settings_for(kind)
     assert settings_from(SortNetRanker(ranker=kind).get_params()) == settings
     ours = Config().flat()
     for name, value in settings.flat().items():
@@ -378,7 +409,7 @@ def test_the_estimator_fits_every_kind(kind):
     ranker = SortNetRanker(ranker=kind, **own)
     ranker.fit(train.features, train.grades, qid=train.query_of_docs(),
                eval_set=(vali.features, vali.grades), eval_qid=vali.query_of_docs())  # fmt: skip
-    assert ranker.model_.config.kind == kind
+    assert name_of(ranker.model_.config) == kind
     assert ranker.score(vali.features, vali.grades, vali.query_of_docs()) > 0.5
 
 
@@ -388,7 +419,7 @@ def test_train_fits_a_ranker_of_another_kind_and_stores_no_run(parts, kind):
     said = done("train", "fold", "--ranker", kind, "--out", "k", "--quality", "ndcg@5")
     assert f"a ranker of kind {kind}; no run is stored" in said
     train, vali, _ = parts
-    fitted = fit_ranker(train, vali, kind_module(kind).SETTINGS(quality="ndcg@5"))
+    fitted = fit_ranker(train, vali, settings_for(kind).changed(quality="ndcg@5"))
     loaded = load_ranker("k")
     np.testing.assert_array_equal(loaded.scores(parts[2]), fitted.scores(parts[2]))
     summary = json.loads(done("evaluate", "k", TEST, "-m", "ndcg@5", "--json"))

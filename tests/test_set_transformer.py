@@ -12,7 +12,7 @@ from sortnet.context.attention import SetEncoder
 from sortnet.errors import ComparatorError, DataError
 from sortnet.rankers import set_transformer
 from sortnet.rankers.base import fit_ranker, load_ranker
-from sortnet.rankers.listwise import ListNetStar
+from sortnet.rankers.listwise import ListwiseSettings
 from sortnet.rankers.set_transformer import SetSettings, scores_of
 from sortnet.types import Queries
 
@@ -118,7 +118,11 @@ def test_it_learns_what_depends_on_the_others():
     ranker = fit_ranker(train, vali, config)
     assert ranker.depends_on_query and ranker.info["quality"] > 0.9
     assert ranker.order_before(vali).tolist() != ranker.order(vali).tolist()
-    alone = fit_ranker(train, vali, ListNetStar(scaling="standard", epochs=10, lr=0.1))
+    alone = fit_ranker(
+        train,
+        vali,
+        ListwiseSettings(algorithm="listnet-star", scaling="standard", epochs=10, lr=0.1),
+    )
     assert alone.info["quality"] < 0.85
 
 

@@ -15,7 +15,8 @@ from cli.training.run_folder import Folder
 from sortnet.config import Config, Setting, Settings, settings_of
 from sortnet.experiments.entries import value_of
 from sortnet.metrics import evaluate
-from sortnet.rankers.base import Ranker, fit_ranker, kind_module
+from sortnet.rankers.base import Ranker, fit_ranker, name_of
+from sortnet.rankers.base import settings_for as kind_settings
 from sortnet.types import Progress
 
 
@@ -26,7 +27,7 @@ def settings_for(kind: str, typed: Mapping[str, Any], extra: Sequence[str]) -> S
         SortNetError: on a kind that there is not, a setting that it has not, or no value of one.
         click.BadParameter: on what is no NAME=VALUE.
     """
-    settings: Settings = kind_module(kind).SETTINGS()
+    settings = kind_settings(kind)
     settings.check_names(typed)
     return settings.changed(**{**typed, **values_set(settings, extra)})
 
@@ -88,5 +89,5 @@ def _conclude(job: TrainingJob, ranker: Ranker, folder: Folder, *, as_json: bool
         return
     for text in measures(figures, said):
         put(text)
-    put(f"\nmodel  {folder}, a ranker of kind {ranker.config.kind}; no run is stored")
+    put(f"\nmodel  {folder}, a ranker of kind {name_of(ranker.config)}; no run is stored")
     put(f"next   {job.next_command(str(folder))}")

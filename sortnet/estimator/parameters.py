@@ -15,7 +15,7 @@ from sortnet.config import GONE, Config, Settings, settings_of
 from sortnet.errors import DataError
 from sortnet.files import shown
 from sortnet.metrics import Empty, Gain
-from sortnet.rankers.base import kind_module
+from sortnet.rankers.base import name_of, settings_for
 
 OWN = {  # the parameters that are no settings of a run, and their defaults
     "ranker": "sortnet",
@@ -126,7 +126,7 @@ def settings_from(parameters: Mapping[str, Any]) -> Settings:
         if not isinstance(parameters[name], types):
             raise DataError(f"{name} cannot be {shown(parameters[name])}")
     kind = parameters["ranker"]
-    settings: Settings = kind_module(kind).SETTINGS()
+    settings = settings_for(kind)
     own, ours = settings.flat(), SIGNATURE.parameters
     # What SortNet leaves open is as the kind has it by default.
     given = {
@@ -142,7 +142,7 @@ def settings_from(parameters: Mapping[str, Any]) -> Settings:
 
 def parameters_of(config: Settings) -> dict[str, Any]:
     """The estimator's parameters of these settings."""
-    values = config.flat() | {"ranker": config.kind}
+    values = config.flat() | {"ranker": name_of(config)}
     values["random_state"] = values.pop("seed")
     return {name: value for name, value in values.items() if name in SIGNATURE.parameters}
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
-from sortnet.config import PAPER, Settings, settings_of
+from sortnet.config import PAPER, Setting, Settings, settings_of
 from sortnet.errors import SortNetError
-from sortnet.rankers.base import KINDS, kind_module
+from sortnet.rankers.base import KINDS, VARIANTS, settings_for
 
 
 @dataclass(frozen=True)
@@ -29,16 +29,16 @@ class Entry:
 
     def settings(self, **common: Any) -> Settings:
         """The settings of its kind, with those that all rankers of an experiment have."""
-        settings: Settings = kind_module(self.kind).SETTINGS()
-        return settings.changed(**{**common, **self.changes})
+        return settings_for(self.kind).changed(**{**common, **self.changes})
 
 
+_OTHERS = ("sortnet", "posterior")  # named above, or no ranker of queries
 ENTRIES: dict[str, Entry] = {
     "sortnet": Entry("sortnet", tuned=False),
     "sortnet-cmpnn": Entry("sortnet", {"comparator": "cmpnn"}, tuned=False),
     "sortnet-directranker": Entry("sortnet", {"comparator": "directranker"}, tuned=False),
     "sortnet-paper": Entry("sortnet", PAPER, tuned=False),
-} | {kind: Entry(kind) for kind in KINDS if kind not in ("sortnet", "posterior")}
+} | {kind: Entry(kind) for kind in (*KINDS, *VARIANTS) if kind not in _OTHERS}
 
 
 def entry_of(name: str) -> Entry:
@@ -97,7 +97,7 @@ def split_names(text: str) -> list[str]:
 
 def _change(kind: str, text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
-    known = settings_of(kind_module(kind).SETTINGS)
+    known: Mapping[str, Setting] = settings_of(type(settings_for(kind)))  # type: ignore[arg-type]
     if not equals or name not in known:
         near = get_close_matches(name, known, n=3) or list(known)
         raise SortNetError(f"a ranker of kind {kind} has no setting {name[:60]!r}; {_near(near)}")

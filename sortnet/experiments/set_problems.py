@@ -9,14 +9,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from sortnet.config import settings_of
 from sortnet.context.generators import check_sizes, made_sets
 from sortnet.data.divide import joined
 from sortnet.data.read import Fold
 from sortnet.errors import DataError
 from sortnet.experiments.cells import Cell
 from sortnet.experiments.entries import ENTRIES, entries_named, split_names
-from sortnet.rankers.base import kind_module
+from sortnet.rankers.base import settings_for
 from sortnet.types import Queries
 
 MEASURES = ("spearman", "kendall", "concordance", "exact")
@@ -108,7 +107,7 @@ def _typed(name: str) -> Sequence[str]:
 
 def _entry(name: str) -> str:
     base, _, typed = name.partition(":")
-    scaled = "scaling" in settings_of(kind_module(ENTRIES[base].kind).SETTINGS)
+    scaled = "scaling" in settings_for(ENTRIES[base].kind).flat()
     parts = (f"scaling={_SCALING}" if scaled else "", _SETTINGS.get(base, ""), typed)
     said = dict(part.split("=", 1) for text in parts for part in text.split(",") if part)
     return f"{base}:{','.join(f'{key}={value}' for key, value in said.items())}" if said else base

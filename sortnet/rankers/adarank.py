@@ -179,24 +179,12 @@ def _performances(part: Queries, columns: F64, metric: Metric) -> F64:
 class AdaRankSettings(LinearSettings):
     """Settings of AdaRank."""
 
+    kind: ClassVar[str] = "adarank-ndcg"
     solve: ClassVar[Solve] = staticmethod(best_round)
-    measure: ClassVar[str]
+    measure: str = setting("ndcg@10", "What weighs the queries, such as map.", TRAINING)
     rounds: int = setting(300, "Weak rankers, at most.", TRAINING, least=1)
 
 
-@dataclass(frozen=True)
-class AdaRankMap(AdaRankSettings):
-    kind: ClassVar[str] = "adarank-map"
-    measure: ClassVar[str] = "map"
-
-
-@dataclass(frozen=True)
-class AdaRankNdcg(AdaRankSettings):
-    kind: ClassVar[str] = "adarank-ndcg"
-    measure: ClassVar[str] = "ndcg@10"
-
-
-ADARANK_MAP, ADARANK_NDCG = (
-    Kind(settings, fit, load, lambda train: [{"scaling": ["query+rank", "query", "normal"]}])
-    for settings in (AdaRankMap, AdaRankNdcg)
+ADARANK = Kind(
+    AdaRankSettings, fit, load, lambda train: [{"scaling": ["query+rank", "query", "normal"]}]
 )

@@ -42,30 +42,33 @@ from sortnet.types import F32, F64, I64, Progress, Queries
 KINDS: dict[str, str] = {
     "sortnet": "sortnet.rankers.sortnet",
     "posterior": "sortnet.rankers.posterior_ranker",
-    "directranker": "sortnet.rankers.pairwise:DIRECTRANKER",
-    "directranker-neighbours": "sortnet.rankers.pairwise:NEIGHBOURS",
-    "directranker-random": "sortnet.rankers.pairwise:RANDOM",
-    "ranknet": "sortnet.rankers.listwise:RANKNET",
-    "listnet": "sortnet.rankers.listwise:LISTNET",
-    "listnet-star": "sortnet.rankers.listwise:LISTNET_STAR",
-    "lambdarank": "sortnet.rankers.listwise:LAMBDARANK",
+    "directranker": "sortnet.rankers.pairwise",
+    "ranknet": "sortnet.rankers.listwise",
     "set-transformer": "sortnet.rankers.set_transformer:SET_TRANSFORMER",
     "setrank": "sortnet.rankers.set_transformer:SETRANK",
     "fate": "sortnet.rankers.context_rankers:FATE",
     "feta": "sortnet.rankers.context_rankers:FETA",
-    "lambdamart": "sortnet.rankers.trees:LAMBDAMART",
-    "xendcg": "sortnet.rankers.trees:XENDCG",
-    "xgboost": "sortnet.rankers.trees:XGBOOST",
+    "lambdamart": "sortnet.rankers.trees",
     "ranksvm": "sortnet.rankers.linear:RANKSVM",
     "err": "sortnet.rankers.linear:ERR",
     "es-rank": "sortnet.rankers.linear:ES_RANK",
-    "iesr-rank": "sortnet.rankers.linear:IESR_RANK",
-    "iesvm-rank": "sortnet.rankers.linear:IESVM_RANK",
-    "cmaes-rank": "sortnet.rankers.linear:CMAES_RANK",
-    "rankboost": "sortnet.rankers.stumps:RANKBOOST",
-    "frank": "sortnet.rankers.stumps:FRANK",
-    "adarank-map": "sortnet.rankers.adarank:ADARANK_MAP",
-    "adarank-ndcg": "sortnet.rankers.adarank:ADARANK_NDCG",
+    "rankboost": "sortnet.rankers.stumps",
+    "adarank-ndcg": "sortnet.rankers.adarank:ADARANK",
+}
+# Names of kinds with other settings than their own by default.
+VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "directranker-neighbours": ("directranker", {"pairs_from": "neighbours"}),
+    "directranker-random": ("directranker", {"pairs_from": "random"}),
+    "listnet": ("ranknet", {"algorithm": "listnet"}),
+    "listnet-star": ("ranknet", {"algorithm": "listnet-star"}),
+    "lambdarank": ("ranknet", {"algorithm": "lambdarank"}),
+    "xendcg": ("lambdamart", {"algorithm": "xendcg"}),
+    "xgboost": ("lambdamart", {"algorithm": "xgboost"}),
+    "iesr-rank": ("es-rank", {"initial": "regression"}),
+    "iesvm-rank": ("es-rank", {"initial": "ranksvm"}),
+    "cmaes-rank": ("es-rank", {"algorithm": "cma"}),
+    "frank": ("rankboost", {"algorithm": "frank"}),
+    "adarank-map": ("adarank-ndcg", {"measure": "map"}),
 }
 OF_PAIRS = ("sortnet", "posterior", "directranker")  # the kinds that learn from judged pairs too
 _ITEMS = "items."  # of the tensors of what describes items
@@ -272,10 +275,43 @@ def kind_module(kind: object) -> Any:
         ModelError: if there is none of that name.
     """
     if not isinstance(kind, str) or kind not in KINDS:
-        raise ModelError(f"unknown kind of ranker {shown(kind)}; known are {', '.join(KINDS)}")
+        known = ", ".join([*KINDS, *VARIANTS])
+        raise ModelError(f"unknown kind of ranker {shown(kind)}; known are {known}")
     module, _, name = KINDS[kind].partition(":")
     found = import_module(module)
     return getattr(found, name) if name else found
+
+
+def settings_for(name: str) -> Settings:
+    """The settings of a kind of ranker, or of a variant, as they are by default.
+
+    Raises:
+        ModelError: if there is none of that name.
+
+    >>> settings_for("frank").kind, settings_for("frank").algorithm
+    ('rankboost', 'frank')
+    """
+    kind, changes = _variant(name)
+    settings: Settings = kind_module(kind).SETTINGS()
+    return settings.changed(**changes)
+
+
+def _variant(name: object) -> tuple[Any, dict[str, Any]]:
+    """The kind and the changes that a name stands for."""
+    return VARIANTS.get(name, (name, {})) if isinstance(name, str) else (name, {})
+
+
+def name_of(settings: Settings) -> str:
+    """The name of a variant that has these settings, or their kind.
+
+    >>> name_of(settings_for("xgboost"))
+    'xgboost'
+    """
+    values = settings.flat()
+    for name, (kind, changes) in VARIANTS.items():
+        if kind == settings.kind and changes.items() <= values.items():
+            return name
+    return settings.kind
 
 
 def fit_ranker(
@@ -332,8 +368,11 @@ def load_ranker(folder: str | Path, **own: Any) -> Ranker:
 
 
 def _loaded(saved: Saved, own: Mapping[str, Any]) -> Ranker:
+    kind, changes = _variant(saved.kind)  # as versions before 0.3 saved it
+    config = {**changes, **saved.about["config"]}
+    saved = replace(saved, kind=kind, about={**saved.about, "config": config})
     try:
-        module = kind_module(saved.kind)
+        module = kind_module(kind)
     except ModelError as error:
         raise ModelError(f"{saved.path}: {error}") from None
     ranker: Ranker = with_describer(saved, lambda saved: module.load(saved, **own))
@@ -375,7 +414,7 @@ def library_of(config: Settings) -> Any:
         return import_module(library)
     except ImportError:
         raise DataError(
-            f"a ranker of kind {config.kind} needs {library}: pip install 'sortnet[{library}]'"
+            f"a ranker of kind {name_of(config)} needs {library}: pip install 'sortnet[{library}]'"
         ) from None
 
 
@@ -387,11 +426,11 @@ def check_graded(train: Queries, config: Settings, *, weighted: bool = False) ->
     """
     if train.judged is not None:
         raise DataError(
-            f"{train.source}: a ranker of kind {config.kind} is learned from grades, not from "
+            f"{train.source}: a ranker of kind {name_of(config)} is learned from grades, not from "
             f"judged pairs; of these learn {', '.join(OF_PAIRS)}"
         )
     if train.weights is not None and not weighted:
-        raise DataError(f"{train.source}: a ranker of kind {config.kind} takes no weights")
+        raise DataError(f"{train.source}: a ranker of kind {name_of(config)} takes no weights")
     check_can_be_learned(train)
 
 

@@ -218,7 +218,7 @@ def evolved(
         return config.quality_of(part, order_by(part, part.features @ w))
 
     progress("computing the start")
-    w = kept = START[config.kind](T)
+    w = kept = INITIAL[config.initial](T)
     best = quality(V, w)
     rng = np.random.default_rng(config.seed)
     for generation, w in config.evolve(w, lambda w: quality(T, w), rng):
@@ -304,53 +304,37 @@ class ErrSettings(LinearSettings):
 class EsSettings(LinearSettings):
     """Settings of the evolution strategies."""
 
+    kind: ClassVar[str] = "es-rank"
     solve: ClassVar[Solve] = staticmethod(evolved)
-    generations: int = setting(1000, "Candidates tried, one a generation.", TRAINING, least=1)
+    # fmt: off
+    algorithm: str = setting(
+        "es", "One candidate a generation (es), or CMA-ES with 4 + 3 ln(columns).", TRAINING,
+        choices=("es", "cma"))
+    initial: str = setting(
+        "zeros", "Weights to begin with: zeros, or those of a regression or of RankSVM.", TRAINING,
+        choices=("zeros", "regression", "ranksvm"))
+    generations: int | None = setting(
+        None, "Generations; default: 1000, of CMA-ES 60.", TRAINING, least=1)
+    # fmt: on
+
+    @property
+    def library(self) -> str | None:
+        return "cma" if self.algorithm == "cma" else None
 
     def evolve(
         self, w: F64, quality: Callable[[F64], float], rng: np.random.Generator
     ) -> Iterator[tuple[int, F64]]:
         """Generations and the candidates of which `vali` keeps the best."""
-        return evolution(w, quality, self.generations, rng)
+        if self.algorithm == "cma":
+            return cma_evolution(library_of(self), w, quality, self.generations or 60, rng)
+        return evolution(w, quality, self.generations or 1000, rng)
 
 
-@dataclass(frozen=True)
-class CmaesRank(EsSettings):
-    """Settings of CMA-ES."""
-
-    kind: ClassVar[str] = "cmaes-rank"
-    library: ClassVar[str] = "cma"
-    generations: int = setting(
-        60, "Generations, of 4 + 3 ln(columns) candidates each.", TRAINING, least=1
-    )
-
-    def evolve(
-        self, w: F64, quality: Callable[[F64], float], rng: np.random.Generator
-    ) -> Iterator[tuple[int, F64]]:
-        return cma_evolution(library_of(self), w, quality, self.generations, rng)
-
-
-START: dict[str, Callable[[Queries], F64]] = {
-    "es-rank": lambda part: np.zeros(part.n_features),
-    "iesr-rank": lambda part: regression(part.features, part.grades.astype(np.float64), 1.0),
-    "iesvm-rank": lambda part: ranksvm(part, RankSvmSettings().C),
-    "cmaes-rank": lambda part: np.zeros(part.n_features),
+INITIAL: dict[str, Callable[[Queries], F64]] = {
+    "zeros": lambda part: np.zeros(part.n_features),
+    "regression": lambda part: regression(part.features, part.grades.astype(np.float64), 1.0),
+    "ranksvm": lambda part: ranksvm(part, RankSvmSettings().C),
 }
-
-
-@dataclass(frozen=True)
-class EsRank(EsSettings):
-    kind: ClassVar[str] = "es-rank"
-
-
-@dataclass(frozen=True)
-class IesrRank(EsSettings):
-    kind: ClassVar[str] = "iesr-rank"
-
-
-@dataclass(frozen=True)
-class IesvmRank(EsSettings):
-    kind: ClassVar[str] = "iesvm-rank"
 
 
 _SCALINGS = ["query+rank", "query", "normal"]
@@ -362,7 +346,4 @@ ERR = Kind(
     ErrSettings, fit, load,
     lambda train: [{"scaling": _SCALINGS, "ridge": [0.01, 1.0, 100.0]}],
 )  # fmt: skip
-ES_RANK, IESR_RANK, IESVM_RANK, CMAES_RANK = (
-    Kind(settings, fit, load, lambda train: [{"scaling": _SCALINGS}])
-    for settings in (EsRank, IesrRank, IesvmRank, CmaesRank)
-)
+ES_RANK = Kind(EsSettings, fit, load, lambda train: [{"scaling": _SCALINGS}])

@@ -25,8 +25,9 @@ from sortnet.context.feta import FetaNet
 from sortnet.context.losses import Loss, listnet, of_pairs, ordered, ranknet
 from sortnet.data.scaling import fit_scaler
 from sortnet.errors import DivergedError
-from sortnet.rankers.base import Kind, check_graded, order_by
-from sortnet.rankers.nets import InputSettings, NetRanker, NetSettings, load, settled
+from sortnet.rankers.base import check_graded, order_by
+from sortnet.rankers.nets import InputSettings, NetRanker, NetSettings, settled
+from sortnet.rankers.nets import load as load_net
 from sortnet.types import I64, Progress, Queries
 from sortnet.types.free import refuse_too_large
 
@@ -102,6 +103,28 @@ class DescentSettings(InputSettings):
 @dataclass(frozen=True)
 class ListwiseSettings(DescentSettings, NetSettings):
     """Settings of RankNet, ListNet and LambdaRank."""
+
+    kind: ClassVar[str] = "ranknet"
+    # fmt: off
+    algorithm: str = setting(
+        "ranknet", "Loss of a query, and its optimizer: listnet-star and lambdarank take AdamW.",
+        TRAINING, choices=("ranknet", "listnet", "listnet-star", "lambdarank"))
+    weighting: str = setting(
+        "delta",
+        "What a pair of lambdarank counts by: the change of NDCG if its documents swap, in the "
+        "ranking as it is (delta) or in the ideal one (ideal); or all alike (none).",
+        TRAINING, choices=("delta", "ideal", "none"))
+    # fmt: on
+
+    @property
+    def optimizer(self) -> str:  # type: ignore[override]
+        return "adamw" if self.algorithm in ("listnet-star", "lambdarank") else "sgd"
+
+    @property
+    def query_loss(self) -> Loss:
+        if self.algorithm == "lambdarank":
+            return partial(lambdarank, weighting=self.weighting)
+        return ranknet if self.algorithm == "ranknet" else listnet
 
 
 def fit(
@@ -255,42 +278,4 @@ def grids_for(train: Queries) -> list[dict[str, list[Any]]]:
     ]
 
 
-@dataclass(frozen=True)
-class RankNet(ListwiseSettings):
-    kind: ClassVar[str] = "ranknet"
-    loss: ClassVar[Loss] = staticmethod(ranknet)
-    optimizer: ClassVar[str] = "sgd"
-
-
-@dataclass(frozen=True)
-class ListNet(ListwiseSettings):
-    kind: ClassVar[str] = "listnet"
-    loss: ClassVar[Loss] = staticmethod(listnet)
-    optimizer: ClassVar[str] = "sgd"
-
-
-@dataclass(frozen=True)
-class ListNetStar(ListNet):
-    kind: ClassVar[str] = "listnet-star"
-    optimizer: ClassVar[str] = "adamw"
-
-
-@dataclass(frozen=True)
-class LambdaRank(ListwiseSettings):
-    kind: ClassVar[str] = "lambdarank"
-    loss: ClassVar[Loss] = staticmethod(lambdarank)
-    optimizer: ClassVar[str] = "adamw"
-    weighting: str = setting(
-        "delta",
-        "What a pair counts by: the change of NDCG if its documents swap, in the ranking as it is "
-        "(delta) or in the ideal one (ideal); or all alike (none).",
-        TRAINING, choices=("delta", "ideal", "none"))  # fmt: skip
-
-    @property
-    def query_loss(self) -> Loss:
-        return partial(lambdarank, weighting=self.weighting)
-
-
-RANKNET, LISTNET, LISTNET_STAR, LAMBDARANK = (
-    Kind(settings, fit, load, grids_for) for settings in (RankNet, ListNet, ListNetStar, LambdaRank)
-)
+SETTINGS, load = ListwiseSettings, load_net

@@ -19,13 +19,14 @@ from torch import nn
 
 from sortnet.comparators import Learner
 from sortnet.comparators.feature_parts import Polynomial
-from sortnet.config import COMPARATOR, Training, setting
+from sortnet.config import COMPARATOR, RUN, Training, setting
 from sortnet.data.scaling import fit_scaler
 from sortnet.learning.judges import can_be_learned, check_can_be_learned
 from sortnet.learning.selection import Shown, answered_pairs, selected
 from sortnet.learning.training import train_on_pairs
-from sortnet.rankers.base import Kind, check_graded
-from sortnet.rankers.nets import NetRanker, NetSettings, load, settled
+from sortnet.rankers.base import check_graded
+from sortnet.rankers.nets import NetRanker, NetSettings, settled
+from sortnet.rankers.nets import load as load_net
 from sortnet.sorting import sort
 from sortnet.types import Pairs, Progress, Queries
 
@@ -34,7 +35,12 @@ from sortnet.types import Pairs, Progress, Queries
 class PairwiseSettings(NetSettings):
     """Settings of DirectRanker."""
 
-    pairs: ClassVar[str]  # a name of `sortnet.learning.selection.STRATEGIES`
+    kind: ClassVar[str] = "directranker"
+    # fmt: off
+    pairs_from: str = setting(
+        "all", "Pairs of a query that are learned from: all, neighbours in grade, or random ones, "
+        "as many as a sort compares.", RUN, choices=("all", "neighbours", "random"))
+    # fmt: on
     tau: str | None = setting(
         None,
         "Output activation; default: tanh.",
@@ -76,7 +82,7 @@ def fit(
 
     Cost: see `train_on_pairs`; of all pairs, 8 bytes each.
     """
-    if config.pairs == "all":
+    if config.pairs_from == "all":
         check_can_be_learned(train)
     else:
         check_graded(train, config, weighted=True)
@@ -85,8 +91,8 @@ def fit(
     T, V = scaler(train), scaler(vali)
     net = config.make(scaler.n_columns)(config.seed)
     rng = np.random.default_rng(config.seed)
-    TP = chosen_pairs(T, net, config.pairs, rng)
-    VP = chosen_pairs(V, net, config.pairs, rng) if can_be_learned(V) else Pairs.empty()
+    TP = chosen_pairs(T, net, config.pairs_from, rng)
+    VP = chosen_pairs(V, net, config.pairs_from, rng) if can_be_learned(V) else Pairs.empty()
     trained = train_on_pairs(
         net, T, TP, V, VP, config.training,
         score=lambda net: config.quality_of(V, sort(net, V).order),
@@ -115,24 +121,4 @@ def grids_for(train: Queries) -> list[dict[str, list[Any]]]:
     ]
 
 
-@dataclass(frozen=True)
-class OfAll(PairwiseSettings):
-    kind: ClassVar[str] = "directranker"
-    pairs: ClassVar[str] = "all"
-
-
-@dataclass(frozen=True)
-class OfNeighbours(PairwiseSettings):
-    kind: ClassVar[str] = "directranker-neighbours"
-    pairs: ClassVar[str] = "neighbours"
-
-
-@dataclass(frozen=True)
-class OfRandom(PairwiseSettings):
-    kind: ClassVar[str] = "directranker-random"
-    pairs: ClassVar[str] = "random"
-
-
-DIRECTRANKER, NEIGHBOURS, RANDOM = (
-    Kind(settings, fit, load, grids_for) for settings in (OfAll, OfNeighbours, OfRandom)
-)
+SETTINGS, load = PairwiseSettings, load_net

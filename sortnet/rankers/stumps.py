@@ -17,7 +17,7 @@ import numpy as np
 
 from sortnet.config import TRAINING, Settings, setting
 from sortnet.learning.selection import pairs_of_grades
-from sortnet.rankers.base import Kind, check_graded
+from sortnet.rankers.base import check_graded
 from sortnet.rankers.forest import Forest, ForestRanker, best_trees
 from sortnet.rankers.forest import load as load_forest
 from sortnet.types import F32, F64, I64, Progress, Queries
@@ -31,6 +31,10 @@ _SMOOTH = 1e-6  # added to both sums of weights, so that a stump that is never w
 class StumpSettings(Settings):
     """Settings of RankBoost and FRank."""
 
+    kind: ClassVar[str] = "rankboost"
+    algorithm: str = setting(
+        "rankboost", "What weighs the pairs.", TRAINING, choices=("rankboost", "frank")
+    )
     rounds: int = setting(300, "Weak rankers, at most.", TRAINING, least=1)
 
 
@@ -80,7 +84,7 @@ def fit_stumps(
     of these pairs, and over all features of all documents.
     """
     check_graded(train, config)
-    stumps = boosted(train, _WEIGH[config.kind], config.rounds, progress)
+    stumps = boosted(train, _WEIGH[config.algorithm], config.rounds, progress)
     forest, kept = best_trees(Forest.stumps(stumps), vali, config)
     return ForestRanker(
         config, forest, train.n_features, feature_names=train.feature_names, info={"rounds": kept}
@@ -157,17 +161,9 @@ def _binned(X: F32) -> tuple[I64, F64]:
 _WEIGH: dict[str, Weigh] = {"rankboost": by_exponential, "frank": by_fidelity}
 
 
-@dataclass(frozen=True)
-class RankBoost(StumpSettings):
-    kind: ClassVar[str] = "rankboost"
+SETTINGS, fit, load = StumpSettings, fit_stumps, load_forest
 
 
-@dataclass(frozen=True)
-class FRank(StumpSettings):
-    kind: ClassVar[str] = "frank"
-
-
-RANKBOOST, FRANK = (
-    Kind(settings, fit_stumps, load_forest, lambda train: [])  # `vali` chooses the rounds
-    for settings in (RankBoost, FRank)
-)
+def grids_for(train: Queries) -> list[dict[str, list[Any]]]:
+    """Nothing: `vali` chooses the rounds."""
+    return []

@@ -16,8 +16,9 @@ import numpy as np
 
 from sortnet.config import COMPARATOR, TRAINING, Settings, setting
 from sortnet.errors import DataError
-from sortnet.rankers.base import Kind, check_graded, library_of
-from sortnet.rankers.forest import Forest, ForestRanker, best_trees, load
+from sortnet.rankers.base import check_graded, library_of
+from sortnet.rankers.forest import Forest, ForestRanker, best_trees
+from sortnet.rankers.forest import load as load_forest
 from sortnet.types import I64, Progress, Queries
 
 Tree: TypeAlias = list[tuple[int, float, int, int, bool]]  # see `Forest.of`
@@ -29,9 +30,11 @@ _HIGHEST = 30  # a gain of 2^grade - 1 goes no further in either library
 class TreeSettings(Settings):
     """Settings of boosted trees."""
 
-    library: ClassVar[str]
-    objective: ClassVar[str]
+    kind: ClassVar[str] = "lambdamart"
     # fmt: off
+    algorithm: str = setting(
+        "lambdamart", "LightGBM's LambdaMART or XE-NDCG, or XGBoost's LambdaMART.", TRAINING,
+        choices=("lambdamart", "xendcg", "xgboost"))
     trees: int = setting(300, "Trees, at most.", COMPARATOR, least=1)
     leaves: int = setting(15, "Leaves of a tree, at most.", COMPARATOR, least=2, most=131072)
     shrinkage: float = setting(0.05, "Learning rate of boosting.", TRAINING)
@@ -42,6 +45,10 @@ class TreeSettings(Settings):
         super().__post_init__()
         if not 0 < self.shrinkage <= 1:
             raise DataError(f"shrinkage must be above 0 and at most 1, got {self.shrinkage}")
+
+    @property
+    def library(self) -> str:
+        return "xgboost" if self.algorithm == "xgboost" else "lightgbm"
 
 
 def fit(
@@ -79,7 +86,7 @@ def fit(
 
 def _lightgbm(lightgbm: Any, train: Queries, config: TreeSettings) -> list[Tree]:
     parameters = {
-        "objective": type(config).objective, "num_leaves": config.leaves,
+        "objective": _OBJECTIVES[config.algorithm], "num_leaves": config.leaves,
         "learning_rate": config.shrinkage, "min_data_in_leaf": config.min_docs,
         "seed": config.seed % 2**31, "deterministic": True, "force_row_wise": True,
         "num_threads": 1, "verbose": -1, "feature_pre_filter": False,
@@ -110,7 +117,7 @@ def _flat(root: dict[str, Any]) -> Tree:
 
 def _xgboost(xgboost: Any, train: Queries, config: TreeSettings) -> list[Tree]:
     parameters = {
-        "objective": type(config).objective, "max_leaves": config.leaves, "max_depth": 0,
+        "objective": _OBJECTIVES[config.algorithm], "max_leaves": config.leaves, "max_depth": 0,
         "grow_policy": "lossguide", "tree_method": "hist", "eta": config.shrinkage,
         "min_child_weight": 0.1, "seed": config.seed % 2**31, "nthread": 1,
     }  # fmt: skip
@@ -144,27 +151,6 @@ def grids_for(train: Queries) -> list[dict[str, list[Any]]]:
     return [{"leaves": [7, 15, 31], "shrinkage": [0.02, 0.05, 0.1]}]
 
 
-@dataclass(frozen=True)
-class LambdaMart(TreeSettings):
-    kind: ClassVar[str] = "lambdamart"
-    library: ClassVar[str] = "lightgbm"
-    objective: ClassVar[str] = "lambdarank"
-
-
-@dataclass(frozen=True)
-class Xendcg(LambdaMart):
-    kind: ClassVar[str] = "xendcg"
-    objective: ClassVar[str] = "rank_xendcg"
-
-
-@dataclass(frozen=True)
-class XGBoost(TreeSettings):
-    kind: ClassVar[str] = "xgboost"
-    library: ClassVar[str] = "xgboost"
-    objective: ClassVar[str] = "rank:ndcg"
-
-
 _BOOST = {"lightgbm": _lightgbm, "xgboost": _xgboost}
-LAMBDAMART, XENDCG, XGBOOST = (
-    Kind(settings, fit, load, grids_for) for settings in (LambdaMart, Xendcg, XGBoost)
-)
+_OBJECTIVES = {"lambdamart": "lambdarank", "xendcg": "rank_xendcg", "xgboost": "rank:ndcg"}
+SETTINGS, load = TreeSettings, load_forest
