@@ -26,8 +26,8 @@ from sortnet.comparators import CmpNN
 from sortnet.config import Config, Training
 from sortnet.data import read_queries
 from sortnet.data.scaling import fit_scaler
+from sortnet.learning.distributed import joined
 from sortnet.learning.judges import judge_by_grades, wrong_pairs
-from sortnet.learning.processes import joined
 from sortnet.learning.selection import Shown, answered_pairs, selected
 from sortnet.learning.training import train_on_pairs
 from sortnet.rankers.sortnet import fit

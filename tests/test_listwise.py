@@ -12,10 +12,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sortnet.context.losses import lambdarank, listnet, ranknet
 from sortnet.errors import DataError, DivergedError
 from sortnet.metrics import Metric, per_query
 from sortnet.rankers.base import fit_ranker
-from sortnet.rankers.listwise import ListwiseSettings, lambdarank, listnet, ranknet
+from sortnet.rankers.listwise import ListwiseSettings
 from sortnet.types import Queries
 
 LOSSES = (ranknet, listnet, lambdarank)

@@ -16,9 +16,9 @@ import pytest
 import torch
 
 from sortnet.config import Config
+from sortnet.learning.distributed import joined
 from sortnet.learning.judges import judge_by_grades
 from sortnet.learning.memory_pairs import MemoryPairs
-from sortnet.learning.processes import joined
 from sortnet.rankers.sortnet import fit
 from sortnet.types import Queries
 from sortnet.types.shard import Alone

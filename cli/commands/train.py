@@ -170,7 +170,7 @@ def train(
     from cli.training.run_folder import Folder
     from cli.training.training_run import agree, follow, store_url
     from sortnet.config import Config
-    from sortnet.learning.processes import broadcast, joined, threads_of
+    from sortnet.learning.distributed import broadcast, joined, threads_of
 
     refuse_folder(out)
     _trackers(logs)  # a misspelt one is refused before anything is read

@@ -24,8 +24,8 @@ from sortnet.comparators.make import least_numbers, resolve_device
 from sortnet.config import Config
 from sortnet.data.scaling import fit_scaler
 from sortnet.errors import SortNetError, StoreError
+from sortnet.learning.distributed import broadcast, every
 from sortnet.learning.loop import Callback
-from sortnet.learning.processes import broadcast, every
 from sortnet.learning.state import Iteration, State
 from sortnet.rankers.base import Ranker, fit_ranker
 from sortnet.rankers.choose_inputs import choose

@@ -39,6 +39,42 @@ def ranknet(scores: Tensor, grades: Tensor, there: Tensor) -> Tensor:
     return of_pairs(nn.functional.softplus, scores, ordered(grades, there).to(scores.dtype))
 
 
+def lambdarank(
+    scores: Tensor, grades: Tensor, there: Tensor, *, weighting: str = "delta"
+) -> Tensor:
+    """As `ranknet`, but a pair counts by how much swapping its documents changes NDCG; a sum.
+
+    weight of i, j = abs(gain_i - gain_j) abs(1 / log2(1 + rank_i) - 1 / log2(1 + rank_j)) / ideal
+    DCG, a constant for the gradient. Burges 2010, From RankNet to LambdaRank to LambdaMART
+    (Burges, Ragno and Le 2006).
+
+    Args:
+        scores, grades, there: as of `ranknet`.
+        weighting: `delta`: ranks by the scores; `ideal`: ranks of the best ranking there is, so
+            that a pair always has the same weight; `none`: `ranknet`.
+
+    >>> grades = torch.tensor([[1.0, 0.0]])
+    >>> loss = lambdarank(torch.zeros(1, 2), grades, grades >= 0)  # (1 - 1 / log2(3)) log(2)
+    >>> round(float(loss[0]), 4)
+    0.2558
+    """
+    if weighting == "none":
+        return ranknet(scores, grades, there)
+    ranked = scores if weighting == "delta" else grades
+    with torch.no_grad():
+        best = grades.max(dim=1, keepdim=True).values
+        # Relative to the best gain of the query, so that no grade overflows.
+        gain = (torch.exp2(grades - best) - torch.exp2(-best)) * there
+        discount = 1 / torch.log2(torch.arange(scores.shape[1]).to(scores) + 2)
+        placed = ranked.masked_fill(~there, -torch.inf)
+        place = torch.sort(placed, dim=1, descending=True, stable=True).indices
+        of_doc = torch.empty_like(scores).scatter_(1, place, discount.expand_as(scores))
+        ideal = (gain.sort(1, descending=True).values * discount).sum(1)[:, None, None]
+        change = (gain[:, :, None] - gain[:, None]) * (of_doc[:, :, None] - of_doc[:, None])
+        weight = change.abs() / torch.where(ideal > 0, ideal, 1.0) * ordered(grades, there)
+    return of_pairs(nn.functional.softplus, scores, weight, mean=False)
+
+
 def hinge(scores: Tensor, grades: Tensor, there: Tensor) -> Tensor:
     """max(0, 1 - (s_i - s_j)), the mean over a query's pairs of grade i > grade j.
 

@@ -26,8 +26,8 @@ from sortnet.comparators.make import least_numbers
 from sortnet.config import Config, settle_quality
 from sortnet.data.scaling import Scaler, fit_scaler
 from sortnet.errors import DataError, ModelError
+from sortnet.learning.distributed import broadcast
 from sortnet.learning.loop import Callback, learn_to_sort
-from sortnet.learning.processes import broadcast
 from sortnet.learning.state import Iteration, State
 from sortnet.metrics import measured
 from sortnet.rankers.base import ScaledRanker, check_same_features, with_describer

@@ -9,9 +9,9 @@ import numpy as np
 from sortnet.comparators import DualUnits, Form
 from sortnet.comparators.forms import OnDevice
 from sortnet.errors import ComparatorError
+from sortnet.sorting.gpu import merge_sort_on_device
 from sortnet.sorting.kernel import arrange, finish, in_numbers, merge_sort, pack, project
 from sortnet.sorting.levels import merge_sort_levels
-from sortnet.sorting.lockstep import merge_sort_on_device
 from sortnet.types import F32, F64, I32, I64, Comparator, Queries, Sorting
 
 # Documents prepared at a time, which bounds memory whatever the data's size. Dual units are to
