@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cli.inputs.judged_source import judged_source
+from cli.output import printable, say
 from cli.printing.conventions import metrics_of
 from sortnet.config import Config, settle_quality
 from sortnet.errors import SortNetError
 from sortnet.metrics import Metric, evaluate
+from sortnet.tables.rows import listed
 from sortnet.types import Progress, Queries
 
 if TYPE_CHECKING:
@@ -109,6 +111,8 @@ def _checked(
     from sortnet.learning.judges import check_can_be_learned
     from sortnet.rankers.base import check_same_features
 
+    if train.ignored:
+        say(f"{train.source}: no features are made of {listed(map(printable, train.ignored))}")
     check_same_features(train, vali)
     check_can_be_learned(train)
     config = settle_quality(train, vali, config)

@@ -148,7 +148,8 @@ def queries_of(
     )
     if not labelled:
         queries = replace(queries, grades=grades[queries.rows])
-    return replace(queries, describer=describer)
+    ignored = tuple(column for column in roles.ignored if column != label)
+    return replace(queries, describer=describer, ignored=ignored)
 
 
 def read_item_folder(

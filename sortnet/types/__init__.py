@@ -51,6 +51,7 @@ class Queries:
         judge: who can be asked about pairs of them, see `Judge`; what it said joins `judged`.
         shard: where several processes share the queries of a whole: which ones these are.
         describer: what made features of texts and images, see `sortnet.items.Describer`.
+        ignored: columns of the source that are no features.
 
     >>> q = Queries.from_arrays([[1.0], [2.0], [3.0]], [0, 1, 1], qid=["b", "a", "b"])
     >>> q.qids.tolist(), q.offsets.tolist(), q.rows.tolist()
@@ -70,6 +71,7 @@ class Queries:
     judge: Judge | None = None
     shard: Shard | None = None
     describer: Any = None
+    ignored: tuple[str, ...] = ()
 
     @classmethod
     def from_arrays(
