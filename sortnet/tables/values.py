@@ -100,7 +100,7 @@ def is_numeric(cells: Cells) -> bool:
         return False
     numbers, wrong = numbers_of(cells)
     there = int((~np.isnan(numbers)).sum())
-    return there > 0 and there >= wrong.sum()
+    return there > 0 and there >= int(wrong.sum())
 
 
 def is_categorical(cells: Cells) -> bool:
