@@ -377,6 +377,27 @@ def test_a_run_under_nohup_goes_on_when_the_terminal_is_closed(unkilled, monkeyp
     assert_same_end("stopped", unkilled)
 
 
+def test_a_signal_whose_interrupt_was_lost_ends_the_run_after_the_iteration(unkilled, monkeypatch):
+    shower = cli.printing.iterations.shower
+
+    def losing(*args, **options):
+        show = shower(*args, **options)
+
+        def shown(record):
+            with suppress(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGTERM)
+            show(record)
+
+        return shown
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cli.printing.iterations, "shower", losing)
+        result = invoke(*train("stopped"))
+    assert result.exit_code == 2 and "sortnet: interrupted; resume with" in result.stderr
+    done(*train("stopped", "--resume"))
+    assert_same_end("stopped", unkilled)
+
+
 @pytest.mark.slow
 def test_a_run_whose_terminal_is_closed_is_interrupted():
     ours, theirs = pty.openpty()

@@ -25,7 +25,7 @@ from cli.options import (
 from cli.output import print_json, progress, put, refuse_folder, say, silent
 from cli.printing import iterations
 from cli.printing.conventions import conventions_of, interval, measures
-from cli.terminal.signals import signals_as_ctrl_c
+from cli.terminal.signals import raise_if_signalled, signals_as_ctrl_c
 from sortnet.errors import SortNetError
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from cli.training.training_run import TrainingRun
     from sortnet.config import Config
     from sortnet.learning.loop import Callback
+    from sortnet.learning.state import Iteration
     from sortnet.rankers.base import Ranker
     from sortnet.types import Progress
     from sortnet.types.shard import Group
@@ -256,7 +257,12 @@ def _run(
             put(f"{chosen(training.config.flat(), trials)}\n", err=as_json)
         if training.finished:
             say(f"the run in {folder} has finished already")
-        show_iteration = iterations.shower(job.metrics[0].name, err=as_json)
+        shown_iteration = iterations.shower(job.metrics[0].name, err=as_json)
+
+        def show_iteration(record: Iteration) -> None:
+            shown_iteration(record)
+            raise_if_signalled()
+
         about = (training.run.id, {"command": training.run.command, **training.config.flat()})
         model = training.learn(show_iteration, progress, _trackers(logs, *about))
         _conclude(training, model, shown, as_json=as_json)

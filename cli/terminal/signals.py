@@ -7,15 +7,24 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+_CAME: list[int] = []  # signals of the command that runs
+
+
+def raise_if_signalled() -> None:
+    """Raise KeyboardInterrupt if a signal came, whose own may have been lost in a finaliser."""
+    if _CAME:
+        raise KeyboardInterrupt
+
 
 @contextmanager
 def signals_as_ctrl_c() -> Iterator[list[int]]:
     """Turn SIGTERM and SIGHUP into KeyboardInterrupt; signals ignored by nohup stay ignored.
 
     Yields the list of those that came: an interrupt within a callback of an import or a finaliser
-    is lost.
+    is lost, so a long task calls `raise_if_signalled` now and then.
     """
-    came: list[int] = []
+    came = _CAME
+    came.clear()
 
     def end(number: int, frame: object) -> None:
         came.append(number)
