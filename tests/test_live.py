@@ -173,7 +173,7 @@ def test_a_learned_comparator_ranks_rows_of_features():
 def test_a_ranker_takes_features_as_they_are_and_warns_if_margins_depend_on_the_list():
     X = np.arange(12.0, dtype=np.float32)[:, None]
     queries = Queries.from_arrays(X, X[:, 0] % 6, group=[6, 6])
-    config = Config(quality="ndcg@10", hidden=(4,), max_iter=2, scaling="query")
+    config = Config(quality="ndcg@10", hidden=(4,), max_iter=2, scaling="query").changed(epochs=3)
     by_list, alone = (fit(queries, queries, config.changed(scaling=s)) for s in ("rank", "normal"))
     with pytest.warns(UserWarning, match="depend on all documents of the list"):
         pairwise(by_list)

