@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
@@ -221,23 +220,3 @@ lease_option = click.option(
     default=600.0,
     help="Seconds for which a pair is reserved for the annotator it was shown to.",
 )
-
-
-def cores() -> int:
-    """Number of cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def set_threads(threads: int | None) -> None:
-    """Set the number of threads of torch and the compiled kernels, at most the cores."""
-    if threads is None:
-        return
-    import torch
-    from numba import config, set_num_threads
-
-    threads = min(threads, cores())
-    torch.set_num_threads(threads)
-    most: int = config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
-    set_num_threads(min(threads, most))

@@ -7,9 +7,9 @@ import gc
 import numpy as np
 import torch._dynamo  # noqa: F401  an optimizer imports it
 
+from sortnet import threads
 from sortnet.config import Config
 from sortnet.rankers.sortnet import fit
-from sortnet.sorting import threads
 from sortnet.types import Queries
 
 # Kernels run in one thread, as in its forks: they would be aborted, had theirs been at work here.

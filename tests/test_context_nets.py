@@ -273,36 +273,6 @@ def test_the_estimator_takes_the_loss_and_sets_of_any_size(kind):
 
 
 @pytest.mark.parametrize(
-    ("form", "said"),
-    [
-        (("feta", {**SMALL, "chunk": 100_000}),
-         r"data: 79,800 pairs of documents at once need .* GB are free: take a chunk of \d+"),
-        (("fate", {"hidden": (4096,)}), r"data: the hidden units of 400 documents need .* GB"),
-    ],
-)  # fmt: skip
-def test_a_query_too_large_for_memory_is_refused(form, said, monkeypatch):
-    config = config_of(form)
-    net = config.net(3)
-    monkeypatch.setattr("sortnet.types.free.free_memory", lambda: 1 << 25)
-    monkeypatch.setattr(rankers, "free_memory", lambda: 1 << 25)
-    monkeypatch.setattr(rankers, "_LITTLE", 0)
-    with pytest.raises(DataError, match=said) as refused:
-        scored(of_sizes([400]), config, net)
-    assert "\n" not in str(refused.value)
-
-
-def test_a_chunk_that_the_refusal_offers_fits(monkeypatch):
-    monkeypatch.setattr(rankers, "free_memory", lambda: 1 << 20)
-    monkeypatch.setattr(rankers, "_LITTLE", 1 << 20)
-    config, part = config_of(("feta", {**SMALL, "chunk": 100_000})), of_sizes([60])
-    with pytest.raises(DataError) as refused:
-        scored(part, config)
-    offered = int(str(refused.value).split()[-3])
-    assert 1 < offered < 60 * 59 // 2
-    assert np.isfinite(scored(part, config.changed(chunk=offered))).all()
-
-
-@pytest.mark.parametrize(
     ("changes", "fault", "said"),
     [
         ({"loss": "squared"}, DataError, "unknown loss 'squared'; known are logistic, hinge, pla"),

@@ -16,7 +16,6 @@ from scipy import sparse
 from sklearn.base import clone
 from test_estimator import made, parts, small  # noqa: F401  # parts is a fixture
 
-import sortnet.types.free
 from sortnet import Queries, SortNetRanker
 from sortnet.config import Config, settings_of
 from sortnet.errors import DataError, ModelError
@@ -25,7 +24,7 @@ from sortnet.estimator.parameters import OWN, Parameters
 from sortnet.explain.attribution import explain_pair, feature_shares
 from sortnet.metrics import evaluate
 from sortnet.sorting import mean_margins as mean_margins_module
-from sortnet.sorting.threads import limit_threads
+from sortnet.threads import limit_threads
 
 QUICK = {"max_iter": 2, "epochs": 2}
 
@@ -408,13 +407,6 @@ def test_a_sparse_matrix_is_an_array_whose_zeros_are_zero(make):
     ranker = small(**QUICK).fit(make(X), y, qid=qid)
     dense = small(**QUICK).fit(X, y, qid=qid)
     np.testing.assert_array_equal(ranker.predict(make(X), qid), dense.predict(X, qid))
-
-
-def test_a_sparse_matrix_that_would_not_fit_is_refused(monkeypatch):
-    monkeypatch.setattr(sortnet.types.free, "free_memory", lambda: 10**9)
-    X = sparse.csr_matrix((10**6, 10**4))
-    with pytest.raises(DataError, match=r"X: the rows of the sparse matrix.* need 120\.0 GB"):
-        small().fit(X, np.zeros(10**6), qid=np.zeros(10**6))
 
 
 # real scores

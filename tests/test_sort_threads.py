@@ -15,7 +15,7 @@ import numba
 import pytest
 import torch
 
-from cli.options import cores, set_threads
+from sortnet.threads import cores, set_threads
 
 SCRIPT = """
 import multiprocessing, sys, threading
@@ -67,7 +67,7 @@ def test_sorts_side_by_side_are_those_of_one_thread(layer):
 
 
 def test_a_forked_process_runs_the_kernels_in_one_thread(monkeypatch):
-    threads = importlib.import_module("sortnet.sorting.threads")
+    threads = importlib.import_module("sortnet.threads")
 
     @threads.in_threads
     def doubled(x):
@@ -83,8 +83,8 @@ def test_a_forked_process_runs_the_kernels_in_one_thread(monkeypatch):
 
 
 def test_a_kernel_leaves_torch_the_threads_that_were_set(monkeypatch):
-    threads = importlib.import_module("sortnet.sorting.threads")
-    monkeypatch.setattr(threads.numba, "njit", lambda **how: lambda function: function)
+    threads = importlib.import_module("sortnet.threads")
+    monkeypatch.setattr(numba, "njit", lambda **how: lambda function: function)
 
     @threads.in_threads
     def as_numbas_first_kernel_does():

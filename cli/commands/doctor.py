@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cli.options import cores, json_option, store_option
+from cli.options import json_option, store_option
 from cli.output import count, print_json, progress, put
 from sortnet import __version__
 from sortnet.errors import SortNetError
@@ -112,6 +112,8 @@ def _look_at_devices(found: Found) -> None:
 def _look_at_threads(found: Found) -> None:
     import torch
     from numba import config
+
+    from sortnet.threads import cores
 
     numba: int = config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
     threads = {"torch": torch.get_num_threads(), "numba": numba}

@@ -14,7 +14,6 @@ from cli.options import (
     files,
     folders,
     output_option,
-    set_threads,
     store_option,
     threads_option,
 )
@@ -74,6 +73,7 @@ def report(
     """
     from cli.report.page import refuse_without_iterations, render
     from cli.report.sources import find_sources
+    from sortnet.threads import set_threads
 
     with progress() as status, open_run(store, run) as found:
         set_threads(threads)

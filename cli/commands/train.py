@@ -18,7 +18,6 @@ from cli.options import (
     folders,
     make_config,
     section,
-    set_threads,
     settings_options,
     typed_settings,
 )
@@ -172,6 +171,7 @@ def train(
     from cli.training.training_run import agree, follow, store_url
     from sortnet.config import Config
     from sortnet.learning.distributed import broadcast, joined, threads_of
+    from sortnet.threads import set_threads
 
     refuse_folder(out)
     _trackers(logs)  # a misspelt one is refused before anything is read
@@ -216,6 +216,7 @@ def _fit_other(
 ) -> None:
     from cli.training.other_kinds import fit_and_save, settings_for
     from cli.training.training_run import store_url
+    from sortnet.threads import set_threads
 
     settings = settings_for(kind, typed_settings(ctx), extra)
     overwrite, as_json = ctx.params["overwrite"], ctx.params["as_json"]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from cli.options import data_option, files, folders, set_threads, threads_option
+from cli.options import data_option, files, folders, threads_option
 from sortnet.errors import SortNetError, StoreError
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ def _arguments(command: C) -> C:
 def load_model(model: str, progress: Progress, threads: int | None = None) -> Ranker:
     """The model of a folder, which is to run in that number of threads."""
     from sortnet.rankers.base import load_ranker
+    from sortnet.threads import set_threads
 
     progress(f"loading {model}")
     set_threads(threads)

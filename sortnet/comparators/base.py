@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from sortnet.comparators.forms import Form, OnDevice
-from sortnet.comparators.products import one_thread_an_operation, sigmoid
+from sortnet.comparators.products import sigmoid
 from sortnet.errors import ComparatorError
+from sortnet.threads import one_thread_an_operation
 from sortnet.types import F32
 from sortnet.types.free import refuse_too_large
 

@@ -2,43 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from sortnet.threads import one_thread_an_operation, threads_set_aside
+
 # Products of more rows are divided into such blocks, each of which one thread works out.
 _FEW_ROWS, _BLOCK = 1 << 12, 1 << 10
 # Products are of a multiple of that number of columns: of others a BLAS sums some rows in another
 # order, and a document would differ from its twin.
 _COLUMNS = 4
-# Threads that were set where operations now run in one.
-_SET_ASIDE: ContextVar[int] = ContextVar("threads set aside", default=1)
-
-
-@contextmanager
-def one_thread_an_operation() -> Iterator[int]:
-    """Run every torch operation in one thread; yields the number of threads before.
-
-    Small operations gain nothing from more (on a busy machine the threads mostly wait for each
-    other), and no result depends on their number. Only `product` of many documents uses as many as
-    were set.
-    """
-    threads = torch.get_num_threads()
-    if threads == 1:
-        yield threads
-        return
-    aside = _SET_ASIDE.set(threads)
-    torch.set_num_threads(1)
-    try:
-        yield threads
-    finally:
-        torch.set_num_threads(threads)
-        _SET_ASIDE.reset(aside)
 
 
 def product(rows: Tensor, weights: Tensor) -> Tensor:
@@ -70,7 +46,7 @@ class _InBlocks(torch.autograd.Function):
         ctx.save_for_backward(rows)
         whole, blocks, _ = _blocks_of(rows)
         out = rows.new_empty(len(rows), weights.shape[1])
-        with _threads_set_aside():
+        with threads_set_aside():
             each = weights.expand(len(blocks), *weights.shape)
             torch.bmm(blocks, each, out=out[:whole].view(len(blocks), _BLOCK, -1))
         # The last rows as a block that begins within the one before: of fewer rows a product may
@@ -84,7 +60,7 @@ class _InBlocks(torch.autograd.Function):
         (rows,) = ctx.saved_tensors
         _, blocks, rest = _blocks_of(rows)
         _, d_blocks, d_rest = _blocks_of(grads[0])
-        with _threads_set_aside():
+        with threads_set_aside():
             each = torch.bmm(blocks.transpose(1, 2), d_blocks)
         with one_thread_an_operation():
             return None, each.sum(0) + rest.T @ d_rest
@@ -93,17 +69,6 @@ class _InBlocks(torch.autograd.Function):
 def _blocks_of(rows: Tensor) -> tuple[int, Tensor, Tensor]:
     whole = len(rows) // _BLOCK * _BLOCK
     return whole, rows[:whole].reshape(-1, _BLOCK, rows.shape[1]), rows[whole:]
-
-
-@contextmanager
-def _threads_set_aside() -> Iterator[None]:
-    """The threads that were set before `one_thread_an_operation`."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(max(before, _SET_ASIDE.get()))
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def sigmoid(z: Tensor) -> Tensor:

@@ -10,10 +10,10 @@ from torch import Tensor, nn
 
 from sortnet.comparators.base import NeuralComparator
 from sortnet.comparators.forms import Score
-from sortnet.comparators.products import one_thread_an_operation, product
+from sortnet.comparators.products import product
 from sortnet.comparators.tree_kernels import HeadLosses, LeafValues, leaf_values
-from sortnet.errors import ComparatorError
-from sortnet.types.free import free_memory
+from sortnet.threads import one_thread_an_operation
+from sortnet.types.free import refuse_too_large
 
 _SHARPEST = 8.0  # the factor of the logits that choose features, at the end of a training
 _SHARPENED = 0.7  # the share of a training in which it grows from 1
@@ -66,7 +66,10 @@ class SoftTrees(NeuralComparator):
         self.committee, self.trees, self.depth = committee, trees, depth
         self.generator = torch.Generator().manual_seed(seed)
         splits, leaves = committee * trees * depth, committee * trees << depth
-        self._refuse_too_many(splits, leaves)
+        refuse_too_large(
+            _COPIES * (n_features * splits + leaves),
+            f"{splits:,} splits over {n_features:,} features",
+        )
 
         def normal(*shape: int) -> Tensor:
             return torch.randn(shape, generator=self.generator)
@@ -76,16 +79,6 @@ class SoftTrees(NeuralComparator):
         self.log_steepness = nn.Parameter(torch.full((splits,), math.log(_STEEPNESS)))
         self.leaves = nn.Parameter(_LEAVES * normal(committee * trees, 1 << depth))
         self.register_buffer("sharpness", torch.ones(()))
-
-    def _refuse_too_many(self, splits: int, leaves: int) -> None:
-        need, free = _COPIES * (self.n_features * splits + leaves), free_memory()
-        if need > free:
-            fitting = self.committee * free // need
-            raise ComparatorError(
-                f"{splits:,} splits over {self.n_features:,} features need {need / 1e9:.1f} GB of "
-                f"memory, {free / 1e9:.1f} GB are free: "
-                + (f"a committee of {fitting} fits" if fitting else "take fewer trees or features")
-            )
 
     def config(self) -> dict[str, Any]:
         names = ("n_features", "committee", "trees", "depth", "seed")

@@ -16,7 +16,6 @@ from numpy.typing import ArrayLike
 
 from sortnet.errors import DataError
 from sortnet.types import F32, F64, I32, Queries
-from sortnet.types.free import refuse_too_large
 
 _NUMBERS = 1 << 20  # distances at once, which bounds memory
 _EQUAL = 1e-9  # relative difference below which two sums of distances are one
@@ -70,7 +69,6 @@ def made_sets(
     dimensions, and grow fast with d in more.
     """
     check_sizes(problem, n, d)
-    refuse_too_large(24 * n_sets * n * d, f"{n_sets:,} sets of {n:,} objects")
     drawn = PROBLEMS[problem].draw(np.random.default_rng(seed), (n_sets, n, d))
     points: F32 = drawn.astype(np.float32)
     grades = grades_of(PROBLEMS[problem].utility(points.astype(np.float64)))
@@ -115,7 +113,6 @@ def medoid_closeness(points: ArrayLike) -> F64:
     """
     x = np.asarray(points, np.float64)
     n = x.shape[1]
-    refuse_too_large(32 * n * n, f"the distances among {n:,} objects of a set")
     blocks = np.array_split(x, 1 + x.shape[0] * n * n // _NUMBERS)
     return np.concatenate([_closeness(block) for block in blocks])
 

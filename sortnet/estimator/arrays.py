@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,15 +16,12 @@ from sortnet.tables.roles import choose_features, column_of, feature_matrix
 from sortnet.tables.rows import Rows, rows_of_frame
 from sortnet.tables.values import is_missing, numbers_of, word
 from sortnet.types import F64, I64, Queries
-from sortnet.types.free import refuse_too_large
 
 
 def as_table(X: Any, source: str) -> Any:
     """A data frame as one of pandas, a sparse matrix as an array, what is masked as missing, dates
     as days; the rest as it is."""
     if issparse(X):
-        needed = (X.dtype.itemsize + 4) * math.prod(X.shape)  # and the copy in float32
-        refuse_too_large(needed, f"{source}: the rows of the sparse matrix, zeros included,")
         return X.toarray()
     if np.ma.isMaskedArray(X):
         return np.ma.filled(X.astype(np.float64), np.nan)

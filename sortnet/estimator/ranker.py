@@ -50,8 +50,8 @@ from sortnet.learning.loop import Callback
 from sortnet.learning.state import Iteration, State
 from sortnet.metrics import evaluate
 from sortnet.rankers.base import Ranker, fit_ranker, load_ranker
-from sortnet.sorting.threads import limit_threads
 from sortnet.tables.roles import column_of, feature_matrix
+from sortnet.threads import limit_threads
 from sortnet.types import F32, F64, I64, Queries
 
 

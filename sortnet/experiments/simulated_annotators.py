@@ -18,8 +18,8 @@ from sortnet.preference.laplace import fit
 from sortnet.preference.session import Session
 from sortnet.preference.strategies import STRATEGIES, MergePass
 from sortnet.preference.vote_arrays import Votes
+from sortnet.threads import one_blas_thread
 from sortnet.types import F64, Progress
-from sortnet.types.one_thread import one_blas_thread
 
 if TYPE_CHECKING:
     import pandas as pd

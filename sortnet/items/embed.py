@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from sortnet.errors import DataError
+from sortnet.threads import one_blas_thread
 from sortnet.types import F32, F64, Progress
-from sortnet.types.one_thread import one_blas_thread
 
 DIMENSIONS = 32
 _AT_ONCE = 128

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from sortnet.threads import one_blas_thread
 from sortnet.types import F32
-from sortnet.types.one_thread import one_blas_thread
 
 TOPICS = 16
 WORDS, LETTERS = ("word", (1, 2)), ("char_wb", (2, 3))  # analyser, lengths of n-grams

@@ -17,11 +17,11 @@ from typing import Any, TypeVar, cast
 import numpy as np
 import torch
 import torch.distributed as dist
-from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from torch.distributed.rendezvous import rendezvous
 
 from sortnet.errors import SortNetError
+from sortnet.threads import cores
 from sortnet.types.shard import Alone, Group
 
 _TO_JOIN = timedelta(minutes=10)
@@ -92,8 +92,7 @@ def threads_of(group: Group) -> int | None:
     """Threads of each process: this machine's share of its cores; None: as they are set."""
     if group.size == 1:
         return None
-    cores: int = effective_n_jobs(-1)
-    return max(1, cores // int(os.environ.get("LOCAL_WORLD_SIZE", group.size)))
+    return max(1, cores() // int(os.environ.get("LOCAL_WORLD_SIZE", group.size)))
 
 
 @contextmanager

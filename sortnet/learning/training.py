@@ -19,10 +19,10 @@ from torch import Tensor
 
 from sortnet.comparators import Learner, NeuralComparator
 from sortnet.comparators.base import to_device
-from sortnet.comparators.products import one_thread_an_operation
 from sortnet.config import FIXED, Training
 from sortnet.errors import DataError, DivergedError
 from sortnet.learning.judges import judge_by_data
+from sortnet.threads import one_thread_an_operation
 from sortnet.types import F32, F64, I32, I64, Pairs, Progress, Queries
 from sortnet.types.shard import Shard, before, gathered, summed
 

@@ -14,8 +14,8 @@ from sortnet.preference.posterior import Posterior
 from sortnet.preference.problem import Part, Prior, Problem, Scales, first_guess
 from sortnet.preference.reliability import Annotators
 from sortnet.preference.vote_arrays import Votes
+from sortnet.threads import one_blas_thread
 from sortnet.types import F64, I64
-from sortnet.types.one_thread import one_blas_thread
 
 DRAWS = 48
 _MANY_DRAWS = 256  # if they are cheap

@@ -15,16 +15,11 @@ from sortnet.config import COMPARATOR, setting
 from sortnet.context.dense import UNITS
 from sortnet.context.fate import FateNet
 from sortnet.context.feta import PAIR_NETS, FetaNet
-from sortnet.errors import DataError
 from sortnet.rankers.base import Kind
 from sortnet.rankers.sets import ContextSettings, fit, load
 from sortnet.types import Queries
-from sortnet.types.free import free_memory, refuse_too_large
 
 _DOCUMENTS = 1 << 14  # at once, but a query is not divided
-_BYTES = 16  # of a document's hidden unit: its value before and after, and their gradients
-_BYTES_OF_PAIRS = 64  # of a pair's hidden unit, measured in training
-_LITTLE = 1 << 27  # bytes that are surely free: to ask takes as long as a step of training
 
 
 @dataclass(frozen=True)
@@ -44,16 +39,8 @@ class DenseSettings(ContextSettings):
     def scores_of(self, net: nn.Module, part: Queries) -> Tensor:
         found = [torch.empty(0)]
         for some in _in_runs(part):
-            self.check_memory(some)
             found.append(net(torch.from_numpy(some.features), torch.from_numpy(some.sizes)))
         return torch.cat(found)
-
-    def check_memory(self, part: Queries) -> None:
-        """Refuse queries whose net does not fit into memory at once."""
-        n_bytes = _BYTES * part.n_docs * self.n_units
-        if n_bytes > _LITTLE:
-            what = f"{part.source}: the hidden units of {part.n_docs:,} documents"
-            refuse_too_large(n_bytes, what)
 
     @property
     def n_units(self) -> int:
@@ -106,18 +93,6 @@ class FetaSettings(DenseSettings):
             n_columns, pair=self.pair, hidden=self.layers, units=self.units or self.fixed["units"],
             chunk=self.chunk, seed=self.seed,
         ).eval()  # fmt: skip
-
-    def check_memory(self, part: Queries) -> None:
-        super().check_memory(part)
-        n = part.sizes
-        pairs = min(self.chunk, int((n * (n - 1) // 2).sum()))
-        n_bytes = _BYTES_OF_PAIRS * pairs * self.n_units
-        if n_bytes > _LITTLE and n_bytes > (free := free_memory()):
-            raise DataError(
-                f"{part.source}: {pairs:,} pairs of documents at once need {n_bytes / 1e9:.1f} GB "
-                f"of memory, {free / 1e9:.1f} GB are free: take a chunk of "
-                f"{max(1, pairs * free // n_bytes)} or fewer"
-            )
 
 
 def _in_runs(part: Queries) -> Iterator[Queries]:

@@ -17,7 +17,6 @@ import torch
 from torch import Tensor, nn
 
 from sortnet.comparators import NeuralComparator
-from sortnet.comparators.products import one_thread_an_operation
 from sortnet.config import TRAINING, Training, setting
 from sortnet.context.attention import SetEncoder
 from sortnet.context.fate import FateNet
@@ -28,6 +27,7 @@ from sortnet.errors import DivergedError
 from sortnet.rankers.base import check_graded, order_by
 from sortnet.rankers.nets import InputSettings, NetRanker, NetSettings, settled
 from sortnet.rankers.nets import load as load_net
+from sortnet.threads import one_thread_an_operation
 from sortnet.types import I64, Progress, Queries
 from sortnet.types.free import refuse_too_large
 

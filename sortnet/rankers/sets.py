@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor, nn
 
-from sortnet.comparators.products import one_thread_an_operation
 from sortnet.config import COMPARATOR, FIXED, SCALINGS, TRAINING, setting
 from sortnet.context.losses import LOSSES, Loss
 from sortnet.data.scaling import fit_scaler
@@ -23,6 +22,7 @@ from sortnet.rankers.folder import Saved
 from sortnet.rankers.listwise import DescentSettings, descend
 from sortnet.rankers.nets import settled
 from sortnet.rankers.weights import refuse_few, scaler_tensors, take_scaler
+from sortnet.threads import one_thread_an_operation
 from sortnet.types import F32, I64, Progress, Queries
 
 

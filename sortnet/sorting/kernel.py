@@ -9,7 +9,7 @@ import torch
 from numba import njit, prange
 
 from sortnet.comparators import DualUnits, Form, Score
-from sortnet.sorting.threads import in_threads
+from sortnet.threads import in_threads
 from sortnet.types import F32, F64, I32, I64
 
 # exp(2p) below e^175 keeps (1 + e)(1 + e'), with e = exp(2p) exp(2q), within a float64.

@@ -29,9 +29,10 @@ from sortnet.tables.letor_faults import (
     read_grade,
     read_value,
 )
+from sortnet.threads import cores
 from sortnet.types import F32, F64, I32, I64, Queries, Str
 from sortnet.types.free import refuse_long, texts
-from sortnet.types.precision import Differences
+from sortnet.types.precision import refuse_lost
 from sortnet.types.room import GrowingTable, room, rows_of
 
 BLOCK_BYTES = 1 << 20
@@ -41,6 +42,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _LINES_A_TASK = 64
 _COLUMNS_AT_ONCE = 16
 _MOST_THREADS = 8
+_LOOKED_AT = 1 << 15  # values of the first lines whose differences are looked at
 
 
 def read_letor(path: str | os.PathLike[str], *, n_features: int | None = None) -> Queries:
@@ -60,7 +62,8 @@ def read_letor(path: str | os.PathLike[str], *, n_features: int | None = None) -
         DataError: naming file, line and offending text, for anything but the above; for a
             file that ends in the middle of a line, or has a number of features other than expected
             or, where all files are dense, than another one;
-            with grades, for a feature whose differences within queries are lost in float32.
+            with grades, for a feature whose differences within queries are lost in float32,
+            as the first lines show it.
 
     Cost: linear; the memory of the result and a few MB, beyond 256 MiB on disk (see `room`). The
     very first call compiles for a few seconds.
@@ -88,9 +91,7 @@ def read_letor(path: str | os.PathLike[str], *, n_features: int | None = None) -
 
 
 def _threads() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return min(_MOST_THREADS, len(os.sched_getaffinity(0)))
-    return min(_MOST_THREADS, os.cpu_count() or 1)
+    return min(_MOST_THREADS, cores())
 
 
 def _blocks(file: BinaryIO, path: Path) -> Iterator[Block]:
@@ -156,21 +157,31 @@ class _Lines:
     def __len__(self) -> int:
         return len(self.starts)
 
-    def parse(self, line: int, stop: int, table: F32) -> tuple[int, F64]:
-        """Parse lines into their rows of table; returns the largest feature index and the sums."""
+    def parse(self, line: int, stop: int, table: F32) -> int:
+        """Parse lines into their rows of table; returns the largest feature index."""
         limit = MAX_FEATURES if self.n_features is None else min(self.n_features, MAX_FEATURES)
         odd = np.empty((kernel.ODD_ENOUGH + limit + 1, 4), np.int64)
-        largest, sums, before = 0, np.zeros((4, table.shape[1])), np.empty(table.shape[1])
+        largest = 0
         while line < stop:
             line, n_odd, widest, fault, start, end = kernel.parse_lines(
                 self.block.buf, self.starts, line, stop, limit, table, self.grades, self.fields,
-                odd, sums, before,
+                odd,
             )  # fmt: skip
             self._read_odd(odd[:n_odd], table)
             if fault:
                 raise line_fault(self.block, fault, start, end, self.n_features)
             largest = max(largest, widest)
-        return largest, sums
+        return largest
+
+    def values(self, width: int) -> F64:
+        """(n, width) the values of the first lines, as float64 has them."""
+        found = np.zeros((min(len(self), 1 + _LOOKED_AT // max(width, 1)), width))
+        for row, start in zip(found, self.starts, strict=False):
+            end = self.block.newlines[np.searchsorted(self.block.newlines, start)]
+            for token in self.block.text(start, end).partition(b"#")[0].split()[2:]:
+                index, _, value = token.partition(b":")
+                row[int(index) - 1] = np.nan if value.lower() == b"null" else float(value)
+        return np.where(np.abs(found) < np.finfo(np.float32).max, found, np.nan)
 
     def _read_odd(self, odd: I64, table: F32) -> None:
         for line, column, start, end in odd.tolist():
@@ -227,7 +238,7 @@ class _Growing:
         self.largest, self.fewest = 0, MAX_FEATURES  # of the file at hand
         self.widths: dict[Path, int] = {}  # of the files whose lines all have the same features
         self.n_files, self.widest = 0, 0
-        self.seen = Differences(MAX_FEATURES)
+        self.first: tuple[F64, I32] | None = None  # values of the first lines, their queries
 
     def add(self, block: Block, share: float) -> None:
         """Parse a block and keep what it holds; `share` of all files has been read with it."""
@@ -236,7 +247,7 @@ class _Growing:
         if not len(lines):
             return
         if self.table.width == 0:  # the first line shows how wide most tables are
-            width = lines.parse(0, 1, np.empty((1, 0), np.float32))[0]
+            width = lines.parse(0, 1, np.empty((1, 0), np.float32))
             self.table.next_rows(len(lines), width, share)
         largest = self._parse(lines, self.table.width, share)
         if largest > self.table.width:
@@ -244,6 +255,9 @@ class _Growing:
         self.largest = max(self.largest, largest)
         self._count_features(lines)
         self._keep(lines)
+        if self.first is None:
+            values = lines.values(self.table.width)
+            self.first = values, self.codes[0][: len(values)]
 
     def end_file(self, path: Path) -> None:
         """Note the features of a file that is read."""
@@ -260,10 +274,7 @@ class _Growing:
         parts = max(1, min(_threads(), len(lines) // _LINES_A_TASK))
         cuts = [len(lines) * part // parts for part in range(parts + 1)]
         tasks = [self.pool.submit(lines.parse, *part, rows) for part in pairwise(cuts)]
-        results = [task.result() for task in tasks]
-        for _, sums in results:
-            self.seen.add_sums(sums)
-        return max(largest for largest, _ in results)
+        return max([task.result() for task in tasks])
 
     def _count_features(self, lines: _Lines) -> None:
         """Track whether the file is dense; refuse a truncated last line."""
@@ -311,8 +322,8 @@ class _Growing:
         features = self.table.finished()
         codes, rows = np.concatenate(self.codes), None
         grades, docids = np.concatenate(self.grades), self._all_docids()
-        if grades.any():  # without grades the documents are only ranked
-            self.seen.refuse(None, self.source)
+        if self.first and grades.any():  # without grades the documents are only ranked
+            refuse_lost(*self.first, None, self.source)
         if np.any(codes[1:] < codes[:-1]):
             rows = np.argsort(codes, kind="stable")
             codes, grades = codes[rows], grades[rows]

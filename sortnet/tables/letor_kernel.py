@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from sortnet.types import F32, F64, I32, I64
+from sortnet.types import F32, I32, I64
 
 U8 = NDArray[np.uint8]
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -208,20 +208,6 @@ def _note(odd, n_odd, line, column, start, end):
 
 
 @_compiled
-def _keep(table, line, column, value, again, before, sums):
-    """Keep a value; if the line before has one, add to the sums their difference and its loss."""
-    table[line, column] = value
-    true = value - before[column]
-    before[column] = value
-    if again and true == true:  # neither is missing
-        kept = np.float64(table[line, column]) - np.float64(table[line - 1, column])
-        sums[0, column] += abs(kept - true)
-        sums[1, column] += abs(true)
-        sums[2, column] += abs(value)
-        sums[3, column] = max(sums[3, column], abs(value))
-
-
-@_compiled
 def data_lines(buf: U8, newlines: I64, starts: I64) -> int:
     """Write the start of each line that is neither blank nor a comment; returns their count."""
     found, p = 0, 0
@@ -245,8 +231,6 @@ def parse_lines(
     grades: I32,
     fields: I32,
     odd: I64,
-    sums: F64,
-    before: F64,
 ) -> tuple[int, int, int, int, int, int]:
     """Parse the lines `line:stop` into the same rows of table, grades and fields.
 
@@ -260,8 +244,6 @@ def parse_lines(
         fields: (lines, N_FIELDS) int32, see above.
         odd: (ODD_ENOUGH + limit + 1, 4) int64; (line, column, start, end) of values for Python
             to read, column -1 being the grade.
-        sums: (4, width) float64, added to, see `Differences.add_sums`.
-        before: (width,) float64, for the values of the line before.
 
     Returns:
         (next line, odd values, largest index, fault, its start, its end). Parsing ends at a fault.
@@ -294,7 +276,6 @@ def parse_lines(
             fault = _index_fault(index, limit, seen, line)
             if fault:
                 return line, n_odd, widest, fault, p, _token_end(buf, p)
-            again = line > first and seen[index] == line and not fields[line, NEW_QID]
             seen[index] = line + 1
             widest = max(widest, index)
             value, p, sure = _number(buf, colon + 1)
@@ -304,7 +285,7 @@ def parse_lines(
                 if not _is_missing(buf, colon + 1, p):
                     n_odd = _note(odd, n_odd, line, index - 1, colon + 1, p)
             if index <= width:
-                _keep(table, line, index - 1, value, again, before, sums)
+                table[line, index - 1] = value
             count += 1
             p = _skip_blanks(buf, p)
         fields[line, FEATURES] = count

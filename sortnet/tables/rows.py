@@ -158,7 +158,6 @@ def as_pandas(frame: Any) -> pd.DataFrame:
 
     if hasattr(frame, "iloc"):
         sparse = [k for k, dtype in enumerate(frame.dtypes) if isinstance(dtype, pd.SparseDtype)]
-        refuse_too_large(8 * len(frame) * len(sparse), "the sparse columns of a frame")
         frame = frame.copy(deep=False) if sparse else frame
         for k in sparse:
             frame.isetitem(k, frame.iloc[:, k].sparse.to_dense())

@@ -1,0 +1,191 @@
+"""Threads: how many there are, operations that run in one, kernels that run in several.
+
+This module loads neither torch nor numba, for what asks it for one thread may need neither.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
+from functools import cache, wraps
+from numbers import Integral
+from types import FunctionType
+from typing import Any, TypeVar, cast
+
+from threadpoolctl import ThreadpoolController, threadpool_limits
+
+from sortnet.errors import DataError
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+_HOME = os.getpid()
+_ONE_AT_A_TIME = threading.Lock()
+# torch's threads that were set where operations now run in one.
+_SET_ASIDE: ContextVar[int] = ContextVar("threads set aside", default=1)
+
+
+def cores() -> int:
+    """The cores that this process may use, by its affinity and its container's limit."""
+    from joblib import cpu_count
+
+    found: int = cpu_count()
+    return found
+
+
+def set_threads(threads: int | None) -> None:
+    """Use that many threads for torch and the kernels, at most the cores; None leaves them."""
+    if threads is not None:
+        _set(min(threads, cores()))
+
+
+def _set(threads: int) -> None:
+    import numba
+    import torch
+
+    most: int = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
+    torch.set_num_threads(threads)
+    numba.set_num_threads(min(threads, most))
+
+
+@contextmanager
+def limit_threads(n_jobs: int | None) -> Iterator[None]:
+    """Use that many threads for torch, numpy and the kernels; None leaves them, -1 is every core.
+
+    The numbers are the process's: of two threads that do this at once, the last decides.
+
+    Raises:
+        DataError: if `n_jobs` is 0 or no whole number.
+    """
+    if n_jobs is None:
+        yield
+        return
+    if not isinstance(n_jobs, Integral) or n_jobs == 0:
+        raise DataError(f"n_jobs must be None, a number of threads or -1, got {n_jobs!r}")
+    import numba
+    import torch
+
+    threads = int(n_jobs) if n_jobs > 0 else max(1, cores() + 1 + int(n_jobs))
+    before = torch.get_num_threads(), numba.get_num_threads()
+    with threadpool_limits(threads):
+        try:
+            _set(threads)
+            yield
+        finally:
+            torch.set_num_threads(before[0])
+            numba.set_num_threads(before[1])
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Run numpy's and scipy's products and factorisations in one thread; also a decorator.
+
+    On a busy machine their threads take ten times the processor time that the work takes, and how
+    many there are changes the last bits of a result.
+
+    Cost: a tenth of a millisecond.
+    """
+    with _libraries().limit(limits=1, user_api="blas"):
+        yield
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    import scipy.linalg  # noqa: F401  # has a library of its own, which must be there to be found
+
+    return ThreadpoolController()
+
+
+@contextmanager
+def one_thread_an_operation() -> Iterator[int]:
+    """Run every torch operation in one thread; yields the number of threads before.
+
+    Small operations gain nothing from more (on a busy machine the threads mostly wait for each
+    other), and no result depends on their number. Only what runs `with threads_set_aside()` uses as
+    many as were set.
+    """
+    import torch
+
+    threads = torch.get_num_threads()
+    if threads == 1:
+        yield threads
+        return
+    aside = _SET_ASIDE.set(threads)
+    torch.set_num_threads(1)
+    try:
+        yield threads
+    finally:
+        torch.set_num_threads(threads)
+        _SET_ASIDE.reset(aside)
+
+
+@contextmanager
+def threads_set_aside() -> Iterator[None]:
+    """The threads that torch had before `one_thread_an_operation`."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(max(before, _SET_ASIDE.get()))
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def in_threads(function: _F) -> _F:
+    """Compile a kernel whose `prange` runs in numba's threads.
+
+    A process forked from the one that loaded this module has none of its threads, and numba would
+    abort it: there the kernel runs in one thread, with the same results.
+    """
+    import numba
+
+    together = numba.njit(parallel=True, cache=True, nogil=True)(function)
+    alone = numba.njit(cache=True, nogil=True)(_renamed(cast(FunctionType, function)))
+
+    @wraps(function)
+    def run(*arguments: Any) -> Any:
+        if os.getpid() != _HOME:
+            return alone(*arguments)
+        import torch
+
+        threads = torch.get_num_threads()
+        with _turn():
+            result = together(*arguments)
+        if torch.get_num_threads() != threads:  # the first kernel sets OpenMP's, which torch uses
+            torch.set_num_threads(threads)
+        return result
+
+    return cast(_F, run)
+
+
+def _renamed(function: FunctionType) -> FunctionType:
+    """The same function under another name: numba's cache finds compiled functions by name."""
+    name = f"{function.__name__}_alone"
+    twin = FunctionType(function.__code__, function.__globals__, name)
+    twin.__qualname__, twin.__module__ = name, function.__module__
+    return twin
+
+
+def _turn() -> AbstractContextManager[Any]:
+    """A lock if two kernels at once would abort the process: with numba's own workqueue."""
+    import numba
+
+    try:
+        safe = numba.threading_layer() != "workqueue"  # type: ignore[attr-defined]
+    except ValueError:  # the first kernel starts the threads
+        safe = False
+    return nullcontext() if safe else _ONE_AT_A_TIME
+
+
+def _use_one_thread() -> None:
+    """A forked child has lost torch's threads too, and would wait for them forever."""
+    if torch := sys.modules.get("torch"):
+        torch.set_num_threads(1)
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
+    os.register_at_fork(after_in_child=_use_one_thread)
