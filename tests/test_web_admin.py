@@ -316,3 +316,15 @@ def test_a_search_looks_at_the_items_once_for_each_ranking(many, monkeypatch):
     monkeypatch.setattr(service, "ranking", replace(service.ranking))
     assert state(many, find="text")["found"] == len(service.items)
     assert looked.call_count == 2 * calls
+
+
+def test_the_tables_are_escaped_and_sent_once_while_nothing_changes(site):
+    site.link("<b>ana</b>")
+    site.pages.services[0].settle()
+    sent = site.client.get(f"{site.admin}/tables").json()
+    assert "&lt;b&gt;ana&lt;/b&gt;" in sent["html"] and "<b>" not in sent["html"]
+    again = site.client.get(f"{site.admin}/tables?known={sent['key']}").json()
+    assert again == sent | {"html": None}
+    site.link("ben")
+    later = site.client.get(f"{site.admin}/tables?known={sent['key']}").json()
+    assert later["key"] != sent["key"] and "ben" in later["html"]

@@ -26,7 +26,7 @@ from cli.web.downloads import EXPORTS
 from cli.web.guard import PATIENCE, Guard, Names, Rate, Receive, Scope, Send
 from cli.web.pages import Pages, People
 from cli.web.ranking_rows import SORTS, View
-from cli.web.replies import drawn_page, refusal
+from cli.web.replies import drawn_page, refusal, tables_of
 from sortnet.errors import JudgementError, LeaseError, SortNetError, StoreError
 from sortnet.preference import ANSWERS, Answer
 from sortnet.preference.base import LONGEST_COMMENT
@@ -177,6 +177,10 @@ def _admin_routes(pages: Pages, people: People) -> Iterator[Route]:
     def state(_: str, request: Request, body: dict[str, Any]) -> Response:
         return JSONResponse(viewed(request).state(_view(request)))
 
+    def tables(_: str, request: Request, body: dict[str, Any]) -> Response:
+        known, base = request.query_params.get("known"), request.url.path.removesuffix("/tables")
+        return JSONResponse(tables_of(viewed(request).state(_view(request)), base, known))
+
     def study(_: str, request: Request, body: dict[str, Any]) -> Response:
         return JSONResponse(viewed(request).study())
 
@@ -198,6 +202,7 @@ def _admin_routes(pages: Pages, people: People) -> Iterator[Route]:
     works: dict[tuple[str, str], Work] = {
         ("GET", ""): page,
         ("GET", "/state"): state,
+        ("GET", "/tables"): tables,
         ("GET", "/study"): study,
         ("POST", "/annotators"): add,
         ("POST", "/decisions"): decide,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
@@ -14,6 +15,15 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 def drawn_page(template: str, **facts: Any) -> HTMLResponse:
     """A page made of a template."""
     return HTMLResponse(_templates().get_template(template).render(facts))
+
+
+def tables_of(state: dict[str, Any], base: str, known: str | None) -> dict[str, Any]:
+    """The tables of the admin page as HTML, and what its script draws; `html` is None if `known` is
+    the key of just that."""
+    rest = {name: state[name] for name in ("curve", "goal", "decided", "page", "pages")}
+    html = _templates().get_template("tables.html").render(state=state, base=base)
+    key = hashlib.sha256(f"{rest}{html}".encode()).hexdigest()
+    return rest | {"key": key, "html": None if key == known else html}
 
 
 def refusal(

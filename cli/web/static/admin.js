@@ -1,4 +1,4 @@
-// The admin page: draws the ranking, the figures and the annotators every few seconds.
+// The admin page: fetches its tables every few seconds, draws the curve, and sends decisions.
 "use strict";
 
 const BASE = location.pathname;
@@ -7,9 +7,7 @@ const SVG = "http://www.w3.org/2000/svg";
 const JSON_TYPE = { "Content-Type": "application/json" };
 const ABOUT_ONE = ["question", "gold", "no-gold"]; // decisions about one criterion
 const $ = (id) => document.getElementById(id);
-const percent = (share) => (share === null || share === undefined ? "–" : `${Math.round(100 * share)} %`);
-const fixed = (value, digits = 2) => (value === null || value === undefined ? "–" : value.toFixed(digits));
-const called = (entry) => (entry.text === null ? entry.id : entry.text);
+const percent = (share) => `${Math.round(100 * share)} %`;
 // A time, with its day unless that is today.
 function clock(seconds) {
   const [time, now] = [new Date(1000 * seconds), new Date()];
@@ -24,23 +22,6 @@ function notice(text) {
   $("notice").hidden = !text;
 }
 
-function within(kind, ...parts) {
-  const made = document.createElement(kind);
-  made.append(...parts);
-  return made;
-}
-
-const named = (name, made) => Object.assign(made, { className: name });
-
-function cell(content, kind = "td", name = "") {
-  const made = within(kind, ...[content].flat());
-  if (name) made.className = name;
-  if (kind === "th") made.scope = "row";
-  return made;
-}
-
-const row = (cells) => within("tr", ...cells);
-
 function shape(kind, attributes, ...parts) {
   const made = document.createElementNS(SVG, kind);
   for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
@@ -48,112 +29,41 @@ function shape(kind, attributes, ...parts) {
   return made;
 }
 
-// The interval of a rank on a scale from 1 to n; the columns next to it show the numbers.
-function interval(entry, n) {
-  const at = (rank) => `${(100 * (rank - 0.5)) / n}%`;
-  return shape(
-    "svg", { "aria-hidden": "true", focusable: "false" },
-    shape("line", { class: "rail", x1: "0%", x2: "100%", y1: "50%", y2: "50%" }),
-    shape("line", { class: "bar", x1: `${(100 * (entry.low - 1)) / n}%`, x2: `${(100 * entry.high) / n}%`, y1: "50%", y2: "50%" }),
-    shape("circle", { class: "dot", cx: at(entry.rank), cy: "50%", r: 4 }),
-  );
-}
-
-// The start of an item's text, and its image, which opens in full.
-function shownItem(entry) {
-  const parts = [within("span", called(entry))];
-  if (entry.image) {
-    const image = Object.assign(new Image(), { alt: "", loading: "lazy", decoding: "async", src: BASE + entry.image });
-    const link = Object.assign(named("thumb", within("a", image)), { href: BASE + entry.image, target: "_blank", rel: "noopener" });
-    link.setAttribute("aria-label", `Image of ${entry.id}`);
-    parts.unshift(link);
-  }
-  if (entry.group) parts.unshift(named("group", within("span", entry.group)));
-  return named("item", within("div", ...parts));
-}
-
-// A button whose name says what it is about.
-function button(label, about, act) {
-  const made = Object.assign(document.createElement("button"), { type: "button", textContent: label });
-  made.setAttribute("aria-label", `${label}: ${about}`);
-  made.addEventListener("click", act);
-  return made;
-}
-
-// Redraw the rows of a table if they changed, but not while it has the focus, unless one of its
-// buttons was used: then the one in its place gets the focus.
+// Show what the server rendered of a part of the page, if it changed; but not while the part has the
+// focus, unless one of its buttons was used: then the one in its place gets the focus. Returns whether
+// it is shown now.
 const drawn = {};
-function redraw(table, entries, draw) {
-  const key = JSON.stringify(entries);
-  const body = $(table).tBodies[0];
+function redraw(part) {
+  const { into } = part.dataset;
+  const body = document.querySelector(into);
   const place = [...body.querySelectorAll("button")].indexOf(document.activeElement);
-  if (drawn[table] === key || (!used && body.contains(document.activeElement))) return;
-  drawn[table] = key;
-  body.replaceChildren(...entries.map(draw));
-  $(table).parentElement.hidden = !entries.length && table !== "ranking" && table !== "people";
+  if (drawn[into] === part.innerHTML) return true;
+  if (!used && body.contains(document.activeElement)) return false;
+  drawn[into] = part.innerHTML;
+  for (const time of part.content.querySelectorAll("time")) time.textContent = clock(+time.dataset.at);
+  body.replaceChildren(part.content);
+  for (const link of body.querySelectorAll(".link")) link.title = link.href;
   if (place >= 0) body.querySelectorAll("button")[place]?.focus();
+  return true;
 }
 
-function drawRanking(state) {
-  redraw("ranking", state.ranking, (entry) => row([
-    cell(`${entry.rank}`), cell(shownItem(entry), "th", "text"), cell(interval(entry, entry.of), "td", "plot"),
-    cell(`${entry.low}`), cell(`${entry.high}`), cell(fixed(entry.score)), cell(`${entry.judgements}`),
-    cell(["better", "worse"].map((side) => choice(side, entry)), "td", "actions"),
-  ]));
-  const all = state.found === state.items ? `${state.items} items` : `${state.found} of ${state.items} items found`;
-  $("caption").textContent = `${all}. The dot is the rank, the bar where it is with 90 % probability, of 1 to ${state.groups.length ? "the number of items in the group" : state.items}.`;
+function drawTables(state) {
+  const made = document.createElement("template");
+  made.innerHTML = state.html;
+  const shown = [...made.content.querySelectorAll("template")].map(redraw);
+  known = shown.every(Boolean) ? state.key : ""; // else it is asked for again
+}
+
+function drawPager(state) {
   view.page = state.page;
   $("pager").hidden = state.pages === 1;
   $("before").disabled = state.page === 1;
   $("after").disabled = state.page === state.pages;
-  const page = `Page ${state.page} of ${state.pages}`;
-  if ($("page").textContent !== page) $("page").textContent = page;
   const [by, order] = view.sort.startsWith("-") ? [view.sort.slice(1), "descending"] : [view.sort, "ascending"];
   for (const head of $("ranking").querySelectorAll("[data-sort]")) {
     if (head.dataset.sort === by) head.parentElement.setAttribute("aria-sort", order);
     else head.parentElement.removeAttribute("aria-sort");
   }
-}
-
-// The groups, those furthest from the goal first; a click shows the ranking of one.
-function drawGroups(state) {
-  $("groups").hidden = !state.groups.length;
-  const body = $("groups").querySelector("tbody");
-  if (!state.groups.length || body.contains(document.activeElement)) return;
-  const { groups, done } = state.remaining;
-  const shown = state.groups.length < groups ? `, the ${state.groups.length} furthest from it shown` : "";
-  $("groups-about").textContent = `${done} of ${groups} groups have reached the goal${shown}`;
-  body.replaceChildren(...state.groups.map((group) => {
-    const link = Object.assign(within("button", group.group), { type: "button", className: "plain" });
-    link.addEventListener("click", () => { $("find").value = group.group; show({ page: 1 }); });
-    return row([
-      cell(link, "th", "text"), cell(`${group.items}`), cell(`${group.answers}`),
-      cell(percent(group.wrong_pairs)), cell(group.stop ? "reached" : ""),
-    ]);
-  }));
-}
-
-const alpha = (of) => (of.shared_pairs ? [fixed(of.krippendorff_alpha), within("small", ` of ${of.shared_pairs} pairs`)] : "–");
-
-function drawFigures(state) {
-  const left = state.remaining?.questions;
-  const figures = {
-    "Answers": `${state.answers}`,
-    "Questions left": left || (left === 0 && state.remaining.stop) ? `about ${left}` : "–",
-    "Answers in the last hour": `${state.per_hour.last_hour}`,
-    "Answers per hour, by the last 10 minutes": `${state.per_hour.pace}`,
-    "Pairs expected wrong": percent(state.remaining?.wrong_pairs),
-    "Agreement (Krippendorff’s α)": alpha(state.agreement),
-    "Cyclic triples": percent(state.agreement.cycles),
-  };
-  $("figures").replaceChildren(...Object.entries(figures).map(
-    ([name, value]) => within("div", cell(name, "dt"), cell(value, "dd")),
-  ));
-  const paused = state.paused ? ", all paused" : "";
-  const summary = `${state.items} items, ${state.people.length} annotator${state.people.length === 1 ? "" : "s"}${paused}`;
-  if ($("summary").textContent !== summary) $("summary").textContent = summary;
-  const why = state.remaining ? state.remaining.why : "The first ranking is being computed.";
-  if ($("why").textContent !== why) $("why").textContent = why;
 }
 
 // About four round numbers from 0 to the largest.
@@ -197,14 +107,12 @@ function drawCurve(state) {
 
 const chosen = { better: null, worse: null };
 
-function choice(side, entry) {
-  const label = side === "better" ? "Better" : "Worse";
-  return button(label, called(entry), () => {
-    chosen[side] = entry.item;
-    $(side).textContent = called(entry);
-    const { better, worse } = chosen;
-    $("add-gold").disabled = better === null || worse === null || better === worse;
-  });
+// A side of the next gold pair, from the ranking.
+function choose({ side, item, name }) {
+  chosen[side] = +item;
+  $(side).textContent = name;
+  const { better, worse } = chosen;
+  $("add-gold").disabled = better === null || worse === null || better === worse;
 }
 
 function chooseNothing() {
@@ -220,103 +128,8 @@ async function addGold() {
   if (await decide({ kind: "gold", item: better, other: worse }, "Added a gold pair.")) chooseNothing();
 }
 
-function drawGold(state) {
-  const share = `${Math.round(100 * state.gold_rate)} %`;
-  const about = state.gold.length ? `About ${share} of the questions are about them.` : "There are none yet.";
-  $("gold-about").textContent = `Pairs whose answer is known: each annotator is scored by them. ${about} Choose the two items in the ranking below.`;
-  redraw("gold", state.gold, (pair) => {
-    const remove = () => decide({ kind: "no-gold", item: pair.item, other: pair.other }, "Removed a gold pair.");
-    return row([cell(pair.better, "td", "text"), cell(pair.worse, "td", "text"), cell(button("Remove", `${pair.better}, ${pair.worse}`, remove), "td", "text")]);
-  });
-}
-
-// Each pair with the names of those who preferred one, the other, or neither.
-function drawDisputed(state) {
-  const { found, pairs } = state.disputed;
-  const shown = pairs.length < found ? `, the ${pairs.length} most disputed shown` : "";
-  $("disputed-about").textContent = found ? `${found} ${found === 1 ? "pair" : "pairs"} on which annotators differ, or one of them at two times${shown}.` : "There are none: where annotators were asked about the same pair, they gave the same answer.";
-  redraw("disputed", pairs, (pair) => {
-    const who = (share) => [...new Set(pair.said.filter(([, given]) => given === share).map(([name]) => name))].join(", ");
-    const side = (k) => cell([shownItem(pair.items[k]), named("who", within("p", `Better: ${who(1 - k) || "nobody"}`))], k ? "td" : "th", "text");
-    return row([side(0), side(1), cell(who(0.5) || "–", "td", "text")]);
-  });
-}
-
-const SAID = { left: "left is better", right: "right is better", tie: "equally good", skip: "skipped", "cant-say": "can’t say" };
-
-function drawComments(state) {
-  const { found, newest } = state.comments;
-  const shown = newest.length < found ? `, the ${newest.length} newest shown` : "";
-  $("comments-about").textContent = found ? `${found} ${found === 1 ? "answer" : "answers"} with a comment or a flag, the newest first${shown}.` : "There are none yet.";
-  redraw("comments", newest, (entry) => {
-    const when = entry.at === null ? [] : [within("small", clock(entry.at))];
-    const flag = entry.flagged ? [named("flag", within("strong", "⚑ flagged"))] : [];
-    return row([
-      cell([entry.annotator, ...when], "th", "text"), cell([...flag, named("said", within("span", entry.comment ?? ""))], "td", "text"),
-      cell(SAID[entry.answer], "td", "text"), ...entry.items.map((item) => cell(shownItem(item), "td", "text")),
-    ]);
-  });
-}
-
-function remarks(who) {
-  const about = who.report || {};
-  const found = [who.state];
-  if (about.verdict) found.push(about.verdict);
-  if (who.quota !== null) found.push(`quota ${who.quota}`);
-  if (about.too_fast && about.verdict !== "too fast") found.push("too fast");
-  if (about.skipped) found.push(`${about.skipped} skipped`);
-  if (about.cant_say) found.push(`${about.cant_say} × can’t say`);
-  if (about.undone) found.push(`${about.undone} undone`);
-  return found.join(", ");
-}
-
-// A value with its interval, or a share with the expected one, below it.
-const below = (value, text) => cell([value, within("small", text)]);
-const measured = (value) => (value ? below(fixed(value.value), `${fixed(value.low)} to ${fixed(value.high)}`) : cell("–"));
-const shares = (observed, expected) => (typeof observed === "number" ? below(percent(observed), `expected ${percent(expected)}`) : cell("–"));
-
-// What can be done to an annotator: whether it holds now, and both actions with their labels.
-const SWITCHES = [
-  ["excluded", ["exclude", "Exclude"], ["include", "Include"]],
-  ["paused", ["pause", "Pause"], ["resume", "Resume"]],
-  ["revoked", ["revoke", "Revoke link"], ["renew", "New link"]],
-];
-
-function actions(who) {
-  const parts = SWITCHES.map(([state, on, off]) => {
-    const [kind, label] = who[state] ? off : on;
-    const reason = kind === "exclude" ? who.report?.verdict || null : null;
-    return button(label, who.name, () => decide({ kind, annotator: who.name, reason }, `${label}: ${who.name}.`));
-  });
-  return cell(parts, "td", "actions");
-}
-
-// What stands below the pace of an annotator.
-function pace(who) {
-  const seconds = who.report?.median_seconds ?? null;
-  return [...(seconds === null ? [] : [`${fixed(seconds, 1)} s each`]), ...(who.last === null ? [] : [clock(who.last)])];
-}
-
 // The address of a page of this server; both lie below the same path.
 const address = (path) => new URL(`..${path}`, location.href).href;
-
-function drawPeople(state) {
-  $("pause").textContent = state.paused ? "Resume everybody" : "Pause everybody";
-  $("pause").dataset.kind = state.paused ? "resume" : "pause";
-  redraw("people", state.people, (who) => {
-    const to = { href: address(who.path), textContent: "Link", title: address(who.path), ariaLabel: `Link of ${who.name}` };
-    const link = who.revoked ? "revoked" : Object.assign(document.createElement("a"), to);
-    const report = who.report || {};
-    return row([
-      cell(who.name, "th", "text"), cell(link, "td", "text"), cell(`${report.answers ?? who.standing}`),
-      cell([fixed(who.pace, 1), ...pace(who).map((text) => within("small", text))]),
-      measured(report.reliability), measured(report.side_bias),
-      shares(report.agreement, report.expected_agreement),
-      shares(report.consistency, report.expected_consistency),
-      measured(report.gold), cell(remarks(who), "td", "text"), actions(who),
-    ]);
-  });
-}
 
 // The fields of what is asked: how a value is shown, and what is sent for it.
 const local = (seconds) => {
@@ -390,17 +203,21 @@ async function ask(path, options = {}) {
   return found;
 }
 
-const DRAW = [drawFigures, drawCurve, drawGroups, drawPeople, drawDisputed, drawComments, drawGold, drawRanking];
 let round = 0;
 let used = false; // whether a button was used since the last drawing
+let known = ""; // the key of the tables that are shown
 let decided = null; // the number of decisions when what is asked was read
 async function refresh() {
   const mine = ++round;
   try {
-    const state = await ask(`/state${query({ find: $("find").value, ...view })}`);
+    const state = await ask(`/tables${query({ find: $("find").value, known, ...view })}`);
     const asked = decided === `${state.decided} ${criterion()}` ? null : await ask(`/study${query({})}`);
     if (mine !== round) return; // a newer request was sent in the meantime
-    for (const draw of DRAW) draw(state);
+    if (state.html !== null) {
+      drawTables(state);
+      drawCurve(state);
+    }
+    drawPager(state);
     if (asked) drawStudy(asked, state.goal);
     decided = `${state.decided} ${criterion()}`;
     used = false;
@@ -458,9 +275,11 @@ $("add").addEventListener("click", add);
 $("name").addEventListener("keydown", (event) => event.key === "Enter" && add());
 $("find").addEventListener("input", () => show({ page: 1 }));
 $("add-gold").addEventListener("click", addGold);
-$("pause").addEventListener("click", () => {
-  const { kind } = $("pause").dataset;
-  decide({ kind }, kind === "pause" ? "Everybody is paused." : "Everybody may answer again.");
+document.addEventListener("click", (event) => {
+  const { dataset, ariaLabel, textContent } = event.target.closest("button") ?? event.target;
+  if (dataset.decision) decide(JSON.parse(dataset.decision), dataset.said ?? `${ariaLabel}.`);
+  if (dataset.side) choose(dataset);
+  if (dataset.find !== undefined) { $("find").value = textContent; show({ page: 1 }); }
 });
 $("before").addEventListener("click", () => show({ page: view.page - 1 }));
 $("after").addEventListener("click", () => show({ page: view.page + 1 }));
