@@ -220,9 +220,12 @@ class Settings:
 
     Attributes:
         kind: of the ranker they are for, see `sortnet.rankers.base.KINDS`.
+        takes_judged, takes_weights: whether it learns from judged pairs, and by weights.
     """
 
     kind: ClassVar[str]
+    takes_judged: ClassVar[bool] = False
+    takes_weights: ClassVar[bool] = False
     # fmt: off
     quality: str | None = setting(
         None,

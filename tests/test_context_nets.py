@@ -17,7 +17,7 @@ from sortnet.context.fate import FateNet
 from sortnet.context.feta import FetaNet
 from sortnet.errors import ComparatorError, DataError, ModelError
 from sortnet.rankers import context_rankers as rankers
-from sortnet.rankers.base import fit_ranker, kind_module, load_ranker
+from sortnet.rankers.base import fit_ranker, load_ranker, settings_for
 from sortnet.types import Queries
 
 SMALL = {"hidden": (8, 6), "units": "selu"}
@@ -34,7 +34,7 @@ DENSE = FORMS[:-1]
 
 def config_of(form, **changes):
     kind, own = form
-    return kind_module(kind).SETTINGS(**{**own, **changes})
+    return settings_for(kind).changed(**{**own, **changes})
 
 
 def scored(part: Queries, config, net=None) -> np.ndarray:
@@ -283,12 +283,12 @@ def test_the_estimator_takes_the_loss_and_sets_of_any_size(kind):
         ({"chunk": 0}, DataError, "chunk must be a whole number from 1"),
         ({"l1": -1.0}, DataError, "l1 must be 0 or more, got -1.0"),
         ({"l1": float("nan")}, DataError, "l1 must be 0 or more, got nan"),
-        ({"momentum": 0.5}, DataError, "of kind feta has no setting 'momentum'"),
+        ({"momentum": 0.5}, DataError, "of kind fate has no setting 'momentum'"),
     ],
 )
 def test_settings_that_are_none_are_refused_in_one_line(changes, fault, said):
     with pytest.raises(fault, match=said):
-        kind_module("feta").SETTINGS().changed(**changes)
+        settings_for("feta").changed(**changes)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -309,11 +309,11 @@ def test_data_that_are_no_sets_are_refused_in_one_line(kind):
     ]:
         with pytest.raises((DataError, ValueError), match=said) as refused:
             part = Queries.from_arrays(bad_X, bad_y)
-            fit_ranker(part, part, kind_module(kind).SETTINGS(quality="mrr"))
+            fit_ranker(part, part, settings_for(kind).changed(quality="mrr"))
         assert "\n" not in str(refused.value)
     part, wide = Queries.from_arrays(X, y), Queries.from_arrays(np.eye(4, 5), y)
     with pytest.raises(DataError, match="data has 4 features, data 5"):
-        fit_ranker(part, wide, kind_module(kind).SETTINGS(quality="mrr"))
-    ranker = fit_ranker(part, part, kind_module(kind).SETTINGS(quality="mrr", epochs=1))
+        fit_ranker(part, wide, settings_for(kind).changed(quality="mrr"))
+    ranker = fit_ranker(part, part, settings_for(kind).changed(quality="mrr", epochs=1))
     with pytest.raises(ModelError, match="5 features, but the model was trained on 4"):
         ranker.order(wide)

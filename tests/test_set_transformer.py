@@ -13,7 +13,7 @@ from sortnet.errors import ComparatorError, DataError
 from sortnet.rankers import set_transformer
 from sortnet.rankers.base import fit_ranker, load_ranker
 from sortnet.rankers.listwise import ListwiseSettings
-from sortnet.rankers.set_transformer import SetSettings, scores_of
+from sortnet.rankers.set_transformer import SetSettings
 from sortnet.types import Queries
 
 FORMS = [{"points": 0}, {"points": 3}]
@@ -27,7 +27,7 @@ def of_sizes(sizes, seed: int = 0) -> Queries:
 
 def scored(part: Queries, config: SetSettings) -> np.ndarray:
     with torch.no_grad():
-        return scores_of(config.net(part.n_features), part, config).numpy()
+        return config.scores_of(config.net(part.n_features), part).numpy()
 
 
 def by_hand(net: SetEncoder, X: torch.Tensor) -> torch.Tensor:

@@ -47,7 +47,7 @@ from sortnet.estimator.parameters import (
 )
 from sortnet.explain.attribution import feature_shares, some_queries
 from sortnet.learning.loop import Callback
-from sortnet.learning.state import Iteration, State
+from sortnet.learning.state import Iteration
 from sortnet.metrics import evaluate
 from sortnet.rankers.base import Ranker, fit_ranker, load_ranker
 from sortnet.tables.roles import column_of, feature_matrix
@@ -259,12 +259,10 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         if config.kind == Config.kind:
             own["others"] = dict(zip([*keys.values()][1:], others, strict=True))
             own["metrics"] = [metric.name for metric in metrics[1:]]
-
-        def remember(record: Iteration, state: State) -> None:
-            history.append(record)
-
-        speak = [say(keys, metrics[0])] if self.verbose > 0 else []
-        model = fit_ranker(train, vali, config, callbacks=[remember, *speak, *callbacks], **own)
+            speak = [say(keys, metrics[0])] if self.verbose > 0 else []
+            remember: Callback = lambda record, state: history.append(record)  # noqa: E731
+            own["callbacks"] = [remember, *speak, *callbacks]
+        model = fit_ranker(train, vali, config, **own)
         watched = {name: (keys[name], part) for name, part in parts.items()}
         self.evals_result_ = results(history, model, watched, metrics)
         self._sample, self._shares = some_queries(vali), None

@@ -116,9 +116,11 @@ def work_out(cell: Cell, *, cache: Path | None = None) -> Result:
             budget=Budget(cell.trials, cell.seconds),
         )  # fmt: skip
     history: list[Iteration] = []
-    keep = [lambda record, state: history.append(record)]
+    own: dict[str, Any] = {}
+    if entry.kind == "sortnet":
+        own["callbacks"] = [lambda record, state: history.append(record)]
     with _timed(seconds, "fit"):
-        ranker = fit_ranker(fold.train, fold.vali, tuned.config, callbacks=keep)
+        ranker = fit_ranker(fold.train, fold.vali, tuned.config, **own)
     with _timed(seconds, "rank"):
         order = ranker.order(fold.test)
     about = {

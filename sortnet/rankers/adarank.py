@@ -14,8 +14,8 @@ import numpy as np
 
 from sortnet.config import TRAINING, setting
 from sortnet.metrics import Metric, check_can_choose, per_query
-from sortnet.rankers.base import Kind, order_by
-from sortnet.rankers.linear import LinearSettings, Solve, fit, load
+from sortnet.rankers.base import Kind, fit_scaled, load_scaled, order_by
+from sortnet.rankers.linear import LinearSettings
 from sortnet.types import F64, Progress, Queries
 
 _TINY = 1e-12
@@ -180,11 +180,16 @@ class AdaRankSettings(LinearSettings):
     """Settings of AdaRank."""
 
     kind: ClassVar[str] = "adarank-ndcg"
-    solve: ClassVar[Solve] = staticmethod(best_round)
     measure: str = setting("ndcg@10", "What weighs the queries, such as map.", TRAINING)
     rounds: int = setting(300, "Weak rankers, at most.", TRAINING, least=1)
 
+    def solve(self, T: Queries, V: Queries, progress: Progress) -> tuple[F64, dict[str, Any]]:
+        return best_round(T, V, self, progress)
+
 
 ADARANK = Kind(
-    AdaRankSettings, fit, load, lambda train: [{"scaling": ["query+rank", "query", "normal"]}]
+    AdaRankSettings,
+    lambda train: [{"scaling": ["query+rank", "query", "normal"]}],
+    fit_scaled,
+    load_scaled,
 )

@@ -3,19 +3,21 @@
 A kind is a module with
 
     SETTINGS                                                  its class of `sortnet.config.Settings`
-    fit(train, vali, config, *, callbacks=(), progress=...)   -> Ranker
+    fit(train, vali, config, *, progress=...)                 -> Ranker
     load(saved)                                               -> Ranker, of `folder.Saved`
     grids_for(train)                                          -> what `tune` tries, perhaps nothing
 
 and one row of `KINDS`. Everything that takes a ranker takes all of them. `fit` refuses by
-`check_graded` what it cannot learn from, `scores` by `Ranker.check_features` other features. A file
-with a family of kinds has a `Kind` of each, which the row names behind a colon.
+`check_graded` what it cannot learn from, `scores` by `Ranker.check_features` other features. Where
+features are scaled, `fit_scaled` and `load_scaled` are both, and the settings have what differs:
+`ranker`, `settled_for`, `solve`, `read`. A file with a family of kinds has a `Kind` of each, which
+the row names behind a colon.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
@@ -29,13 +31,14 @@ from torch import Tensor
 from sortnet import __version__
 from sortnet.comparators import Margin
 from sortnet.config import Settings, settle_quality
-from sortnet.data.scaling import Scaler
+from sortnet.data.scaling import Scaler, fit_scaler
 from sortnet.errors import DataError, ModelError
 from sortnet.files import shown
 from sortnet.items.features import Describer
 from sortnet.items.saved import arrays_of, load_describer, to_json
 from sortnet.learning.judges import check_can_be_learned
 from sortnet.rankers.folder import Saved, described, read_folder, write_folder
+from sortnet.rankers.weights import take_scaler
 from sortnet.sorting.sort import arrangement
 from sortnet.types import F32, F64, I64, Progress, Queries
 
@@ -44,10 +47,8 @@ KINDS: dict[str, str] = {
     "posterior": "sortnet.rankers.posterior_ranker",
     "directranker": "sortnet.rankers.pairwise",
     "ranknet": "sortnet.rankers.listwise",
-    "set-transformer": "sortnet.rankers.set_transformer:SET_TRANSFORMER",
-    "setrank": "sortnet.rankers.set_transformer:SETRANK",
-    "fate": "sortnet.rankers.context_rankers:FATE",
-    "feta": "sortnet.rankers.context_rankers:FETA",
+    "set-transformer": "sortnet.rankers.set_transformer",
+    "fate": "sortnet.rankers.context_rankers",
     "lambdamart": "sortnet.rankers.trees",
     "ranksvm": "sortnet.rankers.linear:RANKSVM",
     "err": "sortnet.rankers.linear:ERR",
@@ -59,6 +60,8 @@ KINDS: dict[str, str] = {
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "directranker-neighbours": ("directranker", {"pairs_from": "neighbours"}),
     "directranker-random": ("directranker", {"pairs_from": "random"}),
+    "setrank": ("set-transformer", {"algorithm": "setrank"}),
+    "feta": ("fate", {"architecture": "feta"}),
     "listnet": ("ranknet", {"algorithm": "listnet"}),
     "listnet-star": ("ranknet", {"algorithm": "listnet-star"}),
     "lambdarank": ("ranknet", {"algorithm": "lambdarank"}),
@@ -74,16 +77,17 @@ OF_PAIRS = ("sortnet", "posterior", "directranker")  # the kinds that learn from
 _ITEMS = "items."  # of the tensors of what describes items
 
 R = TypeVar("R", bound="Ranker")
+S = TypeVar("S", bound=Settings)
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What a module of one kind offers, for a file with a family of them."""
+    """What a module of one kind offers, for a file with a family of them: see the module's text."""
 
     SETTINGS: type[Settings]
+    grids_for: Callable[[Queries], list[dict[str, list[Any]]]]
     fit: Callable[..., Ranker]
     load: Callable[[Saved], Ranker]
-    grids_for: Callable[[Queries], list[dict[str, list[Any]]]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,6 +265,39 @@ class ScaledRanker(Ranker):
         return {"depends_on_query": self.depends_on_query}
 
 
+def fit_scaled(
+    train: Queries, vali: Queries, config: Any, *, progress: Progress = lambda text: None
+) -> Any:
+    """Fit a ranker of scaled features by `solve` of its settings, which are of `ranker`'s kind.
+
+    Raises:
+        DataError: if no training query has documents of two grades, they are judged pairs or have
+            weights, and the kind takes none.
+
+    Cost: that of `solve`.
+    """
+    check_graded(train, config)
+    config = config.settled_for(train)
+    scaler = fit_scaler(config.scaling, train, seed=config.seed)
+    learned, info = config.solve(scaler(train), scaler(vali), progress)
+    return config.ranker(config, scaler, learned, feature_names=train.feature_names, info=info)
+
+
+def load_scaled(saved: Saved) -> Any:
+    """The ranker of scaled features in a folder, by `read` of its settings."""
+    config: Any = saved.settings(kind_module(saved.kind).SETTINGS)
+    scaler = take_scaler(saved, str(config.scaling))
+    learned = config.read(saved, scaler.n_columns)
+    return config.ranker(
+        config, scaler, learned, feature_names=saved.feature_names, info=saved.info
+    )
+
+
+def settled(config: S, fixed: Mapping[str, Any]) -> S:
+    """The settings with fixed values for what they leave open."""
+    return config.changed(**{k: v for k, v in fixed.items() if config.flat().get(k, v) is None})
+
+
 def order_by(queries: Queries, scores: F32 | F64, start: I64 | None = None) -> I64:
     """(n_docs,) the order by scores, query by query; equal ones stay as `start` has them."""
     start = np.arange(queries.n_docs) if start is None else start
@@ -319,7 +356,6 @@ def fit_ranker(
     vali: Queries,
     config: Settings,
     *,
-    callbacks: Sequence[Any] = (),
     progress: Progress = lambda text: None,
     **own: Any,
 ) -> Ranker:
@@ -329,9 +365,8 @@ def fit_ranker(
         train: labelled queries, not scaled.
         vali: labelled queries with the same features, which choose.
         config: settings; RankQuality, left open, is chosen first, see `settle_quality`.
-        callbacks: called after each iteration, by rankers that have some.
         progress: called with progress messages.
-        own: what only this kind takes.
+        own: what only this kind takes, such as `callbacks` of a SortNet.
 
     Raises:
         DataError: if the parts have different features, or RankQuality scores every ranking of
@@ -346,7 +381,7 @@ def fit_ranker(
     check_same_features(train, vali)
     config = settle_quality(train, vali, config)
     fit = kind_module(config.kind).fit
-    ranker: Any = fit(train, vali, config, callbacks=callbacks, progress=progress, **own)
+    ranker: Any = fit(train, vali, config, progress=progress, **own)
     info = dict(ranker.info)
     if "quality" not in info:
         info = {"quality": config.quality_of(vali, ranker.order(vali)), **info}
@@ -418,18 +453,18 @@ def library_of(config: Settings) -> Any:
         ) from None
 
 
-def check_graded(train: Queries, config: Settings, *, weighted: bool = False) -> None:
+def check_graded(train: Queries, config: Settings) -> None:
     """Refuse training data without two grades in a query, judged pairs, and weights if not taken.
 
     Raises:
         DataError: naming the kinds that take judged pairs.
     """
-    if train.judged is not None:
+    if train.judged is not None and not config.takes_judged:
         raise DataError(
             f"{train.source}: a ranker of kind {name_of(config)} is learned from grades, not from "
             f"judged pairs; of these learn {', '.join(OF_PAIRS)}"
         )
-    if train.weights is not None and not weighted:
+    if train.weights is not None and not config.takes_weights:
         raise DataError(f"{train.source}: a ranker of kind {name_of(config)} takes no weights")
     check_can_be_learned(train)
 

@@ -15,18 +15,27 @@ from sortnet.config import COMPARATOR, setting
 from sortnet.context.dense import UNITS
 from sortnet.context.fate import FateNet
 from sortnet.context.feta import PAIR_NETS, FetaNet
-from sortnet.rankers.base import Kind
-from sortnet.rankers.sets import ContextSettings, fit, load
+from sortnet.rankers.base import fit_scaled, load_scaled
+from sortnet.rankers.sets import ContextSettings
 from sortnet.types import Queries
 
 _DOCUMENTS = 1 << 14  # at once, but a query is not divided
+# What is taken for settings left open.
+_FIXED: dict[str, dict[str, Any]] = {
+    "fate": {"hidden": (128, 128, 128), "units": "relu", "weight_decay": 0.5},
+    "feta": {"hidden": (32, 32), "units": "selu"},
+}
 
 
 @dataclass(frozen=True)
 class DenseSettings(ContextSettings):
-    """Settings of a net of dense layers."""
+    """Settings of FATE-Net and FETA-Net, nets of dense layers."""
 
+    kind: ClassVar[str] = "fate"
     # fmt: off
+    architecture: str = setting(
+        "fate", "First aggregate, then evaluate (fate), or the reverse (feta).", COMPARATOR,
+        choices=tuple(_FIXED))
     hidden: tuple[int, ...] | None = setting(
         None, "Hidden units per layer, such as 64 or 64,64, of each of the two nets; default: "
         "128,128,128 of FATE-Net, 32,32 of FETA-Net.", COMPARATOR)
@@ -34,18 +43,30 @@ class DenseSettings(ContextSettings):
         None, "Hidden units: selu, or relu behind batch normalisation; default: relu of "
         "FATE-Net, selu of FETA-Net.", COMPARATOR,
         choices=UNITS)
+    pair: str = setting(
+        "cmpnn", "FETA-Net's net of a document against another: cmpnn, the paper's, of tanh units "
+        "that two orders of a pair share, or free, of these units.", COMPARATOR, choices=PAIR_NETS)
+    chunk: int = setting(
+        1 << 16, "Pairs of documents that FETA-Net compares at once, which bounds memory.",
+        COMPARATOR, least=1)
     # fmt: on
+
+    @property
+    def fixed(self) -> dict[str, Any]:
+        return super().fixed | _FIXED[self.architecture]
+
+    def net(self, n_columns: int) -> FateNet | FetaNet:
+        made: dict[str, Any] = {"hidden": self.layers, "seed": self.seed}
+        made["units"] = self.units or self.fixed["units"]
+        if self.architecture == "fate":
+            return FateNet(n_columns, **made).eval()
+        return FetaNet(n_columns, pair=self.pair, chunk=self.chunk, **made).eval()
 
     def scores_of(self, net: nn.Module, part: Queries) -> Tensor:
         found = [torch.empty(0)]
         for some in _in_runs(part):
             found.append(net(torch.from_numpy(some.features), torch.from_numpy(some.sizes)))
         return torch.cat(found)
-
-    @property
-    def n_units(self) -> int:
-        """Hidden units of both nets."""
-        return 2 * sum(self.layers)
 
     @property
     def layers(self) -> tuple[int, ...]:
@@ -55,44 +76,6 @@ class DenseSettings(ContextSettings):
 
     def least_numbers(self, n_columns: int) -> int:
         return 2 * sum(a * b for a, b in pairwise((n_columns, *self.layers)))
-
-
-@dataclass(frozen=True)
-class FateSettings(DenseSettings):
-    """Settings of FATE-Net."""
-
-    kind: ClassVar[str] = "fate"
-    fixed: ClassVar[dict[str, Any]] = ContextSettings.fixed | {
-        "hidden": (128, 128, 128),
-        "units": "relu",
-        "weight_decay": 0.5,
-    }
-
-    def net(self, n_columns: int) -> FateNet:
-        return FateNet(
-            n_columns, hidden=self.layers, units=self.units or self.fixed["units"], seed=self.seed
-        ).eval()
-
-
-@dataclass(frozen=True)
-class FetaSettings(DenseSettings):
-    """Settings of FETA-Net."""
-
-    kind: ClassVar[str] = "feta"
-    fixed: ClassVar[dict[str, Any]] = ContextSettings.fixed | {"hidden": (32, 32), "units": "selu"}
-    # fmt: off
-    pair: str = setting(
-        "cmpnn", "Net of a document against another: cmpnn, the paper's, of tanh units that two "
-        "orders of a pair share, or free, of these units.", COMPARATOR, choices=PAIR_NETS)
-    chunk: int = setting(
-        1 << 16, "Pairs of documents at once, which bounds memory.", COMPARATOR, least=1)
-    # fmt: on
-
-    def net(self, n_columns: int) -> FetaNet:
-        return FetaNet(
-            n_columns, pair=self.pair, hidden=self.layers, units=self.units or self.fixed["units"],
-            chunk=self.chunk, seed=self.seed,
-        ).eval()  # fmt: skip
 
 
 def _in_runs(part: Queries) -> Iterator[Queries]:
@@ -113,4 +96,4 @@ def grids_for(train: Queries) -> list[dict[str, list[Any]]]:
     return [{"scaling": ["query+rank", "normal", "standard"]}, {"weight_decay": [0.0, 0.1, 1.0]}]
 
 
-FATE, FETA = (Kind(settings, fit, load, grids_for) for settings in (FateSettings, FetaSettings))
+SETTINGS, fit, load = DenseSettings, fit_scaled, load_scaled

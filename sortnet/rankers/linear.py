@@ -10,9 +10,9 @@ covariance as well (Hansen and Ostermeier 2001), by the library cma.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -21,40 +21,23 @@ from torch import Tensor
 
 from sortnet.comparators import Margin
 from sortnet.config import COMPARATOR, FIXED, SCALINGS, TRAINING, Settings, setting
-from sortnet.data.scaling import fit_scaler
 from sortnet.errors import DataError
 from sortnet.learning.selection import pairs_of_grades
 from sortnet.rankers.base import (
     Kind,
     ScaledRanker,
-    check_graded,
-    kind_module,
+    fit_scaled,
     library_of,
+    load_scaled,
     order_by,
 )
 from sortnet.rankers.folder import Saved
-from sortnet.rankers.weights import scaler_tensors, take_scaler
+from sortnet.rankers.weights import scaler_tensors
 from sortnet.types import F32, F64, I64, Progress, Queries
 
 _NEWTON = 50  # steps at most
 _CG = 200  # of conjugate gradients in each, at most
 _ENOUGH = 1e-8  # the gradient at which to end, relative to that of w = 0
-
-
-# (scaled T, scaled V, settings, progress) -> w, (n_columns,), and what to remember of it
-Solve = Callable[[Queries, Queries, Any, Progress], tuple[F64, dict[str, Any]]]
-
-
-@dataclass(frozen=True)
-class LinearSettings(Settings):
-    """Settings of every linear ranker."""
-
-    solve: ClassVar[Solve]
-    scaling: str | None = setting(
-        None,
-        f"Scaling, parts of {', '.join(SCALINGS)} joined by +; default: query+rank.",
-        COMPARATOR, choices=SCALINGS, joined=True,
-    )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,33 +63,28 @@ class LinearRanker(ScaledRanker):
         return {"w": torch.from_numpy(self.w)} | scaler_tensors(self.scaler)
 
 
-def fit(
-    train: Queries,
-    vali: Queries,
-    config: LinearSettings,
-    *,
-    callbacks: Sequence[Any] = (),
-    progress: Progress = lambda text: None,
-) -> LinearRanker:
-    """Find the w of a kind by the `solve` of its settings; `vali` chooses where it stops early.
+@dataclass(frozen=True)
+class LinearSettings(Settings):
+    """Settings of every linear ranker; `solve` of its own finds w."""
 
-    Raises:
-        DataError: if no training query has documents of two grades, they are judged pairs or have
-            weights.
-    """
-    check_graded(train, config)
-    config = config.changed(scaling=config.scaling or FIXED["scaling"])
-    scaler = fit_scaler(str(config.scaling), train, seed=config.seed)
-    w, info = type(config).solve(scaler(train), scaler(vali), config, progress)
-    return LinearRanker(config, scaler, w, feature_names=train.feature_names, info=info)
+    ranker: ClassVar[type[LinearRanker]] = LinearRanker
+    scaling: str | None = setting(
+        None,
+        f"Scaling, parts of {', '.join(SCALINGS)} joined by +; default: query+rank.",
+        COMPARATOR, choices=SCALINGS, joined=True,
+    )  # fmt: skip
 
+    def settled_for(self, train: Queries) -> Self:
+        """These settings with a value for a scaling left open."""
+        return self.changed(scaling=self.scaling or FIXED["scaling"])
 
-def load(saved: Saved) -> LinearRanker:
-    """The weights in a folder, of any kind."""
-    config = saved.settings(kind_module(saved.kind).SETTINGS)
-    scaler = take_scaler(saved, str(config.scaling))
-    w = saved.take("w", torch.float64, scaler.n_columns).numpy()
-    return LinearRanker(config, scaler, w, feature_names=saved.feature_names, info=saved.info)
+    def solve(self, T: Queries, V: Queries, progress: Progress) -> tuple[F64, dict[str, Any]]:
+        """w, (n_columns,), for scaled parts, `V` choosing where it stops early; facts of it."""
+        raise NotImplementedError
+
+    def read(self, saved: Saved, n_columns: int) -> F64:
+        """The w in a folder."""
+        return saved.take("w", torch.float64, n_columns).numpy()
 
 
 def ranksvm(part: Queries, C: float, progress: Progress = lambda text: None) -> F64:
@@ -270,9 +248,6 @@ class RankSvmSettings(LinearSettings):
     """Settings of RankSVM."""
 
     kind: ClassVar[str] = "ranksvm"
-    solve: ClassVar[Solve] = staticmethod(
-        lambda T, V, config, progress: (ranksvm(T, config.C, progress), {})
-    )
     C: float = setting(0.01, "Weight of the loss of a pair against ½|w|².", TRAINING)
 
     def __post_init__(self) -> None:
@@ -280,18 +255,15 @@ class RankSvmSettings(LinearSettings):
         if not 0 < self.C < np.inf:
             raise DataError(f"C must be above 0, got {self.C}")
 
+    def solve(self, T: Queries, V: Queries, progress: Progress) -> tuple[F64, dict[str, Any]]:
+        return ranksvm(T, self.C, progress), {}
+
 
 @dataclass(frozen=True)
 class ErrSettings(LinearSettings):
     """Settings of expected rank regression."""
 
     kind: ClassVar[str] = "err"
-    solve: ClassVar[Solve] = staticmethod(
-        lambda T, V, config, progress: (
-            -regression(T.features, expected_ranks(T), config.ridge),
-            {},
-        )
-    )
     ridge: float = setting(1.0, "L2 penalty of the regression.", TRAINING)
 
     def __post_init__(self) -> None:
@@ -299,13 +271,15 @@ class ErrSettings(LinearSettings):
         if not 0 <= self.ridge < np.inf:
             raise DataError(f"ridge must be 0 or more, got {self.ridge}")
 
+    def solve(self, T: Queries, V: Queries, progress: Progress) -> tuple[F64, dict[str, Any]]:
+        return -regression(T.features, expected_ranks(T), self.ridge), {}
+
 
 @dataclass(frozen=True)
 class EsSettings(LinearSettings):
     """Settings of the evolution strategies."""
 
     kind: ClassVar[str] = "es-rank"
-    solve: ClassVar[Solve] = staticmethod(evolved)
     # fmt: off
     algorithm: str = setting(
         "es", "One candidate a generation (es), or CMA-ES with 4 + 3 ln(columns).", TRAINING,
@@ -316,6 +290,9 @@ class EsSettings(LinearSettings):
     generations: int | None = setting(
         None, "Generations; default: 1000, of CMA-ES 60.", TRAINING, least=1)
     # fmt: on
+
+    def solve(self, T: Queries, V: Queries, progress: Progress) -> tuple[F64, dict[str, Any]]:
+        return evolved(T, V, self, progress)
 
     @property
     def library(self) -> str | None:
@@ -339,11 +316,12 @@ INITIAL: dict[str, Callable[[Queries], F64]] = {
 
 _SCALINGS = ["query+rank", "query", "normal"]
 RANKSVM = Kind(
-    RankSvmSettings, fit, load,
+    RankSvmSettings,
     lambda train: [{"scaling": _SCALINGS, "C": [0.0001, 0.001, 0.01, 0.1, 1.0]}],
+    fit_scaled, load_scaled,
 )  # fmt: skip
 ERR = Kind(
-    ErrSettings, fit, load,
-    lambda train: [{"scaling": _SCALINGS, "ridge": [0.01, 1.0, 100.0]}],
+    ErrSettings, lambda train: [{"scaling": _SCALINGS, "ridge": [0.01, 1.0, 100.0]}],
+    fit_scaled, load_scaled,
 )  # fmt: skip
-ES_RANK = Kind(EsSettings, fit, load, lambda train: [{"scaling": _SCALINGS}])
+ES_RANK = Kind(EsSettings, lambda train: [{"scaling": _SCALINGS}], fit_scaled, load_scaled)

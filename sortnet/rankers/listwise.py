@@ -7,7 +7,7 @@ gradient descent, ListNet* and LambdaRank by Adam with weight decay.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, TypeAlias
@@ -22,11 +22,9 @@ from sortnet.context.attention import SetEncoder
 from sortnet.context.fate import FateNet
 from sortnet.context.feta import FetaNet
 from sortnet.context.losses import Loss, lambdarank, listnet, ranknet
-from sortnet.data.scaling import fit_scaler
 from sortnet.errors import DivergedError
-from sortnet.rankers.base import check_graded, order_by
-from sortnet.rankers.nets import InputSettings, NetRanker, NetSettings, settled
-from sortnet.rankers.nets import load as load_net
+from sortnet.rankers.base import fit_scaled, load_scaled, order_by
+from sortnet.rankers.nets import NetSettings
 from sortnet.threads import one_thread_an_operation
 from sortnet.types import I64, Progress, Queries
 from sortnet.types.free import refuse_too_large
@@ -37,38 +35,18 @@ _PLACES = 1 << 22  # pairs of documents at once, padded ones too, which bounds m
 _BYTES = 64  # of a pair, with its gradient
 
 
-@dataclass(frozen=True)
-class DescentSettings(InputSettings):
-    """Settings of a net trained by a loss of whole queries."""
-
-    loss: ClassVar[Loss]
-    optimizer: ClassVar[str]  # sgd, adam or adamw
-    nesterov: ClassVar[bool] = False
-    l1: ClassVar[float] = 0.0
-    # fmt: off
-    epochs: int = setting(40, "Passes over the training queries.", TRAINING, least=1)
-    queries: int = setting(8, "Queries of a mini-batch.", TRAINING, least=1)
-    lr: float = setting(
-        0.03, "Learning rate of gradient descent, the highest of a schedule; AdamW's is a tenth.",
-        TRAINING)
-    weight_decay: float | None = setting(None, "Weight decay; default: 0.03.", TRAINING)
-    # fmt: on
-
-    def __post_init__(self) -> None:
-        Training(lr=self.lr, weight_decay=self.weight_decay)  # refuses what is out of range
-        super().__post_init__()
-
-    @property
-    def query_loss(self) -> Loss:
-        """The loss as these settings have it."""
-        return type(self).loss
+EPOCHS = "Passes over the training queries."
+QUERIES = "Queries of a mini-batch."
+LR = "Learning rate of gradient descent, the highest of a schedule; AdamW's is a tenth."
 
 
 @dataclass(frozen=True)
-class ListwiseSettings(DescentSettings, NetSettings):
+class ListwiseSettings(NetSettings):
     """Settings of RankNet, ListNet and LambdaRank."""
 
     kind: ClassVar[str] = "ranknet"
+    nesterov: ClassVar[bool] = False
+    l1: ClassVar[float] = 0.0
     # fmt: off
     algorithm: str = setting(
         "ranknet", "Loss of a query, and its optimizer: listnet-star and lambdarank take AdamW.",
@@ -78,54 +56,51 @@ class ListwiseSettings(DescentSettings, NetSettings):
         "What a pair of lambdarank counts by: the change of NDCG if its documents swap, in the "
         "ranking as it is (delta) or in the ideal one (ideal); or all alike (none).",
         TRAINING, choices=("delta", "ideal", "none"))
+    epochs: int = setting(40, EPOCHS, TRAINING, least=1)
+    queries: int = setting(8, QUERIES, TRAINING, least=1)
+    lr: float = setting(0.03, LR, TRAINING)
+    weight_decay: float | None = setting(None, "Weight decay; default: 0.03.", TRAINING)
     # fmt: on
 
+    def __post_init__(self) -> None:
+        Training(lr=self.lr, weight_decay=self.weight_decay)  # refuses what is out of range
+        super().__post_init__()
+
     @property
-    def optimizer(self) -> str:  # type: ignore[override]
+    def optimizer(self) -> str:
         return "adamw" if self.algorithm in ("listnet-star", "lambdarank") else "sgd"
 
     @property
     def query_loss(self) -> Loss:
+        """The loss of a query."""
         if self.algorithm == "lambdarank":
             return partial(lambdarank, weighting=self.weighting)
         return ranknet if self.algorithm == "ranknet" else listnet
 
+    def solve(
+        self, T: Queries, V: Queries, progress: Progress
+    ) -> tuple[NeuralComparator, dict[str, Any]]:
+        """Minimise the mean loss of the queries; keep the epoch best by RankQuality on `V`.
 
-def fit(
-    train: Queries,
-    vali: Queries,
-    config: ListwiseSettings,
-    *,
-    callbacks: Sequence[Any] = (),
-    progress: Progress = lambda text: None,
-) -> NetRanker:
-    """Minimise the mean loss of the training queries; keep the epoch best by RankQuality on `vali`.
+        A query of one document or of one grade teaches nothing, or that its documents are alike.
 
-    A query of one document or of one grade teaches nothing, or that its documents are alike.
+        Raises:
+            DivergedError: if the loss is no longer a number.
 
-    Raises:
-        DataError: if no training query has documents of two grades, or they are judged pairs.
-        DivergedError: if the loss is no longer a number.
-
-    Cost: an epoch passes over all documents, and of RankNet and LambdaRank over the squares of the
-    queries' lengths.
-    """
-    check_graded(train, config)
-    config = settled(config)
-    longest = int(train.sizes.max())
-    refuse_too_large(_BYTES * longest**2, f"the pairs of a query of {longest} documents")
-    scaler = fit_scaler(str(config.scaling), train, seed=config.seed)
-    T, V = scaler(train), scaler(vali)
-    net = config.make(scaler.n_columns)(config.seed).members[0]
-    info = descend(net, T, V, config, lambda part: _each_alone(net, part), progress)
-    return NetRanker(config, scaler, net, feature_names=train.feature_names, info=info)
+        Cost: an epoch passes over all documents, and of RankNet and LambdaRank over the squares of
+        the queries' lengths.
+        """
+        longest = int(T.sizes.max())
+        refuse_too_large(_BYTES * longest**2, f"the pairs of a query of {longest} documents")
+        net = self.make(T.n_features)(self.seed).members[0]
+        return net, descend(net, T, V, self, lambda part: _each_alone(net, part), progress)
 
 
 def descend(
     net: Trainable,
     T: Queries,
     V: Queries,
-    config: DescentSettings,
+    config: Any,
     score: Callable[[Queries], Tensor],
     progress: Progress,
 ) -> dict[str, int]:
@@ -223,7 +198,7 @@ def _penalize(net: nn.Module, l1: float) -> None:
             weights.grad.add_(weights.detach().sign(), alpha=l1)
 
 
-def _optimizer(net: nn.Module, config: DescentSettings) -> torch.optim.Optimizer:
+def _optimizer(net: nn.Module, config: Any) -> torch.optim.Optimizer:
     decayed = float(config.weight_decay or 0)
     if config.optimizer == "sgd":
         return torch.optim.SGD(
@@ -242,4 +217,4 @@ def grids_for(train: Queries) -> list[dict[str, list[Any]]]:
     ]
 
 
-SETTINGS, load = ListwiseSettings, load_net
+SETTINGS, fit, load = ListwiseSettings, fit_scaled, load_scaled

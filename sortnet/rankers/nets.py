@@ -2,40 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Self
 
 from torch import nn
 
-from sortnet.comparators import DirectRanker, Make
+from sortnet.comparators import DirectRanker, Learner, Make
 from sortnet.config import COMPARATOR, FIXED, SCALINGS, TRAINING, Settings, setting
-from sortnet.rankers.base import Ranker, kind_module
+from sortnet.rankers.base import Ranker, settled
 from sortnet.rankers.folder import Saved
 from sortnet.rankers.sortnet import Model
-from sortnet.rankers.weights import filled, refuse_few, take_scaler
+from sortnet.rankers.weights import filled, refuse_few
 from sortnet.types import F32, I64, Queries
-
-S = TypeVar("S", bound="InputSettings")
 
 
 @dataclass(frozen=True)
-class InputSettings(Settings):
-    """Settings of every net; what SortNet has too has the same default here."""
+class NetSettings(Settings):
+    """Settings of a net g(x), of which `solve` of its own finds the weights.
+
+    What SortNet has too has the same default here.
+    """
 
     # fmt: off
     scaling: str | None = setting(
         None, f"Scaling, parts of {', '.join(SCALINGS)} joined by +; default: query+rank.",
         COMPARATOR, choices=SCALINGS, joined=True)
-    # fmt: on
-
-
-@dataclass(frozen=True)
-class NetSettings(InputSettings):
-    """Settings of a net g(x)."""
-
-    # fmt: off
     hidden: tuple[int, ...] | None = setting(
         None, "Hidden units per layer, such as 20 or 32,20,5; default: 32.", COMPARATOR)
     units: str | None = setting(
@@ -56,15 +48,23 @@ class NetSettings(InputSettings):
         """f, in place of the layers of `hidden`; None: these."""
         return None
 
+    @property
+    def ranker(self) -> type[NetRanker]:
+        return NetRanker
+
+    def settled_for(self, train: Queries) -> Self:
+        """These settings with values for what they leave open."""
+        return settled(self, FIXED)
+
+    def read(self, saved: Saved, n_columns: int) -> Learner:
+        """The net in a folder."""
+        refuse_few(saved.tensors, self.least_numbers(n_columns), saved.weights)
+        return filled(self.make(n_columns), "comparator", saved.tensors, saved.weights)
+
     def least_numbers(self, n_columns: int) -> int:
         """Weights that the net has at least, as `refuse_few` takes them."""
         layers = pairwise((n_columns, *(self.hidden or ())))
         return sum(a * b for a, b in layers)
-
-
-def settled(config: S, fixed: Mapping[str, Any] = FIXED) -> S:
-    """The settings with fixed values for what they leave open."""
-    return config.changed(**{k: v for k, v in fixed.items() if config.flat().get(k, v) is None})
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,12 +82,3 @@ class NetRanker(Model):
     def untrained(self) -> Model:
         net = self.config.make(self.scaler.n_columns)(self.config.seed)
         return NetRanker(self.config, self.scaler, net, feature_names=self.feature_names)
-
-
-def load(saved: Saved) -> NetRanker:
-    """The net in a folder, of any kind."""
-    config = saved.settings(kind_module(saved.kind).SETTINGS)
-    scaler = take_scaler(saved, str(config.scaling))
-    refuse_few(saved.tensors, config.least_numbers(scaler.n_columns), saved.weights)
-    net = filled(config.make(scaler.n_columns), "comparator", saved.tensors, saved.weights)
-    return NetRanker(config, scaler, net, feature_names=saved.feature_names, info=saved.info)

@@ -9,7 +9,6 @@ same of 2025.) The loop of SortNet chooses pairs by what the comparator says of 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import comb
 from typing import Any, ClassVar
@@ -20,13 +19,11 @@ from torch import nn
 from sortnet.comparators import Learner
 from sortnet.comparators.feature_parts import Polynomial
 from sortnet.config import COMPARATOR, RUN, Training, setting
-from sortnet.data.scaling import fit_scaler
-from sortnet.learning.judges import can_be_learned, check_can_be_learned
+from sortnet.learning.judges import can_be_learned
 from sortnet.learning.selection import Shown, answered_pairs, selected
 from sortnet.learning.training import train_on_pairs
-from sortnet.rankers.base import check_graded
-from sortnet.rankers.nets import NetRanker, NetSettings, settled
-from sortnet.rankers.nets import load as load_net
+from sortnet.rankers.base import fit_scaled, load_scaled
+from sortnet.rankers.nets import NetSettings
 from sortnet.sorting import sort
 from sortnet.types import Pairs, Progress, Queries
 
@@ -63,43 +60,27 @@ class PairwiseSettings(NetSettings):
             return super().least_numbers(n_columns)
         return comb(n_columns + self.degree, self.degree) - 1
 
+    takes_weights: ClassVar[bool] = True
 
-def fit(
-    train: Queries,
-    vali: Queries,
-    config: PairwiseSettings,
-    *,
-    callbacks: Sequence[Any] = (),
-    progress: Progress = lambda text: None,
-) -> NetRanker:
-    """Train on the pairs that the settings choose; keep the epoch best by RankQuality on `vali`.
+    @property
+    def takes_judged(self) -> bool:  # type: ignore[override]
+        return self.pairs_from == "all"
 
-    The data are graded; where the strategy is all pairs, they may be judged.
+    def solve(self, T: Queries, V: Queries, progress: Progress) -> tuple[Learner, dict[str, Any]]:
+        """Train on the pairs that are chosen; keep the epoch best by RankQuality on `V`.
 
-    Raises:
-        DataError: if no training query has documents of two grades, or there are judged pairs to
-            choose from.
-
-    Cost: see `train_on_pairs`; of all pairs, 8 bytes each.
-    """
-    if config.pairs_from == "all":
-        check_can_be_learned(train)
-    else:
-        check_graded(train, config, weighted=True)
-    config = settled(config)
-    scaler = fit_scaler(str(config.scaling), train, seed=config.seed)
-    T, V = scaler(train), scaler(vali)
-    net = config.make(scaler.n_columns)(config.seed)
-    rng = np.random.default_rng(config.seed)
-    TP = chosen_pairs(T, net, config.pairs_from, rng)
-    VP = chosen_pairs(V, net, config.pairs_from, rng) if can_be_learned(V) else Pairs.empty()
-    trained = train_on_pairs(
-        net, T, TP, V, VP, config.training,
-        score=lambda net: config.quality_of(V, sort(net, V).order),
-        seed=config.seed, progress=progress,
-    )  # fmt: skip
-    info = {"pairs": len(TP), "epoch": trained.kept_epoch, "epochs": trained.epochs}
-    return NetRanker(config, scaler, net, feature_names=train.feature_names, info=info)
+        Cost: see `train_on_pairs`; of all pairs, 8 bytes each.
+        """
+        net = self.make(T.n_features)(self.seed)
+        rng = np.random.default_rng(self.seed)
+        TP = chosen_pairs(T, net, self.pairs_from, rng)
+        VP = chosen_pairs(V, net, self.pairs_from, rng) if can_be_learned(V) else Pairs.empty()
+        trained = train_on_pairs(
+            net, T, TP, V, VP, self.training,
+            score=lambda net: self.quality_of(V, sort(net, V).order),
+            seed=self.seed, progress=progress,
+        )  # fmt: skip
+        return net, {"pairs": len(TP), "epoch": trained.kept_epoch, "epochs": trained.epochs}
 
 
 def chosen_pairs(part: Queries, net: Learner, strategy: str, rng: np.random.Generator) -> Pairs:
@@ -121,4 +102,4 @@ def grids_for(train: Queries) -> list[dict[str, list[Any]]]:
     ]
 
 
-SETTINGS, load = PairwiseSettings, load_net
+SETTINGS, fit, load = PairwiseSettings, fit_scaled, load_scaled

@@ -9,9 +9,8 @@ features it cannot learn.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -20,13 +19,12 @@ from torch import Tensor
 
 from sortnet.comparators import Margin
 from sortnet.config import COMPARATOR, SCALINGS, Settings, setting
-from sortnet.data.scaling import fit_scaler
 from sortnet.errors import DataError
 from sortnet.preference.laplace import fit as fit_scores
 from sortnet.preference.vote_arrays import Votes
-from sortnet.rankers.base import ScaledRanker
+from sortnet.rankers.base import ScaledRanker, fit_scaled, load_scaled
 from sortnet.rankers.folder import Saved
-from sortnet.rankers.weights import scaler_tensors, take_scaler
+from sortnet.rankers.weights import scaler_tensors
 from sortnet.types import F32, F64, I64, JudgedPairs, Progress, Queries
 
 
@@ -35,15 +33,40 @@ class PosteriorSettings(Settings):
     """Settings of the posterior."""
 
     kind: ClassVar[str] = "posterior"
+    takes_judged: ClassVar[bool] = True
+    takes_weights: ClassVar[bool] = True
     scaling: str | None = setting(
         None,
         f"Scaling, parts of {', '.join(SCALINGS)} joined by +; default: the best of a few.",
         COMPARATOR,
     )
 
+    @property
+    def ranker(self) -> type[PosteriorRanker]:
+        return PosteriorRanker
+
+    def settled_for(self, train: Queries) -> Self:
+        return self
+
+    def solve(self, T: Queries, V: Queries, progress: Progress) -> tuple[Scores, dict[str, Any]]:
+        """The posterior of the weights, from the judged pairs of `T`."""
+        assert T.judged is not None
+        progress("fitting the posterior")
+        features = T.features.astype(np.float64)
+        weights = fit_scores(features, _votes(T.judged), 1, seed=self.seed).weights
+        return Scores(weights.mean, weights.draws, weights.residual), {"answers": len(T.judged)}
+
+    def read(self, saved: Saved, n_columns: int) -> Scores:
+        """The posterior in a folder."""
+        draws = saved.tensors.get("draws")
+        k = len(draws) if draws is not None and draws.ndim == 2 else 0
+        mean = saved.take("mean", torch.float64, n_columns).numpy()
+        drawn = saved.take("draws", torch.float64, k, n_columns).numpy()
+        return Scores(mean, drawn, max(float(saved.take("residual", torch.float64, 1)[0]), 0.0))
+
 
 MENU = ("standard", "normal", "zscore")  # tried where the scaling is open
-SETTINGS = PosteriorSettings
+SETTINGS, load = PosteriorSettings, load_scaled
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +140,6 @@ def fit(
     vali: Queries,
     config: PosteriorSettings,
     *,
-    callbacks: Sequence[Callable[..., Any]] = (),
     progress: Progress = lambda text: None,
 ) -> PosteriorRanker:
     """The posterior of the training part's judged pairs; `vali` chooses a scaling left open.
@@ -129,21 +151,13 @@ def fit(
     """
     if train.judged is None:
         raise DataError(f"{train.source}: a posterior is learned from judged pairs, not grades")
-    if config.scaling is None:
-        tried = (fit(train, vali, config.changed(scaling=each), progress=progress) for each in MENU)
-        return max(tried, key=lambda ranker: ranker.info["quality"])
-    progress("fitting the posterior")
-    scaler = fit_scaler(config.scaling, train, seed=config.seed)
-    features = scaler(train).features.astype(np.float64)
-    weights = fit_scores(features, _votes(train.judged), 1, seed=config.seed).weights
-    ranker = PosteriorRanker(
-        config,
-        scaler=scaler,
-        comparator=Scores(weights.mean, weights.draws, weights.residual),
-        feature_names=train.feature_names,
-    )
-    found = config.quality_of(vali, ranker.order(vali))
-    return replace(ranker, info={"answers": len(train.judged), "quality": found})
+    scalings = MENU if config.scaling is None else (config.scaling,)
+    tried = [
+        fit_scaled(train, vali, config.changed(scaling=each), progress=progress)
+        for each in scalings
+    ]
+    found: PosteriorRanker = max(tried, key=lambda each: config.quality_of(vali, each.order(vali)))
+    return found
 
 
 def _votes(known: JudgedPairs) -> Votes:
@@ -155,26 +169,6 @@ def _votes(known: JudgedPairs) -> Votes:
     left, right = np.tile(known.first, 3), np.tile(known.second, 3)
     none = np.zeros(len(weight), np.int64)
     return Votes(left, right, np.concatenate(targets), none, weight).where(weight > 0)
-
-
-def load(saved: Saved) -> PosteriorRanker:
-    """The posterior in a folder."""
-    config = saved.settings(PosteriorSettings)
-    scaler = take_scaler(saved, str(config.scaling))
-    d = scaler.n_columns
-    draws = saved.tensors.get("draws")
-    k = len(draws) if draws is not None and draws.ndim == 2 else 0
-    mean = saved.take("mean", torch.float64, d).numpy()
-    drawn = saved.take("draws", torch.float64, k, d).numpy()
-    residual = float(saved.take("residual", torch.float64, 1)[0])
-    comparator = Scores(mean, drawn, max(residual, 0.0))
-    return PosteriorRanker(
-        config,
-        scaler=scaler,
-        comparator=comparator,
-        feature_names=saved.feature_names,
-        info=saved.info,
-    )
 
 
 def grids_for(train: Queries) -> list[dict[str, list[Any]]]:

@@ -17,8 +17,8 @@ from torch import Tensor
 from sortnet.config import COMPARATOR, FIXED, TRAINING, setting
 from sortnet.context.attention import SetEncoder
 from sortnet.context.losses import Loss, listnet
-from sortnet.rankers.base import Kind
-from sortnet.rankers.sets import ContextSettings, SetNetSettings, fit, load
+from sortnet.rankers.base import fit_scaled, load_scaled, settled
+from sortnet.rankers.sets import ContextSettings
 from sortnet.types import I64, Queries
 from sortnet.types.free import refuse_too_large
 
@@ -26,32 +26,44 @@ _MANY = 300  # documents of a query, above which they attend to each other by wa
 _POINTS = 32
 _NUMBERS = 1 << 22  # of a batch: its attention or its hidden units, which bounds memory
 _BYTES = 8  # of a number of the attention, and of its softmax
+# What is taken for settings left open; without weight decay a set is easily learned by heart.
+_FIXED: dict[str, dict[str, Any]] = {
+    "listnet": FIXED | {"width": 16, "heads": 2, "layers": 2, "queries": 8, "weight_decay": 0.3},
+    "setrank": {"width": 64, "heads": 4, "layers": 3},
+}
 
 
 @dataclass(frozen=True)
-class SetSettings(SetNetSettings):
+class SetSettings(ContextSettings):
     """Settings of the set transformer."""
 
     kind: ClassVar[str] = "set-transformer"
-    loss: ClassVar[Loss] = staticmethod(listnet)
-    optimizer: ClassVar[str] = "adamw"
-    fixed: ClassVar[dict[str, Any]] = FIXED | {
-        "weight_decay": 0.3
-    }  # a set is easily learned by heart
     # fmt: off
-    width: int = setting(
-        16, "Width of a document's embedding, a multiple of the heads.", COMPARATOR,
-        least=1, most=4096)
-    heads: int = setting(2, "Heads of the attention.", COMPARATOR, least=1, most=4096)
-    layers: int = setting(2, "Layers of attention.", COMPARATOR, least=1, most=100)
+    algorithm: str = setting(
+        "listnet", "ListNet's loss, or as SetRank a larger net and a choice of loss (setrank).",
+        TRAINING, choices=tuple(_FIXED))
+    width: int | None = setting(
+        None, "Width of a document's embedding, a multiple of the heads; default: 16, of setrank "
+        "64.", COMPARATOR, least=1, most=4096)
+    heads: int | None = setting(
+        None, "Heads of the attention; default: 2, of setrank 4.", COMPARATOR, least=1, most=4096)
+    layers: int | None = setting(
+        None, "Layers of attention; default: 2, of setrank 3.", COMPARATOR, least=1, most=100)
     points: int | None = setting(
         None,
         "Learned points by way of which documents attend to each other, 0: directly; default: 32 "
         f"if a training query has more than {_MANY} documents, else 0.", COMPARATOR,
         least=0, most=4096)
-    weight_decay: float | None = setting(None, "Weight decay; default: 0.3.", TRAINING)
     dropout: float = setting(0.0, "Dropout rate of what a block adds.", TRAINING)
     # fmt: on
+
+    @property
+    def fixed(self) -> dict[str, Any]:
+        return super().fixed | _FIXED[self.algorithm]
+
+    @property
+    def query_loss(self) -> Loss:
+        return listnet if self.algorithm == "listnet" else super().query_loss
 
     def settled_for(self, train: Queries) -> Self:
         points = _POINTS if train.sizes.max() > _MANY else 0
@@ -60,33 +72,28 @@ class SetSettings(SetNetSettings):
 
     def net(self, n_columns: int) -> SetEncoder:
         """The net with random weights."""
+        width, heads, layers = self._sizes
         return SetEncoder(
-            n_columns, width=self.width, heads=self.heads, layers=self.layers,
+            n_columns, width=width, heads=heads, layers=layers,
             points=self.points or 0, dropout=self.dropout, seed=self.seed,
         ).eval()  # fmt: skip
 
     def scores_of(self, net: SetEncoder, part: Queries) -> Tensor:
-        return scores_of(net, part, self)
+        width, heads, _ = self._sizes
+        return scores_of(net, part, width, heads, self.points or 0)
 
     def least_numbers(self, n_columns: int) -> int:
-        return self.width * (n_columns + self.layers * self.width)
+        width, _, layers = self._sizes
+        return width * (n_columns + layers * width)
+
+    @property
+    def _sizes(self) -> tuple[int, int, int]:
+        """Width, heads and layers, which may be left open."""
+        values = settled(self, self.fixed).flat()
+        return values["width"], values["heads"], values["layers"]
 
 
-@dataclass(frozen=True)
-class SetRankSettings(ContextSettings, SetSettings):
-    """Settings of SetRank."""
-
-    kind: ClassVar[str] = "setrank"
-    # fmt: off
-    width: int = setting(
-        64, "Width of a document's embedding, a multiple of the heads.", COMPARATOR,
-        least=1, most=4096)
-    heads: int = setting(4, "Heads of the attention.", COMPARATOR, least=1, most=4096)
-    layers: int = setting(3, "Layers of attention.", COMPARATOR, least=1, most=100)
-    # fmt: on
-
-
-def scores_of(net: SetEncoder, part: Queries, config: SetSettings) -> Tensor:
+def scores_of(net: SetEncoder, part: Queries, width: int, heads: int, points: int) -> Tensor:
     """(n_docs,) the scores of scaled queries, with their gradient; in batches of like lengths.
 
     Raises:
@@ -97,12 +104,12 @@ def scores_of(net: SetEncoder, part: Queries, config: SetSettings) -> Tensor:
     docs, found = [np.empty(0, np.int64)], [torch.empty(0)]
     while len(order):
         longest = int(part.sizes[order[-1]])
-        if longest > _MANY and not config.points:
+        if longest > _MANY and not points:
             refuse_too_large(
-                _BYTES * config.heads * longest**2,
+                _BYTES * heads * longest**2,
                 f"{part.source}: the attention among {longest} documents of a query",
             )
-        a_query = longest * max(config.width, config.heads * (config.points or longest))
+        a_query = longest * max(width, heads * (points or longest))
         batch, order = np.split(order[::-1], [max(1, _NUMBERS // a_query)])
         order = order[::-1]
         numbers, there = _padded(part, batch)
@@ -128,6 +135,4 @@ def grids_for(train: Queries) -> list[dict[str, list[Any]]]:
     return [{"scaling": ["query+rank", "normal"], **few}, {"width": [16, 32]}]
 
 
-SET_TRANSFORMER, SETRANK = (
-    Kind(settings, fit, load, grids_for) for settings in (SetSettings, SetRankSettings)
-)
+SETTINGS, fit, load = SetSettings, fit_scaled, load_scaled

@@ -9,7 +9,7 @@ first round.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -71,7 +71,6 @@ def fit_stumps(
     vali: Queries,
     config: StumpSettings,
     *,
-    callbacks: Sequence[Any] = (),
     progress: Progress = lambda text: None,
 ) -> ForestRanker:
     """Boost stumps; as many are kept as are best by RankQuality on `vali`.

@@ -8,7 +8,6 @@ fitting needs the library.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
@@ -56,7 +55,6 @@ def fit(
     vali: Queries,
     config: TreeSettings,
     *,
-    callbacks: Sequence[Any] = (),
     progress: Progress = lambda text: None,
 ) -> ForestRanker:
     """Boost trees, and keep as many of them as are best by RankQuality on `vali`.
