@@ -546,7 +546,7 @@ def outcomes(metric: Metric, queries: Queries, order: I64) -> F64:
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
     known = judged.where(judged.sure > 0)
-    right = (place[known.first] < place[known.second]) == (known.target > 0.5)
+    right = place[known.winner] < place[known.loser]
     sure, predicted = gathered(queries, known.sure), gathered(queries, right * known.sure)
     share: F64 = predicted / (sure.mean() if len(sure) else 1.0)
     return share
@@ -615,7 +615,7 @@ def can_choose(metric: Metric, queries: Queries) -> Bool:
     Cost: linear in the documents.
     """
     if queries.judged is not None:
-        of_pairs = queries.query_of_docs()[queries.judged.first]
+        of_pairs = queries.query_of_docs()[queries.judged.winner]
         decided: Bool = np.bincount(of_pairs, queries.judged.sure, len(queries)) > 0
         return decided & metric.row.of_pairs
     _refuse_high(metric, queries.grades)

@@ -105,7 +105,7 @@ def test_accuracy_is_of_pairs_with_an_item_the_training_part_does_not_have():
     said = json.loads(done("show", "last", "--json"))["iterations"]
     best = max(said, key=lambda row: (row["best"], row["iteration"]))
     assert evaluate(V, order, "accuracy")["accuracy"] == pytest.approx(best["vali_accuracy"])
-    assert len(T.judged) and not set(V.rows[V.judged.first]) <= set(T.rows)
+    assert len(T.judged) and not set(V.rows[V.judged.winner]) <= set(T.rows)
 
 
 def test_later_answers_do_not_disturb_a_run_that_is_resumed(tmp_path):

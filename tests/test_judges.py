@@ -28,7 +28,7 @@ from sortnet.rankers.base import fit_ranker
 from sortnet.rankers.pairwise import PairwiseSettings
 from sortnet.rankers.sortnet import fit
 from sortnet.sorting import sort
-from sortnet.types import JudgedPairs, Queries, Sorting
+from sortnet.types import Pairs, Queries, Sorting
 
 
 @given(st.integers(0, 999))
@@ -69,17 +69,20 @@ judgements = st.lists(
 @given(judgements)
 def test_judgements_of_a_pair_are_added_up_by_their_weights(made):
     i, j, p, w = (np.array([one[k] for one in made], dtype) for k, dtype in enumerate("iiff"))
-    known = JudgedPairs.of(i, j, soft=p, weight=w)
+    known = Pairs.judged(i, j, soft=p, weight=w)
     sums: dict[tuple[int, int], list[float]] = {}
     for a, b, soft, weight in made:
         votes = sums.setdefault((min(a, b), max(a, b)), [0.0, 0.0])
         votes[0] += weight * (soft if a < b else 1 - soft)
         votes[1] += weight
+    for pair in [pair for pair, votes in sums.items() if 2 * votes[0] < votes[1]]:
+        for_low, of_all = sums.pop(pair)
+        sums[pair[::-1]] = [of_all - for_low, of_all]
     expected = {pair: votes for pair, votes in sorted(sums.items()) if votes[1]}
-    assert list(zip(known.first.tolist(), known.second.tolist(), strict=True)) == list(expected)
+    assert list(zip(known.winner.tolist(), known.loser.tolist(), strict=True)) == list(expected)
     for k, (pair, votes) in enumerate(expected.items()):
         assert known.target[k] == pytest.approx(votes[0] / votes[1])
-        target, weight = known.of_pairs(np.array(pair), np.array(pair[::-1]))
+        target, weight = known.said_of(np.array(pair), np.array(pair[::-1]))
         assert target.tolist() == pytest.approx([known.target[k], 1 - known.target[k]])
         assert weight.tolist() == pytest.approx([votes[1]] * 2)
 
@@ -97,7 +100,7 @@ def test_judged_pairs_follow_their_documents(seed):
 
     def said(part: Queries) -> dict[tuple[int, int], float]:
         assert part.judged is not None
-        numbers = part.judged.first, part.judged.second
+        numbers = part.judged.winner, part.judged.loser
         rows = (part.features[each, 0].astype(int).tolist() for each in numbers)
         return dict(zip(zip(*rows, strict=True), part.judged.target.tolist(), strict=True))
 
@@ -143,7 +146,7 @@ def test_held_out_are_documents_that_the_training_part_does_not_have(group):
     queries = judged_by(np.arange(sum(group), dtype=float), group, 0, 300)
     T, V = hold_out_documents(queries, seed=3)
     seen = set(T.rows.tolist())
-    for a, b in zip(V.judged.first, V.judged.second, strict=True):
+    for a, b in zip(V.judged.winner, V.judged.loser, strict=True):
         assert not seen.issuperset(V.rows[[a, b]].tolist())
     assert 0.1 < len(V.judged) / len(queries.judged) < 0.5
     if len(group) == 1:
@@ -163,7 +166,7 @@ def test_the_loop_learns_from_judged_pairs_and_accuracy_is_the_share_it_predicts
     place = np.argsort(order)
     right = weight = 0.0
     for a, b, target, w in zip(
-        V.judged.first, V.judged.second, V.judged.target, V.judged.weight, strict=True
+        V.judged.winner, V.judged.loser, V.judged.target, V.judged.weight, strict=True
     ):
         weight += w * abs(2 * target - 1)
         right += w * abs(2 * target - 1) * ((place[a] < place[b]) == (target > 0.5))
@@ -182,7 +185,7 @@ def test_a_part_of_judged_pairs_is_checked_by_these_whatever_the_sort_compared()
     assert docs == slice(0, queries.n_docs)
     assert found.order.tolist() == sort(net, queries).order.tolist()
     assert (found.i.tolist(), found.j.tolist()) == (
-        queries.judged.first.tolist(), queries.judged.second.tolist(),
+        queries.judged.winner.tolist(), queries.judged.loser.tolist(),
     )  # fmt: skip
     margins = net.prefer(net.prepare(queries.features), found.i, found.j)
     assert found.margin.tolist() == margins.tolist()
@@ -217,8 +220,8 @@ def test_accuracy_counts_light_judgements_beside_a_heavy_one():
 
 
 def test_a_weight_that_is_nothing_in_float32_is_none():
-    known = JudgedPairs.of([0, 0], [1, 2], weight=[1e-60, 1e-30])
-    assert known.second.tolist() == [2] and known.weight.all()
+    known = Pairs.judged([0, 0], [1, 2], weight=[1e-60, 1e-30])
+    assert known.loser.tolist() == [2] and known.weight.all()
 
 
 def test_too_few_judgements_are_refused_in_one_line():

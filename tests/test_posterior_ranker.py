@@ -110,7 +110,7 @@ def test_it_is_explained_evaluated_and_saved_as_any_ranker(ranker, queries, tmp_
 
 def test_the_estimator_takes_it_and_grades_are_refused(queries):
     assert isinstance(fit_ranker_of(queries).comparator, Scores)
-    pairs = np.stack((queries.judged.first, queries.judged.second), axis=1)
+    pairs = np.stack((queries.judged.winner, queries.judged.loser), axis=1)
     soft = queries.judged.target
     net = SortNetRanker(ranker="posterior", single_query=True)
     net.fit_pairs(queries.features, pairs, soft=soft)

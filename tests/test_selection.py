@@ -13,9 +13,10 @@ from sortnet.comparators import CmpNN
 from sortnet.config import PAIRS, Config, Training
 from sortnet.errors import DataError
 from sortnet.learning.loop import learn_to_sort
-from sortnet.learning.selection import STRATEGIES, Shown, documents, keys, selected
+from sortnet.learning.selection import STRATEGIES, Shown, selected
 from sortnet.sorting import sort
 from sortnet.types import Queries
+from sortnet.types.packed_pairs import unordered, unpacked
 
 NET = CmpNN(2, hidden=3, seed=5)
 parts = st.builds(
@@ -51,7 +52,7 @@ def all_pairs(queries: Queries) -> set[tuple[int, int]]:
 
 
 def as_set(key) -> set[tuple[int, int]]:
-    i, j = documents(key)
+    i, j = unpacked(key)
     return set(zip(i.tolist(), j.tolist(), strict=True))
 
 
@@ -62,7 +63,9 @@ def test_every_strategy_asks_about_pairs_of_one_query_once_and_within_the_budget
 ):
     if strategy == "neighbours" and len(np.unique(queries.grades)) < 2:
         return
-    before = np.sort([keys(*map(np.int64, pair)) for pair in sorted(all_pairs(queries))][:n_asked])
+    before = np.sort(
+        [unordered(*map(np.int64, pair)) for pair in sorted(all_pairs(queries))][:n_asked]
+    )
     key, asked = selected(strategy, shown(queries, wanted, before))
     pairs = as_set(key)
     assert len(pairs) == len(key)
@@ -90,12 +93,12 @@ def test_all_are_all_and_compared_what_the_sort_compared(queries):
     key = STRATEGIES["all"](seen)
     assert as_set(key) == all_pairs(queries)
     assert len(key) == len(all_pairs(queries))
-    assert as_set(STRATEGIES["compared"](seen)) == as_set(keys(seen.i, seen.j))
+    assert as_set(STRATEGIES["compared"](seen)) == as_set(unordered(seen.i, seen.j))
 
 
 def test_even_takes_about_equally_many_of_each_query_and_all_of_a_short_one():
     queries = made([5, 100, 200, 400], 3, 1)
-    i, j = documents(STRATEGIES["even"](shown(queries, 4000)))
+    i, j = unpacked(STRATEGIES["even"](shown(queries, 4000)))
     found = np.bincount(queries.query_of_docs()[i])
     assert found[0] == 10  # all pairs of 5 documents
     # 1,000 each: three times the standard deviation of a draw is 80
@@ -105,7 +108,7 @@ def test_even_takes_about_equally_many_of_each_query_and_all_of_a_short_one():
 
 def test_random_takes_pairs_by_their_number():
     queries = made([100, 200], 3, 1)
-    i, _ = documents(STRATEGIES["random"](shown(queries, 5000)))
+    i, _ = unpacked(STRATEGIES["random"](shown(queries, 5000)))
     share = np.mean(queries.query_of_docs()[i] == 0)
     assert abs(share - 4950 / (4950 + 19900)) < 0.03
 
@@ -119,7 +122,7 @@ def test_uncertain_takes_new_pairs_of_smaller_margins_than_random_ones():
     assert not set(key.tolist()) & set(first.tolist())
 
     def margins(key):
-        return np.abs(NET.prefer(NET.prepare(queries.features), *documents(key)))
+        return np.abs(NET.prefer(NET.prepare(queries.features), *unpacked(key)))
 
     every = margins(STRATEGIES["all"](seen))
     assert np.median(margins(key)) < np.quantile(every, 0.1)

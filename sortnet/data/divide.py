@@ -9,7 +9,8 @@ import numpy as np
 
 from sortnet.data.read import Fold
 from sortnet.errors import DataError
-from sortnet.types import F32, I64, JudgedPairs, Queries
+from sortnet.types import F32, I64, Pairs, Queries
+from sortnet.types.packed_pairs import moved
 from sortnet.types.room import room
 
 
@@ -56,7 +57,7 @@ def joined(parts: Sequence[Queries]) -> Queries:
     )
 
 
-def _judged(parts: Sequence[Queries], ends: I64) -> JudgedPairs | None:
+def _judged(parts: Sequence[Queries], ends: I64) -> Pairs | None:
     """Those of all parts, by the numbers that their documents have in the whole."""
     found = [part.judged for part in parts if part.judged is not None]
     if not found:
@@ -64,9 +65,9 @@ def _judged(parts: Sequence[Queries], ends: I64) -> JudgedPairs | None:
     if len(found) < len(parts):
         bare = next(part.source for part in parts if part.judged is None)
         raise DataError(f"{bare}: no judged pairs, which other parts have")
-    keys = [pairs.key + (end << 32 | end) for pairs, end in zip(found, ends, strict=False)]
+    keys = [moved(pairs.key, int(end)) for pairs, end in zip(found, ends, strict=False)]
     targets, weights = ([getattr(each, k) for each in found] for k in ("target", "weight"))
-    return JudgedPairs(np.concatenate(keys), np.concatenate(targets), np.concatenate(weights))
+    return Pairs.of_keys(np.concatenate(keys), np.concatenate(targets), np.concatenate(weights))
 
 
 def _weights(parts: Sequence[Queries]) -> F32 | None:

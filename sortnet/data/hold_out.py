@@ -39,13 +39,13 @@ def hold_out_documents(queries: Queries, *, seed: int = 0) -> tuple[Queries, Que
     decided = judged.sure > 0
     query = queries.query_of_docs()
     rng = np.random.default_rng(seed)
-    of = np.unique(query[judged.first[decided]])
+    of = np.unique(query[judged.winner[decided]])
     if len(of) >= _SEVERAL:
         held = np.isin(query, rng.permutation(of)[: max(1, round(SHARE * len(of)))])
         parts = queries.only(~held), queries.only(held)
     else:
         held = _some_documents(queries, rng)
-        touched = held[judged.first] | held[judged.second]
+        touched = held[judged.winner] | held[judged.loser]
         parts = queries.only(~held), replace(queries, judged=judged.where(touched))
     for part, what in zip(parts, ("to learn from", "to choose by"), strict=True):
         if part.judged is None or not part.judged.sure.any():
@@ -60,7 +60,7 @@ def _some_documents(queries: Queries, rng: np.random.Generator) -> Bool:
     """(n_docs,) about a tenth of each query's compared documents, so that `SHARE` is touched."""
     assert queries.judged is not None
     compared = np.zeros(queries.n_docs, np.bool_)
-    compared[queries.judged.first] = compared[queries.judged.second] = True
+    compared[queries.judged.winner] = compared[queries.judged.loser] = True
     held = np.zeros(queries.n_docs, np.bool_)
     for begin, end in zip(queries.offsets[:-1], queries.offsets[1:], strict=True):
         docs = begin + np.flatnonzero(compared[begin:end])

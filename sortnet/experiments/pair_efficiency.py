@@ -15,6 +15,7 @@ from sortnet.config import PAIRS, TREES
 from sortnet.experiments.cells import Cell
 from sortnet.experiments.splits import Split
 from sortnet.types import F64, Queries
+from sortnet.types.packed_pairs import packed
 
 FIRST = 250  # answers
 LAST = 0.5  # of all that could be asked: the largest budget is no more
@@ -52,7 +53,7 @@ def countable(queries: Queries) -> tuple[int, int]:
     >>> countable(q)
     (4, 3)
     """
-    key = queries.query_of_docs().astype(np.int64) << 32 | queries.grades
+    key = packed(queries.query_of_docs(), queries.grades)
     alike = np.unique(key, return_counts=True)[1]
     every = int((queries.sizes * (queries.sizes - 1) // 2).sum())
     return every, every - int((alike * (alike - 1) // 2).sum())

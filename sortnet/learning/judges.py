@@ -41,7 +41,7 @@ def judge_by_pairs(queries: Queries, i: I64 | I32, j: I64 | I32) -> F32:
     array([0. , 0.5, nan], dtype=float32)
     """
     assert queries.judged is not None
-    return queries.judged.of_pairs(i, j)[0]
+    return queries.judged.said_of(i, j)[0]
 
 
 def sorted_to_check(comparator: Comparator, queries: Queries) -> Iterator[tuple[slice, Sorting]]:
@@ -52,7 +52,7 @@ def sorted_to_check(comparator: Comparator, queries: Queries) -> Iterator[tuple[
     if queries.judged is None:
         yield from sorted_runs(comparator, queries)
         return
-    i, j = (each.astype(np.int32) for each in (queries.judged.first, queries.judged.second))
+    i, j = (each.astype(np.int32) for each in (queries.judged.winner, queries.judged.loser))
     margin = comparator.prefer(comparator.prepare(queries.features), i, j)
     yield slice(0, queries.n_docs), Sorting(order_of(comparator, queries), i, j, margin)
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from sortnet.types import I64, Pairs, PairSink, Queries, Split
+from sortnet.types.packed_pairs import moved
 from sortnet.types.shard import summed
-
-_BOTH = 2**32 + 1  # adds 1 to both document numbers of a key
 
 
 def own_pairs(sink: PairSink, train: Queries, vali: Queries) -> PairSink:
@@ -25,13 +24,13 @@ def own_keys(queries: Queries, key: I64) -> I64:
         return key
     first = queries.shard.first_doc
     begin, end = np.searchsorted(key, [first << 32, (first + queries.n_docs) << 32])
-    ours: I64 = key[begin:end] - first * _BOTH
+    ours: I64 = moved(key[begin:end], -first)
     return ours
 
 
 def keys_of_all(queries: Queries, key: I64) -> I64:
     """The keys of this shard's pairs as the whole has them."""
-    return key if queries.shard is None else key + queries.shard.first_doc * _BOTH
+    return key if queries.shard is None else moved(key, queries.shard.first_doc)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,8 @@ from sortnet.config import LEARNING, PAIRS
 from sortnet.errors import DataError
 from sortnet.learning.judges import in_order, judge_by_data
 from sortnet.sorting.sort import certainty_of, sort
-from sortnet.types import F64, I32, I64, JudgedPairs, Pairs, Queries, among, unique
+from sortnet.types import F64, I32, I64, Pairs, Queries
+from sortnet.types.packed_pairs import among, packed, unique, unordered, unpacked
 from sortnet.types.shard import before, gathered, offsets_of_all, own, summed
 
 _CANDIDATES = 20  # random pairs looked at for each that `uncertain` chooses,
@@ -55,22 +56,22 @@ Strategy = Callable[[Shown], I64]
 
 def compared(shown: Shown) -> I64:
     """All that the sort compared, n ceil(log2 n) a query at most."""
-    return keys(shown.i, shown.j)
+    return unordered(shown.i, shown.j)
 
 
 def every(shown: Shown) -> I64:
     """Every pair of a query's documents, n (n - 1) / 2."""
-    return keys(*all_pairs(shown.queries.offsets))
+    return unordered(*all_pairs(shown.queries.offsets))
 
 
 def neighbours(shown: Shown) -> I64:
     """Pairs of adjacent grades, from which the order of all others follows."""
     queries = shown.queries
     i, j = all_pairs(queries.offsets)
-    key = (queries.query_of_docs().astype(np.int64) << 32) | queries.grades
+    key = packed(queries.query_of_docs(), queries.grades)
     step = np.searchsorted(np.unique(key), key)  # adjacent grades of a query differ by 1
     adjacent = np.abs(step[i] - step[j]) == 1
-    return keys(i[adjacent], j[adjacent])
+    return unordered(i[adjacent], j[adjacent])
 
 
 def random(shown: Shown) -> I64:
@@ -97,7 +98,7 @@ def even(shown: Shown) -> I64:
     i, j = all_pairs(np.append(0, np.cumsum(np.where(short_here, ours, 0))))
     docs = np.flatnonzero(np.repeat(short_here, ours))
     drawn = _drawn(shown, np.where(short, 0, share), int(share[~short].sum()))
-    return np.append(keys(docs[i], docs[j]), drawn)
+    return np.append(unordered(docs[i], docs[j]), drawn)
 
 
 def uncertain(shown: Shown) -> I64:
@@ -111,7 +112,7 @@ def uncertain(shown: Shown) -> I64:
     drawn = _drawn(shown, sizes * (sizes - 1) / 2, min(_CANDIDATES * n, max(2 * n, _AT_ONCE)))
     key = unique(drawn)
     key = key[~among(key, shown.asked)]
-    certainty = certainty_of(shown.comparator, shown.queries, *documents(key))
+    certainty = certainty_of(shown.comparator, shown.queries, *unpacked(key))
     nearest = np.argsort(gathered(shown.queries, certainty), kind="stable")[:n]
     nearest = nearest - before(shown.queries, len(certainty))
     return key[nearest[(nearest >= 0) & (nearest < len(certainty))]]
@@ -188,7 +189,7 @@ def answered_pairs(queries: Queries, key: I64) -> Pairs:
     """
     parts = [Pairs.empty().key]
     for start in range(0, len(key), _AT_ONCE):
-        i, j = documents(key[start : start + _AT_ONCE])
+        i, j = unpacked(key[start : start + _AT_ONCE])
         parts.append(in_order(i, j, judge_by_data(queries, i, j)).key)
     found = np.concatenate(parts)
     found.sort()
@@ -224,8 +225,8 @@ def answered(queries: Queries, key: I64) -> Queries:
     """
     if queries.judge is None:
         return queries
-    known = JudgedPairs.of([], []) if queries.judged is None else queries.judged
-    i, j = documents(key[~among(key, known.key)])
+    known = Pairs.judged([], []) if queries.judged is None else queries.judged
+    i, j = unpacked(key[~among(key, np.sort(unordered(known.winner, known.loser)))])
     p = np.asarray(queries.judge(queries, i, j) if len(i) else [], np.float64)
     if p.shape != i.shape:
         raise DataError(
@@ -233,18 +234,7 @@ def answered(queries: Queries, key: I64) -> Queries:
             f"answers have the shape {p.shape}"
         )
     said = ~np.isnan(p)
-    return replace(queries, judged=known | JudgedPairs.of(i[said], j[said], soft=p[said]))
-
-
-def keys(i: I64 | I32, j: I64 | I32) -> I64:
-    """(m,) a number for each unordered pair of documents."""
-    key: I64 = (np.minimum(i, j).astype(np.int64) << 32) | np.maximum(i, j)
-    return key
-
-
-def documents(key: I64) -> tuple[I64, I64]:
-    """(m,) and (m,) the documents of the pairs of some keys, that of the lower number first."""
-    return key >> 32, key & np.int64(2**32 - 1)
+    return replace(queries, judged=known | Pairs.judged(i[said], j[said], soft=p[said]))
 
 
 def _wanted(shown: Shown) -> int:
@@ -267,7 +257,7 @@ def all_pairs(offsets: I64) -> tuple[I64, I64]:
 
 def pairs_of_grades(part: Queries) -> Pairs:
     """Every pair of documents of one query that differ in grade."""
-    return answered_pairs(part, keys(*all_pairs(part.offsets)))
+    return answered_pairs(part, unordered(*all_pairs(part.offsets)))
 
 
 def _drawn(shown: Shown, weight: F64 | I64, n: int) -> I64:
@@ -285,5 +275,5 @@ def _drawn(shown: Shown, weight: F64 | I64, n: int) -> I64:
         i = (shown.rng.random(m) * size).astype(np.int64)
         j = (i + 1 + (shown.rng.random(m) * (size - 1)).astype(np.int64)) % size
         ours = (first >= 0) & (first < docs)
-        parts.append(keys((first + i)[ours], (first + j)[ours]))
+        parts.append(unordered((first + i)[ours], (first + j)[ours]))
     return np.concatenate(parts)

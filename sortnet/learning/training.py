@@ -331,7 +331,7 @@ def _weighted(queries: Queries, pairs: Pairs, pair_weight: str) -> tuple[I32, I3
     if pair_weight == "grade":
         weight *= queries.grades[winner]
     if queries.judged is not None:
-        weight *= queries.judged.of_pairs(winner, loser)[1]
+        weight *= queries.judged.said_of(winner, loser)[1]
         p = weight.copy()
         for start in range(0, len(p), _EVALUATED):
             some = slice(start, start + _EVALUATED)

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from sortnet.preference.base import TARGETS, Judgement
 from sortnet.preference.judgement_table import Judgements, SharedVotes
 from sortnet.types import F64, I64, Bool
+from sortnet.types.packed_pairs import packed
 
 _MOST_TRIPLES = 200_000
 _MOST_PATHS = 20_000_000  # looked at for triples: two pairs with an item in common
@@ -138,7 +139,7 @@ def _cycles(votes: SharedVotes) -> tuple[float | None, int]:
     following = np.where(ends_there, 0, np.append(number, 0)[at])
     start = np.append(start, 0)[at]
     before = np.cumsum(following) - following
-    key = low * (high.max(initial=0) + 1) + high
+    key = packed(low, high)
     by_key = np.argsort(key)
     circular = triples = 0
     most = min(int(following.sum()), _MOST_PATHS)
@@ -146,7 +147,7 @@ def _cycles(votes: SharedVotes) -> tuple[float | None, int]:
     for begin, end in pairwise(cuts.tolist()):
         ab = np.repeat(np.arange(begin, end), following[begin:end])
         bc = start[ab] + np.arange(len(ab)) + before[begin] - before[ab]
-        ac = low[ab] * (high.max(initial=0) + 1) + high[bc]
+        ac = packed(low[ab], high[bc])
         found = np.minimum(np.searchsorted(key, ac, sorter=by_key), len(key) - 1)
         there = key[by_key[found]] == ac
         first, second, third = wins[ab[there]], wins[bc[there]], wins[by_key[found[there]]]

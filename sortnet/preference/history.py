@@ -15,6 +15,7 @@ from sortnet.preference.base import ANSWERS, HOLDOUT, Judgement, Pair, check_und
 from sortnet.preference.judgement_table import TARGET, UNDO, Judgements, SharedVotes
 from sortnet.preference.vote_arrays import Votes
 from sortnet.types import I64, Bool
+from sortnet.types.packed_pairs import pair_of, unordered
 
 _FEW_JOINS = 64  # of components, one by one; more of them take one pass over the answers
 _SKIP = ANSWERS.index("skip")
@@ -61,7 +62,7 @@ class History:
         undone = self._checked_undos(start)
         rows = np.arange(start, len(self.events))
         late = self._count(rows, 1)[: max(_FEW_JOINS + 1 - len(self._late), 0)]
-        self._late += (divmod(key, self.n_items) for key in self._keys(late).tolist())
+        self._late += map(pair_of, self._keys(late).tolist())
         if len(undone) and len(self._count(undone, -1)):
             self._part = None
         for name in self._logs.keys() & new.annotators.keys():
@@ -110,7 +111,7 @@ class History:
                 yield self.events[row]
 
     def pairs_of(self, annotator: str) -> dict[int, int]:
-        """How often they answered each pair, which is given as low * n + high."""
+        """How often they answered each pair, which is packed with the lower number first."""
         return self._log_of(annotator).pairs
 
     def n_asked(self) -> int:
@@ -125,7 +126,7 @@ class History:
         """Pairs of the hold-out that they have not answered, at most a hundred."""
         pairs = self._log_of(annotator).pairs
         free = (key for key in self._holdout_counted() if key not in pairs)
-        return [divmod(key, self.n_items) for key in islice(free, 100)]
+        return [pair_of(key) for key in islice(free, 100)]
 
     def alive(self) -> Iterator[Judgement]:
         """The judgements that are not undone, in order."""
@@ -160,7 +161,7 @@ class History:
         few = np.flatnonzero(np.bincount(votes.pair[votes.first]) < people)
         at = votes.starts[few[np.argsort(votes.oldest()[few])]]
         keys, holdout = self._keys(votes.rows[at]).tolist(), self._holdout_counted()
-        return [divmod(key, self.n_items) for key in keys if key not in holdout]
+        return [pair_of(key) for key in keys if key not in holdout]
 
     def components(self) -> I64:
         """(n,) each item's connected component in the graph of answers without the hold-out.
@@ -232,9 +233,9 @@ class History:
         return usable
 
     def _keys(self, rows: I64) -> I64:
-        """The pairs, as low * n + high."""
+        """The pairs, packed with the lower number first."""
         left, right = self.events.left[rows], self.events.right[rows]
-        return np.minimum(left, right) * self.n_items + np.maximum(left, right)
+        return unordered(left, right)
 
     def _votes(self, rows: I64) -> Votes:
         events = self.events
@@ -288,7 +289,7 @@ class History:
 
 
 class _AnnotatorLog:
-    """The judgements of one annotator, by their rows; pairs are given as low * n + high."""
+    """The judgements of one annotator, by their rows; pairs are packed, the lower number first."""
 
     def __init__(self) -> None:
         self.rows = array("q")  # oldest first; some of them may be undone

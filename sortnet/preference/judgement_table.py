@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sortnet.errors import JudgementError
 from sortnet.preference.base import ANSWERS, LONGEST_COMMENT, TARGETS, Answer, Judgement
 from sortnet.types import F64, I64, Bool
+from sortnet.types.packed_pairs import packed
 
 T = TypeVar("T", bound=np.generic)
 TARGET: F64 = np.array([TARGETS.get(answer, np.nan) for answer in ANSWERS])  # by code
@@ -333,7 +334,7 @@ class SharedVotes:
         rows = np.flatnonzero(judgements.is_vote) if rows is None else rows
         low, high = (side[rows] for side in judgements.pairs())
         annotator = judgements.annotator[rows]
-        order = np.lexsort((annotator, low * (high.max(initial=0) + 1) + high))
+        order = np.lexsort((annotator, packed(low, high)))
         rows, low, high, annotator = rows[order], low[order], high[order], annotator[order]
         new = (np.diff(low, prepend=-1) != 0) | (np.diff(high, prepend=-1) != 0)
         first, better = new | (np.diff(annotator, prepend=-1) != 0), judgements.for_low()[rows]

@@ -52,6 +52,7 @@ from sortnet.preference.strategies import (
 from sortnet.preference.study import Study
 from sortnet.preference.vote_arrays import Votes
 from sortnet.types import F64, I64
+from sortnet.types.packed_pairs import key_of
 
 _SMALL = 150  # unknowns up to which a fit takes a few milliseconds
 _UNFITTED = 4  # events after which there is a new fit, or 5 % if that is more
@@ -499,12 +500,11 @@ class Session:
         return Question(left, right, strategy, float(probability), self._fitted_at)
 
     def _free(self, annotator: str, taken: set[Pair]) -> Free:
-        times, n = self._history.pairs_of(annotator), self.n_items
+        answered = self._history.pairs_of(annotator)
 
         def free(i: int, j: int) -> bool:
             pair = (i, j) if i < j else (j, i)
-            asked = pair[0] * n + pair[1] in times
-            return not asked and pair not in taken and self.allows(pair)
+            return key_of(*pair) not in answered and pair not in taken and self.allows(pair)
 
         return free
 

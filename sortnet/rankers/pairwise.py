@@ -26,6 +26,7 @@ from sortnet.rankers.base import fit_scaled, load_scaled
 from sortnet.rankers.nets import NetSettings
 from sortnet.sorting import sort
 from sortnet.types import Pairs, Progress, Queries
+from sortnet.types.packed_pairs import unordered
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ class PairwiseSettings(NetSettings):
 def chosen_pairs(part: Queries, net: Learner, strategy: str, rng: np.random.Generator) -> Pairs:
     """The pairs of a part that are learned from; as many random ones as a sort would compare."""
     if part.judged is not None:
-        key = part.judged.key
+        key = np.sort(unordered(part.judged.winner, part.judged.loser))
     else:
         n = part.sizes[part.sizes > 1]
         wanted = int((n * np.ceil(np.log2(n))).sum()) if strategy == "random" else None

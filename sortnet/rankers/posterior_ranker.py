@@ -25,7 +25,8 @@ from sortnet.preference.vote_arrays import Votes
 from sortnet.rankers.base import ScaledRanker, fit_scaled, load_scaled
 from sortnet.rankers.folder import Saved
 from sortnet.rankers.weights import scaler_tensors
-from sortnet.types import F32, F64, I64, JudgedPairs, Progress, Queries
+from sortnet.types import F32, F64, I64, Pairs, Progress, Queries
+from sortnet.types.packed_pairs import unordered, unpacked
 
 
 @dataclass(frozen=True)
@@ -160,13 +161,17 @@ def fit(
     return found
 
 
-def _votes(known: JudgedPairs) -> Votes:
+def _votes(known: Pairs) -> Votes:
     """Soft targets as answers of one annotator: p wins and 1 - p losses; an even one is a tie."""
-    p, tied = known.target.astype(np.float64), known.target == 0.5
+    assert known.target is not None and known.weight is not None
+    # The lower number is on the left: winners all on one side would show a bias to that side.
+    left, right = unpacked(unordered(known.winner, known.loser))
+    tied, for_winner = known.target == 0.5, known.target.astype(np.float64)
+    p = np.where(left == known.winner, for_winner, 1 - for_winner)
     targets = [np.full(len(p), answer) for answer in (0.5, 1.0, 0.0)]
     weights = [np.where(tied, 1, 0), np.where(tied, 0, p), np.where(tied, 0, 1 - p)]
     weight = (np.stack(weights) * known.weight.astype(np.float64)).ravel()
-    left, right = np.tile(known.first, 3), np.tile(known.second, 3)
+    left, right = np.tile(left, 3), np.tile(right, 3)
     none = np.zeros(len(weight), np.int64)
     return Votes(left, right, np.concatenate(targets), none, weight).where(weight > 0)
 

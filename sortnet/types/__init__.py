@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sortnet.errors import DataError
 from sortnet.types.free import texts
-from sortnet.types.judged_pairs import JudgedPairs as JudgedPairs
+from sortnet.types.packed_pairs import Pairs as Pairs
 from sortnet.types.precision import refuse_lost
 from sortnet.types.room import rows_of
 from sortnet.types.shard import Shard
@@ -67,7 +67,7 @@ class Queries:
     feature_names: tuple[str, ...] | None = None
     source: str = "data"
     weights: F32 | None = None
-    judged: JudgedPairs | None = None
+    judged: Pairs | None = None
     judge: Judge | None = None
     shard: Shard | None = None
     describer: Any = None
@@ -250,14 +250,14 @@ class Queries:
 
         Args:
             better, worse: (m,) rows of the source.
-            soft, weight: see `JudgedPairs.of`.
+            soft, weight: see `Pairs.judged`.
 
         Raises:
-            DataError: on a row that is not there, a pair of two queries, or as `JudgedPairs.of`.
+            DataError: on a row that is not there, a pair of two queries, or as `Pairs.judged`.
 
         >>> q = Queries.from_arrays([[1.0], [2.0], [3.0]], qid=["b", "a", "b"])
-        >>> q.with_judgements([2], [0]).judged.target.tolist()
-        [0.0]
+        >>> q.with_judgements([2], [0]).judged.winner.tolist()
+        [1]
         """
         number = np.empty(self.n_docs, np.int64)
         number[self.rows] = np.arange(self.n_docs)
@@ -267,12 +267,12 @@ class Queries:
                 wrong = given[(given < 0) | (given >= self.n_docs)][0]
                 raise DataError(f"{self.source}: there is no row {wrong} among {self.n_docs}")
         docs = [number[given] for given in rows]
-        judged = JudgedPairs.of(*docs, soft=soft, weight=weight)
+        judged = Pairs.judged(*docs, soft=soft, weight=weight)
         query = self.query_of_docs()
-        apart = query[judged.first] != query[judged.second]
+        apart = query[judged.winner] != query[judged.loser]
         if apart.any():
             at = int(np.argmax(apart))
-            a, b = self.rows[judged.first[at]], self.rows[judged.second[at]]
+            a, b = self.rows[judged.winner[at]], self.rows[judged.loser[at]]
             raise DataError(f"{self.source}: rows {a} and {b} are of two queries: not comparable")
         return replace(self, judged=judged)
 
@@ -281,115 +281,6 @@ class Queries:
         out = np.empty_like(per_doc)
         out[self.rows] = per_doc
         return out
-
-
-class Pairs:
-    """A set of pairs of documents of one query whose right order is known.
-
-    Each pair is there once, ordered by (winner, loser).
-
-    Args:
-        winner: (m,) numbers of the documents that should be first, in any order.
-        loser: (m,) document numbers.
-
-    Attributes:
-        key: (m,) int64, ascending: winner * 2^32 + loser. (Document numbers fit 31 bits.)
-
-    Raises:
-        DataError: on a document number below 0 or from 2^31, or a document paired with itself.
-
-    >>> pairs = Pairs(np.array([7, 2, 7]), np.array([1, 9, 1]))
-    >>> pairs.winner, pairs.loser
-    (array([2, 7]), array([9, 1]))
-    >>> len(pairs | Pairs(np.array([0, 2]), np.array([1, 9])))
-    3
-
-    Cost: one sort.
-    """
-
-    __slots__ = ("key",)
-    key: I64
-
-    def __init__(self, winner: ArrayLike, loser: ArrayLike) -> None:
-        self.key = unique(_pair_keys(np.asarray(winner, np.int64), np.asarray(loser, np.int64)))
-
-    @classmethod
-    def of_keys(cls, key: I64) -> Pairs:
-        """The pairs of keys that are ascending, each once."""
-        pairs = cls.__new__(cls)
-        pairs.key = key
-        return pairs
-
-    @classmethod
-    def empty(cls) -> Pairs:
-        return cls.of_keys(np.empty(0, np.int64))
-
-    @property
-    def winner(self) -> I64:
-        """(m,) int64 the documents that should be first, ascending."""
-        return self.key >> 32
-
-    @property
-    def loser(self) -> I64:
-        """(m,) int64 the documents that should be after them."""
-        return self.key & _LOSER
-
-    def __len__(self) -> int:
-        return len(self.key)
-
-    def __or__(self, other: Pairs) -> Pairs:
-        """The pairs of both sets."""
-        return Pairs.of_keys(unique(np.concatenate([self.key, other.key])))
-
-    def __and__(self, other: Pairs) -> Pairs:
-        """The pairs that are in both sets."""
-        return Pairs.of_keys(np.intersect1d(self.key, other.key, assume_unique=True))
-
-    def __sub__(self, other: Pairs) -> Pairs:
-        """The pairs that are not in the other set."""
-        return Pairs.of_keys(np.setdiff1d(self.key, other.key, assume_unique=True))
-
-    def among(self, others: Pairs | None) -> NDArray[np.bool_]:
-        """(m,) whether each pair is one of the others; None: all are."""
-        if others is None:
-            return np.ones(len(self), np.bool_)
-        return among(self.key, others.key)
-
-    def __repr__(self) -> str:
-        return f"Pairs({len(self)})"
-
-
-_LOSER = np.int64(2**32 - 1)
-
-
-def among(keys: I64, others: I64) -> NDArray[np.bool_]:
-    """(m,) whether each number is one of the others, which are ascending."""
-    if not len(others):
-        return np.zeros(len(keys), np.bool_)
-    at = np.searchsorted(others, keys)
-    at[at == len(others)] = 0
-    there: NDArray[np.bool_] = others[at] == keys
-    return there
-
-
-def _pair_keys(winner: I64, loser: I64) -> I64:
-    if winner.shape != loser.shape or winner.ndim != 1:
-        raise DataError(f"pairs: {winner.shape} winners but {loser.shape} losers")
-    bad = (winner == loser) | ((winner | loser) >> 31 != 0)
-    if bad.any():
-        at = int(np.argmax(bad))
-        raise DataError(f"pair {at}: document {winner[at]} over {loser[at]} is no pair")
-    return (winner << 32) | loser
-
-
-def unique(keys: I64) -> I64:
-    """Each of the numbers once, ascending; the array given is sorted too."""
-    keys.sort()
-    # np.unique would hash first, which takes ten times as long as this sort.
-    new = np.ones(len(keys), np.bool_)
-    np.not_equal(keys[1:], keys[:-1], out=new[1:])
-    once: I64 = keys[new]
-    return once
 
 
 @dataclass(frozen=True, eq=False)

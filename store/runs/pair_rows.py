@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sqlalchemy import ColumnElement, Connection, Text, cast, func, select, tuple_
 
 from sortnet.types import I64, Pairs, Split
+from sortnet.types.packed_pairs import packed
 from store.database.tables import PairRow
 from store.runs.postgresql_pairs import copy_pairs
 
@@ -116,7 +117,7 @@ def read_table(
         _joined(rows.where(tuple_(PairRow.winner, PairRow.loser) > tuple_(*last)))
     ).scalar():
         table = np.fromstring(text, np.int64, sep=",").reshape(-1, len(columns))
-        key = (table[:, 0] << 32) | table[:, 1]
+        key = packed(table[:, 0], table[:, 1])
         if np.any(np.diff(key) < 0):  # a database may join in any order
             table = table[np.argsort(key)]
         yield table
