@@ -131,7 +131,8 @@ def add(
         if collection is not None:
             named = _known_groups(named, collection, Path(file))
         new, roles = read_with_roles(
-            *(file, named),
+            file,
+            named,
             ignore=options["ignore"],
             like=old,
             least=1 if old else 2,
@@ -143,7 +144,8 @@ def add(
         known = [] if gold is None else read_gold(gold, all_items)
         status("writing")
         collection = opened.add_items(
-            *(name, all_items),
+            name,
+            all_items,
             update=old is not None,
             columns={kind: getattr(roles, kind) for kind in (*_ROLES, "features")},
             pairs=listed,
@@ -213,16 +215,18 @@ def _say_added(
     put(f"id        {roles.id or 'row number'}")
     for kind in _ROLES[1:]:
         if column := getattr(roles, kind):
-            also = f", {count(len(set(all_items.groups or ())), 'group')}" * (kind == "group")
-            put(f"{kind:8}  {column}{also}")
+            groups = f", {count(len(set(all_items.groups or ())), 'group')}"
+            put(f"{kind:8}  {column}{groups if kind == 'group' else ''}")
     if roles.shown:
         put(f"shown     {_some(roles.shown)}")
     if pairs:
         put(f"pairs     {count(pairs, 'pair')} may be asked, no others")
     features = [_some(roles.features)] if roles.features else []
     coded = Counter(column_of(name, ()) for name in roles.categories)
-    features += [_some([f"{name} ({count(n, 'value')})" for name, n in coded.items()])] * any(coded)
-    features += [f"{len(made)} computed from the items"] if made else []
+    if coded:
+        features.append(_some([f"{name} ({count(n, 'value')})" for name, n in coded.items()]))
+    if made:
+        features.append(f"{len(made)} computed from the items")
     put(f"features  {' and '.join(features) or 'none: answers are learned item by item'}")
     if roles.ignored:
         put(f"ignored   {_some(roles.ignored)}")

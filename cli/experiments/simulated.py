@@ -171,7 +171,7 @@ def drawn(frame: pd.DataFrame, title: str) -> Figure:
             x = rows["questions"]
             axes.plot(x, rows[value], label=name, markersize=4, linewidth=1.4, **style)
             axes.fill_between(
-                *(x, rows[f"{value}_low"], rows[f"{value}_high"]),
+                x, rows[f"{value}_low"], rows[f"{value}_high"],
                 color=style["color"], alpha=0.15, linewidth=0,
             )  # fmt: skip
         axes.set_xscale("log")

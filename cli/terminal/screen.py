@@ -92,7 +92,9 @@ class Screen:
             if self._late:
                 return Reply(LATE)
             if key is not None or size != self._console.size:
-                note = ("flagged   " if flagged else "") + (f"comment: {comment}" * bool(comment))
+                note = "flagged   " if flagged else ""
+                if comment:
+                    note += f"comment: {comment}"
                 size = self._show_pair(pair, standing, note or self._note)
 
     def _renew(self) -> None:

@@ -156,7 +156,7 @@ def read_item_folder(
     path: Path, describer: Describer, *, labelled: bool, progress: Progress
 ) -> Queries:
     """The files of a folder as documents of one query, with the features of a describer."""
-    needed = describer.given + GRADES[:1] * labelled
+    needed = (*describer.given, GRADES[0]) if labelled else describer.given
     if needed:
         raise DataError(f"{path}: a folder has no column {shown(needed[0])}: give a table")
     items, roles = read_with_roles(path, least=1, progress=progress)

@@ -145,8 +145,10 @@ class TrainingShare:
 
     @property
     def name(self) -> str:
-        more = f", {self.label_ratio:g} of the upper grades" * (self.label_ratio < 1)
-        return f"{self.share:g} of {self._whole.name}{more}"
+        name = f"{self.share:g} of {self._whole.name}"
+        if self.label_ratio < 1:
+            name += f", {self.label_ratio:g} of the upper grades"
+        return name
 
     @property
     def files(self) -> tuple[Path, ...]:

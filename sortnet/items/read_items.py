@@ -174,7 +174,12 @@ def _letor(path: Path) -> tuple[Items, Columns]:
     nothing = (None,) * queries.n_docs
     ids = _letor_ids(queries, groups)
     items = Items(
-        *(ids, nothing, nothing, nothing, queries.features, names),
+        ids,
+        nothing,
+        nothing,
+        nothing,
+        queries.features,
+        names,
         source=str(path),
         groups=groups,
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from sortnet.errors import DataError
+from sortnet.files import shown
 from sortnet.tables import letor_kernel as kernel
 from sortnet.types import I64, grade_fault
 
@@ -54,12 +55,8 @@ class Block:
         return self.fault(end, f"the file ends in the middle of this line: ...{shown}")
 
 
-def shown(text: bytes) -> str:
-    """Offending text for a message: quoted, of limited length, on one line."""
-    words = text[: 4 * _LONGEST_SHOWN].decode("utf-8", "replace")
-    if len(words) > _LONGEST_SHOWN:
-        words = words[:_LONGEST_SHOWN] + "..."
-    return repr(words)
+def _words(text: bytes) -> str:
+    return text.decode("utf-8", "replace")
 
 
 def read_grade(block: Block, start: int, end: int) -> int:
@@ -68,7 +65,7 @@ def read_grade(block: Block, start: int, end: int) -> int:
     if not _NUMBER.fullmatch(text):
         if block.ends_at(end) and _CUT_NUMBER.fullmatch(text):
             raise block.cut()
-        raise block.fault(start, f"the grade {shown(text)} is not a number")
+        raise block.fault(start, f"the grade {shown(_words(text))} is not a number")
     value = float(text)
     if not (0 <= value <= np.iinfo(np.int32).max and value.is_integer()):
         raise block.fault(start, grade_fault(text.decode()))
@@ -90,8 +87,8 @@ def read_value(block: Block, column: int, start: int, end: int) -> float:
     elif not text:
         raise block.fault(start, f"feature {column + 1} has no value")
     elif not _INFINITE.fullmatch(text):
-        raise block.fault(start, f"feature {column + 1}: {shown(text)} is not a number")
-    raise block.fault(start, f"feature {column + 1}: {shown(text)} is infinite in float32")
+        raise block.fault(start, f"feature {column + 1}: {shown(_words(text))} is not a number")
+    raise block.fault(start, f"feature {column + 1}: {shown(_words(text))} is infinite in float32")
 
 
 def line_fault(block: Block, fault: int, start: int, end: int, n_features: int | None) -> DataError:
@@ -101,20 +98,20 @@ def line_fault(block: Block, fault: int, start: int, end: int, n_features: int |
         after_grade = text.split(maxsplit=1)[1:]
         if block.ends_at(end) and b"qid:".startswith(after_grade[0] if after_grade else b""):
             return block.cut()
-        return block.fault(start, f"no qid:... after the grade: {shown(text)}")
+        return block.fault(start, f"no qid:... after the grade: {shown(_words(text))}")
     index, colon, _ = text.partition(b":")
     if fault == kernel.NOT_A_PAIR:
         if block.ends_at(end) and not colon and index.isdigit():
             return block.cut()
-        return block.fault(start, f"{shown(text)} is not index:value")
+        return block.fault(start, f"{shown(_words(text))} is not index:value")
     if fault == kernel.INDEX_ZERO:
-        return block.fault(start, f"feature indexes count from 1, here is {shown(text)}")
+        return block.fault(start, f"feature indexes count from 1, here is {shown(_words(text))}")
     if fault == kernel.INDEX_TWICE:
         return block.fault(
-            start, f"feature {index.lstrip(b'0').decode()} is given twice: {shown(text)}"
+            start, f"feature {index.lstrip(b'0').decode()} is given twice: {shown(_words(text))}"
         )
     if n_features is None:
         limit = f"the largest a file may have, {MAX_FEATURES}"
     else:
         limit = f"the {n_features} features expected"
-    return block.fault(start, f"a feature index is beyond {limit}: {shown(text)}")
+    return block.fault(start, f"a feature index is beyond {limit}: {shown(_words(text))}")

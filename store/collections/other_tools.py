@@ -160,7 +160,9 @@ def _check_models(path: str, records: Sequence[Record], items: Items) -> None:
     models = dict.fromkeys(str(r[side]) for r in records for side in ("model_a", "model_b"))
     unknown = [model for model in models if model not in known]
     if unknown:
-        names = ", ".join(map(shown, unknown[:_LISTED])) + ", ..." * (len(unknown) > _LISTED)
+        names = ", ".join(map(shown, unknown[:_LISTED]))
+        if len(unknown) > _LISTED:
+            names += ", ..."
         what = f"{len(unknown)} of {len(models)} models are no items of the collection"
         _refuse(path, f"{what}: {names}: add them first (sortnet items add)")
 
