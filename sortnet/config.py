@@ -389,7 +389,7 @@ class Config(Settings):
         return self.max_iter or (20 if self.pairs in LEARNING else 2)
 
     @property
-    def settled(self) -> Config:
+    def with_defaults(self) -> Config:
         """These settings with fixed values for what they leave open, RankQuality apart.
 
         The comparator is the first one that has all that is given.
@@ -450,7 +450,7 @@ GONE = {
 }
 
 
-def settle_quality(train: Queries, vali: Queries, config: S) -> S:
+def choose_quality(train: Queries, vali: Queries, config: S) -> S:
     """The settings with a RankQuality, chosen by the grades where they leave it open.
 
     That is `accuracy` where there are judged pairs, or a judge to ask, `map` where there are two

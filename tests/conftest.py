@@ -40,6 +40,18 @@ from sqlalchemy import create_engine, make_url, text
 from store import Store, open_store
 
 SECONDS_TO_START = 600
+# Markers, and what a test file imports to run commands, processes, servers and stores.
+NOT_QUICK = {"slow", "browser", "postgresql", "subprocess", "done", "main", "run", "open_store"}
+NOT_QUICK |= {
+    "served",
+    "CliRunner",
+    "Store",
+    "fit",
+    "SortNetRanker",
+    "get_context",
+    "tune",
+    "Session",
+}
 collect_ignore = ["fitted_made.py"]  # what it does at its import is for servers of forks
 _CACHE = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)  # no test writes the user's own
 
@@ -58,6 +70,16 @@ def pytest_configure() -> None:
     os.environ["XDG_CACHE_HOME"] = _CACHE.name
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark as quick what runs no command, opens no store and is not slow: `pytest -m quick`."""
+    for item in items:
+        names = {*vars(getattr(item, "module", None) or object)}
+        names |= {mark.name for mark in item.iter_markers()}
+        if item.path.parent.name == "tests" and not names & NOT_QUICK:
+            item.add_marker("quick")
 
 
 def pytest_collection_finish() -> None:

@@ -63,7 +63,7 @@ def test_the_first_inputs_are_kept_unless_others_are_better_by_more_than_chance(
 
 def test_what_is_given_is_not_tried_and_nothing_stays_open():
     given = OPEN.changed(scaling="zscore")
-    assert choose(band(1), band(2), given) == (given.settled, [])
+    assert choose(band(1), band(2), given) == (given.with_defaults, [])
     config, _ = choose(band(1), band(2), OPEN)
     assert None not in [config.flat()[name] for name in TREES]
     assert config == choose(band(1), band(2), OPEN)[0]
@@ -119,11 +119,11 @@ def test_missing_values_get_columns_of_their_own():
 )
 def test_the_comparator_is_the_first_that_has_what_is_given(given, kind):
     config = Config(**given)
-    assert config.settled.comparator == kind == kind_of(make_comparator(config, 3)(0))
+    assert config.with_defaults.comparator == kind == kind_of(make_comparator(config, 3)(0))
     fixed = TREES if kind == "trees" else FIXED
-    assert config.settled.training.weight_decay == fixed["weight_decay"]
+    assert config.with_defaults.training.weight_decay == fixed["weight_decay"]
     for name, value in given.items():
-        assert config.settled.flat()[name] == value
+        assert config.with_defaults.flat()[name] == value
 
 
 @pytest.mark.parametrize(

@@ -281,7 +281,7 @@ def test_a_judge_is_asked_what_the_strategy_chooses_and_a_resumed_run_goes_on(pa
         config = Config(
             quality="accuracy", pairs=pairs, judgements=None if pairs == "all" else 160,
             max_iter=3, max_stale=None, start="warm",
-        ).settled.changed(epochs=2)  # fmt: skip
+        ).with_defaults.changed(epochs=2)  # fmt: skip
         end = learn_to_sort(
             T, V, lambda seed: CmpNN(2, hidden=4, seed=seed), config, sink=sink,
             callbacks=[lambda record, state: states.append(state)], state=state,
@@ -310,7 +310,7 @@ def test_a_judge_is_asked_what_the_strategy_chooses_and_a_resumed_run_goes_on(pa
 )
 def test_what_a_judge_cannot_say_is_refused(answers, fault):
     T, V = ungraded(6, answers, "T"), ungraded(4, nearest_to_one([]), "V")
-    config = Config(quality="accuracy", comparator="cmpnn").settled
+    config = Config(quality="accuracy", comparator="cmpnn").with_defaults
     with pytest.raises(DataError, match=fault):
         learn_to_sort(T, V, lambda seed: CmpNN(2, hidden=4, seed=seed), config)
 

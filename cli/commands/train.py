@@ -188,7 +188,7 @@ def train(
         own = None if group.rank else _known(folder, resume=resume, overwrite=overwrite)
         known = broadcast(group, own)
         asked, paths = _asked(typed, data, known, preset)
-        asked = asked.settled if no_tune else asked
+        asked = asked.with_defaults if no_tune else asked
         url = store_url(store, known)[0]
         job = read_job(paths, asked, cache=cache_folder(cache), progress=status, store=url)
         agree(job, group)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from cli.inputs.judged_source import judged_source
 from cli.output import printable, say
 from cli.printing.conventions import metrics_of
-from sortnet.config import Config, settle_quality
+from sortnet.config import Config, choose_quality
 from sortnet.errors import SortNetError
 from sortnet.metrics import Metric, evaluate
 from sortnet.tables.rows import listed
@@ -115,7 +115,7 @@ def _checked(
         say(f"{train.source}: no features are made of {listed(map(printable, train.ignored))}")
     check_same_features(train, vali)
     check_can_be_learned(train)
-    config = settle_quality(train, vali, config)
+    config = choose_quality(train, vali, config)
     for queries in (train, vali):
         evaluate(queries, np.arange(queries.n_docs), metrics_of(config), empty=config.empty)
     make_comparator(config, train.n_features)(config.seed)

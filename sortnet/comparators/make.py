@@ -53,7 +53,7 @@ def make_comparator(config: Config, n_features: int, one: MakeOne | None = None)
 
 def nets_of(config: Config) -> int:
     """The nets that are trained beside each other; the trees of all heads are one."""
-    return 1 if config.settled.comparator == "trees" else config.committee
+    return 1 if config.with_defaults.comparator == "trees" else config.committee
 
 
 def least_numbers(config: Config, n_columns: int) -> int:
@@ -68,7 +68,7 @@ def least_numbers(config: Config, n_columns: int) -> int:
 
 
 def _builder(config: Config) -> MakeOne:
-    net, given = KINDS[str(config.settled.comparator)], _given(config)
+    net, given = KINDS[str(config.with_defaults.comparator)], _given(config)
 
     def build(n_features: int, seed: int) -> NeuralComparator:
         return net(n_features, **{**given, "seed": seed})
@@ -78,7 +78,7 @@ def _builder(config: Config) -> MakeOne:
 
 def _given(config: Config) -> dict[str, Any]:
     """The settings that the comparator takes."""
-    settings = config.settled.flat()
+    settings = config.with_defaults.flat()
     taken = signature(KINDS[settings["comparator"]]).parameters
     return {name: settings[name] for name in taken if name in settings}
 

@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, validate_data
 
 from sortnet.comparators import MakeOne
-from sortnet.config import Config, Settings, settle_quality
+from sortnet.config import Config, Settings, choose_quality
 from sortnet.data.hold_out import hold_out_documents
 from sortnet.errors import DataError, ModelError, SortNetError
 from sortnet.estimator.arrays import (
@@ -165,7 +165,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         config = settings_from(self.get_params(deep=False))
         train = self._queries(X, y, qid, group, weights=sample_weight, reset=True)
         if eval_set is None:
-            config = settle_quality(train, train, config)
+            config = choose_quality(train, train, config)
             share, metric = self.validation_fraction, config.rank_quality
             train, vali = hold_out(train, share, config.seed, metric)
             parts = {"": vali}
@@ -174,7 +174,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             refuse_training_part(X, [*given.values()])
             parts = {source: self._queries(*part, source=source) for source, part in given.items()}
             vali = next(iter(parts.values()))
-            config = settle_quality(train, vali, config)
+            config = choose_quality(train, vali, config)
         names = named(eval_names, len(parts))
         with limit_threads(self.n_jobs):
             config = self._tuned(train, vali, config)
@@ -220,7 +220,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         queries = self._judged(X, pairs, qid, group, weight, soft, reset=True)
         train, vali = hold_out_documents(queries, seed=config.seed)
         with limit_threads(self.n_jobs):
-            config = self._tuned(train, vali, settle_quality(train, vali, config))
+            config = self._tuned(train, vali, choose_quality(train, vali, config))
             return self._fit(train, {"held_out": vali}, config, None, also)
 
     def _judged(

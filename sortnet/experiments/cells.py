@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from sortnet import __version__
-from sortnet.config import settle_quality
+from sortnet.config import choose_quality
 from sortnet.data.read import Fold
 from sortnet.experiments import splits
 from sortnet.experiments.entries import entry_of, grid_of
@@ -38,7 +38,7 @@ class Cell:
         ranker: an entry's name, see `sortnet.experiments.entries`.
         split: where the data come from.
         seed: of the ranker.
-        quality: RankQuality, which chooses; None: by the grades, see `settle_quality`.
+        quality: RankQuality, which chooses; None: by the grades, see `choose_quality`.
         relevant_from: the lowest grade that is relevant.
         binarise: whether training and validation grades become relevant or not.
         inner: parts of an inner cross-validation; 0: the validation part chooses.
@@ -108,7 +108,7 @@ def work_out(cell: Cell, *, cache: Path | None = None) -> Result:
     assert fold.test is not None
     level = 1 if cell.binarise else cell.relevant_from
     settings = entry.settings(seed=cell.seed, quality=cell.quality, relevant_from=level)
-    settings = settle_quality(fold.train, fold.vali, settings)
+    settings = choose_quality(fold.train, fold.vali, settings)
     grid: Any = grid_of(entry.kind, cell.grid) or (None if entry.tuned else [])
     with _timed(seconds, "tune"):
         tuned = tune(

@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 import numpy as np
 
-from sortnet.config import MEASURES, Config, Settings, settings_of, settle_quality
+from sortnet.config import MEASURES, Config, Settings, choose_quality, settings_of
 from sortnet.data.divide import joined, query_folds
 from sortnet.errors import DataError, SortNetError
 from sortnet.rankers.base import fit_ranker, kind_module
@@ -143,7 +143,7 @@ def tune(
         raise SortNetError(f"unknown search {search!r}; known are {', '.join(SEARCHES)}")
     parts: list[Part] = [(train, vali, None)]
     if inner:  # which are all measured alike
-        settings = settle_quality(train, vali, settings)
+        settings = choose_quality(train, vali, settings)
         folds = query_folds(joined([train, vali]), inner, seed=settings.seed)
         parts = [(*_stopped(others, settings.seed), part) for others, part in folds]
     tried: _Trials[S] = _Trials(parts, names, budget)

@@ -10,8 +10,8 @@ A kind is a module with
 and one row of `KINDS`. Everything that takes a ranker takes all of them. `fit` refuses by
 `check_graded` what it cannot learn from, `scores` by `Ranker.check_features` other features. Where
 features are scaled, `fit_scaled` and `load_scaled` are both, and the settings have what differs:
-`ranker`, `settled_for`, `solve`, `read`. A file with a family of kinds has a `Kind` of each, which
-the row names behind a colon.
+`ranker`, `with_defaults_for`, `solve`, `read`. A file with a family of kinds has a `Kind` of each,
+which the row names behind a colon.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from torch import Tensor
 
 from sortnet import __version__
 from sortnet.comparators import Margin
-from sortnet.config import Settings, settle_quality
+from sortnet.config import Settings, choose_quality
 from sortnet.data.scaling import Scaler, fit_scaler
 from sortnet.errors import DataError, ModelError
 from sortnet.files import shown
@@ -277,7 +277,7 @@ def fit_scaled(
     Cost: that of `solve`.
     """
     check_graded(train, config)
-    config = config.settled_for(train)
+    config = config.with_defaults_for(train)
     scaler = fit_scaler(config.scaling, train, seed=config.seed)
     learned, info = config.solve(scaler(train), scaler(vali), progress)
     return config.ranker(config, scaler, learned, feature_names=train.feature_names, info=info)
@@ -293,7 +293,7 @@ def load_scaled(saved: Saved) -> Any:
     )
 
 
-def settled(config: S, fixed: Mapping[str, Any]) -> S:
+def with_defaults(config: S, fixed: Mapping[str, Any]) -> S:
     """The settings with fixed values for what they leave open."""
     return config.changed(**{k: v for k, v in fixed.items() if config.flat().get(k, v) is None})
 
@@ -364,7 +364,7 @@ def fit_ranker(
     Args:
         train: labelled queries, not scaled.
         vali: labelled queries with the same features, which choose.
-        config: settings; RankQuality, left open, is chosen first, see `settle_quality`.
+        config: settings; RankQuality, left open, is chosen first, see `choose_quality`.
         progress: called with progress messages.
         own: what only this kind takes, such as `callbacks` of a SortNet.
 
@@ -379,7 +379,7 @@ def fit_ranker(
     [5, 4, 3, 2, 1, 0]
     """
     check_same_features(train, vali)
-    config = settle_quality(train, vali, config)
+    config = choose_quality(train, vali, config)
     fit = kind_module(config.kind).fit
     ranker: Any = fit(train, vali, config, progress=progress, **own)
     info = dict(ranker.info)

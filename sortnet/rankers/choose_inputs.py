@@ -1,7 +1,7 @@
 """Choose the inputs of the comparator, and of few answers its weight decay, by short trials.
 
 The inputs are equation 5 and ranks within the query, or the quantiles of each feature as normal
-deviates, or both: three trials at most. Without trials the settings are those of `Config.settled`.
+deviates, or both: three trials at most. Without trials the settings are `Config.with_defaults`.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def choose(
     Cost: at most three short trainings of a small committee, on 20,000 documents of each part at
     most; two more where answers are few.
     """
-    best, table = config.settled, list[Trial]()
+    best, table = config.with_defaults, list[Trial]()
     few = config.training.weight_decay is None and (
         train.judged is not None or config.judgements is not None
     )

@@ -74,7 +74,7 @@ class LinearSettings(Settings):
         COMPARATOR, choices=SCALINGS, joined=True,
     )  # fmt: skip
 
-    def settled_for(self, train: Queries) -> Self:
+    def with_defaults_for(self, train: Queries) -> Self:
         """These settings with a value for a scaling left open."""
         return self.changed(scaling=self.scaling or FIXED["scaling"])
 

@@ -10,7 +10,7 @@ from torch import nn
 
 from sortnet.comparators import DirectRanker, Learner, Make
 from sortnet.config import COMPARATOR, FIXED, SCALINGS, TRAINING, Settings, setting
-from sortnet.rankers.base import Ranker, settled
+from sortnet.rankers.base import Ranker, with_defaults
 from sortnet.rankers.folder import Saved
 from sortnet.rankers.sortnet import Model
 from sortnet.rankers.weights import filled, refuse_few
@@ -52,9 +52,9 @@ class NetSettings(Settings):
     def ranker(self) -> type[NetRanker]:
         return NetRanker
 
-    def settled_for(self, train: Queries) -> Self:
+    def with_defaults_for(self, train: Queries) -> Self:
         """These settings with values for what they leave open."""
-        return settled(self, FIXED)
+        return with_defaults(self, FIXED)
 
     def read(self, saved: Saved, n_columns: int) -> Learner:
         """The net in a folder."""

@@ -46,7 +46,7 @@ class PosteriorSettings(Settings):
     def ranker(self) -> type[PosteriorRanker]:
         return PosteriorRanker
 
-    def settled_for(self, train: Queries) -> Self:
+    def with_defaults_for(self, train: Queries) -> Self:
         return self
 
     def solve(self, T: Queries, V: Queries, progress: Progress) -> tuple[Scores, dict[str, Any]]:

@@ -17,7 +17,7 @@ from torch import Tensor
 from sortnet.config import COMPARATOR, FIXED, TRAINING, setting
 from sortnet.context.attention import SetEncoder
 from sortnet.context.losses import Loss, listnet
-from sortnet.rankers.base import fit_scaled, load_scaled, settled
+from sortnet.rankers.base import fit_scaled, load_scaled, with_defaults
 from sortnet.rankers.sets import ContextSettings
 from sortnet.types import I64, Queries
 from sortnet.types.free import refuse_too_large
@@ -65,10 +65,10 @@ class SetSettings(ContextSettings):
     def query_loss(self) -> Loss:
         return listnet if self.algorithm == "listnet" else super().query_loss
 
-    def settled_for(self, train: Queries) -> Self:
+    def with_defaults_for(self, train: Queries) -> Self:
         points = _POINTS if train.sizes.max() > _MANY else 0
         points = points if self.points is None else self.points
-        return super().settled_for(train).changed(points=points)
+        return super().with_defaults_for(train).changed(points=points)
 
     def net(self, n_columns: int) -> SetEncoder:
         """The net with random weights."""
@@ -89,7 +89,7 @@ class SetSettings(ContextSettings):
     @property
     def _sizes(self) -> tuple[int, int, int]:
         """Width, heads and layers, which may be left open."""
-        values = settled(self, self.fixed).flat()
+        values = with_defaults(self, self.fixed).flat()
         return values["width"], values["heads"], values["layers"]
 
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from sortnet.config import COMPARATOR, SCALINGS, TRAINING, Settings, Training, setting
 from sortnet.context.losses import LOSSES, Loss
 from sortnet.errors import DataError
-from sortnet.rankers.base import ScaledRanker, settled
+from sortnet.rankers.base import ScaledRanker, with_defaults
 from sortnet.rankers.folder import Saved
 from sortnet.rankers.listwise import EPOCHS, LR, QUERIES, descend
 from sortnet.rankers.weights import refuse_few, scaler_tensors
@@ -69,9 +69,9 @@ class ContextSettings(Settings):
         """The loss of a query."""
         return LOSSES[self.loss]
 
-    def settled_for(self, train: Queries) -> Self:
+    def with_defaults_for(self, train: Queries) -> Self:
         """These settings with values for what they leave open."""
-        return settled(self, self.fixed)
+        return with_defaults(self, self.fixed)
 
     def net(self, n_columns: int) -> Any:
         """The net with random weights, as it predicts."""

@@ -23,7 +23,7 @@ from sortnet.comparators import (
     margin_of,
 )
 from sortnet.comparators.make import least_numbers
-from sortnet.config import Config, settle_quality
+from sortnet.config import Config, choose_quality
 from sortnet.data.scaling import Scaler, fit_scaler
 from sortnet.errors import DataError, ModelError
 from sortnet.learning.distributed import broadcast
@@ -231,7 +231,7 @@ def fit(
     Args:
         train: labelled queries; scaling and pairs are learned from them.
         vali: labelled queries with the same features.
-        config: settings; what they leave open is chosen first, see `settle_quality` and
+        config: settings; what they leave open is chosen first, see `choose_quality` and
             `choose_inputs`.
         make_for: the settings and the scaling's number of columns -> what makes the comparator
             from a seed, for one of the caller's own.
@@ -260,7 +260,7 @@ def fit(
     """
     config = Config() if config is None else config
     check_same_features(train, vali)
-    config = settle_quality(train, vali, config)
+    config = choose_quality(train, vali, config)
     if group.rank == 0:
         config = choose(train, vali, config, make_for=make_for, progress=progress)[0]
     if group.size > 1:
