@@ -15,7 +15,7 @@ PIP_INSTALL := $(BIN)/python -m pip install --constraint constraints.txt --edita
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test check format lint types imports pages docs tests fuzz test-lowest notebooks fix bench clean clean-all
+.PHONY: help demo test quick check format lint types imports pages docs tests fuzz test-lowest notebooks fix bench clean clean-all
 
 help:  ## list what can be made
 	@sed -n 's/^\([a-z-]*\):[^#]*## */\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 12
@@ -25,6 +25,9 @@ demo: $(VENV)/.installed  ## watch SortNet learn to sort handwritten digits (ARG
 	$(BIN)/sortnet demo $(ARGS)
 
 test: tests  ## run every test, or some: make test k=name
+
+quick: $(VENV)/.installed-dev  ## the tests of a minute
+	$(BIN)/python -m pytest $(PARALLEL) -m quick tests $(ARGS)
 
 check: format lint types imports pages tests  ## all that must hold before a commit; CI runs this
 
