@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sortnet.rankers.sortnet import Model
     from sortnet.types import Pairs, Queries
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 __all__ = [
     "CmpNN",
