@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from store.service.labelling import LabellingService
 
 INTERRUPTED = "interrupted"
+KEY = "SORTNET_KEY"  # the variable that has a server's key by default
 # Asks an annotator, at most that many questions; why it ended, and further facts.
 Ask: TypeAlias = Callable[[Asking, int | None], tuple[str, dict[str, Any]]]
 
@@ -52,6 +53,27 @@ Ask: TypeAlias = Callable[[Asking, int | None], tuple[str, dict[str, Any]]]
     default=1,
     help="Number of copies of the program that run in parallel.",
 )
+@click.option(
+    "--batch", type=Whole(1, 1000), default=1, help="Pairs in a line for the program, as an array."
+)
+@click.option("--model", metavar="MODEL", help="Language model that answers, by its name there.")
+@click.option("--server", metavar="URL", help="Server of the model, such as http://localhost:8000.")
+@click.option(
+    "--key", metavar="VARIABLE", help=f"Variable that has the server's key.  [default: {KEY}]"
+)
+@click.option("--prompt", metavar="FILE", help="Jinja template of the prompt.")
+@click.option("--show-prompt", is_flag=True, help="Show the prompt of one pair; ask nothing.")
+@click.option("--estimate", is_flag=True, help="Show calls, tokens and cost; ask nothing.")
+@click.option("--both-orders", is_flag=True, help="Ask each pair in both orders, and keep both.")
+@click.option("--max-calls", type=Whole(1), metavar="N", help="End after that many calls.")
+@click.option("--max-tokens", type=Whole(1), metavar="N", help="End after that many tokens.")
+@click.option("--max-cost", type=Real(0, min_open=True), metavar="SUM", help="End at that cost.")
+@click.option("--price-in", type=Real(0), metavar="SUM", help="Price of a million prompt tokens.")
+@click.option("--price-out", type=Real(0), metavar="SUM", help="Price of a million answer tokens.")
+@click.option(
+    "--patience", type=Real(0), default=600.0, help="Seconds to wait for a server that is busy."
+)
+@click.option("--insecure", is_flag=True, help="Allow a server without https.")
 @lease_option
 @store_option
 @json_option
@@ -64,9 +86,11 @@ def label(
     judge: str | None,
     timeout: float,
     workers: int,
+    batch: int,
     lease: float,
     store: str | None,
     as_json: bool,
+    **model: Any,
 ) -> None:
     """Say which of two items of the collection NAME is better, pair by pair, one key per answer.
 
@@ -81,6 +105,13 @@ def label(
     "left", "right"}, each side with "id", "text", "image", "audio", "shown" and "features", and
     where items have groups also "group" and "context". It answers with a line such as {"answer":
     "left"}. It is started once, without a shell; after three failures in a row it is not restarted.
+    Besides the answer it may give "p", how probably the left one is better, "comment", "flag",
+    "seconds", "cost" and "meta"; {"retry_after": SECONDS} makes it be asked again later.
+
+    --model asks a language model, on any server that speaks POST /v1/chat/completions. Where the
+    server gives log-probabilities, these are the answer. Each answer is stored before the next
+    question is chosen: a run that was killed goes on without asking any pair again. A key is read
+    from the environment, and never stored or shown.
 
     The criteria of a collection are asked one after the other, each until its goal is reached.
 
@@ -89,18 +120,30 @@ def label(
       sortnet label essays --as ana
       sortnet label essays --place essay-61
       sortnet label essays --judge 'python judge.py' --as model-7 --number 200
+      sortnet label essays --model qwen3 --server http://localhost:8000 --show-prompt
     """
-    if judge is not None and place is not None:
-        raise click.UsageError("--judge and --place cannot be combined")
-    who = annotator or _login()
-    from cli.terminal.program_judge import command_of
+    _refuse_together(judge, place, model)
+    if model["show_prompt"] or model["estimate"]:
+        from cli.terminal.model_run import show_prompt_or_estimate
+
+        with open_collection(store, name) as collection:
+            show_prompt_or_estimate(collection, model, number, until, as_json=as_json)
+        return
+    who = annotator or model["model"] or _login()
     from store.service.labelling import LabellingService
 
-    command = None if judge is None else command_of(judge)
+    by_hand = judge is None and model["model"] is None
     ask: Ask = partial(_by_hand, place=place)
-    if command is not None:
-        ask = partial(_by_program, command=command, seconds=timeout, n_workers=workers)
-    seconds = max(lease, 4 * timeout if judge else 0)
+    if judge is not None:
+        from cli.terminal.program_judge import command_of
+
+        ask = partial(_by_program, command_of(judge), timeout, workers, batch)
+    elif model["model"]:
+        from cli.terminal.model_run import by_model
+
+        ask = by_model(model, timeout, workers)
+    seconds = max(lease, 4 * timeout * batch if judge else 0, model["patience"] + 4 * timeout)
+    seconds = lease if by_hand else seconds
     found: list[dict[str, Any]] = []
     with (
         open_collection(store, name, write=True) as collection,
@@ -115,7 +158,7 @@ def label(
                 break
             service = LabellingService(each, lease_seconds=seconds, goal=until, record=True)
             with closing(service):
-                _fit(service, at_once=command is None and place is None and _has_screen())
+                _fit(service, at_once=by_hand and place is None and _has_screen())
                 if several and service.known and service.remaining.stop:
                     continue
                 found.append(_labelled(Asking(service, who), left, ask))
@@ -127,7 +170,7 @@ def label(
     elif not found:
         put(f"{who}: the goals of all criteria are reached")
     if faults := [one["fault"] for one in found if one.get("fault")]:
-        raise SortNetError(f"--judge: {faults[0]}")
+        raise SortNetError(f"{'--judge' if judge else '--model'}: {faults[0]}")
 
 
 @contextmanager
@@ -196,15 +239,37 @@ def _by_hand(
 
 
 def _by_program(
-    asking: Asking, number: int | None, *, command: list[str], seconds: float, n_workers: int
-) -> tuple[str, dict[str, Any]]:
-    from cli.terminal.program_judge import Judging
+    command: list[str], seconds: float, n_workers: int, batch: int, asking: Asking,
+    number: int | None,
+) -> tuple[str, dict[str, Any]]:  # fmt: skip
+    from cli.terminal.judging import Judging
+    from cli.terminal.program_judge import ProgramWorker
 
-    judging = Judging(asking.service, asking.annotator, number)
+    unknown: set[str] = set()
+    workers = [
+        ProgramWorker(command, seconds, batch=batch > 1, unknown=unknown) for _ in range(n_workers)
+    ]
+    judging = Judging(asking.service, asking.annotator, number, batch=batch)
     with ended_by_signals():
-        judging.run(command, seconds, n_workers)
+        judging.run(workers)
     asking.answered += judging.votes
     return judging.why, {"failed": judging.failed, "fault": judging.fault}
+
+
+def _refuse_together(judge: str | None, place: str | None, model: dict[str, Any]) -> None:
+    """Refuse options that do not go together."""
+    if place is not None and (judge or model["model"]):
+        raise click.UsageError("--place is for people: leave out --judge and --model")
+    if judge is not None and model["model"]:
+        raise click.UsageError("--judge and --model cannot be combined")
+    needed = "show_prompt" if model["show_prompt"] else "estimate" if model["estimate"] else None
+    if model["model"] and not model["server"] and needed is None:
+        raise click.UsageError("--model needs --server URL")
+    for option in ("server", "prompt", "both_orders", "max_calls", "max_tokens", "max_cost", "key"):
+        if model[option] and not model["model"] and needed is None:
+            raise click.UsageError(f"--{option.replace('_', '-')} is for --model")
+    if model["max_cost"] is not None and model["price_in"] is None and model["price_out"] is None:
+        raise click.UsageError("--max-cost needs --price-in or --price-out")
 
 
 def _front(asking: Asking) -> AbstractContextManager[Front]:

@@ -11,16 +11,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from cli.output import printable
+from cli.terminal.verdicts import Fault
 from sortnet.errors import SortNetError
 
-LONGEST = 1 << 16  # maximum bytes of an answer
+LONGEST = 1 << 18  # maximum bytes of an answer
 GRACE = 1.0  # seconds for a program to exit by itself at the end
 _TAIL = 4096  # bytes of its stderr that are kept
 _SHOWN = 200  # characters of it in a message
-
-
-class Fault(Exception):
-    """A failure of the program, in one line."""
 
 
 class Program:

@@ -12,7 +12,7 @@ from scipy.special import betaincinv, ndtr, ndtri
 from sortnet.preference.annotator_agreement import counted
 from sortnet.preference.base import ANSWERS, Judgement
 from sortnet.preference.intervals import LEVEL
-from sortnet.preference.judgement_table import TARGET, Judgements, SharedVotes
+from sortnet.preference.judgement_table import Judgements, SharedVotes
 from sortnet.preference.posterior import Posterior
 from sortnet.preference.reliability import Annotators, reliabilities
 from sortnet.preference.study import Study
@@ -225,7 +225,7 @@ def _reliability(
     people = posterior.annotators
     if number is None:
         own = own[-_MOST:]
-        votes = Votes.of_one(table.left[own], table.right[own], TARGET[table.answer[own]])
+        votes = Votes.of_one(table.left[own], table.right[own], table.targets(own))
         number, gap = 0, posterior.difference(votes.left, votes.right)
         known, nobody = np.zeros(len(votes)), Annotators.average(1)
         people = reliabilities(nobody, *gap, known, votes, posterior.tie, posterior.ties)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -13,6 +14,7 @@ ANSWERS: tuple[Answer, ...] = get_args(Answer)
 # The answers about the order; a skip and a "can't say" are not.
 TARGETS: dict[str, float] = {"left": 1.0, "tie": 0.5, "right": 0.0}
 LONGEST_COMMENT = 2000  # characters
+LONGEST_META = 4000
 HOLDOUT = "random"  # the strategy of the hold-out, which is never used to choose
 
 
@@ -65,9 +67,14 @@ class Judgement:
         at: time in seconds since 1970, if known.
         comment: of the annotator on the pair, if given.
         flagged: whether the annotator marked the pair for the administrator; None: no.
+        p: how probably the left item is better, of an annotator who gives a probability; it counts
+            in place of the word.
+        cost: of the answer, in whatever currency its prices were given.
+        meta: what else is known of the answer, as JSON.
 
     Raises:
-        JudgementError: on an unknown answer, the same item twice, or an undo without `undoes`.
+        JudgementError: on an unknown answer, the same item twice, an undo without `undoes`, or a
+            `p` or `cost` that is none.
 
     >>> Judgement("ana", 3, 1, "left").pair
     (1, 3)
@@ -86,8 +93,17 @@ class Judgement:
     at: float | None = None
     comment: str | None = None
     flagged: bool | None = None
+    p: float | None = None
+    cost: float | None = None
+    meta: str | None = None
 
     def __post_init__(self) -> None:
+        if self.p is not None and not 0 <= self.p <= 1:
+            raise JudgementError(f"p must be from 0 to 1, got {self.p}")
+        if self.cost is not None and not 0 <= self.cost < math.inf:
+            raise JudgementError(f"a cost must be 0 or more, got {self.cost}")
+        if self.meta is not None and len(self.meta) > LONGEST_META:
+            raise JudgementError(f"meta of {len(self.meta):,} characters: {LONGEST_META:,} at most")
         if self.answer not in ANSWERS:
             raise JudgementError(f"unknown answer {self.answer!r}; known are {', '.join(ANSWERS)}")
         if self.milliseconds is not None and not 0 <= self.milliseconds < 2**53:

@@ -239,7 +239,7 @@ class History:
 
     def _votes(self, rows: I64) -> Votes:
         events = self.events
-        target = TARGET[events.answer[rows]]
+        target = events.targets(rows)
         return Votes(events.left[rows], events.right[rows], target, events.annotator[rows])
 
     def _about(self, rows: I64) -> tuple[I64, Bool]:

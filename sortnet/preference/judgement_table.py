@@ -10,7 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sortnet.errors import JudgementError
-from sortnet.preference.base import ANSWERS, LONGEST_COMMENT, TARGETS, Answer, Judgement
+from sortnet.preference.base import (
+    ANSWERS,
+    LONGEST_COMMENT,
+    LONGEST_META,
+    TARGETS,
+    Answer,
+    Judgement,
+)
 from sortnet.types import F64, I64, Bool
 from sortnet.types.packed_pairs import packed
 
@@ -61,7 +68,7 @@ class Judgements(Sequence[Judgement]):
         answer: (m,) places in `ANSWERS`.
         left, right, probability, model, number: (m,) as in `Judgement`.
         milliseconds, undoes, flagged: (m,) as in `Judgement`, -1 for None.
-        at: (m,) as in `Judgement`, NaN for None.
+        at, p, cost: (m,) as in `Judgement`, NaN for None.
         texts: {field: {row: text}} of the fields that are texts or None.
         undone: (m,) of how many judgements, from the first, the one that undoes it is the last; a
             huge number if none does.
@@ -76,6 +83,7 @@ class Judgements(Sequence[Judgement]):
     number, milliseconds, undoes = _Column[np.int64](), _Column[np.int64](), _Column[np.int64]()
     answer, flagged = _Column[np.int8](), _Column[np.int8]()
     probability, at = _Column[np.float64](), _Column[np.float64]()
+    p, cost = _Column[np.float64](), _Column[np.float64]()
 
     def __init__(self) -> None:
         self.annotators, self.strategies = Names(), Names()
@@ -162,6 +170,12 @@ class Judgements(Sequence[Judgement]):
         """
         target = TARGET[self.answer]
         return np.where(self.left < self.right, target, 1 - target)
+
+    def targets(self, rows: I64) -> F64:
+        """How probably the left item of these is better: `p` where it was given, else as the word
+        says: 1, 0, or ½ for a tie; NaN of what is no answer about the order."""
+        said, p = TARGET[self.answer[rows]], self.p[rows]
+        return np.where(np.isnan(p) | np.isnan(said), said, p)
 
     def by(self, annotator: str) -> Bool:
         """(m,) whether it is that annotator's."""
@@ -287,7 +301,11 @@ class Judgements(Sequence[Judgement]):
         answer, milliseconds = self.answer, self.milliseconds
         fault = (answer < 0) | (self.left == self.right) | ((answer == UNDO) != (self.undoes >= 0))
         fault |= (milliseconds < -1) | (milliseconds >= 2**53)
-        long = any(len(text) > LONGEST_COMMENT for text in self.texts["comment"].values())
+        fault |= (self.p < 0) | (self.p > 1) | (self.cost < 0) | (self.cost == np.inf)
+        longest = {"comment": LONGEST_COMMENT, "meta": LONGEST_META}
+        long = any(
+            len(text) > longest[name] for name in longest for text in self.texts[name].values()
+        )
         return not (long or fault.any())
 
     def _mark(self, start: int) -> None:

@@ -26,7 +26,8 @@ def genuine(z: F64, target: F64, tie: float | F64) -> Likelihood:
 
     Args:
         z: (m,) differences in units of the noise.
-        target: (m,) 1 for left, 0 for right, ½ for a tie.
+        target: (m,) 1 for left, 0 for right, ½ for a tie; between them a probability p of left,
+            which counts as p answers left and 1 - p right.
         tie: τ.
 
     >>> p = np.exp(genuine(np.zeros(3), np.array([1.0, 0.5, 0.0]), 0.5).log_p)
@@ -43,6 +44,13 @@ def genuine(z: F64, target: F64, tie: float | F64) -> Likelihood:
         between = _between(at, width) if np.all(width) else _halves(at)
         for everything, these in zip((log_p, slope, weight), between, strict=True):
             everything[tied] = these
+    soft = (target > 0) & (target < 1) & ~tied
+    if soft.any():
+        p, at, width = target[soft], z[soft], np.broadcast_to(tie, z.shape)[soft]
+        left, right = _side(at - width), _side(-at - width)
+        log_p[soft] = p * left[0] + (1 - p) * right[0]
+        slope[soft] = p * left[1] - (1 - p) * right[1]
+        weight[soft] = p * left[2] + (1 - p) * right[2]
     return Likelihood(log_p, slope, weight)
 
 

@@ -19,7 +19,7 @@ from sortnet.files import shown, write_atomically
 from sortnet.items import Items
 from sortnet.items.item_groups import fault_across
 from sortnet.preference import ANSWERS, Answer, Judgement
-from sortnet.preference.base import LONGEST_COMMENT, check_undo
+from sortnet.preference.base import LONGEST_COMMENT, LONGEST_META, check_undo
 from sortnet.preference.study import questions_at, study_of
 from sortnet.tables.rows import TABLES, Rows, listed, read_rows, suffix_of
 from store.collections.collection import Collection
@@ -439,6 +439,13 @@ def _comment(where: str, key: str, value: Any) -> str:
     return value
 
 
+def _meta(where: str, key: str, value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value)
+    if len(text) > LONGEST_META:
+        _refuse(where, f"{key} {shown(text)} is longer than {LONGEST_META} characters")
+    return text
+
+
 def _flag(where: str, key: str, value: Any) -> bool | None:
     if str(value).lower() not in ("true", "false", "1", "0"):
         _refuse(where, f"{key} {shown(value)} is neither true nor false")
@@ -456,6 +463,9 @@ _FACTS: dict[str, Callable[[str, str, Any], Any]] = {
     "at": partial(_real, most=_LATEST),
     "comment": _comment,
     "flagged": _flag,
+    "p": partial(_real, most=1.0),
+    "cost": partial(_real, most=1e12),
+    "meta": _meta,
 }
 
 

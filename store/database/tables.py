@@ -209,6 +209,9 @@ class JudgementRow(Base):
     at: Mapped[float | None]
     comment: Mapped[str | None]
     flagged: Mapped[bool | None]
+    p: Mapped[float | None]
+    cost: Mapped[float | None]
+    meta: Mapped[str | None]
 
 
 class DecisionRow(Base):

@@ -1,0 +1,266 @@
+"""Let a judge that is no person answer: questions to its workers, answers to the store."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Any, Protocol, TypeAlias
+
+from cli.output import say
+from cli.terminal.asking import ANSWERED, nothing_left
+from cli.terminal.verdicts import Fault, Refused, Verdict
+from sortnet.errors import LeaseError
+from sortnet.items import Items
+from sortnet.preference import Judgement, Question
+from sortnet.preference.base import TARGETS
+from store import Lease
+from store.database.engine import plain
+from store.service.labelling import LabellingService
+
+PATIENCE = 3  # maximum failures in a row per worker
+Pair: TypeAlias = dict[str, Any]  # what is asked, as a program reads it
+LEFT_OUT = "not asked: the judge could not take an item of this pair"
+
+
+class Worker(Protocol):
+    """Answers several pairs at once; any thread may stop it."""
+
+    def ask(self, pairs: Sequence[Pair]) -> list[Verdict]:
+        """A verdict for each.
+
+        Raises:
+            Fault: if it failed at these.
+            Refused: if it will fail at all.
+        """
+
+    def stop(self) -> None:
+        """Cancel what is asked now, and refuse what comes."""
+
+    def end(self) -> None:
+        """Stop the idle worker."""
+
+
+def pair_of(service: LabellingService, lease: Lease, *, turned: bool = False) -> Pair:
+    """What is asked about a leased pair; `turned`: with its sides exchanged."""
+    items, study, question = service.items, service.study, lease.question
+    left, right = (question.left, question.right)[:: -1 if turned else 1]
+    asked = {"id": lease.id, "question": study.question, "instructions": study.instructions}
+    if service.collection.criterion is not None:
+        asked["criterion"] = service.collection.criterion
+    return {
+        **asked,
+        **_group(items, left),
+        "left": _side(items, left),
+        "right": _side(items, right),
+    }
+
+
+def _group(items: Items, k: int) -> Pair:
+    """The group and its context, where items have groups."""
+    if items.groups is None:
+        return {}
+    return {"group": items.groups[k], "context": items.contexts and items.contexts[k]}
+
+
+def _side(items: Items, k: int) -> Pair:
+    def path(file: str | None) -> str | None:
+        return None if file is None else str(items.root / file if items.root else file)
+
+    return {
+        "id": items.ids[k],
+        "text": items.texts[k],
+        "image": path(items.images[k]),
+        "audio": path(items.audio[k]),
+        "shown": dict((items.shown and items.shown[k]) or {}),
+        "features": plain(dict(zip(items.feature_names, items.features[k], strict=True))),
+    }
+
+
+@dataclass
+class Judging:
+    """Distribute pairs to workers and store answers; one thread calls the service.
+
+    Attributes:
+        service: of the collection.
+        who: the annotator that the judge answers as.
+        number: how many pairs to answer; None: until the goal is reached.
+        name: what messages call the judge.
+        batch: pairs that a worker is asked about at once.
+        both_orders: whether each pair is asked a second time with its sides exchanged.
+        spent: why no more may be asked, such as a cost that is reached; empty: it may.
+        told: called with the progress.
+        prepared: what makes of a pair what a worker is asked.
+        answered: number of answered pairs.
+        votes: those that were not skipped.
+        failed: number of pairs at which the judge failed.
+        why: why it ended.
+        fault: the last error, if the judge was given up.
+    """
+
+    service: LabellingService
+    who: str
+    number: int | None = None
+    name: str = "--judge"
+    batch: int = 1
+    both_orders: bool = False
+    spent: Callable[[], str] = lambda: ""
+    told: Callable[[str], None] = lambda text: None
+    prepared: Callable[[Pair], Pair] = lambda pair: pair
+    answered: int = 0
+    votes: int = 0
+    failed: int = 0
+    why: str = ""
+    fault: str = ""
+    _asked: dict[Future[list[Verdict]], tuple[Worker, list[Lease]]] = field(default_factory=dict)
+    _failed_at: set[str] = field(default_factory=set)
+    _left_out: set[str] = field(default_factory=set)
+    _in_a_row: int = 0
+    _began: float = field(default_factory=time.monotonic)
+
+    def run(self, workers: Sequence[Worker]) -> None:
+        """Let workers answer until the goal is reached, `number` are answered, or they fail.
+
+        Each answer is stored before the next question is chosen. Pairs at which a worker fails are
+        released; after three failures in a row for each worker the judge is given up.
+
+        Raises:
+            SortNetError: if it cannot be started.
+        """
+        try:
+            self._run(workers)
+        except KeyboardInterrupt:
+            self.why = self.fault = "interrupted"
+        finally:
+            for worker in workers:
+                worker.end()
+            self.service.release(self.who)
+
+    def _run(self, workers: Sequence[Worker]) -> None:
+        idle = list(workers)
+        with ThreadPoolExecutor(len(workers)) as threads:
+            try:
+                while True:
+                    for leases in self._batches(len(idle)):
+                        worker, pairs = idle.pop(), self._pairs(leases)
+                        self._asked[threads.submit(worker.ask, pairs)] = worker, leases
+                    if not self._asked:
+                        break
+                    for future in wait(self._asked, return_when=FIRST_COMPLETED).done:
+                        worker, leases = self._asked.pop(future)
+                        idle.append(worker)
+                        self._take(future, leases, PATIENCE * len(workers))
+                    self.told(self._progress())
+                    self.service.keep_up()
+            except BaseException:
+                for worker in workers:
+                    worker.stop()
+                raise
+        if not self.fault:
+            self.service.settle()
+        self.why = self.fault or self._why()
+
+    def _pairs(self, leases: Sequence[Lease]) -> list[Pair]:
+        orders = (False, True) if self.both_orders else (False,)
+        return [
+            self.prepared(pair_of(self.service, lease, turned=turned))
+            for lease in leases
+            for turned in orders
+        ]
+
+    def _batches(self, most: int) -> Iterator[list[Lease]]:
+        """Pairs for idle workers, except reserved pairs that were given up."""
+        while leases := self._leases(most * self.batch):
+            kept = [lease for lease in leases if not self._leave_out(lease)]
+            if kept:
+                given = iter(kept)
+                while some := list(islice(given, self.batch)):
+                    yield some
+                return
+
+    def _leases(self, most: int) -> list[Lease]:
+        if self.fault or self.spent() or self.service.remaining.stop:
+            return []
+        under_way = [lease for _, leases in self._asked.values() for lease in leases]
+        if self.number is not None:
+            most = min(most, self.number - self.answered - len(under_way))
+        if most <= 0:
+            return []
+        not_these = self._failed_at | {lease.id for lease in under_way}
+        leases = self.service.next(self.who, most + len(not_these))
+        return [lease for lease in leases if lease.id not in not_these][:most]
+
+    def _leave_out(self, lease: Lease) -> bool:
+        """Skip a pair with an item that the judge cannot take, without a call."""
+        items, question = self.service.items, lease.question
+        out = self._left_out & {items.ids[question.left], items.ids[question.right]}
+        if out:
+            self._store(lease, [Verdict("skip", comment=LEFT_OUT)])
+        return bool(out)
+
+    def _take(self, future: Future[list[Verdict]], leases: list[Lease], patience: int) -> None:
+        try:
+            verdicts = future.result()
+            each = 2 if self.both_orders else 1
+            for k, lease in enumerate(leases):
+                self._store(lease, verdicts[each * k : each * (k + 1)])
+        except Refused as error:
+            self.fault = str(error)
+        except Fault as error:
+            self._failed_at |= {lease.id for lease in leases}
+            self.failed += len(leases)
+            self._in_a_row += 1
+            say(f"{self.name}: {error}")
+            if self._in_a_row >= patience:
+                self.fault = f"failed {self._in_a_row} times in a row; the last: {error}"
+        else:
+            self._in_a_row = 0
+
+    def _store(self, lease: Lease, verdicts: Sequence[Verdict]) -> None:
+        """Store the answer to a pair, and the one with its sides exchanged."""
+        for verdict in verdicts:
+            if verdict.left_out is not None and verdict.left_out not in self._left_out:
+                self._left_out.add(verdict.left_out)
+                say(f"{self.name}: item {verdict.left_out!r} is left out: {verdict.comment}")
+        question = lease.question
+        try:
+            new = self.service.answer(lease.id, self._judgement(question, verdicts[0])).new
+        except LeaseError as error:
+            self._failed_at.add(lease.id)
+            self.failed += 1
+            say(f"{self.name}: {error}")
+            return
+        if new and len(verdicts) > 1:
+            turned = replace(question, left=question.right, right=question.left)
+            self.service.collection.append([self._judgement(turned, verdicts[1])])
+            self.service.sync()
+        self.answered += new
+        self.votes += new and verdicts[0].answer in TARGETS
+        if not new:
+            say(ANSWERED)
+
+    def _judgement(self, question: Question, verdict: Verdict) -> Judgement:
+        return question.answered(self.who, verdict.answer, **verdict.facts())
+
+    def _progress(self) -> str:
+        left, seconds = self.service.remaining.questions, time.monotonic() - self._began
+        parts = [f"{self.answered} answered", f"{self.answered / max(seconds, 1e-3):.1f} a second"]
+        if self.failed:
+            parts.append(f"{self.failed} failed")
+        if left:
+            parts.append(f"about {left} left")
+        return ", ".join(parts)
+
+    def _why(self) -> str:
+        remaining, goal = self.service.remaining, self.service.session.goal
+        if self.answered == self.number:
+            return remaining.why
+        if spent := self.spent():
+            return spent
+        if remaining.stop:
+            return f"the goal of {goal:.2g} is reached (--until sets another): {remaining.why}"
+        self.service.release(self.who)
+        left = nothing_left(self.service, self.who)
+        return f"{left}, but for {self.failed} that failed" if self.failed else left

@@ -1,0 +1,371 @@
+"""Language models as judges, over HTTP: any server that speaks `POST /v1/chat/completions`."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import math
+import random
+import re
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
+from typing import Any
+from urllib.parse import urlsplit
+
+from cli.output import cut, printable
+from cli.terminal.judging import Pair
+from cli.terminal.prompts import AGAIN
+from cli.terminal.verdicts import (
+    Fault,
+    Refused,
+    Verdict,
+    quote,
+    stored_meta,
+    stored_text,
+    word_of,
+)
+from sortnet.errors import SortNetError
+from sortnet.preference import Answer
+
+LONGEST = 1 << 20  # bytes of an answer
+_TOP = 10  # log-probabilities asked for
+_FIRST_WAIT = 0.5  # seconds
+_A_PAUSE = 60.0  # seconds between two calls, at most, unless the server asks for more
+_LETTERS: dict[str, Answer] = {"A": "left", "B": "right", "C": "tie"}
+_WORDS = {"LEFT": "A", "RIGHT": "B", "TIE": "C", "FIRST": "A", "SECOND": "B", "EQUAL": "C"}
+_TOO_LONG = re.compile(r"context|too long|too large|maximum|token|length", re.IGNORECASE)
+
+
+@dataclass
+class Spent:
+    """What calls have cost so far, and what they may.
+
+    Attributes:
+        max_calls, max_tokens, max_cost: at which no more are made; None: no such end.
+        price_in, price_out: of a million tokens of prompts and of answers.
+        calls, tokens_in, tokens_out: so far.
+    """
+
+    max_calls: int | None = None
+    max_tokens: int | None = None
+    max_cost: float | None = None
+    price_in: float | None = None
+    price_out: float | None = None
+    calls: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def call(self) -> None:
+        """Count a call that is about to be made.
+
+        Raises:
+            Fault: if the last one that is allowed was made.
+        """
+        with self._lock:
+            if why := self.why():
+                raise Fault(why)
+            self.calls += 1
+
+    def add(self, tokens_in: int, tokens_out: int) -> float | None:
+        """Count the tokens of a call; returns their cost, None without prices."""
+        with self._lock:
+            self.tokens_in += tokens_in
+            self.tokens_out += tokens_out
+        return self._cost(tokens_in, tokens_out)
+
+    def _cost(self, tokens_in: int, tokens_out: int) -> float | None:
+        if self.price_in is None and self.price_out is None:
+            return None
+        return (tokens_in * (self.price_in or 0) + tokens_out * (self.price_out or 0)) / 1e6
+
+    @property
+    def cost(self) -> float | None:
+        """Of all calls so far."""
+        return self._cost(self.tokens_in, self.tokens_out)
+
+    def why(self) -> str:
+        """Why no more calls may be made; empty: they may."""
+        tokens, cost = self.tokens_in + self.tokens_out, self.cost
+        if self.max_calls is not None and self.calls >= self.max_calls:
+            return f"--max-calls: {self.calls:,} calls were made"
+        if self.max_tokens is not None and tokens >= self.max_tokens:
+            return f"--max-tokens: {tokens:,} tokens were used"
+        if self.max_cost is not None and cost is not None and cost >= self.max_cost:
+            return f"--max-cost: {cost:.4g} was spent"
+        return ""
+
+    def text(self) -> str:
+        """The calls, tokens and cost, for people."""
+        cost = "" if self.cost is None else f", {self.cost:.4g} spent"
+        return f"{self.calls:,} calls, {self.tokens_in + self.tokens_out:,} tokens{cost}"
+
+
+@dataclass
+class Server:
+    """A server of language models.
+
+    Attributes:
+        url: up to and with `/v1`, or its root.
+        model: its name there.
+        key: for the header; never in a message.
+        timeout: seconds for a call.
+        patience: seconds in all for which a pair is asked again where the server is busy.
+        spent: shared by all workers.
+    """
+
+    url: str
+    model: str
+    key: str | None
+    timeout: float
+    patience: float
+    spent: Spent
+    insecure: bool = False
+    logprobs: bool = True
+    client: Any = None
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise SortNetError(f"--server {self.url!r} is no http or https URL")
+        if parts.username or parts.password or parts.query or parts.fragment:
+            raise SortNetError("--server: give no password, query or fragment in the URL")
+        if parts.scheme == "http" and not self.insecure and not _is_loopback(parts.hostname):
+            raise SortNetError(
+                f"--server {self.url}: without https texts and key can be read on their way: "
+                "--insecure allows it"
+            )
+        try:
+            import httpx
+        except ImportError:
+            raise SortNetError("--model needs httpx: pip install 'sortnet[llm]'") from None
+        path = parts.path.rstrip("/")
+        path = path.removesuffix("/chat/completions")
+        path = path if path.endswith("/v1") else f"{path}/v1"
+        self.url = f"{parts.scheme}://{parts.netloc}{path}/chat/completions"
+        headers = {"Authorization": f"Bearer {self.key}"} if self.key else {}
+        self.client = httpx.Client(
+            headers=headers, timeout=self.timeout, follow_redirects=False, trust_env=False,
+            limits=httpx.Limits(max_connections=64, max_keepalive_connections=64),
+        )  # fmt: skip
+
+    def post(self, body: Mapping[str, Any]) -> tuple[int, Mapping[str, str], bytes]:
+        """The status, headers and body of the answer.
+
+        Raises:
+            Fault: if there is none, or a very long one.
+        """
+        import httpx
+
+        self.spent.call()
+        try:
+            with self.client.stream("POST", self.url, json=body) as reply:
+                found = b""
+                for part in reply.iter_bytes():
+                    found += part
+                    if len(found) > LONGEST:
+                        raise Fault(f"an answer of more than {LONGEST:,} bytes")
+                return reply.status_code, reply.headers, found
+        except httpx.TimeoutException:
+            raise Fault(f"no answer after {self.timeout:g} seconds") from None
+        except httpx.HTTPError as error:
+            raise Fault(self.without_key(f"{self.url}: {error}")) from None
+
+    def without_key(self, text: str) -> str:
+        """A message of the server's without the key, on one line of limited length."""
+        return cut(printable(text.replace(self.key, "***") if self.key else text), 200)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+class ModelWorker:
+    """Asks the server about one pair after the other.
+
+    Args:
+        server: shared by all workers.
+        seed: of the jitter of pauses.
+    """
+
+    def __init__(self, server: Server, seed: int) -> None:
+        self.server = server
+        self._over = threading.Event()
+        self._random = random.Random(seed)
+
+    def ask(self, pairs: Sequence[Pair]) -> list[Verdict]:
+        """A verdict for each pair, whose messages are in it."""
+        return [self._verdict(pair) for pair in pairs]
+
+    def stop(self) -> None:
+        self._over.set()
+
+    def end(self) -> None:
+        """Nothing: the connections are the server's."""
+
+    def _verdict(self, pair: Pair) -> Verdict:
+        """An answer that is neither A, B nor C is asked for once more, then the pair is skipped."""
+        messages, began, cost = pair["messages"], time.monotonic(), None
+        text = ""
+        for _ in range(2):
+            reply = self._reply(messages, pair)
+            if isinstance(reply, Verdict):
+                return reply
+            text, usage = reply["text"], reply["usage"]
+            spent = self.server.spent.add(*usage)
+            cost = spent if cost is None or spent is None else cost + spent
+            letter = letter_in(text)
+            p = probability(reply["logprobs"])
+            facts = {"model": self.server.model, "tokens": usage}
+            if letter is not None or p is not None:
+                answer = _LETTERS[letter] if p is None and letter else word_of(p or 0.0)
+                return Verdict(
+                    answer, p, comment=_reason(text),
+                    milliseconds=int(1000 * (time.monotonic() - began)),
+                    cost=cost, meta=stored_meta(facts),
+                )  # fmt: skip
+            again = {"role": "assistant", "content": text or "-"}
+            messages = [*messages, again, {"role": "user", "content": AGAIN}]
+        return Verdict("skip", comment=stored_text(text), cost=cost, meta=stored_meta(facts))
+
+    def _reply(self, messages: list[dict[str, Any]], pair: Pair) -> Any:
+        """What the server says; waits while it is busy.
+
+        Raises:
+            Fault, Refused: see there.
+        """
+        server, waited, pause = self.server, 0.0, _FIRST_WAIT
+        while True:
+            if self._over.is_set():
+                raise Fault("interrupted")
+            body: dict[str, Any] = {"model": server.model, "messages": messages}
+            body |= {"temperature": 0, "max_tokens": 256}
+            if server.logprobs:
+                body |= {"logprobs": True, "top_logprobs": _TOP}
+            status, headers, raw = server.post(body)
+            if status == 429 or status >= 500:
+                asked = _seconds(headers.get("retry-after"))
+                seconds = pause * self._random.uniform(0.5, 1.5) if asked is None else asked
+                if waited + seconds > server.patience:
+                    raise Fault(f"still {status} after {waited:.0f} seconds (see --patience)")
+                if self._over.wait(seconds):
+                    raise Fault("interrupted")
+                waited, pause = waited + seconds, min(2 * pause, _A_PAUSE)
+                continue
+            if status == 200:
+                return parsed(raw)
+            said = server.without_key(_message(raw))
+            if status == 400 and server.logprobs and "logprob" in said.lower():
+                server.logprobs = False  # it has none: the word is the answer
+                continue
+            return self._refused(status, headers, said, pair)
+
+    def _refused(self, status: int, headers: Mapping[str, str], said: str, pair: Pair) -> Verdict:
+        """What to make of a status that is no answer."""
+        if status in (401, 403):
+            raise Refused(f"the server takes no such key ({status}): {said}")
+        if status == 404:
+            raise Refused(f"no such model or address ({status}): {said}")
+        if 300 <= status < 400:
+            to = self.server.without_key(headers.get("location", "elsewhere"))
+            raise Refused(f"the server redirects to {to}, which was not followed: give --server")
+        if status in (400, 413, 422) and _TOO_LONG.search(said):
+            longest = max((pair["left"], pair["right"]), key=lambda side: len(side["text"] or ""))
+            return Verdict("skip", comment=stored_text(said), left_out=longest["id"])
+        raise Fault(f"the server says {status}: {said}")
+
+
+def parsed(raw: bytes) -> dict[str, Any]:
+    """The text, log-probabilities and usage of an answer.
+
+    Raises:
+        Fault: if it is none.
+    """
+    try:
+        said = json.loads(raw)
+        choice = said["choices"][0]
+        text = choice["message"].get("content") or ""
+        usage = said.get("usage") or {}
+        tokens = [int(usage.get(name) or 0) for name in ("prompt_tokens", "completion_tokens")]
+        logprobs = (choice.get("logprobs") or {}).get("content") or []
+        if not isinstance(text, str) or not isinstance(logprobs, list):
+            raise TypeError
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError, OverflowError):
+        raise Fault(f"not an answer of /v1/chat/completions: {quote(raw[:400])}") from None
+    return {"text": text, "usage": tokens, "logprobs": logprobs}
+
+
+def letter_in(text: str) -> str | None:
+    """The letter that a text answers with; None if it has none, or several.
+
+    >>> letter_in("B."), letter_in("Answer: **A**"), letter_in("A or B"), letter_in("a tie")
+    ('B', 'A', None, 'C')
+    """
+    words = re.findall(r"\b(?:[ABC]|left|right|tie|first|second|equal)\b", text)
+    found = {_WORDS.get(word.upper(), word) for word in words}
+    return found.pop() if len(found) == 1 else None
+
+
+def probability(tokens: Iterable[Any]) -> float | None:
+    """How probably A is better, (P(A) + P(C) / 2) / P(A, B or C), by the first token that is one.
+
+    None where the tokens do not have both A and B, as then nothing is known of the other.
+
+    >>> def top(**p): return [{"token": k, "logprob": math.log(v)} for k, v in p.items()]
+    >>> round(probability([{"token": "A", "top_logprobs": top(A=0.6, B=0.2, C=0.1)}]), 3)
+    0.722
+    """
+    for token in tokens:
+        mass = dict.fromkeys(_LETTERS, 0.0)
+        try:
+            if str(token["token"]).strip() not in mass:
+                continue
+            for each in token.get("top_logprobs") or ():
+                if (letter := str(each["token"]).strip()) in mass:
+                    mass[letter] += math.exp(min(float(each["logprob"]), 0.0))
+        except (KeyError, TypeError, ValueError, AttributeError):
+            return None
+        total = sum(mass.values())
+        if not (mass["A"] and mass["B"] and math.isfinite(total)):
+            return None
+        return min(max((mass["A"] + mass["C"] / 2) / total, 0.0), 1.0)
+    return None
+
+
+def _reason(text: str) -> str | None:
+    """What stands beside the letter."""
+    kept = stored_text(text)
+    return kept if kept and len(kept) > 3 else None
+
+
+def _seconds(value: str | None) -> float | None:
+    """The seconds of a `Retry-After`, which may be a date."""
+    if value is None:
+        return None
+    try:
+        return max(0.0, float(value)) if float(value) < 1e9 else None
+    except ValueError:
+        pass
+    try:
+        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
+    except (ValueError, TypeError):
+        return None
+
+
+def _message(raw: bytes) -> str:
+    """The message of an error, which servers put into `error.message`, `error` or `message`."""
+    text = raw.decode("utf-8", "replace")
+    try:
+        said = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    if isinstance(said, dict):
+        inner = said.get("error", said.get("message", said))
+        said = inner.get("message", inner) if isinstance(inner, dict) else inner
+    return said if isinstance(said, str) else json.dumps(said)

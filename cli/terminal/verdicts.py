@@ -1,0 +1,126 @@
+"""What a judge that is no person says of a pair, and what went wrong where it says nothing."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cli.output import cut, printable
+from cli.terminal.asking import REPLIES
+from sortnet.preference import Answer
+from sortnet.preference.base import LONGEST_COMMENT, LONGEST_META
+
+KNOWN = (
+    *("id", "answer", "p", "comment", "flag", "seconds", "cost", "meta", "retry_after"),
+)  # keys of an answer
+_SECONDS = 86_400.0  # a day: more is no time that an answer took, or that one waits
+
+
+class Fault(Exception):
+    """A failure at one pair, in one line; the next may succeed."""
+
+
+class Refused(Exception):
+    """A failure that every pair would meet, such as a wrong key."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """An answer about a pair.
+
+    Attributes:
+        answer: as of a person.
+        p: how probably the left item is better, if the judge gives a probability.
+        comment, flagged, milliseconds, cost, meta: as in `Judgement`.
+        left_out: an item that the judge cannot take, and is not asked about again.
+    """
+
+    answer: Answer
+    p: float | None = None
+    comment: str | None = None
+    flagged: bool | None = None
+    milliseconds: int | None = None
+    cost: float | None = None
+    meta: str | None = None
+    left_out: str | None = None
+
+    def facts(self) -> dict[str, Any]:
+        """What a judgement holds besides the answer."""
+        return {k: v for k, v in vars(self).items() if k not in ("answer", "left_out")}
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Ask again after some seconds."""
+
+    seconds: float
+
+
+def word_of(p: float) -> Answer:
+    """The answer that a probability of the left item stands for.
+
+    >>> word_of(0.9), word_of(0.5), word_of(0.2)
+    ('left', 'tie', 'right')
+    """
+    return "tie" if p == 0.5 else "left" if p > 0.5 else "right"
+
+
+def verdict_of(said: Mapping[str, Any], quoted: str) -> Verdict | Wait:
+    """The verdict in a program's answer; `quoted` is the answer for a message.
+
+    Raises:
+        Fault: if it is none.
+    """
+    if (seconds := _number(said, "retry_after", _SECONDS, quoted)) is not None:
+        return Wait(seconds)
+    p = _number(said, "p", 1.0, quoted)
+    answer = said.get("answer")
+    if answer is None and p is not None:
+        answer = word_of(p)
+    if not isinstance(answer, str) or answer not in REPLIES:
+        raise Fault(f"its answer is not one of {', '.join(REPLIES)}: {quoted}")
+    comment, flag, meta = said.get("comment"), said.get("flag"), said.get("meta")
+    if not isinstance(comment, str | None) or not isinstance(flag, bool | None):
+        raise Fault(f"its comment is no text, or its flag neither true nor false: {quoted}")
+    took = _number(said, "seconds", _SECONDS, quoted)
+    return Verdict(
+        answer, p,
+        comment=stored_text(comment), flagged=flag or None,
+        milliseconds=None if took is None else int(1000 * took),
+        cost=_number(said, "cost", math.inf, quoted), meta=stored_meta(meta),
+    )  # fmt: skip
+
+
+def stored_text(text: str | None, longest: int = LONGEST_COMMENT) -> str | None:
+    """As much of a text as is kept, without what no database keeps; None if nothing is left."""
+    if text is None:
+        return None
+    sound = text.replace("\0", "").encode(errors="replace").decode().strip()
+    return (sound if len(sound) <= longest else sound[: longest - 2] + " …") or None
+
+
+def stored_meta(meta: Any) -> str | None:
+    """Further facts as JSON; those that are too long are not kept but for a word that says so."""
+    if meta is None:
+        return None
+    text = json.dumps(meta, ensure_ascii=True)
+    return text if len(text) <= LONGEST_META else json.dumps({"too_long": len(text)})
+
+
+def quote(line: bytes | str) -> str:
+    """The start of what was said, for a message."""
+    text = line.decode("utf-8", "replace") if isinstance(line, bytes) else line
+    return cut(printable(text), 83)
+
+
+def _number(said: Mapping[str, Any], name: str, most: float, quoted: str) -> float | None:
+    value = said.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
+        limit = "" if most == math.inf else f" to {most:g}"
+        raise Fault(f"its {name} is not a number from 0{limit}: {quoted}")
+    return float(value) if math.isfinite(value) else None

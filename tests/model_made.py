@@ -1,0 +1,113 @@
+"""A server of language models on loopback: it answers by hidden scores, and fails as it is told."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+import uvicorn
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+SIDES = re.compile(r"<A>\n(.*?)\n</A>\s*<B>\n(.*?)\n</B>", re.DOTALL)
+
+
+@dataclass
+class Model:
+    """A model that knows how good a text is.
+
+    Attributes:
+        score: of a text.
+        noise: standard deviation of what it sees of a difference; the same pair is seen the same.
+        side: added to the difference in favour of A.
+        logprobs: whether it gives log-probabilities.
+        key: that it asks for; None: none.
+        seconds: that a call takes.
+        faults: what to do at the next calls instead: a status, or a function of the request.
+        prompts: what it was asked.
+        said: what it answers in place of a letter.
+    """
+
+    score: Callable[[str], float]
+    noise: float = 0.0
+    side: float = 0.0
+    logprobs: bool = True
+    key: str | None = None
+    seconds: float = 0.0
+    faults: list[object] = field(default_factory=list)
+    prompts: list[str] = field(default_factory=list)
+    said: Callable[[str], str] = lambda letter: letter
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def reply(self, body: dict, headers) -> Response:
+        if self.key is not None and headers.get("authorization") != f"Bearer {self.key}":
+            return _error(401, f"wrong key {headers.get('authorization', '')[7:]}")
+        if body["model"] != "judge":
+            return _error(404, f"the model {body['model']} does not exist")
+        content = body["messages"][0]["content"]
+        prompt = content if isinstance(content, str) else content[0]["text"]
+        with self.lock:
+            self.prompts.append(prompt)
+            fault = self.faults.pop(0) if self.faults else None
+        if callable(fault):
+            return fault(body)
+        if isinstance(fault, int):
+            return _error(fault, "busy", {"Retry-After": "0"} if fault == 429 else {})
+        time.sleep(self.seconds)
+        return JSONResponse(self.answer(prompt, wants=bool(body.get("logprobs"))))
+
+    def answer(self, prompt: str, *, wants: bool) -> dict:
+        a, b = SIDES.search(prompt).groups()
+        rng = np.random.default_rng([len(prompt), *a.encode()[:20], *b.encode()[:20]])
+        z = self.score(a) - self.score(b) + self.side + self.noise * rng.standard_normal()
+        p = min(max(1 / (1 + math.exp(-z)), 1e-6), 1 - 1e-6)
+        letter = "A" if p > 0.5 else "B"
+        choice = {"message": {"role": "assistant", "content": self.said(letter)}}
+        if wants and self.logprobs:
+            top = [{"token": k, "logprob": math.log(v)} for k, v in (("A", p), ("B", 1 - p))]
+            choice["logprobs"] = {"content": [{"token": letter, "top_logprobs": top}]}
+        usage = {"prompt_tokens": len(prompt) // 4, "completion_tokens": 1}
+        return {"choices": [choice], "usage": usage}
+
+    @property
+    def pairs(self) -> Counter[tuple[str, str]]:
+        """How often each pair was asked about, in this order."""
+        return Counter(SIDES.search(prompt).groups() for prompt in self.prompts)
+
+
+def _error(status: int, message: str, headers: dict | None = None) -> Response:
+    return JSONResponse({"error": {"message": message}}, status, headers)
+
+
+@contextmanager
+def serving(model: Model) -> Iterator[str]:
+    """The URL of a server of the model."""
+
+    async def chat(request: Request) -> Response:
+        body = json.loads(await request.body())
+        return await run_in_threadpool(model.reply, body, request.headers)
+
+    app = Starlette(routes=[Route("/v1/chat/completions", chat, methods=["POST"])])
+    config = uvicorn.Config(app, port=0, log_level="error", lifespan="off")
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.should_exit = True
+        thread.join()
