@@ -23,8 +23,9 @@ from collections_made import made_items
 
 from cli.main import main
 from cli.terminal.asking import ANSWERED
-from cli.terminal.program import Fault, Program
-from cli.terminal.program_judge import answer_in, command_of
+from cli.terminal.program import Program
+from cli.terminal.program_judge import command_of
+from cli.terminal.verdicts import Fault, Wait, verdict_of
 from sortnet.errors import SortNetError
 from sortnet.preference.session import Session
 from store import Collection, open_store
@@ -146,7 +147,7 @@ BAD = {
     "say(answer=['left'])": "its answer is not one of",
     "say(reason='none')": "its answer is not one of",
     "say(id='another', answer='left')": "an answer to another pair",
-    "print('x' * 100_000, flush=True)": "longer than 65,536 bytes",
+    "print('x' * 300_000, flush=True)": "longer than 65,536 bytes",
     "time.sleep(60)": "no answer after 0.5 seconds",
     "print('half', end='', flush=True); time.sleep(60)": "no answer after 0.5 seconds",
     "print('tired', file=sys.stderr); sys.exit(3)": "it ended with code 3: tired",
@@ -343,11 +344,71 @@ def test_an_answer_given_elsewhere_is_said_and_not_counted(monkeypatch):
     assert result.stderr.count(ANSWERED) == 1 and len(stored()) == 3
 
 
-def test_an_answer_may_leave_out_the_id():
-    assert answer_in(b'{"answer": "skip"}', "x") == "skip"
-    assert answer_in(b' {"id": "x", "answer": "tie", "more": 1}\r', "x") == "tie"
-    with pytest.raises(Fault):
-        answer_in(b'{"id": null, "answer": "tie"}', "x")
+def test_an_answer_may_leave_out_the_id_but_not_have_another():
+    failed = judge(program("while True:\n    say(id=None, answer=better(ask()))\n"))
+    assert failed.exit_code == 2 and "an answer to another pair" in failed.stderr
+    facts = summary(judge(program("while True:\n    say(answer=better(ask()), more=1)\n")))
+    assert facts["answered"] == PAIRS
+
+
+def test_what_a_program_says_besides_is_kept_and_what_is_unknown_told_once():
+    more = "comment='why', flag=True, seconds=1.5, cost=2, meta={'n': 1}, reason=1"
+    code = f"say(answer=better(q), {more})"
+    result = judge(program(f"while True:\n    q = ask()\n    {code}\n"))
+    assert summary(result)["answered"] == PAIRS
+    assert result.stderr.count("'reason' is no key of an answer") == 1
+    lines = [json.loads(line) for line in done("judgements", "export", "c").splitlines()]
+    kept = {
+        "comment": "why",
+        "flagged": True,
+        "milliseconds": 1500,
+        "cost": 2.0,
+        "meta": '{"n": 1}',
+    }
+    assert all(line | kept == line for line in lines) and len(lines) == PAIRS
+
+
+def test_a_probability_is_the_answer_and_counts_as_one():
+    code = "say(p=0.75 if better(q) == 'left' else 0.25)"
+    assert summary(judge(program(f"while True:\n    q = ask()\n    {code}\n")))["answered"] == PAIRS
+    with open_store("s.db") as store:
+        said = list(store.collection("c").judgements())
+    assert {(j.answer, j.p) for j in said} == {("left", 0.75), ("right", 0.25)}
+    assert json.loads(done("ranking", "c", "--json"))[0]["id"] == "i0"
+
+
+def test_a_program_may_be_asked_again_later_and_about_several_pairs_at_once():
+    code = """
+late = True
+while True:
+    line = sys.stdin.readline()
+    if not line:
+        sys.exit(0)
+    if late:
+        late = False
+        print('{"retry_after": 0.01}', flush=True)
+        continue
+    print(json.dumps([{"id": q["id"], "answer": better(q)} for q in json.loads(line)]), flush=True)
+"""
+    facts = summary(judge(program(code), "--batch", "4"))
+    assert (facts["answered"], facts["failed"]) == (PAIRS, 0)
+
+
+@pytest.mark.parametrize(
+    ("said", "fault"),
+    [
+        ({"p": 1.5}, "p is not a number from 0 to 1"),
+        ({"p": "x"}, "p is not a number"),
+        ({"answer": "left", "cost": -1}, "cost is not a number from 0"),
+        ({"answer": "left", "comment": 3}, "its comment is no text"),
+        ({"answer": "undo"}, "not one of left, right"),
+        ({}, "not one of left, right"),
+    ],
+)
+def test_what_is_no_verdict_is_refused(said, fault):
+    with pytest.raises(Fault, match=fault):
+        verdict_of(said, "...")
+    assert verdict_of({**said, "retry_after": 3}, "...") == Wait(3.0)
 
 
 def test_a_goal_that_is_reached_ends_it_before_all_is_asked(monkeypatch):

@@ -234,7 +234,10 @@ class Judging:
             return
         if new and len(verdicts) > 1:
             turned = replace(question, left=question.right, right=question.left)
-            self.service.collection.append([self._judgement(turned, verdicts[1])])
+            second = replace(
+                self._judgement(turned, verdicts[1]), at=self.service.collection.clock()
+            )
+            self.service.collection.append([second])
             self.service.sync()
         self.answered += new
         self.votes += new and verdicts[0].answer in TARGETS

@@ -9,7 +9,8 @@ import random
 import re
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -139,18 +140,26 @@ class Server:
                 "--insecure allows it"
             )
         try:
-            import httpx
+            import httpx  # noqa: F401
         except ImportError:
             raise SortNetError("--model needs httpx: pip install 'sortnet[llm]'") from None
         path = parts.path.rstrip("/")
         path = path.removesuffix("/chat/completions")
         path = path if path.endswith("/v1") else f"{path}/v1"
         self.url = f"{parts.scheme}://{parts.netloc}{path}/chat/completions"
+
+    @contextmanager
+    def connected(self) -> Iterator[None]:
+        """Keep connections open for several calls."""
+        import httpx
+
         headers = {"Authorization": f"Bearer {self.key}"} if self.key else {}
-        self.client = httpx.Client(
-            headers=headers, timeout=self.timeout, follow_redirects=False, trust_env=False,
-            limits=httpx.Limits(max_connections=64, max_keepalive_connections=64),
-        )  # fmt: skip
+        many = httpx.Limits(max_connections=64, max_keepalive_connections=64)
+        with httpx.Client(
+            headers=headers, timeout=self.timeout, limits=many, follow_redirects=False,
+            trust_env=False,
+        ) as self.client:  # fmt: skip
+            yield
 
     def post(self, body: Mapping[str, Any]) -> tuple[int, Mapping[str, str], bytes]:
         """The status, headers and body of the answer.

@@ -39,7 +39,7 @@ def by_model(options: Mapping[str, Any], timeout: float, n_workers: int) -> Ask:
 
     def ask(asking: Asking, number: int | None) -> tuple[str, dict[str, Any]]:
         workers = [ModelWorker(server, seed) for seed in range(n_workers)]
-        with progress() as status, ended_by_signals():
+        with server.connected(), progress() as status, ended_by_signals():
             judging = Judging(
                 asking.service, asking.annotator, number, name="--model",
                 both_orders=options["both_orders"], spent=spent.why,

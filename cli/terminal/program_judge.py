@@ -100,8 +100,10 @@ class ProgramWorker:
         for one, pair in zip(said, pairs, strict=True):
             if one.get("id", pair["id"]) != pair["id"]:
                 raise Fault(f"an answer to another pair: {quote(line)}")
+        found = [verdict_of(one, quote(line)) for one in said]
+        for one in said:
             self._tell_unknown(one)
-        return [verdict_of(one, quote(line)) for one in said]
+        return found
 
     def _tell_unknown(self, said: dict[str, Any]) -> None:
         for name in said.keys() - set(KNOWN) - self._unknown:

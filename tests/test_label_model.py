@@ -1,0 +1,313 @@
+"""A language model as annotator: asked over HTTP, its probabilities, its costs, its faults."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cli_made import done, fault, invoke
+from model_made import Model, serving
+from starlette.responses import JSONResponse, RedirectResponse, Response
+
+from cli.terminal.model_judge import Spent, letter_in, parsed, probability
+from cli.terminal.prompts import Prompt
+from cli.terminal.verdicts import Fault
+from sortnet.errors import SortNetError
+from sortnet.preference.likelihood import genuine
+from store import open_store
+
+KEY = "s3cret-of-a-server"
+N = 8
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SORTNET_STORE", "s.db")
+    monkeypatch.setenv("SORTNET_KEY", KEY)
+    rows = ["id,text", *(f"t{k},text number {k}" for k in range(N))]
+    Path("t.csv").write_text("\n".join(rows) + "\n")
+    done("items", "add", "t", "t.csv")
+    return tmp_path
+
+
+def made(**facts) -> Model:
+    return Model(lambda text: float(text.split()[-1]), key=KEY, **facts)
+
+
+def label(url: str, *args: object) -> dict:
+    said = ("label", "t", "--model", "judge", "--server", url, "--json", *args)
+    return json.loads(done(*said))
+
+
+def refused(url: str, *args: object, name: str = "judge") -> str:
+    result = invoke("label", "t", "--model", name, "--server", url, *args)
+    assert result.exit_code == 2 and KEY not in result.output + result.stderr, result.output
+    return result.stderr.strip().splitlines()[-1]
+
+
+def judgements() -> list:
+    with open_store("s.db") as store:
+        assert store.collection("t").leases() == []
+        return list(store.collection("t").judgements())
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_a_model_ranks_texts_and_its_probabilities_are_kept(workers):
+    with serving(made()) as url:
+        facts = label(url, "--workers", workers, "--until", "0.02")
+    assert facts["calls"] == facts["answered"] == len(judgements()) > 10
+    for j in judgements():
+        assert j.p == pytest.approx(1 / (1 + np.exp(j.right - j.left)), abs=1e-5)
+        assert j.answer == ("left" if j.p > 0.5 else "right") and j.annotator == "judge"
+    ids = [row["id"] for row in json.loads(done("ranking", "t", "--json"))]
+    assert ids == [f"t{k}" for k in reversed(range(N))]
+
+
+def test_a_server_without_log_probabilities_is_taken_at_its_word():
+    model = made(logprobs=False, said=lambda letter: f"Answer: {letter}. It has the larger number.")
+    with serving(model) as url:
+        label(url, "--number", 5)
+    assert {j.p for j in judgements()} == {None}
+    assert all("larger number" in j.comment for j in judgements())
+
+
+def test_a_server_that_refuses_log_probabilities_is_asked_without():
+    no = [lambda body: JSONResponse({"error": {"message": "logprobs are not supported"}}, 400)]
+    with serving(made(faults=no)) as url:
+        assert label(url, "--number", 3)["calls"] == 4
+
+
+def test_both_orders_are_asked_and_kept():
+    model = made(side=0.4)
+    with serving(model) as url:
+        facts = label(url, "--both-orders", "--number", 6)
+    assert (facts["answered"], facts["calls"]) == (6, 12)
+    assert set(model.pairs.values()) == {1}
+    assert {(b, a) for a, b in model.pairs} == {*model.pairs}
+    said = judgements()
+    for one, other in zip(said[::2], said[1::2], strict=True):
+        assert (one.left, one.right) == (other.right, other.left) and other.at is not None
+
+
+def test_what_is_neither_is_asked_once_more_and_then_skipped_with_its_text():
+    with serving(made(logprobs=False, said=lambda letter: "I <b>cannot</b> say")) as url:
+        facts = label(url, "--number", 2)
+    assert (facts["calls"], facts["answered"], facts["failed"]) == (4, 0, 0)
+    assert [(j.answer, j.comment) for j in judgements()] == [("skip", "I <b>cannot</b> say")] * 2
+
+
+def test_a_busy_server_is_waited_for_and_nothing_is_asked_twice():
+    model = made(faults=[429, 500, 429, 503])
+    with serving(model) as url:
+        facts = label(url, "--number", 4)
+    assert (facts["answered"], facts["failed"], facts["calls"]) == (4, 0, 8)
+    with serving(made(faults=[500] * 9)) as url:
+        assert "still 500 after" in refused(url, "--patience", 0.1)
+
+
+def test_faults_count_and_three_in_a_row_end_it_with_one_line():
+    for body in (b"{", b'{"choices": []}', b"[1]", b'{"choices": [{"message": 3}]}'):
+        with serving(made(faults=[lambda _, body=body: Response(body)] * 3)) as url:
+            said = refused(url)
+            assert "failed 3 times in a row" in said and "not an answer of" in said
+    with serving(made(faults=[lambda _: Response(b"x" * (3 << 20))] * 3)) as url:
+        assert "more than 1,048,576 bytes" in refused(url)
+    with serving(made(faults=[lambda _: Response(b"{")])) as url:
+        facts = label(url, "--number", 2)
+    assert (facts["answered"], facts["failed"]) == (2, 1)
+
+
+def test_what_every_call_would_meet_ends_it_at_once(monkeypatch):
+    model = made(faults=[lambda _: RedirectResponse("http://elsewhere.example/v1")])
+    with serving(model) as url:
+        assert "redirects to http://elsewhere.example/v1" in refused(url)
+        assert len(model.prompts) == 1
+        assert "no such model or address (404): the model x does not" in refused(url, name="x")
+        monkeypatch.setenv("SORTNET_KEY", "another")
+        said = refused(url)
+        assert "takes no such key (401): wrong key ***" in said and "another" not in said
+    assert "Connection refused" in refused("http://127.0.0.1:9")
+    assert judgements() == []
+
+
+def test_an_item_that_is_too_long_is_named_and_left_out():
+    def too_long(body):
+        return JSONResponse({"error": {"message": "maximum context length is 9 tokens"}}, 400)
+
+    Path("long.csv").write_text("id,text\nt3,a very long text number 3\n")
+    done("items", "add", "t", "long.csv", "--update")
+    model = made()
+    real = model.reply
+    model.reply = lambda body, headers: (  # type: ignore[method-assign]
+        too_long(body) if "very" in body["messages"][0]["content"] else real(body, headers)
+    )
+    with serving(model) as url:
+        result = invoke("label", "t", "--model", "judge", "--server", url, "--json")
+    assert result.exit_code == 0
+    assert result.stderr.count("item 't3' is left out: maximum context length") == 1
+    assert all(j.answer == "skip" for j in judgements() if 3 in j.pair)
+    assert any(j.answer != "skip" for j in judgements())
+
+
+def test_a_budget_ends_it_cleanly():
+    with serving(made()) as url:
+        facts = label(url, "--max-calls", 3)
+        assert facts["answered"] == 3 and "--max-calls: 3 calls were made" in facts["why"]
+        assert "--max-tokens" in label(url, "--max-tokens", 50)["why"]
+        facts = label(url, "--max-cost", 0.0001, "--price-in", 1, "--price-out", 2)
+        assert "--max-cost" in facts["why"] and facts["cost"] >= 0.0001
+        assert all(j.cost > 0 for j in judgements()[-facts["answered"] :])
+    assert "needs --price-in" in fault(
+        "label", "t", "--model", "judge", "--server", url, "--max-cost", 1
+    )
+
+
+def test_nothing_is_sent_for_an_estimate_or_a_prompt():
+    model = made()
+    with serving(model) as url:
+        common = ("label", "t", "--model", "judge", "--server", url)
+        found = json.loads(
+            done(*common, "--estimate", "--number", 100, "--both-orders", "--price-in", 1, "--json")
+        )
+        shown = done(*common, "--show-prompt")
+    assert model.prompts == [] and judgements() == []
+    assert found["calls"] == 200 and found["tokens_in"] == 200 * (len(shown.strip()) // 4)
+    assert found["cost"] == pytest.approx(found["tokens_in"] / 1e6)
+    assert "<A>\ntext number 0\n</A>" in shown
+
+
+@pytest.mark.slow
+def test_kill_9_and_again_asks_no_pair_twice_and_loses_no_answer():
+    model = made(seconds=0.02)
+    rng = np.random.default_rng(0)
+    with serving(model) as url:
+        command = [sys.executable, "-m", "cli", "label", "t", "--model", "judge", "--server", url]
+        for _ in range(3):
+            before = len(model.prompts)
+            run = subprocess.Popen(
+                [*command, "--until", "0.01"], stdout=subprocess.DEVNULL,
+                env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)},
+            )  # fmt: skip
+            while len(model.prompts) <= before and run.poll() is None:
+                time.sleep(0.005)
+            time.sleep(0.2 * rng.random())
+            run.send_signal(signal.SIGKILL)
+            run.wait()
+            with open_store("s.db") as store:
+                stored = len(store.collection("t").judgements())
+            assert len(model.prompts) - stored <= 3  # those under way at each kill
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{{ nothing }}", "'nothing' is undefined"),
+        ("{% for x in %}", "--prompt p.txt"),
+        ("{{ left.__class__.__mro__ }}", "unsafe"),
+        ("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}", "5 sec"),
+    ],
+)
+def test_a_template_that_cannot_be_is_one_line(text, said, monkeypatch):
+    monkeypatch.setattr("cli.terminal.prompts._SECONDS", 1)
+    Path("p.txt").write_text(text)
+    said = "more than 1 sec" if said == "5 sec" else said
+    assert said in fault("label", "t", "--model", "m", "--prompt", "p.txt", "--show-prompt")
+
+
+def test_a_template_may_say_it_in_other_words():
+    Path("p.txt").write_text("{{ left.text }}|{{ right.id }}|{{ question }}")
+    shown = done("label", "t", "--model", "m", "--prompt", "p.txt", "--show-prompt")
+    assert shown == "text number 0|t1|Which is better?\n"
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("http://example.com", "--insecure allows it"),
+        ("ftp://localhost", "no http or https URL"),
+        ("http://user:pw@localhost", "give no password"),
+        ("nonsense", "no http or https URL"),
+    ],
+)
+def test_a_url_that_cannot_be_is_refused(url, said):
+    assert said in fault("label", "t", "--model", "m", "--server", url)
+
+
+def test_options_that_do_not_go_together_are_refused():
+    assert "--model needs --server" in fault("label", "t", "--model", "m")
+    assert "is for --model" in fault("label", "t", "--max-calls", 3)
+    assert "cannot be combined" in fault("label", "t", "--model", "m", "--judge", "x")
+    said = fault("label", "t", "--model", "m", "--server", "http://localhost", "--key", "NO_SUCH")
+    assert "the variable NO_SUCH is not set" in said
+
+
+def test_images_go_with_the_prompt(tmp_path):
+    Path("a.png").write_bytes(b"png")
+    side = {"id": "a", "text": None, "image": str(Path("a.png").resolve()), "shown": {}}
+    pair = {
+        "question": "Which?",
+        "instructions": "",
+        "left": side,
+        "right": {**side, "image": None},
+    }
+    [message] = Prompt().messages(pair)
+    kinds = [part["type"] for part in message["content"]]
+    assert kinds == ["text", "text", "image_url"]
+    assert message["content"][2]["image_url"]["url"] == "data:image/png;base64,cG5n"
+    with pytest.raises(SortNetError, match=r"b\.png: No such file"):
+        Prompt().messages({**pair, "left": {**side, "image": str(tmp_path / "b.png")}})
+
+
+@pytest.mark.parametrize(
+    ("text", "letter"),
+    [("A", "A"), (" b", None), ("**B**", "B"), ("C.", "C"), ("A or B", None), ("", None),
+     ("left", "A"), ("the second", "B"), ("a tie", "C"), ("Because", None)],
+)  # fmt: skip
+def test_the_letter_of_a_text(text, letter):
+    assert letter_in(text) == letter
+
+
+def test_a_probability_needs_both_sides():
+    def token(**p):
+        top = [{"token": k, "logprob": float(np.log(v))} for k, v in p.items()]
+        return [{"token": "A", "top_logprobs": top}]
+
+    assert probability(token(A=0.6, B=0.2, C=0.2)) == pytest.approx(0.7)
+    assert probability(token(A=0.6, C=0.2)) is None
+    assert probability([{"token": "the", "top_logprobs": []}, *token(A=0.5, B=0.5)]) == 0.5
+    for bad in ([3], [{}], [{"token": "A", "top_logprobs": [{"token": "A"}]}], []):
+        assert probability(bad) is None
+
+
+def test_an_answer_is_read_or_a_fault():
+    good = {"choices": [{"message": {"content": "A"}}]}
+    assert parsed(json.dumps(good).encode())["text"] == "A"
+    for raw in (b"", b"[]", b"{}", b'{"choices":[{}]}', b"\xff", b'{"choices":{"0":1}}'):
+        with pytest.raises(Fault):
+            parsed(raw)
+
+
+def test_spending_is_counted_and_ends():
+    spent = Spent(max_calls=2, price_in=2.0)
+    spent.call()
+    assert spent.add(500_000, 7) == 1.0
+    spent.call()
+    with pytest.raises(Fault, match="2 calls were made"):
+        spent.call()
+    assert spent.text() == "2 calls, 500,007 tokens, 1 spent"
+
+
+def test_a_soft_answer_counts_as_its_share_of_both_words():
+    z, tie = np.array([-1.0, 0.3, 2.0]), 0.2
+    soft = genuine(z, np.full(3, 0.7), tie)
+    left, right = genuine(z, np.ones(3), tie), genuine(z, np.zeros(3), tie)
+    for k in range(3):
+        np.testing.assert_allclose(soft[k], 0.7 * left[k] + 0.3 * right[k])
