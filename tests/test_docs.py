@@ -27,6 +27,7 @@ from docs_made import (
     sortnet_of,
     walk,
 )
+from model_made import Model, serving
 from scipy.stats import spearmanr
 from threadpoolctl import threadpool_limits
 
@@ -35,6 +36,7 @@ sys.path.insert(0, str(ROOT / "docs"))
 README = ROOT / "README.md"
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 OWN_DATA = ROOT / "docs/how-to/own-data.md"
+MODELS = ROOT / "docs/how-to/models.md"
 COMMANDS = dict(walk())
 
 # Examples of the commands' help that no test runs, and why.
@@ -120,13 +122,25 @@ def test_every_example_that_is_not_run_is_still_there():
     [
         p
         for p in PAGES
-        if p not in (TUTORIAL, OWN_DATA)
+        if p not in (TUTORIAL, OWN_DATA, MODELS)
         and (p.parent.name == "how-to" or "console" in p.read_text())
     ],
     ids=id_of,
 )
 def test_the_commands_of_a_page_run(page, home, quick_training, request):
     run_page(page, database_of(page.read_text(), request))
+
+
+@pytest.mark.slow
+def test_texts_are_ranked_by_a_language_model_as_the_page_says(home, quick_training):
+    model = Model(lambda text: len(text) / 50)
+    with serving(model) as url:
+        for block in blocks(MODELS):
+            for typed, _ in block.typed if block.kind == "console" else ():
+                said = run(typed.replace("http://localhost:8000", url))
+    assert 20 < len(model.prompts) <= 80
+    assert "Which is longer?" in model.prompts[0]
+    assert len(said.splitlines()) > 10
 
 
 def run_page(page, url=None):

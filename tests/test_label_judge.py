@@ -147,7 +147,7 @@ BAD = {
     "say(answer=['left'])": "its answer is not one of",
     "say(reason='none')": "its answer is not one of",
     "say(id='another', answer='left')": "an answer to another pair",
-    "print('x' * 300_000, flush=True)": "longer than 65,536 bytes",
+    "print('x' * 300_000, flush=True)": "longer than 262,144 bytes",
     "time.sleep(60)": "no answer after 0.5 seconds",
     "print('half', end='', flush=True); time.sleep(60)": "no answer after 0.5 seconds",
     "print('tired', file=sys.stderr); sys.exit(3)": "it ended with code 3: tired",
