@@ -12,7 +12,7 @@ from contextlib import suppress
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -131,7 +131,7 @@ def _ended(run: Callable[[], Any]) -> int:
     except UnicodeEncodeError as error:  # a lone surrogate, or stdout cannot encode it
         return _fault(f"{error.object[error.start]!a} cannot be written in {error.encoding}")
     except OSError as error:
-        _drop_stdout()
+        _drop(sys.stdout)
         if error.errno == errno.EPIPE:  # the reader of our output closed the pipe
             return 1
         name = "input or output" if error.filename is None else error.filename
@@ -141,8 +141,10 @@ def _ended(run: Callable[[], Any]) -> int:
 
 def _fault(message: str) -> int:
     message = _without_passwords(message) if "://" in message else message
-    with suppress(OSError):  # nothing can be reported if stderr is full
+    try:
         click.echo(f"sortnet: {_cut(printable(' '.join(message.split())))}", err=True)
+    except OSError:  # nothing can be reported if stderr is full
+        _drop(sys.stderr)
     return 2
 
 
@@ -173,7 +175,7 @@ def _fill_closed_streams() -> None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, flags), mode))
 
 
-def _drop_stdout() -> None:
-    """Drop what is still buffered in stdout: Python would fail to write it at exit."""
+def _drop(stream: TextIO) -> None:
+    """Drop what is still buffered in a stream: Python would fail to write it at exit."""
     with suppress(OSError, ValueError), Path(os.devnull).open("w") as nowhere:
-        os.dup2(nowhere.fileno(), sys.stdout.fileno())
+        os.dup2(nowhere.fileno(), stream.fileno())

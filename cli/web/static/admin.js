@@ -34,7 +34,7 @@ function shape(kind, attributes, ...parts) {
 // it is shown now.
 const drawn = {};
 function redraw(part) {
-  const { into } = part.dataset;
+  const { into, ...facts } = part.dataset; // facts of a button whose words these are
   const body = document.querySelector(into);
   const place = [...body.querySelectorAll("button")].indexOf(document.activeElement);
   if (drawn[into] === part.innerHTML) return true;
@@ -42,6 +42,7 @@ function redraw(part) {
   drawn[into] = part.innerHTML;
   for (const time of part.content.querySelectorAll("time")) time.textContent = clock(+time.dataset.at);
   body.replaceChildren(part.content);
+  Object.assign(body.dataset, facts);
   for (const link of body.querySelectorAll(".link")) link.title = link.href;
   if (place >= 0) body.querySelectorAll("button")[place]?.focus();
   return true;
