@@ -20,7 +20,7 @@ from store.database import schema
 from store.database.engine import Database
 from store.database.tables import Base
 
-NEWEST, RELEASED = (
+NEWEST, BEFORE, RELEASED = (
     script.revision for script in ScriptDirectory(str(schema.MIGRATIONS)).walk_revisions()
 )
 # What a development version between 0.1.0 and now had added, by its revision.
@@ -34,7 +34,7 @@ ADDED = {
         " FOREIGN KEY (collection) REFERENCES collections (number) ON DELETE CASCADE)",
     ),
 }
-REVISIONS = (NEWEST, *ADDED, RELEASED)
+REVISIONS = (NEWEST, BEFORE, *ADDED, RELEASED)
 
 
 def execute(url: str, *statements: str) -> None:

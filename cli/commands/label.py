@@ -133,17 +133,9 @@ def label(
     from store.service.labelling import LabellingService
 
     by_hand = judge is None and model["model"] is None
-    ask: Ask = partial(_by_hand, place=place)
-    if judge is not None:
-        from cli.terminal.program_judge import command_of
-
-        ask = partial(_by_program, command_of(judge), timeout, workers, batch)
-    elif model["model"]:
-        from cli.terminal.model_run import by_model
-
-        ask = by_model(model, timeout, workers)
-    seconds = max(lease, 4 * timeout * batch if judge else 0, model["patience"] + 4 * timeout)
-    seconds = lease if by_hand else seconds
+    ask = _ask_by(judge, model, place, timeout, workers, batch)
+    wait = 4 * timeout * batch + (0 if judge else model["patience"])
+    seconds = lease if by_hand else max(lease, wait)
     found: list[dict[str, Any]] = []
     with (
         open_collection(store, name, write=True) as collection,
@@ -254,6 +246,22 @@ def _by_program(
         judging.run(workers)
     asking.answered += judging.votes
     return judging.why, {"failed": judging.failed, "fault": judging.fault}
+
+
+def _ask_by(
+    judge: str | None, model: dict[str, Any], place: str | None, timeout: float, workers: int,
+    batch: int,
+) -> Ask:  # fmt: skip
+    """What asks: a person, a program or a language model."""
+    if judge is not None:
+        from cli.terminal.program_judge import command_of
+
+        return partial(_by_program, command_of(judge), timeout, workers, batch)
+    if model["model"]:
+        from cli.terminal.model_run import by_model
+
+        return by_model(model, timeout, workers)
+    return partial(_by_hand, place=place)
 
 
 def _refuse_together(judge: str | None, place: str | None, model: dict[str, Any]) -> None:

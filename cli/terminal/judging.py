@@ -91,7 +91,7 @@ class Judging:
         batch: pairs that a worker is asked about at once.
         both_orders: whether each pair is asked a second time with its sides exchanged.
         spent: why no more may be asked, such as a cost that is reached; empty: it may.
-        told: called with the progress.
+        on_progress: called with the progress.
         prepared: what makes of a pair what a worker is asked.
         answered: number of answered pairs.
         votes: those that were not skipped.
@@ -107,7 +107,7 @@ class Judging:
     batch: int = 1
     both_orders: bool = False
     spent: Callable[[], str] = lambda: ""
-    told: Callable[[str], None] = lambda text: None
+    on_progress: Callable[[str], None] = lambda text: None
     prepared: Callable[[Pair], Pair] = lambda pair: pair
     answered: int = 0
     votes: int = 0
@@ -152,7 +152,7 @@ class Judging:
                         worker, leases = self._asked.pop(future)
                         idle.append(worker)
                         self._take(future, leases, PATIENCE * len(workers))
-                    self.told(self._progress())
+                    self.on_progress(self._progress())
                     self.service.keep_up()
             except BaseException:
                 for worker in workers:

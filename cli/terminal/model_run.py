@@ -43,7 +43,7 @@ def by_model(options: Mapping[str, Any], timeout: float, n_workers: int) -> Ask:
             judging = Judging(
                 asking.service, asking.annotator, number, name="--model",
                 both_orders=options["both_orders"], spent=spent.why,
-                told=lambda text: status(f"{text}, {spent.text()}"),
+                on_progress=lambda text: status(f"{text}, {spent.text()}"),
                 prepared=lambda pair: pair | {"messages": prompt.messages(pair)},
             )  # fmt: skip
             judging.run(workers)

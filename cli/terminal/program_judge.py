@@ -40,7 +40,7 @@ class ProgramWorker:
         command: of the program.
         seconds: in which it has to answer.
         batch: whether a line is an array of pairs, answered by an array.
-        unknown: keys of answers that were told already; shared by all workers.
+        unknown: keys of answers that were reported already; shared by all workers.
     """
 
     def __init__(

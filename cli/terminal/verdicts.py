@@ -111,7 +111,7 @@ def stored_meta(meta: Any) -> str | None:
 
 
 def quote(line: bytes | str) -> str:
-    """The start of what was said, for a message."""
+    """The start of an answer, for a message."""
     text = line.decode("utf-8", "replace") if isinstance(line, bytes) else line
     return cut(printable(text), 83)
 
