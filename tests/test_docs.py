@@ -140,7 +140,8 @@ def test_texts_are_ranked_by_a_language_model_as_the_page_says(home, quick_train
                 said = run(typed.replace("http://localhost:8000", url))
     assert 20 < len(model.prompts) <= 80
     assert "Which is longer?" in model.prompts[0]
-    assert len(said.splitlines()) > 10
+    ranked = [line.split(",")[1] for line in said.splitlines()[1:]]
+    assert sorted(ranked) == sorted(set(ranked)) and len(ranked) == 9
 
 
 def run_page(page, url=None):

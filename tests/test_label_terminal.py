@@ -557,7 +557,7 @@ def test_what_cannot_be_is_one_line():
     assert "no collection 'wrods'" in fault("label", "wrods")
     assert "annotator 'a\\nb'" in fault("label", "words", "--as", "a\nb")
     assert "has no item 'i9'" in fault("label", "words", "--as", "ana", "--place", "i9")
-    assert "cannot be combined" in fault("label", "words", "--place", "i1", "--judge", "x")
+    assert "--place is for people" in fault("label", "words", "--place", "i1", "--judge", "x")
     with open_store("s.db") as store:
         store.add_items("one", made_items(1))
     assert "there must be two" in fault("label", "one")

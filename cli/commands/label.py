@@ -120,7 +120,7 @@ def label(
       sortnet label essays --as ana
       sortnet label essays --place essay-61
       sortnet label essays --judge 'python judge.py' --as model-7 --number 200
-      sortnet label essays --model qwen3 --server http://localhost:8000 --show-prompt
+      sortnet label essays --model qwen3 --server http://localhost:8000 --estimate
     """
     _refuse_together(judge, place, model)
     if model["show_prompt"] or model["estimate"]:
