@@ -45,6 +45,28 @@ INNER = (
 )
 
 
+# Rows of the benchmarks in README's table: what it calls them, and their names there.
+FIGURES = {
+    "MQ2008, test NDCG@10": "MQ2008, 5 folds, defaults: test ndcg@10 / LightGBM's",
+    "noisy features": "friedman1, 20 noise features: NDCG@10 / LightGBM's, defaults",
+    "heavy tails": "heavy tails: NDCG@10 / LightGBM's, defaults",
+    "500 features": "500 features, 60 queries: NDCG@10 / LightGBM's, defaults",
+    "a single tree": "a tree of depth 4: NDCG@10 / LightGBM's, defaults",
+    "3,000 rows, CPU seconds": "3,000 rows x 25: CPU seconds with defaults / LightGBM's",
+}
+
+
+def figures() -> str:
+    """README's table of figures beside LightGBM's."""
+    results = json.loads((ROOT / "benchmarks/results.json").read_text())
+    rows = {row["what"]: row for row in results["rows"]}
+    lines = [
+        f"| {name} | {rows[what]['ours']:.3f} | {rows[what]['peer']:.3f} |"
+        for name, what in FIGURES.items()
+    ]
+    return "\n".join(["", "| | SortNet | LightGBM |", "|---|---|---|", *lines, "", ""])
+
+
 def walk(command: click.Command, name: str = "sortnet") -> Iterator[tuple[str, click.Command]]:
     """Every command that runs, with its name as typed: `sortnet train`."""
     if not isinstance(command, click.Group):
