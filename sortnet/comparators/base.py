@@ -18,7 +18,7 @@ from sortnet.comparators.products import sigmoid
 from sortnet.errors import ComparatorError
 from sortnet.threads import one_thread_an_operation
 from sortnet.types import F32
-from sortnet.types.free import refuse_too_large
+from sortnet.types.memory import refuse_too_large
 
 Margin: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 

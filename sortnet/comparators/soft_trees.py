@@ -13,7 +13,7 @@ from sortnet.comparators.forms import Score
 from sortnet.comparators.products import product
 from sortnet.comparators.tree_kernels import HeadLosses, LeafValues, leaf_values
 from sortnet.threads import one_thread_an_operation
-from sortnet.types.free import refuse_too_large
+from sortnet.types.memory import refuse_too_large
 
 _SHARPEST = 8.0  # the factor of the logits that choose features, at the end of a training
 _SHARPENED = 0.7  # the share of a training in which it grows from 1

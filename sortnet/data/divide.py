@@ -10,8 +10,8 @@ import numpy as np
 from sortnet.data.read import Fold
 from sortnet.errors import DataError
 from sortnet.types import F32, I64, Pairs, Queries
+from sortnet.types.memory import room
 from sortnet.types.packed_pairs import moved
-from sortnet.types.room import room
 
 
 def joined(parts: Sequence[Queries]) -> Queries:

@@ -29,7 +29,7 @@ from sortnet.tables.roles import (
 from sortnet.tables.rows import Rows, listed, read_rows, rows_of_frame
 from sortnet.tables.values import numbers_of
 from sortnet.types import F32, I32, Bool, Progress, Queries, grade_fault
-from sortnet.types.free import texts
+from sortnet.types.memory import texts
 
 _LONGEST_NAME = 1024
 

@@ -21,7 +21,7 @@ from scipy.special import ndtri
 from sortnet.config import BY_QUERY, scaling_parts
 from sortnet.errors import DataError
 from sortnet.types import F32, F64, I64, Bool, Queries
-from sortnet.types.room import room
+from sortnet.types.memory import room
 
 _CHUNK = 1 << 20  # values scaled at a time, so that temporaries stay small
 _SAMPLE = 200_000  # documents that means and quantiles are computed from, at most

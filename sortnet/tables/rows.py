@@ -25,7 +25,7 @@ import numpy as np
 from sortnet.errors import DataError
 from sortnet.files import data_files, one_line, open_bytes, reading, shown
 from sortnet.tables.values import Cells, numbers_of, word
-from sortnet.types.free import refuse_too_large
+from sortnet.types.memory import refuse_too_large
 
 if TYPE_CHECKING:
     import pandas as pd
