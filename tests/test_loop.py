@@ -10,7 +10,7 @@ from sortnet.comparators import CmpNN, Committee
 from sortnet.config import Config, Training
 from sortnet.errors import DataError
 from sortnet.learning.loop import learn_to_sort
-from sortnet.learning.memory_pairs import MemoryPairs
+from sortnet.learning.pair_sinks import MemoryPairs
 from sortnet.learning.training import train_on_pairs
 from sortnet.metrics import evaluate, parse_metric
 from sortnet.sorting import sort

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sortnet.comparators import SoftTrees, margin_of
-from sortnet.comparators.tree_kernels import HeadLosses, LeafValues, leaf_values
+from sortnet.comparators.soft_trees import HeadLosses, LeafValues, leaf_values
 from sortnet.config import Config
 from sortnet.errors import DataError
 from sortnet.explain.permutation import permutation_importance

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from sqlalchemy import Connection, text
 
 from sortnet.errors import SortNetError, StoreError
-from sortnet.learning.memory_pairs import MemoryPairs
+from sortnet.learning.pair_sinks import MemoryPairs
 from sortnet.types import SPLITS, Pairs, Queries, Split
 from store import Run, Store, open_store
 from store.runs import postgresql_pairs

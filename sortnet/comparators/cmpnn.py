@@ -9,9 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sortnet.comparators.base import NeuralComparator, activation, initial_weights
+from sortnet.comparators.base import NeuralComparator, activation, initial_weights, product
 from sortnet.comparators.forms import DualUnits
-from sortnet.comparators.products import product
 from sortnet.config import hidden_sizes
 from sortnet.errors import ComparatorError
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from sortnet.errors import DataError
-from sortnet.sorting.observe import mistakes
+from sortnet.sorting.diagnostics import mistakes
 from sortnet.sorting.sort import order_of, sorted_runs
 from sortnet.types import F32, I32, I64, Comparator, Pairs, Queries, Sorting
 from sortnet.types.shard import summed
@@ -71,7 +71,7 @@ def in_order(i: I64 | I32, j: I64 | I32, answers: F32) -> Pairs:
 def wrong_pairs(sorting: Sorting, answers: F32) -> Pairs:
     """The mis-compared pairs among those that a sort compared, in their right order.
 
-    See `sortnet.sorting.observe.mistakes`.
+    See `sortnet.sorting.diagnostics.mistakes`.
 
     Args:
         sorting: the comparisons made.

@@ -1,4 +1,4 @@
-"""Pairs to learn from in memory: a `PairSink` without a database."""
+"""Where pairs to learn from are kept: in memory, and, of a shard, as the whole numbers them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sortnet.types import I32, I64, SPLITS, Pairs, Split
+from sortnet.types import I32, I64, SPLITS, Pairs, PairSink, Queries, Split
+from sortnet.types.packed_pairs import moved
+from sortnet.types.shard import summed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,10 +68,6 @@ class MemoryPairs:
         return frame.astype({"split": pd.CategoricalDtype(list(SPLITS))})
 
 
-def _no_keys() -> I64:
-    return np.empty(0, np.int64)
-
-
 def _no_numbers() -> I32:
     return np.empty(0, np.int32)
 
@@ -78,7 +76,7 @@ def _no_numbers() -> I32:
 class _Table:
     """One split's pairs, ordered by key; the same rows as the table in the database."""
 
-    key: I64 = field(default_factory=_no_keys)
+    key: I64 = field(default_factory=lambda: Pairs.empty().key)
     first: I32 = field(default_factory=_no_numbers)
     last: I32 = field(default_factory=_no_numbers)
     times: I32 = field(default_factory=_no_numbers)
@@ -116,3 +114,49 @@ class _Table:
                 "times": self.times,
             }
         )
+
+
+def own_pairs(sink: PairSink, train: Queries, vali: Queries) -> PairSink:
+    """The sink of this process, which counts what all add; the sink itself where there is one."""
+    if train.shard is None and vali.shard is None:
+        return sink
+    return _OwnPairs(sink, {"train": train, "vali": vali})
+
+
+def own_keys(queries: Queries, key: I64) -> I64:
+    """The keys of this shard's pairs among those of the whole, ascending."""
+    if queries.shard is None:
+        return key
+    first = queries.shard.first_doc
+    begin, end = np.searchsorted(key, [first << 32, (first + queries.n_docs) << 32])
+    ours: I64 = moved(key[begin:end], -first)
+    return ours
+
+
+def keys_of_all(queries: Queries, key: I64) -> I64:
+    """The keys of this shard's pairs as the whole has them."""
+    return key if queries.shard is None else moved(key, queries.shard.first_doc)
+
+
+@dataclass(frozen=True)
+class _OwnPairs:
+    sink: PairSink
+    parts: dict[Split, Queries]
+
+    def add(self, split: Split, iteration: int, pairs: Pairs, wrong: Pairs | None = None) -> int:
+        part = self.parts[split]
+        of_all, wrong_of_all = (
+            None if each is None else Pairs.of_keys(keys_of_all(part, each.key))
+            for each in (pairs, wrong)
+        )
+        assert of_all is not None
+        return int(summed(part, self.sink.add(split, iteration, of_all, wrong_of_all)))
+
+    def pairs(
+        self, split: Split, before: int | None = None, docs: tuple[int, int] | None = None
+    ) -> Pairs:
+        part = self.parts[split]
+        first = 0 if part.shard is None else part.shard.first_doc
+        low, high = (0, part.n_docs) if docs is None else docs
+        found = self.sink.pairs(split, before, (first + low, first + high))
+        return Pairs.of_keys(own_keys(part, found.key))
