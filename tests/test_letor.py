@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_svmlight_file
 
-from sortnet.data import read_letor, write_letor
+from sortnet import read_letor, write_letor
 from sortnet.errors import DataError, SortNetError
 from sortnet.tables import letor
 from sortnet.tables.letor import MAX_FEATURES

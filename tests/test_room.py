@@ -12,8 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sortnet import read_letor, write_letor
 from sortnet.config import Config
-from sortnet.data import read_letor, read_queries, scaling, write_letor
+from sortnet.data import read_queries, scaling
 from sortnet.data.scaling import fit_scaler
 from sortnet.errors import DataError
 from sortnet.rankers.sortnet import fit

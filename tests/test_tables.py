@@ -12,8 +12,8 @@ from cli_made import done
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sortnet import SortNetRanker
-from sortnet.data import from_frame, read_fold, read_queries
+from sortnet import SortNetRanker, from_frame
+from sortnet.data import read_fold, read_queries
 from sortnet.estimator.arrays import Features
 from sortnet.items import describe, read_items
 from sortnet.rankers.base import load_ranker

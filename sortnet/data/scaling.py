@@ -393,31 +393,11 @@ def _fill_levels(X: F32, knots: F64, level: F64) -> None:
             level[row, k] = min(max(place / (m - 1), _EDGE), 1 - _EDGE)
 
 
-def _piecewise(X: F32, offsets: I64, table: F64) -> F32:
-    low, width, ends = _edges(table)
-    filled = np.empty((len(X), len(low)), np.float32)
-    _fill_bins(X, low, width, ends, filled)
-    return filled
-
-
-def _edges(table: F64) -> tuple[F64, F64, I64]:
-    """The lower edge and the width of each bin, and (n_features,) where those of a feature end."""
+def _piecewise(X: F32, offsets: I64, table: F64) -> F64:
     features, bins = _bins_of(table)
     low = table[bins, features]
-    return low, table[bins + 1, features] - low, np.searchsorted(features, _of_each(table), "right")
-
-
-@njit(cache=True, nogil=True)
-def _fill_bins(X: F32, low: F64, width: F64, ends: I64, out: F32) -> None:
-    for doc in range(len(X)):
-        first = 0
-        for feature in range(len(ends)):
-            x = X[doc, feature]
-            for k in range(first, ends[feature]):
-                filled = (x - low[k]) / width[k]
-                # Not a number: missing.
-                out[doc, k] = min(filled, 1.0) if filled > 0 else 0.0
-            first = ends[feature]
+    filled = (X[:, features] - low) / (table[bins + 1, features] - low)
+    return np.nan_to_num(np.clip(filled, 0, 1))
 
 
 def _bins_of(table: F64) -> tuple[I64, I64]:

@@ -11,7 +11,7 @@ import re
 import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from gzip import BadGzipFile
 from itertools import pairwise
 from pathlib import Path
@@ -25,7 +25,7 @@ from sortnet.files import data_files, open_bytes, reading, shown
 from sortnet.tables import letor_kernel as kernel
 from sortnet.threads import cores
 from sortnet.types import F32, I32, I64, Queries, Str, grade_fault
-from sortnet.types.memory import GrowingTable, refuse_long, room, rows_of, texts
+from sortnet.types.memory import GrowingTable, refuse_long, room, texts
 
 MAX_FEATURES = 100_000
 BLOCK_BYTES = 1 << 20
@@ -33,7 +33,6 @@ _LONGEST_LINE = 64 << 20
 _LONGEST_NAME = 1024
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _LINES_A_TASK = 64
-_COLUMNS_AT_ONCE = 16
 _MOST_THREADS = 8
 _LONGEST_SHOWN = 60
 
@@ -332,18 +331,10 @@ class _Growing:
             raise DataError(f"{self.source}: no line has a feature")
         self._refuse_other_widths()
         features = self.table.finished()
-        codes, rows = np.concatenate(self.codes), None
-        grades, docids = np.concatenate(self.grades), self._all_docids()
-        if np.any(codes[1:] < codes[:-1]):
-            rows = np.argsort(codes, kind="stable")
-            codes, grades = codes[rows], grades[rows]
-            docids = None if docids is None else docids[rows]
-            features = self._reordered(features, rows)
+        codes, grades = np.concatenate(self.codes), np.concatenate(self.grades)
+        docids = self._all_docids()
         qids = texts(self.qids, f"{self.source}: query ids")
-        queries = Queries.from_codes(
-            features, grades, codes, qids, docids=docids, source=self.source
-        )
-        return queries if rows is None else replace(queries, rows=rows)
+        return Queries.from_codes(features, grades, codes, qids, docids=docids, source=self.source)
 
     def _refuse_other_widths(self) -> None:
         """Refuse a dense file with another number of features than expected or than the others."""
@@ -354,18 +345,6 @@ class _Growing:
             if width != expected:
                 fault = f"every line has {width} features, but {expected} are expected"
                 raise DataError(f"{path}: {fault}")
-
-    def _reordered(self, features: F32, rows: I64) -> F32:
-        """The rows in another order: a few columns at a time, where that is quick and takes less.
-
-        A file on disk would be read and written again for every few columns.
-        """
-        if not features.flags.owndata:
-            return rows_of(features, rows, self.source)
-        for start in range(0, features.shape[1], _COLUMNS_AT_ONCE):
-            columns = slice(start, start + _COLUMNS_AT_ONCE)
-            features[:, columns] = features[rows, columns]
-        return features
 
     def _all_docids(self) -> Str | None:
         if not self.docids:
