@@ -168,8 +168,6 @@ def parse_document(
     """A document that says which kind and version it is.
 
     Args:
-        raw: its text.
-        path: the file it comes from, for messages.
         kind: its `format`, as `sortnet-model`.
         versions: the format versions that can be read.
         fields: what it must have, {name: type}, see `check_fields`.

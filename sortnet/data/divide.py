@@ -129,10 +129,6 @@ def hold_out_documents(queries: Queries, *, seed: int = 0) -> tuple[Queries, Que
     where eight of them have judgements; otherwise documents of each query. Then V has all
     documents, but of the judged pairs only those with one that is held out.
 
-    Args:
-        queries: documents with judged pairs.
-        seed: which are held out.
-
     Raises:
         DataError: if that leaves one of the parts without a judgement that prefers a document.
 

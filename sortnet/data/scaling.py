@@ -21,7 +21,7 @@ from scipy.special import ndtri
 from sortnet.config import BY_QUERY, scaling_parts
 from sortnet.errors import DataError
 from sortnet.types import F32, F64, I64, Bool, Queries
-from sortnet.types.memory import room
+from sortnet.types.memory import room, runs_of_queries
 
 _CHUNK = 1 << 20  # values scaled at a time, so that temporaries stay small
 _SAMPLE = 200_000  # documents that means and quantiles are computed from, at most
@@ -82,9 +82,6 @@ class Scaler:
 
     def __call__(self, queries: Queries) -> Queries:
         """Scale the documents' features.
-
-        Args:
-            queries: documents with the features the scaler was fitted on; NaN is missing.
 
         Returns:
             The same documents with (n_docs, n_columns) features that hold no NaN.
@@ -197,12 +194,9 @@ def table_rows(part: str) -> tuple[float, float]:
 
 def _chunks(offsets: I64, docs_at_once: int) -> Iterator[tuple[slice, I64]]:
     """Runs of whole queries of about the number of documents, with their offsets from 0."""
-    first = 0
-    while first < len(offsets) - 1:
-        last = int(np.searchsorted(offsets, offsets[first] + docs_at_once, side="right")) - 1
-        last = max(last, first + 1)  # a query longer than a chunk is a chunk
-        yield slice(offsets[first], offsets[last]), offsets[first : last + 1] - offsets[first]
-        first = last
+    for first, last in runs_of_queries(offsets, docs_at_once):
+        own = offsets[first : last + 1]
+        yield slice(own[0], own[-1]), own - own[0]
 
 
 def _no_table(X: F32, seed: int) -> F64:

@@ -229,7 +229,6 @@ def learn_to_sort(
         others: scaled queries that are measured in every iteration and decide nothing; their
             measures stand in its record by these names.
         callbacks: called after each iteration with what it did and the state to go on from.
-        progress: called with progress messages.
         state: resume from here; the sink must have the pairs of the iterations before.
 
     Returns:

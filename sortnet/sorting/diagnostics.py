@@ -63,9 +63,7 @@ def cyclic_triples(
     A transitive comparator has share 0, one that tosses coins 1/4.
 
     Args:
-        comparator: anything with `prepare` and `prefer`.
         queries: scaled documents, at most 2 million per query.
-        samples: number of triples to check.
 
     Raises:
         ComparatorError: if a margin is not a number.
@@ -114,10 +112,6 @@ def rank_changes(comparator: Comparator, queries: Queries) -> list[RankChange]:
     quicksort from the same start. Documents of a query with the same features count as
     interchangeable; others that tie do not, so that moves come from ties and from cycles. A strict
     order has none.
-
-    Args:
-        comparator: anything with `prepare` and `prefer`.
-        queries: scaled documents.
 
     Returns:
         One row per ranking, as pandas.DataFrame takes them.

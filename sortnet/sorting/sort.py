@@ -13,6 +13,7 @@ from sortnet.sorting.gpu import merge_sort_on_device
 from sortnet.sorting.kernel import arrange, finish, in_numbers, merge_sort, pack, project
 from sortnet.sorting.levels import merge_sort_levels
 from sortnet.types import F32, F64, I32, I64, Comparator, Queries, Sorting
+from sortnet.types.memory import runs_of_queries
 
 # Documents prepared at a time, which bounds memory whatever the data's size. Dual units are to
 # stay in the cache, the other comparators want large batches, a GPU the largest.
@@ -33,7 +34,6 @@ def sort(comparator: Comparator, queries: Queries, *, start: I64 | None = None) 
 
     Args:
         comparator: anything with `prepare` and `prefer`; it need not be transitive.
-        queries: scaled documents.
         start: (n_docs,) document numbers, the arrangement each query is sorted from. By default
             it depends on the documents' features alone, so that the order of the rows in a file
             changes neither the ranking nor, through ties, its quality.
@@ -69,9 +69,6 @@ def sorted_runs(
     """The same sort in parts: the documents of some queries, and the sort of these.
 
     So nothing but what is made of a part need be kept. Document numbers are those of `queries`.
-
-    Args:
-        comparator, queries, start: see `sort`.
 
     Cost: memory for a part, 16,384, 131,072 or on a GPU 524,288 documents, or one query where that
     is longer.
@@ -159,14 +156,7 @@ def certainty_of(comparator: Comparator, queries: Queries, i: I64, j: I64) -> F3
 
 
 def _chunks(queries: Queries, docs: int) -> Iterator[tuple[int, int]]:
-    """Runs of whole queries of about that many documents."""
-    offsets, docs = queries.offsets, min(docs, _VALUES // max(queries.n_features, 1))
-    first = 0
-    while first < len(queries):
-        last = int(np.searchsorted(offsets, offsets[first] + docs, side="right")) - 1
-        last = min(max(last, first + 1), len(queries))
-        yield first, last
-        first = last
+    return runs_of_queries(queries.offsets, min(docs, _VALUES // max(queries.n_features, 1)))
 
 
 def _sort_part(

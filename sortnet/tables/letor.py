@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from gzip import BadGzipFile
 from itertools import pairwise
 from pathlib import Path
@@ -96,8 +97,12 @@ class _Block:
     path: Path
     first_line: int  # its number, from 1
     buf: kernel.U8  # (bytes,) ending with a newline
-    newlines: I64  # (lines,) where they are in buf
     unfinished: bool = False  # the last newline was not in the file
+
+    @cached_property
+    def newlines(self) -> I64:
+        """(lines,) where they are in `buf`."""
+        return np.flatnonzero(self.buf == ord("\n"))
 
     def text(self, start: int, end: int) -> bytes:
         return self.buf[start:end].tobytes()
@@ -125,7 +130,7 @@ def _blocks(file: BinaryIO, path: Path) -> Iterator[_Block]:
     while got := _fill(file, buffer, held, path, line):
         held += got
         if cut := buffer.rfind(b"\n", 0, held) + 1:
-            block = _block(path, line, buffer, cut)
+            block = _Block(path, line, np.frombuffer(buffer, np.uint8, cut))
             yield block
             line += len(block.newlines)
             buffer[: held - cut] = buffer[cut:held]
@@ -136,7 +141,7 @@ def _blocks(file: BinaryIO, path: Path) -> Iterator[_Block]:
             buffer = buffer + bytearray(len(buffer))
     if held:
         buffer[held] = ord("\n")
-        yield _block(path, line, buffer, held + 1, unfinished=True)
+        yield _Block(path, line, np.frombuffer(buffer, np.uint8, held + 1), unfinished=True)
 
 
 def _fill(file: BinaryIO, buffer: bytearray, held: int, path: Path, line: int) -> int:
@@ -153,13 +158,6 @@ def _fill(file: BinaryIO, buffer: bytearray, held: int, path: Path, line: int) -
     if line == 1 and not held and buffer.startswith(_BYTE_ORDER_MARK):
         buffer[: len(_BYTE_ORDER_MARK)] = b" " * len(_BYTE_ORDER_MARK)
     return got
-
-
-def _block(
-    path: Path, line: int, buffer: bytearray, end: int, *, unfinished: bool = False
-) -> _Block:
-    buf = np.frombuffer(buffer, np.uint8, end)
-    return _Block(path, line, buf, np.flatnonzero(buf == ord("\n")), unfinished)
 
 
 @dataclass(frozen=True)

@@ -103,7 +103,6 @@ def read_rows(
     """Read a table, or several of the same columns as one, see `data_files`.
 
     Args:
-        path: the file.
         kind: of the table, a suffix; by its name if None. `.json` is an array of objects, or JSONL.
         may_be_empty: whether a file without even a header is a table without columns.
         keep: whether the cells of a column are kept as read, also where all are numbers.

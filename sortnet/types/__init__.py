@@ -93,9 +93,6 @@ class Queries:
             qid: (n_docs,) the query of each row, in any order.
             group: (n_queries,) sizes of consecutive queries, in place of `qid`.
                 With neither, all rows are one query.
-            docids: (n_docs,) names.
-            feature_names: (n_features,) names.
-            source: what error messages call the data.
             weights: (n_docs,) of the rows, or (n_queries,) of the queries in their order here: a
                 query of weight w has documents of weight sqrt(w), so its pairs have w.
 

@@ -8,7 +8,7 @@ import mmap
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -107,11 +107,6 @@ def room(shape: tuple[int, ...], dtype: DTypeLike = np.float32, what: str = "dat
     Such a file is in TMPDIR, else in /var/tmp. Its pages are page cache: the system writes them to
     disk when memory is short, and reads them again. They are freed with the array.
 
-    Args:
-        shape: of the array.
-        dtype: of its values, which are arbitrary at first.
-        what: what error messages call it.
-
     Raises:
         DataError: if the folder has no space for it, which is reserved at once.
 
@@ -131,6 +126,20 @@ def rows_of(array: NDArray[Any], rows: NDArray[np.integer[Any]], what: str) -> N
     # The other modes than "clip" fill a buffer of the same size first.
     np.take(array, rows, axis=0, out=out, mode="clip")
     return out
+
+
+def runs_of_queries(offsets: NDArray[np.int64], docs: int) -> Iterator[tuple[int, int]]:
+    """The first query and the one after the last of runs of about that many documents.
+
+    >>> [*runs_of_queries(np.array([0, 2, 4, 9, 10]), 4)]
+    [(0, 2), (2, 3), (3, 4)]
+    """
+    first = 0
+    while first < len(offsets) - 1:
+        last = int(np.searchsorted(offsets, offsets[first] + docs, side="right")) - 1
+        last = min(max(last, first + 1), len(offsets) - 1)  # a long query is a run
+        yield first, last
+        first = last
 
 
 class GrowingTable:
