@@ -21,7 +21,6 @@ INNER = (
     "sortnet.data.find_documents",
     "sortnet.types.memory",
     "sortnet.tables.letor_kernel",
-    "sortnet.sorting.kernel",
     "sortnet.sorting.levels",
     "sortnet.threads",
     "sortnet.types.precision",

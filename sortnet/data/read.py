@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sortnet.errors import DataError
-from sortnet.files import data_files
-from sortnet.tables.rows import TABLES, is_table, suffix_of
+from sortnet.files import TABLES, data_files, is_table, suffix_of
 from sortnet.types import Progress, Queries
 
 if TYPE_CHECKING:

@@ -23,14 +23,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from sortnet.errors import DataError
-from sortnet.files import data_files, one_line, open_bytes, reading, shown
+from sortnet.files import TABLES, data_files, one_line, open_bytes, reading, shown, suffix_of
 from sortnet.tables.values import Cells, numbers_of, word
 from sortnet.types.memory import refuse_too_large
 
 if TYPE_CHECKING:
     import pandas as pd
-
-TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
 
 MAX_COLUMNS = 100_000
 
@@ -164,21 +162,6 @@ def as_pandas(frame: Any) -> pd.DataFrame:
         return pd.Categorical(np.asarray(values)) if levels else np.asarray(values)
 
     return pd.DataFrame({str(name): column(frame[name]) for name in frame.columns})
-
-
-def suffix_of(path: Path) -> str:
-    """The suffix in lower case, that of what is compressed where it is `.gz`.
-
-    >>> suffix_of(Path("votes.CSV.gz"))
-    '.csv'
-    """
-    suffixes = (suffix.lower() for suffix in reversed(path.suffixes[-2:]))
-    return next((suffix for suffix in suffixes if suffix != ".gz"), "")
-
-
-def is_table(path: Path) -> bool:
-    """Whether a file's name is that of a table."""
-    return suffix_of(path) in TABLES
 
 
 def listed(names: Iterable[str]) -> str:
