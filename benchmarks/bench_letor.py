@@ -21,7 +21,7 @@ FASTER_BY, MEMORY_BAR = 2.5, 2.0
 # after it read a small one, over the bytes of the arrays that it got.
 PEAK = """
 import json, pathlib, re, resource, sys
-from sortnet.data import read_letor
+from sortnet import read_letor
 read_letor(sys.argv[1])
 def peak():
     status = pathlib.Path("/proc/self/status")
@@ -77,7 +77,7 @@ def make(path: Path, rows: int, features: int, *, filled: float = 1.0) -> Path:
 
 
 def _read(path: Path) -> Any:
-    from sortnet.data import read_letor
+    from sortnet import read_letor
 
     return read_letor(path)
 
@@ -151,7 +151,7 @@ def cache(what: str, path: Path, folder: Path) -> dict[str, Any]:
 
 def first_use(small: Path) -> dict[str, Any]:
     """The first read ever on a machine, which compiles, and the first of a later process."""
-    code = "import sys; from sortnet.data import read_letor; read_letor(sys.argv[1])"
+    code = "import sys; from sortnet import read_letor; read_letor(sys.argv[1])"
     with tempfile.TemporaryDirectory() as name:
         seconds = []
         for _ in range(2):

@@ -33,7 +33,7 @@ from sortnet.learning.training import train_on_pairs
 from sortnet.rankers.sortnet import fit
 from sortnet.sorting.sort import order_of, sorted_runs
 from sortnet.types import Pairs, Queries
-from sortnet.types.room import room
+from sortnet.types.memory import room
 from sortnet.types.shard import sharded
 from store import open_store
 

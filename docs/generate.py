@@ -19,11 +19,8 @@ PAIR_FIGURE = "pair-efficiency.png"
 INNER = (
     "sortnet.files",
     "sortnet.data.find_documents",
-    "sortnet.types.free",
-    "sortnet.tables.letor_faults",
+    "sortnet.types.memory",
     "sortnet.tables.letor_kernel",
-    "sortnet.data.parquet",
-    "sortnet.sorting.kernel",
     "sortnet.sorting.levels",
     "sortnet.threads",
     "sortnet.types.precision",

@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sortnet.comparators import CmpNN, Committee, DirectRanker
-    from sortnet.data import from_frame, read_fold, read_letor, read_queries, write_letor
+    from sortnet.data import read_fold, read_queries
+    from sortnet.data.read_tables import from_frame
     from sortnet.errors import SortNetError
     from sortnet.estimator import SortNetRanker
     from sortnet.rankers.base import load_ranker
     from sortnet.rankers.sortnet import Model
+    from sortnet.tables.letor import read_letor
+    from sortnet.tables.letor_writer import write_letor
     from sortnet.types import Pairs, Queries
 
 __version__ = "0.3.0"
@@ -41,11 +44,14 @@ __all__ = [
 
 _NAMES_OF_MODULE = {
     "sortnet.comparators": ("CmpNN", "Committee", "DirectRanker"),
-    "sortnet.data": ("from_frame", "read_fold", "read_letor", "read_queries", "write_letor"),
+    "sortnet.data": ("read_fold", "read_queries"),
+    "sortnet.data.read_tables": ("from_frame",),
     "sortnet.errors": ("SortNetError",),
     "sortnet.estimator": ("SortNetRanker",),
     "sortnet.rankers.base": ("load_ranker",),
     "sortnet.rankers.sortnet": ("Model",),
+    "sortnet.tables.letor": ("read_letor",),
+    "sortnet.tables.letor_writer": ("write_letor",),
     "sortnet.types": ("Pairs", "Queries"),
 }
 _MODULE_OF_NAME = {name: module for module, names in _NAMES_OF_MODULE.items() for name in names}

@@ -17,6 +17,7 @@ from typing import Any, BinaryIO, Literal, Union, cast, get_args, get_origin
 
 from sortnet.errors import DataError, ModelError, SortNetError
 
+TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
 PARTS_OF_A_FOLD = ("train", "vali", "valid", "validation", "test")
 
 _SHOWN = 60  # characters of a value that a message shows
@@ -95,6 +96,21 @@ def _refuse_folder(path: Path, found: list[Path]) -> None:
             raise DataError(f"{path}: {what}: name a file, or a folder of part files")
 
 
+def suffix_of(path: Path) -> str:
+    """The suffix in lower case, that of what is compressed where it is `.gz`.
+
+    >>> suffix_of(Path("votes.CSV.gz"))
+    '.csv'
+    """
+    suffixes = (suffix.lower() for suffix in reversed(path.suffixes[-2:]))
+    return next((suffix for suffix in suffixes if suffix != ".gz"), "")
+
+
+def is_table(path: Path) -> bool:
+    """Whether a file's name is that of a table."""
+    return suffix_of(path) in TABLES
+
+
 def fingerprint(path: str | os.PathLike[str]) -> str:
     """The SHA-256 of a file's bytes, as `sha256sum` prints it, for the record of a run.
 
@@ -168,8 +184,6 @@ def parse_document(
     """A document that says which kind and version it is.
 
     Args:
-        raw: its text.
-        path: the file it comes from, for messages.
         kind: its `format`, as `sortnet-model`.
         versions: the format versions that can be read.
         fields: what it must have, {name: type}, see `check_fields`.

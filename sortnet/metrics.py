@@ -420,7 +420,6 @@ def per_query(metric: Metric, ranked_grades: ArrayLike, offsets: ArrayLike) -> F
     spearman, kendall, concordance and exact: no two documents that differ in grade).
 
     Args:
-        metric: what to measure.
         ranked_grades: (n_docs,) whole grades from 0, query by query, the best-ranked first.
         offsets: (n_queries + 1,) where each query's documents begin.
 
@@ -499,7 +498,6 @@ def evaluate(
     """The mean of each measure over the queries, by its canonical name.
 
     Args:
-        queries: the documents and their grades.
         order: (n_docs,) document numbers, query by query, best first, as `Sorting.order`.
         metrics: one or several, as `Metric` or by name.
         empty: what queries without a relevant document count for, see `average`.

@@ -38,15 +38,13 @@ def cores() -> int:
 
 def set_threads(threads: int | None) -> None:
     """Use that many threads for torch and the kernels, at most the cores; None leaves them."""
-    if threads is not None:
-        _set(min(threads, cores()))
-
-
-def _set(threads: int) -> None:
+    if threads is None:
+        return
     import numba
     import torch
 
     most: int = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
+    threads = min(threads, cores())
     torch.set_num_threads(threads)
     numba.set_num_threads(min(threads, most))
 
@@ -72,7 +70,7 @@ def limit_threads(n_jobs: int | None) -> Iterator[None]:
     before = torch.get_num_threads(), numba.get_num_threads()
     with threadpool_limits(threads):
         try:
-            _set(threads)
+            set_threads(threads)
             yield
         finally:
             torch.set_num_threads(before[0])

@@ -202,7 +202,7 @@ def code_type(n: int) -> type[np.signedinteger[Any]]:
 
 def margins_frame(rows: Sequence[Any]) -> pd.DataFrame:
     """One row per iteration, split, outcome and bin of |margin|: low, high, pairs."""
-    from sortnet.sorting.observe import MARGIN_EDGES
+    from sortnet.sorting.diagnostics import MARGIN_EDGES
 
     bins = list(pairwise([0.0, *MARGIN_EDGES, np.inf]))
     found = [
@@ -216,7 +216,7 @@ def margins_frame(rows: Sequence[Any]) -> pd.DataFrame:
 
 def mistakes_frame(rows: Sequence[Any]) -> pd.DataFrame:
     """One row per iteration, split and two bins of ranks, upper before lower: compared, wrong."""
-    from sortnet.sorting.observe import RANK_BINS
+    from sortnet.sorting.diagnostics import RANK_BINS
 
     found = [
         (

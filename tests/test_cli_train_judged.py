@@ -13,7 +13,7 @@ import pytest
 from cli_made import FAST, done, fault
 from collections_made import made_items
 
-from sortnet.data.hold_out import hold_out_documents
+from sortnet.data.divide import hold_out_documents
 from sortnet.items import Describer
 from sortnet.metrics import evaluate
 from sortnet.preference import Judgement

@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sortnet.data import fingerprint, read_fold, read_letor, read_queries, write_letor
+from sortnet import read_letor, write_letor
+from sortnet.data import fingerprint, read_fold, read_queries
 from sortnet.errors import DataError
 from sortnet.types import Queries
 

@@ -14,7 +14,7 @@ from pandas.testing import assert_frame_equal
 from sortnet.config import Config
 from sortnet.errors import DataError, StoreError
 from sortnet.rankers.sortnet import fit
-from sortnet.sorting.observe import MARGIN_EDGES, RANK_BINS
+from sortnet.sorting.diagnostics import MARGIN_EDGES, RANK_BINS
 from sortnet.types import SPLITS, Pairs, Queries
 from store import Run, Store, open_store
 from store.frames import order_frame

@@ -14,7 +14,7 @@ from sortnet.comparators import CmpNN, DirectRanker
 from sortnet.data import read_queries
 from sortnet.errors import DataError
 from sortnet.items import read_items
-from sortnet.types import Queries, free
+from sortnet.types import Queries, memory
 
 GB = 1_000_000_000
 
@@ -22,12 +22,12 @@ GB = 1_000_000_000
 @pytest.fixture
 def groups(tmp_path, monkeypatch) -> Path:
     """A folder in the place of the kernel's control groups."""
-    monkeypatch.setattr(free, "_CGROUPS", tmp_path)
+    monkeypatch.setattr(memory, "_CGROUPS", tmp_path)
     return tmp_path
 
 
 def with_free(monkeypatch, n_bytes: int) -> None:
-    monkeypatch.setattr(free, "free_memory", lambda: n_bytes)
+    monkeypatch.setattr(memory, "free_memory", lambda: n_bytes)
 
 
 def refusal(read, *args: object) -> str:
@@ -39,7 +39,7 @@ def refusal(read, *args: object) -> str:
 
 
 def test_the_machine_has_some_memory_and_not_without_end():
-    assert 1 << 20 < free.free_memory() < 1 << 47
+    assert 1 << 20 < memory.free_memory() < 1 << 47
 
 
 def test_a_container_s_limit_counts_without_the_files_that_it_keeps_in_memory(groups):
@@ -48,28 +48,20 @@ def test_a_container_s_limit_counts_without_the_files_that_it_keeps_in_memory(gr
     (groups / "memory.stat").write_text(
         "anon 2\nfile 9\ninactive_file 50000000\nactive_file 7\n\nodd\n"
     )
-    assert min(free._left_in_groups()) == 150_000_007
-    assert free.free_memory() == 150_000_007
-
-
-def test_a_limit_of_the_older_kind_counts_too(groups):
-    folder = groups / "memory"
-    folder.mkdir()
-    (folder / "memory.limit_in_bytes").write_text("3000000\n")
-    (folder / "memory.usage_in_bytes").write_text("2000000\n")
-    assert free.free_memory() == 1_000_000
+    assert min(memory._left_in_groups()) == 150_000_007
+    assert memory.free_memory() == 150_000_007
 
 
 def test_no_limit_is_none(groups):
     (groups / "memory.max").write_text("max\n")
     (groups / "memory.current").write_text("2900000000\n")
-    assert free._left_in_groups() == []
+    assert memory._left_in_groups() == []
 
 
 def test_more_than_is_allowed_is_nothing_free(groups):
     (groups / "memory.max").write_text("10\n")
     (groups / "memory.current").write_text("11\n")
-    assert free.free_memory() == 0
+    assert memory.free_memory() == 0
 
 
 def test_one_long_document_id_in_a_large_file_is_refused_with_the_sizes(tmp_path, monkeypatch):
@@ -102,7 +94,7 @@ def test_one_long_document_id_is_refused_however_it_comes(tmp_path, monkeypatch)
     X = np.zeros((n, 1), np.float32)
     said = refusal(lambda: Queries.from_arrays(X, docids=["d"] * (n - 1) + [long]))
     assert said.startswith("data: docids, the longest of 1024 characters, need 0.3 GB")
-    monkeypatch.setattr(free, "_BLANK", 1000)
+    monkeypatch.setattr(memory, "_BLANK", 1000)
     assert Queries.from_arrays(X[:9], docids=[long] * 9).docids.tolist() == [long] * 9
 
 

@@ -20,7 +20,7 @@ from fuzz_made import damaged, rounds
 
 from sortnet.data import read_queries
 from sortnet.errors import DataError, SortNetError
-from sortnet.items import Items, read_items
+from sortnet.items import Columns, Items, read_items
 from sortnet.items.item_groups import read_pairs
 from store import open_store
 from store.collections.judgement_files import FIELDS, import_judgements, read_lines
@@ -172,7 +172,7 @@ TARGETS: dict[str, tuple[int, str, Make, Read]] = {
     "items of jsonl": (1500, ".jsonl", lambda rng: mixed(JSONL, JSON_PARTS, rng), read_items),
     "items in groups": (
         500, ".csv", lambda rng: mixed(GROUPED, CSV_PARTS, rng),
-        lambda path: read_items(path, group_column="topic", context_column="why"),
+        lambda path: read_items(path, Columns(group="topic", context="why")),
     ),
     "items of letor": (300, ".txt", lambda rng: mixed(LETOR, LETOR_PARTS, rng), read_items),
     "pairs of csv": (

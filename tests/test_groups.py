@@ -29,7 +29,7 @@ def written(folder: Path, text: str, name: str = "items.csv") -> Path:
 
 
 def grouped(path: Path) -> Items:
-    return read_items(path, group_column="topic", context_column="prompt")
+    return read_items(path, Columns(group="topic", context="prompt"))
 
 
 def test_a_group_and_its_context_are_read_from_the_columns_that_are_named(tmp_path):
@@ -43,26 +43,26 @@ def test_a_group_and_its_context_are_read_from_the_columns_that_are_named(tmp_pa
 def test_a_group_is_never_guessed_and_is_no_feature(tmp_path):
     path = written(tmp_path, "id,qid,topic,n\na,1,5,1\nb,1,5,2\nc,2,6,3\nd,2,6,4\n")
     assert read_items(path).groups is None
-    items = read_items(path, group_column="topic")
+    items = read_items(path, Columns(group="topic"))
     assert (items.groups, items.feature_names) == (("5", "5", "6", "6"), ("n",))
 
 
 @pytest.mark.parametrize(
-    ("table", "options", "message"),
+    ("table", "named", "message"),
     [
-        (TABLE, {"group_column": "tpic"}, "there is no column 'tpic' in id, topic"),
-        (TABLE, {"context_column": "prompt"}, "--group names its column"),
+        (TABLE, Columns(group="tpic"), "there is no column 'tpic' in id, topic"),
+        (TABLE, Columns(context="prompt"), "--group names its column"),
         (
             TABLE.replace("b,x,Why?", "b,x,Who?"),
-            {"group_column": "topic", "context_column": "prompt"},
+            Columns(group="topic", context="prompt"),
             ", line 3: the context of group 'x' is another than in line 2: 'Who?'",
         ),
-        (TABLE.replace("b,x", "b, "), {"group_column": "topic"}, ", line 3: the group is missing"),
+        (TABLE.replace("b,x", "b, "), Columns(group="topic"), ", line 3: the group is missing"),
     ],
 )
-def test_what_is_no_group_is_refused_with_its_place(tmp_path, table, options, message):
+def test_what_is_no_group_is_refused_with_its_place(tmp_path, table, named, message):
     with pytest.raises(DataError) as error:
-        read_items(written(tmp_path, table), **options)
+        read_items(written(tmp_path, table), named)
     assert message in str(error.value)
 
 
@@ -80,7 +80,7 @@ def test_items_of_one_group_cannot_have_two_contexts(tmp_path):
 def test_groups_of_one_item_are_named_and_nothing_but_such_is_refused(tmp_path):
     items = grouped(written(tmp_path, TABLE + "e,z,When?,five\n"))
     assert said_alone(lone_groups(items)).startswith("1 group has one item, which is compared")
-    alone = read_items(written(tmp_path, TABLE), group_column="id", id_column="text")
+    alone = read_items(written(tmp_path, TABLE), Columns(group="id", id="text"))
     with pytest.raises(DataError, match="each group has one item, such as 'a'"):
         lone_groups(alone)
 
@@ -94,7 +94,7 @@ def test_a_letor_file_is_a_collection_of_its_queries(tmp_path):
     items, roles = read_with_roles(written(tmp_path, lines.format("A"), "t.txt"))
     assert (items.ids, roles.id) == (("7:0", "7:1", "8:2"), "qid:row")
     with pytest.raises(DataError, match="is LETOR text, which has no columns to name"):
-        read_items(tmp_path / "t.txt", group_column="qid")
+        read_items(tmp_path / "t.txt", Columns(group="qid"))
 
 
 @pytest.mark.parametrize("name", ["p.csv", "p.tsv", "p.jsonl"])

@@ -96,7 +96,7 @@ def test_what_is_written_is_read_back(tmp_path, texts, numbers):
         written(tmp_path, as_csv(records)),
         written(tmp_path, lines, "items.jsonl"),
     ):
-        items = read_items(path, text_column="text", features=["x"])
+        items = read_items(path, Columns(text="text"), features=["x"])
         assert items.texts == tuple(texts)
         np.testing.assert_array_equal(items.features[:, 0], np.float32(numbers[: len(texts)]))
 
@@ -359,12 +359,15 @@ def test_columns_are_shown_and_may_be_features_too(tmp_path):
     items, taken = read_with_roles(path, Columns(shown=("price", "maker")), ignore=["id"])
     assert items.shown == ({"price": "1.5", "maker": "Ann"}, None, {"price": "2", "maker": "Bob"})
     assert (taken.features, taken.shown, taken.ignored) == (("price",), ("price", "maker"), ("id",))
-    assert read_items(path, show=["price"], ignore=["price"]).feature_names == ()
+    assert read_items(path, Columns(shown=("price",)), ignore=["price"]).feature_names == ()
     assert read_items(path).shown is None
-    assert refused(path, show=["cost"]) == ": there is no column 'cost' in id, text, price, maker"
+    assert (
+        refused(path, named=Columns(shown=("cost",)))
+        == ": there is no column 'cost' in id, text, price, maker"
+    )
     path = written(tmp_path, 'id,text,note\na,x,"' + "y" * 1_000_001 + '"\nb,y,\n')
     said = ", line 2: the column 'note' of 'a' has 1,000,001 bytes; the limit is 1,000,000"
-    assert refused(path, show=["note"]) == said
+    assert refused(path, named=Columns(shown=("note",))) == said
 
 
 def test_replaced_items_keep_the_shown_columns_that_their_file_lacks():

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from sortnet.comparators import CmpNN
 from sortnet.config import Config
-from sortnet.data.divide import joined
-from sortnet.data.hold_out import hold_out_documents
+from sortnet.data.divide import hold_out_documents, joined
 from sortnet.errors import DataError
 from sortnet.learning.judges import (
     can_be_learned,
@@ -22,7 +21,7 @@ from sortnet.learning.judges import (
     wrong_pairs,
 )
 from sortnet.learning.loop import learn_to_sort
-from sortnet.learning.memory_pairs import MemoryPairs
+from sortnet.learning.pair_sinks import MemoryPairs
 from sortnet.metrics import Metric, evaluate
 from sortnet.rankers.base import fit_ranker
 from sortnet.rankers.pairwise import PairwiseSettings

@@ -11,11 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_svmlight_file
 
-from sortnet.data import read_letor, write_letor
+from sortnet import read_letor, write_letor
 from sortnet.errors import DataError, SortNetError
 from sortnet.tables import letor
-from sortnet.tables.letor_faults import MAX_FEATURES
-from sortnet.types import Queries, free
+from sortnet.tables.letor import MAX_FEATURES
+from sortnet.types import Queries, memory
 
 MQ2008 = Path(__file__).parent.parent.parent / "shared" / "data" / "mq2008"
 SHARED_FOLDER = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
@@ -398,7 +398,7 @@ def test_what_is_no_file_is_refused(tmp_path):
 
 
 def test_a_table_beyond_memory_is_refused_not_allocated(tmp_path, monkeypatch):
-    monkeypatch.setattr(free, "free_memory", lambda: 10_000)
+    monkeypatch.setattr(memory, "free_memory", lambda: 10_000)
     lines = "".join(f"1 qid:1 {k}:1\n" for k in range(1, 60))
     assert "59 rows of 59 features need 0.0 GB of memory" in fault(tmp_path, lines)
 
@@ -517,37 +517,3 @@ def test_what_letor_text_cannot_hold_is_not_written(tmp_path):
     assert "cannot hold the document id 'a b'" in refused(docids=["a b"])
     with pytest.raises(SortNetError, match="cannot write"):
         write_letor(Queries.from_arrays([[1.0]], [0]), tmp_path / "no" / "x.txt")
-
-
-@pytest.mark.parametrize(
-    "values",
-    [
-        [f"17000000{k:02}000000000" for k in (3, 9, 47, 5, 12)],  # nanoseconds
-        ["1000000000.25", "1000000000.5", "NULL", "1000000001", "1000000002.125"],
-        ["1e9", "1000000001", "1000000003", "1000000004", "1000000009"],
-    ],
-)
-def test_a_feature_whose_differences_float32_loses_is_refused_as_in_tables(tmp_path, values):
-    lines = [f"1 qid:1 1:{k} 2:{value}\n" for k, value in enumerate(values)]
-    message = fault(tmp_path, "".join(lines))
-    assert message.startswith(": feature 2: float32 loses the differences of values as large as 1")
-    ranked = "".join(lines).replace("1 qid", "0 qid")  # without grades: only to be ranked
-    assert read_letor(written(tmp_path, ranked)).n_docs == 5
-    apart = "".join(line.replace("qid:1", f"qid:{k}") for k, line in enumerate(lines))
-    assert read_letor(written(tmp_path, apart)).n_docs == 5  # no two documents to tell apart
-
-
-@pytest.mark.parametrize(
-    "values",
-    [
-        ["0.1", "0.30000000000000004", "0.7", "1e-30"],
-        ["16777216", "16777218", "16777220", "16777216"],
-        ["0.30000000000000004", "0.3", "0.30000000000000004", "0.3"],  # float64's own rounding
-        ["1000000000.3", "5", "1000000000.7", "3000"],  # lost where next to nothing is to lose
-        ["7000000001"] * 4,
-        ["nan", "1e9", "NULL", "1000000001"],
-    ],
-)
-def test_a_feature_that_float32_holds_well_enough_is_read(tmp_path, values):
-    text = "".join(f"1 qid:1 1:{value}\n" for value in values)
-    assert read_letor(written(tmp_path, text)).n_docs == 4

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sortnet.comparators import CmpNN
 from sortnet.learning.judges import judge_by_grades, wrong_pairs
 from sortnet.sorting import sort
-from sortnet.sorting.observe import MARGIN_EDGES, RANK_BINS, Tally
+from sortnet.sorting.diagnostics import MARGIN_EDGES, RANK_BINS, Tally
 from sortnet.types import Queries, Sorting
 
 

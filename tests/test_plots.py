@@ -13,7 +13,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from sortnet.errors import SortNetError
-from sortnet.sorting.observe import MARGIN_EDGES, RANK_BINS
+from sortnet.sorting.diagnostics import MARGIN_EDGES, RANK_BINS
 from sortnet.types import SPLITS
 from store.frames import OUTCOMES, cycles_frame, iterations_frame, margins_frame, mistakes_frame
 from store.plots import figures as plots

@@ -18,7 +18,7 @@ import torch
 from sortnet.config import Config
 from sortnet.learning.distributed import joined
 from sortnet.learning.judges import judge_by_grades
-from sortnet.learning.memory_pairs import MemoryPairs
+from sortnet.learning.pair_sinks import MemoryPairs
 from sortnet.rankers.sortnet import fit
 from sortnet.types import Queries
 from sortnet.types.shard import Alone

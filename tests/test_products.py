@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from sortnet.comparators import CmpNN, DirectRanker, SoftTrees
-from sortnet.comparators.products import product
+from sortnet.comparators.base import product
 from sortnet.config import Training
 from sortnet.learning.training import train_on_pairs
 from sortnet.sorting import sort

@@ -11,15 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sortnet.data import (
-    cache,
-    default_cache_dir,
-    fingerprint,
-    from_frame,
-    read_fold,
-    read_queries,
-    write_letor,
-)
+from sortnet import from_frame, write_letor
+from sortnet.data import cache, default_cache_dir, fingerprint, read_fold, read_queries
 from sortnet.errors import DataError
 from sortnet.tables import letor
 from sortnet.types import Queries
@@ -312,9 +305,9 @@ def loaded_by(script: str) -> list[str]:
 
 def test_the_compiler_is_loaded_only_to_read_letor_text(tmp_path):
     frame = from_frame.__module__
-    light = loaded_by("import sortnet.data; sortnet.data.read_queries; sortnet.data.write_letor")
+    light = loaded_by("import sortnet; sortnet.read_queries; sortnet.write_letor")
     assert not {"numba", "pandas", "pyarrow", "torch", frame} & set(light)
-    assert "numba" in loaded_by("import sortnet.data; sortnet.data.read_letor")
+    assert "numba" in loaded_by("import sortnet; sortnet.read_letor")
 
 
 def test_the_reader_works_where_numba_can_write_nothing(tmp_path, file):
@@ -324,7 +317,7 @@ import sys
 import numba.core.caching as caching
 for locator in caching.CacheImpl._locator_classes:
     locator.from_function = classmethod(lambda cls, function, file: None)
-from sortnet.data import read_letor
+from sortnet import read_letor
 print(read_letor(sys.argv[1]).n_docs)
 """
     run = [sys.executable, "-c", script, str(file)]

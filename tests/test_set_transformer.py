@@ -140,7 +140,7 @@ def test_long_queries_are_attended_to_by_points_and_dropout_is_repeatable(tmp_pa
 
 
 def test_too_long_a_query_without_points_is_refused(monkeypatch):
-    monkeypatch.setattr("sortnet.types.free.free_memory", lambda: 1 << 20)
+    monkeypatch.setattr("sortnet.types.memory.free_memory", lambda: 1 << 20)
     with pytest.raises(DataError, match="the attention among 400 documents of a query need"):
         scored(of_sizes([400]), SetSettings(width=8))
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sortnet.comparators import SoftTrees, margin_of
-from sortnet.comparators.tree_kernels import HeadLosses, LeafValues, leaf_values
+from sortnet.comparators.soft_trees import HeadLosses, LeafValues, leaf_values
 from sortnet.config import Config
 from sortnet.errors import DataError
 from sortnet.explain.permutation import permutation_importance
@@ -152,6 +152,6 @@ def test_margins_have_gradients_in_the_features():
 
 
 def test_splits_that_do_not_fit_into_memory_are_refused(monkeypatch):
-    monkeypatch.setattr("sortnet.types.free.free_memory", lambda: 10**9)
+    monkeypatch.setattr("sortnet.types.memory.free_memory", lambda: 10**9)
     with pytest.raises(DataError, match=r"splits over 160,000 features need 1\.5 GB"):
         SoftTrees(160_000, committee=8)

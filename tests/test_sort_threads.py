@@ -110,7 +110,7 @@ event.register("numba:compile", listener)
 from sortnet.comparators import CmpNN, DirectRanker
 from sortnet.learning.judges import judge_by_grades, wrong_pairs
 from sortnet.sorting import sort
-from sortnet.sorting.observe import Tally
+from sortnet.sorting.diagnostics import Tally
 from sortnet.types import Queries
 X = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
 queries = Queries.from_arrays(X, np.arange(60) % 3, group=[30, 30])

@@ -18,7 +18,7 @@ import pytest
 from sqlalchemy import Engine, event, text
 
 from sortnet.errors import StoreError
-from sortnet.learning.state import Iteration
+from sortnet.learning.loop import Iteration
 from sortnet.types import Pairs, Queries
 from store import Run, Store, open_store
 

@@ -12,10 +12,10 @@ from cli_made import done
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sortnet import SortNetRanker
-from sortnet.data import from_frame, read_fold, read_queries
+from sortnet import SortNetRanker, from_frame
+from sortnet.data import read_fold, read_queries
 from sortnet.estimator.arrays import Features
-from sortnet.items import describe, read_items
+from sortnet.items import Columns, describe, read_items
 from sortnet.rankers.base import load_ranker
 from sortnet.tables.roles import feature_matrix
 from sortnet.tables.rows import read_rows, rows_of_frame
@@ -67,7 +67,7 @@ def test_one_table_gives_one_answer_at_every_door_and_in_every_format(tmp_path):
     ).astype(np.float32)
     for path in written(tmp_path, plain):
         queries = read_queries(path)
-        items = read_items(path, group_column="qid", id_column="docid")
+        items = read_items(path, Columns("docid", group="qid"))
         for found in (queries, items):
             assert found.feature_names == NAMES, path
             np.testing.assert_array_equal(found.features, expected)
@@ -84,7 +84,7 @@ def test_one_table_gives_one_answer_at_every_door_and_in_every_format(tmp_path):
 def test_texts_of_training_data_are_described_as_those_of_items_are(tmp_path):
     for path in written(tmp_path, goods()):
         queries = read_queries(path)
-        items = describe(read_items(path, group_column="qid", id_column="docid"))
+        items = describe(read_items(path, Columns("docid", group="qid")))
         assert queries.feature_names == items.feature_names
         np.testing.assert_array_equal(queries.features, items.features)
         assert queries.docids.tolist() == [*items.ids]

@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sortnet.data import from_frame, read_queries
+from sortnet import from_frame
+from sortnet.data import read_queries
 from sortnet.errors import DataError
 from sortnet.tables import rows as tables
 from sortnet.types import Queries

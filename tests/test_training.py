@@ -15,7 +15,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sortnet.comparators import CmpNN, Committee, DirectRanker, NeuralComparator
+from sortnet.comparators import CmpNN, Committee, DirectRanker
 from sortnet.config import Training
 from sortnet.errors import ComparatorError, DataError, DivergedError
 from sortnet.learning.training import _ByQuery, train_on_pairs
@@ -164,22 +164,6 @@ def test_pairs_are_weighed_by_the_grade_of_their_better_document():
     nothing = replace(queries, grades=0 * grades)
     with pytest.raises(DataError, match="all pairs to learn from have weight 0"):
         train_on_pairs(net, nothing, pairs, queries, pairs, how)
-
-
-def test_the_compiled_loss_is_the_logistic_one_with_its_gradients():
-    rng = np.random.default_rng(0)
-    net = CmpNN(5, hidden=7, seed=1)
-    x = torch.from_numpy(rng.normal(0, 2, (30, 5)).astype(np.float32))
-    i, j = (torch.from_numpy(rng.integers(0, 30, 200)) for _ in "ij")
-    weight = torch.from_numpy(rng.random(200).astype(np.float32))
-    found = []
-    for loss_of in (NeuralComparator.logistic_loss, CmpNN.logistic_loss):
-        net.zero_grad()
-        loss = loss_of(net, net.embed(x), i, j, weight)
-        loss.backward()
-        found.append([loss.detach(), *(p.grad.clone() for p in (net.v, net.b, net.w_gt, net.w_lt))])
-    for plain, compiled in zip(*found, strict=True):
-        torch.testing.assert_close(plain, compiled, rtol=1e-4, atol=1e-5)
 
 
 def test_the_epoch_best_by_rank_quality_is_kept():

@@ -90,8 +90,8 @@ def _run(
     progress: Progress,
 ) -> dict[str, Any]:
     """Train, evaluate and draw; the facts to print."""
-    from sortnet.data import write_letor
     from sortnet.data.digits import digits_fold
+    from sortnet.tables.letor_writer import write_letor
 
     fold = digits_fold(seed, times=TIMES)
     test = fold.test if fold.test is not None else fold.vali

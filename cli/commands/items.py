@@ -181,11 +181,10 @@ def _together(
 
 def _known_groups(named: Columns, collection: Collection, file: Path) -> Columns:
     """Take the group and context columns that the collection has, where none are named."""
-    from sortnet.tables.rows import TABLES
+    from sortnet.files import is_table
 
     known = collection.settings.get("columns", {})
-    is_table = file.name.lower().removesuffix(".gz").endswith(TABLES)
-    if named.group or not known.get("group") or not is_table:
+    if named.group or not known.get("group") or not is_table(file):
         return named
     return replace(named, group=known["group"], context=named.context or known.get("context"))
 

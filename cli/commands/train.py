@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from cli.training.run_folder import Folder
     from cli.training.training_run import TrainingRun
     from sortnet.config import Config
-    from sortnet.learning.loop import Callback
-    from sortnet.learning.state import Iteration
+    from sortnet.learning.loop import Callback, Iteration
     from sortnet.rankers.base import Ranker
     from sortnet.types import Progress
     from sortnet.types.shard import Group

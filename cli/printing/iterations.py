@@ -13,7 +13,7 @@ from sortnet.types import SPLITS
 if TYPE_CHECKING:
     import pandas as pd
 
-    from sortnet.learning.state import Iteration
+    from sortnet.learning.loop import Iteration
 
 LABELLING = "order"  # the quality of a collection's labelling, see store.service.convergence
 _LABELLING = "{:>10} {:>8} {:>8} {:>9} {:>8} {:>8}"

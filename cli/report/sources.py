@@ -127,7 +127,7 @@ def read_part(
         DataError: if it no longer exists, or has changed.
     """
     from sortnet.data import fingerprint, read_queries
-    from sortnet.tables.rows import is_table
+    from sortnet.files import is_table
     from store.service.judged import Source
 
     facts = run.data.get(split)

@@ -25,8 +25,7 @@ from sortnet.config import Config
 from sortnet.data.scaling import fit_scaler
 from sortnet.errors import SortNetError, StoreError
 from sortnet.learning.distributed import broadcast, every
-from sortnet.learning.loop import Callback
-from sortnet.learning.state import Iteration, State
+from sortnet.learning.loop import Callback, Iteration, State
 from sortnet.rankers.base import Ranker, fit_ranker
 from sortnet.rankers.choose_inputs import choose
 from sortnet.rankers.folder import read_bytes

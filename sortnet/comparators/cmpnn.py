@@ -9,9 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sortnet.comparators.base import NeuralComparator, activation, initial_weights
+from sortnet.comparators.base import NeuralComparator, activation, initial_weights, product
 from sortnet.comparators.forms import DualUnits
-from sortnet.comparators.products import product
 from sortnet.config import hidden_sizes
 from sortnet.errors import ComparatorError
 
@@ -125,14 +124,10 @@ class CmpNN(NeuralComparator):
         h, dual = self.hidden_pair(e_i, e_j)
         return product(h - dual, self.w_gt - self.w_lt)
 
-    def _one_dual_layer(self) -> bool:
-        """Whether compiled code computes its margins: one layer on the CPU."""
-        ours = self._compares_as(CmpNN, _COMPILED)
-        return ours and len(self.hidden) == 1 and self.device.type == "cpu"
-
     @torch.no_grad()
     def kernel(self) -> DualUnits | None:
-        if not self._one_dual_layer():
+        ours = self._compares_as(CmpNN, _COMPILED)
+        if not ours or len(self.hidden) > 1 or self.device.type != "cpu":
             return None
         return DualUnits(self.prepare, self.w_gt - self.w_lt, self.units)
 
@@ -145,16 +140,6 @@ class CmpNN(NeuralComparator):
         """(1 - N_>)^2 + (0 - N_<)^2, the targets [1 0] of the paper's equation 3."""
         gt, lt = self.outputs(e_winner, e_loser)
         return (1 - gt) ** 2 + lt**2
-
-    def logistic_loss(
-        self, embedded: Tensor, winner: Tensor, loser: Tensor, weight: Tensor
-    ) -> Tensor:
-        if self.units != "tanh" or (self.training and self.dropout) or not self._one_dual_layer():
-            return super().logistic_loss(embedded, winner, loser, weight)
-        from sortnet.comparators.dual_loss import DualLogisticLoss
-
-        w = self.w_gt - self.w_lt
-        return DualLogisticLoss.apply(embedded, w, winner, loser, weight)  # type: ignore[no-any-return,no-untyped-call]
 
     def _drop(self, h: Tensor, dual: Tensor) -> tuple[Tensor, Tensor]:
         if not (self.training and self.dropout):

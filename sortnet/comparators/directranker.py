@@ -14,9 +14,9 @@ from sortnet.comparators.base import (
     NeuralComparator,
     activation,
     initial_weights,
+    product,
 )
 from sortnet.comparators.forms import Score
-from sortnet.comparators.products import product
 from sortnet.config import hidden_sizes
 from sortnet.errors import ComparatorError
 

@@ -12,7 +12,7 @@ from math import comb
 import torch
 from torch import Tensor, nn
 
-from sortnet.types.free import refuse_too_large
+from sortnet.types.memory import refuse_too_large
 
 _DOCUMENTS = 4096  # of a batch, whose columns must fit into memory
 

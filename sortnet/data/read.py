@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sortnet.errors import DataError
-from sortnet.files import data_files
-from sortnet.tables.rows import TABLES, is_table, suffix_of
+from sortnet.files import TABLES, data_files, is_table, suffix_of
 from sortnet.types import Progress, Queries
 
 if TYPE_CHECKING:
@@ -38,13 +37,11 @@ def read_queries(
         path: the file, also gzipped, or several of one kind as one data set: a pattern such as
             `part-*.txt` or a folder, in the order of their names. A query may go on in the next
             file. For a `like` with a describer also a folder of texts or images.
-        n_features: the number of features expected.
         labelled: whether a table must have its grades; LETOR text always has them.
         cache: a folder to keep the parsed arrays in, memory-mapped when the file is read again;
             they are parsed again if the file has changed or they are damaged.
         like: Queries or a ranker, whose features the documents are to have: of a table those of
             the same names, and made of the same columns.
-        progress: called with progress messages.
 
     Raises:
         DataError: naming file, line and offending text.

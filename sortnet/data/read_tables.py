@@ -29,7 +29,7 @@ from sortnet.tables.roles import (
 from sortnet.tables.rows import Rows, listed, read_rows, rows_of_frame
 from sortnet.tables.values import numbers_of
 from sortnet.types import F32, I32, Bool, Progress, Queries, grade_fault
-from sortnet.types.free import texts
+from sortnet.types.memory import texts
 
 _LONGEST_NAME = 1024
 
@@ -59,12 +59,10 @@ def from_frame(
     NaN. Columns named like an id or a grade are never features. `docid` may be absent.
 
     Args:
-        frame: the table.
         qid: the column that says which query a row belongs to; rows in any order.
         label: the column of whole grades from 0.
         docid: the column of the documents' names.
         labelled: whether `label` must be there, with a grade in each row; else what has none is 0.
-        source: what error messages call the table.
 
     Raises:
         DataError: for missing columns, a number that is none or infinite, bad grades; with grades,
@@ -82,12 +80,7 @@ def from_frame(
 def read_table(
     path: Path, *, labelled: bool, like: Like | None, progress: Progress = lambda text: None
 ) -> Queries:
-    """Read a CSV, TSV, JSON lines or Parquet file, or several, see `from_frame`.
-
-    Args:
-        like: what has the features to take: those of its names, in its order, and where it has a
-            describer the columns in the roles of its items.
-    """
+    """Read a CSV, TSV, JSON lines or Parquet file, or several, see `from_frame`."""
     columns = {} if like is None or like.describer is None else like.describer.columns
     rows = read_rows(path, keep=kept_as_read(*columns.values()))
     return queries_of(rows, labelled=labelled, like=like, progress=progress)

@@ -21,7 +21,7 @@ from scipy.special import ndtri
 from sortnet.config import BY_QUERY, scaling_parts
 from sortnet.errors import DataError
 from sortnet.types import F32, F64, I64, Bool, Queries
-from sortnet.types.room import room
+from sortnet.types.memory import room, runs_of_queries
 
 _CHUNK = 1 << 20  # values scaled at a time, so that temporaries stay small
 _SAMPLE = 200_000  # documents that means and quantiles are computed from, at most
@@ -82,9 +82,6 @@ class Scaler:
 
     def __call__(self, queries: Queries) -> Queries:
         """Scale the documents' features.
-
-        Args:
-            queries: documents with the features the scaler was fitted on; NaN is missing.
 
         Returns:
             The same documents with (n_docs, n_columns) features that hold no NaN.
@@ -197,12 +194,9 @@ def table_rows(part: str) -> tuple[float, float]:
 
 def _chunks(offsets: I64, docs_at_once: int) -> Iterator[tuple[slice, I64]]:
     """Runs of whole queries of about the number of documents, with their offsets from 0."""
-    first = 0
-    while first < len(offsets) - 1:
-        last = int(np.searchsorted(offsets, offsets[first] + docs_at_once, side="right")) - 1
-        last = max(last, first + 1)  # a query longer than a chunk is a chunk
-        yield slice(offsets[first], offsets[last]), offsets[first : last + 1] - offsets[first]
-        first = last
+    for first, last in runs_of_queries(offsets, docs_at_once):
+        own = offsets[first : last + 1]
+        yield slice(own[0], own[-1]), own - own[0]
 
 
 def _no_table(X: F32, seed: int) -> F64:
@@ -393,31 +387,11 @@ def _fill_levels(X: F32, knots: F64, level: F64) -> None:
             level[row, k] = min(max(place / (m - 1), _EDGE), 1 - _EDGE)
 
 
-def _piecewise(X: F32, offsets: I64, table: F64) -> F32:
-    low, width, ends = _edges(table)
-    filled = np.empty((len(X), len(low)), np.float32)
-    _fill_bins(X, low, width, ends, filled)
-    return filled
-
-
-def _edges(table: F64) -> tuple[F64, F64, I64]:
-    """The lower edge and the width of each bin, and (n_features,) where those of a feature end."""
+def _piecewise(X: F32, offsets: I64, table: F64) -> F64:
     features, bins = _bins_of(table)
     low = table[bins, features]
-    return low, table[bins + 1, features] - low, np.searchsorted(features, _of_each(table), "right")
-
-
-@njit(cache=True, nogil=True)
-def _fill_bins(X: F32, low: F64, width: F64, ends: I64, out: F32) -> None:
-    for doc in range(len(X)):
-        first = 0
-        for feature in range(len(ends)):
-            x = X[doc, feature]
-            for k in range(first, ends[feature]):
-                filled = (x - low[k]) / width[k]
-                # Not a number: missing.
-                out[doc, k] = min(filled, 1.0) if filled > 0 else 0.0
-            first = ends[feature]
+    filled = (X[:, features] - low) / (table[bins + 1, features] - low)
+    return np.nan_to_num(np.clip(filled, 0, 1))
 
 
 def _bins_of(table: F64) -> tuple[I64, I64]:

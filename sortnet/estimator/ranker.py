@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, va
 
 from sortnet.comparators import MakeOne
 from sortnet.config import Config, Settings, choose_quality
-from sortnet.data.hold_out import hold_out_documents
+from sortnet.data.divide import hold_out_documents
 from sortnet.errors import DataError, ModelError, SortNetError
 from sortnet.estimator.arrays import (
     Features,
@@ -46,8 +46,7 @@ from sortnet.estimator.parameters import (
     tuned,
 )
 from sortnet.explain.attribution import feature_shares, some_queries
-from sortnet.learning.loop import Callback
-from sortnet.learning.state import Iteration
+from sortnet.learning.loop import Callback, Iteration
 from sortnet.metrics import evaluate
 from sortnet.rankers.base import Ranker, fit_ranker, load_ranker
 from sortnet.tables.roles import column_of, feature_matrix

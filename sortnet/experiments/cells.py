@@ -25,7 +25,7 @@ from sortnet.experiments.entries import entry_of, grid_of
 from sortnet.experiments.splits import Split, binarised
 from sortnet.experiments.tuning import Budget, tune
 from sortnet.files import fingerprint
-from sortnet.learning.state import Iteration
+from sortnet.learning.loop import Iteration
 from sortnet.rankers.base import Ranker, fit_ranker
 from sortnet.types import I64
 

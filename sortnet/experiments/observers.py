@@ -10,7 +10,7 @@ import numpy as np
 from sortnet.data.read import Fold
 from sortnet.errors import DataError
 from sortnet.experiments.pair_efficiency import countable
-from sortnet.learning.state import Iteration
+from sortnet.learning.loop import Iteration
 from sortnet.rankers.base import Ranker
 from sortnet.rankers.sortnet import Model
 from sortnet.sorting.diagnostics import rank_changes

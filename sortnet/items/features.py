@@ -78,12 +78,10 @@ class Describer:
         """Fit what describes items, and apply it to them.
 
         Args:
-            items: with given features, made ones, or none.
             made: whether features are made of texts and images; None: if the items have such
                 features, or none at all.
             embed: whether sentence embeddings are among them; they are if the items have them.
             columns: {role: column} of the table that the items came from; see `NAMED`.
-            progress: called with progress messages.
 
         Raises:
             DataError: see `describe`.

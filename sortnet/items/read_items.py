@@ -34,14 +34,8 @@ MAX_ID = 200  # characters
 
 def read_items(
     path: str | os.PathLike[str],
+    named: Columns | None = None,
     *,
-    id_column: str | None = None,
-    text_column: str | None = None,
-    image_column: str | None = None,
-    audio_column: str | None = None,
-    group_column: str | None = None,
-    context_column: str | None = None,
-    show: Sequence[str] = (),
     ignore: Collection[str] = (),
     features: Sequence[str] | None = None,
 ) -> Items:
@@ -58,9 +52,7 @@ def read_items(
 
     Args:
         path: `.csv`, `.tsv`, `.jsonl`, `.ndjson`, `.parquet`, a folder, or LETOR text (`.txt`).
-        group_column: names each item's group, within which items are compared; never guessed.
-        context_column: the group's own text, the same in the whole group; never guessed.
-        show: further columns that annotators see; they may be features, too.
+        named: roles of columns; `group`, `context` and `shown` are never guessed.
         ignore: columns to leave out.
         features: columns of numbers, or `column=value`, that are features; None: all such columns.
 
@@ -79,12 +71,6 @@ def read_items(
     >>> items.ids, items.feature_names, items.features.tolist()
     (('One dime', 'Twix'), ('sugar',), [[0.009999999776482582], [0.550000011920929]])
     """
-    named = Columns(
-        *(id_column, text_column, image_column, audio_column),
-        group=group_column,
-        context=context_column,
-        shown=tuple(show),
-    )
     return read_with_roles(path, named, ignore=ignore, features=features)[0]
 
 

@@ -75,10 +75,6 @@ def surface_features(texts: Sequence[str | None], known: WordCounts | None = Non
     Stop words, connectives and pronouns are English ones; the rest holds for any language. The
     rarity of words is log(n / texts with the word), averaged.
 
-    Args:
-        texts: the texts.
-        known: the texts that say how rare a word is; None for these.
-
     Returns:
         (n, 26) in the order of `SURFACE`; NaN for a text that is missing.
 

@@ -20,9 +20,6 @@ def merge(old: Items, new: Items, *, update: bool = False) -> Items:
 
     Features that `describe` made are dropped: they must be recomputed from all items.
 
-    Args:
-        update: whether an item with a known id is replaced, or refused.
-
     Raises:
         DataError: on a known id, different given features, a different folder of files, groups of
             some items only, or different contexts in a group.

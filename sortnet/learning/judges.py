@@ -7,16 +7,23 @@ from collections.abc import Iterator
 import numpy as np
 
 from sortnet.errors import DataError
-from sortnet.sorting.observe import mistakes
+from sortnet.sorting.diagnostics import mistakes
 from sortnet.sorting.sort import order_of, sorted_runs
 from sortnet.types import F32, I32, I64, Comparator, Pairs, Queries, Sorting
 from sortnet.types.shard import summed
 
 
 def judge_by_data(queries: Queries, i: I64 | I32, j: I64 | I32) -> F32:
-    """What the data say: their judged pairs where they have some, else their grades."""
-    known = judge_by_grades if queries.judged is None else judge_by_pairs
-    return known(queries, i, j)
+    """What the data say: the share of their judgements for document i, NaN where nobody compared
+    the two, if they have some; else `judge_by_grades`; (m,).
+
+    >>> q = Queries.from_arrays([[0.0]] * 3).with_judgements([2, 0, 1], [0, 1, 0])
+    >>> judge_by_data(q, np.array([0, 0, 1]), np.array([2, 1, 2]))
+    array([0. , 0.5, nan], dtype=float32)
+    """
+    if queries.judged is not None:
+        return queries.judged.said_of(i, j)[0]
+    return judge_by_grades(queries, i, j)
 
 
 def judge_by_grades(queries: Queries, i: I64 | I32, j: I64 | I32) -> F32:
@@ -26,22 +33,8 @@ def judge_by_grades(queries: Queries, i: I64 | I32, j: I64 | I32) -> F32:
     >>> judge_by_grades(q, np.array([0, 1, 1]), np.array([1, 2, 1]))
     array([ 1.,  0., nan], dtype=float32)
     """
-    higher, lower = (
-        queries.grades[i] > queries.grades[j],
-        queries.grades[i] < queries.grades[j],
-    )
-    return np.where(higher, np.float32(1), np.where(lower, np.float32(0), np.float32(np.nan)))
-
-
-def judge_by_pairs(queries: Queries, i: I64 | I32, j: I64 | I32) -> F32:
-    """The share of the judgements for document i; NaN where nobody compared the two; (m,).
-
-    >>> q = Queries.from_arrays([[0.0]] * 3).with_judgements([2, 0, 1], [0, 1, 0])
-    >>> judge_by_pairs(q, np.array([0, 0, 1]), np.array([2, 1, 2]))
-    array([0. , 0.5, nan], dtype=float32)
-    """
-    assert queries.judged is not None
-    return queries.judged.said_of(i, j)[0]
+    of_i, of_j = queries.grades[i], queries.grades[j]
+    return np.where(of_i == of_j, np.float32(np.nan), (of_i > of_j).astype(np.float32))
 
 
 def sorted_to_check(comparator: Comparator, queries: Queries) -> Iterator[tuple[slice, Sorting]]:
@@ -71,11 +64,7 @@ def in_order(i: I64 | I32, j: I64 | I32, answers: F32) -> Pairs:
 def wrong_pairs(sorting: Sorting, answers: F32) -> Pairs:
     """The mis-compared pairs among those that a sort compared, in their right order.
 
-    See `sortnet.sorting.observe.mistakes`.
-
-    Args:
-        sorting: the comparisons made.
-        answers: (m,) what the judge says of them.
+    See `sortnet.sorting.diagnostics.mistakes`.
 
     >>> i, j = np.array([0, 1, 2], np.int32), np.array([1, 2, 0], np.int32)
     >>> made = Sorting(np.arange(3), i, j, np.array([-1, -1, -1], np.float32))

@@ -82,14 +82,9 @@ def train_on_pairs(
             counts by the product of its documents'.
         tp: training pairs; of one that people or a judge are not sure of, p < 1, the reverse is
             learned too: the two count p and 1 - p.
-        vali: scaled queries of VP.
-        vp: validation pairs.
-        how: settings.
         score: RankQuality of a comparator on V; where the settings keep an epoch by quality, the
             best of a few in the second half of the training is kept. Left out, or where they keep
             it by loss: the epoch of the lowest loss on VP, the last one where VP is empty.
-        seed: of the mini-batches and of dropout.
-        progress: called with progress messages.
 
     Raises:
         DataError: if all pairs of TP have weight 0.

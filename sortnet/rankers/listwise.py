@@ -27,7 +27,7 @@ from sortnet.rankers.base import fit_scaled, load_scaled, order_by
 from sortnet.rankers.nets import NetSettings
 from sortnet.threads import one_thread_an_operation
 from sortnet.types import I64, Progress, Queries
-from sortnet.types.free import refuse_too_large
+from sortnet.types.memory import refuse_too_large
 
 Trainable: TypeAlias = NeuralComparator | SetEncoder | FateNet | FetaNet
 

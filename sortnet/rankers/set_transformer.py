@@ -20,7 +20,7 @@ from sortnet.context.losses import Loss, listnet
 from sortnet.rankers.base import fit_scaled, load_scaled, with_defaults
 from sortnet.rankers.sets import ContextSettings
 from sortnet.types import I64, Queries
-from sortnet.types.free import refuse_too_large
+from sortnet.types.memory import refuse_too_large
 
 _MANY = 300  # documents of a query, above which they attend to each other by way of points
 _POINTS = 32

@@ -27,8 +27,7 @@ from sortnet.config import Config, choose_quality
 from sortnet.data.scaling import Scaler, fit_scaler
 from sortnet.errors import DataError, ModelError
 from sortnet.learning.distributed import broadcast
-from sortnet.learning.loop import Callback, learn_to_sort
-from sortnet.learning.state import Iteration, State
+from sortnet.learning.loop import Callback, Iteration, State, learn_to_sort
 from sortnet.metrics import measured
 from sortnet.rankers.base import ScaledRanker, check_same_features, with_describer
 from sortnet.rankers.choose_inputs import choose

@@ -17,7 +17,7 @@ from sortnet.config import scaling_parts
 from sortnet.data.scaling import Scaler, table_rows
 from sortnet.errors import ModelError
 from sortnet.files import check_fields, parse_json, shown, write_atomically
-from sortnet.learning.state import State
+from sortnet.learning.loop import State
 from sortnet.rankers.folder import Saved, described, parse_tensors, read_bytes, refuse_rest
 from sortnet.types import F64
 

@@ -15,10 +15,6 @@ def mean_margins(comparator: Comparator, queries: Queries) -> F32:
     The order by it is that of the margins' signs where the margin is the difference of two scores;
     an intransitive comparator may sort otherwise.
 
-    Args:
-        comparator: compares scaled documents.
-        queries: scaled.
-
     >>> from sortnet.comparators import DirectRanker
     >>> q = Queries.from_arrays([[1.0], [2.0], [3.0]], qid=[1, 1, 2])
     >>> found = mean_margins(DirectRanker(1, tau="identity"), q)

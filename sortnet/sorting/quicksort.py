@@ -16,8 +16,6 @@ def quicksort(comparator: Comparator, queries: Queries, *, start: I64 | None = N
     stay on their side of the pivot.
 
     Args:
-        comparator: anything with `prepare` and `prefer`.
-        queries: scaled documents.
         start: (n_docs,) document numbers, by query, to sort from; by default in row order.
 
     Raises:

@@ -7,10 +7,12 @@ of a table that grows, in memory or on disk, so that little more than the result
 from __future__ import annotations
 
 import os
+import re
 import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 from gzip import BadGzipFile
 from itertools import pairwise
 from pathlib import Path
@@ -20,29 +22,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sortnet.errors import DataError
-from sortnet.files import data_files, open_bytes, reading
+from sortnet.files import data_files, open_bytes, reading, shown
 from sortnet.tables import letor_kernel as kernel
-from sortnet.tables.letor_faults import (
-    MAX_FEATURES,
-    Block,
-    line_fault,
-    read_grade,
-    read_value,
-)
 from sortnet.threads import cores
-from sortnet.types import F32, F64, I32, I64, Queries, Str
-from sortnet.types.free import refuse_long, texts
-from sortnet.types.precision import refuse_lost
-from sortnet.types.room import GrowingTable, room, rows_of
+from sortnet.types import F32, I32, I64, Queries, Str, grade_fault
+from sortnet.types.memory import GrowingTable, refuse_long, room, texts
 
+MAX_FEATURES = 100_000
 BLOCK_BYTES = 1 << 20
 _LONGEST_LINE = 64 << 20
 _LONGEST_NAME = 1024
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _LINES_A_TASK = 64
-_COLUMNS_AT_ONCE = 16
 _MOST_THREADS = 8
-_LOOKED_AT = 1 << 15  # values of the first lines whose differences are looked at
+_LONGEST_SHOWN = 60
+
+# Possessive (++): without backtracking, or a long run of digits would take an hour.
+_NUMBER = re.compile(rb"[+-]?(\d++(\.\d*+)?|\.\d++)([eE][+-]?\d++)?")
+_INFINITE = re.compile(rb"[+-]?inf(inity)?", re.IGNORECASE)
+# The largest float64, with 14 digits or more, is what Istella's files write for "no value".
+_NO_VALUE = re.compile(rb"1\.7976931348623\d*[eE]\+?308")
+# Prefixes of valid tokens, at which a truncated file may end.
+_CUT_NUMBER = re.compile(rb"[+-]?|[+-]?(\d++(\.\d*+)?|\.\d*+)([eE][+-]?)?|nul?|na?", re.IGNORECASE)
 
 
 def read_letor(path: str | os.PathLike[str], *, n_features: int | None = None) -> Queries:
@@ -61,9 +62,7 @@ def read_letor(path: str | os.PathLike[str], *, n_features: int | None = None) -
     Raises:
         DataError: naming file, line and offending text, for anything but the above; for a
             file that ends in the middle of a line, or has a number of features other than expected
-            or, where all files are dense, than another one;
-            with grades, for a feature whose differences within queries are lost in float32,
-            as the first lines show it.
+            or, where all files are dense, than another one.
 
     Cost: linear; the memory of the result and a few MB, beyond 256 MiB on disk (see `room`). The
     very first call compiles for a few seconds.
@@ -79,13 +78,10 @@ def read_letor(path: str | os.PathLike[str], *, n_features: int | None = None) -
     files = data_files(path)
     with reading(Path(path)), ThreadPoolExecutor(_threads()) as pool:
         growing = _Growing(str(Path(path)), n_features, pool)
-        done, total = 0, sum(file.stat().st_size for file in files)
         for each in files:
             with reading(each), open_bytes(each) as file:
                 for block in _blocks(file, each):
-                    at = os.lseek(file.fileno(), 0, os.SEEK_CUR)
-                    growing.add(block, (done + at) / total)
-                done += each.stat().st_size
+                    growing.add(block)
             growing.end_file(each)
         return growing.finish()
 
@@ -94,13 +90,47 @@ def _threads() -> int:
     return min(_MOST_THREADS, cores())
 
 
-def _blocks(file: BinaryIO, path: Path) -> Iterator[Block]:
+@dataclass(frozen=True)
+class _Block:
+    """Whole lines of a file."""
+
+    path: Path
+    first_line: int  # its number, from 1
+    buf: kernel.U8  # (bytes,) ending with a newline
+    unfinished: bool = False  # the last newline was not in the file
+
+    @cached_property
+    def newlines(self) -> I64:
+        """(lines,) where they are in `buf`."""
+        return np.flatnonzero(self.buf == ord("\n"))
+
+    def text(self, start: int, end: int) -> bytes:
+        return self.buf[start:end].tobytes()
+
+    def fault(self, place: int, what: str) -> DataError:
+        """The error for a fault at a position in `buf`."""
+        line = self.first_line + int(np.searchsorted(self.newlines, place))
+        return DataError(f"{self.path}, line {line}: {what}")
+
+    def ends_at(self, end: int) -> bool:
+        """Whether the file itself ends there, without a newline."""
+        return self.unfinished and end == len(self.buf) - 1
+
+    def cut(self) -> DataError:
+        """The error for a truncated last line."""
+        end = len(self.buf) - 1
+        tail = self.text(max(0, end - _LONGEST_SHOWN), end).rpartition(b"\n")[2]
+        said = ascii(tail.decode("utf-8", "replace"))
+        return self.fault(end, f"the file ends in the middle of this line: ...{said}")
+
+
+def _blocks(file: BinaryIO, path: Path) -> Iterator[_Block]:
     """Cut a file into blocks of whole lines; a block is valid until the next is requested."""
     buffer, held, line = bytearray(BLOCK_BYTES), 0, 1
     while got := _fill(file, buffer, held, path, line):
         held += got
         if cut := buffer.rfind(b"\n", 0, held) + 1:
-            block = _block(path, line, buffer, cut)
+            block = _Block(path, line, np.frombuffer(buffer, np.uint8, cut))
             yield block
             line += len(block.newlines)
             buffer[: held - cut] = buffer[cut:held]
@@ -111,7 +141,7 @@ def _blocks(file: BinaryIO, path: Path) -> Iterator[Block]:
             buffer = buffer + bytearray(len(buffer))
     if held:
         buffer[held] = ord("\n")
-        yield _block(path, line, buffer, held + 1, unfinished=True)
+        yield _Block(path, line, np.frombuffer(buffer, np.uint8, held + 1), unfinished=True)
 
 
 def _fill(file: BinaryIO, buffer: bytearray, held: int, path: Path, line: int) -> int:
@@ -130,25 +160,18 @@ def _fill(file: BinaryIO, buffer: bytearray, held: int, path: Path, line: int) -
     return got
 
 
-def _block(
-    path: Path, line: int, buffer: bytearray, end: int, *, unfinished: bool = False
-) -> Block:
-    buf = np.frombuffer(buffer, np.uint8, end)
-    return Block(path, line, buf, np.flatnonzero(buf == ord("\n")), unfinished)
-
-
 @dataclass(frozen=True)
 class _Lines:
     """The data lines of a block and the kernel's results for them."""
 
-    block: Block
+    block: _Block
     starts: I64
     grades: I32
     fields: I32
     n_features: int | None
 
     @classmethod
-    def of(cls, block: Block, n_features: int | None) -> _Lines:
+    def of(cls, block: _Block, n_features: int | None) -> _Lines:
         starts = np.empty(len(block.newlines), np.int64)
         n = kernel.data_lines(block.buf, block.newlines, starts)
         fields = np.empty((n, kernel.N_FIELDS), np.int32)
@@ -169,26 +192,16 @@ class _Lines:
             )  # fmt: skip
             self._read_odd(odd[:n_odd], table)
             if fault:
-                raise line_fault(self.block, fault, start, end, self.n_features)
+                raise _line_fault(self.block, fault, start, end, self.n_features)
             largest = max(largest, widest)
         return largest
-
-    def values(self, width: int) -> F64:
-        """(n, width) the values of the first lines, as float64 has them."""
-        found = np.zeros((min(len(self), 1 + _LOOKED_AT // max(width, 1)), width))
-        for row, start in zip(found, self.starts, strict=False):
-            end = self.block.newlines[np.searchsorted(self.block.newlines, start)]
-            for token in self.block.text(start, end).partition(b"#")[0].split()[2:]:
-                index, _, value = token.partition(b":")
-                row[int(index) - 1] = np.nan if value.lower() == b"null" else float(value)
-        return np.where(np.abs(found) < np.finfo(np.float32).max, found, np.nan)
 
     def _read_odd(self, odd: I64, table: F32) -> None:
         for line, column, start, end in odd.tolist():
             if column < 0:
-                self.grades[line] = read_grade(self.block, start, end)
+                self.grades[line] = _grade(self.block, start, end)
                 continue
-            value = read_value(self.block, column, start, end)
+            value = _value(self.block, column, start, end)
             if column < table.shape[1]:
                 table[line, column] = value
 
@@ -212,7 +225,7 @@ class _Lines:
         return np.array([_decoded(self.block, start, end) for start, end in spans])
 
 
-def _decoded(block: Block, start: int, end: int) -> str:
+def _decoded(block: _Block, start: int, end: int) -> str:
     """A query's or document's name."""
     if end - start > _LONGEST_NAME:
         raise block.fault(start, f"a name of {end - start} bytes is too long")
@@ -238,26 +251,22 @@ class _Growing:
         self.largest, self.fewest = 0, MAX_FEATURES  # of the file at hand
         self.widths: dict[Path, int] = {}  # of the files whose lines all have the same features
         self.n_files, self.widest = 0, 0
-        self.first: tuple[F64, I32] | None = None  # values of the first lines, their queries
 
-    def add(self, block: Block, share: float) -> None:
-        """Parse a block and keep what it holds; `share` of all files has been read with it."""
+    def add(self, block: _Block) -> None:
+        """Parse a block and keep what it holds."""
         lines = _Lines.of(block, self.n_features)
         self.n_bytes += len(block.buf)
         if not len(lines):
             return
         if self.table.width == 0:  # the first line shows how wide most tables are
             width = lines.parse(0, 1, np.empty((1, 0), np.float32))
-            self.table.next_rows(len(lines), width, share)
-        largest = self._parse(lines, self.table.width, share)
+            self.table.next_rows(len(lines), width)
+        largest = self._parse(lines, self.table.width)
         if largest > self.table.width:
-            self._parse(lines, largest, share)
+            self._parse(lines, largest)
         self.largest = max(self.largest, largest)
         self._count_features(lines)
         self._keep(lines)
-        if self.first is None:
-            values = lines.values(self.table.width)
-            self.first = values, self.codes[0][: len(values)]
 
     def end_file(self, path: Path) -> None:
         """Note the features of a file that is read."""
@@ -268,9 +277,9 @@ class _Growing:
         self.widest = max(self.widest, self.largest)
         self.largest, self.fewest = 0, MAX_FEATURES
 
-    def _parse(self, lines: _Lines, width: int, share: float) -> int:
+    def _parse(self, lines: _Lines, width: int) -> int:
         """Parse the lines in several threads, into the rows after the existing ones."""
-        rows = self.table.next_rows(len(lines), width, share)
+        rows = self.table.next_rows(len(lines), width)
         parts = max(1, min(_threads(), len(lines) // _LINES_A_TASK))
         cuts = [len(lines) * part // parts for part in range(parts + 1)]
         tasks = [self.pool.submit(lines.parse, *part, rows) for part in pairwise(cuts)]
@@ -304,7 +313,7 @@ class _Growing:
             self.docids.append((self.table.n, docids))
         self.table.n += len(lines)
 
-    def _query(self, block: Block, start: int, end: int) -> int:
+    def _query(self, block: _Block, start: int, end: int) -> int:
         """The number of a query by its name; a new name gets the next number."""
         name = block.text(start, end)
         number = self.number_of.setdefault(name, len(self.number_of))
@@ -320,20 +329,10 @@ class _Growing:
             raise DataError(f"{self.source}: no line has a feature")
         self._refuse_other_widths()
         features = self.table.finished()
-        codes, rows = np.concatenate(self.codes), None
-        grades, docids = np.concatenate(self.grades), self._all_docids()
-        if self.first and grades.any():  # without grades the documents are only ranked
-            refuse_lost(*self.first, None, self.source)
-        if np.any(codes[1:] < codes[:-1]):
-            rows = np.argsort(codes, kind="stable")
-            codes, grades = codes[rows], grades[rows]
-            docids = None if docids is None else docids[rows]
-            features = self._reordered(features, rows)
+        codes, grades = np.concatenate(self.codes), np.concatenate(self.grades)
+        docids = self._all_docids()
         qids = texts(self.qids, f"{self.source}: query ids")
-        queries = Queries.from_codes(
-            features, grades, codes, qids, docids=docids, source=self.source
-        )
-        return queries if rows is None else replace(queries, rows=rows)
+        return Queries.from_codes(features, grades, codes, qids, docids=docids, source=self.source)
 
     def _refuse_other_widths(self) -> None:
         """Refuse a dense file with another number of features than expected or than the others."""
@@ -345,18 +344,6 @@ class _Growing:
                 fault = f"every line has {width} features, but {expected} are expected"
                 raise DataError(f"{path}: {fault}")
 
-    def _reordered(self, features: F32, rows: I64) -> F32:
-        """The rows in another order: a few columns at a time, where that is quick and takes less.
-
-        A file on disk would be read and written again for every few columns.
-        """
-        if not features.flags.owndata:
-            return rows_of(features, rows, self.source)
-        for start in range(0, features.shape[1], _COLUMNS_AT_ONCE):
-            columns = slice(start, start + _COLUMNS_AT_ONCE)
-            features[:, columns] = features[rows, columns]
-        return features
-
     def _all_docids(self) -> Str | None:
         if not self.docids:
             return None
@@ -367,3 +354,67 @@ class _Growing:
         for start, part in self.docids:
             docids[start : start + len(part)] = part
         return docids
+
+
+def _words(text: bytes) -> str:
+    return text.decode("utf-8", "replace")
+
+
+def _grade(block: _Block, start: int, end: int) -> int:
+    """Read a grade that the kernel was not sure of, or raise its error."""
+    text = block.text(start, end)
+    if not _NUMBER.fullmatch(text):
+        if block.ends_at(end) and _CUT_NUMBER.fullmatch(text):
+            raise block.cut()
+        raise block.fault(start, f"the grade {shown(_words(text))} is not a number")
+    value = float(text)
+    if not (0 <= value <= np.iinfo(np.int32).max and value.is_integer()):
+        raise block.fault(start, grade_fault(text.decode()))
+    return int(value)
+
+
+def _value(block: _Block, column: int, start: int, end: int) -> float:
+    """Read a value that the kernel was not sure of, or raise its error."""
+    text = block.text(start, end)
+    if _NO_VALUE.fullmatch(text):
+        return float("nan")
+    if _NUMBER.fullmatch(text):
+        value = float(text)
+        with np.errstate(over="ignore"):
+            if np.isfinite(np.float32(value)):
+                return value
+    elif block.ends_at(end) and _CUT_NUMBER.fullmatch(text):
+        raise block.cut()
+    elif not text:
+        raise block.fault(start, f"feature {column + 1} has no value")
+    elif not _INFINITE.fullmatch(text):
+        raise block.fault(start, f"feature {column + 1}: {shown(_words(text))} is not a number")
+    raise block.fault(start, f"feature {column + 1}: {shown(_words(text))} is infinite in float32")
+
+
+def _line_fault(
+    block: _Block, fault: int, start: int, end: int, n_features: int | None
+) -> DataError:
+    """The error for a line at which the kernel stopped."""
+    text = block.text(start, end)
+    if fault == kernel.NO_QID:
+        after_grade = text.split(maxsplit=1)[1:]
+        if block.ends_at(end) and b"qid:".startswith(after_grade[0] if after_grade else b""):
+            return block.cut()
+        return block.fault(start, f"no qid:... after the grade: {shown(_words(text))}")
+    index, colon, _ = text.partition(b":")
+    if fault == kernel.NOT_A_PAIR:
+        if block.ends_at(end) and not colon and index.isdigit():
+            return block.cut()
+        return block.fault(start, f"{shown(_words(text))} is not index:value")
+    if fault == kernel.INDEX_ZERO:
+        return block.fault(start, f"feature indexes count from 1, here is {shown(_words(text))}")
+    if fault == kernel.INDEX_TWICE:
+        return block.fault(
+            start, f"feature {index.lstrip(b'0').decode()} is given twice: {shown(_words(text))}"
+        )
+    if n_features is None:
+        limit = f"the largest a file may have, {MAX_FEATURES}"
+    else:
+        limit = f"the {n_features} features expected"
+    return block.fault(start, f"a feature index is beyond {limit}: {shown(_words(text))}")

@@ -2,7 +2,7 @@
 """The compiled part of the LETOR reader: bytes of whole lines into rows of a table.
 
 It parses well-formed lines only: a value it is not sure of is returned as *odd* and read by Python,
-a malformed line is returned with an error number; `letor_faults` has the messages.
+a malformed line is returned with an error number; `letor` has the messages.
 """
 
 from __future__ import annotations

@@ -14,8 +14,7 @@ from sortnet.files import shown
 from sortnet.tables.rows import Rows, listed
 from sortnet.tables.values import Cells, is_numeric, levels, numbers_of
 from sortnet.types import F64
-from sortnet.types.free import refuse_too_large
-from sortnet.types.room import room
+from sortnet.types.memory import refuse_too_large, room
 
 IMAGES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp")
 AUDIO = (".wav", ".mp3", ".ogg", ".flac", ".m4a")

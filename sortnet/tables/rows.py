@@ -16,31 +16,26 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from sortnet.errors import DataError
-from sortnet.files import data_files, one_line, open_bytes, reading, shown
+from sortnet.files import TABLES, data_files, one_line, open_bytes, reading, shown, suffix_of
 from sortnet.tables.values import Cells, numbers_of, word
-from sortnet.types.free import refuse_too_large
+from sortnet.types.memory import refuse_too_large
 
 if TYPE_CHECKING:
     import pandas as pd
 
-TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
-
 MAX_COLUMNS = 100_000
 
-_CELLS_AT_ONCE = 1 << 21
-_BYTES_A_CELL = 64  # of memory, while a chunk is read
+_CELLS_AT_ONCE = 1 << 19
 _LONGEST_LINE = 64 << 20
 _LISTED = 20  # names of columns that a message shows
 _FIELD_LIMIT = threading.Lock()  # csv has one global limit
-
-_MISSING = ["", *("NULL", "null", "NaN", "nan", "NA", "N/A", "n/a", "None", "none", "<NA>")]
 
 Chunk: TypeAlias = tuple[dict[str, Cells], Sequence[int]]  # columns, and where each row is
 Keep: TypeAlias = Callable[[str], bool]
@@ -106,7 +101,6 @@ def read_rows(
     """Read a table, or several of the same columns as one, see `data_files`.
 
     Args:
-        path: the file.
         kind: of the table, a suffix; by its name if None. `.json` is an array of objects, or JSONL.
         may_be_empty: whether a file without even a header is a table without columns.
         keep: whether the cells of a column are kept as read, also where all are numbers.
@@ -168,21 +162,6 @@ def as_pandas(frame: Any) -> pd.DataFrame:
         return pd.Categorical(np.asarray(values)) if levels else np.asarray(values)
 
     return pd.DataFrame({str(name): column(frame[name]) for name in frame.columns})
-
-
-def suffix_of(path: Path) -> str:
-    """The suffix in lower case, that of what is compressed where it is `.gz`.
-
-    >>> suffix_of(Path("votes.CSV.gz"))
-    '.csv'
-    """
-    suffixes = (suffix.lower() for suffix in reversed(path.suffixes[-2:]))
-    return next((suffix for suffix in suffixes if suffix != ".gz"), "")
-
-
-def is_table(path: Path) -> bool:
-    """Whether a file's name is that of a table."""
-    return suffix_of(path) in TABLES
 
 
 def listed(names: Iterable[str]) -> str:
@@ -309,8 +288,9 @@ def _csv(lines: _Lines, keep: Keep, separator: str | None) -> Rows:
         separator = next((s for s in ",;\t" if s in header), ",")
 
     def read(quoting: int) -> Rows:
-        chunks = _csv_chunks(lines, separator, quoting, keep)
-        return _grown(lines.path, chunks, keep, "line", unfinished=lines)
+        with _long_fields():
+            chunks = _csv_chunks(lines, separator, quoting)
+            return _grown(lines.path, chunks, keep, "line", unfinished=lines)
 
     try:
         return read(csv.QUOTE_MINIMAL)
@@ -320,86 +300,34 @@ def _csv(lines: _Lines, keep: Keep, separator: str | None) -> Rows:
     return read(csv.QUOTE_NONE)  # most TSV files have no quoting
 
 
-def _csv_chunks(lines: _Lines, separator: str, quoting: Any, keep: Keep) -> Iterator[Chunk]:
-    """The rows in chunks: by pandas' parser as long as no cell is quoted, then by Python's."""
-    path, source = lines.path, iter(lines)
-    reader = csv.reader(source, delimiter=separator, quoting=quoting, strict=True)
-    header = list[str]()
-    while not header:
-        if not (first := _records(path, reader, 1)):
-            return
-        ((line, header),) = first
+def _csv_chunks(lines: _Lines, separator: str, quoting: Any) -> Iterator[Chunk]:
+    path = lines.path
+    records = _records(path, csv.reader(lines, delimiter=separator, quoting=quoting, strict=True))
+    line, header = next(records, (0, []))
+    if not header:
+        return
     _check_header(f"{path}, line {line}", header)
     yield {name: [] for name in header}, []
     n = max(1, _CELLS_AT_ONCE // len(header))
-    what = f"{path}: more than {n} rows of {len(header)} columns"
-    start = reader.line_num + 1
-    while some := list(islice(source, n)):
-        columns = _plain_cells(some, header, separator, quoting, keep)
-        if columns is None:
-            break
-        yield columns, [start + k for k, line in enumerate(some) if line.strip("\r\n")]
-        start += len(some)
-        refuse_too_large(_BYTES_A_CELL * len(header) * (len(some) // n * n), what)
-    reader = csv.reader(chain(some, source), delimiter=separator, quoting=quoting, strict=True)
-    while records := _records(path, reader, n, start):
-        for line, record in records:
+    while some := list(islice(records, n)):
+        for line, record in some:
             if len(record) != len(header):
                 fault = f"{len(record)} fields where the header has {len(header)}"
                 raise DataError(f"{path}, line {line}: {fault}: {shown(separator.join(record))}")
-        cells = zip(*(record for _, record in records), strict=True)
-        yield dict(zip(header, map(list, cells), strict=True)), [line for line, _ in records]
-        refuse_too_large(_BYTES_A_CELL * len(header) * (len(records) // n * n), what)
+        columns = map(list, zip(*(record for _, record in some), strict=True))
+        yield dict(zip(header, columns, strict=True)), [line for line, _ in some]
 
 
-def _plain_cells(
-    lines: list[str], header: list[str], separator: str, quoting: Any, keep: Keep
-) -> dict[str, Any] | None:
-    """The columns of lines without quotes and of as many fields as the header; else None."""
-    import pandas as pd
-
-    text = "".join(lines)
-    counts = [line.count(separator) for line in lines if line.strip("\r\n")]
-    quoted = quoting != csv.QUOTE_NONE and '"' in text
-    if quoted or counts.count(len(header) - 1) != len(counts):
-        return None
-
-    def read(names: list[str], **more: Any) -> pd.DataFrame:
-        found: pd.DataFrame = pd.read_csv(
-            io.StringIO(text), sep=separator, names=header, usecols=names, index_col=False,
-            keep_default_na=False, quoting=csv.QUOTE_NONE, **more,
-        )  # fmt: skip
-        return found
-
-    numbers = [name for name in header if not keep(name)]
-    frame = read(numbers, na_values=_MISSING, low_memory=False)
-    frame = frame.select_dtypes(["number", "bool"]).astype(np.float64)
-    words = read([name for name in header if name not in frame.columns], dtype="str")
-    n_rows = len(words) if len(words.columns) else len(frame)
-    if n_rows != len(counts) or bool((frame.abs() > np.finfo(np.float32).max).any(axis=None)):
-        return None  # for the message
-    columns = {name: frame[name].to_numpy() for name in frame.columns}
-    return {**columns, **{name: words[name].tolist() for name in words.columns}}
-
-
-def _records(path: Path, reader: Any, n: int, first: int = 1) -> list[tuple[int, list[str]]]:
-    """The next records that are not blank, n at most, and the line at which each starts.
-
-    The reader's first line is the file's `first`.
-    """
-    found: list[tuple[int, list[str]]] = []
-    with _long_fields():
-        while len(found) < n:
-            line = reader.line_num + first
-            try:
-                record = next(reader, None)
-            except csv.Error as error:
-                raise _Quotes(f"{path}, line {line}: {error}") from None
-            if record is None:
-                break
+def _records(path: Path, reader: Any) -> Iterator[tuple[int, list[str]]]:
+    """The records that are not blank, and the line at which each starts."""
+    line = 1
+    try:
+        for record in reader:
             if record:
-                found.append((line, record))
-    return found
+                yield line, record
+            line = reader.line_num + 1
+    except csv.Error as error:
+        raise _Quotes(f"{path}, line {line}: {error}") from None
 
 
 @contextmanager

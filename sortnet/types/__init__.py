@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sortnet.errors import DataError
-from sortnet.types.free import texts
+from sortnet.types.memory import rows_of, texts
 from sortnet.types.packed_pairs import Pairs as Pairs
 from sortnet.types.precision import refuse_lost
-from sortnet.types.room import rows_of
 from sortnet.types.shard import Shard
 
 F32: TypeAlias = NDArray[np.float32]
@@ -94,9 +93,6 @@ class Queries:
             qid: (n_docs,) the query of each row, in any order.
             group: (n_queries,) sizes of consecutive queries, in place of `qid`.
                 With neither, all rows are one query.
-            docids: (n_docs,) names.
-            feature_names: (n_features,) names.
-            source: what error messages call the data.
             weights: (n_docs,) of the rows, or (n_queries,) of the queries in their order here: a
                 query of weight w has documents of weight sqrt(w), so its pairs have w.
 

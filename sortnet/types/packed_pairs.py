@@ -236,11 +236,7 @@ class Pairs:
         return Pairs.of_keys(self.key[rows], target, weight)
 
     def renumbered(self, number: _I64) -> Pairs:
-        """The pairs by other document numbers; those of documents with -1 are left out.
-
-        Args:
-            number: (n_docs,) new numbers.
-        """
+        """The pairs by other document numbers; those of documents with -1 are left out."""
         i, j = number[self.winner], number[self.loser]
         kept = np.flatnonzero((i >= 0) & (j >= 0))
         key = packed(i[kept], j[kept])

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sortnet.errors import DataError
 
-_F64: TypeAlias = NDArray[np.float64]
-_I64: TypeAlias = NDArray[np.int64]
-
-_AT_ONCE = 1 << 18  # numbers compared at a time, so that temporaries stay small
 _NOISE = 1e-13  # differences this far below the values are float64's own rounding
 _LOST = 0.01  # the share of a feature's differences that may be lost
 
@@ -38,28 +34,16 @@ large as 1e+09: subtract the smallest one first
         return
     order = np.argsort(codes, kind="stable")
     same = np.diff(np.asarray(codes)[order]) == 0
-    i, j = order[:-1][same], order[1:][same]
-    lost, spread, size, largest = np.zeros((4, X.shape[1]))
-    rows = max(_AT_ONCE // max(X.shape[1], 1), 1)
-    for at in range(0, len(i), rows):
-        a, b = (X[which[at : at + rows]].astype(np.float64) for which in (i, j))
+    for k in range(X.shape[1]):
+        exact = X[order, k].astype(np.float64)
         with np.errstate(over="ignore", invalid="ignore"):
-            true = b - a
-            kept = b.astype(np.float32).astype(np.float64) - a.astype(np.float32)
-            lost += _sums(kept - true)
-        spread += _sums(true)
-        size += _sums(a)
-        np.fmax(largest, np.fmax.reduce(np.abs(b), axis=0, initial=0), out=largest)
-    bad = np.flatnonzero((spread > _NOISE * size) & (lost > _LOST * spread))
-    if len(bad):
-        k = bad[0]
-        name = f"feature {k + 1}" if names is None else f"column {names[k]!r}"
-        raise DataError(
-            f"{source}: {name}: float32 loses the differences of values as large as "
-            f"{largest[k]:.3g}: subtract the smallest one first"
-        )
-
-
-def _sums(values: _F64) -> _F64:
-    sums: _F64 = np.nansum(np.abs(values), axis=0)
-    return sums
+            true = np.diff(exact)[same]
+            lost = np.diff(exact.astype(np.float32).astype(np.float64))[same] - true
+        size = np.abs(exact[:-1][same])
+        spread = np.nansum(np.abs(true))
+        if spread > _NOISE * np.nansum(size) and np.nansum(np.abs(lost)) > _LOST * spread:
+            name = f"feature {k + 1}" if names is None else f"column {names[k]!r}"
+            raise DataError(
+                f"{source}: {name}: float32 loses the differences of values as large as "
+                f"{np.nanmax(np.abs(exact)):.3g}: subtract the smallest one first"
+            )

@@ -67,10 +67,6 @@ class Shard:
 def sharded(queries: Queries, group: Group) -> Queries:
     """The queries of this process: of as much work, by n log n, as those of each other one.
 
-    Args:
-        queries: all queries.
-        group: the processes, each of which calls this with the same queries.
-
     Cost: views; nothing is copied.
     """
     if group.size == 1:

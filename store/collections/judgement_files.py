@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import IO, Any, Literal, NoReturn, TypeAlias
 
 from sortnet.errors import DataError, JudgementError, StoreError
-from sortnet.files import shown, write_atomically
+from sortnet.files import TABLES, shown, suffix_of, write_atomically
 from sortnet.items import Items
 from sortnet.items.item_groups import fault_across
 from sortnet.preference import ANSWERS, Answer, Judgement
 from sortnet.preference.base import LONGEST_COMMENT, LONGEST_META, check_undo
 from sortnet.preference.study import questions_at, study_of
-from sortnet.tables.rows import TABLES, Rows, listed, read_rows, suffix_of
+from sortnet.tables.rows import Rows, listed, read_rows
 from store.collections.collection import Collection
 from store.collections.collection_rows import checked_name
 from store.collections.other_tools import TOOLS, as_votes

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sortnet.data.hold_out import hold_out_documents
+from sortnet.data.divide import hold_out_documents
 from sortnet.errors import DataError
 from sortnet.items import Describer, Items
 from sortnet.preference.vote_arrays import Votes
