@@ -221,11 +221,13 @@ class Settings:
     Attributes:
         kind: of the ranker they are for, see `sortnet.rankers.base.KINDS`.
         takes_judged, takes_weights: whether it learns from judged pairs, and by weights.
+        grids: what `tune` tries where no grid is given, see there.
     """
 
     kind: ClassVar[str]
     takes_judged: ClassVar[bool] = False
     takes_weights: ClassVar[bool] = False
+    grids: ClassVar[Sequence[Mapping[str, Sequence[Any]]]] = ()
     # fmt: off
     quality: str | None = setting(
         None,
@@ -330,6 +332,9 @@ class Config(Settings):
     """Everything that decides what SortNet learns, but for the data; each field says what it is."""
 
     kind: ClassVar[str] = "sortnet"
+    grids: ClassVar[Sequence[Mapping[str, Sequence[Any]]]] = (
+        {"comparator": ["cmpnn", "directranker"], "pairs": ["even", "compared"]},
+    )
     # fmt: off
     comparator: str | None = setting(
         None, "Comparator: soft trees, the paper's CmpNN, or DirectRanker's net; default: trees, "

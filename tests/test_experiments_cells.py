@@ -21,7 +21,7 @@ from sortnet.experiments.entries import ENTRIES, entries_named, entry_of
 from sortnet.experiments.executor import work_out_all
 from sortnet.experiments.splits import HoldOut, folds_of
 from sortnet.metrics import evaluate
-from sortnet.rankers.base import KINDS, VARIANTS, fit_ranker, kind_module, name_of
+from sortnet.rankers.base import KINDS, VARIANTS, fit_ranker, name_of, settings_for
 from store import open_store
 from store.experiments.cell_rows import keep_cell, kept_cells
 
@@ -46,7 +46,7 @@ def test_a_cell_is_what_tuning_and_fitting_by_hand_give(folder):
     found = work_out(cell)
     fold = cell.split.load()
     ranker = fit_ranker(
-        fold.train, fold.vali, kind_module("ranksvm").SETTINGS(C=0.1, quality="map")
+        fold.train, fold.vali, settings_for("ranksvm").changed(C=0.1, quality="map")
     )
     assert found.order.tolist() == ranker.order(fold.test).tolist()
     assert found.about["quality"] == ranker.info["quality"]
@@ -86,7 +86,7 @@ def test_optuna_draws_from_the_same_grid(folder):
     about = work_out(cell).about
     tried = about["trials"]
     assert 1 <= len(tried) <= 3  # it may draw one twice
-    grids = kind_module("ranknet").grids_for(cell.split.load().train)
+    grids = settings_for("ranknet").grids
     for name, values in ((n, v) for grid in grids for n, v in grid.items()):
         known = [list(v) if isinstance(v, tuple) else v for v in values]
         assert all(trial[name] in known for trial in tried)

@@ -17,7 +17,7 @@ import numpy as np
 from sortnet.config import MEASURES, Config, Settings, choose_quality, settings_of
 from sortnet.data.divide import joined, query_folds
 from sortnet.errors import DataError, SortNetError
-from sortnet.rankers.base import fit_ranker, kind_module
+from sortnet.rankers.base import fit_ranker
 from sortnet.types import Queries
 
 S = TypeVar("S", bound=Settings)
@@ -109,8 +109,8 @@ def tune(
         vali: labelled queries to choose by; no other data may be used for it.
         config: all other settings, of any kind of ranker.
         grid: names of settings (including those of training) and the values to try; of several
-            grids, each starts from the settings chosen before it; None: those of `grids_for` of
-            the kind of ranker.
+            grids, each starts from the settings chosen before it; None: the `grids` of the
+            kind of ranker.
         inner: cross-validate each trial in that many parts of the queries of `train` and `vali`:
             each is scored by a ranker that has learned from the others, and stopped by a fifth of
             these, so that settings with more points to stop at are not favoured; 0: learn from
@@ -134,7 +134,7 @@ def tune(
     the number of inner parts.
     """
     settings = cast(S, Config()) if config is None else config
-    grid = kind_module(settings.kind).grids_for(train) if grid is None else grid
+    grid = settings.grids if grid is None else grid
     grids = [grid] if isinstance(grid, Mapping) else list(grid)
     names = list(dict.fromkeys(name for each in grids for name in each))
     settings.check_names(names)

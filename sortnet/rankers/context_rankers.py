@@ -15,7 +15,6 @@ from sortnet.config import COMPARATOR, setting
 from sortnet.context.dense import UNITS
 from sortnet.context.fate import FateNet
 from sortnet.context.feta import PAIR_NETS, FetaNet
-from sortnet.rankers.base import fit_scaled, load_scaled
 from sortnet.rankers.sets import ContextSettings
 from sortnet.types import Queries
 
@@ -32,6 +31,10 @@ class DenseSettings(ContextSettings):
     """Settings of FATE-Net and FETA-Net, nets of dense layers."""
 
     kind: ClassVar[str] = "fate"
+    grids = (
+        {"scaling": ["query+rank", "normal", "standard"]},
+        {"weight_decay": [0.0, 0.1, 1.0]},
+    )
     # fmt: off
     architecture: str = setting(
         "fate", "First aggregate, then evaluate (fate), or the reverse (feta).", COMPARATOR,
@@ -89,11 +92,3 @@ def _in_runs(part: Queries) -> Iterator[Queries]:
         end = max(end, first + 1)
         yield part.take(np.arange(first, end))
         first = end
-
-
-def grids_for(train: Queries) -> list[dict[str, list[Any]]]:
-    """What `tune` tries where no grid is given."""
-    return [{"scaling": ["query+rank", "normal", "standard"]}, {"weight_decay": [0.0, 0.1, 1.0]}]
-
-
-SETTINGS, fit, load = DenseSettings, fit_scaled, load_scaled

@@ -23,7 +23,7 @@ from sortnet.context.fate import FateNet
 from sortnet.context.feta import FetaNet
 from sortnet.context.losses import Loss, lambdarank, listnet, ranknet
 from sortnet.errors import DivergedError
-from sortnet.rankers.base import fit_scaled, load_scaled, order_by
+from sortnet.rankers.base import order_by
 from sortnet.rankers.nets import NetSettings
 from sortnet.threads import one_thread_an_operation
 from sortnet.types import I64, Progress, Queries
@@ -207,14 +207,3 @@ def _optimizer(net: nn.Module, config: Any) -> torch.optim.Optimizer:
         )  # fmt: skip
     kind = torch.optim.AdamW if config.optimizer == "adamw" else torch.optim.Adam
     return kind(net.parameters(), lr=config.lr / 10, weight_decay=decayed)
-
-
-def grids_for(train: Queries) -> list[dict[str, list[Any]]]:
-    """What `tune` tries where no grid is given."""
-    return [
-        {"scaling": ["query+rank", "normal", "query"]},
-        {"hidden": [(10,), (32,), (64, 64)], "weight_decay": [0.0, 0.03, 0.3]},
-    ]
-
-
-SETTINGS, fit, load = ListwiseSettings, fit_scaled, load_scaled

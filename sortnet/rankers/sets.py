@@ -15,18 +15,42 @@ from torch import Tensor, nn
 from sortnet.config import COMPARATOR, SCALINGS, TRAINING, Settings, Training, setting
 from sortnet.context.losses import LOSSES, Loss
 from sortnet.errors import DataError
-from sortnet.rankers.base import ScaledRanker, with_defaults
+from sortnet.rankers.base import Ranker, filled_in
 from sortnet.rankers.folder import Saved
 from sortnet.rankers.listwise import EPOCHS, LR, QUERIES, descend
-from sortnet.rankers.weights import refuse_few, scaler_tensors
+from sortnet.rankers.weights import refuse_few
 from sortnet.threads import one_thread_an_operation
 from sortnet.types import F32, I64, Progress, Queries
+
+
+@dataclass(frozen=True, eq=False)
+class SetRanker(Ranker):
+    """Ranks by the scores of a net of whole queries."""
+
+    config: ContextSettings
+    net: nn.Module
+
+    @property
+    def depends_on_query(self) -> bool:
+        return True
+
+    def scores(self, queries: Queries) -> F32:
+        with torch.no_grad(), one_thread_an_operation():
+            found: F32 = self.config.scores_of(self.net, self.scaled(queries)).numpy()
+        return found
+
+    def order_before(self, queries: Queries) -> I64:
+        return replace(self, net=self.config.net(self.scaler.n_columns)).order(queries)
+
+    def learned(self) -> dict[str, Tensor]:
+        return {name: weight.clone() for name, weight in self.net.state_dict().items()}
 
 
 @dataclass(frozen=True)
 class ContextSettings(Settings):
     """Settings of a net of whole queries."""
 
+    ranker: ClassVar[type[SetRanker]] = SetRanker
     nesterov: ClassVar[bool] = True
     # fmt: off
     scaling: str | None = setting(
@@ -56,10 +80,6 @@ class ContextSettings(Settings):
             raise DataError(f"l1 must be 0 or more, got {self.l1}")
 
     @property
-    def ranker(self) -> type[SetRanker]:
-        return SetRanker
-
-    @property
     def fixed(self) -> dict[str, Any]:
         """What is taken for settings left open."""
         return {"scaling": "standard", "weight_decay": 0.0, "queries": 64}
@@ -69,9 +89,8 @@ class ContextSettings(Settings):
         """The loss of a query."""
         return LOSSES[self.loss]
 
-    def with_defaults_for(self, train: Queries) -> Self:
-        """These settings with values for what they leave open."""
-        return with_defaults(self, self.fixed)
+    def candidates(self, train: Queries) -> list[Self]:
+        return [filled_in(self, self.fixed)]
 
     def net(self, n_columns: int) -> Any:
         """The net with random weights, as it predicts."""
@@ -95,34 +114,8 @@ class ContextSettings(Settings):
         return net, descend(net, T, V, self, lambda part: self.scores_of(net, part), progress)
 
     def read(self, saved: Saved, n_columns: int) -> Any:
-        """The net in a folder."""
         refuse_few(saved.tensors, self.least_numbers(n_columns), saved.weights)
         net = self.net(n_columns)
         weights = net.state_dict().items()
         net.load_state_dict({key: saved.take(key, own.dtype, *own.shape) for key, own in weights})
         return net
-
-
-@dataclass(frozen=True, eq=False)
-class SetRanker(ScaledRanker):
-    """Ranks by the scores of a net of whole queries."""
-
-    config: ContextSettings
-    net: nn.Module
-
-    @property
-    def depends_on_query(self) -> bool:
-        return True
-
-    def scores(self, queries: Queries) -> F32:
-        self.check_features(queries)
-        with torch.no_grad(), one_thread_an_operation():
-            found: F32 = self.config.scores_of(self.net, self.scaler(queries)).numpy()
-        return found
-
-    def order_before(self, queries: Queries) -> I64:
-        return replace(self, net=self.config.net(self.scaler.n_columns)).order(queries)
-
-    def tensors(self) -> dict[str, Tensor]:
-        weights = {name: weight.clone() for name, weight in self.net.state_dict().items()}
-        return weights | scaler_tensors(self.scaler)
