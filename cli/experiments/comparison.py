@@ -151,7 +151,7 @@ def settings_rows(found: Found, parts: Sequence[str]) -> tuple[list[str], list[l
         searched = {name for trial in result.about["trials"] for name in trial}
         flat = {**result.about["settings"], **result.about["settings"].get("training", {})}
         said = [f"{name} {flat[name]}" for name in flat if name in searched and name != "quality"]
-        chosen.setdefault(cell.ranker, {})[cell.split.name] = ", ".join(said) or "not searched"
+        chosen.setdefault(cell.ranker.name, {})[cell.split.name] = ", ".join(said) or "not searched"
     rows = [[name, *(by_part.get(p, "failed") for p in parts)] for name, by_part in chosen.items()]
     return ["ranker", *parts], rows
 
@@ -160,7 +160,7 @@ def _seconds(found: Found) -> dict[str, float]:
     """The mean of a ranker's seconds for a cell."""
     took: dict[str, list[float]] = {}
     for cell, result in found.results:
-        took.setdefault(cell.ranker, []).append(sum(result.about["seconds"].values()))
+        took.setdefault(cell.ranker.name, []).append(sum(result.about["seconds"].values()))
     return {name: sum(each) / len(each) for name, each in took.items()}
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from cli.experiments.shared_options import SHARED, with_options
 from cli.options import Whole, command_line
+
+if TYPE_CHECKING:
+    from sortnet.experiments.entries import Entry
 
 
 @click.command(short_help="Compare rankers where the order depends on the whole set.")
@@ -55,7 +58,7 @@ def context(problem: str, models: str | None, latex: bool, **options: Any) -> in
 
 
 def _table(
-    problem: str, models: dict[str, str], where: Any, latex: bool, *,
+    problem: str, models: list[Entry], where: Any, latex: bool, *,
     splits: int, seed: int, out: Any, as_json: bool, test: int | None, **sizes: int,
 ) -> int:  # fmt: skip
     """The table of the paper."""
@@ -69,14 +72,13 @@ def _table(
     n, d = sizes["n"], sizes["d"]
     data = problem if (n, d) == (5, 2) else f"{problem}, n = {n}, d = {d}"  # 5, 2: as published
     return run_comparison(
-        cells_of(models.values(), drawn, seed), where, Shown(out, as_json, latex), data,
-        list(MEASURES), "skip",
-        names={entry: name for name, entry in models.items()}, spread="deviation",
+        cells_of(models, drawn, seed), where, Shown(out, as_json, latex), data,
+        list(MEASURES), "skip", spread="deviation",
     )  # fmt: skip
 
 
 def _sizes(
-    models: dict[str, str], where: Any, latex: bool, *,
+    models: list[Entry], where: Any, latex: bool, *,
     splits: int, seed: int, out: Any, as_json: bool, test: int | None, **sizes: int,
 ) -> int:  # fmt: skip
     """The figure of the paper."""

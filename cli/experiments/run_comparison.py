@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,7 +10,7 @@ import click
 
 from cli.experiments.comparison import Comparison
 from cli.experiments.outputs import refuse_out, report
-from cli.experiments.work import Found, Where, results_of
+from cli.experiments.work import Where, results_of
 from cli.options import command_line
 from cli.output import progress
 from sortnet.experiments.cells import Cell
@@ -36,7 +35,6 @@ def run_comparison(
     measures: list[str],
     convention: str,
     *,
-    names: Mapping[str, str] | None = None,
     spread: Spread = "error",
 ) -> int:
     """Work out the cells and report; 1 if one failed, else 0.
@@ -47,7 +45,6 @@ def run_comparison(
         shown: how.
         data: what the page says of the data, and published figures are found by.
         measures, convention: of the figures.
-        names: what a ranker is called in place of its entry's name.
         spread: what stands beside a mean.
 
     Raises:
@@ -61,18 +58,8 @@ def run_comparison(
         found = results_of(cells, where, status)
         status("measuring")
         made = Comparison.of(
-            _renamed(found, names or {}), measures, convention, data=data, command=command,
+            found, measures, convention, data=data, command=command,
             cache=where.cache, spread=spread,
         )  # fmt: skip
     report(made, shown.out, as_json=shown.as_json, latex=shown.latex)
     return 1 if found.failed else 0
-
-
-def _renamed(found: Found, names: Mapping[str, str]) -> Found:
-    def named(cell: Cell) -> Cell:
-        return replace(cell, ranker=names.get(cell.ranker, cell.ranker))
-
-    return Found(
-        [(named(cell), result) for cell, result in found.results],
-        [(named(cell), why) for cell, why in found.failed],
-    )

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from importlib import import_module
 from itertools import combinations
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -13,13 +11,12 @@ import numpy as np
 
 from sortnet.data.divide import hold_out, joined, refuse_shared
 from sortnet.data.read import Fold, file_of, read_fold, read_queries
-from sortnet.errors import DataError, ModelError
-from sortnet.files import shown
+from sortnet.errors import DataError
 from sortnet.types import Queries
 
 
 class Split(Protocol):
-    """A frozen dataclass of JSON values that reads a training, a validation and a test part."""
+    """A frozen dataclass that reads a training, a validation and a test part."""
 
     kind: ClassVar[str]
 
@@ -103,34 +100,8 @@ class HoldOut:
         return hold_out(joined([first, *rest]), self.test, self.vali, seed=drawn)
 
 
-# A module and its class, imported when a split of that kind is read.
-KINDS = {
-    "fold": "sortnet.experiments.splits:OfficialFold",
-    "holdout": "sortnet.experiments.splits:HoldOut",
-    "made-classes": "sortnet.experiments.made:MadeClasses",
-    "training-share": "sortnet.experiments.made:TrainingShare",
-    "digits": "sortnet.experiments.made:Digits",
-    "made-sets": "sortnet.experiments.set_problems:MadeSets",
-}
-
-
 def to_json(split: Split) -> dict[str, Any]:
     return {"kind": split.kind, **asdict(split)}  # type: ignore[call-overload]
-
-
-def from_json(values: Mapping[str, Any]) -> Split:
-    """The split that `to_json` wrote.
-
-    Raises:
-        ModelError: if it is of no known kind.
-    """
-    named = dict(values)
-    kind = named.pop("kind", None)
-    if kind not in KINDS:
-        raise ModelError(f"unknown kind of data {shown(kind)}; known are {', '.join(KINDS)}")
-    module, _, name = KINDS[kind].partition(":")
-    split: Split = getattr(import_module(module), name)(**named)
-    return split
 
 
 def folds_of(folder: str) -> list[OfficialFold]:
