@@ -11,7 +11,7 @@ from letor_folds import write_folds
 
 from sortnet.experiments.cells import Cell, keys_of
 from sortnet.experiments.entries import entry_of
-from sortnet.experiments.made import MadeClasses, TrainingShare, of_documents
+from sortnet.experiments.made import MadeClasses, TrainingShare
 from sortnet.experiments.splits import OfficialFold
 from sortnet.types import Queries
 
@@ -125,7 +125,7 @@ def test_documents_left_keep_their_queries():
     queries = Queries.from_arrays(
         [[1.0], [2.0], [3.0], [4.0]], [0, 1, 1, 0], qid=["a", "a", "b", "c"], docids=list("wxyz")
     )
-    left = of_documents(queries, np.array([1, 3]))
+    left = queries.only(np.array([False, True, False, True]))
     assert left.qids.tolist() == ["a", "c"] and left.offsets.tolist() == [0, 1, 2]
     assert left.features[:, 0].tolist() == [2.0, 4.0] and left.docids.tolist() == ["x", "z"]
     assert left.grades.tolist() == [1, 0] and left.rows.tolist() == [1, 3]

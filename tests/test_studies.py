@@ -17,7 +17,6 @@ from click.testing import CliRunner
 from click.testing import Result as Shown
 from letor_folds import write_folds
 
-from cli.experiments import study_outputs
 from cli.main import main
 from sortnet.config import Config
 from sortnet.errors import SortNetError
@@ -50,7 +49,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SORTNET_STORE", str(tmp_path / "cells.db"))
-    monkeypatch.setitem(study_outputs.SIZES, "small", TINY)
+    monkeypatch.setitem(SIZES, "small", TINY)
 
     def run(*words: object) -> Shown:
         return CliRunner().invoke(main, ["experiment", "study", *map(str, words)])

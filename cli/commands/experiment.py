@@ -165,16 +165,16 @@ def study(
       sortnet experiment study noise --size paper --jobs 2 --out noise
       sortnet experiment study hidden MQ2008 --out hidden
     """
-    from cli.experiments.outputs import refuse_out
     from cli.experiments.study_outputs import print_studies, run_study
     from cli.experiments.work import Where
+    from sortnet.experiments.studies import SIZES, points_of
 
     if listed or name is None:
         print_studies(as_json=as_json)
         return 0
-    refuse_out(out)
+    points = points_of(name, letor_dir, SIZES[size], seed)
     command = command_line(click.get_current_context())
-    return run_study(name, letor_dir, size, seed, Where(**options), out, as_json, command)
+    return run_study(name, points, Where(**options), out, as_json, command)
 
 
 def _compare(

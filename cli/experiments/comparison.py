@@ -99,7 +99,8 @@ class Comparison:
         found = []
         for row in self.summary.to_dict("records"):
             figures = [
-                _figure(row[m], row[f"{m}_{self.spread}"], row[m] == best[m]) for m in self.measures
+                mean_text(row[m], row[f"{m}_{self.spread}"], row[m] == best[m])
+                for m in self.measures
             ]
             p = self._p_of_best(str(row["ranker"]))
             found.append(
@@ -138,7 +139,7 @@ def published_rows(published: pd.DataFrame) -> tuple[list[str], list[list[str]]]
     rows: dict[tuple[str, ...], dict[str, str]] = {}
     for row in published.to_dict("records"):
         key = tuple(row[name] or "not said" for name in by)
-        rows.setdefault(key, {})[row["measure"]] = _figure(row["value"], row["error"])
+        rows.setdefault(key, {})[row["measure"]] = mean_text(row["value"], row["error"])
     return [by[0], *measures, *by[1:]], [
         [key[0], *(figures.get(m, "") for m in measures), *key[1:]] for key, figures in rows.items()
     ]
@@ -164,10 +165,12 @@ def _seconds(found: Found) -> dict[str, float]:
     return {name: sum(each) / len(each) for name, each in took.items()}
 
 
-def _figure(value: float, error: float, best: bool = False) -> str:
+def mean_text(value: float, error: float, best: bool = False) -> str:
+    """A mean with its spread, NaN where there is none; the best is marked.
+
+    >>> mean_text(0.71239, 0.01, True), mean_text(0.5, float("nan")), mean_text(3000, 20)
+    ('*0.712 ± 0.010', '0.500', '3000 ± 20')
     """
-    >>> _figure(0.71239, 0.01, True), _figure(0.5, float("nan"))
-    ('*0.712 ± 0.010', '0.500')
-    """
-    plus_minus = "" if error != error else f" ± {error:.3f}"
-    return f"{'*' if best else ''}{value:.3f}{plus_minus}"
+    digits = 0 if value >= 1000 else 3
+    plus_minus = "" if error != error else f" ± {error:.{digits}f}"
+    return f"{'*' if best else ''}{value:.{digits}f}{plus_minus}"

@@ -82,14 +82,12 @@ def _sizes(
     splits: int, seed: int, out: Any, as_json: bool, test: int | None, **sizes: int,
 ) -> int:  # fmt: skip
     """The figure of the paper."""
-    from cli.experiments.outputs import refuse_out
-    from cli.experiments.study_outputs import run_points
+    from cli.experiments.study_outputs import run_study
     from sortnet.experiments.set_problems import SIZES, MadeSets
     from sortnet.experiments.studies import set_points
 
     if latex:
         raise click.UsageError("--latex prints a table: sizes has a figure, --out draws it")
-    refuse_out(out)
     least, most = SIZES
     drawn = [
         MadeSets(
@@ -98,4 +96,4 @@ def _sizes(
         for number in range(1, splits + 1)
     ]
     command = command_line(click.get_current_context())
-    return run_points("set-sizes", set_points(models, drawn, seed), where, out, as_json, command)
+    return run_study("set-sizes", set_points(models, drawn, seed), where, out, as_json, command)

@@ -3,26 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cli.experiments.comparison import Comparison, published_rows
-from cli.output import print_json, print_table, put, refuse_folder, say, write_output
+from cli.output import print_json, print_table, put, records, say, write_output
 from sortnet.files import make_folder
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 FILES = ("results.csv", "summary.csv", "report.html")
-
-
-def refuse_out(out: Path | None) -> None:
-    """Refuse a folder for the results that cannot be made, before any work.
-
-    Raises:
-        SortNetError: naming it.
-    """
-    if out is not None:
-        refuse_folder(str(out))
 
 
 def report(made: Comparison, out: Path | None, *, as_json: bool, latex: bool) -> None:
@@ -67,9 +54,4 @@ def _as_json(made: Comparison) -> dict[str, Any]:
     frames = {"summary": made.summary, "by_query": made.by_query, "by_part": made.by_part}
     about = {"data": made.data, "measures": made.measures, "conventions": made.said}
     failed = [{"cell": cell.name, "why": why} for cell, why in made.found.failed]
-    return {**about, **{name: _records(f) for name, f in frames.items()}, "failed": failed}
-
-
-def _records(frame: pd.DataFrame) -> list[dict[Any, Any]]:
-    """Rows as JSON has them: no NaN."""
-    return frame.astype(object).where(frame.notna(), None).to_dict("records")
+    return {**about, **{name: records(f) for name, f in frames.items()}, "failed": failed}

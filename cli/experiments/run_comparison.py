@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from cli.experiments.comparison import Comparison
-from cli.experiments.outputs import refuse_out, report
+from cli.experiments.outputs import report
 from cli.experiments.work import Where, results_of
 from cli.options import command_line
 from cli.output import progress
@@ -52,7 +52,6 @@ def run_comparison(
     """
     if shown.latex and shown.as_json:
         raise click.UsageError("--json and --latex both print the table: give one of them")
-    refuse_out(shown.out)
     command = command_line(click.get_current_context())
     with progress() as status:
         found = results_of(cells, where, status)

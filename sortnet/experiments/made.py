@@ -161,28 +161,12 @@ class TrainingShare:
         if self.label_ratio < 1:
             upper = (int(train.grades.max()) + 1) // 2
             kept = thinned(train.grades, upper, self.label_ratio, rng)
-            train = of_documents(train, kept)
+            train = train.only(np.isin(np.arange(train.n_docs), kept))
         return replace(fold, train=train)
 
     @property
     def _whole(self) -> OfficialFold:
         return OfficialFold(self.folder)
-
-
-def of_documents(queries: Queries, docs: I64) -> Queries:
-    """Some documents, of ascending numbers; queries that lose all of theirs are left out."""
-    query = queries.query_of_docs()[docs]
-    left, sizes = np.unique(query, return_counts=True)
-    return replace(
-        queries,
-        features=queries.features[docs],
-        grades=queries.grades[docs],
-        offsets=np.append(0, np.cumsum(sizes)),
-        qids=queries.qids[left],
-        rows=queries.rows[docs],
-        docids=None if queries.docids is None else queries.docids[docs],
-        weights=None if queries.weights is None else queries.weights[docs],
-    )
 
 
 @dataclass(frozen=True)
