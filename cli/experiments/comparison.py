@@ -1,9 +1,8 @@
-"""A comparison of rankers: its figures, their differences, and how they are shown."""
+"""A comparison of rankers: its figures, their differences, and the tables of them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,55 +15,37 @@ if TYPE_CHECKING:
     from sortnet.experiments.summaries import Spread
 
 
-@dataclass(frozen=True, eq=False)
 class Comparison:
     """Figures of a comparison, and what they say.
 
-    Attributes:
-        data: the folder of the data.
-        command: that made it.
+    Args:
+        found: the results and what failed.
         measures: by name, the first decides the order.
-        convention: of the figures, by its name.
-        said: what the convention means.
+        convention: of the figures, by its name; `said` is what it means.
+        data: what the page says of the data, and published figures are found by.
+        cache: as of `read_queries`.
+        spread: what stands beside a mean in the summary.
+
+    Attributes:
         figures: a row a query, ranker and part.
         summary: a row a ranker, the best first, see `sortnet.experiments.summaries`; and `seconds`,
             the mean of a cell's.
         published: figures of papers on this data.
         by_query, by_part: a row for each two rankers, see `sortnet.experiments.significance`.
-        found: the results and what failed.
-        spread: what stands beside a mean in the summary.
+
+    Raises:
+        SortNetError: if no cell has a result.
     """
 
-    data: str
-    command: str
-    measures: list[str]
-    convention: str
-    said: str
-    figures: pd.DataFrame
-    summary: pd.DataFrame
-    published: pd.DataFrame
-    by_query: pd.DataFrame
-    by_part: pd.DataFrame
-    found: Found
-    spread: Spread = "error"
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         found: Found,
         measures: list[str],
         convention: str,
-        *,
         data: str,
-        command: str,
         cache: Path | None,
         spread: Spread = "error",
-    ) -> Comparison:
-        """Measure every result.
-
-        Raises:
-            SortNetError: if no cell has a result.
-        """
+    ) -> None:
         from sortnet.experiments.measured import figures_of
         from sortnet.experiments.published import published_for
         from sortnet.experiments.significance import paired_by_part, paired_by_query
@@ -73,25 +54,17 @@ class Comparison:
 
         if not found.results:
             raise SortNetError(f"no ranker could be fitted: {found.failed[0][1]}")
-        figures = figures_of(found.results, measures, convention, cache=cache)
-        about = figures.attrs
-        table = summary(figures, measures, spread)
-        table["seconds"] = table["ranker"].map(_seconds(found))
-        order = list(table["ranker"])
-        return cls(
-            data=data,
-            command=command,
-            measures=measures,
-            convention=convention,
-            said=said_under(convention, measures, about["n_empty"], about["n_queries"]),
-            figures=figures,
-            summary=table,
-            published=published_for(data, measures),
-            by_query=paired_by_query(figures, measures[0], order),
-            by_part=paired_by_part(figures, measures[0], about["ratio"], order),
-            found=found,
-            spread=spread,
-        )
+        self.found, self.measures, self.convention = found, measures, convention
+        self.data, self.spread = data, spread
+        self.figures = figures_of(found.results, measures, convention, cache=cache)
+        about = self.figures.attrs
+        self.said = said_under(convention, measures, about["n_empty"], about["n_queries"])
+        self.summary = summary(self.figures, measures, spread)
+        self.summary["seconds"] = self.summary["ranker"].map(_seconds(found))
+        self.published = published_for(data, measures)
+        order = list(self.summary["ranker"])
+        self.by_query = paired_by_query(self.figures, measures[0], order)
+        self.by_part = paired_by_part(self.figures, measures[0], about["ratio"], order)
 
     def rows(self) -> list[list[str]]:
         """The summary as it is shown: figures with their standard errors, the best with a star."""

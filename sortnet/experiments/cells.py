@@ -21,7 +21,7 @@ from sortnet.data.read import Fold
 from sortnet.experiments import splits
 from sortnet.experiments.entries import Entry
 from sortnet.experiments.splits import Split, binarised
-from sortnet.experiments.tuning import Budget, tune
+from sortnet.experiments.tuning import tune
 from sortnet.files import fingerprint
 from sortnet.learning.state import Iteration
 from sortnet.rankers.base import Ranker, fit_ranker
@@ -102,7 +102,7 @@ def work_out(cell: Cell, *, cache: Path | None = None) -> Result:
     with _timed(seconds, "tune"):
         tuned = tune(
             fold.train, fold.vali, settings, grid=cell.ranker.grids, inner=cell.inner,
-            search=cell.search, budget=Budget(cell.trials, cell.seconds),
+            search=cell.search, trials=cell.trials, seconds=cell.seconds,
         )  # fmt: skip
     history: list[Iteration] = []
     own: dict[str, Any] = {}
