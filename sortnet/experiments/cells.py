@@ -18,7 +18,6 @@ from typing import Any, TypeAlias
 from sortnet import __version__
 from sortnet.config import choose_quality
 from sortnet.data.read import Fold
-from sortnet.experiments import splits
 from sortnet.experiments.entries import Entry
 from sortnet.experiments.splits import Split, binarised
 from sortnet.experiments.tuning import tune
@@ -66,7 +65,8 @@ class Cell:
 
     def to_json(self) -> dict[str, Any]:
         """What it is known by, and what a store keeps of it."""
-        own = {"ranker": self.ranker.to_json(), "split": splits.to_json(self.split)}
+        split = {"kind": type(self.split).__name__, **vars(self.split)}
+        own = {"ranker": self.ranker.to_json(), "split": split}
         return {**vars(self), **own, "observe": self.observe and self.observe.__name__}
 
 

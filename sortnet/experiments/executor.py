@@ -107,22 +107,20 @@ def _executor(jobs: int, cluster: str | None) -> Iterator[Executor]:
         finally:
             executor.shutdown(wait=True, kill_workers=True)
         return
-    with _client(cluster) as client:
+    client = _client(cluster)
+    try:
         yield client.get_executor(pure=False)
+    finally:
+        client.close()
 
 
-@contextmanager
-def _client(cluster: str) -> Iterator[Any]:
+def _client(cluster: str) -> Any:
     try:
         distributed: Any = import_module("distributed")
     except ImportError:
         raise SortNetError("--cluster needs: pip install 'sortnet[dask]'") from None
     address = cluster.replace("dask://", "tcp://", 1)
     try:
-        client = distributed.Client(address, timeout=_REACHED)
+        return distributed.Client(address, timeout=_REACHED)
     except (OSError, ValueError) as error:
         raise SortNetError(f"cluster {cluster[:60]} cannot be reached: {one_line(error)}") from None
-    try:
-        yield client
-    finally:
-        client.close()

@@ -38,7 +38,7 @@ class MadeClasses:
         shortest, longest: documents of one.
     """
 
-    kind: ClassVar[str] = "made-classes"
+    files: ClassVar[tuple[Path, ...]] = ()
     classes: int = 5
     features: int = 70
     noise: float = 0.0
@@ -54,10 +54,6 @@ class MadeClasses:
     def name(self) -> str:
         own = (f"{value:g}" for name, value in vars(self).items() if name != "seed")
         return f"made {'-'.join(own)}, draw {self.seed}"
-
-    @property
-    def files(self) -> tuple[Path, ...]:
-        return ()
 
     def load(self, cache: Path | None = None) -> Fold:
         """Draw it: the same test documents for every `noise`, `label_ratio` and `n_train`."""
@@ -137,7 +133,6 @@ class TrainingShare:
         seed: of the draw.
     """
 
-    kind: ClassVar[str] = "training-share"
     folder: str
     share: float = 1.0
     label_ratio: float = 1.0
@@ -173,16 +168,12 @@ class TrainingShare:
 class Digits:
     """The handwritten digits, see `sortnet.data.digits`."""
 
-    kind: ClassVar[str] = "digits"
+    files: ClassVar[tuple[Path, ...]] = ()
     seed: int = 0
 
     @property
     def name(self) -> str:
         return f"digits, draw {self.seed}"
-
-    @property
-    def files(self) -> tuple[Path, ...]:
-        return ()
 
     def load(self, cache: Path | None = None) -> Fold:
         return digits_fold(self.seed)

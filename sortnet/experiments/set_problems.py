@@ -44,7 +44,7 @@ class MadeSets:
         seed: of all splits.
     """
 
-    kind: ClassVar[str] = "made-sets"
+    files: ClassVar[tuple[Path, ...]] = ()
     problem: str
     number: int = 1
     n: int = 5
@@ -58,10 +58,6 @@ class MadeSets:
     @property
     def name(self) -> str:
         return f"{self.problem}, split {self.number}"
-
-    @property
-    def files(self) -> tuple[Path, ...]:
-        return ()
 
     def load(self, cache: Path | None = None) -> Fold:
         """Draw them; the training sets are the same whatever is tested with.

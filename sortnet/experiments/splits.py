@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -17,8 +17,6 @@ from sortnet.types import Queries
 
 class Split(Protocol):
     """A frozen dataclass that reads a training, a validation and a test part."""
-
-    kind: ClassVar[str]
 
     def __hash__(self) -> int: ...
 
@@ -45,7 +43,6 @@ class Split(Protocol):
 class OfficialFold:
     """A folder with the three parts of a fold, as they are."""
 
-    kind: ClassVar[str] = "fold"
     folder: str
 
     @property
@@ -72,7 +69,6 @@ class HoldOut:
         vali: the share of the others to choose by.
     """
 
-    kind: ClassVar[str] = "holdout"
     folder: str
     number: int
     test: float
@@ -98,10 +94,6 @@ class HoldOut:
             refuse_shared(a, b)
         drawn = (self.seed, self.number)  # so two seeds share no division
         return hold_out(joined([first, *rest]), self.test, self.vali, seed=drawn)
-
-
-def to_json(split: Split) -> dict[str, Any]:
-    return {"kind": split.kind, **asdict(split)}  # type: ignore[call-overload]
 
 
 def folds_of(folder: str) -> list[OfficialFold]:

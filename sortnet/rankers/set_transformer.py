@@ -18,7 +18,7 @@ from sortnet.config import COMPARATOR, FIXED, TRAINING, setting
 from sortnet.context.attention import SetEncoder
 from sortnet.context.losses import Loss, listnet
 from sortnet.rankers.base import filled_in
-from sortnet.rankers.sets import ContextSettings
+from sortnet.rankers.context_rankers import ContextSettings
 from sortnet.types import I64, Queries
 from sortnet.types.free import refuse_too_large
 
