@@ -5,7 +5,6 @@ A score depends on the other documents of the query and not on their order.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -15,12 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from sortnet.config import COMPARATOR, SCALINGS, TRAINING, Settings, Training, setting
+from sortnet.config import COMPARATOR, SCALINGS, TRAINING, Settings, setting
 from sortnet.context.dense import UNITS
 from sortnet.context.fate import FateNet
 from sortnet.context.feta import PAIR_NETS, FetaNet
 from sortnet.context.losses import LOSSES, Loss
-from sortnet.errors import DataError
 from sortnet.rankers.base import Ranker, filled_in
 from sortnet.rankers.folder import Saved
 from sortnet.rankers.listwise import EPOCHS, LR, QUERIES, descend
@@ -72,10 +70,10 @@ class ContextSettings(Settings):
     epochs: int = setting(40, EPOCHS, TRAINING, least=1)
     queries: int | None = setting(
         None, f"{QUERIES[:-1]}; default: 64, of set-transformer 8.", TRAINING, least=1)
-    lr: float = setting(0.03, LR, TRAINING)
+    lr: float = setting(0.03, LR, TRAINING, within="above 0")
     weight_decay: float | None = setting(
         None, "Weight decay; of adamw apart from the gradient, else an L2 penalty; default: 0, "
-        "of FATE-Net 0.5, of set-transformer 0.3.", TRAINING)
+        "of FATE-Net 0.5, of set-transformer 0.3.", TRAINING, within="0 or more")
     loss: str = setting(
         "logistic",
         "Loss of a query: of its pairs of two grades the mean logistic or hinge one, Plackett-"
@@ -83,14 +81,8 @@ class ContextSettings(Settings):
     optimizer: str = setting(
         "adamw", "AdamW, Adam, or SGD with Nesterov momentum.", TRAINING,
         choices=("adamw", "adam", "sgd"))
-    l1: float = setting(0.0, "L1 penalty of the weights.", TRAINING)
+    l1: float = setting(0.0, "L1 penalty of the weights.", TRAINING, within="0 or more")
     # fmt: on
-
-    def __post_init__(self) -> None:
-        Training(lr=self.lr, weight_decay=self.weight_decay)  # refuses what is out of range
-        super().__post_init__()
-        if not 0 <= self.l1 < math.inf:
-            raise DataError(f"l1 must be 0 or more, got {self.l1}")
 
     @property
     def fixed(self) -> dict[str, Any]:

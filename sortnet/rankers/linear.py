@@ -23,7 +23,6 @@ from torch import Tensor
 
 from sortnet.comparators import Margin
 from sortnet.config import COMPARATOR, SCALINGS, TRAINING, Settings, setting
-from sortnet.errors import DataError
 from sortnet.learning.selection import pairs_of_grades
 from sortnet.rankers.base import Ranker, filled_in, library_of, order_by
 from sortnet.rankers.folder import Saved
@@ -183,12 +182,9 @@ class RankSvmSettings(LinearSettings):
 
     kind: ClassVar[str] = "ranksvm"
     grids = ({"scaling": _SCALINGS, "C": [0.0001, 0.001, 0.01, 0.1, 1.0]},)
-    C: float = setting(0.01, "Weight of the loss of a pair against ½|w|².", TRAINING)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 < self.C < np.inf:
-            raise DataError(f"C must be above 0, got {self.C}")
+    C: float = setting(
+        0.01, "Weight of the loss of a pair against ½|w|².", TRAINING, within="above 0"
+    )
 
     def solve(self, T: Queries, V: Queries, progress: Progress) -> tuple[F64, dict[str, Any]]:
         return ranksvm(T, self.C, progress), {}
@@ -200,12 +196,7 @@ class ErrSettings(LinearSettings):
 
     kind: ClassVar[str] = "err"
     grids = ({"scaling": _SCALINGS, "ridge": [0.01, 1.0, 100.0]},)
-    ridge: float = setting(1.0, "L2 penalty of the regression.", TRAINING)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 <= self.ridge < np.inf:
-            raise DataError(f"ridge must be 0 or more, got {self.ridge}")
+    ridge: float = setting(1.0, "L2 penalty of the regression.", TRAINING, within="0 or more")
 
     def solve(self, T: Queries, V: Queries, progress: Progress) -> tuple[F64, dict[str, Any]]:
         return -regression(T.features, expected_ranks(T), self.ridge), {}

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from sortnet.comparators import NeuralComparator
-from sortnet.config import TRAINING, Training, setting
+from sortnet.config import TRAINING, setting
 from sortnet.context.attention import SetEncoder
 from sortnet.context.fate import FateNet
 from sortnet.context.feta import FetaNet
@@ -58,13 +58,10 @@ class ListwiseSettings(NetSettings):
         TRAINING, choices=("delta", "ideal", "none"))
     epochs: int = setting(40, EPOCHS, TRAINING, least=1)
     queries: int = setting(8, QUERIES, TRAINING, least=1)
-    lr: float = setting(0.03, LR, TRAINING)
-    weight_decay: float | None = setting(None, "Weight decay; default: 0.03.", TRAINING)
+    lr: float = setting(0.03, LR, TRAINING, within="above 0")
+    weight_decay: float | None = setting(
+        None, "Weight decay; default: 0.03.", TRAINING, within="0 or more")
     # fmt: on
-
-    def __post_init__(self) -> None:
-        Training(lr=self.lr, weight_decay=self.weight_decay)  # refuses what is out of range
-        super().__post_init__()
 
     @property
     def optimizer(self) -> str:

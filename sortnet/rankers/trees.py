@@ -36,14 +36,10 @@ class TreeSettings(ForestSettings):
         choices=("lambdamart", "xendcg", "xgboost"))
     trees: int = setting(300, "Trees, at most.", COMPARATOR, least=1)
     leaves: int = setting(15, "Leaves of a tree, at most.", COMPARATOR, least=2, most=131072)
-    shrinkage: float = setting(0.05, "Learning rate of boosting.", TRAINING)
+    shrinkage: float = setting(
+        0.05, "Learning rate of boosting.", TRAINING, within="above 0 and at most 1")
     min_docs: int = setting(20, "Documents of a leaf, at least.", TRAINING, least=1)
     # fmt: on
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 < self.shrinkage <= 1:
-            raise DataError(f"shrinkage must be above 0 and at most 1, got {self.shrinkage}")
 
     @property
     def library(self) -> str:
