@@ -12,12 +12,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from glob import glob
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
 from sortnet.errors import SortNetError
 from sortnet.types import Progress
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # Control characters, line and paragraph separators, bidirectional overrides, lone surrogates.
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -54,6 +57,11 @@ def cut(text: str, width: int) -> str:
 
 def print_json(value: Any) -> None:
     put(json.dumps(value, indent=2, allow_nan=False))
+
+
+def records(frame: pd.DataFrame) -> list[dict[Any, Any]]:
+    """Rows as JSON has them: no NaN."""
+    return frame.astype(object).where(frame.notna(), None).to_dict("records")
 
 
 @contextmanager

@@ -7,7 +7,7 @@ train`, the parameters of `SortNetRanker` and the table in the documentation.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from functools import cache
 from types import NoneType
@@ -41,6 +41,13 @@ STARTS = ("warm", "fresh")
 LARGEST_SEED = 2**63 - 1  # torch takes no larger one
 _MOST = 2**31 - 1
 
+RANGES: dict[str, Callable[[float], bool]] = {
+    "above 0": lambda x: 0 < x < math.inf,
+    "0 or more": lambda x: 0 <= x < math.inf,
+    "above 0 and at most 1": lambda x: 0 < x <= 1,
+    "0 or more and below 1": lambda x: 0 <= x < 1,
+}
+
 MEASURES, COMPARATOR, RUN, TRAINING = SECTIONS = (
     "Judge and measures",
     "The comparator",
@@ -62,6 +69,7 @@ class Setting:
         choices: all values, where they are a few words.
         joined: whether several choices may be joined by `+`.
         least, most: the range of a whole number; None: it is checked elsewhere.
+        within: the range of a number, one of `RANGES`.
         optional: whether it may be None.
     """
 
@@ -74,6 +82,7 @@ class Setting:
     joined: bool = False
     least: int | None = None
     most: int = _MOST
+    within: str = ""
     optional: bool = False
 
     def checked(self, value: Any, fault: type[SortNetError]) -> Any:
@@ -99,6 +108,8 @@ class Setting:
                 )
         elif self.values is float and not number:
             raise fault(f"{self.name} must be a number, got {shown(value)}")
+        elif self.within and not RANGES[self.within](value):
+            raise fault(f"{self.name} must be {self.within}, got {value}")
         elif self.values is str and not isinstance(value, str):
             raise fault(f"{self.name} must be a word, got {shown(value)}")
         return value
@@ -178,21 +189,23 @@ class Training:
         TRAINING, least=1)
     optimizer: str = setting(
         "adamw", "AdamW, Adam, or SGD with momentum.", TRAINING, choices=("adamw", "adam", "sgd"))
-    lr: float = setting(0.03, "Learning rate, the highest of a schedule.", TRAINING)
+    lr: float = setting(
+        0.03, "Learning rate, the highest of a schedule.", TRAINING, within="above 0")
     schedule: str = setting(
         "one-cycle",
         "Learning rate over the training: up and down once (one-cycle), or falling by lr_decay "
         "(steps).",
         TRAINING, choices=("one-cycle", "steps"))
     lr_decay: float = setting(
-        1.0, "Factor applied to the learning rate every --lr-decay-epochs.", TRAINING)
+        1.0, "Factor applied to the learning rate every --lr-decay-epochs.", TRAINING,
+        within="above 0 and at most 1")
     lr_decay_epochs: int = setting(
         1, "Number of epochs between two steps of lr_decay.", TRAINING, least=1)
-    momentum: float = setting(0.9, "Momentum of sgd.", TRAINING)
+    momentum: float = setting(0.9, "Momentum of sgd.", TRAINING, within="0 or more and below 1")
     weight_decay: float | None = setting(
         None, "Weight decay; of adamw apart from the gradient, else an L2 penalty; default: 0.01, "
         "of nets 0.03; of few answers, and of judgements, chosen on the validation part.",
-        TRAINING)
+        TRAINING, within="0 or more")
     precision: str = setting(
         "float32",
         "Numbers that documents and weights are multiplied in during training; bf16 is for wide "
@@ -202,16 +215,6 @@ class Training:
 
     def __post_init__(self) -> None:
         _check(self, ComparatorError)
-        if not 0 < self.lr < math.inf or not 0 < self.lr_decay <= 1:
-            raise ComparatorError(
-                f"lr must be above 0 and lr_decay in (0, 1], got {self.lr} and {self.lr_decay}"
-            )
-        weight_decay = 0.0 if self.weight_decay is None else self.weight_decay
-        if not 0 <= weight_decay < math.inf or not 0 <= self.momentum < 1:
-            raise ComparatorError(
-                f"weight_decay must be 0 or more and momentum in [0, 1), "
-                f"got {weight_decay} and {self.momentum}"
-            )
 
 
 @dataclass(frozen=True)
@@ -221,11 +224,13 @@ class Settings:
     Attributes:
         kind: of the ranker they are for, see `sortnet.rankers.base.KINDS`.
         takes_judged, takes_weights: whether it learns from judged pairs, and by weights.
+        grids: what `tune` tries where no grid is given, see there.
     """
 
     kind: ClassVar[str]
     takes_judged: ClassVar[bool] = False
     takes_weights: ClassVar[bool] = False
+    grids: ClassVar[Sequence[Mapping[str, Sequence[Any]]]] = ()
     # fmt: off
     quality: str | None = setting(
         None,
@@ -330,6 +335,9 @@ class Config(Settings):
     """Everything that decides what SortNet learns, but for the data; each field says what it is."""
 
     kind: ClassVar[str] = "sortnet"
+    grids: ClassVar[Sequence[Mapping[str, Sequence[Any]]]] = (
+        {"comparator": ["cmpnn", "directranker"], "pairs": ["even", "compared"]},
+    )
     # fmt: off
     comparator: str | None = setting(
         None, "Comparator: soft trees, the paper's CmpNN, or DirectRanker's net; default: trees, "

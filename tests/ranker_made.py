@@ -9,13 +9,7 @@ import numpy as np
 import torch
 
 from sortnet.config import COMPARATOR, Settings, setting
-from sortnet.rankers.base import Ranker, check_graded
-
-
-@dataclass(frozen=True)
-class SETTINGS(Settings):
-    kind: ClassVar[str] = "linear"
-    ridge: float = setting(1.0, "L2 penalty.", COMPARATOR)
+from sortnet.rankers.base import Ranker
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,30 +18,26 @@ class Linear(Ranker):
 
     w: np.ndarray  # (n_features,) float64
 
-    @property
-    def n_features(self):
-        return len(self.w)
-
     def scores(self, queries):
-        self.check_features(queries)
-        return (queries.features @ self.w).astype(np.float32)
+        return (self.scaled(queries).features @ self.w).astype(np.float32)
 
-    def tensors(self):
+    def learned(self):
         return {"w": torch.from_numpy(self.w)}
 
 
-def fit(train, vali, config, *, progress=lambda text: None):
-    check_graded(train, config)
-    X = train.features.astype(np.float64)
-    w = np.linalg.solve(X.T @ X + config.ridge * np.eye(X.shape[1]), X.T @ train.grades)
-    return Linear(config, w, feature_names=train.feature_names)
+@dataclass(frozen=True)
+class SETTINGS(Settings):
+    kind: ClassVar[str] = "linear"
+    ranker = Linear
+    grids = ({"ridge": [0.1, 10.0]},)
+    ridge: float = setting(1.0, "L2 penalty.", COMPARATOR)
 
+    def candidates(self, train):
+        return [self]
 
-def load(saved):
-    w = saved.take("w", torch.float64, saved.n_features).numpy()
-    settings = saved.settings(SETTINGS)
-    return Linear(settings, w, feature_names=saved.feature_names, info=saved.info)
+    def solve(self, train, vali, progress):
+        X = train.features.astype(np.float64)
+        return np.linalg.solve(X.T @ X + self.ridge * np.eye(X.shape[1]), X.T @ train.grades), {}
 
-
-def grids_for(train):
-    return [{"ridge": [0.1, 10.0]}]
+    def read(self, saved, n_columns):
+        return saved.take("w", torch.float64, n_columns).numpy()

@@ -14,8 +14,8 @@ from cli.main import main
 from sortnet.errors import DataError
 from sortnet.experiments import cells as cells_module
 from sortnet.experiments.cells import work_out
+from sortnet.experiments.entries import ENTRIES
 from sortnet.experiments.set_problems import MEASURES, MadeSets, cells_of, models_named
-from sortnet.experiments.splits import from_json, to_json
 from sortnet.metrics import evaluate
 
 SMALL = ("--splits", "2", "--train", "60", "--test", "40")
@@ -40,7 +40,7 @@ def test_the_table_has_means_and_deviations_over_the_splits(run):
     splits = [MadeSets("medoid", number, train=60, test=40) for number in (1, 2)]
     found = pd.DataFrame(
         evaluate(cell.split.load().test, work_out(cell).order, MEASURES)
-        for cell in cells_of(models_named("err").values(), splits, 0)
+        for cell in cells_of(models_named("err"), splits, 0)
     )
     for name in MEASURES:
         assert rows["err"][name] == pytest.approx(found[name].mean())
@@ -94,7 +94,7 @@ def test_sizes_have_an_accuracy_of_each_size_from_3_to_24(run, tmp_path):
     values = []
     for number in (1, 2):
         sets = MadeSets("medoid", number, train=60, test=20, smallest=3, largest=24)
-        [cell] = cells_of(models_named("ranksvm").values(), [sets], 0)
+        [cell] = cells_of(models_named("ranksvm"), [sets], 0)
         test, order = sets.load().test, work_out(cell).order
         of_size = np.flatnonzero(test.sizes == 7)
         docs = np.arange(test.offsets[of_size[0]], test.offsets[of_size[-1] + 1])
@@ -124,12 +124,14 @@ def test_what_cannot_be_is_one_line(run, words, said):
 
 
 def test_models_have_settings_of_their_own_that_can_be_changed():
-    assert models_named("ranknet:lr=0.5,epochs=3") == {
-        "ranknet:lr=0.5,epochs=3": "ranknet:scaling=standard,hidden=32-32,epochs=3,queries=64,"
-        "lr=0.5,weight_decay=0"
-    }
-    assert models_named("lambdamart") == {"lambdamart": "lambdamart"}  # trees scale nothing
-    assert "ranknet" in models_named("all")
+    [net] = models_named("ranknet:lr=0.5,epochs=3")
+    assert (net.name, net.kind, net.grids) == ("ranknet:lr=0.5,epochs=3", "ranknet", ())
+    assert net.changes == {
+        "scaling": "standard", "hidden": (32, 32), "epochs": 3, "queries": 64, "lr": 0.5,
+        "weight_decay": 0,
+    }  # fmt: skip
+    assert models_named("lambdamart") == [ENTRIES["lambdamart"]]  # trees scale nothing
+    assert "ranknet" in {model.name for model in models_named("all")}
 
 
 def test_parts_are_apart_and_the_same_for_every_test_size():
@@ -146,6 +148,5 @@ def test_parts_are_apart_and_the_same_for_every_test_size():
     other = MadeSets("medoid", 4, n=4, d=3, train=50, test=30, seed=8).load()
     assert not set(other.test.qids) & set(alone.test.qids)
     assert not np.isin(other.test.features, alone.test.features).any()
-    assert from_json(json.loads(json.dumps(to_json(sets)))) == sets
     with pytest.raises(DataError, match="training needs 2 sets or more, not 1"):
         MadeSets("medoid", train=1).load()

@@ -19,7 +19,7 @@ from cli.main import main
 from sortnet.data import read_fold
 from sortnet.experiments import cells as cells_module
 from sortnet.metrics import evaluate
-from sortnet.rankers.base import fit_ranker, kind_module
+from sortnet.rankers.base import fit_ranker, settings_for
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def test_the_table_is_the_mean_over_the_folds_of_what_each_ranker_gives(run, fol
     shown = run("folds", folder, *TWO, "--json")
     assert shown.exit_code == 0, shown.output
     found = json.loads(shown.stdout)
-    settings = kind_module("ranksvm").SETTINGS(C=0.1)
+    settings = settings_for("ranksvm").changed(C=0.1)
     by_fold = []
     for k in (1, 2, 3):
         fold = read_fold(folder / f"Fold{k}")

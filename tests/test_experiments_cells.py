@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 from dataclasses import replace
@@ -17,11 +16,11 @@ from sortnet.config import settings_of
 from sortnet.errors import DataError, SortNetError
 from sortnet.experiments import executor
 from sortnet.experiments.cells import Cell, Result, keys_of, learnable, work_out
-from sortnet.experiments.entries import ENTRIES, entries_named, entry_of
-from sortnet.experiments.executor import work_out_all
+from sortnet.experiments.entries import ENTRIES, entries_named, entry_of, grid_of
+from sortnet.experiments.executor import Outcome, work_out_all
 from sortnet.experiments.splits import HoldOut, folds_of
 from sortnet.metrics import evaluate
-from sortnet.rankers.base import KINDS, VARIANTS, fit_ranker, kind_module, name_of
+from sortnet.rankers.base import KINDS, VARIANTS, fit_ranker, name_of, settings_for
 from store import open_store
 from store.experiments.cell_rows import keep_cell, kept_cells
 
@@ -33,8 +32,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def cells(folder: Path) -> list[Cell]:
-    err = [Cell("err", fold) for fold in folds_of(str(folder))]
-    return [*err, Cell("ranksvm:C=0.1", err[0].split), Cell("err", drawn(folder), inner=2)]
+    err = [Cell(entry_of("err"), fold) for fold in folds_of(str(folder))]
+    return [
+        *err,
+        Cell(entry_of("ranksvm:C=0.1"), err[0].split),
+        Cell(entry_of("err"), drawn(folder), inner=2),
+    ]
 
 
 def drawn(folder: Path, number: int = 1) -> HoldOut:
@@ -42,11 +45,11 @@ def drawn(folder: Path, number: int = 1) -> HoldOut:
 
 
 def test_a_cell_is_what_tuning_and_fitting_by_hand_give(folder):
-    cell = Cell("ranksvm:C=0.1", folds_of(str(folder))[0], quality="map")
+    cell = Cell(entry_of("ranksvm:C=0.1"), folds_of(str(folder))[0], quality="map")
     found = work_out(cell)
     fold = cell.split.load()
     ranker = fit_ranker(
-        fold.train, fold.vali, kind_module("ranksvm").SETTINGS(C=0.1, quality="map")
+        fold.train, fold.vali, settings_for("ranksvm").changed(C=0.1, quality="map")
     )
     assert found.order.tolist() == ranker.order(fold.test).tolist()
     assert found.about["quality"] == ranker.info["quality"]
@@ -54,23 +57,25 @@ def test_a_cell_is_what_tuning_and_fitting_by_hand_give(folder):
 
 
 def test_the_settings_are_those_that_are_best_on_the_validation_part(folder):
-    found = work_out(Cell("ranksvm", folds_of(str(folder))[0]))
+    found = work_out(Cell(entry_of("ranksvm"), folds_of(str(folder))[0]))
     trials = found.about["trials"]
     assert len({trial["C"] for trial in trials}) > 1
     best = max(trials, key=lambda trial: trial["quality"])
     assert found.about["settings"]["C"] == best["C"]
-    few = work_out(Cell("ranksvm", folds_of(str(folder))[0], trials=1))
+    few = work_out(Cell(entry_of("ranksvm"), folds_of(str(folder))[0], trials=1))
     assert few.about["trials"] == trials[:1]
-    none = work_out(Cell("ranksvm", folds_of(str(folder))[0], seconds=0.0))
+    none = work_out(Cell(entry_of("ranksvm"), folds_of(str(folder))[0], seconds=0.0))
     assert none.about["trials"] == trials[:1]
 
 
 def test_a_grid_of_ones_own_takes_the_place_of_the_kinds(folder):
     fold = folds_of(str(folder))[0]
-    grid = ("hidden=3,4-2", "dropout=0,0.2")
-    cell = Cell("directranker:epochs=2,loss=squared", fold, grid=grid)
-    assert keys_of([cell]) != keys_of([replace(cell, grid=grid[:1])])
-    about = work_out(Cell.from_json(json.loads(json.dumps(cell.to_json())))).about
+    texts = ("hidden=3,4-2", "dropout=0,0.2")
+    entry = entry_of("directranker:epochs=2,loss=squared")
+    entries = [replace(entry, grids=(grid_of(entry.kind, texts[:n]),)) for n in (2, 1)]
+    cell, other = (Cell(each, fold) for each in entries)
+    assert keys_of([cell]) != keys_of([other])
+    about = work_out(cell).about
     tried = [(trial["hidden"], trial["dropout"]) for trial in about["trials"]]
     assert tried == [([3], 0), ([3], 0.2), ([4, 2], 0), ([4, 2], 0.2)]
     best = max(about["trials"], key=lambda trial: trial["quality"])
@@ -82,11 +87,11 @@ def test_a_grid_of_ones_own_takes_the_place_of_the_kinds(folder):
 
 def test_optuna_draws_from_the_same_grid(folder):
     needs("optuna")
-    cell = Cell("lambdarank", folds_of(str(folder))[0], search="optuna", trials=3)
+    cell = Cell(entry_of("lambdarank"), folds_of(str(folder))[0], search="optuna", trials=3)
     about = work_out(cell).about
     tried = about["trials"]
     assert 1 <= len(tried) <= 3  # it may draw one twice
-    grids = kind_module("ranknet").grids_for(cell.split.load().train)
+    grids = settings_for("ranknet").grids
     for name, values in ((n, v) for grid in grids for n, v in grid.items()):
         known = [list(v) if isinstance(v, tuple) else v for v in values]
         assert all(trial[name] in known for trial in tried)
@@ -95,13 +100,15 @@ def test_optuna_draws_from_the_same_grid(folder):
 
 
 def test_inner_parts_choose_by_all_queries_that_do_not_test(folder):
-    one, other = (work_out(Cell("ranksvm", drawn(folder), inner=inner)) for inner in (0, 3))
+    one, other = (
+        work_out(Cell(entry_of("ranksvm"), drawn(folder), inner=inner)) for inner in (0, 3)
+    )
     qualities = [[trial["quality"] for trial in found.about["trials"]] for found in (one, other)]
     assert qualities[0] != qualities[1]
 
 
 def test_training_grades_are_made_binary_and_test_grades_are_not(folder):
-    cell = Cell("err", folds_of(str(folder))[0], binarise=True, relevant_from=2)
+    cell = Cell(entry_of("err"), folds_of(str(folder))[0], binarise=True, relevant_from=2)
     graded, binary = learnable(replace(cell, binarise=False)), learnable(cell)
     assert binary.train.grades.tolist() == (graded.train.grades >= 2).astype(int).tolist()
     assert set(binary.vali.grades) == {0, 1}
@@ -110,17 +117,17 @@ def test_training_grades_are_made_binary_and_test_grades_are_not(folder):
 
 
 def test_a_cell_is_known_by_its_words_and_its_data_not_by_its_place(folder, tmp_path):
-    cell = Cell("err", folds_of(str(folder))[0])
+    cell = Cell(entry_of("err"), folds_of(str(folder))[0])
     elsewhere = tmp_path / "elsewhere"
     (folder / "Fold1").rename(elsewhere)
     try:
-        [moved] = keys_of([Cell("err", folds_of(str(elsewhere))[0])])
+        [moved] = keys_of([Cell(entry_of("err"), folds_of(str(elsewhere))[0])])
     finally:
         elsewhere.rename(folder / "Fold1")
     [key] = keys_of([cell])
     assert key == moved
     others = [
-        Cell("err", folds_of(str(folder))[1]),
+        Cell(entry_of("err"), folds_of(str(folder))[1]),
         *(
             replace(cell, **{name: value})
             for name, value in (
@@ -129,11 +136,6 @@ def test_a_cell_is_known_by_its_words_and_its_data_not_by_its_place(folder, tmp_
         ),
     ]  # fmt: skip
     assert len({key, *keys_of(others)}) == 7
-
-
-def test_a_cell_survives_json(cells):
-    for cell in cells:
-        assert Cell.from_json(json.loads(json.dumps(cell.to_json()))) == cell
 
 
 def test_hold_outs_differ_by_their_number_and_leave_out_each_query_alike(folder):
@@ -151,7 +153,7 @@ def test_a_query_both_learned_and_tested_is_refused(folder, tmp_path):
     with (tmp_path / "test.txt").open("a") as file:
         file.write(line + "\n")
     with pytest.raises(DataError, match=r"1 queries are both in .*train.txt and in .*test.txt"):
-        work_out(Cell("err", folds_of(str(tmp_path))[0]))
+        work_out(Cell(entry_of("err"), folds_of(str(tmp_path))[0]))
 
 
 @pytest.mark.parametrize("part", ["vali", "test"])
@@ -186,12 +188,10 @@ def test_a_misspelt_ranker_or_setting_is_named_with_near_ones(names, words):
 
 
 def test_settings_of_an_entry_are_typed_behind_its_name():
-    assert entries_named("sortnet:hidden=20-20,committee=1, err") == [
-        "sortnet:hidden=20-20,committee=1",
-        "err",
-    ]
-    changes = entry_of("sortnet:hidden=20-20,committee=1").changes
-    assert changes == {"hidden": (20, 20), "committee": 1}
+    first, second = entries_named("sortnet:hidden=20-20,committee=1, err")
+    assert first.name == "sortnet:hidden=20-20,committee=1" and second == ENTRIES["err"]
+    assert first.changes == {"hidden": (20, 20), "committee": 1} and first.grids == ()
+    assert first == ENTRIES["sortnet"].changed(hidden=(20, 20), committee=1)
 
 
 def by_number(found) -> dict[int, object]:
@@ -241,9 +241,10 @@ def test_a_cluster_gives_what_this_process_gives_even_if_a_worker_is_killed(cell
 @pytest.mark.slow
 def test_processes_give_what_this_one_gives_even_if_one_dies(cells, tmp_path, monkeypatch):
     marker = tmp_path / "died"
-    monkeypatch.setattr(executor, "_remote", Dies(marker))
+    monkeypatch.setattr(executor, "worked_out", Dies(marker))
     found = by_number(work_out_all(cells, jobs=2))
     assert marker.exists()
+    monkeypatch.undo()
     assert found == by_number(work_out_all(cells)) and len(found) == len(cells)
 
 
@@ -253,13 +254,13 @@ class Dies:
     def __init__(self, marker: Path) -> None:
         self.marker = marker
 
-    def __call__(self, cell: str, cache: str | None) -> tuple[bytes | None, str]:
-        from sortnet.experiments.executor import _remote
+    def __call__(self, cell: Cell, cache: Path | None) -> Outcome:
+        from sortnet.experiments.executor import worked_out
 
         if not self.marker.exists():
             self.marker.touch()
             os.kill(os.getpid(), signal.SIGKILL)
-        return _remote(cell, cache)
+        return worked_out(cell, cache)
 
 
 def test_a_cluster_that_cannot_be_reached_is_said(cells, monkeypatch):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from math import erf, sqrt
 from pathlib import Path
 
@@ -11,8 +10,9 @@ import pytest
 from letor_folds import write_folds
 
 from sortnet.experiments.cells import Cell, keys_of
-from sortnet.experiments.made import Digits, MadeClasses, TrainingShare, of_documents
-from sortnet.experiments.splits import OfficialFold, from_json, to_json
+from sortnet.experiments.entries import entry_of
+from sortnet.experiments.made import MadeClasses, TrainingShare
+from sortnet.experiments.splits import OfficialFold
 from sortnet.types import Queries
 
 MANY = MadeClasses(classes=4, features=60, n_train=20_000, n_test=400)
@@ -99,18 +99,13 @@ def test_the_test_part_is_the_same_for_every_training_size_and_another_for_every
     assert few.load().test.n_docs != other.load().test.n_docs
 
 
-@pytest.mark.parametrize("split", [MANY, TrainingShare("f", 0.5, 0.1), Digits(2)])
-def test_a_split_is_values_of_json_with_a_key_of_its_own(split, folder):
-    assert from_json(json.loads(json.dumps(to_json(split)))) == split
-
-
 def test_every_setting_of_made_data_is_in_the_name_and_in_the_key():
     changes = {"classes": 3, "features": 4, "noise": 0.5, "n_train": 7, "n_test": 8, "seed": 9,
                "label_ratio": 0.5, "lists": 3, "shortest": 2, "longest": 99}  # fmt: skip
     assert set(changes) == set(vars(MANY))
     splits = [MANY, *(MadeClasses(**{**vars(MANY), name: v}) for name, v in changes.items())]
     assert len({split.name for split in splits}) == len(splits)
-    assert len(set(keys_of([Cell("err", split) for split in splits]))) == len(splits)
+    assert len(set(keys_of([Cell(entry_of("err"), split) for split in splits]))) == len(splits)
 
 
 def test_a_training_share_leaves_the_other_parts_as_they_are(folder):
@@ -130,7 +125,7 @@ def test_documents_left_keep_their_queries():
     queries = Queries.from_arrays(
         [[1.0], [2.0], [3.0], [4.0]], [0, 1, 1, 0], qid=["a", "a", "b", "c"], docids=list("wxyz")
     )
-    left = of_documents(queries, np.array([1, 3]))
+    left = queries.only(np.array([False, True, False, True]))
     assert left.qids.tolist() == ["a", "c"] and left.offsets.tolist() == [0, 1, 2]
     assert left.features[:, 0].tolist() == [2.0, 4.0] and left.docids.tolist() == ["x", "z"]
     assert left.grades.tolist() == [1, 0] and left.rows.tolist() == [1, 3]

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import ranker_made
 import torch
 from cli_made import done, fault, make_fold, weights_of
 from extras_made import needs
@@ -19,6 +18,7 @@ from sklearn.base import clone
 
 from sortnet import Model, SortNetRanker, load_ranker, read_queries
 from sortnet.config import Config
+from sortnet.data.scaling import unscaled
 from sortnet.errors import DataError, ModelError
 from sortnet.estimator.parameters import settings_from
 from sortnet.experiments.tuning import tune
@@ -27,8 +27,9 @@ from sortnet.rankers.base import (
     KINDS,
     OF_PAIRS,
     VARIANTS,
+    Ranker,
     fit_ranker,
-    kind_module,
+    kind_settings,
     name_of,
     settings_for,
 )
@@ -43,7 +44,7 @@ PAGE = Path(__file__).parent.parent / "docs" / "how-to" / "rankers.md"
 
 @pytest.fixture(autouse=True)
 def _known(monkeypatch):
-    monkeypatch.setitem(KINDS, "linear", ranker_made.__name__)
+    monkeypatch.setitem(KINDS, "linear", "ranker_made:SETTINGS")
 
 
 @pytest.fixture
@@ -64,9 +65,13 @@ def linear(parts) -> Linear:
 
 def test_every_kind_offers_what_a_kind_has():
     for kind in KINDS:
-        module = kind_module(kind)
-        assert module.SETTINGS.kind == kind
-        assert all(callable(getattr(module, name)) for name in ("fit", "load", "grids_for"))
+        settings = kind_settings(kind)
+        assert settings.kind == kind
+        if kind != "sortnet":
+            assert all(
+                callable(getattr(settings, name)) for name in ("candidates", "solve", "read")
+            )
+            assert issubclass(settings.ranker, Ranker)
 
 
 def test_every_kind_and_its_own_settings_are_on_the_page_of_rankers():
@@ -116,7 +121,7 @@ def test_a_fitted_ranker_knows_its_rank_quality(linear, parts):
 
 def test_its_order_is_that_of_its_scores_and_of_no_row(linear):
     X = np.array([[0, 1, 0, 0], [1, 0, 0, 0], [1, 0, 0, 0.5], [2, 0, 0, 0]], np.float32)
-    ranker = Linear(SETTINGS(), np.array([1.0, 0, 0, 0]))
+    ranker = Linear(SETTINGS(), unscaled(4), np.array([1.0, 0, 0, 0]))
     order = ranker.order(Queries.from_arrays(X)).tolist()
     assert (order[0], order[3]) == (3, 0)
     turned = ranker.order(Queries.from_arrays(X[::-1])).tolist()
@@ -146,7 +151,7 @@ def test_compare_takes_the_difference_of_scores(linear, parts):
 
 
 def test_importance_is_none_of_a_feature_that_is_not_used(parts):
-    Linear(SETTINGS(quality="ndcg@10"), np.array([1.0, 0, 0, 0])).save("m")
+    Linear(SETTINGS(quality="ndcg@10"), unscaled(4), np.array([1.0, 0, 0, 0])).save("m")
     summary = json.loads(done("importance", "m", TEST, "--json", "--repeats", 2))
     first, *others = summary["features"]
     assert (first["number"], first["mean"] > 0.1) == (1, True)
@@ -215,6 +220,7 @@ def edit(**changes) -> None:
         ({"kind": None}, "unknown kind of ranker None"),
         ({"n_features": 5}, "w is float64 4, not float64 5"),
         ({"n_features": 10**18}, "w is float64 4, not float64 10{18}"),
+        ({"n_features": 10**30}, "n_features cannot be 10{30}"),
         ({"config": {"hidden": [3]}}, "not the settings of a run"),
         ({"config": {"ridge": "x"}}, "ridge cannot be 'x'"),
     ],
@@ -386,7 +392,7 @@ def test_weights_of_any_kind_that_are_damaged_are_refused(kind, fitted, tmp_path
 @pytest.mark.parametrize("kind", NAMES)
 def test_the_grids_of_any_kind_are_of_its_settings(kind):
     settings = settings_for(kind)
-    for grid in kind_module(settings.kind).grids_for(uneven()):
+    for grid in settings.grids:
         for name, values in grid.items():
             assert len({settings.changed(**{name: value}) for value in values}) == len(values)
 

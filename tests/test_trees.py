@@ -11,11 +11,12 @@ from extras_made import needs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sortnet.data.scaling import unscaled
 from sortnet.errors import DataError, ModelError
 from sortnet.rankers import trees
 from sortnet.rankers.base import fit_ranker, load_ranker
 from sortnet.rankers.folder import write_folder
-from sortnet.rankers.forest import Forest, ForestRanker, best_trees
+from sortnet.rankers.forest import Forest, ForestRanker
 from sortnet.rankers.trees import TreeSettings
 from sortnet.types import Queries
 
@@ -134,7 +135,7 @@ def test_as_many_trees_are_kept_as_are_best_on_the_validation_part():
     right, far_wrong = (0, 0.5, 1.0, True), (0, 0.5, -5.0, True)
     wrong = (0, 0.5, -0.1, True)
     for stumps, kept in ([(wrong, right, far_wrong), 2], [(right, right), 1], [(wrong, wrong), 1]):
-        forest, n = best_trees(Forest.stumps(stumps), vali, TreeSettings(quality="map"))
+        forest, n = TreeSettings(quality="map").best_trees(Forest.stumps(stumps), vali)
         assert (n, len(forest.roots), len(forest.feature)) == (kept, kept, 3 * kept)
 
 
@@ -158,10 +159,12 @@ def test_damaged_trees_are_refused(change, said, tmp_path):
     import torch
 
     forest = Forest.stumps([(0, 0.5, 1.0, True)])
-    ForestRanker(TreeSettings(), forest, 2).save(tmp_path)
+    ranker = ForestRanker(TreeSettings(), unscaled(2), forest)
+    ranker.save(tmp_path)
     about = json.loads((tmp_path / "model.json").read_text())
-    tensors = ForestRanker(TreeSettings(), forest, 2).tensors()
-    tensors |= {name: torch.tensor(value, dtype=torch.int64) for name, value in change.items()}
+    tensors = ranker.tensors() | {
+        name: torch.tensor(value, dtype=torch.int64) for name, value in change.items()
+    }
     write_folder(tmp_path, about, tensors)
     with pytest.raises(ModelError, match=f"these are no trees: {said}"):
         load_ranker(tmp_path)

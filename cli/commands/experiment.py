@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -164,16 +165,16 @@ def study(
       sortnet experiment study noise --size paper --jobs 2 --out noise
       sortnet experiment study hidden MQ2008 --out hidden
     """
-    from cli.experiments.outputs import refuse_out
     from cli.experiments.study_outputs import print_studies, run_study
     from cli.experiments.work import Where
+    from sortnet.experiments.studies import SIZES, points_of
 
     if listed or name is None:
         print_studies(as_json=as_json)
         return 0
-    refuse_out(out)
+    points = points_of(name, letor_dir, SIZES[size], seed)
     command = command_line(click.get_current_context())
-    return run_study(name, letor_dir, size, seed, Where(**options), out, as_json, command)
+    return run_study(name, points, Where(**options), out, as_json, command)
 
 
 def _compare(
@@ -189,14 +190,14 @@ def _compare(
     from cli.experiments.run_comparison import Shown, run_comparison
     from cli.experiments.work import Where
     from sortnet.experiments.cells import Cell
-    from sortnet.experiments.entries import entries_named, entry_of, grid_of
+    from sortnet.experiments.entries import entries_named, grid_of
     from sortnet.metrics import as_metrics
 
-    names = entries_named(rankers)
-    for name in names:
-        grid_of(entry_of(name).kind, options["grid"])  # refuses what it cannot read
+    entries = entries_named(rankers)
+    if grid := options.pop("grid"):
+        entries = [replace(each, grids=(grid_of(each.kind, grid),)) for each in entries]
     wanted = [metric.name for metric in as_metrics(filter(None, measures.split(",")))]
     shown = Shown(*(options.pop(name) for name in Shown._fields))
     where = Where(*(options.pop(name) for name in Where._fields))
-    cells = [Cell(name, split, **options) for split in splits for name in names]
+    cells = [Cell(entry, split, **options) for split in splits for entry in entries]
     return run_comparison(cells, where, shown, data, wanted, convention)

@@ -1,9 +1,8 @@
-"""A comparison of rankers: its figures, their differences, and how they are shown."""
+"""A comparison of rankers: its figures, their differences, and the tables of them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,55 +15,37 @@ if TYPE_CHECKING:
     from sortnet.experiments.summaries import Spread
 
 
-@dataclass(frozen=True, eq=False)
 class Comparison:
     """Figures of a comparison, and what they say.
 
-    Attributes:
-        data: the folder of the data.
-        command: that made it.
+    Args:
+        found: the results and what failed.
         measures: by name, the first decides the order.
-        convention: of the figures, by its name.
-        said: what the convention means.
+        convention: of the figures, by its name; `said` is what it means.
+        data: what the page says of the data, and published figures are found by.
+        cache: as of `read_queries`.
+        spread: what stands beside a mean in the summary.
+
+    Attributes:
         figures: a row a query, ranker and part.
         summary: a row a ranker, the best first, see `sortnet.experiments.summaries`; and `seconds`,
             the mean of a cell's.
         published: figures of papers on this data.
         by_query, by_part: a row for each two rankers, see `sortnet.experiments.significance`.
-        found: the results and what failed.
-        spread: what stands beside a mean in the summary.
+
+    Raises:
+        SortNetError: if no cell has a result.
     """
 
-    data: str
-    command: str
-    measures: list[str]
-    convention: str
-    said: str
-    figures: pd.DataFrame
-    summary: pd.DataFrame
-    published: pd.DataFrame
-    by_query: pd.DataFrame
-    by_part: pd.DataFrame
-    found: Found
-    spread: Spread = "error"
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         found: Found,
         measures: list[str],
         convention: str,
-        *,
         data: str,
-        command: str,
         cache: Path | None,
         spread: Spread = "error",
-    ) -> Comparison:
-        """Measure every result.
-
-        Raises:
-            SortNetError: if no cell has a result.
-        """
+    ) -> None:
         from sortnet.experiments.measured import figures_of
         from sortnet.experiments.published import published_for
         from sortnet.experiments.significance import paired_by_part, paired_by_query
@@ -73,25 +54,17 @@ class Comparison:
 
         if not found.results:
             raise SortNetError(f"no ranker could be fitted: {found.failed[0][1]}")
-        figures = figures_of(found.results, measures, convention, cache=cache)
-        about = figures.attrs
-        table = summary(figures, measures, spread)
-        table["seconds"] = table["ranker"].map(_seconds(found))
-        order = list(table["ranker"])
-        return cls(
-            data=data,
-            command=command,
-            measures=measures,
-            convention=convention,
-            said=said_under(convention, measures, about["n_empty"], about["n_queries"]),
-            figures=figures,
-            summary=table,
-            published=published_for(data, measures),
-            by_query=paired_by_query(figures, measures[0], order),
-            by_part=paired_by_part(figures, measures[0], about["ratio"], order),
-            found=found,
-            spread=spread,
-        )
+        self.found, self.measures, self.convention = found, measures, convention
+        self.data, self.spread = data, spread
+        self.figures = figures_of(found.results, measures, convention, cache=cache)
+        about = self.figures.attrs
+        self.said = said_under(convention, measures, about["n_empty"], about["n_queries"])
+        self.summary = summary(self.figures, measures, spread)
+        self.summary["seconds"] = self.summary["ranker"].map(_seconds(found))
+        self.published = published_for(data, measures)
+        order = list(self.summary["ranker"])
+        self.by_query = paired_by_query(self.figures, measures[0], order)
+        self.by_part = paired_by_part(self.figures, measures[0], about["ratio"], order)
 
     def rows(self) -> list[list[str]]:
         """The summary as it is shown: figures with their standard errors, the best with a star."""
@@ -99,7 +72,8 @@ class Comparison:
         found = []
         for row in self.summary.to_dict("records"):
             figures = [
-                _figure(row[m], row[f"{m}_{self.spread}"], row[m] == best[m]) for m in self.measures
+                mean_text(row[m], row[f"{m}_{self.spread}"], row[m] == best[m])
+                for m in self.measures
             ]
             p = self._p_of_best(str(row["ranker"]))
             found.append(
@@ -138,7 +112,7 @@ def published_rows(published: pd.DataFrame) -> tuple[list[str], list[list[str]]]
     rows: dict[tuple[str, ...], dict[str, str]] = {}
     for row in published.to_dict("records"):
         key = tuple(row[name] or "not said" for name in by)
-        rows.setdefault(key, {})[row["measure"]] = _figure(row["value"], row["error"])
+        rows.setdefault(key, {})[row["measure"]] = mean_text(row["value"], row["error"])
     return [by[0], *measures, *by[1:]], [
         [key[0], *(figures.get(m, "") for m in measures), *key[1:]] for key, figures in rows.items()
     ]
@@ -151,7 +125,7 @@ def settings_rows(found: Found, parts: Sequence[str]) -> tuple[list[str], list[l
         searched = {name for trial in result.about["trials"] for name in trial}
         flat = {**result.about["settings"], **result.about["settings"].get("training", {})}
         said = [f"{name} {flat[name]}" for name in flat if name in searched and name != "quality"]
-        chosen.setdefault(cell.ranker, {})[cell.split.name] = ", ".join(said) or "not searched"
+        chosen.setdefault(cell.ranker.name, {})[cell.split.name] = ", ".join(said) or "not searched"
     rows = [[name, *(by_part.get(p, "failed") for p in parts)] for name, by_part in chosen.items()]
     return ["ranker", *parts], rows
 
@@ -160,14 +134,16 @@ def _seconds(found: Found) -> dict[str, float]:
     """The mean of a ranker's seconds for a cell."""
     took: dict[str, list[float]] = {}
     for cell, result in found.results:
-        took.setdefault(cell.ranker, []).append(sum(result.about["seconds"].values()))
+        took.setdefault(cell.ranker.name, []).append(sum(result.about["seconds"].values()))
     return {name: sum(each) / len(each) for name, each in took.items()}
 
 
-def _figure(value: float, error: float, best: bool = False) -> str:
+def mean_text(value: float, error: float, best: bool = False) -> str:
+    """A mean with its spread, NaN where there is none; the best is marked.
+
+    >>> mean_text(0.71239, 0.01, True), mean_text(0.5, float("nan")), mean_text(3000, 20)
+    ('*0.712 ± 0.010', '0.500', '3000 ± 20')
     """
-    >>> _figure(0.71239, 0.01, True), _figure(0.5, float("nan"))
-    ('*0.712 ± 0.010', '0.500')
-    """
-    plus_minus = "" if error != error else f" ± {error:.3f}"
-    return f"{'*' if best else ''}{value:.3f}{plus_minus}"
+    digits = 0 if value >= 1000 else 3
+    plus_minus = "" if error != error else f" ± {error:.{digits}f}"
+    return f"{'*' if best else ''}{value:.{digits}f}{plus_minus}"

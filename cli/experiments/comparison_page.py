@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _ALPHA = 0.05
 
 
-def render(made: Comparison) -> str:
+def render(made: Comparison, command: str) -> str:
     """The page; cost: a second or two to draw."""
     parts = list(dict.fromkeys(made.figures["part"]))
     failed = [[cell.name, why] for cell, why in made.found.failed]
@@ -32,7 +32,7 @@ def render(made: Comparison) -> str:
         tests=[_test(made)],
         settings=settings_rows(made.found, parts),
         failed=failed,
-        command=made.command,
+        command=command,
     )
 
 

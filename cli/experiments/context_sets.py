@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from cli.experiments.shared_options import SHARED, with_options
 from cli.options import Whole, command_line
+
+if TYPE_CHECKING:
+    from sortnet.experiments.entries import Entry
 
 
 @click.command(short_help="Compare rankers where the order depends on the whole set.")
@@ -55,7 +58,7 @@ def context(problem: str, models: str | None, latex: bool, **options: Any) -> in
 
 
 def _table(
-    problem: str, models: dict[str, str], where: Any, latex: bool, *,
+    problem: str, models: list[Entry], where: Any, latex: bool, *,
     splits: int, seed: int, out: Any, as_json: bool, test: int | None, **sizes: int,
 ) -> int:  # fmt: skip
     """The table of the paper."""
@@ -69,25 +72,22 @@ def _table(
     n, d = sizes["n"], sizes["d"]
     data = problem if (n, d) == (5, 2) else f"{problem}, n = {n}, d = {d}"  # 5, 2: as published
     return run_comparison(
-        cells_of(models.values(), drawn, seed), where, Shown(out, as_json, latex), data,
-        list(MEASURES), "skip",
-        names={entry: name for name, entry in models.items()}, spread="deviation",
+        cells_of(models, drawn, seed), where, Shown(out, as_json, latex), data,
+        list(MEASURES), "skip", spread="deviation",
     )  # fmt: skip
 
 
 def _sizes(
-    models: dict[str, str], where: Any, latex: bool, *,
+    models: list[Entry], where: Any, latex: bool, *,
     splits: int, seed: int, out: Any, as_json: bool, test: int | None, **sizes: int,
 ) -> int:  # fmt: skip
     """The figure of the paper."""
-    from cli.experiments.outputs import refuse_out
-    from cli.experiments.study_outputs import run_points
+    from cli.experiments.study_outputs import run_study
     from sortnet.experiments.set_problems import SIZES, MadeSets
     from sortnet.experiments.studies import set_points
 
     if latex:
         raise click.UsageError("--latex prints a table: sizes has a figure, --out draws it")
-    refuse_out(out)
     least, most = SIZES
     drawn = [
         MadeSets(
@@ -96,4 +96,4 @@ def _sizes(
         for number in range(1, splits + 1)
     ]
     command = command_line(click.get_current_context())
-    return run_points("set-sizes", set_points(models, drawn, seed), where, out, as_json, command)
+    return run_study("set-sizes", set_points(models, drawn, seed), where, out, as_json, command)

@@ -1,23 +1,24 @@
-"""Compare rankers: work out what the store does not have, measure it and report."""
+"""Compare rankers: work out what the store does not have, measure it, print and write it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from cli.experiments.comparison import Comparison
-from cli.experiments.outputs import refuse_out, report
-from cli.experiments.work import Found, Where, results_of
+from cli.experiments.comparison import Comparison, published_rows
+from cli.experiments.work import Where, results_of
 from cli.options import command_line
-from cli.output import progress
+from cli.output import print_json, print_table, progress, put, records, say, write_output
 from sortnet.experiments.cells import Cell
+from sortnet.files import make_folder
 
 if TYPE_CHECKING:
     from sortnet.experiments.summaries import Spread
+
+FILES = ("results.csv", "summary.csv", "report.html")
 
 
 class Shown(NamedTuple):
@@ -36,43 +37,61 @@ def run_comparison(
     measures: list[str],
     convention: str,
     *,
-    names: Mapping[str, str] | None = None,
     spread: Spread = "error",
 ) -> int:
-    """Work out the cells and report; 1 if one failed, else 0.
+    """Work out the cells, measure and report: print the summary, write the files that are wanted.
 
-    Args:
-        cells: what is compared.
-        where: they are worked out and kept.
-        shown: how.
-        data: what the page says of the data, and published figures are found by.
-        measures, convention: of the figures.
-        names: what a ranker is called in place of its entry's name.
-        spread: what stands beside a mean.
+    Returns:
+        1 if a cell failed, else 0.
 
     Raises:
         SortNetError: if the data cannot be used, or no cell has a result.
     """
     if shown.latex and shown.as_json:
         raise click.UsageError("--json and --latex both print the table: give one of them")
-    refuse_out(shown.out)
-    command = command_line(click.get_current_context())
     with progress() as status:
         found = results_of(cells, where, status)
         status("measuring")
-        made = Comparison.of(
-            _renamed(found, names or {}), measures, convention, data=data, command=command,
-            cache=where.cache, spread=spread,
-        )  # fmt: skip
-    report(made, shown.out, as_json=shown.as_json, latex=shown.latex)
+        made = Comparison(found, measures, convention, data, where.cache, spread)
+    if shown.out is not None:
+        _write(made, shown.out)
+    if shown.as_json:
+        print_json(_as_json(made))
+    elif shown.latex:
+        from sortnet.experiments.summaries import latex
+
+        put(latex(made.summary, caption=made.said).rstrip())
+    else:
+        _print(made)
+    if shown.out is not None:
+        say(f"written: {', '.join(str(shown.out / name) for name in FILES)}")
     return 1 if found.failed else 0
 
 
-def _renamed(found: Found, names: Mapping[str, str]) -> Found:
-    def named(cell: Cell) -> Cell:
-        return replace(cell, ranker=names.get(cell.ranker, cell.ranker))
+def _print(made: Comparison) -> None:
+    print_table(made.head, made.rows())
+    for line in (made.said, *made.notes):
+        put(line)
+    alike = made.published[made.published["convention"] == made.convention]
+    if not alike.empty:
+        put("\npublished figures of these data under this convention:")
+        print_table(*published_rows(alike))
+    elif others := sorted({c for c in made.published["convention"] if c}):
+        put(f"published figures are of --convention {' or '.join(others)}")
 
-    return Found(
-        [(named(cell), result) for cell, result in found.results],
-        [(named(cell), why) for cell, why in found.failed],
-    )
+
+def _write(made: Comparison, out: Path) -> None:
+    from cli.experiments.comparison_page import render
+
+    make_folder(out)
+    for name, frame in (("results.csv", made.figures), ("summary.csv", made.summary)):
+        write_output(str(out / name), lambda file, f=frame: f.to_csv(file, index=False))  # type: ignore[misc]
+    page = render(made, command_line(click.get_current_context()))
+    write_output(str(out / "report.html"), lambda file: file.write(page))
+
+
+def _as_json(made: Comparison) -> dict[str, Any]:
+    frames = {"summary": made.summary, "by_query": made.by_query, "by_part": made.by_part}
+    about = {"data": made.data, "measures": made.measures, "conventions": made.said}
+    failed = [{"cell": cell.name, "why": why} for cell, why in made.found.failed]
+    return {**about, **{name: records(f) for name, f in frames.items()}, "failed": failed}

@@ -9,8 +9,16 @@ from typing import Any, TypeVar
 import click
 
 from cli.options import SEED, Whole, data_option, folders, json_option, store_option
+from cli.output import refuse_folder
 
 C = TypeVar("C", bound=Callable[..., Any])
+
+
+def _fit_for_results(ctx: click.Context, param: click.Parameter, out: Path | None) -> Path | None:
+    if out is not None:
+        refuse_folder(str(out))
+    return out
+
 
 SHARED = (
     click.option(
@@ -29,6 +37,7 @@ SHARED = (
         metavar="DIR",
         type=click.Path(file_okay=False, path_type=Path),
         shell_complete=folders,
+        callback=_fit_for_results,
         help="Folder for the tables, figures and report; default: none is written.",
     ),
     store_option,

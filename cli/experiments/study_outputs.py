@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cli.experiments.comparison import mean_text
 from cli.experiments.work import Where, results_of
 from cli.output import (
     count,
@@ -15,12 +16,13 @@ from cli.output import (
     print_table,
     progress,
     put,
+    records,
     say,
     write_file,
     write_output,
 )
 from sortnet.errors import SortNetError
-from sortnet.experiments.studies import SIZES, STUDIES, Point, Study, frame_of, points_of
+from sortnet.experiments.studies import STUDIES, Point, Study, frame_of
 from sortnet.files import make_folder
 
 if TYPE_CHECKING:
@@ -45,9 +47,7 @@ def print_studies(*, as_json: bool) -> None:
 
 def run_study(
     name: str,
-    data: str | None,
-    size: str,
-    seed: int,
+    points: Sequence[Point],
     where: Where,
     out: Path | None,
     as_json: bool,
@@ -59,23 +59,7 @@ def run_study(
         1 if a cell failed, else 0.
 
     Raises:
-        SortNetError: if the study or its data cannot be used, or no cell has a result.
-    """
-    return run_points(name, points_of(name, data, SIZES[size], seed), where, out, as_json, command)
-
-
-def run_points(
-    name: str,
-    points: Sequence[Point],
-    where: Where,
-    out: Path | None,
-    as_json: bool,
-    command: str,
-) -> int:
-    """`run_study` of points that were made otherwise.
-
-    Raises:
-        SortNetError: if no cell has a result.
+        SortNetError: if the data cannot be used, or no cell has a result.
     """
     with progress() as status:
         results, failed = results_of([point.cell for point in points], where, status)
@@ -85,67 +69,43 @@ def run_points(
         found = [(point, by_cell[point.cell]) for point in points if point.cell in by_cell]
         frame = frame_of(name, found, cache=where.cache)
         took = sum(sum(result.about["seconds"].values()) for _, result in results)
-    made = _Made(name, STUDIES[name], frame, command, took)
+    study = STUDIES[name]
+    cells = f"means ± standard errors of {_range(frame['cells'])}"
+    notes = [*study.notes(frame), f"{cells}; {took:.0f} CPU seconds in all; {study.source}"]
     if as_json:
-        print_json(made.as_json())
+        about = {"study": name, "question": study.says, "x": study.x}
+        print_json({**about, "rows": records(frame), "notes": notes})
     else:
-        made.print()
+        _print(study, frame, notes)
     if out is not None:
-        say(f"written: {', '.join(made.write(out))}")
+        say(f"written: {', '.join(_write(name, frame, command, out))}")
     return 1 if failed else 0
 
 
-class _Made:
-    """What came of a study."""
-
-    def __init__(
-        self, name: str, study: Study, frame: pd.DataFrame, command: str, seconds: float
-    ) -> None:
-        self.name, self.study, self.frame, self.command = name, study, frame, command
-        self.seconds = seconds
-
-    @property
-    def notes(self) -> list[str]:
-        cells = f"means ± standard errors of {_range(self.frame['cells'])}"
-        work = f"{self.seconds:.0f} CPU seconds in all"
-        return [*self.study.notes(self.frame), f"{cells}; {work}; {self.study.source}"]
-
-    def print(self) -> None:
-        put(self.study.says)
-        for measure, one in self.frame.groupby("measure", sort=False):
-            put(f"\n{measure}")
-            _print_measure(one, self.study.x)
-        put()
-        for line in self.notes:
-            put(line)
-
-    def as_json(self) -> dict[str, Any]:
-        rows = self.frame.astype(object).where(self.frame.notna(), None).to_dict("records")
-        about = {"study": self.name, "question": self.study.says, "x": self.study.x}
-        return {**about, "rows": rows, "notes": self.notes}
-
-    def write(self, out: Path) -> list[str]:
-        """Write NAME.csv, and a figure of each measure as SVG and PNG; their paths."""
-        make_folder(out)
-        table = str(out / f"{self.name}.csv")
-        write_output(table, lambda file: self.frame.to_csv(file, index=False))
-        drawn = [
-            one
-            for _, one in self.frame.groupby("measure", sort=False)
-            if _is_curve(one, self.study.x)
-        ]
-        written = [table]
-        for one in drawn:
-            figure = _figure(one, self.study, self.command)
-            more = f"-{_file_name(one['measure'].iloc[0])}" if len(drawn) > 1 else ""
-            for form in ("svg", "png"):
-                written.append(str(out / f"{self.name}{more}.{form}"))
-                write_file(written[-1], partial(figure.savefig, format=form))
-        return written
+def _print(study: Study, frame: pd.DataFrame, notes: Sequence[str]) -> None:
+    put(study.says)
+    for measure, one in frame.groupby("measure", sort=False):
+        put(f"\n{measure}")
+        _print_measure(one, study.x)
+    put()
+    for line in notes:
+        put(line)
 
 
-def _is_curve(one: pd.DataFrame, x: str) -> bool:
-    return one[x].nunique() > 1
+def _write(name: str, frame: pd.DataFrame, command: str, out: Path) -> list[str]:
+    """Write NAME.csv, and a figure of each measure as SVG and PNG; their paths."""
+    make_folder(out)
+    study, table = STUDIES[name], str(out / f"{name}.csv")
+    write_output(table, lambda file: frame.to_csv(file, index=False))
+    drawn = [one for _, one in frame.groupby("measure", sort=False) if one[study.x].nunique() > 1]
+    written = [table]
+    for one in drawn:
+        figure = _figure(one, study, command)
+        more = f"-{_file_name(one['measure'].iloc[0])}" if len(drawn) > 1 else ""
+        for form in ("svg", "png"):
+            written.append(str(out / f"{name}{more}.{form}"))
+            write_file(written[-1], partial(figure.savefig, format=form))
+    return written
 
 
 def _figure(one: pd.DataFrame, study: Study, remark: str) -> Any:
@@ -166,24 +126,16 @@ def _print_measure(one: pd.DataFrame, x: str) -> None:
     if len(one) > _MOST_LINES * len(series):
         put(f"{count(len(one), 'figure')}: --out writes them")
         return
-    cells = {(row[x], row["series"]): _shown(row) for row in one.to_dict("records")}
+    cells = {
+        (row[x], row["series"]): mean_text(row["value"], row["value_error"])
+        for row in one.to_dict("records")
+    }
     if len(values) * len(series) > 2 * len(one):
         rows = [[series, _at(at), text] for (at, series), text in cells.items()]
         print_table(["series", x, one["measure"].iloc[0]], rows)
         return
     rows = [[_at(at), *(cells.get((at, name), "") for name in series)] for at in values]
     print_table([x, *(name or "value" for name in series)], rows)
-
-
-def _shown(row: dict[Any, Any]) -> str:
-    """
-    >>> _shown({"value": 0.71239, "value_error": 0.01}), _shown({"value": 3, "value_error": None})
-    ('0.712 ± 0.010', '3.000')
-    """
-    value, error = float(row["value"]), row["value_error"]
-    digits = 0 if value >= 1000 else 3
-    sure = error is not None and error == error
-    return f"{value:.{digits}f}" + (f" ± {error:.{digits}f}" if sure else "")
 
 
 def _at(x: Any) -> str:

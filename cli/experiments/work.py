@@ -45,45 +45,31 @@ def results_of(cells: Sequence[Cell], where: Where, progress: Progress) -> Found
     """
     progress("reading the data")
     keys = keys_of(cells)
+    failed = []
     with open_to_write(where.store) as store:
         known = {} if where.again else kept_cells(store.database, keys)
         left = [k for k, key in enumerate(keys) if key not in known]
         if len(left) < len(cells):
             say(f"worked out before: {len(cells) - len(left)} of {count(len(cells), 'cell')}")
+        some, began = [cells[k] for k in left], time.monotonic()
+        progress(_state(len(left), 0, 0.0))
+        outcomes = work_out_all(some, jobs=where.jobs, cluster=where.cluster, cache=where.cache)
         try:
-            failed = _work(cells, keys, left, known, where, store.database, progress)
+            for done, (k, found) in enumerate(outcomes, 1):
+                cell, key = some[k], keys[left[k]]
+                if isinstance(found, str):
+                    failed.append((cell, found))
+                    say(f"{cell.name} failed: {found}")
+                else:
+                    known[key] = found
+                    _keep(store.database, key, cell, found)
+                    took = sum(found.about["seconds"].values())
+                    say(f"{done} of {len(left)}  {cell.name}  {took:.1f} CPU s")
+                progress(_state(len(left) - done, done, time.monotonic() - began))
         except KeyboardInterrupt:
             raise SortNetError("interrupted: the same command resumes it") from None
     results = [(c, known[key]) for c, key in zip(cells, keys, strict=True) if key in known]
     return Found(results, failed)
-
-
-def _work(
-    cells: Sequence[Cell],
-    keys: Sequence[str],
-    left: Sequence[int],
-    known: dict[str, Result],
-    where: Where,
-    database: Database,
-    progress: Progress,
-) -> list[tuple[Cell, str]]:
-    """Work out the cells that are left, into `known` and the store; those that failed, and why."""
-    failed, began = [], time.monotonic()
-    progress(_state(len(left), 0, 0.0))
-    some = [cells[k] for k in left]
-    outcomes = work_out_all(some, jobs=where.jobs, cluster=where.cluster, cache=where.cache)
-    for done, (k, found) in enumerate(outcomes, 1):
-        cell, key = some[k], keys[left[k]]
-        if isinstance(found, str):
-            failed.append((cell, found))
-            say(f"{cell.name} failed: {found}")
-        else:
-            known[key] = found
-            _keep(database, key, cell, found)
-            took = sum(found.about["seconds"].values())
-            say(f"{done} of {len(left)}  {cell.name}  {took:.1f} CPU s")
-        progress(_state(len(left) - done, done, time.monotonic() - began))
-    return failed
 
 
 def _keep(database: Database, key: str, cell: Cell, found: Result) -> None:

@@ -45,6 +45,8 @@ class Scaler:
             were missing; `query`, `zscore`, `rank`: (0, n_features).
         varying: (2, n_features) whether each varied within a training query, and whether it varied
             at all: nothing was learned of the others.
+
+    One without tables leaves the features as they are.
     """
 
     tables: Mapping[str, F64]
@@ -53,16 +55,18 @@ class Scaler:
     @property
     def n_features(self) -> int:
         """The number of features that it takes."""
-        return int(next(iter(self.tables.values())).shape[1])
+        return int(self.varying.shape[1])
 
     @property
     def n_columns(self) -> int:
         """The number of columns that it makes of them."""
-        return len(self.sources)
+        return len(self.sources) if self.tables else self.n_features
 
     @cached_property
     def sources(self) -> I64:
         """(n_columns,) the number of the feature that each column comes from."""
+        if not self.tables:
+            return np.arange(self.n_features)
         each = [_PARTS[part].sources(table) for part, table in self.tables.items()]
         return np.concatenate(each).astype(np.int64, copy=False)
 
@@ -93,6 +97,8 @@ class Scaler:
         of queries at a time.
         """
         self._check(queries)
+        if not self.tables:
+            return queries
         names = queries.feature_names
         return replace(
             queries,
@@ -128,6 +134,11 @@ class Scaler:
                 out[:, first : first + columns.shape[1]] = columns
                 first += columns.shape[1]
         out[:, self._silent] = 0
+
+
+def unscaled(n_features: int) -> Scaler:
+    """The scaling of rankers that see the features as they are, NaN and all."""
+    return Scaler({}, np.broadcast_to(np.True_, (2, n_features)))
 
 
 def fit_scaler(spec: str, queries: Queries, *, seed: int = 0) -> Scaler:

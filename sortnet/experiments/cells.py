@@ -1,8 +1,7 @@
 """A cell of an experiment: one ranker on one division of the data, tuned, fitted and tested.
 
-A cell and its result are values of JSON and one array, so that any process on any machine can work
-a cell out, and a store can keep what came of it. A result is the ranking of the test documents:
-every measure under every convention follows from it without training again.
+Any process on any machine can work a cell out, as it reads its data itself. A result is the ranking
+of the test documents: every measure under every convention follows from it without training again.
 """
 
 from __future__ import annotations
@@ -10,24 +9,25 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from sortnet import __version__
 from sortnet.config import choose_quality
 from sortnet.data.read import Fold
-from sortnet.experiments import splits
-from sortnet.experiments.entries import entry_of, grid_of
+from sortnet.experiments.entries import Entry
 from sortnet.experiments.splits import Split, binarised
-from sortnet.experiments.tuning import Budget, tune
+from sortnet.experiments.tuning import tune
 from sortnet.files import fingerprint
 from sortnet.learning.loop import Iteration
 from sortnet.rankers.base import Ranker, fit_ranker
 from sortnet.types import I64
+
+# Of the ranker, its data and the iterations that made it, none of most kinds; to JSON.
+Observer: TypeAlias = Callable[[Ranker, Fold, list[Iteration]], dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -35,44 +35,39 @@ class Cell:
     """What is worked out; the same for everybody who compares rankers.
 
     Attributes:
-        ranker: an entry's name, see `sortnet.experiments.entries`.
+        ranker: what is fitted, and what of its settings is searched.
         split: where the data come from.
         seed: of the ranker.
         quality: RankQuality, which chooses; None: by the grades, see `choose_quality`.
         relevant_from: the lowest grade that is relevant.
         binarise: whether training and validation grades become relevant or not.
         inner: parts of an inner cross-validation; 0: the validation part chooses.
-        grid: what is searched, see `grid_of`; none: the grid of the ranker's kind.
         search: how settings are searched, see `tune`.
         trials, seconds: the search's budget.
         observe: what else is looked at, a function of `sortnet.experiments.observers`.
     """
 
-    ranker: str
+    ranker: Entry
     split: Split
     seed: int = 0
     quality: str | None = None
     relevant_from: int = 1
     binarise: bool = False
     inner: int = 0
-    grid: tuple[str, ...] = ()
     search: str = "grid"
     trials: int | None = None
     seconds: float | None = None
-    observe: str | None = None
+    observe: Observer | None = None
 
     @property
     def name(self) -> str:
-        return f"{self.ranker} on {self.split.name}"
+        return f"{self.ranker.name} on {self.split.name}"
 
     def to_json(self) -> dict[str, Any]:
-        own = {name: value for name, value in vars(self).items() if name != "split"}
-        return {**own, "split": splits.to_json(self.split)}
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Cell:
-        typed = {"split": splits.from_json(values["split"]), "grid": tuple(values["grid"])}
-        return cls(**{**values, **typed})
+        """What it is known by, and what a store keeps of it."""
+        split = {"kind": type(self.split).__name__, **vars(self.split)}
+        own = {"ranker": self.ranker.to_json(), "split": split}
+        return {**vars(self), **own, "observe": self.observe and self.observe.__name__}
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,11 +84,6 @@ class Result:
     about: dict[str, Any] = field(default_factory=dict)
 
 
-# Of the ranker, its data and the iterations that made it, none of most kinds; to JSON.
-Observer = Callable[[Ranker, Fold, list[Iteration]], dict[str, Any]]
-_OBSERVERS = "sortnet.experiments.observers"
-
-
 def work_out(cell: Cell, *, cache: Path | None = None) -> Result:
     """Read the data, tune, fit with the settings chosen, and rank the test part.
 
@@ -102,22 +92,21 @@ def work_out(cell: Cell, *, cache: Path | None = None) -> Result:
 
     Cost: that of tuning and one more fit.
     """
-    entry, seconds = entry_of(cell.ranker), dict[str, float]()
+    seconds: dict[str, float] = {}
     with _timed(seconds, "read"):
         fold = learnable(cell, cache)
     assert fold.test is not None
     level = 1 if cell.binarise else cell.relevant_from
-    settings = entry.settings(seed=cell.seed, quality=cell.quality, relevant_from=level)
+    settings = cell.ranker.settings(seed=cell.seed, quality=cell.quality, relevant_from=level)
     settings = choose_quality(fold.train, fold.vali, settings)
-    grid: Any = grid_of(entry.kind, cell.grid) or (None if entry.tuned else [])
     with _timed(seconds, "tune"):
         tuned = tune(
-            fold.train, fold.vali, settings, grid=grid, inner=cell.inner, search=cell.search,
-            budget=Budget(cell.trials, cell.seconds),
+            fold.train, fold.vali, settings, grid=cell.ranker.grids, inner=cell.inner,
+            search=cell.search, trials=cell.trials, seconds=cell.seconds,
         )  # fmt: skip
     history: list[Iteration] = []
     own: dict[str, Any] = {}
-    if entry.kind == "sortnet":
+    if settings.kind == "sortnet":
         own["callbacks"] = [lambda record, state: history.append(record)]
     with _timed(seconds, "fit"):
         ranker = fit_ranker(fold.train, fold.vali, tuned.config, **own)
@@ -130,7 +119,7 @@ def work_out(cell: Cell, *, cache: Path | None = None) -> Result:
         "seconds": {name: round(value, 3) for name, value in seconds.items()},
     }
     if cell.observe is not None:
-        about["observed"] = _observer(cell.observe)(ranker, fold, history)
+        about["observed"] = cell.observe(ranker, fold, history)
     return Result(order, about)
 
 
@@ -160,17 +149,11 @@ def keys_of(cells: Sequence[Cell]) -> list[str]:
     def key(cell: Cell) -> str:
         # Found again wherever the files lie; a new version may rank otherwise.
         read = [known[str(file)] for file in cell.split.files]
-        settings = entry_of(cell.ranker).settings().to_json()
-        said = {**cell.to_json(), "files": read, "sortnet": __version__, "settings": settings}
+        said = {**cell.to_json(), "files": read, "sortnet": __version__}
         said["split"] = {name: v for name, v in said["split"].items() if name != "folder"}
         return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
     return [key(cell) for cell in cells]
-
-
-def _observer(name: str) -> Observer:
-    found: Observer = getattr(import_module(_OBSERVERS), name)
-    return found
 
 
 @contextmanager

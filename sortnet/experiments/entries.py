@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, TypeAlias
 
 from sortnet.config import PAPER, Setting, Settings, settings_of
 from sortnet.errors import SortNetError
 from sortnet.rankers.base import KINDS, VARIANTS, settings_for
+
+Grid: TypeAlias = Mapping[str, Sequence[Any]]
 
 
 @dataclass(frozen=True)
@@ -18,27 +20,42 @@ class Entry:
     """A row of the table of an experiment.
 
     Attributes:
-        kind: of the ranker.
+        name: what the table calls it.
+        kind: of the ranker, or a variant.
         changes: settings that are not the kind's defaults.
-        tuned: whether the kind's grid is searched; SortNet settles its settings by itself.
+        grids: what is searched, see `tune`: None: the kind's own; nothing of SortNet, which
+            chooses what its settings leave open by itself.
     """
 
+    name: str
     kind: str
-    changes: dict[str, Any] = field(default_factory=dict)
-    tuned: bool = True
+    changes: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    grids: Sequence[Grid] | None = field(default=None, hash=False)
 
     def settings(self, **common: Any) -> Settings:
         """The settings of its kind, with those that all rankers of an experiment have."""
         return settings_for(self.kind).changed(**{**common, **self.changes})
 
+    def changed(self, **changes: Any) -> Entry:
+        """One with other settings, which are not searched; its name says which."""
+        said = ",".join(f"{key}={_typed(value)}" for key, value in changes.items())
+        return Entry(f"{self.name}:{said}", self.kind, {**self.changes, **changes}, grids=())
+
+    def to_json(self) -> dict[str, Any]:
+        """Its name, its grids where they are not the kind's, and all its settings."""
+        return {"name": self.name, "grids": self.grids, "settings": self.settings().to_json()}
+
 
 _OTHERS = ("sortnet", "posterior")  # named above, or no ranker of queries
 ENTRIES: dict[str, Entry] = {
-    "sortnet": Entry("sortnet", tuned=False),
-    "sortnet-cmpnn": Entry("sortnet", {"comparator": "cmpnn"}, tuned=False),
-    "sortnet-directranker": Entry("sortnet", {"comparator": "directranker"}, tuned=False),
-    "sortnet-paper": Entry("sortnet", PAPER, tuned=False),
-} | {kind: Entry(kind) for kind in (*KINDS, *VARIANTS) if kind not in _OTHERS}
+    name: Entry(name, "sortnet", changes, grids=())
+    for name, changes in (
+        ("sortnet", {}),
+        ("sortnet-cmpnn", {"comparator": "cmpnn"}),
+        ("sortnet-directranker", {"comparator": "directranker"}),
+        ("sortnet-paper", PAPER),
+    )
+} | {kind: Entry(kind, kind) for kind in (*KINDS, *VARIANTS) if kind not in _OTHERS}
 
 
 def entry_of(name: str) -> Entry:
@@ -58,26 +75,26 @@ def entry_of(name: str) -> Entry:
     if not text:
         return entry
     changes = dict(_change(entry.kind, each) for each in text.split(","))
-    return Entry(entry.kind, {**entry.changes, **changes}, tuned=False)
+    return replace(entry.changed(**changes), name=name)
 
 
-def entries_named(names: str) -> list[str]:
-    """Names as typed, comma by comma; `all` stands for every entry.
+def entries_named(names: str, every: Iterable[str] = tuple(ENTRIES)) -> list[Entry]:
+    """Entries by their names as typed, comma by comma; `all` stands for `every`.
 
     Raises:
         SortNetError: on an unknown one, or one given twice.
 
-    >>> entries_named("err, ranksvm")
+    >>> [entry.name for entry in entries_named("err, ranksvm")]
     ['err', 'ranksvm']
     """
     found: list[str] = []
     for name in split_names(names):
-        found += list(ENTRIES) if name == "all" else [name]
+        found += every if name == "all" else [name]
+    entries = [entry_of(name) for name in found]
     for name in found:
-        entry_of(name)
         if found.count(name) > 1:
             raise SortNetError(f"ranker {name[:60]!r} is given twice")
-    return found
+    return entries
 
 
 def split_names(text: str) -> list[str]:
@@ -132,6 +149,10 @@ def value_of(name: str, kind: Any, text: str) -> Any:
         return tuple(map(int, re.split("[-,]", text))) if name == "hidden" else text
     except ValueError:
         raise SortNetError(f"{name}: {text[:60]!r} is not a number") from None
+
+
+def _typed(value: Any) -> str:
+    return "-".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def _near(names: Sequence[str]) -> str:

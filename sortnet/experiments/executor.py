@@ -1,19 +1,16 @@
 """Work out many cells at once: here, in several processes, or on a Dask cluster.
 
-A worker gets a cell as JSON text and reads the data itself: no array travels but the ranking.
+A worker reads the data itself: no array travels but the ranking.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, as_completed
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from sortnet.errors import SortNetError
 from sortnet.experiments.cells import Cell, Result, work_out
@@ -79,21 +76,15 @@ def _as_they_come(
     executor: Executor, cells: dict[int, Cell], cache: Path | None
 ) -> Iterator[tuple[int, Outcome | None]]:
     """Each cell's number and outcome, None if its worker died."""
-    where = None if cache is None else str(cache)
-    futures: dict[Future[Any], int] = {
-        executor.submit(_remote, json.dumps(cell.to_json()), where): k for k, cell in cells.items()
+    futures: dict[Future[Outcome], int] = {
+        executor.submit(worked_out, cell, cache): k for k, cell in cells.items()
     }
     try:
         for future in as_completed(futures):
             try:
-                order, about = future.result()
+                yield futures[future], future.result()
             except Exception as error:  # of the executor's own kinds
                 yield futures[future], _fault(error)
-                continue
-            if order is None:
-                yield futures[future], about
-            else:
-                yield futures[future], Result(np.frombuffer(order, np.int64), json.loads(about))
     finally:
         for future in futures:
             future.cancel()
@@ -102,14 +93,6 @@ def _as_they_come(
 def _fault(error: Exception) -> str | None:
     died = isinstance(error, BrokenExecutor) or type(error).__name__ == "KilledWorker"
     return None if died else f"{type(error).__name__}: {one_line(error)}"
-
-
-def _remote(cell: str, cache: str | None) -> tuple[bytes | None, str]:
-    """In a worker: the order's bytes and what is said of it, or None and what failed."""
-    found = worked_out(Cell.from_json(json.loads(cell)), None if cache is None else Path(cache))
-    if isinstance(found, str):
-        return None, found
-    return found.order.tobytes(), json.dumps(found.about)
 
 
 @contextmanager
@@ -124,22 +107,20 @@ def _executor(jobs: int, cluster: str | None) -> Iterator[Executor]:
         finally:
             executor.shutdown(wait=True, kill_workers=True)
         return
-    with _client(cluster) as client:
+    client = _client(cluster)
+    try:
         yield client.get_executor(pure=False)
+    finally:
+        client.close()
 
 
-@contextmanager
-def _client(cluster: str) -> Iterator[Any]:
+def _client(cluster: str) -> Any:
     try:
         distributed: Any = import_module("distributed")
     except ImportError:
         raise SortNetError("--cluster needs: pip install 'sortnet[dask]'") from None
     address = cluster.replace("dask://", "tcp://", 1)
     try:
-        client = distributed.Client(address, timeout=_REACHED)
+        return distributed.Client(address, timeout=_REACHED)
     except (OSError, ValueError) as error:
         raise SortNetError(f"cluster {cluster[:60]} cannot be reached: {one_line(error)}") from None
-    try:
-        yield client
-    finally:
-        client.close()

@@ -38,7 +38,7 @@ class MadeClasses:
         shortest, longest: documents of one.
     """
 
-    kind: ClassVar[str] = "made-classes"
+    files: ClassVar[tuple[Path, ...]] = ()
     classes: int = 5
     features: int = 70
     noise: float = 0.0
@@ -54,10 +54,6 @@ class MadeClasses:
     def name(self) -> str:
         own = (f"{value:g}" for name, value in vars(self).items() if name != "seed")
         return f"made {'-'.join(own)}, draw {self.seed}"
-
-    @property
-    def files(self) -> tuple[Path, ...]:
-        return ()
 
     def load(self, cache: Path | None = None) -> Fold:
         """Draw it: the same test documents for every `noise`, `label_ratio` and `n_train`."""
@@ -137,7 +133,6 @@ class TrainingShare:
         seed: of the draw.
     """
 
-    kind: ClassVar[str] = "training-share"
     folder: str
     share: float = 1.0
     label_ratio: float = 1.0
@@ -161,7 +156,7 @@ class TrainingShare:
         if self.label_ratio < 1:
             upper = (int(train.grades.max()) + 1) // 2
             kept = thinned(train.grades, upper, self.label_ratio, rng)
-            train = of_documents(train, kept)
+            train = train.only(np.isin(np.arange(train.n_docs), kept))
         return replace(fold, train=train)
 
     @property
@@ -169,36 +164,16 @@ class TrainingShare:
         return OfficialFold(self.folder)
 
 
-def of_documents(queries: Queries, docs: I64) -> Queries:
-    """Some documents, of ascending numbers; queries that lose all of theirs are left out."""
-    query = queries.query_of_docs()[docs]
-    left, sizes = np.unique(query, return_counts=True)
-    return replace(
-        queries,
-        features=queries.features[docs],
-        grades=queries.grades[docs],
-        offsets=np.append(0, np.cumsum(sizes)),
-        qids=queries.qids[left],
-        rows=queries.rows[docs],
-        docids=None if queries.docids is None else queries.docids[docs],
-        weights=None if queries.weights is None else queries.weights[docs],
-    )
-
-
 @dataclass(frozen=True)
 class Digits:
     """The handwritten digits, see `sortnet.data.digits`."""
 
-    kind: ClassVar[str] = "digits"
+    files: ClassVar[tuple[Path, ...]] = ()
     seed: int = 0
 
     @property
     def name(self) -> str:
         return f"digits, draw {self.seed}"
-
-    @property
-    def files(self) -> tuple[Path, ...]:
-        return ()
 
     def load(self, cache: Path | None = None) -> Fold:
         return digits_fold(self.seed)

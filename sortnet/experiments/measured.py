@@ -61,7 +61,7 @@ def figures_of(
             sizes[cell.split] = _sizes(fold, measures[0])
         asked = [parse_metric(name, relevant_from=cell.relevant_from) for name in measures]
         values = figures_under(convention, test, result.order, asked)
-        about = {"ranker": cell.ranker, "part": cell.split.name, "qid": qids}
+        about = {"ranker": cell.ranker.name, "part": cell.split.name, "qid": qids}
         frames.append(pd.DataFrame({**about, **values}))
     n_empty, n_test, n_learned = np.sum(list(sizes.values()), axis=0).tolist()
     frame = pd.concat(frames, ignore_index=True)

@@ -9,7 +9,6 @@ import numpy as np
 
 from sortnet.data.read import Fold
 from sortnet.errors import DataError
-from sortnet.experiments.pair_efficiency import countable
 from sortnet.learning.loop import Iteration
 from sortnet.rankers.base import Ranker
 from sortnet.rankers.sortnet import Model
@@ -29,20 +28,6 @@ def iterations(ranker: Ranker, fold: Fold, history: Sequence[Iteration]) -> dict
             part: [dict(record.measures[part]) for record in history] for part in ("train", "vali")
         },
     }
-
-
-def learned_pairs(ranker: Ranker, fold: Fold, history: Sequence[Iteration]) -> dict[str, float]:
-    """The shares of answers, of all pairs, and of pairs, of those that can be learned from.
-
-    Raises:
-        DataError: if the ranker is not learned in iterations.
-    """
-    if not history:
-        raise DataError(f"a ranker of kind {ranker.config.kind} learns in no iterations")
-    answerable, learnable = countable(fold.train)
-    learned = history[-2] if len(history) > 1 else history[-1]  # the last sort teaches nothing
-    answers = learned.observed["train"]["answers"]
-    return {"pairs": learned.tp / learnable, "answers": answers / answerable}
 
 
 def orders(ranker: Ranker, fold: Fold, history: Sequence[Iteration]) -> dict[str, Any]:

@@ -9,11 +9,18 @@ differs.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from sortnet.config import PAIRS, TREES
+from sortnet.data.read import Fold
+from sortnet.errors import DataError
 from sortnet.experiments.cells import Cell
+from sortnet.experiments.entries import ENTRIES
 from sortnet.experiments.splits import Split
+from sortnet.learning.state import Iteration
+from sortnet.rankers.base import Ranker
 from sortnet.types import F64, Queries
 from sortnet.types.packed_pairs import packed
 
@@ -35,8 +42,8 @@ def cell_of(
         "weight_decay": TREES["weight_decay"], "max_stale": _NEVER, "max_iter": 5, "empty": empty,
         "epochs": epochs,
     }  # fmt: skip
-    words = ",".join(f"{name}={value}" for name, value in changes.items() if value is not None)
-    return Cell(f"sortnet:{words}", split, seed, observe="learned_pairs")
+    given = {name: value for name, value in changes.items() if value is not None}
+    return Cell(ENTRIES["sortnet"].changed(**given), split, seed, observe=learned_pairs)
 
 
 def budgets_of(train: Queries, step: int = 2) -> list[int]:
@@ -57,6 +64,20 @@ def countable(queries: Queries) -> tuple[int, int]:
     alike = np.unique(key, return_counts=True)[1]
     every = int((queries.sizes * (queries.sizes - 1) // 2).sum())
     return every, every - int((alike * (alike - 1) // 2).sum())
+
+
+def learned_pairs(ranker: Ranker, fold: Fold, history: Sequence[Iteration]) -> dict[str, float]:
+    """The shares of answers, of all pairs, and of pairs, of those that can be learned from.
+
+    Raises:
+        DataError: if the ranker is not learned in iterations.
+    """
+    if not history:
+        raise DataError(f"a ranker of kind {ranker.config.kind} learns in no iterations")
+    answerable, learnable = countable(fold.train)
+    learned = history[-2] if len(history) > 1 else history[-1]  # the last sort teaches nothing
+    answers = learned.observed["train"]["answers"]
+    return {"pairs": learned.tp / learnable, "answers": answers / answerable}
 
 
 def crossing(curve: F64, reference: float) -> tuple[float, float]:

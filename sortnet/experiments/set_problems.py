@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -14,8 +14,7 @@ from sortnet.data.divide import joined
 from sortnet.data.read import Fold
 from sortnet.errors import DataError
 from sortnet.experiments.cells import Cell
-from sortnet.experiments.entries import ENTRIES, entries_named, split_names
-from sortnet.rankers.base import settings_for
+from sortnet.experiments.entries import Entry, entries_named
 from sortnet.types import Queries
 
 MEASURES = ("spearman", "kendall", "concordance", "exact")
@@ -24,9 +23,8 @@ SIZES = (3, 24)  # of the sets that the study of sizes tests with
 _SCALING = "standard"  # one that looks at the query would show every model its context
 _VALIDATION = 10  # of that many training sets, one stops training
 # Settings in place of a kind's own: RankNet's figures are then those of the paper.
-_SETTINGS = dict.fromkeys(
-    ("ranknet", "listnet"), "hidden=32-32,epochs=10,queries=64,lr=0.1,weight_decay=0"
-)
+_NETS = {"hidden": (32, 32), "epochs": 10, "queries": 64, "lr": 0.1, "weight_decay": 0.0}
+_SETTINGS: dict[str, dict[str, Any]] = {"ranknet": _NETS, "listnet": _NETS}
 MODELS = ("fate", "feta", "feta:pair=free", "setrank", "ranknet", "ranksvm", "err", "listnet")
 SET_MODELS = ("fate", "setrank")
 
@@ -46,7 +44,7 @@ class MadeSets:
         seed: of all splits.
     """
 
-    kind: ClassVar[str] = "made-sets"
+    files: ClassVar[tuple[Path, ...]] = ()
     problem: str
     number: int = 1
     n: int = 5
@@ -60,10 +58,6 @@ class MadeSets:
     @property
     def name(self) -> str:
         return f"{self.problem}, split {self.number}"
-
-    @property
-    def files(self) -> tuple[Path, ...]:
-        return ()
 
     def load(self, cache: Path | None = None) -> Fold:
         """Draw them; the training sets are the same whatever is tested with.
@@ -85,8 +79,8 @@ class MadeSets:
         return made_sets(self.problem, n_sets, n, self.d, seed=seed, prefix=prefix)
 
 
-def models_named(names: str) -> dict[str, str]:
-    """Entries of an experiment by the names of models as typed, comma by comma.
+def models_named(names: str) -> list[Entry]:
+    """Entries by the names of models as typed, comma by comma, which tables call them.
 
     `all` stands for `MODELS`, `NAME:SETTING=VALUE` for other settings. A model has the settings
     above, and features scaled alike in all sets.
@@ -94,26 +88,19 @@ def models_named(names: str) -> dict[str, str]:
     Raises:
         SortNetError: as `entries_named`.
 
-    >>> models_named("err, ranknet:lr=0.2")["err"]
-    'err:scaling=standard'
+    >>> models_named("err, ranknet:lr=0.2")[0].changes
+    {'scaling': 'standard'}
     """
-    asked = [each for name in split_names(names) for each in _typed(name)]
-    return {name: _entry(name) for name in entries_named(",".join(asked))}
+    return [_model(entry) for entry in entries_named(names, MODELS)]
 
 
-def _typed(name: str) -> Sequence[str]:
-    return MODELS if name == "all" else (name,)
+def _model(entry: Entry) -> Entry:
+    scaled = {"scaling": _SCALING} if "scaling" in entry.settings().flat() else {}
+    changes = {**scaled, **_SETTINGS.get(entry.kind, {}), **entry.changes}
+    return replace(entry, changes=changes, grids=() if changes else None)
 
 
-def _entry(name: str) -> str:
-    base, _, typed = name.partition(":")
-    scaled = "scaling" in settings_for(ENTRIES[base].kind).flat()
-    parts = (f"scaling={_SCALING}" if scaled else "", _SETTINGS.get(base, ""), typed)
-    said = dict(part.split("=", 1) for text in parts for part in text.split(",") if part)
-    return f"{base}:{','.join(f'{key}={value}' for key, value in said.items())}" if said else base
-
-
-def cells_of(entries: Iterable[str], splits: Sequence[MadeSets], seed: int) -> list[Cell]:
+def cells_of(models: Sequence[Entry], splits: Sequence[MadeSets], seed: int) -> list[Cell]:
     """Every model on every split, those of one split together.
 
     Raises:
@@ -121,5 +108,4 @@ def cells_of(entries: Iterable[str], splits: Sequence[MadeSets], seed: int) -> l
     """
     for split in splits[:1]:
         check_sizes(split.problem, split.n, split.d)
-    models = list(entries)
     return [Cell(model, split, seed, quality=QUALITY) for split in splits for model in models]

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
-from importlib import import_module
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from sortnet.data.divide import hold_out, joined, refuse_shared
 from sortnet.data.read import Fold, file_of, read_fold, read_queries
-from sortnet.errors import DataError, ModelError
-from sortnet.files import shown
+from sortnet.errors import DataError
 from sortnet.types import Queries
 
 
 class Split(Protocol):
-    """A frozen dataclass of JSON values that reads a training, a validation and a test part."""
-
-    kind: ClassVar[str]
+    """A frozen dataclass that reads a training, a validation and a test part."""
 
     def __hash__(self) -> int: ...
 
@@ -48,7 +43,6 @@ class Split(Protocol):
 class OfficialFold:
     """A folder with the three parts of a fold, as they are."""
 
-    kind: ClassVar[str] = "fold"
     folder: str
 
     @property
@@ -75,7 +69,6 @@ class HoldOut:
         vali: the share of the others to choose by.
     """
 
-    kind: ClassVar[str] = "holdout"
     folder: str
     number: int
     test: float
@@ -101,36 +94,6 @@ class HoldOut:
             refuse_shared(a, b)
         drawn = (self.seed, self.number)  # so two seeds share no division
         return hold_out(joined([first, *rest]), self.test, self.vali, seed=drawn)
-
-
-# A module and its class, imported when a split of that kind is read.
-KINDS = {
-    "fold": "sortnet.experiments.splits:OfficialFold",
-    "holdout": "sortnet.experiments.splits:HoldOut",
-    "made-classes": "sortnet.experiments.made:MadeClasses",
-    "training-share": "sortnet.experiments.made:TrainingShare",
-    "digits": "sortnet.experiments.made:Digits",
-    "made-sets": "sortnet.experiments.set_problems:MadeSets",
-}
-
-
-def to_json(split: Split) -> dict[str, Any]:
-    return {"kind": split.kind, **asdict(split)}  # type: ignore[call-overload]
-
-
-def from_json(values: Mapping[str, Any]) -> Split:
-    """The split that `to_json` wrote.
-
-    Raises:
-        ModelError: if it is of no known kind.
-    """
-    named = dict(values)
-    kind = named.pop("kind", None)
-    if kind not in KINDS:
-        raise ModelError(f"unknown kind of data {shown(kind)}; known are {', '.join(KINDS)}")
-    module, _, name = KINDS[kind].partition(":")
-    split: Split = getattr(import_module(module), name)(**named)
-    return split
 
 
 def folds_of(folder: str) -> list[OfficialFold]:

@@ -6,8 +6,8 @@ the cells becomes one frame of means and standard errors.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import lru_cache
 from math import isnan
@@ -18,7 +18,9 @@ import numpy as np
 
 from sortnet.errors import SortNetError
 from sortnet.experiments.cells import Cell, Result
+from sortnet.experiments.entries import ENTRIES, Entry, entry_of
 from sortnet.experiments.made import Digits, MadeClasses, TrainingShare
+from sortnet.experiments.observers import iterations, neighbours, orders
 from sortnet.experiments.pair_efficiency import (
     REACHED,
     STRATEGIES,
@@ -35,7 +37,7 @@ from sortnet.types import Queries
 if TYPE_CHECKING:
     import pandas as pd
 
-_MADE = {"scaling": "quantile", "epochs": 10}  # of the papers' nets on made data
+_MADE: dict[str, Any] = {"scaling": "quantile", "epochs": 10}  # of nets on made data
 _SQUARED = {"loss": "squared"}
 _LEARNERS: dict[str, tuple[str, dict[str, Any]]] = {  # of the studies of the training part
     "RankNet*": ("directranker-neighbours", _SQUARED),
@@ -208,33 +210,26 @@ def frame_of(
         for point, result in found
         for row in study.read(point, result, lambda split=point.cell.split: test_part(split))  # type: ignore[misc]
     ]
-    groups: dict[tuple[Any, ...], list[Row]] = {}
-    for row in rows:
-        groups.setdefault((row.measure, row.series, row.at), []).append(row)
+    frame = pd.DataFrame(rows, columns=Row._fields)
+    groups = [
+        _averaged(study.x, each)
+        for _, each in frame.groupby(["measure", "series", "at"], sort=False)
+    ]
     return pd.DataFrame(
-        [_averaged(study.x, each) for each in groups.values()],
-        columns=["measure", "series", study.x, "value", "value_error", "cells"],
+        groups, columns=["measure", "series", study.x, "value", "value_error", "cells"]
     )
 
 
-def _averaged(x: str, rows: Sequence[Row]) -> dict[str, Any]:
-    values, first = np.array([row.value for row in rows]), rows[0]
-    n = len(rows)
-    alike = all(row.x == first.x for row in rows)
-    at = first.x if alike else sum(row.x for row in rows) / n
-    error = float(values.std(ddof=1) / np.sqrt(n)) if n > 1 else np.nan
+def _averaged(x: str, rows: pd.DataFrame) -> dict[str, Any]:
+    first = rows.iloc[0]
+    at = first["x"] if rows["x"].nunique() == 1 else rows["x"].mean()
     return {
-        "measure": first.measure, "series": first.series, x: at,
-        "value": float(values.mean()), "value_error": error, "cells": n,
+        "measure": first["measure"], "series": first["series"], x: at,
+        "value": rows["value"].mean(), "value_error": rows["value"].sem(), "cells": len(rows),
     }  # fmt: skip
 
 
-def _entry(kind: str, **changes: Any) -> str:
-    """A ranker with other settings, as `entry_of` reads it."""
-    return f"{kind}:{','.join(f'{name}={value}' for name, value in changes.items())}"
-
-
-def _on_folds(plan: Plan, rankers: Iterable[tuple[str, str, Any]], **cell: Any) -> list[Point]:
+def _on_folds(plan: Plan, rankers: Iterable[tuple[Entry, str, Any]], **cell: Any) -> list[Point]:
     """Points of (ranker, series, x) on every fold."""
     return [
         Point(Cell(ranker, split, plan.seed, **cell), series, x)
@@ -243,10 +238,10 @@ def _on_folds(plan: Plan, rankers: Iterable[tuple[str, str, Any]], **cell: Any) 
     ]
 
 
-def _net(learner: str, classes: int) -> str:
+def _net(learner: str, classes: int) -> Entry:
     """The papers' net for made data, 70 units and as many as there are classes."""
     kind, own = _LEARNERS[learner]
-    return _entry(kind, hidden=f"70-{classes}", **_MADE, **own)
+    return ENTRIES[kind].changed(hidden=(70, classes), **_MADE, **own)
 
 
 def _on_made(
@@ -265,20 +260,24 @@ def _on_made(
     ]  # fmt: skip
 
 
-def _on_shares(plan: Plan, field: str, values: Iterable[float]) -> list[Point]:
+def _on_shares(plan: Plan, field: str, values: Iterable[Any]) -> list[Point]:
     """Points of folds of which a share of the training part is left."""
-    rankers = {
-        learner: _entry(kind, hidden="70", **own) for learner, (kind, own) in _LEARNERS.items()
-    }
-    kept: list[dict[str, Any]] = [{field: share} for share in values]
     return [
         Point(
-            Cell(ranker, TrainingShare(fold.folder, **changes), plan.seed), learner, changes[field]
+            Cell(
+                ENTRIES[kind].changed(hidden=(70,), **own),
+                replace(TrainingShare(fold.folder), **{field: share}), plan.seed,
+            ),
+            learner, share,
         )
-        for learner, ranker in rankers.items()
-        for changes in kept
+        for learner, (kind, own) in _LEARNERS.items()
+        for share in values
         for fold in plan.folds()
-    ]
+    ]  # fmt: skip
+
+
+def _paper(hidden: int) -> Entry:
+    return ENTRIES["sortnet-paper"].changed(hidden=(hidden,))
 
 
 def _training_size(plan: Plan) -> list[Point]:
@@ -301,7 +300,9 @@ def _optimiser_activation(plan: Plan) -> list[Point]:
         plan,
         [
             (
-                _entry("directranker", hidden="32-20-5", loss="squared", optimizer=name, tau=tau),
+                ENTRIES["directranker"].changed(
+                    hidden=(32, 20, 5), loss="squared", optimizer=name, tau=tau
+                ),
                 optimiser, "linear" if tau == "identity" else tau,
             )
             for optimiser, name in optimisers.items()
@@ -320,7 +321,7 @@ def _neighbours(plan: Plan) -> list[Point]:
         Point(
             Cell(
                 _net("RankNet*", 5), split, plan.seed + k, quality="ndcg@20",
-                relevant_from=relevant, binarise=binarise, observe="neighbours",
+                relevant_from=relevant, binarise=binarise, observe=neighbours,
             ),
             series, k,
         )
@@ -331,11 +332,13 @@ def _neighbours(plan: Plan) -> list[Point]:
 
 def _order(plan: Plan) -> list[Point]:
     if plan.folder is not None:
-        return _on_folds(plan, [(r, name, "") for name, r in _ORDERED.items()], observe="orders")
+        return _on_folds(
+            plan, [(entry_of(r), name, "") for name, r in _ORDERED.items()], observe=orders
+        )
     n_train = min(3000, plan.size.documents)  # CmpNN sorts them up to 20 times
     lists = {"shortest": 1000, "longest": 1000, "lists": 5, "n_train": n_train, "features": 10}
     return [
-        Point(Cell(ranker, split, split.seed, observe="orders"), name, "")
+        Point(Cell(entry_of(ranker), split, split.seed, observe=orders), name, "")
         for name, ranker in _ORDERED.items()
         for split in plan.made(**lists)
     ]
@@ -357,14 +360,13 @@ def _pair_efficiency(plan: Plan) -> list[Point]:
     ]
 
 
-def set_points(models: Mapping[str, str], splits: Sequence[MadeSets], seed: int) -> list[Point]:
-    """Points of models, entries by their names, whose test sets are of many sizes.
+def set_points(models: Sequence[Entry], splits: Sequence[MadeSets], seed: int) -> list[Point]:
+    """Points of models whose test sets are of many sizes.
 
     Raises:
         DataError: if the sets cannot be drawn.
     """
-    names = {entry: name for name, entry in models.items()}
-    return [Point(cell, names[cell.ranker], None) for cell in cells_of(names, splits, seed)]
+    return [Point(cell, cell.ranker.name, None) for cell in cells_of(models, splits, seed)]
 
 
 def _set_sizes(plan: Plan) -> list[Point]:
@@ -411,11 +413,9 @@ def _measured(*names: str) -> Read:
     return read
 
 
-_made_or_not = {True: _measured("ndcg@20"), False: _measured("ndcg@10")}
-
-
 def _of_training_part(point: Point, result: Result, test: Test) -> Iterable[Row]:
-    return _made_or_not[isinstance(point.cell.split, MadeClasses)](point, result, test)
+    name = "ndcg@20" if isinstance(point.cell.split, MadeClasses) else "ndcg@10"
+    return _measured(name)(point, result, test)
 
 
 def _convergence(point: Point, result: Result, test: Test) -> list[Row]:
@@ -501,14 +501,14 @@ def _enough(frame: pd.DataFrame) -> list[str]:
 
 _2018 = "Pfannschmidt, Gupta and Hüllermeier 2018"
 _2008, _2025 = "SortNet (Rigutini et al.)", "RankNet revisited (Köppel et al. 2025)"
-_PAPER, _DOCUMENTS = "sortnet-paper:hidden=20", "training documents, or share of the training part"
+_DOCUMENTS = "training documents, or share of the training part"
 
 STUDIES: dict[str, Study] = {
     "hidden": Study(
         "How many hidden units does the comparator need?", f"{_2008}, table 1", "n",
         lambda plan: _on_folds(
             plan,
-            [(f"sortnet-paper:hidden={h}", f"{h} hidden", None) for h in (10, 20, 30)],
+            [(_paper(h), f"{h} hidden", None) for h in (10, 20, 30)],
             quality="map",
         ),
         _at_ranks,
@@ -518,13 +518,15 @@ STUDIES: dict[str, Study] = {
         lambda plan: [
             point
             for quality in ("map", "p@10")
-            for point in _on_folds(plan, [(_PAPER, quality.upper(), None)], quality=quality)
+            for point in _on_folds(plan, [(_paper(20), quality.upper(), None)], quality=quality)
         ],
         _at_ranks,
     ),
     "convergence": Study(
         "When does the loop converge?", f"{_2008}, figure 3", "iteration",
-        lambda plan: _on_folds(plan, [(_PAPER, "", None)], quality="map", observe="iterations"),
+        lambda plan: _on_folds(
+            plan, [(_paper(20), "", None)], quality="map", observe=iterations
+        ),
         _convergence,
     ),
     "classes": Study(
@@ -558,7 +560,7 @@ STUDIES: dict[str, Study] = {
     ),
     "runtime": Study(
         "How long do reading and training take?", f"{_2025}, table 3", "ranker",
-        lambda plan: _on_folds(plan, [(ranker, name, name) for name, ranker in _TIMED.items()]),
+        lambda plan: _on_folds(plan, [(entry_of(r), name, name) for name, r in _TIMED.items()]),
         _runtime,
     ),
     "neighbours": Study(
@@ -580,7 +582,7 @@ STUDIES: dict[str, Study] = {
         lambda plan: _on_folds(
             plan,
             [
-                (_entry(kind, scaling=scaling, hidden="32", **more), name, scaling)
+                (ENTRIES[kind].changed(scaling=scaling, hidden=(32,), **more), name, scaling)
                 for name, kind, more in (
                     ("CmpNN", "sortnet-cmpnn", {"committee": 1}),
                     ("RankNet*", "directranker", {"loss": "squared"}),
@@ -596,8 +598,8 @@ STUDIES: dict[str, Study] = {
         lambda plan: _on_folds(
             plan,
             [
-                (_entry("lambdarank", hidden=hidden, weighting=name), f"{hidden} hidden", said)
-                for hidden in ("32", "64-64")
+                (ENTRIES["lambdarank"].changed(hidden=units, weighting=name), series, said)
+                for units, series in (((32,), "32 hidden"), ((64, 64), "64-64 hidden"))
                 for name, said in (
                     ("none", "none"), ("ideal", "of the ideal DCG"), ("delta", "|delta NDCG|"),
                 )

@@ -7,44 +7,30 @@ its own short trials, see `sortnet.rankers.choose_inputs`.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any, Generic, TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from sortnet.config import MEASURES, Config, Settings, choose_quality, settings_of
 from sortnet.data.divide import joined, query_folds
 from sortnet.errors import DataError, SortNetError
-from sortnet.rankers.base import fit_ranker, kind_module
+from sortnet.experiments.entries import Grid
+from sortnet.rankers.base import fit_ranker
 from sortnet.types import Queries
 
-S = TypeVar("S", bound=Settings)
-Grid: TypeAlias = Mapping[str, Sequence[Any]]
 Trial: TypeAlias = dict[str, Any]
+Part: TypeAlias = tuple[Queries, Queries, Queries | None]  # to learn from, to stop by, to score
 
 SEARCHES = ("grid", "optuna")
 _TRIALS = 20  # of a search that has no end of its own
 _STOPPED_ON = 0.2  # of the queries that an inner part is learned from
-Part: TypeAlias = tuple[Queries, Queries, Queries | None]  # to learn from, to stop by, to score
 
 
 @dataclass(frozen=True)
-class Budget:
-    """What tuning may spend; one trial is made in any case.
-
-    Attributes:
-        trials: at most.
-        seconds: after which no trial is started.
-    """
-
-    trials: int | None = None
-    seconds: float | None = None
-
-
-@dataclass(frozen=True)
-class Tuned(Generic[S]):
+class Tuned:
     """The settings that tuning chose, and its trials.
 
     Attributes:
@@ -52,37 +38,38 @@ class Tuned(Generic[S]):
         trials: one dict per trial: the settings of all grids, `quality` and `iteration`.
     """
 
-    config: S
+    config: Settings
     trials: list[Trial]
 
 
 @dataclass
-class _Trials(Generic[S]):
+class _Trials:
     """Trials of settings on the same parts; each is made once."""
 
     parts: Sequence[Part]
     names: Sequence[str]
-    budget: Budget
+    most: int | None
+    seconds: float | None
     done: dict[str, Trial] = field(default_factory=dict)
     began: float = field(default_factory=time.monotonic)
 
-    def quality(self, candidate: S) -> float | None:
+    def quality(self, candidate: Settings) -> float | None:
         """RankQuality of the settings, the mean over the parts; None: the budget is spent."""
-        values = _json_of(candidate, self.names)
-        key = _key(values, self.names)
+        flat = candidate.flat()
+        values = {k: list(v) if isinstance(v := flat[k], tuple) else v for k in self.names}
+        key = repr(values)
         if key not in self.done:
             if self.done and self._spent():
                 return None
-            self.done[key] = values | self._found(candidate)
+            self.done[key] = values | self._fitted(candidate)
         quality: float = self.done[key]["quality"]
         return quality
 
     def _spent(self) -> bool:
-        trials, seconds = self.budget.trials, self.budget.seconds
-        late = seconds is not None and time.monotonic() - self.began > seconds
-        return late or (trials is not None and len(self.done) >= trials)
+        late = self.seconds is not None and time.monotonic() - self.began > self.seconds
+        return late or (self.most is not None and len(self.done) >= self.most)
 
-    def _found(self, candidate: S) -> Trial:
+    def _fitted(self, candidate: Settings) -> Trial:
         qualities = []
         for T, V, scored in self.parts:
             ranker = fit_ranker(T, V, candidate)
@@ -95,13 +82,14 @@ class _Trials(Generic[S]):
 def tune(
     train: Queries,
     vali: Queries,
-    config: S | None = None,
+    config: Settings | None = None,
     *,
     grid: Grid | Sequence[Grid] | None = None,
     inner: int = 0,
     search: str = "grid",
-    budget: Budget = Budget(),
-) -> Tuned[S]:
+    trials: int | None = None,
+    seconds: float | None = None,
+) -> Tuned:
     """Fit a ranker with the combinations of a grid; the best RankQuality wins.
 
     Args:
@@ -109,15 +97,16 @@ def tune(
         vali: labelled queries to choose by; no other data may be used for it.
         config: all other settings, of any kind of ranker.
         grid: names of settings (including those of training) and the values to try; of several
-            grids, each starts from the settings chosen before it; None: those of `grids_for` of
-            the kind of ranker.
+            grids, each starts from the settings chosen before it; None: the `grids` of the
+            kind of ranker.
         inner: cross-validate each trial in that many parts of the queries of `train` and `vali`:
             each is scored by a ranker that has learned from the others, and stopped by a fifth of
             these, so that settings with more points to stop at are not favoured; 0: learn from
             `train`, choose by `vali`.
         search: "grid" tries every combination; "optuna" draws them (Tree-structured Parzen
-            Estimator) from the values of all grids at once, 20 or as many as the budget has.
-        budget: what may be spent.
+            Estimator) from the values of all grids at once, 20 or `trials`.
+        trials: at most; one is made in any case.
+        seconds: after which no trial is started.
 
     Raises:
         DataError: on a grid with an unknown setting, or with one of RankQuality.
@@ -133,8 +122,8 @@ def tune(
     Cost: a run for every combination of a grid, except those that an earlier grid has run; times
     the number of inner parts.
     """
-    settings = cast(S, Config()) if config is None else config
-    grid = kind_module(settings.kind).grids_for(train) if grid is None else grid
+    settings: Settings = Config() if config is None else config
+    grid = settings.grids if grid is None else grid
     grids = [grid] if isinstance(grid, Mapping) else list(grid)
     names = list(dict.fromkeys(name for each in grids for name in each))
     settings.check_names(names)
@@ -146,7 +135,7 @@ def tune(
         settings = choose_quality(train, vali, settings)
         folds = query_folds(joined([train, vali]), inner, seed=settings.seed)
         parts = [(*_stopped(others, settings.seed), part) for others, part in folds]
-    tried: _Trials[S] = _Trials(parts, names, budget)
+    tried = _Trials(parts, names, trials, seconds)
     best = (_by_grid if search == "grid" else _by_optuna)(tried, settings, grids)
     return Tuned(best, list(tried.done.values()))
 
@@ -160,20 +149,24 @@ def _stopped(queries: Queries, seed: int) -> tuple[Queries, Queries]:
     return queries.take(np.sort(drawn[n:])), queries.take(np.sort(drawn[:n]))
 
 
-def _by_grid(tried: _Trials[S], settings: S, grids: Sequence[Grid]) -> S:
+def _by_grid(tried: _Trials, settings: Settings, grids: Sequence[Grid]) -> Settings:
     for grid in grids:
-        candidates = [
-            settings.changed(**dict(zip(grid, combination, strict=True)))
-            for combination in product(*grid.values())
-        ]
-        found = [(tried.quality(candidate), candidate) for candidate in candidates]
-        made = [pair for pair in found if pair[0] is not None]
-        if made:
-            settings = max(made, key=lambda pair: cast(float, pair[0]))[1]  # the first of equals
+        combinations = (dict(zip(grid, each, strict=True)) for each in product(*grid.values()))
+        candidates = [settings.changed(**each) for each in combinations]
+        settings = _best(settings, [(tried.quality(each), each) for each in candidates])
     return settings
 
 
-def _by_optuna(tried: _Trials[S], settings: S, grids: Sequence[Grid]) -> S:
+def _best(settings: Settings, made: Iterable[tuple[float | None, Settings]]) -> Settings:
+    """The first of the best of those that were tried; these settings if none was."""
+    best = -np.inf
+    for quality, candidate in made:
+        if quality is not None and quality > best:
+            best, settings = quality, candidate
+    return settings
+
+
+def _by_optuna(tried: _Trials, settings: Settings, grids: Sequence[Grid]) -> Settings:
     """Draw combinations of the numbers of the values: Optuna keeps no tuples."""
     try:
         import optuna
@@ -186,8 +179,8 @@ def _by_optuna(tried: _Trials[S], settings: S, grids: Sequence[Grid]) -> S:
     study = optuna.create_study(
         direction="maximize", sampler=optuna.samplers.TPESampler(seed=settings.seed % 2**32)
     )
-    best: tuple[float, S] | None = None
-    for _ in range(tried.budget.trials or _TRIALS):
+    made = []
+    for _ in range(tried.most or _TRIALS):
         drawn = study.ask()
         at = {name: drawn.suggest_categorical(name, range(len(v))) for name, v in space.items()}
         candidate = settings.changed(**{name: space[name][k] for name, k in at.items()})
@@ -195,9 +188,8 @@ def _by_optuna(tried: _Trials[S], settings: S, grids: Sequence[Grid]) -> S:
         if quality is None:
             break
         study.tell(drawn, quality)
-        if best is None or quality > best[0]:
-            best = quality, candidate
-    return settings if best is None else best[1]
+        made.append((quality, candidate))
+    return _best(settings, made)
 
 
 def _refuse_measures(names: Sequence[str], kind: Any) -> None:
@@ -208,16 +200,3 @@ def _refuse_measures(names: Sequence[str], kind: Any) -> None:
                 f"a grid cannot name {each.name!r}, which defines the RankQuality that the trials "
                 "are compared by: set it in config"
             )
-
-
-def _json_of(config: Settings, names: Sequence[str]) -> dict[str, Any]:
-    """Some settings, as JSON has them."""
-    values = config.flat()
-    return {
-        name: list(values[name]) if isinstance(values[name], tuple) else values[name]
-        for name in names
-    }
-
-
-def _key(settings: Mapping[str, Any], names: Sequence[str]) -> str:
-    return repr([settings[name] for name in names])

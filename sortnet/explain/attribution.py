@@ -92,13 +92,14 @@ def explain_pair(model: Ranker, queries: Queries, a: int, b: int) -> Explanation
     model.check_features(queries)
     query = _query_of(queries, a, b)
     own = slice(*queries.offsets[query : query + 2].tolist())
-    scaled, margin, sources = model.differentiable(queries.take([query]))
+    margin = model.differentiable()
+    scaled = model.scaler(queries.take([query])).features.astype(np.float64)
     start = scaled.mean(axis=0)
     ends = scaled[[a - own.start, b - own.start]]
     path = _Path(margin, np.stack([start, start]), ends)
     values, error = path.integrate()
     of_features = np.zeros(model.n_features)
-    np.add.at(of_features, sources, values.sum(axis=0))
+    np.add.at(of_features, model.scaler.sources, values.sum(axis=0))
     return Explanation(
         margin=path.at_end,
         baseline=path.at_start,
@@ -165,7 +166,8 @@ def feature_shares(model: Ranker, queries: Queries) -> F64:
     queries = queries.take(np.flatnonzero(queries.sizes > 1))
     if not len(queries):
         return np.zeros(model.n_features)
-    documents, margin, sources = model.differentiable(queries)
+    margin = model.differentiable()
+    documents = model.scaler(queries).features.astype(np.float64)
     rng = np.random.default_rng(0)
     query = rng.integers(len(queries), size=_PAIRS)  # queries are chosen alike
     sizes, first = queries.sizes[query], queries.offsets[query]
@@ -181,7 +183,7 @@ def feature_shares(model: Ranker, queries: Queries) -> F64:
         slopes = torch.autograd.grad(total, (x, y)) if total.requires_grad else (x * 0, y * 0)
         values += weight / 2 * half * (slopes[0] - slopes[1])
     of_features = torch.zeros(_PAIRS, model.n_features, dtype=values.dtype)
-    of_features.index_add_(1, torch.from_numpy(sources), values.detach())
+    of_features.index_add_(1, torch.from_numpy(model.scaler.sources), values.detach())
     means = of_features.abs().mean(dim=0).numpy()
     shares: F64 = means / max(float(means.sum()), np.finfo(np.float64).tiny)
     return shares

@@ -14,34 +14,13 @@ import numpy as np
 
 from sortnet.config import TRAINING, setting
 from sortnet.metrics import Metric, check_can_choose, per_query
-from sortnet.rankers.base import Kind, fit_scaled, load_scaled, order_by
+from sortnet.rankers.base import order_by
 from sortnet.rankers.linear import LinearSettings
 from sortnet.types import F64, Progress, Queries
 
 _TINY = 1e-12
 _TOLERANCE = 0.002  # by which the measure may fall in a round
 _IN_VAIN = 5  # rounds in a row of one weak ranker that change nothing
-
-
-def best_round(
-    T: Queries, V: Queries, config: AdaRankSettings, progress: Progress
-) -> tuple[F64, dict[str, Any]]:
-    """AdaRank's weights in the round that is best by RankQuality on V.
-
-    Raises:
-        DataError: if the measure scores every ranking of T alike.
-
-    Cost: a ranking of T for each column and direction, then one for each round.
-    """
-    metric = config.metric(config.measure)
-    check_can_choose(metric, T)
-    progress("measuring the weak rankers")
-    best, kept, chosen = -np.inf, np.zeros(T.n_features), 0
-    for k, w in enumerate(adarank(T, metric, config.rounds), 1):
-        progress(f"boosting, round {k}/{config.rounds}")
-        if (value := config.quality_of(V, order_by(V, V.features @ w))) > best:
-            best, kept, chosen = value, w, k
-    return kept, {"rounds": chosen}
 
 
 @dataclass(frozen=True)
@@ -184,12 +163,19 @@ class AdaRankSettings(LinearSettings):
     rounds: int = setting(300, "Weak rankers, at most.", TRAINING, least=1)
 
     def solve(self, T: Queries, V: Queries, progress: Progress) -> tuple[F64, dict[str, Any]]:
-        return best_round(T, V, self, progress)
+        """AdaRank's weights in the round that is best by RankQuality on V.
 
+        Raises:
+            DataError: if the measure scores every ranking of T alike.
 
-ADARANK = Kind(
-    AdaRankSettings,
-    lambda train: [{"scaling": ["query+rank", "query", "normal"]}],
-    fit_scaled,
-    load_scaled,
-)
+        Cost: a ranking of T for each column and direction, then one for each round.
+        """
+        metric = self.metric(self.measure)
+        check_can_choose(metric, T)
+        progress("measuring the weak rankers")
+        best, kept, chosen = -np.inf, np.zeros(T.n_features), 0
+        for k, w in enumerate(adarank(T, metric, self.rounds), 1):
+            progress(f"boosting, round {k}/{self.rounds}")
+            if (value := self.quality_of(V, order_by(V, V.features @ w))) > best:
+                best, kept, chosen = value, w, k
+        return kept, {"rounds": chosen}

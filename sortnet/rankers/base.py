@@ -1,17 +1,15 @@
 """Rankers: what is fitted on labelled queries and orders others; each kind by its name.
 
-A kind is a module with
+A kind is a row of `KINDS`, which names a class of `sortnet.config.Settings` with
 
-    SETTINGS                                                  its class of `sortnet.config.Settings`
-    fit(train, vali, config, *, progress=...)                 -> Ranker
-    load(saved)                                               -> Ranker, of `folder.Saved`
-    grids_for(train)                                          -> what `tune` tries, perhaps nothing
+    ranker                                              its class of `Ranker`, of what `solve` finds
+    grids                                               what `tune` tries, perhaps nothing
+    candidates(train)                 -> settings       with nothing open; `vali` chooses if several
+    solve(train, vali, progress)      -> learned, info  of scaled queries
+    read(saved, n_columns)            -> learned        of `folder.Saved`
 
-and one row of `KINDS`. Everything that takes a ranker takes all of them. `fit` refuses by
-`check_graded` what it cannot learn from, `scores` by `Ranker.check_features` other features. Where
-features are scaled, `fit_scaled` and `load_scaled` are both, and the settings have what differs:
-`ranker`, `with_defaults_for`, `solve`, `read`. A file with a family of kinds has a `Kind` of each,
-which the row names behind a colon.
+Everything that takes a ranker takes all of them. Features are scaled where the settings have a
+`scaling`. SortNet alone has a `fit` and a `load` of its own, in `sortnet.rankers.sortnet`.
 """
 
 from __future__ import annotations
@@ -30,32 +28,33 @@ from torch import Tensor
 
 from sortnet import __version__
 from sortnet.comparators import Margin
-from sortnet.config import Settings, choose_quality
-from sortnet.data.scaling import Scaler, fit_scaler
+from sortnet.config import FIXED, Config, Settings, choose_quality
+from sortnet.data.scaling import Scaler, fit_scaler, unscaled
 from sortnet.errors import DataError, ModelError
 from sortnet.files import shown
 from sortnet.items.features import Describer
 from sortnet.items.saved import arrays_of, load_describer, to_json
 from sortnet.learning.judges import check_can_be_learned
 from sortnet.rankers.folder import Saved, described, read_folder, write_folder
-from sortnet.rankers.weights import take_scaler
+from sortnet.rankers.weights import scaler_tensors, take_scaler
 from sortnet.sorting.sort import arrangement
 from sortnet.types import F32, F64, I64, Progress, Queries
 
 KINDS: dict[str, str] = {
-    "sortnet": "sortnet.rankers.sortnet",
-    "posterior": "sortnet.rankers.posterior_ranker",
-    "directranker": "sortnet.rankers.pairwise",
-    "ranknet": "sortnet.rankers.listwise",
-    "set-transformer": "sortnet.rankers.set_transformer",
-    "fate": "sortnet.rankers.context_rankers",
-    "lambdamart": "sortnet.rankers.trees",
-    "ranksvm": "sortnet.rankers.linear:RANKSVM",
-    "err": "sortnet.rankers.linear:ERR",
-    "es-rank": "sortnet.rankers.linear:ES_RANK",
-    "rankboost": "sortnet.rankers.stumps",
-    "adarank-ndcg": "sortnet.rankers.adarank:ADARANK",
+    "sortnet": "sortnet.config:Config",
+    "posterior": "sortnet.rankers.posterior_ranker:PosteriorSettings",
+    "directranker": "sortnet.rankers.pairwise:PairwiseSettings",
+    "ranknet": "sortnet.rankers.listwise:ListwiseSettings",
+    "set-transformer": "sortnet.rankers.set_transformer:SetSettings",
+    "fate": "sortnet.rankers.context_rankers:DenseSettings",
+    "lambdamart": "sortnet.rankers.trees:TreeSettings",
+    "ranksvm": "sortnet.rankers.linear:RankSvmSettings",
+    "err": "sortnet.rankers.linear:ErrSettings",
+    "es-rank": "sortnet.rankers.linear:EsSettings",
+    "rankboost": "sortnet.rankers.stumps:StumpSettings",
+    "adarank-ndcg": "sortnet.rankers.adarank:AdaRankSettings",
 }
+_LOOP = "sortnet.rankers.sortnet"  # whose `fit` and `load` are the loop's own
 # Names of kinds with other settings than their own by default.
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "directranker-neighbours": ("directranker", {"pairs_from": "neighbours"}),
@@ -80,22 +79,13 @@ R = TypeVar("R", bound="Ranker")
 S = TypeVar("S", bound=Settings)
 
 
-@dataclass(frozen=True)
-class Kind:
-    """What a module of one kind offers, for a file with a family of them: see the module's text."""
-
-    SETTINGS: type[Settings]
-    grids_for: Callable[[Queries], list[dict[str, list[Any]]]]
-    fit: Callable[..., Ranker]
-    load: Callable[[Saved], Ranker]
-
-
 @dataclass(frozen=True, eq=False)
 class Ranker(ABC):
     """A fitted ranker. By default its order is that of its scores, a margin their difference.
 
     Attributes:
         config: the settings it was fitted with; their `kind` is the ranker's.
+        scaler: fitted on the training part; what was learned sees its columns.
         feature_names: where the training data had them.
         info: how it came about, as JSON; `quality` is its RankQuality on the validation part.
         describer: what makes its features of items, for a ranker of items; `save` keeps it.
@@ -105,6 +95,7 @@ class Ranker(ABC):
     """
 
     config: Settings
+    scaler: Scaler
     _: KW_ONLY
     feature_names: tuple[str, ...] | None = None
     info: Mapping[str, Any] = field(default_factory=dict)
@@ -115,13 +106,22 @@ class Ranker(ABC):
             raise ModelError("what describes its items has other features than the ranker")
 
     @property
-    @abstractmethod
-    def n_features(self) -> int: ...
+    def n_features(self) -> int:
+        return self.scaler.n_features
 
     @property
     def depends_on_query(self) -> bool:
-        """Whether a margin may depend on the other documents of the query."""
-        return True
+        """Whether a margin depends on the other documents of the query, as by the scaling."""
+        return self.scaler.depends_on_query
+
+    def scaled(self, queries: Queries) -> Queries:
+        """The documents as what was learned sees them.
+
+        Raises:
+            ModelError: if the features are not those it was fitted on.
+        """
+        self.check_features(queries)
+        return self.scaler(queries)
 
     @abstractmethod
     def scores(self, queries: Queries) -> F32:
@@ -132,12 +132,16 @@ class Ranker(ABC):
         return self.scores(queries)
 
     @abstractmethod
+    def learned(self) -> dict[str, Tensor]:
+        """What it has learned, by name, as `read` of its settings takes it."""
+
     def tensors(self) -> dict[str, Tensor]:
-        """What it has learned, by name, as `save` keeps it."""
+        """What `save` keeps, by name."""
+        return self.learned() | scaler_tensors(self.scaler)
 
     def facts(self) -> dict[str, Any]:
         """What else model.json is to say."""
-        return {}
+        return {"depends_on_query": self.depends_on_query}
 
     def order(self, queries: Queries) -> I64:
         """(n_docs,) document numbers query by query, the best first.
@@ -164,10 +168,8 @@ class Ranker(ABC):
         """(n_features,) the share of all splits of its soft trees that each has; None: no trees."""
         return None
 
-    def differentiable(self, queries: Queries) -> tuple[F64, Margin, I64]:
-        """(n_docs, d) documents as the margin sees them, the margin with gradients, and sources.
-
-        The sources are, (d,), the number of the feature that each column comes from.
+    def differentiable(self) -> Margin:
+        """The margin of scaled documents, with gradients.
 
         Raises:
             ModelError: if its margins are not functions of two documents that have gradients.
@@ -242,62 +244,6 @@ class Ranker(ABC):
         return order_by(queries, scores, start)
 
 
-@dataclass(frozen=True, eq=False)
-class ScaledRanker(Ranker):
-    """A ranker that sees scaled features.
-
-    Attributes:
-        scaler: fitted on the training part.
-    """
-
-    scaler: Scaler
-
-    @property
-    def n_features(self) -> int:
-        return self.scaler.n_features
-
-    @property
-    def depends_on_query(self) -> bool:
-        """Whether a margin depends on the other documents of the query, by the scaling."""
-        return self.scaler.depends_on_query
-
-    def facts(self) -> dict[str, Any]:
-        return {"depends_on_query": self.depends_on_query}
-
-
-def fit_scaled(
-    train: Queries, vali: Queries, config: Any, *, progress: Progress = lambda text: None
-) -> Any:
-    """Fit a ranker of scaled features by `solve` of its settings, which are of `ranker`'s kind.
-
-    Raises:
-        DataError: if no training query has documents of two grades, they are judged pairs or have
-            weights, and the kind takes none.
-
-    Cost: that of `solve`.
-    """
-    check_graded(train, config)
-    config = config.with_defaults_for(train)
-    scaler = fit_scaler(config.scaling, train, seed=config.seed)
-    learned, info = config.solve(scaler(train), scaler(vali), progress)
-    return config.ranker(config, scaler, learned, feature_names=train.feature_names, info=info)
-
-
-def load_scaled(saved: Saved) -> Any:
-    """The ranker of scaled features in a folder, by `read` of its settings."""
-    config: Any = saved.settings(kind_module(saved.kind).SETTINGS)
-    scaler = take_scaler(saved, str(config.scaling))
-    learned = config.read(saved, scaler.n_columns)
-    return config.ranker(
-        config, scaler, learned, feature_names=saved.feature_names, info=saved.info
-    )
-
-
-def with_defaults(config: S, fixed: Mapping[str, Any]) -> S:
-    """The settings with fixed values for what they leave open."""
-    return config.changed(**{k: v for k, v in fixed.items() if config.flat().get(k, v) is None})
-
-
 def order_by(queries: Queries, scores: F32 | F64, start: I64 | None = None) -> I64:
     """(n_docs,) the order by scores, query by query; equal ones stay as `start` has them."""
     start = np.arange(queries.n_docs) if start is None else start
@@ -305,8 +251,8 @@ def order_by(queries: Queries, scores: F32 | F64, start: I64 | None = None) -> I
     return start[np.lexsort((-scores[start], query[start]))]
 
 
-def kind_module(kind: object) -> Any:
-    """The module of a kind of ranker, or its `Kind` in the module of its family.
+def kind_settings(kind: object) -> Any:
+    """The class of settings of a kind of ranker.
 
     Raises:
         ModelError: if there is none of that name.
@@ -315,8 +261,7 @@ def kind_module(kind: object) -> Any:
         known = ", ".join([*KINDS, *VARIANTS])
         raise ModelError(f"unknown kind of ranker {shown(kind)}; known are {known}")
     module, _, name = KINDS[kind].partition(":")
-    found = import_module(module)
-    return getattr(found, name) if name else found
+    return getattr(import_module(module), name)
 
 
 def settings_for(name: str) -> Settings:
@@ -329,8 +274,8 @@ def settings_for(name: str) -> Settings:
     ('rankboost', 'frank')
     """
     kind, changes = _variant(name)
-    settings: Settings = kind_module(kind).SETTINGS()
-    return settings.changed(**changes)
+    settings: Settings = kind_settings(kind)().changed(**changes)
+    return settings
 
 
 def _variant(name: object) -> tuple[Any, dict[str, Any]]:
@@ -366,11 +311,12 @@ def fit_ranker(
         vali: labelled queries with the same features, which choose.
         config: settings; RankQuality, left open, is chosen first, see `choose_quality`.
         progress: called with progress messages.
-        own: what only this kind takes, such as `callbacks` of a SortNet.
+        own: what only `sortnet.rankers.sortnet.fit` takes, such as `callbacks`.
 
     Raises:
-        DataError: if the parts have different features, or RankQuality scores every ranking of
-            `vali` alike.
+        DataError: if the parts have different features, RankQuality scores every ranking of `vali`
+            alike, or the kind cannot learn from the training part: no query has documents of two
+            grades, they are judged pairs or have weights, and it takes none.
 
     >>> from sortnet.config import Config
     >>> X = np.arange(12, dtype=np.float32)[:, None]
@@ -380,13 +326,38 @@ def fit_ranker(
     """
     check_same_features(train, vali)
     config = choose_quality(train, vali, config)
-    fit = kind_module(config.kind).fit
-    ranker: Any = fit(train, vali, config, progress=progress, **own)
+    fit = import_module(_LOOP).fit if config.kind == Config.kind else _fit
+    ranker: Ranker = fit(train, vali, config, progress=progress, **own)
     info = dict(ranker.info)
     if "quality" not in info:
         info = {"quality": config.quality_of(vali, ranker.order(vali)), **info}
-    fitted: Ranker = replace(ranker, info=info, describer=train.describer)
-    return fitted
+    return replace(ranker, info=info, describer=train.describer)
+
+
+def _fit(train: Queries, vali: Queries, config: Any, *, progress: Progress) -> Ranker:
+    """A ranker of the candidate of the settings that is best on `vali`."""
+    check_graded(train, config)
+    rankers = list[Ranker]()
+    for each in config.candidates(train):
+        scaler = _scaler(train, each)
+        learned, info = each.solve(scaler(train), scaler(vali), progress)
+        names = train.feature_names
+        rankers.append(each.ranker(each, scaler, learned, feature_names=names, info=info))
+    if len(rankers) == 1:
+        return rankers[0]
+    return max(rankers, key=lambda ranker: config.quality_of(vali, ranker.order(vali)))
+
+
+def _scaler(train: Queries, config: Settings) -> Scaler:
+    scaling = config.flat().get("scaling")
+    if scaling is None:
+        return unscaled(train.n_features)
+    return fit_scaler(scaling, train, seed=config.seed)
+
+
+def filled_in(config: S, fixed: Mapping[str, Any] = FIXED) -> S:
+    """The settings with fixed values for what they leave open."""
+    return config.changed(**{k: v for k, v in fixed.items() if config.flat().get(k, v) is None})
 
 
 def load_ranker(folder: str | Path, **own: Any) -> Ranker:
@@ -407,10 +378,20 @@ def _loaded(saved: Saved, own: Mapping[str, Any]) -> Ranker:
     config = {**changes, **saved.about["config"]}
     saved = replace(saved, kind=kind, about={**saved.about, "config": config})
     try:
-        module = kind_module(kind)
+        settings = kind_settings(kind)
     except ModelError as error:
         raise ModelError(f"{saved.path}: {error}") from None
-    ranker: Ranker = with_describer(saved, lambda saved: module.load(saved, **own))
+    load = import_module(_LOOP).load if settings is Config else _load
+    ranker: Ranker = with_describer(saved, lambda saved: load(saved, **own))
+    return ranker
+
+
+def _load(saved: Saved) -> Ranker:
+    config: Any = saved.settings(kind_settings(saved.kind))
+    scaler = take_scaler(saved, config.flat().get("scaling"))
+    learned = config.read(saved, scaler.n_columns)
+    made = {"feature_names": saved.feature_names, "info": saved.info}
+    ranker: Ranker = config.ranker(config, scaler, learned, **made)
     return ranker
 
 

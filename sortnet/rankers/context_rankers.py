@@ -1,23 +1,30 @@
-"""FATE-Net and FETA-Net as rankers, see `sortnet.context.fate` and `sortnet.context.feta`."""
+"""Rankers whose net sees a query whole: FATE-Net, FETA-Net, and what `sortnet.context` shares.
+
+A score depends on the other documents of the query and not on their order.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from sortnet.config import COMPARATOR, setting
+from sortnet.config import COMPARATOR, SCALINGS, TRAINING, Settings, setting
 from sortnet.context.dense import UNITS
 from sortnet.context.fate import FateNet
 from sortnet.context.feta import PAIR_NETS, FetaNet
-from sortnet.rankers.base import fit_scaled, load_scaled
-from sortnet.rankers.sets import ContextSettings
-from sortnet.types import Queries
+from sortnet.context.losses import LOSSES, Loss
+from sortnet.rankers.base import Ranker, filled_in
+from sortnet.rankers.folder import Saved
+from sortnet.rankers.listwise import EPOCHS, LR, QUERIES, descend
+from sortnet.rankers.weights import refuse_few
+from sortnet.threads import one_thread_an_operation
+from sortnet.types import F32, I64, Progress, Queries
 
 _DOCUMENTS = 1 << 14  # at once, but a query is not divided
 # What is taken for settings left open.
@@ -27,11 +34,107 @@ _FIXED: dict[str, dict[str, Any]] = {
 }
 
 
+@dataclass(frozen=True, eq=False)
+class SetRanker(Ranker):
+    """Ranks by the scores of a net of whole queries."""
+
+    config: ContextSettings
+    net: nn.Module
+
+    @property
+    def depends_on_query(self) -> bool:
+        return True
+
+    def scores(self, queries: Queries) -> F32:
+        with torch.no_grad(), one_thread_an_operation():
+            found: F32 = self.config.scores_of(self.net, self.scaled(queries)).numpy()
+        return found
+
+    def order_before(self, queries: Queries) -> I64:
+        return replace(self, net=self.config.net(self.scaler.n_columns)).order(queries)
+
+    def learned(self) -> dict[str, Tensor]:
+        return {name: weight.clone() for name, weight in self.net.state_dict().items()}
+
+
+@dataclass(frozen=True)
+class ContextSettings(Settings):
+    """Settings of a net of whole queries."""
+
+    ranker: ClassVar[type[SetRanker]] = SetRanker
+    nesterov: ClassVar[bool] = True
+    # fmt: off
+    scaling: str | None = setting(
+        None, f"Scaling, parts of {', '.join(SCALINGS)} joined by +; default: standard, of "
+        "set-transformer query+rank.", COMPARATOR, choices=SCALINGS, joined=True)
+    epochs: int = setting(40, EPOCHS, TRAINING, least=1)
+    queries: int | None = setting(
+        None, f"{QUERIES[:-1]}; default: 64, of set-transformer 8.", TRAINING, least=1)
+    lr: float = setting(0.03, LR, TRAINING, within="above 0")
+    weight_decay: float | None = setting(
+        None, "Weight decay; of adamw apart from the gradient, else an L2 penalty; default: 0, "
+        "of FATE-Net 0.5, of set-transformer 0.3.", TRAINING, within="0 or more")
+    loss: str = setting(
+        "logistic",
+        "Loss of a query: of its pairs of two grades the mean logistic or hinge one, Plackett-"
+        "Luce or softmax; set-transformer takes ListNet's.", TRAINING, choices=tuple(LOSSES))
+    optimizer: str = setting(
+        "adamw", "AdamW, Adam, or SGD with Nesterov momentum.", TRAINING,
+        choices=("adamw", "adam", "sgd"))
+    l1: float = setting(0.0, "L1 penalty of the weights.", TRAINING, within="0 or more")
+    # fmt: on
+
+    @property
+    def fixed(self) -> dict[str, Any]:
+        """What is taken for settings left open."""
+        return {"scaling": "standard", "weight_decay": 0.0, "queries": 64}
+
+    @property
+    def query_loss(self) -> Loss:
+        """The loss of a query."""
+        return LOSSES[self.loss]
+
+    def candidates(self, train: Queries) -> list[Self]:
+        return [filled_in(self, self.fixed)]
+
+    def net(self, n_columns: int) -> Any:
+        """The net with random weights, as it predicts."""
+        raise NotImplementedError
+
+    def scores_of(self, net: Any, part: Queries) -> Tensor:
+        """(n_docs,) the scores of scaled queries, with their gradient."""
+        raise NotImplementedError
+
+    def least_numbers(self, n_columns: int) -> int:
+        """Weights that the net has at least, as `refuse_few` takes them."""
+        raise NotImplementedError
+
+    def solve(self, T: Queries, V: Queries, progress: Progress) -> tuple[Any, dict[str, Any]]:
+        """As of `ListwiseSettings`, with the net of whole queries.
+
+        Cost: an epoch passes over all documents, and over the squares of the queries' lengths
+        where the net or the loss is of pairs.
+        """
+        net = self.net(T.n_features)
+        return net, descend(net, T, V, self, lambda part: self.scores_of(net, part), progress)
+
+    def read(self, saved: Saved, n_columns: int) -> Any:
+        refuse_few(saved.tensors, self.least_numbers(n_columns), saved.weights)
+        net = self.net(n_columns)
+        weights = net.state_dict().items()
+        net.load_state_dict({key: saved.take(key, own.dtype, *own.shape) for key, own in weights})
+        return net
+
+
 @dataclass(frozen=True)
 class DenseSettings(ContextSettings):
     """Settings of FATE-Net and FETA-Net, nets of dense layers."""
 
     kind: ClassVar[str] = "fate"
+    grids = (
+        {"scaling": ["query+rank", "normal", "standard"]},
+        {"weight_decay": [0.0, 0.1, 1.0]},
+    )
     # fmt: off
     architecture: str = setting(
         "fate", "First aggregate, then evaluate (fate), or the reverse (feta).", COMPARATOR,
@@ -89,11 +192,3 @@ def _in_runs(part: Queries) -> Iterator[Queries]:
         end = max(end, first + 1)
         yield part.take(np.arange(first, end))
         first = end
-
-
-def grids_for(train: Queries) -> list[dict[str, list[Any]]]:
-    """What `tune` tries where no grid is given."""
-    return [{"scaling": ["query+rank", "normal", "standard"]}, {"weight_decay": [0.0, 0.1, 1.0]}]
-
-
-SETTINGS, fit, load = DenseSettings, fit_scaled, load_scaled

@@ -148,6 +148,8 @@ def read_folder(folder: str | Path, make: Callable[[Saved], R]) -> R:
 def _saved(raw: bytes, path: Path) -> Saved:
     about = {"kind": FIRST_KIND, **_document(raw, path)}
     n_features, names = int(about["n_features"]), about["feature_names"]
+    if not 0 <= n_features < 2**60:
+        raise ModelError(f"{path}: n_features cannot be {shown(n_features)}")
     if names is not None and len(names) != n_features:
         raise ModelError(f"{path}: {len(names)} feature names of {n_features} features")
     weights = _weights_of(about, path.parent)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from sortnet.config import Settings
 from sortnet.errors import ModelError
-from sortnet.rankers.base import Ranker, kind_module, order_by
+from sortnet.rankers.base import Ranker, order_by
 from sortnet.rankers.folder import Saved
 from sortnet.types import F32, F64, I64, Bool, Queries
 
@@ -115,59 +115,55 @@ class ForestRanker(Ranker):
     """Ranks by the sum of trees over the features as they are."""
 
     forest: Forest
-    n_inputs: int
-
-    @property
-    def n_features(self) -> int:
-        return self.n_inputs
-
-    @property
-    def depends_on_query(self) -> bool:
-        return False
 
     def scores(self, queries: Queries) -> F32:
-        self.check_features(queries)
-        scores: F32 = self.forest(queries.features).astype(np.float32)
+        scores: F32 = self.forest(self.scaled(queries).features).astype(np.float32)
         return scores
 
-    def tensors(self) -> dict[str, Tensor]:
+    def learned(self) -> dict[str, Tensor]:
         return {
             f.name: torch.from_numpy(np.ascontiguousarray(getattr(self.forest, f.name)))
             for f in fields(self.forest)
         }
 
     def facts(self) -> dict[str, Any]:
-        return {"n_nodes": len(self.forest.feature), "n_trees": len(self.forest.roots)}
+        sizes = {"n_nodes": len(self.forest.feature), "n_trees": len(self.forest.roots)}
+        return sizes | super().facts()
 
 
-def load(saved: Saved) -> ForestRanker:
-    """The trees in a folder, of any kind.
+@dataclass(frozen=True)
+class ForestSettings(Settings):
+    """Settings of sums of trees."""
 
-    Raises:
-        ModelError: if they are none.
-    """
-    config = saved.settings(kind_module(saved.kind).SETTINGS)
-    named = {}
-    for f in fields(Forest):
-        tensor = saved.tensors.get(f.name)
-        n = tensor.numel() if tensor is not None else 0
-        kind = {"threshold": torch.float64, "missing": torch.bool}.get(f.name, torch.int64)
-        named[f.name] = saved.take(f.name, kind, n).numpy()
-    lengths = {len(array) for name, array in named.items() if name != "roots"}
-    forest = Forest(**named)
-    fault = "arrays of different lengths" if len(lengths) > 1 else forest.fault(saved.n_features)
-    if fault is not None:
-        raise ModelError(f"{saved.weights}: these are no trees: {fault}")
-    return ForestRanker(
-        config, forest, saved.n_features, feature_names=saved.feature_names, info=saved.info
-    )
+    ranker: ClassVar[type[ForestRanker]] = ForestRanker
 
+    def candidates(self, train: Queries) -> list[Self]:
+        return [self]
 
-def best_trees(forest: Forest, vali: Queries, config: Settings) -> tuple[Forest, int]:
-    """The first trees that are best by RankQuality on `vali`, one at least, and their number."""
-    scores, values = np.zeros(vali.n_docs), []
-    for tree in forest.each(vali.features):
-        scores += tree
-        values.append(config.quality_of(vali, order_by(vali, scores)))
-    kept = int(np.argmax(values)) + 1
-    return forest.first(kept), kept
+    def best_trees(self, forest: Forest, vali: Queries) -> tuple[Forest, int]:
+        """The first trees that are best by RankQuality on `vali`, one or more, and their number."""
+        scores, values = np.zeros(vali.n_docs), []
+        for tree in forest.each(vali.features):
+            scores += tree
+            values.append(self.quality_of(vali, order_by(vali, scores)))
+        kept = int(np.argmax(values)) + 1
+        return forest.first(kept), kept
+
+    def read(self, saved: Saved, n_columns: int) -> Forest:
+        """The trees in a folder.
+
+        Raises:
+            ModelError: if they are none.
+        """
+        named = {}
+        for f in fields(Forest):
+            tensor = saved.tensors.get(f.name)
+            n = tensor.numel() if tensor is not None else 0
+            kind = {"threshold": torch.float64, "missing": torch.bool}.get(f.name, torch.int64)
+            named[f.name] = saved.take(f.name, kind, n).numpy()
+        lengths = {len(array) for name, array in named.items() if name != "roots"}
+        forest = Forest(**named)
+        fault = "arrays of different lengths" if len(lengths) > 1 else forest.fault(n_columns)
+        if fault is not None:
+            raise ModelError(f"{saved.weights}: these are no trees: {fault}")
+        return forest

@@ -12,104 +12,89 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
+from scipy.optimize import minimize
 from scipy.sparse import csr_array
 from torch import Tensor
 
 from sortnet.comparators import Margin
-from sortnet.config import COMPARATOR, FIXED, SCALINGS, TRAINING, Settings, setting
-from sortnet.errors import DataError
+from sortnet.config import COMPARATOR, SCALINGS, TRAINING, Settings, setting
 from sortnet.learning.selection import pairs_of_grades
-from sortnet.rankers.base import (
-    Kind,
-    ScaledRanker,
-    fit_scaled,
-    library_of,
-    load_scaled,
-    order_by,
-)
+from sortnet.rankers.base import Ranker, filled_in, library_of, order_by
 from sortnet.rankers.folder import Saved
-from sortnet.rankers.weights import scaler_tensors
-from sortnet.types import F32, F64, I64, Progress, Queries
+from sortnet.types import F32, F64, Progress, Queries
 
-_NEWTON = 50  # steps at most
-_CG = 200  # of conjugate gradients in each, at most
 _ENOUGH = 1e-8  # the gradient at which to end, relative to that of w = 0
+_SCALINGS = ["query+rank", "query", "normal"]
 
 
 @dataclass(frozen=True, eq=False)
-class LinearRanker(ScaledRanker):
+class LinearRanker(Ranker):
     """Ranks by w · x of scaled features x."""
 
     w: F64  # (n_columns,)
 
     def scores(self, queries: Queries) -> F32:
-        self.check_features(queries)
-        scores: F32 = (self.scaler(queries).features @ self.w).astype(np.float32)
+        scores: F32 = (self.scaled(queries).features @ self.w).astype(np.float32)
         return scores
 
-    def differentiable(self, queries: Queries) -> tuple[F64, Margin, I64]:
+    def differentiable(self) -> Margin:
         w = torch.from_numpy(self.w)
+        return lambda x, y: (x - y) @ w
 
-        def margin(x: Tensor, y: Tensor) -> Tensor:
-            return (x - y) @ w
-
-        return self.scaler(queries).features.astype(np.float64), margin, self.scaler.sources
-
-    def tensors(self) -> dict[str, Tensor]:
-        return {"w": torch.from_numpy(self.w)} | scaler_tensors(self.scaler)
+    def learned(self) -> dict[str, Tensor]:
+        return {"w": torch.from_numpy(self.w)}
 
 
 @dataclass(frozen=True)
 class LinearSettings(Settings):
-    """Settings of every linear ranker; `solve` of its own finds w."""
+    """Settings of every linear ranker; `solve` of its own finds w, (n_columns,)."""
 
     ranker: ClassVar[type[LinearRanker]] = LinearRanker
+    grids = ({"scaling": _SCALINGS},)
     scaling: str | None = setting(
         None,
         f"Scaling, parts of {', '.join(SCALINGS)} joined by +; default: query+rank.",
         COMPARATOR, choices=SCALINGS, joined=True,
     )  # fmt: skip
 
-    def with_defaults_for(self, train: Queries) -> Self:
-        """These settings with a value for a scaling left open."""
-        return self.changed(scaling=self.scaling or FIXED["scaling"])
-
-    def solve(self, T: Queries, V: Queries, progress: Progress) -> tuple[F64, dict[str, Any]]:
-        """w, (n_columns,), for scaled parts, `V` choosing where it stops early; facts of it."""
-        raise NotImplementedError
+    def candidates(self, train: Queries) -> list[Self]:
+        return [filled_in(self)]
 
     def read(self, saved: Saved, n_columns: int) -> F64:
-        """The w in a folder."""
         return saved.take("w", torch.float64, n_columns).numpy()
 
 
 def ranksvm(part: Queries, C: float, progress: Progress = lambda text: None) -> F64:
     """(d,) the w that minimises ½|w|² + C Σ max(0, 1 - w·(x_i - x_j))².
 
-    With A, a row a pair (1 at i, -1 at j), a Newton step solves (I + 2C X'A_s'A_s X) v = -gradient
-    by conjugate gradients, A_s being the pairs inside the margin; then a line search.
+    With A, a row a pair (1 at i, -1 at j), and A_s the pairs inside the margin, the Hessian is
+    I + 2C X'A_s'A_s X; only its products with vectors are computed.
 
     Cost: memory of about 100 bytes a pair at the peak, 28 of them its row of A, and never their
     differences; a product with X and with A for each step of the conjugate gradients.
     """
     progress("solving")
     X, A = part.features.astype(np.float64), _pair_matrix(part)
-    w = np.zeros(X.shape[1])
-    scale = 0.0
-    for _ in range(_NEWTON):
-        short = 1 - A @ (X @ w)  # how far each pair is inside the margin
-        S = A[short > 0]
-        gradient = w - 2 * C * (X.T @ (S.T @ short[short > 0]))
-        size = float(np.linalg.norm(gradient))
-        scale = scale or size
-        if size <= _ENOUGH * scale:
-            break
-        step = _newton_step(X, S, C, -gradient)
-        w = w + _line_search(w, step, short, A @ (X @ step), C) * step
+
+    def loss(w: F64) -> tuple[float, F64]:
+        short = np.maximum(0, 1 - A @ (X @ w))  # how far each pair is inside the margin
+        return float(w @ w / 2 + C * short @ short), w - 2 * C * (X.T @ (A.T @ short))
+
+    def curved(w: F64, v: F64) -> F64:
+        inside = A @ (X @ w) < 1
+        product: F64 = v + 2 * C * (X.T @ (A.T @ (inside * (A @ (X @ v)))))
+        return product
+
+    start = np.zeros(X.shape[1])
+    enough = _ENOUGH * float(np.linalg.norm(loss(start)[1]))
+    found = minimize(loss, start, method="trust-ncg", jac=True, hessp=curved,
+                     options={"gtol": enough})  # fmt: skip
+    w: F64 = found.x
     return w
 
 
@@ -123,36 +108,6 @@ def _pair_matrix(part: Queries) -> csr_array:
     ).ravel()
     signs, starts = np.tile([1.0, -1.0], m), np.arange(0, 2 * m + 1, 2, dtype=index)
     return csr_array((signs, columns, starts), shape=(m, part.n_docs))
-
-
-def _newton_step(X: F64, S: csr_array, C: float, b: F64) -> F64:
-    """v of (I + 2C X'S'S X) v = b by conjugate gradients, as far as a Newton step needs it."""
-    v, r = np.zeros_like(b), b.copy()
-    p, rr = r.copy(), float(r @ r)
-    enough = rr * 1e-8
-    for _ in range(_CG):
-        if rr <= enough:
-            break
-        Hp = p + 2 * C * (X.T @ (S.T @ (S @ (X @ p))))
-        a = rr / float(p @ Hp)
-        v, r = v + a * p, r - a * Hp
-        before, rr = rr, float(r @ r)
-        p = r + rr / before * p
-    return v
-
-
-def _line_search(w: F64, step: F64, short: F64, change: F64, C: float) -> float:
-    """The t that is best for w + t step, by Newton's method on the piecewise quadratic."""
-    t, ws, ss = 1.0, float(w @ step), float(step @ step)
-    for _ in range(20):
-        left = short - t * change
-        inside = left > 0
-        slope = ws + t * ss - 2 * C * float(left[inside] @ change[inside])
-        curve = ss + 2 * C * float(change[inside] @ change[inside])
-        t -= slope / curve
-        if abs(slope) <= 1e-12 * curve:
-            break
-    return t
 
 
 def expected_ranks(part: Queries) -> F64:
@@ -182,28 +137,6 @@ def regression(X: F32, y: F64, ridge: float) -> F64:
         Z.T @ Z + ridge * np.eye(Z.shape[1]), Z.T @ (y - y.mean()), rcond=None
     )[0]
     return w
-
-
-def evolved(
-    T: Queries, V: Queries, config: EsSettings, progress: Progress
-) -> tuple[F64, dict[str, Any]]:
-    """An evolution strategy on RankQuality of T; the w that is best on V is kept.
-
-    Cost: a ranking of T for each candidate, besides the start.
-    """
-
-    def quality(part: Queries, w: F64) -> float:
-        return config.quality_of(part, order_by(part, part.features @ w))
-
-    progress("computing the start")
-    w = kept = INITIAL[config.initial](T)
-    best = quality(V, w)
-    rng = np.random.default_rng(config.seed)
-    for generation, w in config.evolve(w, lambda w: quality(T, w), rng):
-        progress(f"generation {generation}/{config.generations}")
-        if (value := quality(V, w)) >= best:
-            best, kept = value, w
-    return kept, {}
 
 
 def evolution(
@@ -248,12 +181,10 @@ class RankSvmSettings(LinearSettings):
     """Settings of RankSVM."""
 
     kind: ClassVar[str] = "ranksvm"
-    C: float = setting(0.01, "Weight of the loss of a pair against ½|w|².", TRAINING)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 < self.C < np.inf:
-            raise DataError(f"C must be above 0, got {self.C}")
+    grids = ({"scaling": _SCALINGS, "C": [0.0001, 0.001, 0.01, 0.1, 1.0]},)
+    C: float = setting(
+        0.01, "Weight of the loss of a pair against ½|w|².", TRAINING, within="above 0"
+    )
 
     def solve(self, T: Queries, V: Queries, progress: Progress) -> tuple[F64, dict[str, Any]]:
         return ranksvm(T, self.C, progress), {}
@@ -264,12 +195,8 @@ class ErrSettings(LinearSettings):
     """Settings of expected rank regression."""
 
     kind: ClassVar[str] = "err"
-    ridge: float = setting(1.0, "L2 penalty of the regression.", TRAINING)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 <= self.ridge < np.inf:
-            raise DataError(f"ridge must be 0 or more, got {self.ridge}")
+    grids = ({"scaling": _SCALINGS, "ridge": [0.01, 1.0, 100.0]},)
+    ridge: float = setting(1.0, "L2 penalty of the regression.", TRAINING, within="0 or more")
 
     def solve(self, T: Queries, V: Queries, progress: Progress) -> tuple[F64, dict[str, Any]]:
         return -regression(T.features, expected_ranks(T), self.ridge), {}
@@ -291,20 +218,30 @@ class EsSettings(LinearSettings):
         None, "Generations; default: 1000, of CMA-ES 60.", TRAINING, least=1)
     # fmt: on
 
-    def solve(self, T: Queries, V: Queries, progress: Progress) -> tuple[F64, dict[str, Any]]:
-        return evolved(T, V, self, progress)
-
     @property
     def library(self) -> str | None:
         return "cma" if self.algorithm == "cma" else None
 
-    def evolve(
-        self, w: F64, quality: Callable[[F64], float], rng: np.random.Generator
-    ) -> Iterator[tuple[int, F64]]:
-        """Generations and the candidates of which `vali` keeps the best."""
-        if self.algorithm == "cma":
-            return cma_evolution(library_of(self), w, quality, self.generations or 60, rng)
-        return evolution(w, quality, self.generations or 1000, rng)
+    def solve(self, T: Queries, V: Queries, progress: Progress) -> tuple[F64, dict[str, Any]]:
+        """An evolution strategy on RankQuality of T; the w that is best on V is kept.
+
+        Cost: a ranking of T for each candidate, besides the start.
+        """
+
+        def quality(part: Queries, w: F64) -> float:
+            return self.quality_of(part, order_by(part, part.features @ w))
+
+        progress("computing the start")
+        kept = INITIAL[self.initial](T)
+        best = quality(V, kept)
+        rng = np.random.default_rng(self.seed)
+        generations = self.generations or (60 if self.algorithm == "cma" else 1000)
+        evolve = partial(cma_evolution, library_of(self)) if self.library else evolution
+        for generation, w in evolve(kept, partial(quality, T), generations, rng):
+            progress(f"generation {generation}/{generations}")
+            if (value := quality(V, w)) >= best:
+                best, kept = value, w
+        return kept, {}
 
 
 INITIAL: dict[str, Callable[[Queries], F64]] = {
@@ -312,16 +249,3 @@ INITIAL: dict[str, Callable[[Queries], F64]] = {
     "regression": lambda part: regression(part.features, part.grades.astype(np.float64), 1.0),
     "ranksvm": lambda part: ranksvm(part, RankSvmSettings().C),
 }
-
-
-_SCALINGS = ["query+rank", "query", "normal"]
-RANKSVM = Kind(
-    RankSvmSettings,
-    lambda train: [{"scaling": _SCALINGS, "C": [0.0001, 0.001, 0.01, 0.1, 1.0]}],
-    fit_scaled, load_scaled,
-)  # fmt: skip
-ERR = Kind(
-    ErrSettings, lambda train: [{"scaling": _SCALINGS, "ridge": [0.01, 1.0, 100.0]}],
-    fit_scaled, load_scaled,
-)  # fmt: skip
-ES_RANK = Kind(EsSettings, lambda train: [{"scaling": _SCALINGS}], fit_scaled, load_scaled)

@@ -17,13 +17,13 @@ import torch
 from torch import Tensor, nn
 
 from sortnet.comparators import NeuralComparator
-from sortnet.config import TRAINING, Training, setting
+from sortnet.config import TRAINING, setting
 from sortnet.context.attention import SetEncoder
 from sortnet.context.fate import FateNet
 from sortnet.context.feta import FetaNet
 from sortnet.context.losses import Loss, lambdarank, listnet, ranknet
 from sortnet.errors import DivergedError
-from sortnet.rankers.base import fit_scaled, load_scaled, order_by
+from sortnet.rankers.base import order_by
 from sortnet.rankers.nets import NetSettings
 from sortnet.threads import one_thread_an_operation
 from sortnet.types import I64, Progress, Queries
@@ -58,13 +58,10 @@ class ListwiseSettings(NetSettings):
         TRAINING, choices=("delta", "ideal", "none"))
     epochs: int = setting(40, EPOCHS, TRAINING, least=1)
     queries: int = setting(8, QUERIES, TRAINING, least=1)
-    lr: float = setting(0.03, LR, TRAINING)
-    weight_decay: float | None = setting(None, "Weight decay; default: 0.03.", TRAINING)
+    lr: float = setting(0.03, LR, TRAINING, within="above 0")
+    weight_decay: float | None = setting(
+        None, "Weight decay; default: 0.03.", TRAINING, within="0 or more")
     # fmt: on
-
-    def __post_init__(self) -> None:
-        Training(lr=self.lr, weight_decay=self.weight_decay)  # refuses what is out of range
-        super().__post_init__()
 
     @property
     def optimizer(self) -> str:
@@ -207,14 +204,3 @@ def _optimizer(net: nn.Module, config: Any) -> torch.optim.Optimizer:
         )  # fmt: skip
     kind = torch.optim.AdamW if config.optimizer == "adamw" else torch.optim.Adam
     return kind(net.parameters(), lr=config.lr / 10, weight_decay=decayed)
-
-
-def grids_for(train: Queries) -> list[dict[str, list[Any]]]:
-    """What `tune` tries where no grid is given."""
-    return [
-        {"scaling": ["query+rank", "normal", "query"]},
-        {"hidden": [(10,), (32,), (64, 64)], "weight_decay": [0.0, 0.03, 0.3]},
-    ]
-
-
-SETTINGS, fit, load = ListwiseSettings, fit_scaled, load_scaled

@@ -4,17 +4,34 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Self
+from typing import ClassVar, Self
 
 from torch import nn
 
 from sortnet.comparators import DirectRanker, Learner, Make
 from sortnet.config import COMPARATOR, FIXED, SCALINGS, TRAINING, Settings, setting
-from sortnet.rankers.base import Ranker, with_defaults
+from sortnet.rankers.base import Ranker, filled_in
 from sortnet.rankers.folder import Saved
 from sortnet.rankers.sortnet import Model
 from sortnet.rankers.weights import filled, refuse_few
 from sortnet.types import F32, I64, Queries
+
+
+@dataclass(frozen=True, eq=False)
+class NetRanker(Model):
+    """Ranks by g(x) of a `DirectRanker`."""
+
+    config: NetSettings  # type: ignore[assignment]
+
+    def order(self, queries: Queries) -> I64:
+        return Ranker.order(self, queries)
+
+    def scores(self, queries: Queries) -> F32:
+        return self.real_scores(queries)
+
+    def untrained(self) -> Model:
+        net = self.config.make(self.scaler.n_columns)(self.config.seed)
+        return NetRanker(self.config, self.scaler, net, feature_names=self.feature_names)
 
 
 @dataclass(frozen=True)
@@ -24,6 +41,11 @@ class NetSettings(Settings):
     What SortNet has too has the same default here.
     """
 
+    ranker: ClassVar[type[NetRanker]] = NetRanker
+    grids = (
+        {"scaling": ["query+rank", "normal", "query"]},
+        {"hidden": [(10,), (32,), (64, 64)], "weight_decay": [0.0, 0.03, 0.3]},
+    )
     # fmt: off
     scaling: str | None = setting(
         None, f"Scaling, parts of {', '.join(SCALINGS)} joined by +; default: query+rank.",
@@ -48,16 +70,10 @@ class NetSettings(Settings):
         """f, in place of the layers of `hidden`; None: these."""
         return None
 
-    @property
-    def ranker(self) -> type[NetRanker]:
-        return NetRanker
-
-    def with_defaults_for(self, train: Queries) -> Self:
-        """These settings with values for what they leave open."""
-        return with_defaults(self, FIXED)
+    def candidates(self, train: Queries) -> list[Self]:
+        return [filled_in(self)]
 
     def read(self, saved: Saved, n_columns: int) -> Learner:
-        """The net in a folder."""
         refuse_few(saved.tensors, self.least_numbers(n_columns), saved.weights)
         return filled(self.make(n_columns), "comparator", saved.tensors, saved.weights)
 
@@ -65,20 +81,3 @@ class NetSettings(Settings):
         """Weights that the net has at least, as `refuse_few` takes them."""
         layers = pairwise((n_columns, *(self.hidden or ())))
         return sum(a * b for a, b in layers)
-
-
-@dataclass(frozen=True, eq=False)
-class NetRanker(Model):
-    """Ranks by g(x) of a `DirectRanker`."""
-
-    config: NetSettings  # type: ignore[assignment]
-
-    def order(self, queries: Queries) -> I64:
-        return Ranker.order(self, queries)
-
-    def scores(self, queries: Queries) -> F32:
-        return self.real_scores(queries)
-
-    def untrained(self) -> Model:
-        net = self.config.make(self.scaler.n_columns)(self.config.seed)
-        return NetRanker(self.config, self.scaler, net, feature_names=self.feature_names)

@@ -22,7 +22,6 @@ from sortnet.config import COMPARATOR, RUN, Training, setting
 from sortnet.learning.judges import can_be_learned
 from sortnet.learning.selection import Shown, answered_pairs, selected
 from sortnet.learning.training import train_on_pairs
-from sortnet.rankers.base import fit_scaled, load_scaled
 from sortnet.rankers.nets import NetSettings
 from sortnet.sorting import sort
 from sortnet.types import Pairs, Progress, Queries
@@ -34,18 +33,18 @@ class PairwiseSettings(NetSettings):
     """Settings of DirectRanker."""
 
     kind: ClassVar[str] = "directranker"
+    takes_weights: ClassVar[bool] = True
+    grids = (
+        {"scaling": ["query+rank", "normal", "query"], "loss": ["logistic", "squared"]},
+        {"hidden": [(10,), (32,), (64, 64)], "weight_decay": [0.0, 0.03, 0.3]},
+    )
     # fmt: off
     pairs_from: str = setting(
         "all", "Pairs of a query that are learned from: all, neighbours in grade, or random ones, "
         "as many as a sort compares.", RUN, choices=("all", "neighbours", "random"))
-    # fmt: on
     tau: str | None = setting(
-        None,
-        "Output activation; default: tanh.",
-        COMPARATOR,
-        choices=("tanh", "identity", "sigmoid"),
-    )
-    # fmt: off
+        None, "Output activation; default: tanh.", COMPARATOR,
+        choices=("tanh", "identity", "sigmoid"))
     part: str = setting(
         "net", "What makes features of a document: a net of --hidden, or all products of up to "
         "`degree` features.", COMPARATOR, choices=("net", "polynomial"))
@@ -60,8 +59,6 @@ class PairwiseSettings(NetSettings):
         if self.part == "net":
             return super().least_numbers(n_columns)
         return comb(n_columns + self.degree, self.degree) - 1
-
-    takes_weights: ClassVar[bool] = True
 
     @property
     def takes_judged(self) -> bool:  # type: ignore[override]
@@ -93,14 +90,3 @@ def chosen_pairs(part: Queries, net: Learner, strategy: str, rng: np.random.Gene
         wanted = int((n * np.ceil(np.log2(n))).sum()) if strategy == "random" else None
         key, _ = selected(strategy, Shown(part, net, wanted, rng))
     return answered_pairs(part, key)
-
-
-def grids_for(train: Queries) -> list[dict[str, list[Any]]]:
-    """What `tune` tries where no grid is given."""
-    return [
-        {"scaling": ["query+rank", "normal", "query"], "loss": ["logistic", "squared"]},
-        {"hidden": [(10,), (32,), (64, 64)], "weight_decay": [0.0, 0.03, 0.3]},
-    ]
-
-
-SETTINGS, fit, load = PairwiseSettings, fit_scaled, load_scaled

@@ -22,52 +22,12 @@ from sortnet.config import COMPARATOR, SCALINGS, Settings, setting
 from sortnet.errors import DataError
 from sortnet.preference.laplace import fit as fit_scores
 from sortnet.preference.vote_arrays import Votes
-from sortnet.rankers.base import ScaledRanker, fit_scaled, load_scaled
+from sortnet.rankers.base import Ranker
 from sortnet.rankers.folder import Saved
-from sortnet.rankers.weights import scaler_tensors
 from sortnet.types import F32, F64, I64, Pairs, Progress, Queries
 from sortnet.types.packed_pairs import unordered, unpacked
 
-
-@dataclass(frozen=True)
-class PosteriorSettings(Settings):
-    """Settings of the posterior."""
-
-    kind: ClassVar[str] = "posterior"
-    takes_judged: ClassVar[bool] = True
-    takes_weights: ClassVar[bool] = True
-    scaling: str | None = setting(
-        None,
-        f"Scaling, parts of {', '.join(SCALINGS)} joined by +; default: the best of a few.",
-        COMPARATOR,
-    )
-
-    @property
-    def ranker(self) -> type[PosteriorRanker]:
-        return PosteriorRanker
-
-    def with_defaults_for(self, train: Queries) -> Self:
-        return self
-
-    def solve(self, T: Queries, V: Queries, progress: Progress) -> tuple[Scores, dict[str, Any]]:
-        """The posterior of the weights, from the judged pairs of `T`."""
-        assert T.judged is not None
-        progress("fitting the posterior")
-        features = T.features.astype(np.float64)
-        weights = fit_scores(features, _votes(T.judged), 1, seed=self.seed).weights
-        return Scores(weights.mean, weights.draws, weights.residual), {"answers": len(T.judged)}
-
-    def read(self, saved: Saved, n_columns: int) -> Scores:
-        """The posterior in a folder."""
-        draws = saved.tensors.get("draws")
-        k = len(draws) if draws is not None and draws.ndim == 2 else 0
-        mean = saved.take("mean", torch.float64, n_columns).numpy()
-        drawn = saved.take("draws", torch.float64, k, n_columns).numpy()
-        return Scores(mean, drawn, max(float(saved.take("residual", torch.float64, 1)[0]), 0.0))
-
-
-MENU = ("standard", "normal", "zscore")  # tried where the scaling is open
-SETTINGS, load = PosteriorSettings, load_scaled
+_MENU = ("standard", "normal", "zscore")  # tried where the scaling is open
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,22 +59,20 @@ class Scores:
 
 
 @dataclass(frozen=True, eq=False)
-class PosteriorRanker(ScaledRanker):
+class PosteriorRanker(Ranker):
     """Ranks by expected scores; a margin is an expected difference over its spread."""
 
     comparator: Scores
 
     def scores(self, queries: Queries) -> F32:
-        self.check_features(queries)
-        scores: F32 = (self.scaler(queries).features @ self.comparator.mean).astype(np.float32)
+        scores: F32 = (self.scaled(queries).features @ self.comparator.mean).astype(np.float32)
         return scores
 
     def margins(self, queries: Queries, i: ArrayLike, j: ArrayLike) -> F32:
-        self.check_features(queries)
-        prepared = self.comparator.prepare(self.scaler(queries).features)
+        prepared = self.comparator.prepare(self.scaled(queries).features)
         return self.comparator.prefer(prepared, np.asarray(i), np.asarray(j))
 
-    def differentiable(self, queries: Queries) -> tuple[F64, Margin, I64]:
+    def differentiable(self) -> Margin:
         mean, draws = (torch.from_numpy(w) for w in (self.comparator.mean, self.comparator.draws))
         residual = self.comparator.residual
 
@@ -123,42 +81,56 @@ class PosteriorRanker(ScaledRanker):
             spread = (difference @ draws.T).var(dim=-1, correction=0) + 2 * residual
             return (difference @ mean) / spread.clamp_min(1e-24).sqrt()
 
-        return self.scaler(queries).features.astype(np.float64), margin, self.scaler.sources
+        return margin
 
-    def tensors(self) -> dict[str, Tensor]:
-        named = {
+    def learned(self) -> dict[str, Tensor]:
+        residual = np.array([self.comparator.residual])
+        arrays = {
             "mean": self.comparator.mean,
             "draws": self.comparator.draws,
-            "residual": np.array([self.comparator.residual]),
+            "residual": residual,
         }
-        return {name: torch.from_numpy(w) for name, w in named.items()} | scaler_tensors(
-            self.scaler
-        )
+        return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
 
-def fit(
-    train: Queries,
-    vali: Queries,
-    config: PosteriorSettings,
-    *,
-    progress: Progress = lambda text: None,
-) -> PosteriorRanker:
-    """The posterior of the training part's judged pairs; `vali` chooses a scaling left open.
+@dataclass(frozen=True)
+class PosteriorSettings(Settings):
+    """Settings of the posterior."""
 
-    Raises:
-        DataError: if the data are graded, not judged pairs.
+    kind: ClassVar[str] = "posterior"
+    ranker: ClassVar[type[PosteriorRanker]] = PosteriorRanker
+    grids = ({"scaling": [*_MENU, "query+rank"]},)
+    takes_judged: ClassVar[bool] = True
+    takes_weights: ClassVar[bool] = True
+    scaling: str | None = setting(
+        None, f"Scaling, parts of {', '.join(SCALINGS)} joined by +; default: the best of a few.",
+        COMPARATOR, choices=SCALINGS, joined=True,
+    )  # fmt: skip
 
-    Cost: see `sortnet.preference.laplace.fit`; there is an unknown for each document.
-    """
-    if train.judged is None:
-        raise DataError(f"{train.source}: a posterior is learned from judged pairs, not grades")
-    scalings = MENU if config.scaling is None else (config.scaling,)
-    tried = [
-        fit_scaled(train, vali, config.changed(scaling=each), progress=progress)
-        for each in scalings
-    ]
-    found: PosteriorRanker = max(tried, key=lambda each: config.quality_of(vali, each.order(vali)))
-    return found
+    def candidates(self, train: Queries) -> list[Self]:
+        return [self] if self.scaling else [self.changed(scaling=each) for each in _MENU]
+
+    def solve(self, T: Queries, V: Queries, progress: Progress) -> tuple[Scores, dict[str, Any]]:
+        """The posterior of the weights, from the judged pairs of `T`.
+
+        Raises:
+            DataError: if the data are graded, not judged pairs.
+
+        Cost: see `sortnet.preference.laplace.fit`; there is an unknown for each document.
+        """
+        if T.judged is None:
+            raise DataError(f"{T.source}: a posterior is learned from judged pairs, not grades")
+        progress("fitting the posterior")
+        features = T.features.astype(np.float64)
+        weights = fit_scores(features, _votes(T.judged), 1, seed=self.seed).weights
+        return Scores(weights.mean, weights.draws, weights.residual), {"answers": len(T.judged)}
+
+    def read(self, saved: Saved, n_columns: int) -> Scores:
+        draws = saved.tensors.get("draws")
+        k = len(draws) if draws is not None and draws.ndim == 2 else 0
+        mean = saved.take("mean", torch.float64, n_columns).numpy()
+        drawn = saved.take("draws", torch.float64, k, n_columns).numpy()
+        return Scores(mean, drawn, max(float(saved.take("residual", torch.float64, 1)[0]), 0.0))
 
 
 def _votes(known: Pairs) -> Votes:
@@ -174,8 +146,3 @@ def _votes(known: Pairs) -> Votes:
     left, right = np.tile(left, 3), np.tile(right, 3)
     none = np.zeros(len(weight), np.int64)
     return Votes(left, right, np.concatenate(targets), none, weight).where(weight > 0)
-
-
-def grids_for(train: Queries) -> list[dict[str, list[Any]]]:
-    """What `tune` tries where no grid is given."""
-    return [{"scaling": [*MENU, "query+rank"]}]

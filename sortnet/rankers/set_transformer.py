@@ -17,8 +17,8 @@ from torch import Tensor
 from sortnet.config import COMPARATOR, FIXED, TRAINING, setting
 from sortnet.context.attention import SetEncoder
 from sortnet.context.losses import Loss, listnet
-from sortnet.rankers.base import fit_scaled, load_scaled, with_defaults
-from sortnet.rankers.sets import ContextSettings
+from sortnet.rankers.base import filled_in
+from sortnet.rankers.context_rankers import ContextSettings
 from sortnet.types import I64, Queries
 from sortnet.types.memory import refuse_too_large
 
@@ -38,6 +38,10 @@ class SetSettings(ContextSettings):
     """Settings of the set transformer."""
 
     kind: ClassVar[str] = "set-transformer"
+    grids = (  # it learns by heart soon
+        {"scaling": ["query+rank", "normal"], "epochs": [10], "dropout": [0.2]},
+        {"width": [16, 32]},
+    )
     # fmt: off
     algorithm: str = setting(
         "listnet", "ListNet's loss, or as SetRank a larger net and a choice of loss (setrank).",
@@ -65,10 +69,9 @@ class SetSettings(ContextSettings):
     def query_loss(self) -> Loss:
         return listnet if self.algorithm == "listnet" else super().query_loss
 
-    def with_defaults_for(self, train: Queries) -> Self:
+    def candidates(self, train: Queries) -> list[Self]:
         points = _POINTS if train.sizes.max() > _MANY else 0
-        points = points if self.points is None else self.points
-        return super().with_defaults_for(train).changed(points=points)
+        return [filled_in(self, self.fixed | {"points": points})]
 
     def net(self, n_columns: int) -> SetEncoder:
         """The net with random weights."""
@@ -89,7 +92,7 @@ class SetSettings(ContextSettings):
     @property
     def _sizes(self) -> tuple[int, int, int]:
         """Width, heads and layers, which may be left open."""
-        values = with_defaults(self, self.fixed).flat()
+        values = filled_in(self, self.fixed).flat()
         return values["width"], values["heads"], values["layers"]
 
 
@@ -127,12 +130,3 @@ def _padded(part: Queries, batch: I64) -> tuple[I64, Any]:
     place = np.arange(sizes.max())
     there = place < sizes
     return np.where(there, part.offsets[batch, None] + place, 0), there
-
-
-def grids_for(train: Queries) -> list[dict[str, list[Any]]]:
-    """What `tune` tries where no grid is given."""
-    few: dict[str, list[Any]] = {"epochs": [10], "dropout": [0.2]}  # it learns by heart soon
-    return [{"scaling": ["query+rank", "normal"], **few}, {"width": [16, 32]}]
-
-
-SETTINGS, fit, load = SetSettings, fit_scaled, load_scaled

@@ -29,23 +29,22 @@ from sortnet.errors import DataError, ModelError
 from sortnet.learning.distributed import broadcast
 from sortnet.learning.loop import Callback, Iteration, State, learn_to_sort
 from sortnet.metrics import measured
-from sortnet.rankers.base import ScaledRanker, check_same_features, with_describer
+from sortnet.rankers.base import Ranker, check_same_features, with_describer
 from sortnet.rankers.choose_inputs import choose
 from sortnet.rankers.folder import Saved, read_folder
-from sortnet.rankers.weights import filled, refuse_few, scaler_tensors, take_scaler, tensors_of
+from sortnet.rankers.weights import filled, refuse_few, take_scaler, tensors_of
 from sortnet.sorting import sort
 from sortnet.sorting.mean_margins import mean_margins
 from sortnet.sorting.sort import arrangement
 from sortnet.types import F32, F64, I64, Comparator, PairSink, Progress, Queries, Sorting
 from sortnet.types.shard import Alone, Group, sharded
 
-SETTINGS = Config
 ALONE = Alone()
 OWN = "own"  # a comparator that is neither of ours
 
 
 @dataclass(frozen=True, eq=False)
-class Model(ScaledRanker):
+class Model(Ranker):
     """Ranks documents: scales their features, then sorts with the comparator.
 
     Attributes:
@@ -65,8 +64,7 @@ class Model(ScaledRanker):
         Raises:
             ModelError: if the features are not those the model was trained on.
         """
-        self.check_features(queries)
-        return sort(self.comparator, self.scaler(queries))
+        return sort(self.comparator, self.scaled(queries))
 
     def order(self, queries: Queries) -> I64:
         """(n_docs,) document numbers query by query, the best first; as `sort` gives them."""
@@ -91,8 +89,7 @@ class Model(ScaledRanker):
 
         Cost: one pass over the documents; see `mean_margins` for the others.
         """
-        self.check_features(queries)
-        X = self.scaler(queries).features
+        X = self.scaled(queries).features
         each = [net.score(net.prepare(X)) for net in self.comparator.members]
         found = [g.cpu().numpy() for g in each if g is not None]
         if len(found) < len(each):
@@ -102,8 +99,7 @@ class Model(ScaledRanker):
 
     def mean_margins(self, queries: Queries) -> F32:
         """(n_docs,) see `sortnet.sorting.mean_margins`; they say nothing across queries."""
-        self.check_features(queries)
-        return mean_margins(self.comparator, self.scaler(queries))
+        return mean_margins(self.comparator, self.scaled(queries))
 
     def margins(self, queries: Queries, i: ArrayLike, j: ArrayLike) -> F32:
         """(m,) margins of documents i over documents j (document numbers): above 0, i goes first.
@@ -111,9 +107,8 @@ class Model(ScaledRanker):
         With a scaling by the query (`query`, `zscore`, `rank`) a margin depends on the other
         documents of the query, see `depends_on_query`.
         """
-        self.check_features(queries)
         comparator: Comparator = self.comparator
-        prepared = comparator.prepare(self.scaler(queries).features)
+        prepared = comparator.prepare(self.scaled(queries).features)
         return comparator.prefer(prepared, np.asarray(i), np.asarray(j))
 
     def votes(self, queries: Queries, i: int, j: int) -> list[dict[str, float]]:
@@ -129,9 +124,8 @@ class Model(ScaledRanker):
         shares = net.feature_shares().double().cpu().numpy()
         return np.bincount(self.scaler.sources, shares, self.n_features).astype(np.float64)
 
-    def differentiable(self, queries: Queries) -> tuple[F64, Margin, I64]:
-        scaled = self.scaler(queries).features.astype(np.float64)
-        return scaled, margin_of(self.comparator), self.scaler.sources
+    def differentiable(self) -> Margin:
+        return margin_of(self.comparator)
 
     def repeatable(self, queries: Queries) -> tuple[Queries, Callable[[Queries], I64], I64]:
         # Scaled once for all: every scaling commutes with shuffling a feature within a query.
@@ -151,8 +145,8 @@ class Model(ScaledRanker):
     def order_before(self, queries: Queries) -> I64:
         return self.untrained().order(queries)
 
-    def tensors(self) -> dict[str, Tensor]:
-        return tensors_of(self.comparator, "comparator") | scaler_tensors(self.scaler)
+    def learned(self) -> dict[str, Tensor]:
+        return tensors_of(self.comparator, "comparator")
 
     def facts(self) -> dict[str, Any]:
         comparator = kind_of(self.comparator) or OWN
@@ -202,11 +196,6 @@ def load(
         make = make_comparator(config, scaler.n_columns)
     learner = filled(make, "comparator", saved.tensors, saved.weights)
     return Model(config, scaler, learner, feature_names=saved.feature_names, info=saved.info)
-
-
-def grids_for(train: Queries) -> list[dict[str, list[Any]]]:
-    """What `tune` tries where no grid is given, with whole runs: the comparator and the pairs."""
-    return [{"comparator": ["cmpnn", "directranker"], "pairs": ["even", "compared"]}]
 
 
 def fit(

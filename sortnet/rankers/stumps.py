@@ -15,11 +15,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from sortnet.config import TRAINING, Settings, setting
+from sortnet.config import TRAINING, setting
 from sortnet.learning.selection import pairs_of_grades
-from sortnet.rankers.base import check_graded
-from sortnet.rankers.forest import Forest, ForestRanker, best_trees
-from sortnet.rankers.forest import load as load_forest
+from sortnet.rankers.forest import Forest, ForestSettings
 from sortnet.types import F32, F64, I64, Progress, Queries
 
 _THRESHOLDS = 255  # of a feature, at most: quantiles of the training part
@@ -28,7 +26,7 @@ _SMOOTH = 1e-6  # added to both sums of weights, so that a stump that is never w
 
 
 @dataclass(frozen=True)
-class StumpSettings(Settings):
+class StumpSettings(ForestSettings):
     """Settings of RankBoost and FRank."""
 
     kind: ClassVar[str] = "rankboost"
@@ -36,6 +34,16 @@ class StumpSettings(Settings):
         "rankboost", "What weighs the pairs.", TRAINING, choices=("rankboost", "frank")
     )
     rounds: int = setting(300, "Weak rankers, at most.", TRAINING, least=1)
+
+    def solve(self, T: Queries, V: Queries, progress: Progress) -> tuple[Forest, dict[str, Any]]:
+        """Boost stumps; as many are kept as are best by RankQuality on `V`.
+
+        Cost: memory of about 100 bytes a pair of different grades at the peak; a round passes over
+        all of these pairs, and over all features of all documents.
+        """
+        stumps = boosted(T, _WEIGH[self.algorithm], self.rounds, progress)
+        forest, kept = self.best_trees(Forest.stumps(stumps), V)
+        return forest, {"rounds": kept}
 
 
 # (margins of the pairs (m,), weights at the start (m,)) -> weights in this round
@@ -64,30 +72,6 @@ def by_fidelity(margin: F64, start: F64) -> F64:
     weight = start * np.sqrt(P) * (1 - P)
     weights: F64 = weight / max(weight.sum(), _TINY)
     return weights
-
-
-def fit_stumps(
-    train: Queries,
-    vali: Queries,
-    config: StumpSettings,
-    *,
-    progress: Progress = lambda text: None,
-) -> ForestRanker:
-    """Boost stumps; as many are kept as are best by RankQuality on `vali`.
-
-    Raises:
-        DataError: if no training query has documents of two grades, they are judged pairs or have
-            weights.
-
-    Cost: memory of about 100 bytes a pair of different grades at the peak; a round passes over all
-    of these pairs, and over all features of all documents.
-    """
-    check_graded(train, config)
-    stumps = boosted(train, _WEIGH[config.algorithm], config.rounds, progress)
-    forest, kept = best_trees(Forest.stumps(stumps), vali, config)
-    return ForestRanker(
-        config, forest, train.n_features, feature_names=train.feature_names, info={"rounds": kept}
-    )
 
 
 def boosted(
@@ -158,11 +142,3 @@ def _binned(X: F32) -> tuple[I64, F64]:
 
 
 _WEIGH: dict[str, Weigh] = {"rankboost": by_exponential, "frank": by_fidelity}
-
-
-SETTINGS, fit, load = StumpSettings, fit_stumps, load_forest
-
-
-def grids_for(train: Queries) -> list[dict[str, list[Any]]]:
-    """Nothing: `vali` chooses the rounds."""
-    return []

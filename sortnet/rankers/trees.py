@@ -13,11 +13,10 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from sortnet.config import COMPARATOR, TRAINING, Settings, setting
+from sortnet.config import COMPARATOR, TRAINING, setting
 from sortnet.errors import DataError
-from sortnet.rankers.base import check_graded, library_of
-from sortnet.rankers.forest import Forest, ForestRanker, best_trees
-from sortnet.rankers.forest import load as load_forest
+from sortnet.rankers.base import library_of
+from sortnet.rankers.forest import Forest, ForestSettings
 from sortnet.types import I64, Progress, Queries
 
 Tree: TypeAlias = list[tuple[int, float, int, int, bool]]  # see `Forest.of`
@@ -26,60 +25,44 @@ _HIGHEST = 30  # a gain of 2^grade - 1 goes no further in either library
 
 
 @dataclass(frozen=True)
-class TreeSettings(Settings):
+class TreeSettings(ForestSettings):
     """Settings of boosted trees."""
 
     kind: ClassVar[str] = "lambdamart"
+    grids = ({"leaves": [7, 15, 31], "shrinkage": [0.02, 0.05, 0.1]},)
     # fmt: off
     algorithm: str = setting(
         "lambdamart", "LightGBM's LambdaMART or XE-NDCG, or XGBoost's LambdaMART.", TRAINING,
         choices=("lambdamart", "xendcg", "xgboost"))
     trees: int = setting(300, "Trees, at most.", COMPARATOR, least=1)
     leaves: int = setting(15, "Leaves of a tree, at most.", COMPARATOR, least=2, most=131072)
-    shrinkage: float = setting(0.05, "Learning rate of boosting.", TRAINING)
+    shrinkage: float = setting(
+        0.05, "Learning rate of boosting.", TRAINING, within="above 0 and at most 1")
     min_docs: int = setting(20, "Documents of a leaf, at least.", TRAINING, least=1)
     # fmt: on
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 < self.shrinkage <= 1:
-            raise DataError(f"shrinkage must be above 0 and at most 1, got {self.shrinkage}")
 
     @property
     def library(self) -> str:
         return "xgboost" if self.algorithm == "xgboost" else "lightgbm"
 
+    def solve(self, T: Queries, V: Queries, progress: Progress) -> tuple[Forest, dict[str, Any]]:
+        """Boost trees, and keep as many of them as are best by RankQuality on `V`.
 
-def fit(
-    train: Queries,
-    vali: Queries,
-    config: TreeSettings,
-    *,
-    progress: Progress = lambda text: None,
-) -> ForestRanker:
-    """Boost trees, and keep as many of them as are best by RankQuality on `vali`.
+        Raises:
+            DataError: if the library is not installed, or a grade is too high.
 
-    Raises:
-        DataError: if the library is not installed, no training query has documents of two grades,
-            they are judged pairs or have weights, or a grade is too high.
-
-    Cost: the library's, in one thread, so that the trees are the same everywhere.
-    """
-    check_graded(train, config)
-    highest = int(train.grades.max())
-    if highest > _HIGHEST:
-        raise DataError(
-            f"{train.source}: grade {highest} is too high for {config.library}, "
-            f"which takes grades up to {_HIGHEST}"
-        )
-    library = library_of(config)
-    progress(f"boosting {config.trees} trees")
-    forest, kept = best_trees(
-        Forest.of(_BOOST[config.library](library, train, config)), vali, config
-    )
-    return ForestRanker(
-        config, forest, train.n_features, feature_names=train.feature_names, info={"trees": kept}
-    )
+        Cost: the library's, in one thread, so that the trees are the same everywhere.
+        """
+        highest = int(T.grades.max())
+        if highest > _HIGHEST:
+            raise DataError(
+                f"{T.source}: grade {highest} is too high for {self.library}, "
+                f"which takes grades up to {_HIGHEST}"
+            )
+        library = library_of(self)
+        progress(f"boosting {self.trees} trees")
+        forest, kept = self.best_trees(Forest.of(_BOOST[self.library](library, T, self)), V)
+        return forest, {"trees": kept}
 
 
 def _lightgbm(lightgbm: Any, train: Queries, config: TreeSettings) -> list[Tree]:
@@ -144,11 +127,5 @@ def _sizes(part: Queries) -> I64:
     return part.sizes[part.sizes > 0]
 
 
-def grids_for(train: Queries) -> list[dict[str, list[Any]]]:
-    """What `tune` tries where no grid is given."""
-    return [{"leaves": [7, 15, 31], "shrinkage": [0.02, 0.05, 0.1]}]
-
-
 _BOOST = {"lightgbm": _lightgbm, "xgboost": _xgboost}
 _OBJECTIVES = {"lambdamart": "lambdarank", "xendcg": "rank_xendcg", "xgboost": "rank:ndcg"}
-SETTINGS, load = TreeSettings, load_forest

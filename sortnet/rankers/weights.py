@@ -14,7 +14,7 @@ from safetensors.torch import save
 
 from sortnet.comparators import Committee, Learner, Make
 from sortnet.config import scaling_parts
-from sortnet.data.scaling import Scaler, table_rows
+from sortnet.data.scaling import Scaler, table_rows, unscaled
 from sortnet.errors import ModelError
 from sortnet.files import check_fields, parse_json, shown, write_atomically
 from sortnet.learning.loop import State
@@ -141,6 +141,8 @@ def refuse_few(tensors: Mapping[str, torch.Tensor], least: int, path: Path) -> N
 
 def scaler_tensors(scaler: Scaler) -> dict[str, torch.Tensor]:
     """The table of each part of the scaling, as `take_scaler` finds it."""
+    if not scaler.tables:
+        return {}
     arrays: dict[str, NDArray[Any]] = {
         f"{_SCALER}.{part}": table for part, table in scaler.tables.items()
     }
@@ -148,8 +150,10 @@ def scaler_tensors(scaler: Scaler) -> dict[str, torch.Tensor]:
     return {name: torch.from_numpy(np.ascontiguousarray(a)) for name, a in arrays.items()}
 
 
-def take_scaler(saved: Saved, spec: str) -> Scaler:
-    """The scaling of those parts, taken out of the tensors."""
+def take_scaler(saved: Saved, spec: str | None) -> Scaler:
+    """The scaling of those parts, taken out of the tensors; None: features as they are."""
+    if spec is None:
+        return unscaled(saved.n_features)
     parts = scaling_parts(spec)
     if _SCALER in saved.tensors:  # version 0.2 had scalings of one part
         saved.tensors[f"{_SCALER}.{parts[0]}"] = saved.tensors.pop(_SCALER)

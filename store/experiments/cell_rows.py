@@ -23,7 +23,7 @@ def keep_cell(database: Database, key: str, cell: Cell, result: Result) -> None:
     row = {
         "key": key,
         "created": utc_now(),
-        "ranker": cell.ranker,
+        "ranker": cell.ranker.name,
         "part": cell.split.name,
         "cell": plain(cell.to_json()),
         "about": plain(result.about),
