@@ -87,7 +87,7 @@ class Store:
                 raise StoreError(
                     f"{self.database.name} is empty: sortnet train or sortnet items add fills it"
                 )
-            current = found == schema.newest()
+            current = found == schema.NEWEST
             views = [] if current or write else list(schema.as_newest(connection))
         if views:
             self.database.before_reading(*views)
