@@ -74,17 +74,10 @@ def typed(rows: Sequence[Any], columns: dict[str, str]) -> pd.DataFrame:
 
 def judgements_frame(
     judgements: Judgements,
-    names: Mapping[int, str],
-    excluded: Container[str] = (),
-    groups: Mapping[int, str | None] | None = None,
+    items: Mapping[str, str | None],
+    excluded: Container[str],
 ) -> pd.DataFrame:
-    """One row per judgement.
-
-    Args:
-        names: the items' ids.
-        excluded: the annotators whose judgements do not count.
-        groups: the items' groups; missing without any.
-    """
+    """One row per judgement; {id: group} of the items, and annotators that do not count."""
     import pandas as pd
 
     values: dict[str, list[Any]] = {
@@ -92,7 +85,8 @@ def judgements_frame(
         for name in JUDGEMENT_COLUMNS
         if name not in ("undone", "excluded", "group")
     }
-    values["group"] = [(groups or {}).get(item) for item in values["left"]]
+    names, groups = list(items), list(items.values())
+    values["group"] = [groups[item] for item in values["left"]]
     for side in ("left", "right"):
         values[side] = [names[item] for item in values[side]]
     values["undone"] = (~judgements.live).tolist()
@@ -171,23 +165,16 @@ def pair_columns(
     return columns
 
 
-def pairs_frame(
-    parts: Iterable[dict[str, NDArray[Any]]], names: Sequence[str], *, room: int = 0
-) -> pd.DataFrame:
-    """Join the parts of `pair_columns` to one frame; without copies if `room` is the row count."""
+def pairs_frame(parts: Iterable[dict[str, NDArray[Any]]], names: Sequence[str]) -> pd.DataFrame:
+    """Join the parts of `pair_columns` to one frame, a column at a time."""
     import pandas as pd
 
     columns: dict[str, Any] = {}
-    end = 0
     for part in parts:
-        start, end = end, end + len(part["winner"])
         for name, values in part.items():
-            if name not in columns or len(columns[name]) < end:  # others may write meanwhile
-                wider = np.empty(max(room, end), values.dtype)
-                wider[:start] = columns.get(name, wider)[:start]
-                columns[name] = wider
-            columns[name][start:end] = values
-    columns = {name: values[:end] for name, values in columns.items()}
+            columns.setdefault(name, []).append(values)
+    for name in columns:
+        columns[name] = np.concatenate(columns[name])
     for name, categories in (("split", SPLITS), ("qid", names)):
         columns[name] = pd.Categorical.from_codes(
             columns[name], categories=pd.Index(list(categories), dtype="str"), validate=False
@@ -218,18 +205,13 @@ def mistakes_frame(rows: Sequence[Any]) -> pd.DataFrame:
     """One row per iteration, split and two bins of ranks, upper before lower: compared, wrong."""
     from sortnet.sorting.diagnostics import RANK_BINS
 
+    bins = combinations_with_replacement(enumerate(RANK_BINS), 2)
+    two = [(i, j, upper, lower) for (i, upper), (j, lower) in bins]
     found = [
-        (
-            iteration,
-            split,
-            RANK_BINS[i],
-            RANK_BINS[j],
-            ranks["compared"][i][j],
-            ranks["wrong"][i][j],
-        )
+        (iteration, split, upper, lower, compared[i][j], wrong[i][j])
         for iteration, split, facts in _observed(rows)
-        for i, j in combinations_with_replacement(range(len(RANK_BINS)), 2)
-        for ranks in [facts["ranks"]]
+        for compared, wrong in [(facts["ranks"]["compared"], facts["ranks"]["wrong"])]
+        for i, j, upper, lower in two
     ]
     return _long(found, upper=RANK_BINS, lower=RANK_BINS, compared="int64", wrong="int64")
 

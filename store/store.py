@@ -87,7 +87,7 @@ class Store:
                 raise StoreError(
                     f"{self.database.name} is empty: sortnet train or sortnet items add fills it"
                 )
-            current = found == schema.newest()
+            current = found == schema.NEWEST
             views = [] if current or write else list(schema.as_newest(connection))
         if views:
             self.database.before_reading(*views)
@@ -127,9 +127,6 @@ class Store:
             data: {split: values}, such as path and fingerprint; the numbers of queries,
                 documents and features are added.
             out: the folder of the run's model.
-
-        Raises:
-            StoreError: on any error of the database.
         """
         splits: dict[Split, Queries] = {"train": train, "vali": vali}
         facts = {
@@ -156,8 +153,7 @@ class Store:
     def run(self, id_or_prefix: str) -> Run:
         """A run by its id or a prefix of it; `last` is the one started last.
 
-        Raises:
-            StoreError: if there is no such run, or more than one; the message lists the runs.
+        A StoreError lists the runs if there is no such run, or more than one.
         """
         with self.database.transaction() as connection:
             newest_first = select(RunRow.number, RunRow.id).order_by(RunRow.number.desc())
@@ -183,11 +179,7 @@ class Store:
         return frame
 
     def collection(self, name: str, *, clock: Callable[[], float] = time.time) -> Collection:
-        """The collection of that name; `clock` returns the seconds since 1970.
-
-        Raises:
-            StoreError: if there is none; the message lists the existing ones.
-        """
+        """The collection of that name, else a StoreError; `clock` gives seconds since 1970."""
         return Collection(self.database, name, clock=clock)
 
     def add_items(

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Self
 
 PAGES = (
-    *("alembic.script", "uvicorn", "cli.commands.label", "cli.commands.serve", "cli.web.app"),
+    *("uvicorn", "cli.commands.label", "cli.commands.serve", "cli.web.app"),
     *("cli.terminal.program_judge", "cli.terminal.screen", "cli.web.pages"),
     "cli.web.server",
 )
-FITS = ("fitted_made", "alembic.script", "cli.commands.train")
+FITS = ("fitted_made", "cli.commands.train")
 # A watcher between the two says how the session ended. The session ends as a process of its own
 # does: through the interpreter, with its exit handlers.
 SERVER = """

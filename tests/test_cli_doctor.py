@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -117,18 +118,9 @@ def test_a_store_of_a_newer_schema_is_broken(home):
 
 
 def test_a_store_of_an_older_schema_is_usable_and_not_upgraded(home):
-    from alembic.script import ScriptDirectory
-    from sqlalchemy import create_engine
-
-    from store.database import schema
-
-    first = ScriptDirectory(str(schema.MIGRATIONS)).get_base()
-    engine = create_engine("sqlite:///old.db")
-    with engine.begin() as connection:
-        schema.upgrade(connection, name="old", to=first)
-    engine.dispose()
+    shutil.copy(Path(__file__).parent / "data" / "store-0.1.0.sqlite", "old.db")
     found = findings("--store", "old.db")
-    assert found["ok"] and found["store"]["schema"] == first and found["store"]["runs"] == 0
+    assert found["ok"] and found["store"]["schema"] == "m0003" and found["store"]["runs"] == 1
 
 
 def test_another_program_s_database_is_broken_and_an_empty_one_is_not(home):

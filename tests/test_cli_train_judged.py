@@ -138,7 +138,7 @@ def facts(tmp_path):
         collection = store.add_items("f", items)
         for who in ("ana", "bo"):
             collection.append(list(better(items, rng, who, 80)))
-        yield collection, items
+        yield store, collection, items
 
 
 def marks(found: JudgedData) -> set[str]:
@@ -146,7 +146,7 @@ def marks(found: JudgedData) -> set[str]:
 
 
 def test_a_part_is_recognised_whatever_the_last_bits_of_fits(facts, monkeypatch):
-    collection, _ = facts
+    _, collection, _ = facts
     first = read_judged(collection)
     weighted, fit_apply = Session.weighted, Describer.fit_apply
 
@@ -167,13 +167,15 @@ def test_a_part_is_recognised_whatever_the_last_bits_of_fits(facts, monkeypatch)
 
 
 def test_other_items_judgements_or_decisions_are_other_data(facts):
-    collection, items = facts
+    store, collection, items = facts
     known = marks(read_judged(collection))
     changes = (
         lambda: collection.append([Judgement("ana", 0, 1, "left")]),
         lambda: collection.decide(Decision("exclude", annotator="bo")),
-        lambda: collection.add(replace(items, texts=("other", *items.texts[1:])), update=True),
-        lambda: collection.add(replace(items, features=-items.features), update=True),
+        lambda: store.add_items(
+            "f", replace(items, texts=("other", *items.texts[1:])), update=True
+        ),
+        lambda: store.add_items("f", replace(items, features=-items.features), update=True),
     )
     for k, change in enumerate(changes, start=2):
         change()

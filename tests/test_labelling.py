@@ -160,7 +160,7 @@ def test_the_collection_says_what_kind_of_session_it_wants(store: Store) -> None
     settings = {"strategy": "random", "holdout": 1.0, "repeats": 0.0, "colour": "red"}
     collection = store.add_items("odd", made_items(5), seed=9, settings=settings)
     service = LabellingService(collection)
-    assert service.session.seed == 9 and LabellingService(collection, seed=4).session.seed == 4
+    assert service.session.seed == 9
     assert {lease.question.strategy for lease in service.next("ana", 4)} == {"random"}
 
 

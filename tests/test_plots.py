@@ -17,7 +17,7 @@ from sortnet.sorting.diagnostics import MARGIN_EDGES, RANK_BINS
 from sortnet.types import SPLITS
 from store.frames import OUTCOMES, cycles_frame, iterations_frame, margins_frame, mistakes_frame
 from store.plots import figures as plots
-from store.plots.drawing import kept_iteration, some_of
+from store.plots.drawing import some_of
 
 RNG = np.random.default_rng(5)
 
@@ -67,7 +67,9 @@ def rows(n: int = 5) -> list[Row]:
 
 @pytest.fixture
 def iterations() -> pd.DataFrame:
-    return iterations_frame(rows())
+    frame = iterations_frame(rows())
+    frame.attrs["kept"] = 2  # as `Run.iterations_frame` says
+    return frame
 
 
 def pairs(n: int = 60) -> pd.DataFrame:
@@ -305,12 +307,6 @@ def test_splits_are_distinct_without_colour(iterations):
     train, vali = (line for line in sizes.lines if line.get_gid() in ("tp", "vp"))
     assert train.get_marker() != vali.get_marker()
     assert train.get_linestyle() != vali.get_linestyle()
-
-
-def test_the_kept_iteration_is_the_last_that_was_best(iterations):
-    assert kept_iteration(iterations) == 2
-    iterations["best"] = pd.array([pd.NA] * 5, dtype="boolean")
-    assert kept_iteration(iterations) is None
 
 
 def test_drawing_imports_no_pyplot_and_importing_plots_no_matplotlib():

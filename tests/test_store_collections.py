@@ -33,10 +33,10 @@ def said(annotator: str, left: int, right: int, **changes: object) -> Judgement:
 def test_an_update_without_columns_to_show_keeps_those_of_before(store: Store) -> None:
     beside = ({"by": "Ana"}, None, {"by": "Ben"})
     collection = store.add_items("shown", made_items(3, shown=beside))
-    assert collection.add(made_items(2, texts=("new", "newer")), update=True) == (0, 2)
+    store.add_items("shown", made_items(2, texts=("new", "newer")), update=True)
     found = collection.items()
     assert (found.shown, found.texts) == (beside, ("new", "newer", "text 2"))
-    collection.add(made_items(2, shown=({"by": "Eve"}, None)), update=True)
+    store.add_items(collection.name, made_items(2, shown=({"by": "Eve"}, None)), update=True)
     assert collection.items().shown == ({"by": "Eve"}, None, {"by": "Ben"})
 
 
@@ -69,19 +69,20 @@ def test_items_without_features_and_no_items_at_all_are_kept(store: Store) -> No
 
 
 def test_more_items_get_the_next_numbers(store: Store, collection: Collection) -> None:
-    assert collection.add(made_items(2, first=6)) == (2, 0)
+    store.add_items("args", made_items(2, first=6))
     store.add_items("args", made_items(1, first=8))
     assert collection.items().ids == tuple(f"i{k}" for k in range(9))
 
 
 def test_an_update_replaces_items_where_they_stand_and_adds_the_others(
+    store: Store,
     collection: Collection,
 ) -> None:
     before, change = collection.items(), made_items(3, first=5)
     with pytest.raises(StoreError, match=r"'args': made\.csv: an item 'i5' is there already"):
-        collection.add(change)
+        store.add_items(collection.name, change)
     assert collection.items().ids == before.ids
-    assert collection.add(change, update=True) == (2, 1)
+    store.add_items("args", change, update=True)
     after = collection.items()
     assert after.ids == (*before.ids, "i6", "i7")
     assert np.array_equal(after.features, np.vstack([before.features[:5], change.features]))
@@ -94,11 +95,12 @@ def test_an_id_twice_is_refused_and_makes_no_collection(store: Store) -> None:
 
 
 def test_other_features_than_before_are_refused_unless_all_items_are_replaced(
+    store: Store,
     collection: Collection,
 ) -> None:
     with pytest.raises(StoreError, match=r"'args': .*: there is no feature 'f1', as the others"):
-        collection.add(made_items(5, d=1), update=True)
-    assert collection.add(made_items(6, d=1), update=True) == (0, 6)
+        store.add_items(collection.name, made_items(5, d=1), update=True)
+    store.add_items("args", made_items(6, d=1), update=True)
     assert collection.items().features.shape == (6, 1)
 
 
@@ -355,12 +357,12 @@ def test_groups_contexts_pairs_and_columns_come_back_as_they_were_given(store: S
 
 def test_groups_of_some_items_only_are_refused(store: Store, collection: Collection) -> None:
     with pytest.raises(StoreError, match=r"'args': made\.csv: then some items of the collection"):
-        collection.add(made_items(2, first=6, groups=("x", "x")))
+        store.add_items(collection.name, made_items(2, first=6, groups=("x", "x")))
     assert collection.items().groups is None and len(collection.items()) == 6
-    collection.add(made_items(6, **GROUPED), update=True)
+    store.add_items(collection.name, made_items(6, **GROUPED), update=True)
     with pytest.raises(StoreError, match="then some items of the collection have a group"):
-        collection.add(made_items(2, first=6))
-    collection.add(made_items(1, first=6, groups=("y",)))
+        store.add_items(collection.name, made_items(2, first=6))
+    store.add_items(collection.name, made_items(1, first=6, groups=("y",)))
     assert collection.items().groups[-1] == "y"
 
 
@@ -371,9 +373,11 @@ def test_new_groups_keep_judged_and_listed_pairs_together(
     kept = collection.lease("ana", [question(1, 2)], 60)
     crossing = collection.lease("ben", [question(2, 3)], 60)
     with pytest.raises(StoreError, match="'i0' and 'i2' are a judged pair, so they stay in one"):
-        collection.add(made_items(6, groups=("x", "x", "z", "y", "y", "z")), update=True)
+        store.add_items(
+            collection.name, made_items(6, groups=("x", "x", "z", "y", "y", "z")), update=True
+        )
     assert collection.items().groups is None
-    collection.add(made_items(6, **GROUPED), update=True)
+    store.add_items(collection.name, made_items(6, **GROUPED), update=True)
     assert collection.leases() == kept, "the question across groups is withdrawn"
     with pytest.raises(LeaseError, match="was taken back"):
         answer_lease(collection, crossing[0], "ben")

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -141,12 +142,13 @@ def test_a_renewed_lease_lives_longer_but_an_expired_one_does_not_rise(
 ) -> None:
     early, late = collection.lease("ana", [question(0, 1), question(2, 3)], 60)
     clock.now += 59
-    assert collection.renew("ana", [early.id], 60) == 1
-    assert collection.renew("bo", [late.id], 60) == 0, "not theirs"
-    collection.annotator("bo")
-    assert collection.renew("bo", [late.id], 60) == 0, "not theirs"
+    renewed = collection.lease("ana", (), 60, renew=[early.id])
+    assert renewed == [replace(early, expires=1119.0)]
+    for _ in range(2):
+        assert collection.lease("bo", (), 60, renew=[late.id]) == [], "not theirs"
     clock.now += 1
-    assert collection.renew("ana", [early.id, late.id], 60) == 1
+    (renewed,) = collection.lease("ana", (), 60, renew=[early.id, late.id])
+    assert renewed.id == early.id
     assert [lease.expires for lease in collection.leases("ana")] == [1120.0]
     with pytest.raises(LeaseError, match="expired 0 s ago"):
         answer_lease(collection, late, "ana", "left")
@@ -349,7 +351,7 @@ def apply(action: tuple, collection: Collection, clock: Clock, model: Model) -> 
         id, f = list(model.leases.items())[which % len(model.leases)]
         if kind == "renew":
             can = id in model.live(clock.now) and f[0] == who
-            assert collection.renew(who, [id], 20) == can
+            assert len(collection.lease(who, (), 20, renew=[id])) == can
             f[2] = clock.now + 20 if can else f[2]
         elif f[0] == who and (f[4] or id in model.live(clock.now)):
             assert answer_lease(collection, id, who, "left").pair == tuple(sorted(f[1]))

@@ -175,7 +175,7 @@ def _look_at_store(found: Found, typed: str | None) -> None:
 
 def _contents(url: URL, facts: dict[str, Any]) -> str:
     """The contents of the store; raises what `open_store` would."""
-    from sqlalchemy import func, inspect, select
+    from sqlalchemy import func, select
 
     from store.database import schema
     from store.database.engine import Database
@@ -202,13 +202,11 @@ def _contents(url: URL, facts: dict[str, Any]) -> str:
         facts["schema"] = found = schema.look(connection, name=database.name)
         if found is None:
             return "has no tables yet: sortnet train creates them"
-        tables = {"runs": RunRow.__table__}
-        if inspect(connection).has_table(CollectionRow.__tablename__):  # not in an old store
-            tables["collections"] = CollectionRow.__table__
+        tables = {"runs": RunRow.__table__, "collections": CollectionRow.__table__}
         for what, table in tables.items():
             facts[what] = connection.execute(select(func.count()).select_from(table)).scalar_one()
     many = ", ".join(count(facts[what], what.removesuffix("s")) for what in tables)
-    new = schema.newest()
+    new = schema.NEWEST
     older = "" if found == new else f" (old: the next command that writes makes it {new})"
     reading = "" if writable else "\nread-only: only commands that read work"
     return f"{many}, {_bytes(facts['bytes'])}, schema {found}{older}{reading}"

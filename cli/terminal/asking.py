@@ -105,7 +105,7 @@ class Asking:
 
         def still() -> bool:
             collection, seconds = self.service.collection, self.service.lease_seconds
-            return collection.renew(self.annotator, [lease.id], seconds) == 1
+            return bool(collection.lease(self.annotator, (), seconds, renew=[lease.id]))
 
         given = front.ask(lease, self._standing(), still)
         reply = given.said

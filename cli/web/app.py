@@ -54,12 +54,7 @@ def make_app(
     *,
     patience: float = PATIENCE,
 ) -> Guard:
-    """The application of these collections' pages, for a server with these host names.
-
-    Args:
-        root: see `Guard`.
-        patience: timeout in seconds for an incomplete request.
-    """
+    """The application of these collections' pages, for a server with these names: a `Guard`."""
     apps = [(people, _app_of(pages, people)) for pages, people in sites]
 
     async def by_token(scope: Scope, receive: Receive, send: Send) -> None:
@@ -127,7 +122,8 @@ def _annotator_routes(pages: Pages, people: People) -> Iterator[Route]:
         lease, criterion = _text(body, "lease", 100), _criterion(body)
         given, facts, markdown = _given(body), _facts(body), _flag(body, "markdown")
         try:
-            judgement = pages.of(criterion).question(name, lease).answered(name, given, **facts)
+            asked = pages.criteria.service_of(criterion).question(name, lease)
+            judgement = asked.answered(name, given, **facts)
             return JSONResponse(pages.answer(criterion, lease, judgement, markdown))
         except LeaseError as error:
             return JSONResponse({"error": _sentence(error), **pages.next(name, markdown)}, 410)

@@ -40,12 +40,9 @@ HEADERS = {
 
 @dataclass(frozen=True)
 class Names:
-    """Allowed values of the Host header, against DNS rebinding.
+    """Allowed values of the Host header, against DNS rebinding: lower-case names with ports.
 
-    Attributes:
-        hosts: names with their ports, in lower case.
-        any_address: whether any IP address is allowed, as for servers that listen on all
-            addresses; only names can be rebound by others.
+    Any IP address is one where the server listens on all addresses: others can rebind names only.
 
     >>> Names(frozenset({"localhost:8000"}), any_address=True).know("192.0.2.7:8000")
     True
@@ -102,10 +99,8 @@ class Rate:
 class Guard:
     """Reject foreign hosts and origins, forms, and large or slow bodies; add headers.
 
-    Args:
-        root: path of the pages' public address, such as `/label`; requests come with it or, from a
-            proxy that strips it, without.
-        patience: timeout in seconds for a body.
+    `root` is the path of the pages' public address, such as `/label`; requests come with it or,
+    from a proxy that strips it, without. `patience` is a body's timeout in seconds.
     """
 
     def __init__(

@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 from cli.web.markdown import rendered
-from sortnet.errors import StudyError
 from sortnet.items import Items
 from sortnet.preference import Judgement
 from store import Collection
@@ -27,12 +26,7 @@ ADMIN = "admin_token"  # name of the setting of the collection
 
 
 class Pages:
-    """The pages of a collection; thread-safe.
-
-    Args:
-        collection: whose links and items they are.
-        criteria: what is asked: by one service, or by one for each of its criteria.
-    """
+    """The pages of a collection, whose links and items they are; thread-safe."""
 
     def __init__(self, collection: Collection, criteria: Criteria) -> None:
         self.collection, self.criteria = collection, criteria
@@ -53,11 +47,7 @@ class Pages:
         return self.services[0].items
 
     def next(self, annotator: str, markdown: bool = False) -> dict[str, Any]:
-        """The progress of an annotator and their next pairs, with renewed leases.
-
-        Args:
-            markdown: whether texts come as HTML too.
-        """
+        """An annotator's progress and next pairs, with renewed leases; texts also as HTML."""
         asked, last = self.criteria.next(annotator, AT_HAND), self.criteria.last(annotator)
         known = all(each.known for each in self.services)
         remaining = [each.remaining for each in self.services]
@@ -98,10 +88,9 @@ class Pages:
     ) -> dict[str, Any]:
         """Store an answer; return the progress, with `counted` if another answer came first.
 
-        Raises:
-            LeaseError: if the annotator does not hold the lease, or it has expired.
+        A LeaseError if the annotator does not hold the lease, or it has expired.
         """
-        stored = self.of(criterion).answer(lease, judgement).judgement
+        stored = self.criteria.service_of(criterion).answer(lease, judgement).judgement
         progress = self.next(judgement.annotator, markdown)
         if replace(stored, number=0, at=None) != judgement:  # not a repeated request
             progress["counted"] = stored.answer
@@ -114,23 +103,12 @@ class Pages:
 
         A request repeated because its reply was lost undoes one answer, not two.
         """
-        service = self.of(criterion)
+        service = self.criteria.service_of(criterion)
         with self._undoing:
             last = self.criteria.last(annotator)
             undone = last is not None and last[0] is service and last[1].number == number
             undone = undone and service.undo(annotator) is not None
         return self.next(annotator, markdown) | {"undone": undone}
-
-    def of(self, criterion: str | None) -> LabellingService:
-        """The service of a criterion.
-
-        Raises:
-            StudyError: if there is none.
-        """
-        found = self.criteria.service_of(criterion)
-        if found is None:
-            raise StudyError(f"there is no criterion {str(criterion)[:40]!r}")
-        return found
 
     def sees(self, annotator: str, number: int) -> bool:
         """Whether an annotator was asked about an item, by any criterion."""

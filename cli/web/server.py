@@ -27,9 +27,8 @@ LOOK = 1.0  # seconds between two reads of the store
 class Impatient(H11Protocol):
     """uvicorn's HTTP/1.1 protocol with a timeout for the request head, which uvicorn lacks.
 
-    Args:
-        patience: timeout in seconds for a request head, from the start of the connection or from
-            the last request. `cli.web.guard` limits the time of the body.
+    `patience` is in seconds from the start of the connection or the last request; `cli.web.guard`
+    limits the time of the body.
     """
 
     def __init__(self, *args: Any, patience: float, **options: Any) -> None:
@@ -105,9 +104,7 @@ def kept_up(
 ) -> Iterator[None]:
     """Read judgements of other processes and keep the models fitted, in background threads.
 
-    Args:
-        sites: the pages of each collection, and who may use them.
-        also: called before each read of the store.
+    `also` is called before each read of the store.
     """
     over = threading.Event()
     thread = threading.Thread(target=_look_again, args=(sites, also, over), daemon=True)

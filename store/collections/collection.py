@@ -25,7 +25,6 @@ from store.collections.collection_rows import (
     find_collection,
     is_name,
     item_groups,
-    item_numbers,
     locked,
     make_annotator,
     make_criterion,
@@ -33,10 +32,8 @@ from store.collections.collection_rows import (
     read_annotators,
     read_items,
     read_pairs,
-    refuse_criterion,
     refuse_several,
     settings_of,
-    write_items,
 )
 from store.collections.decision_rows import insert_decisions, is_closed, read_decisions
 from store.collections.judgement_rows import (
@@ -45,7 +42,6 @@ from store.collections.judgement_rows import (
     insert_judgements,
     judgement_to_undo,
     last_number,
-    read_block,
     read_ids,
     read_later,
 )
@@ -53,14 +49,11 @@ from store.collections.leases import Lease
 from store.collections.server_claim import BEAT, ServerClaim, live_server
 from store.database.engine import Database
 from store.database.tables import (
-    AllowedPairRow,
     AnnotatorRow,
     CollectionRow,
     DecisionRow,
-    ItemRow,
     JudgementRow,
     LeaseRow,
-    ServerRow,
 )
 
 if TYPE_CHECKING:
@@ -135,19 +128,15 @@ class Collection:
         return [Collection(self.database, name, clock=self.clock) for name in names] or [self]
 
     def check_one_question(self) -> None:
-        """
-        Raises:
-            StoreError: if it has criteria, of which one must be meant.
-        """
+        """A StoreError if it has criteria, of which one must be meant."""
         with self.database.transaction() as connection:
             refuse_several(connection, self.number, self.name)
 
     def add_criterion(self, name: str) -> Collection:
         """A new criterion, by which the items are compared in addition to those there are.
 
-        Raises:
-            StoreError: on a name that is taken or has a colon; if this is a criterion itself, or
-                has judgements about its own question.
+        A StoreError on a name that is taken or has a colon; if this is a criterion itself, or has
+        judgements about its own question.
         """
         with self._locked() as connection:
             make_criterion(connection, self.number, name)
@@ -161,42 +150,16 @@ class Collection:
         """(m, 2) the only pairs that may be asked, the lower number first; None if all may."""
         return self._of_items(read_pairs)
 
-    def add(self, items: Items, *, update: bool = False) -> tuple[int, int]:
-        """Append items; returns how many were added, and how many replaced.
-
-        Args:
-            update: whether items with a known id are replaced, or refused.
-
-        Raises:
-            StoreError: on an id that occurs twice or is known, or on different features.
-        """
-        with self._locked() as connection:
-            refuse_criterion(connection, self.number, self.name)
-            return write_items(connection, self.number, self.name, items, replace=update)
-
     def remove(self) -> None:
         """Remove the collection with all its rows and criteria; a criterion leaves the items."""
         with self._locked() as connection:
-            numbers = self._with_criteria(connection)
-            rows = (
-                ServerRow,
-                LeaseRow,
-                DecisionRow,
-                JudgementRow,
-                AnnotatorRow,
-                AllowedPairRow,
-                ItemRow,
-            )
-            for row in rows:
-                connection.execute(delete(row).where(row.collection.in_(numbers)))
-            connection.execute(delete(CollectionRow).where(CollectionRow.number.in_(numbers)))
+            these = CollectionRow.number.in_(self._with_criteria(connection))
+            connection.execute(
+                delete(CollectionRow).where(these)
+            )  # and, by the keys, all of theirs
 
     def annotator(self, name: str, *, create: bool = True) -> Annotator:
-        """The annotator of that name, created if there is none and `create` is true.
-
-        Raises:
-            StoreError: on an unknown name without `create`, or an invalid one.
-        """
+        """The annotator of that name, created if there is none; without `create` a StoreError."""
         checked_name("annotator", name)
         if found := self._read(read_annotators, AnnotatorRow.name == name):
             return found[0]
@@ -244,7 +207,7 @@ class Collection:
         """The judgements with a higher number that are there now, some at a time, in order."""
         upto = self.n_judgements
         starts = range(after, upto, BLOCK)
-        return (self._read(read_block, start, min(start + BLOCK, upto)) for start in starts)
+        return (self._read(read_later, start, min(start + BLOCK, upto)) for start in starts)
 
     @property
     def n_judgements(self) -> int:
@@ -335,10 +298,9 @@ class Collection:
 
         with self.database.transaction() as connection:
             judgements = read_later(connection, self.number, 0)
-            names = {number: id for id, number in item_numbers(connection, self.items_of).items()}
-            groups = item_groups(connection, self.items_of)
+            items = item_groups(connection, self.items_of)
             excluded = study_of(read_decisions(connection, self.number)).excluded
-        return judgements_frame(judgements, names, excluded, groups)
+        return judgements_frame(judgements, items, excluded)
 
     def lease(
         self,
@@ -348,13 +310,10 @@ class Collection:
         *,
         renew: Sequence[str] = (),
     ) -> list[Lease]:
-        """Lease to an annotator the questions whose pair is under no live lease.
+        """Lease to an annotator the questions whose pair is under no live lease, for some seconds.
 
-        None are if the annotator is excluded or paused.
-
-        Args:
-            seconds: duration of the leases.
-            renew: ids of their live leases to renew; they come first.
+        Those of their live leases whose ids are in `renew` are renewed and come first. None are
+        leased if the annotator is excluded or paused.
         """
         # Leases lost in a power cut are simply leased again: no need to wait for the disk.
         with self._locked(durable=False) as connection:
@@ -367,7 +326,9 @@ class Collection:
             if renew:
                 lease_rows.renew(connection, self.number, key, renew, **life)
                 live = lease_rows.read_leases(connection, self.number, now)
-                held = [lease for lease in live if lease.id in renew]
+                held = [x for x in live if x.id in renew and x.annotator == annotator]
+            if not questions:
+                return held
             return held + lease_rows.take(
                 connection, self.number, annotator, key, questions, **life
             )
@@ -378,23 +339,8 @@ class Collection:
         return [lease for lease in live if annotator in (None, lease.annotator)]
 
     def question(self, lease: str) -> Question:
-        """The question of a lease, live or not.
-
-        Raises:
-            LeaseError: if there is no such lease.
-        """
+        """The question of a lease, live or not; a LeaseError if there is none."""
         return self._read(lease_rows.find, lease)[0].question
-
-    def renew(self, annotator: str, leases: Sequence[str], seconds: float) -> int:
-        """Renew live leases of that annotator from now on; returns how many there were."""
-        with self._locked(durable=False) as connection:
-            now = self.clock()
-            number = self._known(connection, annotator)
-            if number is None:
-                return 0
-            return lease_rows.renew(
-                connection, self.number, number, leases, now=now, expires=now + seconds
-            )
 
     def release(self, annotator: str, leases: Sequence[str] | None = None) -> None:
         """Release an annotator's leases: all, or those of `leases`."""
@@ -409,9 +355,8 @@ class Collection:
     def answer(self, lease: str, judgement: Judgement, *, after: int | None = None) -> Stored:
         """Store an answer to a leased question; if it is repeated, return the first answer.
 
-        Args:
-            judgement: annotator and answer; the question is taken from the lease.
-            after: the number of the last judgement known to the caller, to get those after it.
+        The question is taken from the lease. `after` is the number of the last judgement known to
+        the caller, to get those after it.
 
         Raises:
             LeaseError: on a lease that is unknown, expired, released or another's.
@@ -437,8 +382,7 @@ class Collection:
     def undo(self, annotator: str, number: int) -> Judgement:
         """Undo a judgement of that annotator; returns the undo, which is a judgement too.
 
-        Raises:
-            JudgementError: if it does not exist, or is another's, an undo, or undone.
+        A JudgementError if it does not exist, or is another's, an undo, or undone.
         """
         with self._locked() as connection:
             judgement = judgement_to_undo(connection, self.number, number)
@@ -451,13 +395,9 @@ class Collection:
     ) -> list[Judgement]:
         """Append judgements, all or none; they get new numbers.
 
-        Args:
-            judgements: an undo refers to the number that the judgement has among them, else to a
-                stored number.
-            ids: by which a later import recognises them; known ones are left out.
-
-        Raises:
-            JudgementError: on an unknown item, or an undo of an unknown judgement.
+        An undo refers to the number that the judgement has among them, else to a stored number. By
+        `ids` a later import recognises them; known ones are left out. A JudgementError on an
+        unknown item, or an undo of an unknown judgement.
         """
         with self._locked() as connection:
             n_items = next_item(connection, self.items_of)
@@ -486,11 +426,7 @@ class Collection:
         return own[name]
 
     def serving(self, *, beat: float | None = BEAT) -> ServerClaim:
-        """Claim to serve the collection as the only process, until the claim ends.
-
-        Raises:
-            StoreError: if another live process serves it.
-        """
+        """Claim to serve the collection as the only process, a StoreError if another one does."""
         return ServerClaim(self.database, self.number, self.name, self.clock, beat)
 
     def is_served(self) -> bool:

@@ -89,18 +89,17 @@ def locked(
         yield connection
 
 
-def make_collection(
-    connection: Connection, name: str, *, seed: int = 0, settings: dict[str, Any] | None = None
-) -> int:
-    """Create an empty collection; returns its number."""
+def make_collection(connection: Connection, name: str, **facts: Any) -> int:
+    """Create an empty collection; returns its number. `facts` are columns of its row."""
     values = {
         "name": checked_name("collection", name),
         "created": utc_now(),
         "root": None,
         "source": "items",
         "feature_names": [],
-        "settings": settings or {},
-        "seed": seed,
+        "settings": {},
+        "seed": 0,
+        **facts,
     }
     made = insert(CollectionRow).returning(CollectionRow.number)
     return int(connection.execute(made, values).scalar_one())
@@ -122,12 +121,7 @@ def make_criterion(connection: Connection, collection: int, name: str) -> None:
             f"collection {of.name!r} has judgements about its own question already; criteria need "
             "one without: sortnet items add the file under another name"
         )
-    number = make_collection(connection, full, seed=of.seed)
-    connection.execute(
-        update(CollectionRow)
-        .where(CollectionRow.number == number)
-        .values(items_of=collection, source=of.source)
-    )
+    make_collection(connection, full, seed=of.seed, items_of=collection, source=of.source)
 
 
 def criteria_of(connection: Connection, collection: int) -> list[str]:
@@ -252,16 +246,10 @@ def write_pairs(connection: Connection, collection: int, pairs: I64) -> None:
         connection.execute(stored, rows)
 
 
-def item_numbers(connection: Connection, collection: int) -> dict[str, int]:
-    """{id: number} of all items of a collection, in the order of their numbers."""
-    these = select(ItemRow.id, ItemRow.number).where(ItemRow.collection == collection)
-    return {row.id: row.number for row in connection.execute(these.order_by(ItemRow.number))}
-
-
-def item_groups(connection: Connection, collection: int) -> dict[int, str | None]:
-    """{number: group} of all items of a collection; None: it has no groups."""
-    these = select(ItemRow.number, ItemRow.group_name).where(ItemRow.collection == collection)
-    return {row.number: row.group_name for row in connection.execute(these)}
+def item_groups(connection: Connection, collection: int) -> dict[str, str | None]:
+    """{id: group} of all items of a collection, in the order of their numbers, from 0."""
+    these = select(ItemRow.id, ItemRow.group_name).where(ItemRow.collection == collection)
+    return {row.id: row.group_name for row in connection.execute(these.order_by(ItemRow.number))}
 
 
 def next_item(connection: Connection, collection: int) -> int:
@@ -272,11 +260,11 @@ def next_item(connection: Connection, collection: int) -> int:
 
 def write_items(
     connection: Connection, collection: int, name: str, items: Items, *, replace: bool
-) -> tuple[int, int]:
-    """Add items, replacing known ones if `replace`; returns how many were added and replaced."""
+) -> None:
+    """Add items, replacing known ones if `replace`."""
     this = CollectionRow.number == collection
     about = connection.execute(select(CollectionRow.__table__).where(this)).one()
-    known = item_numbers(connection, collection)
+    known = item_groups(connection, collection)
     old = known.keys() & set(items.ids)
     facts = {"feature_names": list(items.feature_names), "source": items.source}
     features, root = items.features, items.root
@@ -296,7 +284,6 @@ def write_items(
     if rows := _rows(collection, items, features, numbers):
         connection.execute(stored, rows)
     _refuse_mixed(connection, collection, name, items.source)
-    return len(items) - len(old), len(old)
 
 
 _REPLACED = ("text", "image", "audio", "features", "group_name", "context", "shown")

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, bindparam, insert, or_, select, update
 from sortnet.errors import StudyError
 from sortnet.preference.study import Decision, check_decision, study_of
 from store.collections import leases
-from store.collections.collection_rows import item_numbers
+from store.collections.collection_rows import item_groups
 from store.database.tables import AnnotatorRow, DecisionRow, LeaseRow
 
 _COLUMNS = [
@@ -49,17 +49,13 @@ def insert_decisions(
     """Append decisions with new numbers, all or none, and do what follows from them.
 
     Leases end whose annotator or item is out; `renew` makes a new link. A gold pair that is known
-    with the same answer is left out.
-
-    The caller must hold the collection's lock.
-
-    Raises:
-        StudyError: if one changes nothing, or contradicts a gold pair.
+    with the same answer is left out. A StudyError if one changes nothing, or contradicts a gold
+    pair. The caller must hold the collection's lock.
     """
     before = read_decisions(connection, collection)
     study, done = study_of(before), list(before)
     about_items = any(decision.item is not None for decision in decisions)
-    ids = list(item_numbers(connection, items_of)) if about_items else []
+    ids = list(item_groups(connection, items_of)) if about_items else []
     for decision in decisions:
         known = study.gold.get(decision.subject) if decision.kind == "gold" else None
         if known is not None and known.item == decision.item:

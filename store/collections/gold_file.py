@@ -11,16 +11,10 @@ from store.collections.judgement_files import read_lines
 
 
 def read_gold(path: str | Path, items: Items, *, remove: bool = False) -> list[Decision]:
-    """The gold pairs of a file as decisions, which add or remove them.
+    """The gold pairs of a file as decisions, which add or `remove` them.
 
-    Each line names two items by their ids: `winner` and `loser`, or `left`, `right` and `answer`.
-
-    Args:
-        items: of the collection.
-        remove: whether the decisions remove the pairs.
-
-    Raises:
-        DataError: on the first error, with file and line.
+    Each line names two items by their ids: `winner` and `loser`, or `left`, `right` and `answer`. A
+    DataError names the first line with an error.
     """
     kind = "no-gold" if remove else "gold"
     decisions: dict[tuple[int, int], Decision] = {}

@@ -253,17 +253,7 @@ def read_lines(
     annotator: str | None = None,
     sides: tuple[str, str] | None = None,
 ) -> list[Line]:
-    """All judgements of a file, checked.
-
-    Args:
-        items: of the collection.
-        form: of the file; None: by its suffix and its columns.
-        annotator: of the judgements that name none.
-        sides: see `import_judgements`.
-
-    Raises:
-        DataError: on the first error, with file and line.
-    """
+    """All judgements of a file, checked; see `import_judgements`."""
     rows = read_rows(path, _kind(path, form), may_be_empty=True)
     if rows.lines and set(rows.columns) >= _OURS and rows.unfinished:
         _refuse(rows.place(-1), "half a line, the file was cut")
@@ -404,8 +394,10 @@ def _item(where: str, value: Any, items: Mapping[str, int]) -> int:
     return items[name]
 
 
-def _text_of(where: str, key: str, value: Any, *, longest: int = _LONGEST) -> str:
-    if not isinstance(value, str) or len(value) > longest or not value.isprintable():
+def _text_of(
+    where: str, key: str, value: Any, *, longest: int = _LONGEST, lines: bool = False
+) -> str:
+    if not isinstance(value, str) or len(value) > longest or not (lines or value.isprintable()):
         _refuse(where, f"{key} {shown(value)} is not a text of at most {longest} characters")
     return value
 
@@ -431,14 +423,6 @@ def _real(where: str, key: str, value: Any, *, most: float) -> float:
     return number
 
 
-def _comment(where: str, key: str, value: Any) -> str:
-    if not isinstance(value, str) or len(value) > LONGEST_COMMENT:
-        _refuse(
-            where, f"{key} {shown(value)} is not a text of at most {LONGEST_COMMENT} characters"
-        )
-    return value
-
-
 def _meta(where: str, key: str, value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value)
     if len(text) > LONGEST_META:
@@ -461,7 +445,7 @@ _FACTS: dict[str, Callable[[str, str, Any], Any]] = {
     "number": partial(_whole, least=1),
     "undoes": partial(_whole, least=1),
     "at": partial(_real, most=_LATEST),
-    "comment": _comment,
+    "comment": partial(_text_of, longest=LONGEST_COMMENT, lines=True),
     "flagged": _flag,
     "p": partial(_real, most=1.0),
     "cost": partial(_real, most=1e12),

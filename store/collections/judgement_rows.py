@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 from itertools import count
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, bindparam, func, insert, select
+from sqlalchemy import Connection, bindparam, func, insert, select
 
 from sortnet.errors import JudgementError
 from sortnet.preference import Judgement
@@ -29,34 +29,24 @@ _JUDGEMENTS = (
     .where(_OF)
     .order_by(JudgementRow.number)
 )
-_AFTER = _JUDGEMENTS.where(JudgementRow.number > bindparam("after"))
-_BETWEEN = _AFTER.where(JudgementRow.number <= bindparam("upto"))
+_BETWEEN = _JUDGEMENTS.where(
+    JudgementRow.number > bindparam("after"), JudgementRow.number <= bindparam("upto")
+)
 BLOCK = 50_000  # judgements read at once
+_MOST = 2**31 - 1  # of numbers in the table
 _UNDER = _JUDGEMENTS.where(
     JudgementRow.lease == bindparam("lease"), AnnotatorRow.name == bindparam("annotator")
 )
 _LAST = select(func.max(JudgementRow.number)).where(_OF)
 
 
-def read_judgements(
-    connection: Connection, collection: int, *only: ColumnElement[bool]
-) -> list[Judgement]:
-    """Judgements in the order of their numbers; `only` are further conditions.
+def read_later(
+    connection: Connection, collection: int, after: int, upto: int = _MOST
+) -> Judgements:
+    """Judgements with a higher number, up to another one, in order.
 
     Cost: about 5 us per judgement.
     """
-    these = _JUDGEMENTS.where(*only)
-    return [Judgement(*row) for row in connection.execute(these, {"of": collection})]
-
-
-def read_later(connection: Connection, collection: int, after: int) -> Judgements:
-    """Judgements with a higher number, in order."""
-    rows = connection.execute(_AFTER, {"of": collection, "after": after})
-    return Judgements.of_rows(rows.all())
-
-
-def read_block(connection: Connection, collection: int, after: int, upto: int) -> Judgements:
-    """Judgements with a higher number, up to another one, in order."""
     rows = connection.execute(_BETWEEN, {"of": collection, "after": after, "upto": upto})
     return Judgements.of_rows(rows.all())
 
@@ -112,14 +102,6 @@ def insert_judgements(
     return numbered
 
 
-def undone(connection: Connection, collection: int) -> set[int]:
-    """The numbers of all undone judgements."""
-    taken = select(JudgementRow.undoes).where(
-        JudgementRow.collection == collection, JudgementRow.undoes.is_not(None)
-    )
-    return {number for number in connection.execute(taken).scalars() if number is not None}
-
-
 def as_columns(values: Mapping[str, Any]) -> dict[str, Any]:
     """Fields of a question or judgement by the names of their columns."""
     return {_ITEMS.get(name, name): value for name, value in values.items()}
@@ -146,7 +128,8 @@ def _check_undoes(
     if all(judgement.undoes is None for judgement in judgements):
         return
     earlier: dict[int, Judgement] = {}
-    taken = undone(connection, collection)
+    undos = select(JudgementRow.undoes).where(JudgementRow.collection == collection)
+    taken = set(connection.execute(undos).scalars())
     for judgement in judgements:
         if (number := judgement.undoes) is not None:
             if number < first:
@@ -158,7 +141,7 @@ def _check_undoes(
 
 def judgement_to_undo(connection: Connection, collection: int, number: int) -> Judgement:
     """The judgement of that number, which must exist."""
-    found = read_judgements(connection, collection, JudgementRow.number == number)
-    if not found:
+    found = read_later(connection, collection, number - 1, number)
+    if not len(found):
         raise JudgementError(f"an undo of judgement {number}, which is not there")
     return found[0]

@@ -69,11 +69,7 @@ def take(
     now: float,
     expires: float,
 ) -> list[Lease]:
-    """Lease the questions whose pair is free; expired leases are closed first.
-
-    Args:
-        annotator, key: name and number of the annotator.
-    """
+    """Lease to the annotator of that key the free questions; expired leases are closed first."""
     these = {"of": collection, "now": now}
     connection.execute(_EXPIRED, these)
     taken = {(row.low, row.high) for row in connection.execute(_TAKEN, these)}
@@ -112,20 +108,15 @@ def renew(
     *,
     now: float,
     expires: float,
-) -> int:
-    """Renew an annotator's live leases; returns how many there were."""
+) -> None:
+    """Renew an annotator's live leases."""
     these = (*_LIVE, LeaseRow.annotator == annotator, LeaseRow.id.in_(ids))
     renewed = update(LeaseRow).where(*these).values(expires=expires)
-    done = connection.execute(renewed, {"of": collection, "now": now})
-    return done.rowcount
+    connection.execute(renewed, {"of": collection, "now": now})
 
 
 def find(connection: Connection, collection: int, id: str) -> tuple[Lease, bool]:
-    """The lease of that id, live or not, and whether it is open.
-
-    Raises:
-        LeaseError: if there is none.
-    """
+    """The lease of that id, live or not, and whether it is open; a LeaseError if there is none."""
     row: Any = None
     if plausible(id):
         row = connection.execute(_ONE, {"of": collection, "lease": id}).first()
@@ -137,11 +128,7 @@ def find(connection: Connection, collection: int, id: str) -> tuple[Lease, bool]
 def find_live(
     connection: Connection, collection: int, id: str, annotator: str, now: float
 ) -> Lease:
-    """The live lease of that id.
-
-    Raises:
-        LeaseError: if there is none, or it is another annotator's, expired or closed.
-    """
+    """The live lease of that id; a LeaseError if it is another's, expired or closed."""
     lease, is_open = find(connection, collection, id)
     if lease.annotator != annotator:
         raise LeaseError(f"the question under lease {id!r} was not put to {annotator!r}")

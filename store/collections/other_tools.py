@@ -35,13 +35,8 @@ def as_votes(
 ) -> Rows:
     """A tool's rows as rows of items' ids, answers and annotators; other rows as they are.
 
-    Args:
-        tool: a name in `TOOLS`; None: by the columns.
-        sides: the fields of Label Studio's tasks with the left and the right item; None: by their
-            names.
-
-    Raises:
-        DataError: where a row cannot be mapped with certainty.
+    The tool is a name in `TOOLS`; None: by the columns. A DataError where a row cannot be mapped
+    with certainty.
     """
     names = {*rows.columns}
     if tool is None and not any(own <= names for own in _OWN):
@@ -94,17 +89,9 @@ class _Finder:
         """The ids of two items of one group, that of the record's prompt if it has one."""
         left, right = (self._numbers(where, value, record) for value in (first, second))
         groups = self.items.groups
-        found = [
-            *islice(
-                (
-                    (a, b)
-                    for a in left
-                    for b in right
-                    if a != b and (groups is None or groups[a] == groups[b])
-                ),
-                2,
-            )
-        ]
+        pairs = ((a, b) for a in left for b in right if a != b)
+        alike = (pair for pair in pairs if groups is None or len({groups[n] for n in pair}) == 1)
+        found = [*islice(alike, 2)]
         what = f"{shown(_said(first))} and {shown(_said(second))}"
         if len(found) > 1:
             _refuse(where, f"{what} are of more than one pair of items: name the items by id")
@@ -295,13 +282,7 @@ def _responses(record: Record) -> Iterator[tuple[str, Record]]:
 
 
 def _question_of(path: str, records: Sequence[Record]) -> str | None:
-    """The only question whose answers are about the fields; None if nobody answered.
-
-    Raises:
-        DataError: if there is none or several, or its rankings have no ranks: what the annotator
-            ranked is then sent in the order of the options, and Argilla's Python client drops the
-            ranks.
-    """
+    """The only question whose answers are about the fields; None if nobody answered."""
     asked: dict[str, None] = {}
     others: dict[str, None] = {}
     for record in records:

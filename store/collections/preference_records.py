@@ -24,19 +24,13 @@ def preference_records(
 
     `prompt`, `chosen` and `rejected` are those of TRL's preference type with an explicit prompt, in
     its standard or conversational format (https://huggingface.co/docs/trl/dataset_formats).
-    `weight` is the sum of the annotators' weights, those who prefer the rejected item subtracted:
-    1 is one average annotator. A pair whose weight is not above 0 is left out, as are ties. An
-    annotator who answered a pair several times has one vote.
+    `weight` is the sum of the annotators' weights (None: 1 each), those who prefer the rejected
+    item subtracted: 1 is one average annotator. A pair whose weight is not above 0 is left out, as
+    are ties. An annotator who answered a pair several times has one vote.
 
-    Args:
-        judgements: with undos, without those of excluded annotators.
-        items: the items, which must have texts.
-        prompt: of every record; empty: the context of the group, else its name.
-        weights: of the annotators; None: 1 each.
-        conversational: messages of roles instead of texts.
-
-    Raises:
-        DataError: if an item has no text, or a conversation no prompt.
+    The judgements come with undos, without those of excluded annotators. Without a prompt, it is
+    the context of the group, else its name. A DataError if an item has no text, or a conversation
+    no prompt.
     """
     for (low, high), votes in _votes(judgements).items():
         surplus = sum(votes.values())

@@ -38,6 +38,7 @@ class ServerClaim:
     ) -> None:
         self._database, self._collection, self._clock = database, collection, clock
         self._id = secrets.token_hex(8)
+        self._mine = (ServerRow.collection == collection, ServerRow.id == self._id)
         self._claim(name)
         self._ended = threading.Event()
         self.lost = threading.Event()
@@ -52,7 +53,7 @@ class ServerClaim:
 
     def beat(self) -> bool:
         """Send a heartbeat; False if the claim is lost."""
-        change = update(ServerRow).where(*self._own()).values(heartbeat=self._clock())
+        change = update(ServerRow).where(*self._mine).values(heartbeat=self._clock())
         with self._database.transaction(write=True, durable=False) as connection:
             return bool(connection.execute(change).rowcount)
 
@@ -60,7 +61,7 @@ class ServerClaim:
         """Release the collection."""
         self._ended.set()
         with self._database.transaction(write=True) as connection:
-            connection.execute(delete(ServerRow).where(*self._own()))
+            connection.execute(delete(ServerRow).where(*self._mine))
 
     def _beat_every(self, seconds: float) -> None:
         while not self._ended.wait(seconds):
@@ -70,9 +71,6 @@ class ServerClaim:
                     return
             except SortNetError:
                 continue  # the store is unavailable for now; the next beat may reach it
-
-    def _own(self) -> tuple[Any, ...]:
-        return ServerRow.collection == self._collection, ServerRow.id == self._id
 
     def _claim(self, name: str) -> None:
         with locked(self._database, self._collection, name) as connection:

@@ -1,6 +1,7 @@
 """The schema's version: a new or older database is upgraded, a newer one refused.
 
-The schema itself is in `tables`, the steps of an upgrade in `migrations/versions`.
+The schema itself is in `tables`. What an older store lacks of it, tables and columns that may be
+NULL, is added by comparing the two.
 """
 
 from __future__ import annotations
@@ -11,42 +12,45 @@ from collections.abc import Iterator
 from contextlib import closing
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, cast, column, false, inspect, null, select, table, text, true
+from sqlalchemy.schema import CreateColumn, Table
 
 from sortnet.errors import StoreError
 from store.database.engine import reading_uri
 from store.database.tables import Base
 
-if TYPE_CHECKING:
-    from alembic.config import Config
-
-# Our own name: a team's database may hold another program's `alembic_version`.
+# Our own name: a team's database may hold another program's tables.
 VERSION_TABLE = "sortnet_schema"
 APPLICATION_ID = 0x536F7274  # "Sort": identifies SortNet's files to SQLite
-MIGRATIONS = Path(__file__).parent / "migrations"
-OLDEST = "m0003"  # of version 0.1.0
+OLDEST, NEWEST = "m0003", "m0010"  # of version 0.1.0; one more with each change of `tables`
 LOCK = 0x536F72744E6574  # "SortNet": PostgreSQL's advisory locks are numbers
 
 
-def upgrade(connection: Connection, *, name: str, to: str = "head") -> Path | None:
+def upgrade(connection: Connection, *, name: str) -> Path | None:
     """Upgrade the database within the open transaction; returns the copy of the old SQLite file."""
-    from alembic import command
-
     sqlite = connection.dialect.name == "sqlite"
     if not sqlite:
         connection.execute(text(f"SELECT pg_advisory_xact_lock({LOCK})"))
     found, copy = look(connection, name=name), None
-    if found == newest():
+    if found == NEWEST:
         return None
     if found is not None and sqlite:
         copy = _copied(Path(connection.engine.url.database or ""), found)
-    if found not in (None, *_revisions()):  # of a time between: the next one adds what it lacks
-        connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '{OLDEST}'"))
-    command.upgrade(_config(connection), to)
+    Base.metadata.create_all(connection)
+    for new, names in _lacking(connection):
+        for each in (each for each in new.columns if each.name not in names):
+            added = CreateColumn(each).compile(dialect=connection.dialect)
+            connection.execute(text(f"ALTER TABLE {new.name} ADD COLUMN {added}"))
+    if found is None:
+        connection.execute(text(f"CREATE TABLE {VERSION_TABLE} (version_num VARCHAR(32) NOT NULL)"))
+        connection.execute(text(f"INSERT INTO {VERSION_TABLE} VALUES ('{NEWEST}')"))
+    connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '{NEWEST}'"))
     if sqlite:
         connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
+    else:  # of 0.1.0: without it pairs are added three times as fast
+        dropped = "ALTER TABLE pairs DROP CONSTRAINT IF EXISTS pairs_run_fkey"
+        connection.execute(text(dropped))
     return copy
 
 
@@ -61,17 +65,12 @@ def look(connection: Connection, *, name: str) -> str | None:
         _refuse_foreign(connection, name)
     elif found < OLDEST:
         raise StoreError(f"{name} is of a schema ({found}) from before version 0.1.0 ({OLDEST})")
-    elif found > newest():
+    elif found > NEWEST:
         raise StoreError(
             f"{name} is of a newer schema ({found}) than this SortNet knows "
-            f"({newest()}); upgrade SortNet"
+            f"({NEWEST}); upgrade SortNet"
         )
     return found
-
-
-def newest() -> str:
-    """The revision that this SortNet writes."""
-    return max(_revisions())
 
 
 def as_newest(connection: Connection) -> Iterator[str]:
@@ -79,20 +78,26 @@ def as_newest(connection: Connection) -> Iterator[str]:
 
     A temporary view hides each table that lacks columns or does not exist.
     """
-    known = inspect(connection)
-    for new in Base.metadata.sorted_tables:
-        there = known.has_table(new.name)
-        names = {c["name"] for c in known.get_columns(new.name)} if there else set()
-        if names >= set(new.columns.keys()):
-            continue
-        old = table(new.name, *map(column, names), schema=known.default_schema_name)
+    schema = inspect(connection).default_schema_name
+    for new, names in _lacking(connection):
+        old = table(new.name, *map(column, names), schema=schema)
         columns = [
             old.c[c.name] if c.name in names else cast(null(), c.type).label(c.name)
             for c in new.columns
         ]
-        rows = select(*columns).where(true() if there else false())
+        rows = select(*columns).where(true() if names else false())
         query = rows.compile(connection, compile_kwargs={"literal_binds": True})
         yield f"CREATE TEMPORARY VIEW {new.name} AS {query}"
+
+
+def _lacking(connection: Connection) -> Iterator[tuple[Table, set[str]]]:
+    """The tables that lack columns or do not exist, with the names of the columns they have."""
+    known = inspect(connection)
+    for new in Base.metadata.sorted_tables:
+        there = known.get_columns(new.name) if known.has_table(new.name) else ()
+        names = {column["name"] for column in there}
+        if not names >= set(new.columns.keys()):
+            yield new, names
 
 
 def revision(connection: Connection) -> str | None:
@@ -100,12 +105,6 @@ def revision(connection: Connection) -> str | None:
     if not inspect(connection).has_table(VERSION_TABLE):
         return None
     return connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()
-
-
-def _revisions() -> set[str]:
-    from alembic.script import ScriptDirectory
-
-    return {script.revision for script in ScriptDirectory(str(MIGRATIONS)).walk_revisions()}
 
 
 def _copied(file: Path, found: str) -> Path:
@@ -123,34 +122,6 @@ def _copied(file: Path, found: str) -> Path:
         to.unlink(missing_ok=True)
         raise StoreError(f"store {file}: cannot copy it to {to} to upgrade it: {error}") from error
     return to
-
-
-def _config(connection: Connection) -> Config:
-    from alembic.config import Config
-
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
-    config.attributes["options"] = migration_options(connection)
-    return config
-
-
-def migration_options(connection: Connection) -> dict[str, Any]:
-    """Options of Alembic; the tests compare the models with the same."""
-    return {
-        "connection": connection,
-        "target_metadata": Base.metadata,
-        "version_table": VERSION_TABLE,
-        "compare_type": True,
-        "compare_server_default": True,
-        # See `PairRow`.
-        "include_object": lambda it, _name, kind, *_: (
-            not (
-                kind == "foreign_key_constraint"
-                and it.table.name == "pairs"
-                and connection.dialect.name == "postgresql"
-            )
-        ),
-    }
 
 
 def _refuse_foreign(connection: Connection, name: str) -> None:

@@ -95,15 +95,15 @@ class PairRow(Base):
     """A pair of one query that the comparator got wrong: `winner` should be before `loser`.
 
     A document is of one query, so (run, split, winner, loser) identifies a pair; reading in that
-    order gives the order of `PairSink.pairs` without a sort. PostgreSQL does not check `run`, which
-    takes as long as to store two pairs; runs are never removed.
+    order gives the order of `PairSink.pairs` without a sort. No database checks `run`, which takes
+    as long as to store two pairs; runs are never removed.
     """
 
     __tablename__ = "pairs"
     # Without a rowid SQLite keeps the pairs in the key's own tree: half the size and the time.
     __table_args__ = ({"sqlite_with_rowid": False},)
 
-    run: Mapped[RunKey]
+    run: Mapped[Part]
     split: Mapped[str] = mapped_column(primary_key=True)
     winner: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
     loser: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)

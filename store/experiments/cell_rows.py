@@ -15,11 +15,7 @@ _AT_ONCE = 500  # keys of one statement
 
 
 def keep_cell(database: Database, key: str, cell: Cell, result: Result) -> None:
-    """Keep what came of a cell; in place of what an earlier run of it gave.
-
-    Raises:
-        StoreError: on any error of the database.
-    """
+    """Keep what came of a cell; in place of what an earlier run of it gave."""
     row = {
         "key": key,
         "created": utc_now(),
@@ -35,11 +31,7 @@ def keep_cell(database: Database, key: str, cell: Cell, result: Result) -> None:
 
 
 def kept_cells(database: Database, keys: Sequence[str]) -> dict[str, Result]:
-    """The results of those of these cells that were worked out, by key.
-
-    Raises:
-        StoreError: on any error of the database.
-    """
+    """The results of those of these cells that were worked out, by key."""
     found: dict[str, Result] = {}
     columns = select(CellRow.key, CellRow.about, CellRow.ranking)
     with database.transaction() as connection:

@@ -1,6 +1,7 @@
 """Plots that compare rankers: p values, mean ranks with a critical difference, curves of a study.
 
 As in `store.plots.figures`, nothing is global, and what colour says is said without it too.
+Fewer than two rankers, sizes that do not fit, or no point to draw are a DataError.
 """
 
 from __future__ import annotations
@@ -30,11 +31,7 @@ _DASHES = ("-", "--", ":", "-.")
 _MARKS = "os^DvPX"
 
 
-def p_value_matrix(
-    p: ArrayLike,
-    names: Sequence[str],
-    means: ArrayLike,
-) -> Figure:
+def p_value_matrix(p: ArrayLike, names: Sequence[str], means: ArrayLike) -> Figure:
     """The p value of each two rankers; where it is below .05 an arrow points to the better one.
 
     Args:
@@ -42,9 +39,6 @@ def p_value_matrix(
             there is none.
         names: of the k rankers, from the top and from the left.
         means: (k,) the figures by which one is better than another; higher is better.
-
-    Raises:
-        DataError: of fewer than two rankers, or sizes that do not fit.
     """
     values, figures = np.asarray(p, dtype=np.float64), np.asarray(means, dtype=np.float64)
     k = _check_sizes(names, figures, values)
@@ -65,20 +59,13 @@ def p_value_matrix(
     return figure
 
 
-def critical_difference_diagram(
-    mean_ranks: ArrayLike,
-    names: Sequence[str],
-    cd: float,
-) -> Figure:
+def critical_difference_diagram(mean_ranks: ArrayLike, names: Sequence[str], cd: float) -> Figure:
     """Demsar's diagram: rankers at their mean ranks; a bar joins those that do not differ.
 
     Args:
         mean_ranks: (k,) of `sortnet.experiments.significance.friedman`, 1 the best.
         names: of the k rankers.
         cd: of `sortnet.experiments.significance.critical_difference`.
-
-    Raises:
-        DataError: of fewer than two rankers, or sizes that do not fit.
     """
     ranks = np.asarray(mean_ranks, dtype=np.float64)
     k = _check_sizes(names, ranks)
@@ -113,19 +100,9 @@ def curves(
 ) -> Figure:
     """A line of y over x for each value of a column, in a band of one standard error.
 
-    Where x are names, marks with error bars in the names' order.
-
-    Args:
-        frame: a row for each point; the band is as wide as its column `<y>_error`, if it has one.
-        x: the column across.
-        y: the column upwards.
-        by: the column of which every value has a line; None: one line.
-        log: whether x is drawn on a logarithmic scale.
-        title: above the plot; "": "<y> by <x>".
-        remark: below the title, such as the conventions of the measure.
-
-    Raises:
-        DataError: without a point to draw.
+    Where x are names, marks with error bars in the names' order. The frame has a row for each
+    point; the band is as wide as its column `<y>_error`, if it has one. `remark` is below the
+    title, such as the conventions of the measure; `log` is the scale of x.
     """
     check(frame, [name for name in (x, y, by) if name], "run the study first")
     groups = [("", frame)] if by is None else list(frame.groupby(by, sort=False, observed=True))
@@ -210,19 +187,13 @@ def _draw_p(axes: Axes, x: int, y: int, p: float, better: float) -> None:
     significant = bool(p < _LEVELS[0][0])
     passed = [colour for level, colour in _LEVELS if p < level] if significant else []
     colour = passed[-1] if passed else _LEVELS[0][1] if significant else _NOT_SIGNIFICANT
-    axes.add_patch(_square(x, y, colour))
+    axes.bar(x, 0.94, 0.94, y - 0.47, color=colour, gid="p")
     text = "–" if np.isnan(p) else "<.001" if p < 0.001 else f"{p:.3f}".lstrip("0")
     if significant:
         text = f"{'←' if better > 0 else '↓'}\n{text}"
     axes.text(x, y, text, ha="center", va="center", fontsize=7.5, linespacing=0.95,
               color="white" if len(passed) == len(_LEVELS) else INK if significant else FAINT,
               fontweight="bold" if significant else "normal")  # fmt: skip
-
-
-def _square(x: int, y: int, colour: str) -> Any:
-    from matplotlib.patches import Rectangle
-
-    return Rectangle((x - 0.47, y - 0.47), 0.94, 0.94, facecolor=colour, gid="p")
 
 
 def _draw_rank(axes: Axes, rank: float, row: float, name: str, left: bool, k: int) -> None:

@@ -96,27 +96,13 @@ def line(axes: Axes, frame: pd.DataFrame, column: str, split: str, label: str | 
 
 
 def by_iteration(axes: Axes, frame: pd.DataFrame) -> None:
-    """Label the axis of iterations, with a line at the kept one."""
+    """Label the axis of iterations, with a line at the one whose comparator is kept."""
     axes.set_xlabel("iteration")
     axes.xaxis.set_major_locator(whole_numbers())
-    kept = kept_iteration(frame)
-    if kept is not None:
+    if (kept := frame.attrs.get("kept")) is not None:
         axes.axvline(kept, color=FAINT, linestyle=":", linewidth=1.2, zorder=0, gid="kept")
         axes.annotate("kept", (kept, 1), (2, -1), xycoords=axes.get_xaxis_transform(),
                       textcoords="offset points", fontsize=7.5, va="top", color=FAINT)  # fmt: skip
-
-
-def kept_iteration(frame: pd.DataFrame) -> int | None:
-    """The iteration whose comparator is kept: the last that was the best so far.
-
-    >>> import pandas as pd
-    >>> kept_iteration(pd.DataFrame({"iteration": [0, 1, 2], "best": [True, True, False]}))
-    1
-    """
-    if "best" not in frame:
-        return frame.attrs.get("kept")
-    best = frame.loc[frame["best"].fillna(False).astype(bool), "iteration"]
-    return int(best.iloc[-1]) if len(best) else None
 
 
 def legend(figure: Figure, axes: Axes) -> None:

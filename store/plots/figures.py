@@ -1,5 +1,7 @@
 """Plots of a run: every function takes a frame and returns a matplotlib Figure.
 
+It raises a DataError where there is nothing to draw. `split` is `train` or `vali`.
+
 Colours are distinct for colour-blind readers; markers, dashes and hatches are distinct in grey
 print. Nothing is global: no pyplot, no settings changed. `figure.savefig(path)` writes a file.
 """
@@ -29,14 +31,7 @@ OBSERVE_FIRST = (
 
 
 def pair_growth(iterations: pd.DataFrame) -> Figure:
-    """The sizes of TP and VP after every iteration, and its new pairs.
-
-    Args:
-        iterations: of `Run.iterations_frame`.
-
-    Raises:
-        DataError: without an iteration to draw.
-    """
+    """The sizes of TP and VP after every iteration of `Run.iterations_frame`, and its new pairs."""
     check(iterations, ("iteration", "tp", "vp", "new_train", "new_vali"), TRAIN_FIRST)
     pairs = iterations.attrs.get("pairs")
     title = {None: "Pairs kept", "wrong": "Pairs the comparator got wrong"}
@@ -58,14 +53,9 @@ def pair_growth(iterations: pd.DataFrame) -> Figure:
 
 
 def measures(iterations: pd.DataFrame, *, conventions: str | None = None) -> Figure:
-    """Every measure on training and validation queries, one panel per measure.
+    """A panel for each metric that `Run.iterations_frame` has columns of, `<split>_<metric>`.
 
-    Args:
-        iterations: of `Run.iterations_frame`, with columns `train_<metric>`, `vali_<metric>`.
-        conventions: of the measures, for the title; None: those of the frame's run.
-
-    Raises:
-        DataError: without an iteration or a measure to draw.
+    `conventions` of the measures are for the title; None: those of the frame's run.
     """
     check(iterations, ("iteration",), TRAIN_FIRST)
     names = measure_names(iterations)
@@ -86,17 +76,9 @@ def measures(iterations: pd.DataFrame, *, conventions: str | None = None) -> Fig
 
 
 def margins(margins: pd.DataFrame, *, split: str = "vali", most: int = 6) -> Figure:
-    """Margins of the pairs that the comparator got right and of those it got wrong.
+    """Margins of pairs that the comparator got right, and wrong, of `Run.margins_frame`.
 
     One panel per iteration: the first, the kept one, the last, and others evenly between.
-
-    Args:
-        margins: of `Run.margins_frame`.
-        split: `train` or `vali`.
-        most: maximum number of panels.
-
-    Raises:
-        DataError: without a margin to draw.
     """
     check(margins, ("iteration", "split", "outcome", "low", "high", "pairs"), OBSERVE_FIRST)
     frame = draw.of_split(margins, split)
@@ -116,15 +98,9 @@ def margins(margins: pd.DataFrame, *, split: str = "vali", most: int = 6) -> Fig
 def mistakes_by_rank(
     mistakes: pd.DataFrame, *, iteration: int | None = None, split: str = "vali"
 ) -> Figure:
-    """Where in the ranking the mistakes are: the share wrong of the pairs compared at two ranks.
+    """The share wrong of the pairs compared at two ranks, of `Run.mistakes_frame`.
 
-    Args:
-        mistakes: of `Run.mistakes_frame`.
-        iteration: its number; None: the kept one, else the last.
-        split: `train` or `vali`.
-
-    Raises:
-        DataError: without a mistake to draw, or on an unknown iteration.
+    `iteration` None is the kept one, else the last; an unknown one is a DataError, too.
     """
     check(mistakes, ("iteration", "split", "upper", "lower", "compared", "wrong"), OBSERVE_FIRST)
     frame = draw.of_split(mistakes, split)
@@ -160,15 +136,7 @@ def mistakes_by_rank(
 
 
 def hard_queries(pairs: pd.DataFrame, *, top: int = 20) -> Figure:
-    """The queries with the most mis-comparisons, over all iterations.
-
-    Args:
-        pairs: of `Run.pairs_frame`.
-        top: number of queries.
-
-    Raises:
-        DataError: without a pair to draw.
-    """
+    """The queries with the most mis-comparisons of `Run.pairs_frame`, over all iterations."""
     check(pairs, ("split", "qid", "times"), TRAIN_FIRST)
     grouped = pairs.groupby(["split", "qid"], observed=True)["times"].agg(["sum", "size"])
     worst = grouped.sort_values("sum", ascending=False, kind="stable").head(top).reset_index()
@@ -193,14 +161,7 @@ def hard_queries(pairs: pd.DataFrame, *, top: int = 20) -> Figure:
 
 
 def cycles(cycles: pd.DataFrame) -> Figure:
-    """The share of cyclic triples among the sampled ones.
-
-    Args:
-        cycles: of `Run.cycles_frame`.
-
-    Raises:
-        DataError: without a share to draw.
-    """
+    """The share of cyclic triples among the sampled ones, of `Run.cycles_frame`."""
     check(cycles, ("iteration", "split", "share", "sampled"), OBSERVE_FIRST)
     sampled = int(cycles["sampled"].max())
     remark = f"share of {sampled:,} sampled triples; tossing coins: 25 %"
@@ -224,13 +185,8 @@ def before_after(
 ) -> Figure:
     """A query's documents in two rankings, with their grades; lines that cross changed places.
 
-    Args:
-        order: of `store.frames.order_frame`: document, grade, before and after, ranks from 1.
-        top: number of documents of the ranking after.
-        names: of the two rankings.
-
-    Raises:
-        DataError: without a document to draw.
+    The frame is of `store.frames.order_frame`; `top` counts documents of the ranking after, `names`
+    are those of the two rankings.
     """
     check(order, ("document", "grade", "before", "after"), "give the rankings of a query")
     shown = order.sort_values("after").head(top)
@@ -265,14 +221,7 @@ def before_after(
 
 
 def seconds(iterations: pd.DataFrame) -> Figure:
-    """Wall-clock seconds of every iteration, for sorting and for training.
-
-    Args:
-        iterations: of `Run.iterations_frame`.
-
-    Raises:
-        DataError: without an iteration to draw.
-    """
+    """Wall-clock seconds of every iteration of `Run.iterations_frame`: sorting and training."""
     check(iterations, ("iteration", "seconds_sort", "seconds_train"), TRAIN_FIRST)
     total = float(iterations[["seconds_sort", "seconds_train"]].sum().sum())
     remark = f"{total:,.1f} seconds in all"

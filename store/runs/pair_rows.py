@@ -7,13 +7,12 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sqlalchemy import ColumnElement, Connection, Text, cast, func, select, tuple_
 
 from sortnet.types import I64, Pairs, Split
 from sortnet.types.packed_pairs import packed
 from store.database.tables import PairRow
-from store.runs.postgresql_pairs import copy_pairs
+from store.runs.postgresql_pairs import AddedPairs, copy_pairs
 
 # Within SQLite's 32,766 variables per statement; longer statements were no faster.
 ROWS_A_STATEMENT = 2000
@@ -30,28 +29,18 @@ UPSERT = (
 )
 
 
-def add_pairs(
-    connection: Connection,
-    run: int,
-    split: Split,
-    iteration: int,
-    pairs: Pairs,
-    query: I64,
-    missed: NDArray[np.bool_],
-) -> int:
-    """Add pairs with their queries' numbers; the count of those that were missed increases.
-
-    Returns how many of them were first seen in this iteration.
+def add_pairs(connection: Connection, added: AddedPairs) -> int:
+    """Add pairs; returns how many of them were first seen in their iteration.
 
     Cost: SQLite takes a statement for 2,000 pairs, then one look at each stored pair of these
     documents to count: RETURNING takes 0.5 us per row against 0.07. PostgreSQL copies new pairs
     into the table at about 0.4 of that rate; INSERT ... SELECT from a temporary table takes
     1.5 x as long, with ON CONFLICT 2 x.
     """
-    if not len(pairs):
+    if not len(added.pairs):
         return 0
     add = _insert if connection.dialect.name == "sqlite" else copy_pairs
-    return add(connection, run, split, iteration, pairs, query, missed)
+    return add(connection, added)
 
 
 def count_pairs(connection: Connection, run: int, split: Split, *only: ColumnElement[bool]) -> int:
@@ -69,10 +58,7 @@ def read_pairs(
 ) -> Pairs:
     """A run's pairs in order of (winner, loser), whose winner is docs[0] to docs[1] - 1.
 
-    `only` are further conditions.
-
-    Raises:
-        ValueError: on a document number that is none.
+    `only` are further conditions. A ValueError on a document number that is none.
 
     Cost: one statement for 10,000 documents. Numbers come joined in one text: numpy parses it in
     a fifth of the time that a driver needs to make rows.
@@ -138,22 +124,11 @@ def _within(docs: tuple[int, int] | None) -> list[ColumnElement[bool]]:
     return [] if docs is None else [PairRow.winner >= docs[0], PairRow.winner < docs[1]]
 
 
-def _docs_of(pairs: Pairs) -> tuple[int, int]:
-    """The first winner and the one after the last."""
-    return int(pairs.key[0]) >> 32, (int(pairs.key[-1]) >> 32) + 1
-
-
-def _insert(
-    connection: Connection,
-    run: int,
-    split: Split,
-    iteration: int,
-    pairs: Pairs,
-    query: I64,
-    missed: NDArray[np.bool_],
-) -> int:
+def _insert(connection: Connection, added: AddedPairs) -> int:
     """`add_pairs` in SQLite, where nobody else writes during a transaction that does."""
-    docs, new = _docs_of(pairs), PairRow.first_iteration == iteration
+    run, split, iteration, pairs, query, missed = added
+    docs = int(pairs.winner[0]), int(pairs.winner[-1]) + 1
+    new = PairRow.first_iteration == iteration
     others = count_pairs(connection, run, split, new, *_within(docs))
     for times in (1, 0):
         rows = np.stack([query, pairs.winner, pairs.loser], 1)[missed == times]

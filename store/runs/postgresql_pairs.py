@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,25 +15,29 @@ ROWS_A_CHUNK = 100_000
 UNIQUE_VIOLATION = "23505"
 
 
-def copy_pairs(
-    connection: Connection,
-    run: int,
-    split: Split,
-    iteration: int,
-    pairs: Pairs,
-    query: I64,
-    missed: NDArray[np.bool_],
-) -> int:
+class AddedPairs(NamedTuple):
+    """Pairs of an iteration, the numbers of their queries, and which of them were missed."""
+
+    run: int
+    split: Split
+    iteration: int
+    pairs: Pairs
+    query: I64
+    missed: NDArray[np.bool_]
+
+
+def copy_pairs(connection: Connection, added: AddedPairs) -> int:
     """`add_pairs` in PostgreSQL: known pairs are updated, then the others copied.
 
     Writers of other pairs do not wait for each other. One whose new pair another one is about to
     commit waits for it and then starts again: now the pair is known.
     """
+    run, split, iteration, pairs, query, missed = added
     i, times = np.int32(iteration), missed.astype(np.int32)
     while True:
         try:
             with connection.begin_nested():
-                known, other = _update_known(connection, run, split, iteration, pairs, times)
+                known, other = _update_known(connection, added, times)
                 new = ~np.isin(pairs.key, known, assume_unique=True)
                 _copy(
                     connection,
@@ -48,10 +52,9 @@ def copy_pairs(
                 raise
 
 
-def _update_known(
-    connection: Connection, run: int, split: Split, iteration: int, pairs: Pairs, times: Any
-) -> tuple[I64, int]:
+def _update_known(connection: Connection, added: AddedPairs, times: Any) -> tuple[I64, int]:
     """Count stored pairs once more; returns their keys, and how many are of other iterations."""
+    run, split, iteration, pairs, _, _ = added
     execute, winner = connection.exec_driver_sql, pairs.winner
     of_run = f"pairs.run = {int(run)} AND pairs.split = '{split}'"
     docs = f"pairs.winner BETWEEN {winner[0]} AND {winner[-1]}"

@@ -17,7 +17,8 @@ from store import frames
 from store.database.engine import Database, plain, utc_now
 from store.database.process import in_words, status_of, this_process
 from store.database.tables import IterationRow, PairRow, QueryRow, RunRow, upsert
-from store.runs.pair_rows import add_pairs, count_pairs, read_pairs, read_table
+from store.runs.pair_rows import add_pairs, read_pairs, read_table
+from store.runs.postgresql_pairs import AddedPairs
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -90,25 +91,18 @@ class Run:
         ]
 
         def add(connection: Connection) -> int:
-            return sum(
-                add_pairs(
-                    connection, self.number, split, iteration, part, queries.of_pairs(part),
-                    part.among(wrong),
-                )
-                for part in parts
-            )  # fmt: skip
+            facts = ((part, queries.of_pairs(part), part.among(wrong)) for part in parts)
+            added = (AddedPairs(self.number, split, iteration, *each) for each in facts)
+            return sum(add_pairs(connection, each) for each in added)
 
         return self.database.retrying(add, write=True)
 
     def pairs(
         self, split: Split, before: int | None = None, docs: tuple[int, int] | None = None
     ) -> Pairs:
-        """All pairs first seen before that iteration, ordered by (winner, loser).
+        """All pairs first seen before that iteration (None: of all), ordered by (winner, loser).
 
-        Args:
-            split: the part of the data.
-            before: None: of all iterations.
-            docs: only pairs whose winner is docs[0] to docs[1] - 1; no others are read.
+        With `docs` only those whose winner is docs[0] to docs[1] - 1; no others are read.
         """
         only = [] if before is None else [PairRow.first_iteration < before]
         return self.database.retrying(
@@ -118,12 +112,8 @@ class Run:
     def record(self, iteration: Mapping[str, object]) -> None:
         """Store an iteration's row; recording it again replaces the given columns.
 
-        Args:
-            iteration: `iteration` and any of the other columns of `IterationRow`, as
-                `vars` of the loop's `Iteration` gives them; NaN is stored as missing.
-
-        Raises:
-            StoreError: on a name that is no column, or an error of the database.
+        It has `iteration` and any of the other columns of `IterationRow`, as `vars` of the loop's
+        `Iteration` gives them; NaN is stored as missing. A StoreError on a name that is no column.
         """
         unknown = sorted(set(iteration) - set(MEASURED))
         if unknown or "iteration" not in iteration:
@@ -134,11 +124,7 @@ class Run:
         self.database.retrying(lambda db: db.execute(stored, row), write=True)
 
     def finish(self, status: str) -> None:
-        """Store how the run ended; `running` reopens it: this process continues it.
-
-        Raises:
-            StoreError: on another status, or an error of the database.
-        """
+        """Store how the run ended, one of `STATUSES`; `running`: this process continues it."""
         if status not in STATUSES:
             raise StoreError(f"status {status!r} is none of {', '.join(STATUSES)}")
         resumed = this_process() if status == "running" else {}
@@ -192,16 +178,9 @@ class Run:
         """One row per pair: split, qid, winner, loser, first and last iteration, times.
 
         `winner_place` and `loser_place` are the documents' places within their query, from 0;
-        `times` is the number of iterations that mis-compared the pair.
-
-        Args:
-            split: only pairs of that split.
-            qid: only pairs of that query.
-            iteration: only pairs that were new in that iteration.
-            min_times: only pairs mis-compared at least that often; 0: all that were learned from.
-
-        Raises:
-            StoreError: if no split has a query of that name.
+        `times` is the number of iterations that mis-compared the pair. Only pairs of that split and
+        query (a StoreError if no split has it), that were new in that iteration, and mis-compared
+        at least `min_times`; 0: all that were learned from.
 
         Cost: in SQLite about 1 us and 40 bytes per pair; `iter_pairs` reads them in parts.
         """
@@ -211,9 +190,7 @@ class Run:
             np.empty((0, 5), np.int64), "train", self._queries["train"].first, codes["train"]
         )
         parts = chain([nothing], self._pair_columns(codes, READ_AT_ONCE, only))
-        with self.database.transaction() as connection:
-            room = sum(count_pairs(connection, self.number, part, *only[part]) for part in only)
-        return self._with_facts(frames.pairs_frame(parts, names, room=room))
+        return self._with_facts(frames.pairs_frame(parts, names))
 
     def iter_pairs(
         self,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from sortnet.errors import StudyError
 from sortnet.preference import Judgement, Question
 from sortnet.preference.base import HOLDOUT, Pair
 from store.collections.leases import Lease
@@ -67,10 +68,12 @@ class Criteria:
             for one in sorted(each, key=lambda one: self.services.index(one.service))
         ]
 
-    def service_of(self, criterion: str | None) -> LabellingService | None:
-        """The service of that criterion; None if there is no such criterion."""
-        fits = (each for each in self.services if each.collection.criterion == criterion)
-        return next(fits, None)
+    def service_of(self, criterion: str | None) -> LabellingService:
+        """The service of that criterion; a StudyError if there is none."""
+        for each in self.services:
+            if each.collection.criterion == criterion:
+                return each
+        raise StudyError(f"there is no criterion {str(criterion)[:40]!r}")
 
     def answered(self, annotator: str) -> int:
         """The number of an annotator's answers, by all criteria."""

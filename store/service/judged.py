@@ -76,16 +76,9 @@ def read_judged(
     """What people said of a collection's items: a part to learn from, and one that chooses.
 
     A query is a group of items. A judgement weighs the reliability of its annotator; one who mostly
-    says the opposite counts the other way round.
-
-    Args:
-        collection: the items and their judgements.
-        events: the number of the last judgement that counts; None: all.
-        seed: of what is held out, see `hold_out_documents`.
-        progress: called with progress messages.
-
-    Raises:
-        DataError: if there are no judgements, no features, or too few judgements for two parts.
+    says the opposite counts the other way round. Those up to number `events` count (None: all); the
+    seed is that of what is held out, see `hold_out_documents`. A DataError if there are no
+    judgements, no features, or too few judgements for two parts.
 
     Cost: a replay of the judgements, one fit of the annotators' reliability.
     """

@@ -39,8 +39,7 @@ _MOST_UNFITTED = 20  # answers that a program may give before a fit, or 5 % if t
 def new_session(collection: Collection, items: Items, **more: Any) -> Session:
     """A session about the items with the collection's settings, and no judgements yet.
 
-    Raises:
-        StoreError: if the collection has criteria, each of which has a session.
+    A StoreError if the collection has criteria, each of which has a session.
     """
     collection.check_one_question()
     settings = collection.settings
@@ -67,7 +66,6 @@ class LabellingService:
 
     Args:
         lease_seconds: duration of a lease.
-        seed: of the session; None: the collection's.
         goal: stop if at most this share of pairs is expected in the wrong order; None: the study's.
         record: whether refits become iterations of a run until `close`, see `Convergence`.
         call: see `Session`.
@@ -91,14 +89,12 @@ class LabellingService:
         collection: Collection,
         *,
         lease_seconds: float = 600,
-        seed: int | None = None,
         goal: float | None = None,
         record: bool = False,
         call: Call = call_here,
     ) -> None:
         self.collection = collection
         self.lease_seconds = lease_seconds
-        self._seed = collection.seed if seed is None else seed
         self._goal, self._call = goal, call
         self._lock = threading.RLock()
         # {annotator: {id: lease}}, leased here or adopted
@@ -167,25 +163,18 @@ class LabellingService:
     def sees(self, annotator: str, item: int) -> bool:
         """Whether an item is in a live question of an annotator, or in one that they answered.
 
-        Cost: a look-up, for an annotator's first one a pass over the judgements; a transaction if
-        it is neither in a judgement nor in a lease known here.
+        Cost: a pass over the judgements; a transaction if it is in none.
         """
         with self._lock:
-            leases = list(self._own.get(annotator, {}).values())
-            if annotator not in self._judged:
-                self._judged[annotator] = _items(self.judgements(), annotator)
-            if item in self._judged[annotator]:
-                return True
-        return any(item in lease.question.pair for lease in leases) or any(
-            item in lease.question.pair for lease in self.collection.leases(annotator)
-        )
+            for each in (self.session.judgements(), self._set_aside):
+                of_item = (each.left == item) | (each.right == item)
+                if (of_item & each.by(annotator)).any():
+                    return True
+        live = self.collection.leases(annotator)
+        return any(item in lease.question.pair for lease in live)
 
     def question(self, annotator: str, lease: str) -> Question:
-        """The question of an annotator's lease.
-
-        Raises:
-            LeaseError: if there is no such lease.
-        """
+        """The question of an annotator's lease; a LeaseError if there is none."""
         with self._lock:
             own = self._own.get(annotator, {}).get(lease)
         return self.collection.question(lease) if own is None else own.question
@@ -193,8 +182,7 @@ class LabellingService:
     def answer(self, lease: str, judgement: Judgement) -> Stored:
         """Store the answer to a question; if it is repeated, return the first answer.
 
-        Raises:
-            LeaseError: on a lease that is unknown, expired, released or another's.
+        A LeaseError on a lease that is unknown, expired, released or another's.
 
         Cost: one transaction.
         """
@@ -334,14 +322,12 @@ class LabellingService:
         self.session = new_session(
             self.collection,
             self.items,
-            seed=self._seed,
             goal=goal,
             study=self.study,
             call=self._call,
         )
         self._last_number = 0
         self._set_aside = Judgements()
-        self._judged: dict[str, set[int]] = {}  # {annotator: items of their judgements}, if asked
         for judgements in blocks:
             self._take_in(judgements)
 
@@ -374,8 +360,6 @@ class LabellingService:
         if not len(judgements):
             return
         self.session.replay(judgements)
-        for annotator in self._judged.keys() & judgements.annotators.keys():
-            self._judged[annotator] |= _items(judgements, annotator)
         excluded = [*self.study.excluded.keys() & judgements.annotators.keys()]
         if excluded:
             numbers = [judgements.annotators[name] for name in excluded]
@@ -406,12 +390,6 @@ class LabellingService:
         n, allows = self.session.n_items, self.session.allows
         pairs = ((lease, lease.question.pair) for lease in held.values())
         return [lease for lease, pair in pairs if pair[1] < n and allows(pair)]
-
-
-def _items(judgements: Judgements, annotator: str) -> set[int]:
-    """The items of an annotator's judgements."""
-    mine = judgements.by(annotator)
-    return {*judgements.left[mine].tolist(), *judgements.right[mine].tolist()}
 
 
 @contextmanager

@@ -1,1 +1,0 @@
-"""The schema's history: one revision per file, in `versions/`, applied by `schema`."""

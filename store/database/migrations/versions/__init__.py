@@ -1,1 +1,0 @@
-"""Revisions, oldest first; a revision that was released is never edited."""
