@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import wraps
 from itertools import chain
 from pathlib import Path
@@ -17,28 +17,6 @@ from cli.output import refuse_output
 from sortnet.config import GONE, LARGEST_SEED, Config, settings_of
 
 C = TypeVar("C", bound=Callable[..., Any])
-
-
-class SectionedCommand(click.Command):
-    """A command whose help groups the options under headings, in their order of definition."""
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        sections: dict[str, list[tuple[str, str]]] = {}
-        for parameter in self.get_params(ctx):
-            record = parameter.get_help_record(ctx)
-            if record is not None and isinstance(parameter, click.Option):
-                sections.setdefault(getattr(parameter, "section", "Other"), []).append(record)
-        for name, records in sections.items():
-            with formatter.section(name):
-                formatter.write_dl(records)
-
-
-class SectionedOption(click.Option):
-    """An option with the heading that groups it in the help."""
-
-    def __init__(self, *args: Any, section: str, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self.section = section
 
 
 class Whole(click.IntRange):
@@ -93,11 +71,6 @@ class _Joined(click.ParamType):  # type: ignore[type-arg]
         return [CompletionItem(one) for one in every if one.startswith(incomplete)]
 
 
-def section(name: str, *args: Any, **options: Any) -> Callable[[C], C]:
-    """Add an option under a heading of the help."""
-    return click.option(*args, cls=SectionedOption, section=name, **options)
-
-
 SETTINGS = settings_of(Config)
 # Settings that few change: they have no option of their own, but `--set NAME=VALUE`.
 RARE = (
@@ -117,8 +90,7 @@ def settings_options(command: C) -> C:
         elif not isinstance(kind, type):
             kind = units
         name = f"--{each.name.replace('_', '-')}"
-        option = {"type": kind, "default": default, "help": each.help}
-        command = section(each.section, name, each.name, **option)(command)
+        command = click.option(name, each.name, type=kind, default=default, help=each.help)(command)
     for name in (*GONE, *RARE):
         command = click.option(
             f"--{name.replace('_', '-')}", hidden=True, expose_value=False, callback=_refuse_gone,
@@ -132,11 +104,6 @@ def _refuse_gone(ctx: click.Context, parameter: click.Parameter, value: str | No
         name = str(parameter.name)
         instead = GONE.get(name, f"--set {name}={value}")
         raise click.UsageError(f"--{name.replace('_', '-')} is gone: {instead}")
-
-
-def make_config(typed: Mapping[str, Any], base: Config | None = None) -> Config:
-    """The settings of the command line, on top of `base`."""
-    return (Config() if base is None else base).changed(**typed)
 
 
 def typed_settings(ctx: click.Context) -> dict[str, Any]:
@@ -161,13 +128,7 @@ files, folders = _names_of("file"), _names_of("dir")  # completed, not validated
 
 
 def output_option(*names: str, inputs: Sequence[str] = (), **options: Any) -> Callable[[C], C]:
-    """An option for an output file, which is checked before any work is done.
-
-    Args:
-        names: as for `click.option`.
-        inputs: the command's parameters that name what it reads.
-        options: as for `click.option`.
-    """
+    """An option for an output file, checked before any work is done; `inputs`: what is read."""
     name = click.Option(names).name or ""
 
     def add(command: C) -> C:
@@ -185,8 +146,7 @@ def output_option(*names: str, inputs: Sequence[str] = (), **options: Any) -> Ca
     return add
 
 
-def cache_folder(cache: bool) -> Path | None:
-    """The `cache` argument of the readers."""
+def _cache_folder(ctx: click.Context, parameter: click.Parameter, cache: bool) -> Path | None:
     if not cache:
         return None
     from sortnet.data import default_cache_dir
@@ -198,8 +158,8 @@ def cache_folder(cache: bool) -> Path | None:
 data_option = click.option(
     "--cache/--no-cache",
     default=False,
-    callback=lambda ctx, param, value: cache_folder(value),
-    help="Cache the parsed file in the user's cache folder for the next read.",
+    callback=_cache_folder,
+    help="Cache the parsed data in the user's cache folder for the next read.",
 )
 threads_option = click.option(
     "--threads", type=Whole(1), help="Number of threads; default and maximum: all cores."

@@ -12,7 +12,7 @@ from cli_made import OLD_RUNNER, done, fault, invoke
 from settings_made import LACKING, others
 
 from cli.main import main
-from cli.options import RARE, SETTINGS, make_config
+from cli.options import RARE, SETTINGS
 from sortnet import __version__
 from sortnet.config import Config, Training
 
@@ -83,7 +83,7 @@ def test_what_is_not_typed_has_the_defaults_of_the_settings_themselves():
         for p in main.commands["train"].params
         if p.name in SETTINGS and p.name not in RARE
     }
-    assert make_config(values) == Config()
+    assert Config().changed(**values) == Config()
 
 
 def test_help_shows_the_defaults_of_the_settings():
@@ -99,7 +99,7 @@ def test_choices_are_those_that_the_settings_take():
     assert len(chosen) > 6
     for setting in chosen:
         for value in options[setting.name].type.choices:
-            assert make_config({setting.name: value}).flat()[setting.name] == value
+            assert Config().changed(**{setting.name: value}).flat()[setting.name] == value
 
 
 def test_the_last_part_of_a_scaling_is_completed():
@@ -117,7 +117,7 @@ def test_the_last_part_of_a_scaling_is_completed():
 def test_every_setting_reaches_its_field(comparator):
     expected = others(comparator)
     assert all(value != Config().flat()[name] for name, value in expected.items())
-    assert make_config(expected).flat() == expected | dict.fromkeys(LACKING[comparator])
+    assert Config().changed(**expected).flat() == expected | dict.fromkeys(LACKING[comparator])
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from cli_made import FAST, done, fault, invoke, letor, make_fold, weights_of
 
-from cli.training.job import differences
 from cli.training.run_folder import Folder
+from cli.training.training_run import differences
 from sortnet.config import Config, Training
 from sortnet.data import fingerprint, read_queries
 from sortnet.metrics import evaluate
@@ -323,11 +323,11 @@ def test_a_password_is_written_down_nowhere(monkeypatch):
 
 def test_differences_name_what_differs_and_nothing_else():
     a, b = Config(), Config(quality="mrr", training=Training(epochs=99))
-    assert differences(b.to_json(), a.to_json()) == [
+    assert differences(b, a) == [
         "quality mrr, not None",
         f"epochs 99, not {Training.epochs}",
     ]
-    assert differences(a.to_json(), a.to_json()) == []
+    assert differences(a, a) == []
 
 
 def stars(text: str) -> str:

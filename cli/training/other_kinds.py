@@ -16,24 +16,16 @@ from sortnet.config import Config, Setting, Settings, settings_of
 from sortnet.experiments.entries import value_of
 from sortnet.metrics import evaluate
 from sortnet.rankers.base import Ranker, fit_ranker, name_of
-from sortnet.rankers.base import settings_for as kind_settings
 from sortnet.types import Progress
 
 
-def settings_for(kind: str, typed: Mapping[str, Any], extra: Sequence[str]) -> Settings:
-    """The settings of a kind: options that SortNet has too, and `NAME=VALUE` of its own.
+def values_set(settings: Settings, extra: Sequence[str]) -> dict[str, Any]:
+    """The values of settings given as `NAME=VALUE`.
 
     Raises:
-        SortNetError: on a kind that there is not, a setting that it has not, or no value of one.
+        SortNetError: on a setting that there is not, or no value of one.
         click.BadParameter: on what is no NAME=VALUE.
     """
-    settings = kind_settings(kind)
-    settings.check_names(typed)
-    return settings.changed(**{**typed, **values_set(settings, extra)})
-
-
-def values_set(settings: Settings, extra: Sequence[str]) -> dict[str, Any]:
-    """The values of settings given as `NAME=VALUE`; see `settings_for`."""
     given = dict(_split(text) for text in extra)
     settings.check_names(given)
     known: Mapping[str, Setting] = settings_of(type(settings))  # type: ignore[arg-type]
