@@ -237,7 +237,7 @@ def test_a_model_without_its_run_cannot_be_resumed(said):
     ("option", "value", "message"),
     [
         ("--lr", 0.25, "lr 0.25, not "),
-        ("--hidden", "4,4", "hidden [4, 4], not [4]"),
+        ("--hidden", "4,4", "hidden (4, 4), not (4,)"),
         ("--seed", 3, "seed 3, not 0"),
         ("--start", "fresh", "start fresh, not warm"),
     ],
