@@ -62,8 +62,8 @@ def _draw_panel(axes: Axes, images: F32, numbers: I32, order: I64, columns: int)
             paper * (1 - images[image][..., None]), extent=(x + 0.06, x + 0.94, y + 0.88, y),
             interpolation="bicubic", aspect="equal",
         )  # fmt: skip
-        style = {"color": _WRONG, "weight": "bold"} if wrong else {"color": _FAINT}
-        axes.text(x + 0.5, y + 1.1, str(numbers[image]), ha="center", va="center", **style)
+        number = axes.text(x + 0.5, y + 1.1, str(numbers[image]), ha="center", va="center")
+        number.set(color=_WRONG if wrong else _FAINT, weight="bold" if wrong else "normal")
 
 
 def misplaced(numbers: I32, order: I64) -> NDArray[np.bool_]:
