@@ -106,6 +106,30 @@ def _refuse_gone(ctx: click.Context, parameter: click.Parameter, value: str | No
         raise click.UsageError(f"--{name.replace('_', '-')} is gone: {instead}")
 
 
+# Commands of before, and what to type in their place.
+_GONE_COMMANDS = {
+    "agreement": "sortnet annotators agreement NAME",
+    "compare": "sortnet explain MODEL DATA A B",
+    "context": "sortnet experiment context PROBLEM",
+    "simulate": "sortnet experiment simulate",
+    "watch": "sortnet show RUN --follow",
+    "completion": 'eval "$(_SORTNET_COMPLETE=bash_source sortnet)"; zsh_source, fish_source',
+    "annotators include": "sortnet annotators exclude NAME ANNOTATOR --undo",
+    "annotators resume": "sortnet annotators pause NAME --undo",
+    "annotators renew": "sortnet annotators revoke NAME ANNOTATOR --undo",
+    "annotators quota": "sortnet ask NAME --quota ANNOTATOR NUMBER",
+    "annotators overlap": "sortnet ask NAME --overlap NUMBER",
+}
+
+
+def refuse_gone(ctx: click.Context, name: str) -> None:
+    """Refuse a command of before, and say what took its place."""
+    *_, group = ctx.command_path.split()
+    instead = _GONE_COMMANDS.get(name if ctx.parent is None else f"{group} {name}")
+    if instead is not None:
+        raise click.UsageError(f"{name} is gone: {instead}", ctx)
+
+
 def typed_settings(ctx: click.Context) -> dict[str, Any]:
     """The settings given on the command line, without defaults."""
     source = click.core.ParameterSource.DEFAULT

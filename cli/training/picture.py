@@ -38,8 +38,8 @@ def draw(path: Path, images: F32, numbers: I32, panels: Sequence[Panel], *, titl
     """
     columns = min(COLUMNS, len(numbers))
     lines = -(-len(numbers) // columns)
-    size = (columns + 0.4, 2 + len(panels) * (0.9 + lines * _LINE))
-    figure = Figure(figsize=tuple(_INCHES * side for side in size), dpi=150, facecolor="white")
+    width, height = columns + 0.4, 2 + len(panels) * (0.9 + lines * _LINE)
+    figure = Figure(figsize=(_INCHES * width, _INCHES * height), dpi=150, facecolor="white")
     figure.set_layout_engine("constrained", w_pad=0.1, h_pad=0.1)
     FigureCanvasAgg(figure)
     figure.suptitle(title, fontsize=14, fontweight="bold")
