@@ -57,20 +57,6 @@ def units(value: Any) -> tuple[int, ...]:
     return sizes
 
 
-class _Joined(click.ParamType):  # type: ignore[type-arg]
-    """Words joined by +, which the settings check; the last one is completed."""
-
-    name = "parts"
-
-    def __init__(self, choices: Sequence[str]) -> None:
-        self.choices = choices
-
-    def shell_complete(self, ctx: Any, param: Any, incomplete: str) -> list[CompletionItem]:
-        *before, _ = incomplete.split("+")
-        every = ("+".join((*before, word)) for word in self.choices if word not in before)
-        return [CompletionItem(one) for one in every if one.startswith(incomplete)]
-
-
 SETTINGS = settings_of(Config)
 # Settings that few change: they have no option of their own, but `--set NAME=VALUE`.
 RARE = (
@@ -84,7 +70,7 @@ def settings_options(command: C) -> C:
     for each in reversed([each for each in SETTINGS.values() if each.name not in RARE]):
         default, kind = each.default, each.values
         if each.joined:
-            kind = _Joined(each.choices)
+            kind = str  # words joined by +, which the settings check
         elif each.choices:
             kind = click.Choice(each.choices)
         elif not isinstance(kind, type):

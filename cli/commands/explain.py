@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,48 +56,40 @@ def explain(
             )
         members = loaded.votes(one, i, j)
         status("explaining")
-        explained, why_not = None, ""
         try:
-            explained = explain_pair(loaded, one, i, j)
+            explained, why_not = explain_pair(loaded, one, i, j), ""
         except (ModelError, ComparatorError) as error:
-            why_not = str(error)
+            explained, why_not = None, str(error)
         margin = explained.margin if explained else float(loaded.margins(one, [i], [j])[0])
         answer = both(loaded, one, i, j, margin)
     if as_json:
         print_json(answer | {"members": members} | ({} if explained is None else _json(explained)))
     else:
         put_first(answer)
-        _print_members(answer, members)
+        put(f"margins of {name_of(answer['a'])} over {name_of(answer['b'])}:")
+        votes = [[f"{value:.4g}" for value in vote.values()] for vote in members]
+        rows = [[str(k), *vote] for k, vote in enumerate(votes, start=1)]
+        print_table(["member", *members[0]], rows)
         if explained is not None:
             _print(explained, answer, top)
         else:
             put(f"which features decide is not known: {why_not}")
 
 
-def _print_members(answer: dict[str, Any], members: Sequence[dict[str, float]]) -> None:
-    put(f"margins of {name_of(answer['a'])} over {name_of(answer['b'])}:")
-    rows = [
-        [str(k), *(f"{value:.4g}" for value in vote.values())] for k, vote in enumerate(members, 1)
-    ]
-    print_table(["member", *members[0]], rows)
-
-
 def _json(explained: Explanation) -> dict[str, Any]:
+    from store.database.engine import plain
+
     features = [
         {
             "feature": explained.names[k],
             "number": k + 1,
             "value": float(explained.values[k]),
-            "a": _number(explained.a[k]),
-            "b": _number(explained.b[k]),
+            "a": plain(explained.a[k]),
+            "b": plain(explained.b[k]),
         }
         for k in explained.largest()
     ]
     return {"baseline_margin": explained.baseline, "error": explained.error, "features": features}
-
-
-def _number(value: float) -> float | None:
-    return None if math.isnan(value) else float(value)
 
 
 def _print(explained: Explanation, answer: dict[str, Any], top: int) -> None:

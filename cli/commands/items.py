@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 from collections import Counter
 from collections.abc import Sequence
@@ -297,15 +296,15 @@ def show_(name: str, id_: str | None, limit: int, store: str | None, as_json: bo
 
 
 def _facts(all_items: Items, k: int, *, features: bool = False) -> dict[str, Any]:
-    about: dict[str, Any] = {"id": all_items.ids[k]}
-    kinds: dict[str, Sequence[Any]] = {"text": all_items.texts, "image": all_items.images}
-    kinds |= {"audio": all_items.audio}
-    kinds |= {"group": all_items.groups or (), "context": all_items.contexts or ()}
-    kinds |= {"shown": all_items.shown or ()}
-    about |= {kind: values[k] for kind, values in kinds.items() if values and values[k] is not None}
+    from store.database.engine import plain
+
+    kinds = {"text": all_items.texts, "image": all_items.images, "audio": all_items.audio}
+    some = {"group": all_items.groups, "context": all_items.contexts, "shown": all_items.shown}
+    known = {kind: values[k] for kind, values in {**kinds, **some}.items() if values}
+    about = {"id": all_items.ids[k]} | {kind: x for kind, x in known.items() if x is not None}
     if features:
-        numbers = zip(all_items.feature_names, all_items.features[k].tolist(), strict=True)
-        about["features"] = {name: None if math.isnan(x) else x for name, x in numbers}
+        numbers = zip(all_items.feature_names, all_items.features[k], strict=True)
+        about["features"] = plain(dict(numbers))
     return about
 
 
