@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cli.inputs.model_and_data import load_pair, pair_arguments
-from cli.options import Whole, json_option
+from cli.inputs.model_and_data import data_argument, load_model, model_argument, read_data
+from cli.options import Whole, data_option, json_option
 from cli.output import cut, print_json, print_table, progress, put
 from cli.printing.explanations import BAR, NAME, bar, both, name_of, put_first
 from sortnet.errors import ComparatorError, DataError, ModelError
@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Compare two documents, and explain which features decide.")
-@pair_arguments
+@model_argument
+@data_argument
+@click.argument("a")
+@click.argument("b")
+@click.option("--qid", help="Query id, if both documents are in several queries.")
+@data_option
 @click.option("--top", type=Whole(1), default=10, help="Number of features shown.")
 @json_option
 def explain(
@@ -45,10 +50,13 @@ def explain(
       sortnet explain model test.txt GX000-00-0000000 GX004-93-7097963
       sortnet explain model test.csv row:12 row:15 --top 5
     """
+    from sortnet.data.find_documents import find_both
     from sortnet.explain.attribution import explain_pair
 
     with progress() as status:
-        loaded, one, i, j = load_pair(model, data, (a, b), qid, cache, status)
+        loaded = load_model(model, status)
+        queries = read_data(data, loaded, status, cache=cache, labelled=False)
+        one, i, j = find_both(queries, a, b, qid)
         if i == j:
             raise DataError(
                 f"{one.source}: {a!r} and {b!r} are the same document (row:{one.rows[i]}): "
