@@ -314,13 +314,6 @@ def test_a_run_json_of_another_version_is_refused(tmp_path):
     assert "format version 99" in fault("train", "fold", "--out", tmp_path, "--resume", *FAST)
 
 
-def test_a_password_is_written_down_nowhere(monkeypatch):
-    url = "postgresql://ann:s3cret@127.0.0.1:1/runs?connect_timeout=2"
-    message = fault("train", "fold", "--out", "m", "--store", url, *FAST)
-    assert "127.0.0.1:1" in message and "s3cret" not in message
-    assert not Path("m").exists()
-
-
 def test_differences_name_what_differs_and_nothing_else():
     a, b = Config(), Config(quality="mrr", training=Training(epochs=99))
     assert differences(b, a) == [

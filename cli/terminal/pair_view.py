@@ -37,11 +37,7 @@ def pair_of(items: Items, pair: Question, question: str) -> Pair:
 
 
 def facts_of(items: Items, k: int, side: int) -> list[str]:
-    """The lines of an item; its name only if it has nothing else, and never that of a file.
-
-    Args:
-        side: 1 for the left item, 2 for the right one.
-    """
+    """The lines of an item; its name only if it has nothing else, and never that of a file."""
     media = {"image": items.images[k], "sound": items.audio[k]}
     lines = [
         f"{kind} {side} of the pair (sortnet serve {'shows' if kind == 'image' else 'plays'} it)"

@@ -29,16 +29,13 @@ class TrainingJob:
 
     Attributes:
         config: the settings as requested, with a RankQuality.
-        train, vali: the data.
-        data: {split: {"path", "fingerprint"}}.
-        test: the test file of the fold, if it exists.
     """
 
     config: Config
     train: Queries
     vali: Queries
-    data: dict[str, dict[str, str]]
-    test: str | None = None
+    data: dict[str, dict[str, str]]  # {split: {"path", "fingerprint"}}
+    test: str | None = None  # the test file of the fold, if it exists
 
     @property
     def metrics(self) -> list[Metric]:

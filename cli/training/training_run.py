@@ -54,10 +54,7 @@ class TrainingRun:
     """A run that is ready to train.
 
     Attributes:
-        job: its settings and data.
         config: the settings used for training: those of the job, or the tuned ones.
-        folder: the model folder.
-        run: the run in the store.
         state: the state to resume from; None for a new run.
         again: the command that resumes the run.
         group: the processes that share the work; the first one alone keeps folder and run.
@@ -219,12 +216,7 @@ def follow(job: TrainingJob, folder: Folder, url: URL, group: Group) -> Iterator
 
 
 def agree(job: TrainingJob, group: Group) -> None:
-    """Refuse processes that could not learn one model.
-
-    Raises:
-        SortNetError: if they have different data or kinds of device, or more of them are there
-            than queries.
-    """
+    """Refuse processes of different data or kinds of device, and more of them than queries."""
     if group.size == 1:
         return
     if job.train.judged is not None:
