@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 _SHOWN = 20  # items that `show` lists
 _COLUMNS = 80  # if the width of a line is unknown
-_ROLES = ("id", "text", "image", "audio", "group", "context")  # of columns that can be named
+_NAMED = ("id", "text", "group", "context")  # roles of columns that can be named
+_ROLES = (*_NAMED[:2], "image", "audio", *_NAMED[2:])
 _MANY = 6  # columns that are listed by name
 
 
@@ -40,10 +41,12 @@ def items() -> None:
 
 
 def _column_options(command: Any) -> Any:
-    kinds = {"id": "item ids", "text": "texts", "image": "image files", "audio": "audio files"}
-    about = {kind: f"Column of the {what}; default: guessed." for kind, what in kinds.items()}
-    about["group"] = "Column of the item's group (prompt, topic, ...): compare within groups only."
-    about["context"] = "Column of the group's own text, shown above its pairs."
+    about = {
+        "id": "Column of the item ids; default: guessed.",
+        "text": "Column of the texts; default: guessed.",
+        "group": "Column of the item's group (prompt, topic, ...): compare within groups only.",
+        "context": "Column of the group's own text, shown above its pairs.",
+    }
     for kind, said in reversed(about.items()):
         command = click.option(f"--{kind}", f"{kind}_column", metavar="COLUMN", help=said)(command)
     return command
@@ -125,8 +128,8 @@ def add(
             checked_new(name)  # before a long file is read
         old = None if collection is None else collection.items()
         status(f"reading {file}")
-        named = Columns(**{kind: options[f"{kind}_column"] for kind in _ROLES})
-        named = replace(named, shown=tuple(dict.fromkeys(options["show"])))
+        shown = tuple(dict.fromkeys(options["show"]))
+        named = Columns(**{kind: options[f"{kind}_column"] for kind in _NAMED}, shown=shown)
         if collection is not None:
             named = _known_groups(named, collection, Path(file))
         new, roles = read_with_roles(

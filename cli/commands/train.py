@@ -190,7 +190,8 @@ def _fit_other(
     ctx: click.Context, data: Sequence[str], folder: Folder, kind: str, store: URL,
     cache: Path | None,
 ) -> None:  # fmt: skip
-    from cli.training.other_kinds import fit_and_save, values_set
+    from cli.training.job import read_job
+    from cli.training.other_kinds import asked_of, fit_and_save, values_set
     from sortnet.rankers.base import settings_for
     from sortnet.threads import set_threads
 
@@ -199,10 +200,10 @@ def _fit_other(
     settings = settings.changed(**values_set(settings, typed["extra"]))
     with progress() as status:
         set_threads(typed["threads"])
-        fit_and_save(
-            data, settings, folder, cache=cache, store=store, overwrite=typed["overwrite"],
-            as_json=typed["as_json"], progress=status,
-        )  # fmt: skip
+        if not typed["overwrite"]:
+            folder.refuse_if_taken()
+        job = read_job(data, asked_of(settings), cache=cache, progress=status, store=store)
+        fit_and_save(job, settings, folder, status, as_json=typed["as_json"])
 
 
 def _begin(

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import click
 
 from cli.output import print_json, put
 from cli.printing.conventions import conventions_of, measures, metrics_of
-from cli.training.job import TrainingJob, read_job
+from cli.training.job import TrainingJob
 from cli.training.run_folder import Folder
 from sortnet.config import Config, Setting, Settings, settings_of
 from sortnet.experiments.entries import value_of
@@ -39,26 +38,15 @@ def _split(text: str) -> tuple[str, str]:
     return name.replace("-", "_"), value
 
 
-def fit_and_save(
-    paths: Sequence[str],
-    settings: Settings,
-    folder: Folder,
-    *,
-    cache: Path | None,
-    store: Any,
-    overwrite: bool,
-    as_json: bool,
-    progress: Progress,
-) -> None:
-    """Fit the ranker, write its folder, and print its measures and the next step.
+def asked_of(settings: Settings) -> Config:
+    """How SortNet would be measured: as the ranker of these settings is."""
+    return Config().changed(**{name: settings.flat()[name] for name in settings_of(Settings)})
 
-    Raises:
-        SortNetError: for data or settings that cannot be used, or a folder that has a model.
-    """
-    if not overwrite:
-        folder.refuse_if_taken()
-    measured = {name: settings.flat()[name] for name in settings_of(Settings)}
-    job = read_job(paths, Config().changed(**measured), cache=cache, progress=progress, store=store)
+
+def fit_and_save(
+    job: TrainingJob, settings: Settings, folder: Folder, progress: Progress, *, as_json: bool
+) -> None:
+    """Fit the ranker, write its folder, and print its measures and the next step."""
     settings = settings.changed(quality=job.config.quality)
     with folder.held():
         ranker = fit_ranker(job.train, job.vali, settings, progress=progress)
