@@ -181,8 +181,8 @@ def train(
             refuse_changes(job, known, folder)
         status(f"opening the store {shown}")
         with open_to_write(url) as opened, folder.held():
-            begun = _begin(job, folder, opened, known, shown, status, as_json=as_json)
-            training = shared(begun, group)
+            started = _begin(job, folder, opened, known, shown, status, as_json=as_json)
+            training = shared(started, group)
             _learn(training, shown, status, logs, as_json=as_json)
 
 
