@@ -166,12 +166,14 @@ def _contents(url: URL, facts: dict[str, Any]) -> str:
     from store.database import schema
     from store.database.engine import Database
 
+    writable = True
     if url.drivername == "sqlite":
         path = Path(url.database or "")
         facts["exists"] = path.exists()
+        home = next(p for p in (*path.absolute().parents, Path("/")) if p.exists())
+        writable = all(os.access(p, os.W_OK) for p in (home, path) if p.exists())
         if not facts["exists"]:
-            home = next(p for p in (*path.absolute().parents, Path("/")) if p.exists())
-            if not os.access(home, os.W_OK):
+            if not writable:
                 raise SortNetError(f"store {path}: {home} is not writable")
             return "does not exist yet: sortnet train creates it"
         sizes = [p.stat().st_size for p in (path, Path(f"{path}-wal")) if p.exists()]
@@ -190,4 +192,5 @@ def _contents(url: URL, facts: dict[str, Any]) -> str:
     many = f"{count(facts['runs'], 'run')}, {count(facts['collections'], 'collection')}"
     new = schema.newest()
     older = "" if found == new else f" (old: the next command that writes makes it {new})"
-    return f"{many}, {facts['bytes'] / 1e6:.1f} MB, schema {found}{older}"
+    reading = "" if writable else "\nread-only: only commands that read work"
+    return f"{many}, {facts['bytes'] / 1e6:.1f} MB, schema {found}{older}{reading}"
