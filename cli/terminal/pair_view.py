@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from rich.console import Console, Group, RenderableType
@@ -32,8 +32,9 @@ class Pair(NamedTuple):
 def pair_of(items: Items, pair: Question, question: str) -> Pair:
     """A pair and the question about it."""
     left, right = pair.left, pair.right
-    asked = text_lines(question), context_of(items, left)
-    return Pair(*asked, facts_of(items, left, 1), facts_of(items, right, 2))
+    context = text_lines((items.contexts and items.contexts[left]) or "")
+    sides = facts_of(items, left, 1), facts_of(items, right, 2)
+    return Pair(text_lines(question), context, *sides)
 
 
 def facts_of(items: Items, k: int, side: int) -> list[str]:
@@ -44,19 +45,11 @@ def facts_of(items: Items, k: int, side: int) -> list[str]:
         for kind, file in media.items()
         if file is not None
     ]
-    text, beside = items.texts[k], (items.shown and items.shown[k]) or {}
-    for part in (text_lines(text or ""), _beside(beside)):
+    columns = (items.shown and items.shown[k]) or {}
+    beside = [line for name, said in columns.items() for line in text_lines(f"{name}: {said}")]
+    for part in (text_lines(items.texts[k] or ""), beside):
         lines += [*([""] if lines and part else []), *part]
     return lines or _features(items, k)
-
-
-def _beside(columns: Mapping[str, str]) -> list[str]:
-    return [line for name, said in columns.items() for line in text_lines(f"{name}: {said}")]
-
-
-def context_of(items: Items, k: int) -> list[str]:
-    """The lines of the context of an item's group; none without one."""
-    return text_lines((items.contexts and items.contexts[k]) or "")
 
 
 def text_lines(text: str) -> list[str]:
