@@ -16,6 +16,7 @@ from typing import Any, TextIO
 
 import click
 
+from cli.options import refuse_gone
 from cli.output import printable
 from sortnet import __version__
 from sortnet.errors import SortNetError
@@ -47,23 +48,13 @@ SECTIONS = {
     "Compare rankers": ("experiment",),
     "Setup": ("doctor",),
 }
-# Commands of before, and what to type in their place.
-GONE = {
-    "agreement": "sortnet annotators agreement NAME",
-    "compare": "sortnet explain MODEL DATA A B",
-    "context": "sortnet experiment context PROBLEM",
-    "simulate": "sortnet experiment simulate",
-    "watch": "sortnet show RUN --follow",
-    "completion": 'eval "$(_SORTNET_COMPLETE=bash_source sortnet)"; zsh_source, fish_source',
-}
 
 
 class _MainGroup(click.Group):
     """A group that exits with 0, 2 or (a bug, a closed pipe) 1; an error is one line."""
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        if args and args[0] in GONE:
-            raise click.UsageError(f"{args[0]} is gone: {GONE[args[0]]}", ctx)
+        refuse_gone(ctx, args[0])
         return super().resolve_command(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:

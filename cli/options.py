@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import wraps
 from itertools import chain
 from pathlib import Path
@@ -17,28 +17,6 @@ from cli.output import refuse_output
 from sortnet.config import GONE, LARGEST_SEED, Config, settings_of
 
 C = TypeVar("C", bound=Callable[..., Any])
-
-
-class SectionedCommand(click.Command):
-    """A command whose help groups the options under headings, in their order of definition."""
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        sections: dict[str, list[tuple[str, str]]] = {}
-        for parameter in self.get_params(ctx):
-            record = parameter.get_help_record(ctx)
-            if record is not None and isinstance(parameter, click.Option):
-                sections.setdefault(getattr(parameter, "section", "Other"), []).append(record)
-        for name, records in sections.items():
-            with formatter.section(name):
-                formatter.write_dl(records)
-
-
-class SectionedOption(click.Option):
-    """An option with the heading that groups it in the help."""
-
-    def __init__(self, *args: Any, section: str, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self.section = section
 
 
 class Whole(click.IntRange):
@@ -79,25 +57,6 @@ def units(value: Any) -> tuple[int, ...]:
     return sizes
 
 
-class _Joined(click.ParamType):  # type: ignore[type-arg]
-    """Words joined by +, which the settings check; the last one is completed."""
-
-    name = "parts"
-
-    def __init__(self, choices: Sequence[str]) -> None:
-        self.choices = choices
-
-    def shell_complete(self, ctx: Any, param: Any, incomplete: str) -> list[CompletionItem]:
-        *before, _ = incomplete.split("+")
-        every = ("+".join((*before, word)) for word in self.choices if word not in before)
-        return [CompletionItem(one) for one in every if one.startswith(incomplete)]
-
-
-def section(name: str, *args: Any, **options: Any) -> Callable[[C], C]:
-    """Add an option under a heading of the help."""
-    return click.option(*args, cls=SectionedOption, section=name, **options)
-
-
 SETTINGS = settings_of(Config)
 # Settings that few change: they have no option of their own, but `--set NAME=VALUE`.
 RARE = (
@@ -111,14 +70,13 @@ def settings_options(command: C) -> C:
     for each in reversed([each for each in SETTINGS.values() if each.name not in RARE]):
         default, kind = each.default, each.values
         if each.joined:
-            kind = _Joined(each.choices)
+            kind = str  # words joined by +, which the settings check
         elif each.choices:
             kind = click.Choice(each.choices)
         elif not isinstance(kind, type):
             kind = units
         name = f"--{each.name.replace('_', '-')}"
-        option = {"type": kind, "default": default, "help": each.help}
-        command = section(each.section, name, each.name, **option)(command)
+        command = click.option(name, each.name, type=kind, default=default, help=each.help)(command)
     for name in (*GONE, *RARE):
         command = click.option(
             f"--{name.replace('_', '-')}", hidden=True, expose_value=False, callback=_refuse_gone,
@@ -134,9 +92,28 @@ def _refuse_gone(ctx: click.Context, parameter: click.Parameter, value: str | No
         raise click.UsageError(f"--{name.replace('_', '-')} is gone: {instead}")
 
 
-def make_config(typed: Mapping[str, Any], base: Config | None = None) -> Config:
-    """The settings of the command line, on top of `base`."""
-    return (Config() if base is None else base).changed(**typed)
+# Commands of before, and what to type in their place.
+_GONE_COMMANDS = {
+    "agreement": "sortnet annotators agreement NAME",
+    "compare": "sortnet explain MODEL DATA A B",
+    "context": "sortnet experiment context PROBLEM",
+    "simulate": "sortnet experiment simulate",
+    "watch": "sortnet show RUN --follow",
+    "completion": 'eval "$(_SORTNET_COMPLETE=bash_source sortnet)"; zsh_source, fish_source',
+    "annotators include": "sortnet annotators exclude NAME ANNOTATOR --undo",
+    "annotators resume": "sortnet annotators pause NAME --undo",
+    "annotators renew": "sortnet annotators revoke NAME ANNOTATOR --undo",
+    "annotators quota": "sortnet ask NAME --quota ANNOTATOR NUMBER",
+    "annotators overlap": "sortnet ask NAME --overlap NUMBER",
+}
+
+
+def refuse_gone(ctx: click.Context, name: str) -> None:
+    """Refuse a command of before, and say what took its place."""
+    *_, group = ctx.command_path.split()
+    instead = _GONE_COMMANDS.get(name if ctx.parent is None else f"{group} {name}")
+    if instead is not None:
+        raise click.UsageError(f"{name} is gone: {instead}", ctx)
 
 
 def typed_settings(ctx: click.Context) -> dict[str, Any]:
@@ -161,13 +138,7 @@ files, folders = _names_of("file"), _names_of("dir")  # completed, not validated
 
 
 def output_option(*names: str, inputs: Sequence[str] = (), **options: Any) -> Callable[[C], C]:
-    """An option for an output file, which is checked before any work is done.
-
-    Args:
-        names: as for `click.option`.
-        inputs: the command's parameters that name what it reads.
-        options: as for `click.option`.
-    """
+    """An option for an output file, checked before any work is done; `inputs`: what is read."""
     name = click.Option(names).name or ""
 
     def add(command: C) -> C:
@@ -185,8 +156,7 @@ def output_option(*names: str, inputs: Sequence[str] = (), **options: Any) -> Ca
     return add
 
 
-def cache_folder(cache: bool) -> Path | None:
-    """The `cache` argument of the readers."""
+def _cache_folder(ctx: click.Context, parameter: click.Parameter, cache: bool) -> Path | None:
     if not cache:
         return None
     from sortnet.data import default_cache_dir
@@ -198,8 +168,8 @@ def cache_folder(cache: bool) -> Path | None:
 data_option = click.option(
     "--cache/--no-cache",
     default=False,
-    callback=lambda ctx, param, value: cache_folder(value),
-    help="Cache the parsed file in the user's cache folder for the next read.",
+    callback=_cache_folder,
+    help="Cache the parsed data in the user's cache folder for the next read.",
 )
 threads_option = click.option(
     "--threads", type=Whole(1), help="Number of threads; default and maximum: all cores."

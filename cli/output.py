@@ -167,12 +167,7 @@ def write_file(to: str, write: Callable[[Path], object]) -> None:
 def refuse_output(to: str, *inputs: str) -> None:
     """Refuse to write where something would be lost: an input, a store, a part of a model.
 
-    Args:
-        to: the file that is to be written; `-` is stdout.
-        inputs: files that are read, or folders or patterns of them.
-
-    Raises:
-        SortNetError: naming the file and what is wrong with it.
+    `inputs` are files that are read, or folders or patterns of them.
     """
     if to != "-" and (fault := _unfit(to, inputs)):
         raise SortNetError(f"cannot write {to!r}: {fault}")
@@ -214,17 +209,12 @@ def _is_database(path: Path) -> bool:
 
 
 def refuse_folder(to: str) -> None:
-    """Refuse a folder that cannot be made, before the work that is to fill it.
-
-    Raises:
-        SortNetError: naming the folder and what is wrong with it.
-    """
+    """Refuse a folder that cannot be made, before the work that is to fill it."""
     path = Path(to)
     if not to:
         raise SortNetError("cannot write '': it does not name a folder")
     if path.exists() and not path.is_dir():
         raise SortNetError(f"cannot write {to!r}: that is a file, not a folder")
     if not Path(os.path.realpath(path)).parent.is_dir():
-        raise SortNetError(
-            f"cannot make {to!r}: there is no folder {str(path.parent)!r}: make it first"
-        )
+        missing = f"there is no folder {str(path.parent)!r}: make it first"
+        raise SortNetError(f"cannot make {to!r}: {missing}")

@@ -86,8 +86,8 @@ def test_a_grade_that_no_measure_takes_is_refused_naming_the_measures(home):
 
 def test_a_feature_beyond_the_model_s_is_named(home):
     Path("bad.txt").write_text("1 qid:7 1:0.5 5:0.25\n0 qid:7 1:0.5\n")
-    for args in (("evaluate", "m", "bad.txt"), ("rank", "m", "bad.txt")):
-        message = fault(*args)
+    for command, *more in (("evaluate",), ("rank",), ("importance",), ("explain", "0", "1")):
+        message = fault(command, "m", "bad.txt", *more)
         assert line_of("bad.txt", 1, "5").search(message) and "4" in message
 
 
@@ -230,7 +230,9 @@ def test_a_damaged_model_is_named_and_not_used(home, what):
 
 def test_a_folder_without_a_model_is_named(home):
     for folder in ("nowhere", "fold"):
-        assert f"{folder}/model.json: no model there" in fault("rank", folder, "fold/test.txt")
+        for command, *more in (("rank",), ("importance",), ("explain", "0", "1")):
+            message = fault(command, folder, "fold/test.txt", *more)
+            assert f"{folder}/model.json: no model there" in message
 
 
 def test_a_database_of_a_newer_schema_is_refused_and_left_alone(home):
@@ -393,11 +395,6 @@ def test_a_fault_of_the_program_itself_is_not_hidden(home, monkeypatch):
     monkeypatch.setattr("sortnet.rankers.base.load_ranker", broken)
     with pytest.raises(ZeroDivisionError):
         invoke("rank", "m", "fold/test.txt")
-
-
-def test_an_output_that_is_a_folder_is_named(home):
-    assert "fold" in fault("rank", "m", "fold/test.txt", "--output", "fold")
-    assert "no/such/x" not in str(list(home.rglob("*")))
 
 
 def test_a_fault_while_writing_keeps_the_old_file(home):

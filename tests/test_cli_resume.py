@@ -22,7 +22,7 @@ from pandas.testing import assert_frame_equal
 
 import cli.training.training_run
 import sortnet.rankers.sortnet
-from cli.training.training_run import Origin
+from cli.training.training_run import again
 from sortnet.config import MEASURES, PAPER, Config, settings_of
 from sortnet.errors import SortNetError
 from sortnet.rankers.sortnet import Model
@@ -173,9 +173,9 @@ def test_a_run_that_is_interrupted_says_how_to_go_on(unkilled, monkeypatch):
 
 def test_the_command_to_go_on_with_resumes_and_overwrites_nothing():
     typed = "sortnet train fold --out 'my --resume' --overwrite --lr 0.1"
-    again = Origin(typed, "").again
-    assert again == "sortnet train fold --out 'my --resume' --lr 0.1 --resume"
-    assert Origin(again, "").again == again
+    resuming = again(typed)
+    assert resuming == "sortnet train fold --out 'my --resume' --lr 0.1 --resume"
+    assert again(resuming) == resuming
 
 
 KILLS = 5

@@ -205,7 +205,7 @@ def test_a_run_that_is_not_there_is_named_with_those_that_are():
 def test_a_store_that_is_not_there_is_not_made_by_looking(tmp_path):
     for command in (["runs"], ["show", "last"], ["pairs", "last"]):
         message = fault(*command, "--store", tmp_path / "typo.db")
-        assert "typo.db: no such file" in message
+        assert "typo.db: no such file; sortnet train makes one, --store" in message
     assert list(tmp_path.iterdir()) == []
 
 
@@ -213,7 +213,7 @@ def test_an_empty_store_says_how_runs_are_made(tmp_path):
     open_store(tmp_path / "new.db").close()
     result = invoke("runs", "--store", tmp_path / "new.db")
     assert result.exit_code == 0 and result.stdout == ""
-    assert "sortnet train" in result.stderr
+    assert "no runs yet: sortnet train makes one" in result.stderr
     assert json.loads(done("runs", "--store", tmp_path / "new.db", "--json")) == []
 
 

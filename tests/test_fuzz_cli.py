@@ -16,7 +16,7 @@ from docs_made import walk
 from fuzz_made import rounds
 
 from cli.main import main
-from cli.options import make_config
+from sortnet.config import Config
 from sortnet.data import read_queries
 from sortnet.errors import DataError, SortNetError
 
@@ -178,7 +178,7 @@ def test_no_number_on_the_command_line_is_nan_infinite_or_without_end():
                     continue
                 assert name == "sortnet train", about  # whose settings refuse it themselves
                 with pytest.raises(SortNetError):
-                    make_config({param.name: number})
+                    Config().changed(**{param.name: number})
 
 
 @pytest.mark.parametrize(

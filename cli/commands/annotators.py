@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cli.inputs.opened_store import open_collection
-from cli.options import Real, files, json_option, store_option
+from cli.options import Real, files, json_option, refuse_gone, store_option
 from cli.output import count, print_json, print_table, printable, put, say
 
 if TYPE_CHECKING:
@@ -22,22 +22,12 @@ _ABOUT = (
 )
 
 
-# Subcommands of before, and what to type in their place.
-_GONE = {
-    "include": "sortnet annotators exclude NAME ANNOTATOR --undo",
-    "resume": "sortnet annotators pause NAME --undo",
-    "renew": "sortnet annotators revoke NAME ANNOTATOR --undo",
-    "quota": "sortnet ask NAME --quota ANNOTATOR NUMBER",
-    "overlap": "sortnet ask NAME --overlap NUMBER",
-}
-
-
 class _ListedGroup(click.Group):
     """`sortnet annotators NAME` is `sortnet annotators list NAME`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if len(args) > 1 and args[0] in _GONE and not args[1].startswith("-"):
-            raise click.UsageError(f"{args[0]} is gone: {_GONE[args[0]]}", ctx)
+        if len(args) > 1 and not args[1].startswith("-"):
+            refuse_gone(ctx, args[0])
         if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:
             args = ["list", *args]
         return super().parse_args(ctx, args)

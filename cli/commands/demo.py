@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,13 +16,14 @@ from cli.printing import iterations
 from cli.terminal.signals import signals_as_ctrl_c
 from sortnet.errors import SortNetError
 from sortnet.files import write_atomically
+from sortnet.types import SPLITS
 
 if TYPE_CHECKING:
     from cli.training.run_folder import Folder
     from cli.training.training_run import TrainingRun
-    from sortnet.config import Config
     from sortnet.data import Fold
-    from sortnet.types import F32, F64, I64, Progress, Queries
+    from sortnet.rankers.base import Ranker
+    from sortnet.types import F64, I64, Queries
     from store import Store
 
 PICTURE, TEST = "sorted.png", "test.txt"
@@ -70,57 +71,18 @@ def demo(
 
         url, shown = store_url(store, None)
         with open_to_write(url) as opened, folder.held():
-            command = command_line(ctx)
-            found = _run(folder, opened, shown, command, seed, max_iter, as_json, status)
+            fold, training = _begin(seed, max_iter, folder, opened, command_line(ctx), shown)
+            if not as_json:
+                _introduce(fold)
+            show = iterations.shower(training.config.rank_quality.name, err=as_json)
+            model = training.learn(show, status)
+            status("drawing")
+            found = _tested(training, model, fold.test or fold.vali, shown)
     if as_json:
         print_json(found)
     else:
         typed = ctx.get_parameter_source("store") is click.core.ParameterSource.COMMANDLINE
         _conclude(found, without_passwords(store) if typed and store else None)
-
-
-def _run(
-    folder: Folder,
-    opened: Store,
-    shown: str,
-    command: str,
-    seed: int,
-    max_iter: int,
-    as_json: bool,
-    progress: Progress,
-) -> dict[str, Any]:
-    """Train, evaluate and draw; the facts to print."""
-    from sortnet.data.digits import digits_fold
-    from sortnet.tables.letor_writer import write_letor
-
-    fold = digits_fold(seed, times=TIMES)
-    test = fold.test if fold.test is not None else fold.vali
-    training = _training(fold, _config(seed, max_iter), folder, opened, command, shown)
-    if not as_json:
-        _introduce(fold, test)
-    model = training.learn(
-        iterations.shower(training.config.rank_quality.name, err=as_json), progress
-    )
-    progress("drawing")
-    orders = model.order_before(test), model.order(test)
-    before, after = (_Judged.of(order, test) for order in orders)
-    learned = len(training.run.pairs("train"))
-    _draw(folder.path, test, before, after, learned)
-    write_letor(test, folder.path / TEST)
-    return {
-        "run": training.run.id,
-        "store": shown,
-        "model": str(folder),
-        "picture": str(folder.path / PICTURE),
-        "test": str(folder.path / TEST),
-        "seed": seed,
-        "iterations": model.info["iterations"],
-        "best_iteration": model.info["iteration"],
-        "pairs_train": learned,
-        "pairs_vali": len(training.run.pairs("vali")),
-        "test_queries": len(test),
-        "spearman": {"before": before.mean, "after": after.mean},
-    }
 
 
 def _refuse_anothers(folder: Folder) -> None:
@@ -131,82 +93,79 @@ def _refuse_anothers(folder: Folder) -> None:
         raise SortNetError(f"{folder} has a model that is not the demo's: choose another --out")
 
 
-def _config(seed: int, max_iter: int) -> Config:
-    from sortnet.config import Config
-
-    return Config(quality="ndcg", gain="linear", seed=seed, max_iter=max_iter)
-
-
-def _training(
-    fold: Fold, config: Config, folder: Folder, opened: Store, command: str, store: str
-) -> TrainingRun:
+def _begin(
+    seed: int, max_iter: int, folder: Folder, store: Store, command: str, shown: str
+) -> tuple[Fold, TrainingRun]:
     from cli.training.job import TrainingJob
-    from cli.training.training_run import Origin, begin
+    from cli.training.training_run import begin
+    from sortnet.config import Config
+    from sortnet.data.digits import digits_fold
 
-    made = f"scikit-learn's digits, seed {config.seed}"
+    config = Config(quality="ndcg", gain="linear", seed=seed, max_iter=max_iter)
+    fold = digits_fold(seed, times=TIMES)
+    made = f"scikit-learn's digits, seed {seed}"
     splits = {"train": fold.train, "vali": fold.vali}
     data = {s: {"path": q.source, "fingerprint": made} for s, q in splits.items()}
     job = TrainingJob(config, fold.train, fold.vali, data)
-    training = begin(job, folder, opened, None, Origin(command, store), lambda text: None)
-    return replace(training, again=command)  # a demo is not resumed
+    training = begin(job, folder, store, None, command, shown, lambda text: None)
+    return fold, replace(training, again=command)  # a demo is not resumed
 
 
-def _introduce(fold: Fold, test: Queries) -> None:
+def _introduce(fold: Fold) -> None:
     put(
         f"Queries of {fold.train.sizes[0]} handwritten digits, to be sorted by the number written: "
         f"{len(fold.train)} to learn from,\n{len(fold.vali)} to choose the best iteration by, "
-        f"{len(test)} to test the model on.\n"
+        f"{len(fold.test or fold.vali)} to test the model on.\n"
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Judged:
-    """A ranking of the test queries."""
+def _tested(training: TrainingRun, model: Ranker, test: Queries, store: str) -> dict[str, Any]:
+    """Evaluate the model, draw what it sorts and write the queries; the facts to print."""
+    from sortnet.metrics import parse_metric, per_query
+    from sortnet.tables.letor_writer import write_letor
 
-    scores: F32  # (n_docs,)
-    spearman: F64  # (n_queries,)
-
-    @classmethod
-    def of(cls, order: I64, test: Queries) -> _Judged:
-        import numpy as np
-
-        scores = np.empty(test.n_docs, np.float32)
-        scores[order] = -np.arange(test.n_docs)
-        return cls(scores, spearman(test, scores))
-
-    @property
-    def mean(self) -> float:
-        return float(self.spearman.mean())
-
-
-def spearman(queries: Queries, scores: F32) -> F64:
-    """(n_queries,) Spearman's rank correlation of scores and grades in each query."""
-    import numpy as np
-    from scipy.stats import spearmanr
-
-    bounds = zip(queries.offsets[:-1], queries.offsets[1:], strict=True)
-    return np.array([spearmanr(scores[a:b], queries.grades[a:b]).statistic for a, b in bounds])
+    folder, n_pairs = training.folder, {s: len(training.run.pairs(s)) for s in SPLITS}
+    orders = {"before": model.order_before(test), "after": model.order(test)}
+    metric = parse_metric("spearman")
+    figures = {
+        when: per_query(metric, test.grades[order], test.offsets) for when, order in orders.items()
+    }
+    _draw(folder.path / PICTURE, test, orders, figures, n_pairs["train"])
+    write_letor(test, folder.path / TEST)
+    return {
+        "run": training.run.id,
+        "store": store,
+        "model": str(folder),
+        "picture": str(folder.path / PICTURE),
+        "test": str(folder.path / TEST),
+        "seed": training.config.seed,
+        "iterations": model.info["iterations"],
+        "best_iteration": model.info["iteration"],
+        **{f"pairs_{split}": n for split, n in n_pairs.items()},
+        "test_queries": len(test),
+        "spearman": {when: float(values.mean()) for when, values in figures.items()},
+    }
 
 
-def _draw(folder: Path, test: Queries, before: _Judged, after: _Judged, wrong: int) -> None:
+def _draw(
+    file: Path, test: Queries, orders: dict[str, I64], figures: dict[str, F64], wrong: int
+) -> None:
     """Draw the query of median quality before and after training."""
     import numpy as np
 
     from cli.training.picture import Panel, draw
     from sortnet.data.digits import SIDE
 
-    query = int(np.argsort(after.spearman, kind="stable")[len(test) // 2])
+    query = int(np.argsort(figures["after"], kind="stable")[len(test) // 2])
     own = slice(*test.offsets[query : query + 2])
-    captions = ("Before training", f"After learning from {wrong:,} pairs")
+    captions = {"before": "Before training", "after": f"After learning from {wrong:,} pairs"}
     panels = [
-        Panel(caption, f"Spearman {judged.spearman[query]:.2f}", np.argsort(-judged.scores[own]))
-        for caption, judged in zip(captions, (before, after), strict=True)
+        Panel(captions[when], f"Spearman {figures[when][query]:.2f}", order[own] - own.start)
+        for when, order in orders.items()
     ]
     images, numbers = test.features[own].reshape(-1, SIDE, SIDE), test.grades[own]
     title = f"{len(numbers)} handwritten digits that SortNet has never seen, sorted by SortNet"
-    write_atomically(
-        folder / PICTURE, lambda path: draw(path, images, numbers, panels, title=title)
-    )
+    write_atomically(file, lambda path: draw(path, images, numbers, panels, title=title))
 
 
 def _conclude(found: dict[str, Any], store: str | None) -> None:

@@ -8,11 +8,11 @@ import sys
 import textwrap
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass, field
+from functools import partial
 from importlib import metadata
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
@@ -25,18 +25,7 @@ if TYPE_CHECKING:
     from sqlalchemy import URL
 
 _LABEL, _WIDTH = 10, 80
-
-
-@dataclass
-class Found:
-    """Results of the checks: facts for JSON, text for people, and faults."""
-
-    facts: dict[str, Any] = field(default_factory=dict)
-    texts: dict[str, str] = field(default_factory=dict)
-    faults: list[str] = field(default_factory=list)
-
-    def add(self, name: str, text: str, fact: Any) -> None:
-        self.facts[name], self.texts[name] = fact, text
+Look: TypeAlias = tuple[str, Any]  # what is said of a thing, and the fact in JSON
 
 
 @click.command(short_help="Check this installation; say what to do if it is broken.")
@@ -55,43 +44,47 @@ def doctor(ctx: click.Context, store: str | None, as_json: bool) -> None:
       sortnet doctor
       sortnet doctor --store postgresql://me@db/sortnet --json
     """
-    found = Found()
+    faults: list[str] = []
+    found: dict[str, Look] = {}
+    looks: dict[str, Callable[[list[str]], Look]] = {
+        **{"sortnet": _version, "devices": _devices, "threads": _threads, "extras": _extras},
+        "store": partial(_store, store),
+    }
     with progress() as status:
-        for name, look in _LOOKS.items():
+        for name, look in looks.items():
             status(f"checking {name}")
-            look(found)
-        status("checking the store")
-        _look_at_store(found, store)
+            found[name] = look(faults)
     if as_json:
-        print_json({"ok": not found.faults, **found.facts, "faults": found.faults})
+        facts = {name: fact for name, (_, fact) in found.items()}
+        print_json({"ok": not faults, **facts, "faults": faults})
     else:
-        _print(found)
-    ctx.exit(1 if found.faults else 0)
+        _print(found, faults)
+    ctx.exit(1 if faults else 0)
 
 
-def _print(found: Found) -> None:
+def _print(found: dict[str, Look], faults: list[str]) -> None:
     # A path is never wrapped: it could not be copied.
     fitted = textwrap.TextWrapper(_WIDTH - _LABEL, break_long_words=False, break_on_hyphens=False)
-    for name, text in found.texts.items():
+    for name, (text, _) in found.items():
         lines = [line for part in text.split("\n") for line in fitted.wrap(part)]
         for label, line in zip_longest([name], lines, fillvalue=""):
             put(f"{label:{_LABEL}}{line}")
     put()
-    if not found.faults:
+    if not faults:
         put("everything that SortNet needs works")
         return
-    many = "one thing is" if len(found.faults) == 1 else f"{len(found.faults)} things are"
+    many = "one thing is" if len(faults) == 1 else f"{len(faults)} things are"
     put(f"{many} broken:", bold=True)
-    for fault in found.faults:
+    for fault in faults:
         put(f"- {fault}")
 
 
-def _look_at_version(found: Found) -> None:
+def _version(faults: list[str]) -> Look:
     system = f"Python {platform.python_version()} on {platform.system()} {platform.machine()}"
-    found.add("sortnet", f"{__version__}, {system}\n{sys.executable}", __version__)
+    return f"{__version__}, {system}\n{sys.executable}", __version__
 
 
-def _look_at_devices(found: Found) -> None:
+def _devices(faults: list[str]) -> Look:
     import torch
 
     devices = ["cpu"]
@@ -102,14 +95,14 @@ def _look_at_devices(found: Found) -> None:
             devices.append(f"cuda:{k} {torch.cuda.get_device_name(k)}, {memory:.0f} GiB")
     except (RuntimeError, AssertionError) as error:  # torch raises either
         reason = " ".join(str(error).split())[:200]
-        found.faults.append(
+        faults.append(
             f"the GPU cannot be used ({reason}): check its driver, or train with --device cpu"
         )
     used = "cuda" if len(devices) > 1 else "cpu"
-    found.add("devices", f"{'; '.join(devices)}\n--device auto takes {used}", devices)
+    return f"{'; '.join(devices)}\n--device auto takes {used}", devices
 
 
-def _look_at_threads(found: Found) -> None:
+def _threads(faults: list[str]) -> Look:
     import torch
     from numba import config
 
@@ -118,10 +111,10 @@ def _look_at_threads(found: Found) -> None:
     numba: int = config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
     threads = {"torch": torch.get_num_threads(), "numba": numba}
     used = ", ".join(f"{name} {n}" for name, n in threads.items())
-    found.add("threads", f"{used} of {cores()} cores", {"cores": cores(), **threads})
+    return f"{used} of {cores()} cores", {"cores": cores(), **threads}
 
 
-def _look_at_extras(found: Found) -> None:
+def _extras(faults: list[str]) -> Look:
     """Whether all packages of each extra are there."""
     from packaging.requirements import Requirement
 
@@ -137,7 +130,7 @@ def _look_at_extras(found: Found) -> None:
     lines = [
         f"{row['name']:{wide}}  {'installed' if row['present'] else row['install']}" for row in rows
     ]
-    found.add("extras", "\n".join(lines), rows)
+    return "\n".join(lines), rows
 
 
 def _is_there(distribution: str) -> bool:
@@ -148,15 +141,7 @@ def _is_there(distribution: str) -> bool:
     return True
 
 
-_LOOKS: dict[str, Callable[[Found], None]] = {
-    "the version": _look_at_version,
-    "devices": _look_at_devices,
-    "threads": _look_at_threads,
-    "extras": _look_at_extras,
-}
-
-
-def _look_at_store(found: Found, typed: str | None) -> None:
+def _store(typed: str | None, faults: list[str]) -> Look:
     names = ("url", "exists", "schema", "runs", "collections", "bytes", "problem")
     facts: dict[str, Any] = dict.fromkeys(names)
     try:
@@ -168,9 +153,9 @@ def _look_at_store(found: Found, typed: str | None) -> None:
     except (SortNetError, ImportError) as error:
         facts["problem"] = str(error)
         text = "cannot be used"
-        found.faults.append(f"{error}; choose another with --store or SORTNET_STORE")
+        faults.append(f"{error}; choose another with --store or SORTNET_STORE")
     shown = (facts["url"] or "unknown").removeprefix("sqlite:///")
-    found.add("store", f"{shown}\n{text}", facts)
+    return f"{shown}\n{text}", facts
 
 
 def _contents(url: URL, facts: dict[str, Any]) -> str:
@@ -187,14 +172,13 @@ def _contents(url: URL, facts: dict[str, Any]) -> str:
         facts["exists"] = path.exists()
         home = next(p for p in (*path.absolute().parents, Path("/")) if p.exists())
         writable = all(os.access(p, os.W_OK) for p in (home, path) if p.exists())
-        if not facts["exists"] and not writable:
-            raise SortNetError(f"store {path}: {home} is not writable")
         if not facts["exists"]:
+            if not writable:
+                raise SortNetError(f"store {path}: {home} is not writable")
             return "does not exist yet: sortnet train creates it"
         sizes = [p.stat().st_size for p in (path, Path(f"{path}-wal")) if p.exists()]
         facts["bytes"] = sum(sizes)
-    database = Database(url, write=False)
-    with closing(database), database.transaction() as connection:
+    with closing(Database(url, write=False)) as database, database.transaction() as connection:
         facts["exists"] = True
         if database.dialect == "postgresql":
             size = select(func.pg_database_size(func.current_database()))
@@ -209,15 +193,4 @@ def _contents(url: URL, facts: dict[str, Any]) -> str:
     new = schema.NEWEST
     older = "" if found == new else f" (old: the next command that writes makes it {new})"
     reading = "" if writable else "\nread-only: only commands that read work"
-    return f"{many}, {_bytes(facts['bytes'])}, schema {found}{older}{reading}"
-
-
-def _bytes(n: int) -> str:
-    """
-    >>> _bytes(999), _bytes(1_234_567)
-    ('999 bytes', '1.2 MB')
-    """
-    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if n >= size:
-            return f"{n / size:.1f} {unit}"
-    return f"{n} bytes"
+    return f"{many}, {facts['bytes'] / 1e6:.1f} MB, schema {found}{older}{reading}"

@@ -41,12 +41,6 @@ _OF_RANKERS = (
         "--relevant-from", type=Whole(1), default=1, help="Lowest grade that is relevant."
     ),
     click.option(
-        "--binarise-train",
-        "binarise",
-        is_flag=True,
-        help="Learn from relevant or not in place of the grades.",
-    ),
-    click.option(
         "--grid",
         multiple=True,
         metavar="SETTING=VALUES",

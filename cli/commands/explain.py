@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from cli.inputs.model_and_data import load_pair, pair_arguments
-from cli.options import Whole, json_option
+from cli.inputs.model_and_data import data_argument, load_model, model_argument, read_data
+from cli.options import Whole, data_option, json_option
 from cli.output import cut, print_json, print_table, progress, put
 from cli.printing.explanations import BAR, NAME, bar, both, name_of, put_first
 from sortnet.errors import ComparatorError, DataError, ModelError
@@ -20,7 +18,12 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Compare two documents, and explain which features decide.")
-@pair_arguments
+@model_argument
+@data_argument
+@click.argument("a")
+@click.argument("b")
+@click.option("--qid", help="Query id, if both documents are in several queries.")
+@data_option
 @click.option("--top", type=Whole(1), default=10, help="Number of features shown.")
 @json_option
 def explain(
@@ -47,10 +50,13 @@ def explain(
       sortnet explain model test.txt GX000-00-0000000 GX004-93-7097963
       sortnet explain model test.csv row:12 row:15 --top 5
     """
+    from sortnet.data.find_documents import find_both
     from sortnet.explain.attribution import explain_pair
 
     with progress() as status:
-        loaded, one, i, j = load_pair(model, data, (a, b), qid, cache, status)
+        loaded = load_model(model, status)
+        queries = read_data(data, loaded, status, cache=cache, labelled=False)
+        one, i, j = find_both(queries, a, b, qid)
         if i == j:
             raise DataError(
                 f"{one.source}: {a!r} and {b!r} are the same document (row:{one.rows[i]}): "
@@ -58,48 +64,40 @@ def explain(
             )
         members = loaded.votes(one, i, j)
         status("explaining")
-        explained, why_not = None, ""
         try:
-            explained = explain_pair(loaded, one, i, j)
+            explained, why_not = explain_pair(loaded, one, i, j), ""
         except (ModelError, ComparatorError) as error:
-            why_not = str(error)
+            explained, why_not = None, str(error)
         margin = explained.margin if explained else float(loaded.margins(one, [i], [j])[0])
         answer = both(loaded, one, i, j, margin)
     if as_json:
         print_json(answer | {"members": members} | ({} if explained is None else _json(explained)))
     else:
         put_first(answer)
-        _print_members(answer, members)
+        put(f"margins of {name_of(answer['a'])} over {name_of(answer['b'])}:")
+        votes = [[f"{value:.4g}" for value in vote.values()] for vote in members]
+        rows = [[str(k), *vote] for k, vote in enumerate(votes, start=1)]
+        print_table(["member", *members[0]], rows)
         if explained is not None:
             _print(explained, answer, top)
         else:
             put(f"which features decide is not known: {why_not}")
 
 
-def _print_members(answer: dict[str, Any], members: Sequence[dict[str, float]]) -> None:
-    put(f"margins of {name_of(answer['a'])} over {name_of(answer['b'])}:")
-    rows = [
-        [str(k), *(f"{value:.4g}" for value in vote.values())] for k, vote in enumerate(members, 1)
-    ]
-    print_table(["member", *members[0]], rows)
-
-
 def _json(explained: Explanation) -> dict[str, Any]:
+    from store.database.engine import plain
+
     features = [
         {
             "feature": explained.names[k],
             "number": k + 1,
             "value": float(explained.values[k]),
-            "a": _number(explained.a[k]),
-            "b": _number(explained.b[k]),
+            "a": plain(explained.a[k]),
+            "b": plain(explained.b[k]),
         }
         for k in explained.largest()
     ]
     return {"baseline_margin": explained.baseline, "error": explained.error, "features": features}
-
-
-def _number(value: float) -> float | None:
-    return None if math.isnan(value) else float(value)
 
 
 def _print(explained: Explanation, answer: dict[str, Any], top: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 from collections import Counter
 from collections.abc import Sequence
@@ -25,7 +24,8 @@ if TYPE_CHECKING:
 
 _SHOWN = 20  # items that `show` lists
 _COLUMNS = 80  # if the width of a line is unknown
-_ROLES = ("id", "text", "image", "audio", "group", "context")  # of columns that can be named
+_NAMED = ("id", "text", "group", "context")  # roles of columns that can be named
+_ROLES = (*_NAMED[:2], "image", "audio", *_NAMED[2:])
 _MANY = 6  # columns that are listed by name
 
 
@@ -41,10 +41,12 @@ def items() -> None:
 
 
 def _column_options(command: Any) -> Any:
-    kinds = {"id": "item ids", "text": "texts", "image": "image files", "audio": "audio files"}
-    about = {kind: f"Column of the {what}; default: guessed." for kind, what in kinds.items()}
-    about["group"] = "Column of the item's group (prompt, topic, ...): compare within groups only."
-    about["context"] = "Column of the group's own text, shown above its pairs."
+    about = {
+        "id": "Column of the item ids; default: guessed.",
+        "text": "Column of the texts; default: guessed.",
+        "group": "Column of the item's group (prompt, topic, ...): compare within groups only.",
+        "context": "Column of the group's own text, shown above its pairs.",
+    }
     for kind, said in reversed(about.items()):
         command = click.option(f"--{kind}", f"{kind}_column", metavar="COLUMN", help=said)(command)
     return command
@@ -126,8 +128,8 @@ def add(
             checked_new(name)  # before a long file is read
         old = None if collection is None else collection.items()
         status(f"reading {file}")
-        named = Columns(**{kind: options[f"{kind}_column"] for kind in _ROLES})
-        named = replace(named, shown=tuple(dict.fromkeys(options["show"])))
+        shown = tuple(dict.fromkeys(options["show"]))
+        named = Columns(**{kind: options[f"{kind}_column"] for kind in _NAMED}, shown=shown)
         if collection is not None:
             named = _known_groups(named, collection, Path(file))
         new, roles = read_with_roles(
@@ -296,15 +298,15 @@ def show_(name: str, id_: str | None, limit: int, store: str | None, as_json: bo
 
 
 def _facts(all_items: Items, k: int, *, features: bool = False) -> dict[str, Any]:
-    about: dict[str, Any] = {"id": all_items.ids[k]}
-    kinds: dict[str, Sequence[Any]] = {"text": all_items.texts, "image": all_items.images}
-    kinds |= {"audio": all_items.audio}
-    kinds |= {"group": all_items.groups or (), "context": all_items.contexts or ()}
-    kinds |= {"shown": all_items.shown or ()}
-    about |= {kind: values[k] for kind, values in kinds.items() if values and values[k] is not None}
+    from store.database.engine import plain
+
+    kinds = {"text": all_items.texts, "image": all_items.images, "audio": all_items.audio}
+    some = {"group": all_items.groups, "context": all_items.contexts, "shown": all_items.shown}
+    known = {kind: values[k] for kind, values in {**kinds, **some}.items() if values}
+    about = {"id": all_items.ids[k]} | {kind: x for kind, x in known.items() if x is not None}
     if features:
-        numbers = zip(all_items.feature_names, all_items.features[k].tolist(), strict=True)
-        about["features"] = {name: None if math.isnan(x) else x for name, x in numbers}
+        numbers = zip(all_items.feature_names, all_items.features[k], strict=True)
+        about["features"] = plain(dict(numbers))
     return about
 
 

@@ -121,7 +121,7 @@ def export(
     \b
     Examples:
       sortnet judgements export essays --output judgements.jsonl
-      sortnet judgements export essays --format csv --for-spreadsheets --output judgements.csv
+      sortnet judgements export essays --format csv --for-spreadsheets -o j.csv
       sortnet judgements export essays --format chosen --output preferences.jsonl
     """
     from store.collections.judgement_files import export_judgements

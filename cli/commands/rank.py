@@ -17,7 +17,6 @@ from cli.output import progress, write_output
 from sortnet.errors import DataError
 
 if TYPE_CHECKING:
-    from sortnet.rankers.base import Ranker
     from sortnet.types import I64, Queries
 
 
@@ -70,16 +69,13 @@ def rank(
         queries = read_data(data, loaded, status, cache=cache, labelled=False)
         status("ranking")
         form = form or ("trec" if queries.describer is None else "csv")
-        write = partial(_write, form, ranking(loaded, queries), tag, queries.source)
+        ranked = _ranked(queries, loaded.order(queries))
+        write = partial(_write, form, ranked, tag, queries.source)
         write_output(output, write)
 
 
-def ranking(model: Ranker, queries: Queries) -> Iterator[Ranked]:
-    """Rank the documents query by query, best first; before the first of them is written."""
-    return _ranked(queries, model.order(queries))
-
-
 def _ranked(queries: Queries, order: I64) -> Iterator[Ranked]:
+    """The documents query by query, best first."""
     rows, docids = queries.rows[order].tolist(), None
     if queries.docids is not None:
         docids = queries.docids[order].tolist()

@@ -27,8 +27,7 @@ from cli.printing.trials import chosen, flat, trial_shower
 def show(run: str, follow: bool, interval: float, store: str | None, as_json: bool) -> None:
     """Show a run and its iterations. RUN is a run id, a prefix of one, or `last`.
 
-    With --follow on a terminal the table is refreshed in place, elsewhere every iteration is
-    printed as a line; Ctrl-C does not stop the run.
+    With --follow every iteration is printed as a line when it ends; Ctrl-C does not stop the run.
 
     \b
     Examples:

@@ -10,15 +10,15 @@ import click
 
 from cli.inputs.opened_store import open_to_write
 from cli.options import (
-    SectionedCommand,
-    Whole,
-    cache_folder,
+    SETTINGS,
     command_line,
+    data_option,
     files,
     folders,
-    make_config,
-    section,
+    json_option,
     settings_options,
+    store_option,
+    threads_option,
     typed_settings,
 )
 from cli.output import print_json, progress, put, refuse_folder, say, silent
@@ -30,6 +30,8 @@ from sortnet.errors import SortNetError
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from sqlalchemy import URL
+
     from cli.training.job import TrainingJob
     from cli.training.run_folder import Folder
     from cli.training.training_run import TrainingRun
@@ -37,89 +39,65 @@ if TYPE_CHECKING:
     from sortnet.learning.loop import Callback, Iteration
     from sortnet.rankers.base import Ranker
     from sortnet.types import Progress
-    from sortnet.types.shard import Group
+    from store import Store
 
-_FILES, _RUN = "Files", "The run"
+_FILES = ("out", "resume", "overwrite", "store", "cache")
+
+
+class _SectionedCommand(click.Command):
+    """A command whose help groups the options under headings."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for option in (p for p in self.get_params(ctx) if isinstance(p, click.Option)):
+            name, record = str(option.name), option.get_help_record(ctx)
+            heading = "Files" if name in _FILES else "The run"
+            heading = SETTINGS[name].section if name in SETTINGS else heading
+            if record is not None:
+                sections.setdefault(heading, []).append(record)
+        for heading, records in sections.items():
+            with formatter.section(heading):
+                formatter.write_dl(records)
 
 
 @click.command(
-    cls=SectionedCommand, short_help="Train a model on labelled queries or on judgements."
+    cls=_SectionedCommand, short_help="Train a model on labelled queries or on judgements."
 )
 @click.argument(
     "data", nargs=-1, metavar="TRAIN VALI | FOLD_DIR | COLLECTION", shell_complete=files
 )
-@section(
-    _FILES,
-    "--out",
-    "-o",
-    default="model",
-    metavar="DIR",
-    shell_complete=folders,
+@click.option(
+    *("--out", "-o"), default="model", metavar="DIR", shell_complete=folders,
     help="Model folder to write.",
-)
-@section(
-    _FILES,
-    "--resume",
-    is_flag=True,
-    help="Resume the run in --out with its settings and data.",
-)
-@section(_FILES, "--overwrite", is_flag=True, help="Replace the model in --out.")
-@section(
-    _FILES,
-    "--store",
-    metavar="URL",
-    envvar="SORTNET_STORE",
-    show_envvar=True,
-    help="Store for the run and its pairs: a file or postgresql://...; default: sortnet.db in the "
-    "user's data folder.",
-)
-@section(
-    _FILES,
-    "--cache/--no-cache",
-    default=False,
-    help="Cache the parsed data in the user's cache folder for the next read.",
-)
+)  # fmt: skip
+@click.option("--resume", is_flag=True, help="Resume the run in --out with its settings and data.")
+@click.option("--overwrite", is_flag=True, help="Replace the model in --out.")
+@store_option
+@data_option
 @settings_options
-@section(
-    _RUN,
+@click.option(
     "--ranker",
     default="sortnet",
     metavar="KIND",
     help="Kind of ranker, such as lambdamart, ranksvm or listnet; of another than sortnet no run "
     "is stored, the model folder alone is written.",
 )
-@section(
-    _RUN,
+@click.option(
     "--set",
     "extra",
     multiple=True,
     metavar="NAME=VALUE",
     help="Any other setting, such as loss=squared, dropout=0.1 or, of another --ranker, C=0.1.",
 )
-@section(
-    _RUN, "--threads", type=Whole(1), help="Number of threads; default and maximum: all cores."
-)
-@section(
-    _RUN,
-    "--no-tune",
-    is_flag=True,
-    help="Fixed values for what is left open.",
-)
-@section(
-    _RUN,
+@threads_option
+@click.option("--no-tune", is_flag=True, help="Fixed values for what is left open.")
+@click.option(
     "--preset",
     type=click.Choice(["paper"]),
     help="Settings to start from; paper: Algorithm 3.1.",
 )
-@section(
-    _RUN,
-    "--json",
-    "as_json",
-    is_flag=True,
-    help="Print one JSON document on stdout; the table of iterations goes to stderr.",
-)
-@section(
-    _RUN,
+@json_option
+@click.option(
     "--log",
     "logs",
     multiple=True,
@@ -136,7 +114,7 @@ def train(
     resume: bool,
     overwrite: bool,
     store: str | None,
-    cache: bool,
+    cache: Path | None,
     ranker: str,
     extra: tuple[str, ...],
     threads: int | None,
@@ -167,7 +145,7 @@ def train(
     from cli.training.job import read_job
     from cli.training.other_kinds import values_set
     from cli.training.run_folder import Folder
-    from cli.training.training_run import agree, follow, store_url
+    from cli.training.training_run import agree, follow, refuse_changes, shared, store_url
     from sortnet.config import Config
     from sortnet.learning.distributed import broadcast, joined, threads_of
     from sortnet.threads import set_threads
@@ -180,7 +158,7 @@ def train(
             raise click.UsageError("--resume, --preset, --no-tune and --log are of a sortnet alone")
         if os.environ.get("WORLD_SIZE", "1") != "1":
             raise click.UsageError(f"one process fits {ranker}: leave torchrun out")
-        _fit_other(ctx, data, folder, ranker, extra, store, threads, cache_folder(cache))
+        _fit_other(ctx, data, folder, ranker, store_url(store, None)[0], cache)
         return
     typed = typed_settings(ctx) | values_set(Config(), extra)
     with joined() as group, silent(group.rank > 0), progress() as status:
@@ -188,8 +166,8 @@ def train(
         known = broadcast(group, own)
         asked, paths = _asked(typed, data, known, preset)
         asked = asked.with_defaults if no_tune else asked
-        url = store_url(store, known)[0]
-        job = read_job(paths, asked, cache=cache_folder(cache), progress=status, store=url)
+        url, shown = store_url(store, known)
+        job = read_job(paths, asked, cache=cache, progress=status, store=url)
         agree(job, group)
         status("starting")
         recorded = known["threads"] if known and group.size == 1 else None
@@ -198,74 +176,67 @@ def train(
             with follow(job, folder, url, group) as training:
                 training.learn(lambda record: None, status)
             return
-        _run(
-            job, folder, known, store, command_line(ctx), status, group, as_json=as_json, logs=logs
-        )
+        if known is not None:
+            refuse_changes(job, known, folder)
+        status(f"opening the store {shown}")
+        with open_to_write(url) as opened, folder.held():
+            started = _begin(job, folder, opened, known, shown, status, as_json=as_json)
+            training = shared(started, group)
+            _learn(training, shown, status, logs, as_json=as_json)
 
 
 def _fit_other(
-    ctx: click.Context,
-    data: tuple[str, ...],
-    folder: Folder,
-    kind: str,
-    extra: tuple[str, ...],
-    store: str | None,
-    threads: int | None,
+    ctx: click.Context, data: Sequence[str], folder: Folder, kind: str, store: URL,
     cache: Path | None,
-) -> None:
-    from cli.training.other_kinds import fit_and_save, settings_for
-    from cli.training.training_run import store_url
+) -> None:  # fmt: skip
+    from cli.training.job import read_job
+    from cli.training.other_kinds import asked_of, fit_and_save, values_set
+    from sortnet.rankers.base import settings_for
     from sortnet.threads import set_threads
 
-    settings = settings_for(kind, typed_settings(ctx), extra)
-    overwrite, as_json = ctx.params["overwrite"], ctx.params["as_json"]
+    typed = ctx.params
+    settings = settings_for(kind).changed(**typed_settings(ctx))
+    settings = settings.changed(**values_set(settings, typed["extra"]))
     with progress() as status:
-        set_threads(threads)
-        fit_and_save(
-            data, settings, folder, cache=cache, store=store_url(store, None)[0],
-            overwrite=overwrite, as_json=as_json, progress=status,
-        )  # fmt: skip
+        set_threads(typed["threads"])
+        if not typed["overwrite"]:
+            folder.refuse_if_taken()
+        job = read_job(data, asked_of(settings), cache=cache, progress=status, store=store)
+        fit_and_save(job, settings, folder, status, as_json=typed["as_json"])
 
 
-def _run(
-    job: TrainingJob,
-    folder: Folder,
-    known: dict[str, Any] | None,
-    store: str | None,
-    command: str,
-    progress: Progress,
-    group: Group,
-    *,
-    as_json: bool,
-    logs: Sequence[str],
-) -> None:
+def _begin(
+    job: TrainingJob, folder: Folder, store: Store, known: dict[str, Any] | None, shown: str,
+    progress: Progress, *, as_json: bool,
+) -> TrainingRun:  # fmt: skip
+    """Start or resume the run, and print what was chosen for it."""
     from cli.printing.trials import chosen, trial_shower
-    from cli.training import training_run as runs
+    from cli.training.training_run import begin
 
-    if known is not None:
-        runs.refuse_changes(job, known, folder)
-    url, shown = runs.store_url(store, known)
-    progress(f"opening the store {shown}")
-    with open_to_write(url) as opened, folder.held():
-        for text in _choosing(job) if known is None else ():
-            put(text, err=as_json)
-        origin = runs.Origin(command, shown)
-        show = trial_shower(job.metrics[0].name, lambda text: put(text, err=as_json))
-        training = runs.begin(job, folder, opened, known, origin, progress, show)
-        training = runs.shared(training, group)
-        if known is None and (trials := training.run.config.get("tuning")):
-            put(f"{chosen(training.config.flat(), trials)}\n", err=as_json)
-        if training.finished:
-            say(f"the run in {folder} has finished already")
-        shown_iteration = iterations.shower(job.metrics[0].name, err=as_json)
+    for text in _choosing(job) if known is None else ():
+        put(text, err=as_json)
+    show = trial_shower(job.metrics[0].name, lambda text: put(text, err=as_json))
+    command = command_line(click.get_current_context())
+    training = begin(job, folder, store, known, command, shown, progress, show)
+    if known is None and (trials := training.run.config.get("tuning")):
+        put(f"{chosen(training.config.flat(), trials)}\n", err=as_json)
+    if training.finished:
+        say(f"the run in {folder} has finished already")
+    return training
 
-        def show_iteration(record: Iteration) -> None:
-            shown_iteration(record)
-            raise_if_signalled()
 
-        about = (training.run.id, {"command": training.run.command, **training.config.flat()})
-        model = training.learn(show_iteration, progress, _trackers(logs, *about))
-        _conclude(training, model, shown, as_json=as_json)
+def _learn(
+    training: TrainingRun, store: str, progress: Progress, logs: Sequence[str], *, as_json: bool
+) -> None:
+    show = iterations.shower(training.job.metrics[0].name, err=as_json)
+
+    def show_iteration(record: Iteration) -> None:
+        show(record)
+        raise_if_signalled()
+
+    about = (training.run.id, {"command": training.run.command, **training.config.flat()})
+    model = training.learn(show_iteration, progress, _trackers(logs, *about))
+    _conclude(training, model, store, as_json=as_json)
 
 
 def _trackers(
@@ -323,9 +294,9 @@ def _asked(
 
     typed = {**(PRESETS[preset] if preset else {}), **typed}
     if known is None:
-        return make_config(typed), data
+        return Config().changed(**typed), data
     paths = [facts["path"] for facts in known["data"].values()]
-    return make_config(typed, Config.from_json(known["asked"])), data or paths
+    return Config.from_json(known["asked"]).changed(**typed), data or paths
 
 
 def _kept(kind: str, tried: Mapping[str, float]) -> str:

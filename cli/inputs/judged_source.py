@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,30 +22,28 @@ def judged_source(paths: Sequence[str], url: URL | str | None) -> Source | None:
     """
     from store.service.judged import PREFIX, Source
 
-    named = set(paths)
-    if len(named) != 1:
+    if len(set(paths)) != 1:
         return None
-    (name,) = named
-    source = Source.parse(name)
-    if source is not None:
+    name = paths[0]
+    if (source := Source.parse(name)) is not None or len(paths) > 1:
         return source
-    if len(paths) > 1:
-        return None
-    if not Path(name).exists():
-        if name not in collections_of(url):
-            raise SortNetError(
-                f"{name}: no such folder, and no collection of the store (sortnet items list)"
-            )
-        return Source(name)
-    found = False
-    with suppress(StoreError):  # a store that cannot be read yet holds no collection of this name
-        found = name in collections_of(url)
-    if found:
+    is_file = Path(name).exists()
+    try:
+        is_collection = name in collections_of(url)
+    except StoreError:
+        if not is_file:
+            raise
+        is_collection = False  # a store that cannot be read yet holds none of this name
+    if is_file and is_collection:
         raise SortNetError(
             f"{name} is a file here and a collection in the store: write ./{name} for the file, "
             f"{PREFIX}{name} for the collection"
         )
-    return None
+    if not is_file and not is_collection:
+        raise SortNetError(
+            f"{name}: no such folder, and no collection of the store (sortnet items list)"
+        )
+    return Source(name) if is_collection else None
 
 
 def collections_of(url: URL | str | None) -> list[str]:

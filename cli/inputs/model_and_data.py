@@ -1,4 +1,4 @@
-"""MODEL DATA, or MODEL DATA A B: the arguments of commands that rank documents by a model."""
+"""MODEL DATA: the arguments of commands that rank documents by a model."""
 
 from __future__ import annotations
 
@@ -22,18 +22,11 @@ C = TypeVar("C", bound=Callable[..., Any])
 
 def data_arguments(command: C) -> C:
     """Add the arguments MODEL DATA and the options `--cache` and `--threads`."""
-    return _arguments(data_option(threads_option(command)))
+    return model_argument(data_argument(data_option(threads_option(command))))
 
 
-def pair_arguments(command: C) -> C:
-    """Add the arguments MODEL DATA A B and the options `--qid` and `--cache`."""
-    qid = click.option("--qid", help="Query id, if both documents are in several queries.")
-    return _arguments(click.argument("a")(click.argument("b")(qid(data_option(command)))))
-
-
-def _arguments(command: C) -> C:
-    data = click.argument("data", shell_complete=files)
-    return click.argument("model", shell_complete=folders)(data(command))
+model_argument = click.argument("model", shell_complete=folders)
+data_argument = click.argument("data", shell_complete=files)
 
 
 def load_model(model: str, progress: Progress, threads: int | None = None) -> Ranker:
@@ -75,15 +68,3 @@ def read_data(
         like=model,
         progress=progress,
     )
-
-
-def load_pair(
-    model: str, data: str, names: tuple[str, str], qid: str | None, cache: Path | None,
-    progress: Progress,
-) -> tuple[Ranker, Queries, int, int]:  # fmt: skip
-    """The model, the query that has both documents, and their numbers in it."""
-    from sortnet.data.find_documents import find_both
-
-    loaded = load_model(model, progress)
-    queries = read_data(data, loaded, progress, cache=cache, labelled=False)
-    return loaded, *find_both(queries, *names, qid)

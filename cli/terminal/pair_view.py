@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from rich.console import Console, Group, RenderableType
@@ -32,35 +32,24 @@ class Pair(NamedTuple):
 def pair_of(items: Items, pair: Question, question: str) -> Pair:
     """A pair and the question about it."""
     left, right = pair.left, pair.right
-    asked = text_lines(question), context_of(items, left)
-    return Pair(*asked, facts_of(items, left, 1), facts_of(items, right, 2))
+    context = text_lines((items.contexts and items.contexts[left]) or "")
+    sides = facts_of(items, left, 1), facts_of(items, right, 2)
+    return Pair(text_lines(question), context, *sides)
 
 
 def facts_of(items: Items, k: int, side: int) -> list[str]:
-    """The lines of an item; its name only if it has nothing else, and never that of a file.
-
-    Args:
-        side: 1 for the left item, 2 for the right one.
-    """
+    """The lines of an item; its name only if it has nothing else, and never that of a file."""
     media = {"image": items.images[k], "sound": items.audio[k]}
     lines = [
         f"{kind} {side} of the pair (sortnet serve {'shows' if kind == 'image' else 'plays'} it)"
         for kind, file in media.items()
         if file is not None
     ]
-    text, beside = items.texts[k], (items.shown and items.shown[k]) or {}
-    for part in (text_lines(text or ""), _beside(beside)):
+    columns = (items.shown and items.shown[k]) or {}
+    beside = [line for name, said in columns.items() for line in text_lines(f"{name}: {said}")]
+    for part in (text_lines(items.texts[k] or ""), beside):
         lines += [*([""] if lines and part else []), *part]
     return lines or _features(items, k)
-
-
-def _beside(columns: Mapping[str, str]) -> list[str]:
-    return [line for name, said in columns.items() for line in text_lines(f"{name}: {said}")]
-
-
-def context_of(items: Items, k: int) -> list[str]:
-    """The lines of the context of an item's group; none without one."""
-    return text_lines((items.contexts and items.contexts[k]) or "")
 
 
 def text_lines(text: str) -> list[str]:

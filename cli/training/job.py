@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,16 +29,13 @@ class TrainingJob:
 
     Attributes:
         config: the settings as requested, with a RankQuality.
-        train, vali: the data.
-        data: {split: {"path", "fingerprint"}}.
-        test: the test file of the fold, if it exists.
     """
 
     config: Config
     train: Queries
     vali: Queries
-    data: dict[str, dict[str, str]]
-    test: str | None = None
+    data: dict[str, dict[str, str]]  # {split: {"path", "fingerprint"}}
+    test: str | None = None  # the test file of the fold, if it exists
 
     @property
     def metrics(self) -> list[Metric]:
@@ -122,10 +119,3 @@ def _checked(
     splits = {"train": train, "vali": vali}
     data = {name: {"path": q.source, "fingerprint": mark(q)} for name, q in splits.items()}
     return TrainingJob(config, train, vali, data, **more)
-
-
-def differences(asked: Mapping[str, Any], recorded: Mapping[str, Any]) -> list[str]:
-    """Differences of two sets of settings, such as `lr 0.01, not 0.005`."""
-    flat, known = ({**s, **s.get("training", {})} for s in (asked, recorded))
-    names = [name for name in flat if name != "training" and flat[name] != known.get(name)]
-    return [f"{name} {flat[name]}, not {known.get(name)}" for name in names]

@@ -3,37 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import click
 
 from cli.output import print_json, put
 from cli.printing.conventions import conventions_of, measures, metrics_of
-from cli.training.job import TrainingJob, read_job
+from cli.training.job import TrainingJob
 from cli.training.run_folder import Folder
 from sortnet.config import Config, Setting, Settings, settings_of
 from sortnet.experiments.entries import value_of
 from sortnet.metrics import evaluate
 from sortnet.rankers.base import Ranker, fit_ranker, name_of
-from sortnet.rankers.base import settings_for as kind_settings
 from sortnet.types import Progress
 
 
-def settings_for(kind: str, typed: Mapping[str, Any], extra: Sequence[str]) -> Settings:
-    """The settings of a kind: options that SortNet has too, and `NAME=VALUE` of its own.
+def values_set(settings: Settings, extra: Sequence[str]) -> dict[str, Any]:
+    """The values of settings given as `NAME=VALUE`.
 
     Raises:
-        SortNetError: on a kind that there is not, a setting that it has not, or no value of one.
+        SortNetError: on a setting that there is not, or no value of one.
         click.BadParameter: on what is no NAME=VALUE.
     """
-    settings = kind_settings(kind)
-    settings.check_names(typed)
-    return settings.changed(**{**typed, **values_set(settings, extra)})
-
-
-def values_set(settings: Settings, extra: Sequence[str]) -> dict[str, Any]:
-    """The values of settings given as `NAME=VALUE`; see `settings_for`."""
     given = dict(_split(text) for text in extra)
     settings.check_names(given)
     known: Mapping[str, Setting] = settings_of(type(settings))  # type: ignore[arg-type]
@@ -47,26 +38,15 @@ def _split(text: str) -> tuple[str, str]:
     return name.replace("-", "_"), value
 
 
-def fit_and_save(
-    paths: Sequence[str],
-    settings: Settings,
-    folder: Folder,
-    *,
-    cache: Path | None,
-    store: Any,
-    overwrite: bool,
-    as_json: bool,
-    progress: Progress,
-) -> None:
-    """Fit the ranker, write its folder, and print its measures and the next step.
+def asked_of(settings: Settings) -> Config:
+    """How SortNet would be measured: as the ranker of these settings is."""
+    return Config().changed(**{name: settings.flat()[name] for name in settings_of(Settings)})
 
-    Raises:
-        SortNetError: for data or settings that cannot be used, or a folder that has a model.
-    """
-    if not overwrite:
-        folder.refuse_if_taken()
-    measured = {name: settings.flat()[name] for name in settings_of(Settings)}
-    job = read_job(paths, Config().changed(**measured), cache=cache, progress=progress, store=store)
+
+def fit_and_save(
+    job: TrainingJob, settings: Settings, folder: Folder, progress: Progress, *, as_json: bool
+) -> None:
+    """Fit the ranker, write its folder, and print its measures and the next step."""
     settings = settings.changed(quality=job.config.quality)
     with folder.held():
         ranker = fit_ranker(job.train, job.vali, settings, progress=progress)

@@ -17,18 +17,15 @@ from typing import Any
 
 from sortnet.errors import ModelError, SortNetError
 from sortnet.files import check_fields, make_folder, parse_document, write_atomically
+from sortnet.rankers.folder import read_bytes
 from sortnet.types import SPLITS
 
 FORMAT_VERSION = 1
 _RUN = "sortnet-run"
 _RUN_FIELDS: dict[str, Any] = {
-    "run": str,
-    "store": str,
-    "command": str,
+    **dict.fromkeys(("run", "store", "command"), str),
     "threads": int,
-    "asked": dict,
-    "config": dict,
-    "data": dict,
+    **dict.fromkeys(("asked", "config", "data"), dict),
 }
 
 
@@ -62,20 +59,25 @@ class Folder:
 
     def run(self) -> dict[str, Any] | None:
         """The record of the run; None if there is none."""
-        about = _read(self._run, _RUN, _RUN_FIELDS)
-        if about is not None:
-            check_fields(about["data"], dict.fromkeys(SPLITS, dict), self._run)
-            for facts in about["data"].values():
-                check_fields(facts, {"path": str, "fingerprint": str}, self._run)
-            if about["threads"] < 1:
-                raise ModelError(f"{self._run}: threads cannot be {about['threads']}")
-            # Before a comparator of damaged settings takes memory; version 0.2 wrote no hash.
-            if about.get("settings_sha256", now := _settings_sha256(about)) != now:
-                raise ModelError(f"{self._run}: asked or config was changed after it was written")
+        path = self._run
+        if not path.exists():
+            return None
+        about = parse_document(read_bytes(path), path, _RUN, (FORMAT_VERSION,), _RUN_FIELDS)
+        check_fields(about["data"], dict.fromkeys(SPLITS, dict), path)
+        for facts in about["data"].values():
+            check_fields(facts, {"path": str, "fingerprint": str}, path)
+        if about["threads"] < 1:
+            raise ModelError(f"{path}: threads cannot be {about['threads']}")
+        # Before a comparator of damaged settings takes memory; version 0.2 wrote no hash.
+        if about.get("settings_sha256", now := _settings_sha256(about)) != now:
+            raise ModelError(f"{path}: asked or config was changed after it was written")
         return about
 
     def write_run(self, about: Mapping[str, Any]) -> None:
-        _write(self._run, _RUN, {**about, "settings_sha256": _settings_sha256(about)})
+        kind = {"format": _RUN, "format_version": FORMAT_VERSION}
+        whole = {**kind, **about, "settings_sha256": _settings_sha256(about)}
+        text = json.dumps(whole, indent=2) + "\n"
+        write_atomically(self._run, lambda path: path.write_text(text, encoding="utf-8"))
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -116,18 +118,3 @@ def _locked(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
-
-
-def _read(path: Path, kind: str, fields: Mapping[str, Any]) -> dict[str, Any] | None:
-    try:
-        raw = path.read_bytes()
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise ModelError(f"{path}: cannot be read: {error.strerror or error}") from None
-    return parse_document(raw, path, kind, (FORMAT_VERSION,), fields)
-
-
-def _write(path: Path, kind: str, about: Mapping[str, Any]) -> None:
-    text = json.dumps({"format": kind, "format_version": FORMAT_VERSION, **about}, indent=2) + "\n"
-    write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))

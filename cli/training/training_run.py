@@ -16,7 +16,7 @@ from sqlalchemy import URL
 
 from cli.inputs.opened_store import open_existing
 from cli.printing.trials import Trial
-from cli.training.job import TrainingJob, differences
+from cli.training.job import TrainingJob
 from cli.training.run_folder import Folder
 from sortnet import __version__
 from sortnet.comparators import make_comparator
@@ -38,39 +38,14 @@ from store import Run, Store
 from store.database.engine import parse_url, stored_url
 
 
-class Interrupted(SortNetError):
-    """Ctrl-C; the message says how to resume."""
+def _interrupted(again: str) -> SortNetError:
+    return SortNetError(f"interrupted; resume with: {again}")
 
 
-@contextmanager
-def _interruptible(again: str) -> Iterator[None]:
-    try:
-        yield
-    except KeyboardInterrupt:
-        raise Interrupted(f"interrupted; resume with: {again}") from None
-
-
-@dataclass(frozen=True)
-class Origin:
-    """How a run was started.
-
-    Attributes:
-        command: the command line, without passwords.
-        store: the store's URL, without its password.
-    """
-
-    command: str
-    store: str
-
-    @property
-    def resumed(self) -> bool:
-        return "--resume" in shlex.split(self.command)
-
-    @property
-    def again(self) -> str:
-        """The command that resumes the run."""
-        words = [word for word in shlex.split(self.command) if word != "--overwrite"]
-        return shlex.join(words if self.resumed else [*words, "--resume"])
+def again(command: str) -> str:
+    """The command that resumes the run that a command line has started or resumed."""
+    words = [word for word in shlex.split(command) if word != "--overwrite"]
+    return shlex.join(words if "--resume" in words else [*words, "--resume"])
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,10 +53,7 @@ class TrainingRun:
     """A run that is ready to train.
 
     Attributes:
-        job: its settings and data.
         config: the settings used for training: those of the job, or the tuned ones.
-        folder: the model folder.
-        run: the run in the store.
         state: the state to resume from; None for a new run.
         again: the command that resumes the run.
         group: the processes that share the work; the first one alone keeps folder and run.
@@ -154,11 +126,10 @@ class TrainingRun:
             return
         self.run.finish("running")
         try:
-            with _interruptible(self.again):
-                yield
-        except Interrupted:
+            yield
+        except KeyboardInterrupt:
             self.run.finish("interrupted")
-            raise
+            raise _interrupted(self.again) from None
         except BaseException:
             with suppress(SortNetError):  # a full disk cannot store the status either
                 self.run.finish("failed")
@@ -171,25 +142,28 @@ def begin(
     folder: Folder,
     store: Store,
     known: Mapping[str, Any] | None,
-    origin: Origin,
+    command: str,
+    shown: str,
     progress: Progress,
     show_trial: Callable[[Trial], None] = lambda trial: None,
 ) -> TrainingRun:
-    """Start a new run, or resume the one that `known` records."""
+    """Start a new run, or resume the one that `known` records; `shown` is the store's URL."""
     if known is not None:
         config = Config.from_json(known["config"])
         state = None
         if folder.state.exists():
             state = _state(folder, job, config, read_bytes(folder.state))
-        return TrainingRun(job, config, folder, store.run(known["run"]), state, origin.again)
-    if not origin.resumed:
+        return TrainingRun(job, config, folder, store.run(known["run"]), state, again(command))
+    if "--resume" not in shlex.split(command):
         folder.clear()
-    with _interruptible(origin.again):
+    try:
         config, trials = choose(
             job.train, job.vali, job.config, progress=progress, on_trial=show_trial
         )
+    except KeyboardInterrupt:
+        raise _interrupted(again(command)) from None
     run = store.start_run(
-        command=origin.command,
+        command=command,
         config=config.to_json() | ({"tuning": trials} if trials else {}),
         seed=config.seed,
         versions={
@@ -205,15 +179,15 @@ def begin(
     )
     about = {
         "run": run.id,
-        "store": origin.store,
-        "command": origin.command,
+        "store": shown,
+        "command": command,
         "threads": torch.get_num_threads(),
         "asked": job.config.to_json(),
         "config": config.to_json(),
         "data": job.data,
     }
     folder.write_run(about)
-    return TrainingRun(job, config, folder, run, None, origin.again)
+    return TrainingRun(job, config, folder, run, None, again(command))
 
 
 def shared(training: TrainingRun, group: Group) -> TrainingRun:
@@ -241,12 +215,7 @@ def follow(job: TrainingJob, folder: Folder, url: URL, group: Group) -> Iterator
 
 
 def agree(job: TrainingJob, group: Group) -> None:
-    """Refuse processes that could not learn one model.
-
-    Raises:
-        SortNetError: if they have different data or kinds of device, or more of them are there
-            than queries.
-    """
+    """Refuse processes of different data or kinds of device, and more of them than queries."""
     if group.size == 1:
         return
     if job.train.judged is not None:
@@ -272,9 +241,16 @@ def _state(folder: Folder, job: TrainingJob, config: Config, raw: bytes) -> Stat
     return load_state(folder.state, make, least=least_numbers(config, n_columns), raw=raw)
 
 
+def differences(asked: Config, before: Config) -> list[str]:
+    """What differs in two sets of settings, such as `lr 0.01, not 0.005`."""
+    known = before.flat()
+    others = {name: value for name, value in asked.flat().items() if value != known[name]}
+    return [f"{name} {value}, not {known[name]}" for name, value in others.items()]
+
+
 def refuse_changes(job: TrainingJob, known: Mapping[str, Any], folder: Folder) -> None:
     """Reject settings or data that differ from those the run was started with."""
-    changed = differences(job.config.to_json(), known["asked"])
+    changed = differences(job.config, Config.from_json(known["asked"]))
     changed += [
         f"{split} data {facts['path']} (its content differs from {known['data'][split]['path']})"
         for split, facts in job.data.items()
