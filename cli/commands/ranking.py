@@ -98,7 +98,7 @@ def _ranked(collection: Collection, group: str | None, top: int | None) -> _Rank
     if group is not None and items.groups is not None and remaining.groups:
         of_it = remaining.groups[list(dict.fromkeys(items.groups)).index(group)]
         about = f"{count(of_it.items, 'item')}, {count(of_it.answers, 'answer')}"
-        wrong = f"{of_it.wrong_pairs:.0%} of the pairs are expected to be in the wrong order"
+        wrong = f"{of_it.wrong:.0%} of the pairs are expected to be in the wrong order"
         said.append(f"{printable(group)}: {about}; {wrong}")
     if collection.criterion is not None:
         said = [f"{collection.criterion}: {line}" for line in said]
@@ -143,7 +143,7 @@ def _standing(
     by = "1 person" if people == 1 else f"{people} people"
     summary = f"{n} items, {count(answers, 'answer')} by {by}; {remaining.why}"
     # Once the goal is reached, `why` already contains this check.
-    return [summary, _checked(remaining)] if remaining.wrong_pairs > goal else [summary]
+    return [summary, _checked(remaining)] if remaining.wrong > goal else [summary]
 
 
 def _checked(remaining: Remaining) -> str:

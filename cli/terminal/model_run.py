@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cli.output import print_json, progress, put
 from cli.terminal.asking import Asking
@@ -64,7 +64,7 @@ def show_prompt_or_estimate(
     collection: Collection,
     options: Mapping[str, Any],
     number: int | None,
-    until: float | None,
+    until: Goal | None,
     *,
     as_json: bool,
 ) -> None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtr
+from scipy.stats import poisson
 
+from sortnet.preference.goal import SURE, Goal, top_margins, wrong_of_top
 from sortnet.preference.groups import Groups, GroupStanding
 from sortnet.preference.posterior import Posterior
 from sortnet.types import F64, I64, Bool
 
-GOAL = 0.1  # share of pairs that may still be expected in the wrong order
 ENOUGH_CHECKS = 8  # hold-out answers needed for a check
 NO_HOLDOUT = 30  # answers; without one of the hold-out among them, no session asked them
 _MANY = 20_000  # pairs that a share is estimated from
@@ -20,6 +22,7 @@ _LEAST = 200  # of them in a group, if it has that many
 # By the law of total variance it would be 1 if every answer were as informative as the first; in
 # simulated sessions of 28 to 100 items, 0.15 predicts the number of questions needed.
 _GAINED = 0.15
+_FAR = 4.0  # standard deviations from the edge of the top at which an item is settled
 _MOST = 1 << 20  # the largest N of "about N questions"
 
 
@@ -30,8 +33,8 @@ class Remaining:
     Attributes:
         questions: about how many are left, at most those that the annotators can still be asked;
             None if it cannot be estimated.
-        wrong_pairs: share of all pairs, within groups if there are any, expected to be in the wrong
-            order.
+        wrong: share of all pairs, within groups if there are any, expected to be in the wrong
+            order; of a goal of top items, share of these expected not to belong there.
         holdout_n: hold-out answers, without ties.
         holdout_right: share of them that the model predicts; it was fitted without them.
         holdout_expected: share that it should predict if it is well calibrated.
@@ -42,7 +45,7 @@ class Remaining:
     """
 
     questions: int | None
-    wrong_pairs: float
+    wrong: float
     holdout_n: int
     holdout_right: float
     holdout_expected: float
@@ -59,8 +62,79 @@ def sample_pairs(groups: Groups, seed: int = 0) -> tuple[I64, I64]:
     return groups.draw(np.random.default_rng(seed), _MANY)
 
 
+@dataclass(frozen=True)
+class Progress:
+    """What the posterior says of the goal, before the hold-out has a say.
+
+    Attributes:
+        wrong: as in `Remaining`.
+        reached: whether that is the goal.
+        questions: about how many are left; None if it cannot be estimated.
+        said: the same in words.
+    """
+
+    wrong: float
+    reached: bool
+    questions: int | None
+    said: str
+
+
+def progress(
+    posterior: Posterior, groups: Groups, goal: Goal, *, asked: float, seed: int = 0
+) -> Progress:
+    """How far the goal is.
+
+    Args:
+        posterior: of the scores.
+        groups: of the items.
+        goal: the goal.
+        asked: number of answers, where the prior counts as some.
+        seed: of a sample of pairs, if there are many.
+
+    Cost: 20,000 pairs at most; of top items, a partition of the scores of each draw.
+    """
+    if goal.top:
+        return _progress_of_top(posterior, groups, goal, asked)
+    difference = posterior.difference(*sample_pairs(groups, seed))
+    wrong = wrong_share(*difference, posterior.tie)
+    left = questions_left(*difference, asked, goal.wrong, posterior.tie)
+    said = f"{wrong:.0%} of the pairs are expected to be in the wrong order"
+    return Progress(wrong, wrong <= goal.wrong, left, said)
+
+
+def _progress_of_top(posterior: Posterior, groups: Groups, goal: Goal, asked: float) -> Progress:
+    margins = top_margins(posterior, groups, goal.top)
+    parts = [_top_of(posterior, margins, m, goal) for m in groups.members if len(m)]
+    wrong, sure = (float(np.mean(part)) for part in zip(*parts, strict=True))
+    reached = all(part[1] >= SURE for part in parts)
+    mean, sd = margins.mean(axis=0), margins.std(axis=0)
+    near = np.abs(mean) / np.maximum(sd, 1e-9) < _FAR
+    allowed, tops = goal.allowed(goal.top), sum(len(m) > goal.top for m in groups.members)
+
+    def enough(m: int) -> bool:
+        lost = 1 - asked / (asked + m)
+        then = np.hypot(mean[near], np.sqrt(_GAINED * lost) * sd[near])
+        out = ndtr(-then / (np.sqrt(1 - lost) * sd[near])).sum() / 2  # as many are in as are out
+        return bool(poisson.cdf(allowed, out / max(tops, 1)) >= SURE)
+
+    left = 0 if reached else _least(enough)
+    said = (
+        f"{wrong:.0%} of the top {goal.top} are expected not to belong there, and more than "
+        f"{allowed} with a probability of {1 - sure:.0%}"
+    )
+    return Progress(wrong, reached, left, said)
+
+
+def _top_of(posterior: Posterior, margins: F64, members: I64, goal: Goal) -> tuple[float, float]:
+    """Share of a group's top expected wrong; and how likely no more are wrong than allowed."""
+    k = min(goal.top, len(members))
+    chosen = members[np.argsort(-posterior.scores[members], kind="stable")[:k]]
+    wrong = wrong_of_top(margins, chosen, posterior.tie)
+    return float(wrong.mean()) / k, float(np.mean(wrong <= goal.allowed(k)))
+
+
 def group_standings(
-    posterior: Posterior, groups: Groups, judgements: I64, goal: float, *, passed: bool, seed: int
+    posterior: Posterior, groups: Groups, judgements: I64, goal: Goal, *, passed: bool, seed: int
 ) -> tuple[GroupStanding, ...]:
     """How close each group is to the goal; the hold-out check is that of the whole.
 
@@ -72,15 +146,20 @@ def group_standings(
     """
     rng = np.random.default_rng(seed)
     most = max(_MANY // len(groups), _LEAST)
+    margins = top_margins(posterior, groups, goal.top) if goal.top else None
     found = []
     for number, members in enumerate(groups.members):
-        n, wrong = len(members), 0.0
-        if n > 1:
+        n, wrong, reached = len(members), 0.0, True
+        if margins is not None and n:
+            wrong, sure = _top_of(posterior, margins, members, goal)
+            reached = sure >= SURE
+        elif n > 1:
             one = Groups(None, n)
             i, j = one.every() if one.n_pairs <= most else one.draw(rng, most)
             wrong = wrong_share(*posterior.difference(members[i], members[j]), posterior.tie)
+            reached = wrong <= goal.wrong
         answers = int(judgements[members].sum()) // 2
-        found.append(GroupStanding(number, n, answers, wrong, passed and wrong <= goal))
+        found.append(GroupStanding(number, n, answers, wrong, passed and reached))
     return tuple(found)
 
 
@@ -108,6 +187,11 @@ def questions_left(
         gained = _GAINED * np.maximum(variance - then, 0)
         return wrong_share(np.sqrt(mean**2 + gained), then, tie) <= goal
 
+    return _least(enough)
+
+
+def _least(enough: Callable[[int], bool]) -> int | None:
+    """The smallest number of questions that is enough; None if a million are not."""
     least = bisect_left(range(_MOST + 1), True, key=enough)
     return least if least <= _MOST else None
 
@@ -132,9 +216,8 @@ def holdout_check(p: F64, right: Bool) -> tuple[int, float, float, bool]:
 
 
 def whether_to_stop(
-    wrong: float,
-    goal: float,
-    left: int | None,
+    found: Progress,
+    goal: Goal,
     free: int,
     n: int,
     right: float,
@@ -146,22 +229,22 @@ def whether_to_stop(
     """Whether to stop, and why, as text.
 
     Args:
-        wrong: share of pairs expected to be in the wrong order.
-        goal: share of them that is acceptable.
-        left: about how many questions are needed.
+        found: what the posterior says of the goal.
+        goal: the goal.
         free: how many questions the annotators can still be asked.
         n, right, expected, passed: as returned by `holdout_check`.
         left_out: as in `Remaining`.
     """
     what = "left-out answer" if left_out else "hold-out answer"
-    share = f"{wrong:.0%} of the pairs are expected to be in the wrong order"
-    if wrong > goal:
+    share, left = found.said, found.questions
+    if not found.reached:
         if left is None or left > free:
             return (
                 False,
                 f"{share}; more annotators are needed: {_many(free, 'question')} left for these",
             )
-        return False, f"{share}; about {_many(left, 'question')} until {goal:.0%}"
+        until = f"{1 - SURE:.0%}" if goal.top else f"{goal.wrong:.0%}"
+        return False, f"{share}; about {_many(left, 'question')} until {until}"
     if passed:
         return True, f"{share}, and the {what}s agree ({right:.0%} of {n} as expected)"
     if n < ENOUGH_CHECKS:

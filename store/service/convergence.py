@@ -55,7 +55,7 @@ class Convergence:
             "iteration": number,
             "comparisons_train": answers,
             "comparisons_vali": remaining.holdout_n,
-            "measures": {"train": {QUALITY: 1 - remaining.wrong_pairs}} | checked,
+            "measures": {"train": {QUALITY: 1 - remaining.wrong}} | checked,
             "seconds_train": seconds,
         }
         self._seen = number
