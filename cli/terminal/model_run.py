@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cli.output import print_json, progress, put
 from cli.terminal.asking import Asking
@@ -15,6 +15,7 @@ from cli.terminal.prompts import Prompt
 from cli.terminal.signals import ended_by_signals
 from sortnet.errors import SortNetError
 from sortnet.preference import Question
+from sortnet.preference.goal import Goal
 from store import Collection, Lease
 from store.service.labelling import LabellingService
 

@@ -36,6 +36,16 @@ class Goal:
             return f"at most {self.wrong:.0%} of the pairs in the wrong order"
         return f"the top {self.top}, at most {self.allowed(self.top)} of them wrong"
 
+    def expected(self, wrong: float) -> str:
+        """A share that is expected wrong, as a sentence.
+
+        >>> Goal(top=10).expected(0.12)
+        '12% of the top 10 are expected not to belong there'
+        """
+        if self.top:
+            return f"{wrong:.0%} of the top {self.top} are expected not to belong there"
+        return f"{wrong:.0%} of the pairs are expected to be in the wrong order"
+
     def allowed(self, k: int) -> int:
         """The number of k top items that may be wrong."""
         return int(self.wrong * k + 1e-9)

@@ -26,7 +26,7 @@ class Ranking:
         score: (n,) expected scores, in units of an answer's noise; comparable within a group.
         low, high: (n,) 90 % interval of an item's rank in its group.
         judgements: (n,) number of answers about an item.
-        among_top: (n,) probability that an item is one of its group's top; None without such a goal.
+        among_top: (n,) probability that an item is of its group's top; None without such a goal.
     """
 
     order: I64
@@ -41,9 +41,7 @@ class Ranking:
         return len(self.order)
 
 
-def rank_items(
-    posterior: Posterior, judgements: I64, groups: Groups, *, top: int = 0
-) -> Ranking:
+def rank_items(posterior: Posterior, judgements: I64, groups: Groups, *, top: int = 0) -> Ranking:
     """Rank by expected score; intervals from the ranks in draws from the posterior.
 
     Args:

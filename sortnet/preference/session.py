@@ -283,7 +283,8 @@ class Session:
         features = self._X.shape[1] > 0
         if apart := parts_apart(parts, seen > 0, self._groups, features=features):
             why = f"{why}; {apart}"
-        return Remaining(left, found.wrong, *checked[:3], stop, why, groups, left_out)
+        shares = found.wrong, found.reached, *checked[:3]
+        return Remaining(left, *shares, stop, why, groups, left_out)
 
     def allows(self, pair: Pair) -> bool:
         """Whether a pair (the lower number first) may be asked: of one group, none of it retired,

@@ -35,6 +35,7 @@ class Remaining:
             None if it cannot be estimated.
         wrong: share of all pairs, within groups if there are any, expected to be in the wrong
             order; of a goal of top items, share of these expected not to belong there.
+        reached: whether that is the goal, if the model is right.
         holdout_n: hold-out answers, without ties.
         holdout_right: share of them that the model predicts; it was fitted without them.
         holdout_expected: share that it should predict if it is well calibrated.
@@ -46,6 +47,7 @@ class Remaining:
 
     questions: int | None
     wrong: float
+    reached: bool
     holdout_n: int
     holdout_right: float
     holdout_expected: float
@@ -71,12 +73,14 @@ class Progress:
         reached: whether that is the goal.
         questions: about how many are left; None if it cannot be estimated.
         said: the same in words.
+        certain: whether no answer can change that.
     """
 
     wrong: float
     reached: bool
     questions: int | None
     said: str
+    certain: bool = False
 
 
 def progress(
@@ -93,12 +97,14 @@ def progress(
 
     Cost: 20,000 pairs at most; of top items, a partition of the scores of each draw.
     """
+    if goal.top >= max(len(m) for m in groups.members):
+        return Progress(0.0, True, 0, f"all items are of the top {goal.top}", certain=True)
     if goal.top:
         return _progress_of_top(posterior, groups, goal, asked)
     difference = posterior.difference(*sample_pairs(groups, seed))
     wrong = wrong_share(*difference, posterior.tie)
     left = questions_left(*difference, asked, goal.wrong, posterior.tie)
-    said = f"{wrong:.0%} of the pairs are expected to be in the wrong order"
+    said = goal.expected(wrong)
     return Progress(wrong, wrong <= goal.wrong, left, said)
 
 
@@ -118,10 +124,7 @@ def _progress_of_top(posterior: Posterior, groups: Groups, goal: Goal, asked: fl
         return bool(poisson.cdf(allowed, out / max(tops, 1)) >= SURE)
 
     left = 0 if reached else _least(enough)
-    said = (
-        f"{wrong:.0%} of the top {goal.top} are expected not to belong there, and more than "
-        f"{allowed} with a probability of {1 - sure:.0%}"
-    )
+    said = f"{goal.expected(wrong)}, and more than {allowed} with a probability of {1 - sure:.0%}"
     return Progress(wrong, reached, left, said)
 
 
@@ -237,6 +240,8 @@ def whether_to_stop(
     """
     what = "left-out answer" if left_out else "hold-out answer"
     share, left = found.said, found.questions
+    if found.certain:
+        return True, share
     if not found.reached:
         if left is None or left > free:
             return (

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
-
 from scipy.special import ndtr
 
 from sortnet.preference.base import Pair
