@@ -88,7 +88,7 @@ class GoalType(click.ParamType):  # type: ignore[type-arg]
             if wrong is None:
                 return Goal(WRONG, k)
             if 2 * int(wrong) <= k:
-                return Goal(int(wrong) / k, k)
+                return Goal(max(int(wrong), 0.5) / k, k)  # a decision of 0 is the default
         elif not top:
             with suppress(ValueError):
                 if 0 < float(value) < 0.5:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -115,6 +116,8 @@ def ask(
         if criterion is not None:
             known = {each.criterion: each for each in collection.asked()}
             collection = known.get(criterion) or collection.add_criterion(criterion)
+        if goal is not None and goal.top:
+            _refuse_all(collection, goal.top)
         if made:
             collection.decide(*made)
         found = [_asked(each) for each in collection.asked()]
@@ -123,6 +126,15 @@ def ask(
         return
     for each in found:
         put("\n".join(_lines(each)))
+
+
+def _refuse_all(collection: Collection, top: int) -> None:
+    """Refuse a top that has room for all items."""
+    items = collection.items()
+    n = max(Counter(items.groups or ("",) * len(items)).values(), default=0)
+    if top >= n:
+        where = "" if items.groups is None else " in the largest group"
+        raise DataError(f"--goal: top {top} of {count(n, 'item')}{where}: all of them are the top")
 
 
 def _text_of(file: str) -> str:

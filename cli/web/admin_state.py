@@ -48,8 +48,9 @@ class AdminState:
             **{name: counted[name] for name in ("per_hour", "agreement", "disputed", "comments")},
             "remaining": _remaining(service) if known else None,
             "curve": _curve(counted["recorded"], service) if known else [],
-            "goal": str(session.goal),
-            "wrong": session.goal.wrong,
+            "goal": session.goal.wrong,
+            "top": session.goal.top,
+            "wanted": str(session.goal),
             "groups": _groups(service) if known else [],
             "people": [
                 {"name": name, "path": f"/a/{token}", "standing": session.answered(name)}
@@ -71,7 +72,7 @@ class AdminState:
 
     def study(self) -> dict[str, Any]:
         """What is asked, and until when."""
-        names = ("question", "instructions", "goal", "deadline")
+        names = ("question", "instructions", "top", "goal", "deadline")
         return {name: getattr(self.service.study, name) for name in names}
 
     def _called(self, item: int | None) -> str:
@@ -99,7 +100,7 @@ class AdminState:
                     "paces": _paces(everything),
                     "disputed": self._disputed(events),
                     "comments": self._comments(everything),
-                    "recorded": recorded(service.collection),
+                    "recorded": recorded(service.collection, service.session.goal),
                 }
                 self._counted = upto, counted
                 self._again = time.monotonic() + 10 * (time.monotonic() - start)

@@ -33,7 +33,7 @@ class Goal:
 
     def __str__(self) -> str:
         if not self.top:
-            return f"at most {self.wrong:.0%} of the pairs in the wrong order"
+            return f"at most {100 * self.wrong:.3g}% of the pairs in the wrong order"
         return f"the top {self.top}, at most {self.allowed(self.top)} of them wrong"
 
     def expected(self, wrong: float) -> str:
@@ -68,6 +68,12 @@ def top_margins(posterior: Posterior, groups: Groups, top: int) -> F64:
             edge = both[:, len(m) - top - 1 : len(m) - top + 1].mean(axis=1)
             margins[:, m] = of_it - edge[:, None]
     return margins
+
+
+def among_top(posterior: Posterior, groups: Groups, top: int) -> F64:
+    """(n,) the probability that an item is one of its group's top k: the share of draws."""
+    q: F64 = np.mean(top_margins(posterior, groups, top) > 0, axis=0)
+    return q
 
 
 def wrong_of_top(margins: F64, chosen: I64, tie: float = 0.0) -> I64:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sortnet.preference.goal import among_top
 from sortnet.preference.groups import Groups
 from sortnet.preference.posterior import Posterior
 from sortnet.types import F64, I32, I64
@@ -56,18 +57,16 @@ def rank_items(posterior: Posterior, judgements: I64, groups: Groups, *, top: in
     order = np.concatenate(
         [m[np.argsort(-posterior.scores[m], kind="stable")] for m in groups.members]
     )
-    among_top = np.zeros(n) if top else None
     rank, low, high = (np.zeros(n, np.int64) for _ in range(3))
     rank[order] = np.concatenate([np.arange(1, len(m) + 1) for m in groups.members])
     for m in groups.members:
         places = np.empty((len(posterior.draws), len(m)), np.int32)
         by_score = np.argsort(-posterior.draws[:, m], axis=1)
         np.put_along_axis(places, by_score, np.arange(1, len(m) + 1, dtype=np.int32)[None], axis=1)
-        if among_top is not None:
-            among_top[m] = np.mean(places <= top, axis=0)
         lowest, highest = shortest(places)
         low[m], high[m] = np.minimum(lowest, rank[m]), np.maximum(highest, rank[m])
-    return Ranking(order, rank, posterior.scores.copy(), low, high, judgements, among_top)
+    q = among_top(posterior, groups, top) if top else None
+    return Ranking(order, rank, posterior.scores.copy(), low, high, judgements, q)
 
 
 def shortest(places: I64 | I32) -> tuple[I64, I64]:

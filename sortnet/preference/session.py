@@ -24,7 +24,7 @@ from sortnet.preference.fits import (
     milestone,
     predicted_better_without,
 )
-from sortnet.preference.goal import Goal, top_margins
+from sortnet.preference.goal import Goal, among_top
 from sortnet.preference.groups import Groups, GroupStanding, parts_apart
 from sortnet.preference.history import History
 from sortnet.preference.intervals import Ranking, rank_items
@@ -134,7 +134,7 @@ class Session:
         self._fitted_at = self._observed = 0
         self._merge: MergePass | None = None
         self._order = self._lasting_order(self._fits)
-        self._margins = self._lasting_margins(self._fits)
+        self._among_top = self._lasting_top(self._fits)
 
     @property
     def events(self) -> int:
@@ -386,10 +386,10 @@ class Session:
         upto = self.events
         fits = self._fit(upto, self._fits, keep_net=keep_net)
         order = self._lasting_order(fits)  # before the lock, so that `ask` does not wait
-        margins = self._lasting_margins(fits)
+        top = self._lasting_top(fits)
         with self._lock:
             self._fits, self._fitted_at, self._observed = fits, upto, upto
-            self._order, self._margins = order, margins
+            self._order, self._among_top = order, top
 
     def _catch_up(self) -> None:
         """Update the posterior by the events since the last fit."""
@@ -505,21 +505,20 @@ class Session:
 
     def _view(self, free: Free, taken: Collection[Pair] = ()) -> View:
         posterior = self._fits.choosing.posterior
-        seen = self._history.seen_usable
-        if taken:
-            seen = seen.copy()
-            np.add.at(seen, np.array(sorted(taken)).ravel(), 1)
+        asked = np.array(sorted(taken), np.int64).ravel()
+        pending = np.bincount(asked, minlength=self.n_items)
         return View(
             posterior,
             self._order_by(posterior) if self._order is None else self._order,
-            seen,
+            self._history.seen_usable + pending,
+            pending,
             self._history.components(),
             self._merge_pass,
             free,
             self._groups,
             self._every,
             self._among is not None,
-            self._margins_by(posterior) if self._margins is None else self._margins,
+            self._top_by(posterior) if self._among_top is None else self._among_top,
         )
 
     def _lasting_order(self, fits: Fits) -> I64 | None:
@@ -527,13 +526,14 @@ class Session:
         posterior = fits.choosing.posterior
         return self._order_by(posterior) if posterior.covariance is None else None
 
-    def _lasting_margins(self, fits: Fits) -> F64 | None:
-        """Of the draws over the edge of the top; None if single answers change them, or no top."""
+    def _lasting_top(self, fits: Fits) -> F64 | None:
+        """See `_top_by`; None if single answers change it, as those of `_lasting_order`."""
         posterior = fits.choosing.posterior
-        return self._margins_by(posterior) if posterior.covariance is None else None
+        return self._top_by(posterior) if posterior.covariance is None else None
 
-    def _margins_by(self, posterior: Posterior) -> F64 | None:
-        return top_margins(posterior, self._groups, self.goal.top) if self.goal.top else None
+    def _top_by(self, posterior: Posterior) -> F64 | None:
+        """How probably each item is among the top; None if the whole order is wanted."""
+        return among_top(posterior, self._groups, self.goal.top) if self.goal.top else None
 
     def _order_by(self, posterior: Posterior) -> I64:
         return np.lexsort((-posterior.scores, self._groups.of))

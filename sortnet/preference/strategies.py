@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
-from scipy.special import ndtr
 
 from sortnet.preference.base import Pair
 from sortnet.preference.groups import Groups
@@ -21,7 +20,6 @@ _FEW = 20_000  # pairs up to which each is a candidate, those of 200 items
 _SOME = 4_000  # candidate pairs among more
 _MANY = 20_000  # items of which the least judged ones are candidates; of more, a sample
 _NEAR = 10  # ranks between two neighbours, at most
-_NEAR_EDGE = 2_000  # items near the edge of the top that are candidates
 _TRIES = 100
 
 
@@ -111,6 +109,7 @@ class View:
         posterior: of the scores, from all answers except the hold-out.
         order: (n,) the items, best first; group by group if there are groups.
         seen: (n,) answers about an item, including pending questions.
+        pending: (n,) pending questions about an item.
         component: (n,) each item's connected component in the graph of answers.
         merge: returns the current merge sort, built on first use.
         free: whether a pair may be asked of this annotator.
@@ -118,19 +117,20 @@ class View:
         every: (m,), (m,) the only pairs that may be asked at all; None for all pairs within groups
             if they are many.
         listed: whether `every` is a list that was given, and not all pairs within groups.
-        margins: (draws, n) see `top_margins`; None if the whole order is wanted.
+        among_top: (n,) see `Ranking`; None if the whole order is wanted.
     """
 
     posterior: Posterior
     order: I64
     seen: I64
+    pending: I64
     component: I64
     merge: Callable[[], MergePass]
     free: Free
     groups: Groups
     every: tuple[I64, I64] | None
     listed: bool
-    margins: F64 | None = None
+    among_top: F64 | None = None
 
 
 Strategy: TypeAlias = Callable[[View, np.random.Generator], Pair | None]
@@ -191,43 +191,34 @@ def bald(view: View, rng: np.random.Generator) -> Pair | None:
 
 
 def top_pair(view: View, rng: np.random.Generator) -> Pair | None:
-    """The pair whose answer tells most about which items are among the top.
+    """The pair whose answer tells most about items that may or may not be among the top.
 
-    For z = s_i - s_j with the mean m and the variance v, c = m / √(1 + v), and the margins g of an
-    item over the edge of the top, a = E g / sd g, an answer reduces the variances of the two items'
-    memberships, to the first order in the correlations, by
+    The information of its answer, see `information`, times Σ q (1 - q) / (1 + Σ m) over its two
+    items, where q is the probability that an item is among its group's top, and m the number of
+    pending questions about it. In simulations it finds a top ten as fast as the pair whose answer
+    explains most of the variance of all memberships, which takes far longer to find.
 
-        φ(c)² / (Φ(c) Φ(-c) (1 + v)) · Σ φ(a)² cov(g, z)² / var g.
-
-    Cost: as `bald`, of 2,000 items whose membership is the most uncertain one, if there are more.
+    Cost: as `bald`; of more than 200 items, 400 are drawn in proportion to q (1 - q), and each is
+    paired with ten neighbours.
     """
-    assert view.margins is not None
-    mean, variance = view.margins.mean(axis=0), np.maximum(view.margins.var(axis=0), 1e-9)
-    edge = mean / np.sqrt(variance)
-    i, j = _some(view.every, rng) if view.every is not None else _near_edge(view, edge)
-    difference, spread = view.posterior.difference(i, j)
-    c = difference / np.sqrt(1 + spread)
-    known = _density(c) ** 2 / np.maximum(ndtr(c) * ndtr(-c), 1e-12) / (1 + spread)
-    weight = _density(edge) ** 2 / variance
-    apart = variance[i] - variance[j]
-    about = weight[i] * (spread + apart) ** 2 + weight[j] * (spread - apart) ** 2
-    return _most(view, i, j, rng, known * about / 4)
+    assert view.among_top is not None
+    open_ = view.among_top * (1 - view.among_top)
+    i, j = _some(view.every, rng) if view.every is not None else _undecided(view, open_, rng)
+    about = (open_[i] + open_[j]) / (1 + view.pending[i] + view.pending[j])
+    return _most(view, i, j, rng, _bits(view, i, j) * about)
 
 
-def _near_edge(view: View, edge: F64) -> tuple[I64, I64]:
-    """Pairs of neighbours among the items whose membership of the top is the most uncertain."""
-    near = np.argsort(np.abs(edge), kind="stable")[:_NEAR_EDGE]
-    near = near[np.lexsort((edge[near], view.groups.of[near]))]
-    pairs = [(near[:-step], near[step:]) for step in range(1, _NEAR + 1)]
+def _undecided(view: View, open_: F64, rng: np.random.Generator) -> tuple[I64, I64]:
+    """Pairs of neighbours among items drawn in proportion to a weight."""
+    with np.errstate(divide="ignore"):
+        drawn = np.log(open_) + rng.gumbel(size=len(open_))
+    some = min(_SOME // _NEAR, len(drawn) - 1)
+    few = np.argpartition(-drawn, some)[:some]
+    few = few[np.lexsort((view.posterior.scores[few], view.groups.of[few]))]
+    pairs = [(few[:-step], few[step:]) for step in range(1, _NEAR + 1)]
     i, j = (np.concatenate(side) for side in zip(*pairs, strict=True))
     within = view.groups.of[i] == view.groups.of[j]
     return i[within], j[within]
-
-
-def _density(x: F64) -> F64:
-    """φ, the density of the standard normal distribution."""
-    found: F64 = np.exp(-(x**2) / 2) / np.sqrt(2 * np.pi)
-    return found
 
 
 def committee(view: View, rng: np.random.Generator) -> Pair | None:

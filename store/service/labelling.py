@@ -307,7 +307,8 @@ class LabellingService:
         self._fitted = session, events
         if self._convergence is not None:
             seconds = time.monotonic() - started
-            self._convergence.add(number, session.n_votes, self.remaining, seconds)
+            about = self.remaining, session.goal, seconds
+            self._convergence.add(number, session.n_votes, *about)
 
     def _try_fit(self) -> None:
         started = time.monotonic()
