@@ -76,10 +76,14 @@ def among_top(posterior: Posterior, groups: Groups, top: int) -> F64:
     return q
 
 
-def wrong_of_top(margins: F64, chosen: I64, tie: float = 0.0) -> I64:
+def wrong_of_top(margins: F64, tie: float = 0.0) -> I64:
     """(draws,) how many of the chosen items are not among the top, in each draw.
 
     An item that is below the edge by less than half of the tie threshold is as good as those above.
+
+    Args:
+        margins: (draws, k) of the chosen items.
+        tie: the tie threshold.
     """
-    wrong: I64 = np.count_nonzero(margins[:, chosen] < -tie / 2, axis=1)
+    wrong: I64 = np.count_nonzero(margins < -tie / 2, axis=1)
     return wrong

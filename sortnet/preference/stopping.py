@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtr
-from scipy.stats import poisson
 
 from sortnet.preference.goal import SURE, Goal, top_margins, wrong_of_top
 from sortnet.preference.groups import Groups, GroupStanding
@@ -20,9 +19,8 @@ NO_HOLDOUT = 30  # answers; without one of the hold-out among them, no session a
 _MANY = 20_000  # pairs that a share is estimated from
 _LEAST = 200  # of them in a group, if it has that many
 # By the law of total variance it would be 1 if every answer were as informative as the first; in
-# simulated sessions of 28 to 100 items, 0.15 predicts the number of questions needed.
+# simulated sessions of 20 to 100 items, 0.15 predicts the number of questions needed.
 _GAINED = 0.15
-_FAR = 4.0  # standard deviations from the edge of the top at which an item is settled
 _MOST = 1 << 20  # the largest N of "about N questions"
 
 
@@ -109,31 +107,40 @@ def progress(
 
 
 def _progress_of_top(posterior: Posterior, groups: Groups, goal: Goal, asked: float) -> Progress:
-    margins = top_margins(posterior, groups, goal.top)
-    parts = [_top_of(posterior, margins, m, goal) for m in groups.members if len(m)]
-    wrong, sure = (float(np.mean(part)) for part in zip(*parts, strict=True))
-    reached = all(part[1] >= SURE for part in parts)
-    mean, sd = margins.mean(axis=0), margins.std(axis=0)
-    near = np.abs(mean) / np.maximum(sd, 1e-9) < _FAR
-    allowed, tops = goal.allowed(goal.top), sum(len(m) > goal.top for m in groups.members)
+    """The goal is reached if that of each group is; shares are means over the groups."""
+    chosen = _margins_of_chosen(posterior, groups, goal)
+    shares = [_wrong_and_sure(margins, goal, posterior.tie) for margins in chosen]
+    wrong, sure = (float(np.mean(share)) for share in zip(*shares, strict=True))
+    reached = all(each >= SURE for _, each in shares)
 
     def enough(m: int) -> bool:
-        lost = 1 - asked / (asked + m)
-        then = np.hypot(mean[near], np.sqrt(_GAINED * lost) * sd[near])
-        out = ndtr(-then / (np.sqrt(1 - lost) * sd[near])).sum() / 2  # as many are in as are out
-        return bool(poisson.cdf(allowed, out / max(tops, 1)) >= SURE)
+        then = (_margins_after(margins, asked / (asked + m)) for margins in chosen)
+        return all(_wrong_and_sure(each, goal, posterior.tie)[1] >= SURE for each in then)
 
-    left = 0 if reached else _least(enough)
-    said = f"{goal.expected(wrong)}, and more than {allowed} with a probability of {1 - sure:.0%}"
-    return Progress(wrong, reached, left, said)
+    left = 0 if reached else _least(enough, 1)
+    more = f"more than {goal.allowed(goal.top)} with a probability of {1 - sure:.0%}"
+    return Progress(wrong, reached, left, f"{goal.expected(wrong)}, and {more}")
 
 
-def _top_of(posterior: Posterior, margins: F64, members: I64, goal: Goal) -> tuple[float, float]:
+def _margins_of_chosen(posterior: Posterior, groups: Groups, goal: Goal) -> list[F64]:
+    """(draws, k) the margins of each group's best items by expected score."""
+    margins = top_margins(posterior, groups, goal.top)
+    by_score = (m[np.argsort(-posterior.scores[m], kind="stable")] for m in groups.members)
+    return [margins[:, best[: goal.top]] for best in by_score]
+
+
+def _wrong_and_sure(margins: F64, goal: Goal, tie: float) -> tuple[float, float]:
     """Share of a group's top expected wrong; and how likely no more are wrong than allowed."""
-    k = min(goal.top, len(members))
-    chosen = members[np.argsort(-posterior.scores[members], kind="stable")[:k]]
-    wrong = wrong_of_top(margins, chosen, posterior.tie)
-    return float(wrong.mean()) / k, float(np.mean(wrong <= goal.allowed(k)))
+    wrong, k = wrong_of_top(margins, tie), margins.shape[1]
+    return float(wrong.mean()) / max(k, 1), float(np.mean(wrong <= goal.allowed(k)))
+
+
+def _margins_after(margins: F64, kept: float) -> F64:
+    """The margins when a share of their variance is left; see `questions_left`."""
+    mean, sd = margins.mean(axis=0), margins.std(axis=0)
+    gained = np.hypot(mean, np.sqrt(_GAINED * (1 - kept)) * sd)
+    after: F64 = gained + np.sqrt(kept) * (margins - mean)
+    return after
 
 
 def group_standings(
@@ -149,12 +156,12 @@ def group_standings(
     """
     rng = np.random.default_rng(seed)
     most = max(_MANY // len(groups), _LEAST)
-    margins = top_margins(posterior, groups, goal.top) if goal.top else None
+    chosen = _margins_of_chosen(posterior, groups, goal) if goal.top else None
     found = []
     for number, members in enumerate(groups.members):
         n, wrong, reached = len(members), 0.0, True
-        if margins is not None and n:
-            wrong, sure = _top_of(posterior, margins, members, goal)
+        if chosen is not None:
+            wrong, sure = _wrong_and_sure(chosen[number], goal, posterior.tie)
             reached = sure >= SURE
         elif n > 1:
             one = Groups(None, n)
@@ -193,9 +200,9 @@ def questions_left(
     return _least(enough)
 
 
-def _least(enough: Callable[[int], bool]) -> int | None:
+def _least(enough: Callable[[int], bool], first: int = 0) -> int | None:
     """The smallest number of questions that is enough; None if a million are not."""
-    least = bisect_left(range(_MOST + 1), True, key=enough)
+    least = bisect_left(range(_MOST + 1), True, first, key=enough)
     return least if least <= _MOST else None
 
 
