@@ -174,7 +174,7 @@ def graded(seed: int) -> tuple[float, float, float]:
         if remaining.stop or session.events >= 600:
             score = session.ranking(fresh=False).score
             wrong = float(np.mean((score[i] - score[j]) * (grade[i] - grade[j]) < 0))
-            return session.events, wrong, remaining.wrong_pairs
+            return session.events, wrong, remaining.wrong
 
 
 def people_rows(quick: bool) -> list[dict[str, Any]]:

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import math
+import re
 import shlex
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import wraps
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
 
 from cli.output import refuse_output
 from sortnet.config import GONE, LARGEST_SEED, Config, settings_of
+
+if TYPE_CHECKING:
+    from sortnet.preference.goal import Goal
+
+LARGEST_TOP = 10**6
 
 C = TypeVar("C", bound=Callable[..., Any])
 
@@ -41,6 +48,35 @@ class Real(click.FloatRange):
         if not math.isfinite(number):
             self.fail(f"{value!r} is not a finite number", param, ctx)
         return number
+
+
+class GoalType(click.ParamType):  # type: ignore[type-arg]
+    """A share of pairs that may be in the wrong order, or "top K", or "top K, W wrong"."""
+
+    name = "goal"
+    _TOP = re.compile(r"top\s*(\d{1,9})(?:\s*,?\s*(\d+)\s*wrong)?", re.IGNORECASE)
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Goal:
+        from sortnet.preference.goal import WRONG, Goal
+
+        if isinstance(value, Goal):
+            return value
+        if (top := self._TOP.fullmatch(value.strip())) and 0 < int(top[1]) <= LARGEST_TOP:
+            k, wrong = int(top[1]), top[2]
+            if wrong is None:
+                return Goal(WRONG, k)
+            if 2 * int(wrong) <= k:
+                return Goal(max(int(wrong), 0.5) / k, k)  # a decision of 0 is the default
+        elif not top:
+            with suppress(ValueError):
+                if 0 < float(value) < 0.5:
+                    return Goal(float(value))
+        self.fail(
+            f"{value!r} is neither a share of pairs above 0 and below 0.5 nor such as 'top 10' "
+            "or 'top 10, 2 wrong'",
+            param,
+            ctx,
+        )
 
 
 SEED = Whole(0, largest=LARGEST_SEED)

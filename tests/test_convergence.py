@@ -41,7 +41,7 @@ def test_refits_at_each_quarter_more_judgements_and_the_last_are_iterations(stor
     frame = store.run("last").iterations_frame()
     assert frame["iteration"].tolist() == [8, 10, 12, 15, 17]
     last = frame.iloc[-1]
-    assert last["train_order"] == 1 - service.remaining.wrong_pairs
+    assert last["train_order"] == 1 - service.remaining.wrong
     assert last["comparisons_train"] == service.session.n_votes == 17
     assert last["comparisons_vali"] == service.remaining.holdout_n > 0
     assert last["vali_order"] == service.remaining.holdout_right

@@ -419,7 +419,8 @@ def test_a_goal_that_is_reached_ends_it_before_all_is_asked(monkeypatch):
 
     monkeypatch.setattr(Session, "remaining", remaining)
     facts = summary(judge(program(GOOD)))
-    why = "the goal of 0.1 is reached (--until sets another): good enough"
+    goal = "at most 10% of the pairs in the wrong order"
+    why = f"the goal is reached, {goal} (--until sets another): good enough"
     assert (facts["answered"], facts["why"], facts["enough"]) == (3, why, True)
     facts = summary(judge(program(GOOD), "--number", "9"))
     assert (facts["answered"], facts["why"]) == (0, why)

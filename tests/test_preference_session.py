@@ -99,7 +99,7 @@ def test_a_replay_of_the_events_is_the_same_session(d):
     assert np.allclose(a.score, b.score, atol=1e-5)
     assert session.last("ana") == other.last("ana")
     left, right = session.remaining(), other.remaining()
-    assert left.wrong_pairs == pytest.approx(right.wrong_pairs, abs=1e-5)
+    assert left.wrong == pytest.approx(right.wrong, abs=1e-5)
     assert left.holdout_n == right.holdout_n
 
 
@@ -298,7 +298,7 @@ def test_the_share_of_wrong_pairs_is_about_the_true_one_and_it_ends():
         i, j = np.triu_indices(30, 1)
         got = session.ranking().score
         wrong = np.mean((got[i] > got[j]) != (scores[i] > scores[j]))
-        differences.append(wrong - done.wrong_pairs)
+        differences.append(wrong - done.wrong)
     assert abs(np.mean(differences)) < 0.04
 
 
@@ -367,7 +367,7 @@ def test_it_does_not_stop_if_the_hold_out_contradicts_the_model():
         session.tell(answered(q, "ana", said))
     left = session.remaining()
     assert left.holdout_n >= 8
-    assert left.wrong_pairs <= session.goal
+    assert left.wrong <= session.goal
     assert not left.stop
     assert "hold-out" in left.why
 
@@ -456,7 +456,7 @@ def test_true_ties_are_no_errors_so_it_ends():
             session.tell(answered(q, "ana", "tie" if tie else by_truth(grade, q)))
         done = session.remaining()
     assert done.stop
-    assert done.wrong_pairs <= 0.1
+    assert done.wrong <= 0.1
     score = session.ranking().score
     i, j = np.triu_indices(40, 1)
     assert np.mean((score[i] - score[j]) * (grade[i] - grade[j]) < 0) <= 0.02

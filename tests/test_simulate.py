@@ -21,12 +21,13 @@ from sortnet.experiments.simulated_annotators import (
     features_truth,
     ids_truth,
     merge_sorts,
-    quicksorts,
+    repeated,
     rmse,
     simulate,
     spearman,
     summary,
 )
+from sortnet.experiments.sorts import quicksort
 from sortnet.preference.base import Judgement
 from sortnet.preference.session import Session
 from sortnet.preference.vote_arrays import Votes
@@ -75,6 +76,10 @@ def test_the_error_is_between_z_scores():
     assert rmse(np.array([1.0, 2.0, 3.0]), np.array([10.0, 20.0, 30.0])) == pytest.approx(0)
     # z-scores (-1, 1) and (1, -1)
     assert rmse(np.array([0.0, 1.0]), np.array([7.0, 3.0])) == pytest.approx(2)
+
+
+def quicksorts(n, rng):
+    return repeated(quicksort, n, n, rng)
 
 
 @pytest.mark.parametrize("sorts", [merge_sorts, quicksorts])

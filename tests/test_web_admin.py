@@ -13,6 +13,7 @@ from web_made import served
 
 from cli.web import ranking_rows
 from sortnet.preference import Judgement
+from sortnet.preference.goal import Goal
 from sortnet.preference.study import LONGEST, QUESTION, Decision
 from store import open_store
 from store.service.labelling import LabellingService
@@ -206,13 +207,14 @@ def test_what_is_asked_is_changed_while_serving(site):
         ("question", {"reason": "Which is clearer?"}),
         ("instructions", {"reason": long}),
         ("goal", {"amount": 0.05}),
+        ("top", {"amount": 3}),
         ("deadline", {"amount": deadline}),
     ):
         assert decide(site, kind, **facts).status == 201
     expected = {"question": "Which is clearer?", "instructions": long.strip()}
-    assert study(site) == expected | {"goal": 0.05, "deadline": deadline}
-    assert (state(site)["decided"], state(site)["goal"]) == (before + 4, 0.05)
-    assert site.pages.services[0].session.goal == 0.05
+    assert study(site) == expected | {"goal": 0.05, "top": 3, "deadline": deadline}
+    assert (state(site)["decided"], state(site)["goal"]) == (before + 5, 0.05)
+    assert site.pages.services[0].session.goal == Goal(0.05, top=3)
     for kind, facts in (
         ("question", {"reason": ""}),
         ("instructions", {}),
@@ -234,6 +236,7 @@ def test_what_is_asked_is_changed_while_serving(site):
         ({"kind": "goal", "amount": float("nan")}, "'amount' is not a number"),
         ({"kind": "goal", "amount": 10**400}, "'amount' is not a number"),
         ({"kind": "goal"}, "is about amount"),
+        ({"kind": "top", "amount": 2.5}, "'amount' is not a whole number"),
         ({"kind": "deadline", "amount": 2.0**40}, "1.09951e+12 is not from 0"),
         ({"kind": "deadline", "amount": True}, "'amount' is not a number"),
         ({"kind": "overlap", "amount": 1.5}, "'amount' is not a whole number"),

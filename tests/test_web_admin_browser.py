@@ -181,7 +181,7 @@ def test_the_admin_changes_what_is_asked(driver, replies):  # noqa: F811
         assert clear.study.goal == kind.study.goal == 0.075
         driver.refresh()
         shown = "return fields().map((field) => field.value)"
-        expected = [clear.study.question, "# Read\n\nboth.", "7.5", "2040-01-02T03:30"]
+        expected = [clear.study.question, "# Read\n\nboth.", "", "7.5", "2040-01-02T03:30"]
         admin.until(lambda: driver.execute_script(shown) == expected)
         assert admin.text("#asked").startswith(f"{clear.study.question} Goal: at most 7.5 % of")
         admin.press("#study-title + details summary")

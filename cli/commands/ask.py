@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cli.inputs.opened_store import open_collection
-from cli.options import Real, Whole, files, json_option, store_option
+from cli.options import GoalType, Whole, files, json_option, store_option
 from cli.output import count, print_json, printable, put
 from sortnet.errors import DataError
 
 if TYPE_CHECKING:
+    from sortnet.preference.goal import Goal
     from store import Collection
 
 
@@ -45,9 +47,9 @@ class _Moment(click.ParamType):  # type: ignore[type-arg]
 )
 @click.option(
     "--goal",
-    type=Real(0, 0.5, min_open=True, max_open=True),
-    metavar="SHARE",
-    help="Stop at this expected share of pairs in the wrong order.",
+    type=GoalType(),
+    metavar="GOAL",
+    help="Stop at this expected share of pairs in the wrong order, or when the 'top 10' is known.",
 )
 @click.option(
     "--deadline", type=_Moment(), metavar="TIME", help="Ask nothing after that; none: no deadline."
@@ -73,7 +75,7 @@ def ask(
     question: str | None,
     instructions: str | None,
     criterion: str | None,
-    goal: float | None,
+    goal: Goal | None,
     deadline: float | None,
     overlap: int | None,
     quotas: tuple[tuple[str, int], ...],
@@ -86,6 +88,9 @@ def ask(
     take it as NAME:CRITERION. They are asked one after the other, or together (`sortnet serve
     --together`). What is changed here is shown at the next question, also while it is served.
 
+    With the goal 'top 10' the questions are about which ten items are best (of each group), until
+    with a probability of 90 % at most one of them is wrong; 'top 10, 2 wrong' lets two be wrong.
+
     \b
     Examples:
       sortnet ask essays --question 'Which argues better?' --instructions rules.md
@@ -93,6 +98,7 @@ def ask(
       sortnet ask replies --criterion honest --question 'Which is more honest?'
       sortnet ask replies:honest --deadline 2026-12-01T18:00
       sortnet ask essays --overlap 3 --quota eve 80
+      sortnet ask essays --goal 'top 10, 2 wrong'
     """
     from sortnet.preference.study import Decision
 
@@ -100,7 +106,8 @@ def ask(
         "question": question,
         "instructions": None if instructions is None else _text_of(instructions),
     }
-    amounts = {"goal": goal, "deadline": deadline, "overlap": overlap}
+    wanted = {} if goal is None else {"goal": goal.wrong, "top": goal.top}
+    amounts = {**wanted, "deadline": deadline, "overlap": overlap}
     made = [Decision(kind, reason=text) for kind, text in given.items() if text is not None]
     made += [Decision(kind, amount=value) for kind, value in amounts.items() if value is not None]
     made += [Decision("quota", annotator=who, amount=number) for who, number in quotas]
@@ -109,6 +116,8 @@ def ask(
         if criterion is not None:
             known = {each.criterion: each for each in collection.asked()}
             collection = known.get(criterion) or collection.add_criterion(criterion)
+        if goal is not None and goal.top:
+            _refuse_all(collection, goal.top)
         if made:
             collection.decide(*made)
         found = [_asked(each) for each in collection.asked()]
@@ -117,6 +126,15 @@ def ask(
         return
     for each in found:
         put("\n".join(_lines(each)))
+
+
+def _refuse_all(collection: Collection, top: int) -> None:
+    """Refuse a top that has room for all items."""
+    items = collection.items()
+    n = max(Counter(items.groups or ("",) * len(items)).values(), default=0)
+    if top >= n:
+        where = "" if items.groups is None else " in the largest group"
+        raise DataError(f"--goal: top {top} of {count(n, 'item')}{where}: all of them are the top")
 
 
 def _text_of(file: str) -> str:
@@ -139,6 +157,7 @@ def _asked(collection: Collection) -> dict[str, Any]:
         "question": study.question,
         "instructions": study.instructions,
         "goal": study.goal or None,
+        "top": study.top or None,
         "deadline": datetime.fromtimestamp(study.deadline, UTC).isoformat()
         if study.deadline
         else None,
@@ -149,13 +168,16 @@ def _asked(collection: Collection) -> dict[str, Any]:
 
 
 def _lines(asked: dict[str, Any]) -> list[str]:
+    from sortnet.preference.goal import WRONG, Goal
+
     words = asked["instructions"].split()
-    goal, deadline = asked["goal"], asked["deadline"]
+    goal = Goal(asked["goal"] or WRONG, asked["top"] or 0)
+    deadline = asked["deadline"]
     overlap, quotas = asked["overlap"], asked["quotas"]
     return [
         f"{printable(asked['name'])}: {printable(asked['question'])}",
         f"  instructions  {count(len(words), 'word') if words else 'none'}",
-        f"  goal          {'the default' if goal is None else f'{goal:.0%} of pairs wrong'}",
+        f"  goal          {goal}",
         f"  deadline      {deadline or 'none'}",
         *([f"  overlap       {count(overlap, 'answer')} a pair"] if overlap > 1 else []),
         *(f"  quota         {printable(who)}: {count(n, 'answer')}" for who, n in quotas.items()),

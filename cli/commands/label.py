@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import click
 
 from cli.inputs.opened_store import open_collection
-from cli.options import Real, Whole, json_option, lease_option, store_option
+from cli.options import GoalType, Real, Whole, json_option, lease_option, store_option
 from cli.output import print_json, progress, put
 from cli.terminal.asking import Asking, Front
 from cli.terminal.signals import ended_by_signals
 from sortnet.errors import SortNetError
 
 if TYPE_CHECKING:
+    from sortnet.preference.goal import Goal
     from store import Collection
     from store.service.labelling import LabellingService
 
@@ -35,9 +36,9 @@ Ask: TypeAlias = Callable[[Asking, int | None], tuple[str, dict[str, Any]]]
 @click.option("--number", type=Whole(1), metavar="N", help="Stop after N answers.")
 @click.option(
     "--until",
-    type=Real(0, 0.5, min_open=True, max_open=True),
-    metavar="SHARE",
-    help="Goal: expected share of pairs in the wrong order.  [default: 0.1]",
+    type=GoalType(),
+    metavar="GOAL",
+    help="Another goal than that of sortnet ask: 0.1, or 'top 10'.",
 )
 @click.option("--place", metavar="ID", help="Find the rank of this item among the others.")
 @click.option("--judge", metavar="COMMAND", help="Program that answers; see above.")
@@ -81,7 +82,7 @@ def label(
     name: str,
     annotator: str | None,
     number: int | None,
-    until: float | None,
+    until: Goal | None,
     place: str | None,
     judge: str | None,
     timeout: float,

@@ -46,10 +46,10 @@ def ranking(
     """Rank the items of the collection NAME by its judgements, best first.
 
     Prints for each item its expected score, the interval that contains its rank with probability
-    0.9, and its number of answers. Items that nobody compared are ranked by their features. Where
-    items have groups, ranks are those within the group; a collection with criteria is ranked by
-    each of them. The expected reliability of the ranking and the number of questions left are
-    printed on stderr.
+    0.9, and its number of answers; with a goal such as 'top 10' also the probability that it is one
+    of them. Items that nobody compared are ranked by their features. Where items have groups, ranks
+    are those within the group; a collection with criteria is ranked by each of them. The expected
+    reliability of the ranking and the number of questions left are printed on stderr.
 
     \b
     Examples:
@@ -93,12 +93,11 @@ def _ranked(collection: Collection, group: str | None, top: int | None) -> _Rank
         frame = frame.groupby("group", sort=False).head(top or len(items))
     if collection.criterion is not None:
         frame.insert(0, "criterion", collection.criterion)
-    events, goal = service.session.judgements(), service.session.goal
-    said = _standing(name, len(items), events, remaining, goal)
+    said = _standing(name, len(items), service.session.judgements(), remaining)
     if group is not None and items.groups is not None and remaining.groups:
         of_it = remaining.groups[list(dict.fromkeys(items.groups)).index(group)]
         about = f"{count(of_it.items, 'item')}, {count(of_it.answers, 'answer')}"
-        wrong = f"{of_it.wrong_pairs:.0%} of the pairs are expected to be in the wrong order"
+        wrong = service.session.goal.expected(of_it.wrong)
         said.append(f"{printable(group)}: {about}; {wrong}")
     if collection.criterion is not None:
         said = [f"{collection.criterion}: {line}" for line in said]
@@ -131,9 +130,7 @@ def _write(form: str, found: Sequence[_Ranked], file: IO[str]) -> None:
         frame.to_csv(file, index=False, lineterminator="\n")
 
 
-def _standing(
-    name: str, n: int, events: Judgements, remaining: Remaining, goal: float
-) -> list[str]:
+def _standing(name: str, n: int, events: Judgements, remaining: Remaining) -> list[str]:
     """The number of answers, and the distance from the goal."""
     said = set(events.annotator[events.is_vote].tolist())
     answers = int(events.is_vote.sum())
@@ -143,7 +140,7 @@ def _standing(
     by = "1 person" if people == 1 else f"{people} people"
     summary = f"{n} items, {count(answers, 'answer')} by {by}; {remaining.why}"
     # Once the goal is reached, `why` already contains this check.
-    return [summary, _checked(remaining)] if remaining.wrong_pairs > goal else [summary]
+    return [summary] if remaining.reached else [summary, _checked(remaining)]
 
 
 def _checked(remaining: Remaining) -> str:

@@ -18,12 +18,14 @@ if TYPE_CHECKING:
 # Budgets of the ASAP paper (half a trial, one, three), of features and of recorded votes.
 _PAPER = (0.5, 1, 3)
 _FEATURES = (25, 50, 100, 200, 400)
+_FIGURES = ("spearman", "rmse", "ms")
 _VOTES = (25, 50, 100, 200, 400, 800, 1600, 3200)
 _USUAL = {
     "ids": ("default", "random", "quicksort", "merge-sort"),
     "features": ("default", "random", "merge-sort"),
     "votes": ("default", "random"),
 }
+_OF_TOP = ("top", "default", "random", "heapsort", "quicksort", "bubble")
 
 
 @click.command("simulate", short_help="Simulate how many questions a good ranking takes.")
@@ -37,11 +39,13 @@ _USUAL = {
               help="Number of features.")  # fmt: skip
 @click.option("--outside", type=Real(0, 1, max_open=True), default=0.0, metavar="SHARE",
               help="Share of the scores' variance that the features do not explain.")  # fmt: skip
+@click.option("--top", type=Whole(0), default=0, metavar="K",
+              help="Number of best items wanted; 0: all, in order.")  # fmt: skip
 @click.option("--budget", "budgets", type=Whole(1), multiple=True, metavar="M",
               help="Evaluate the ranking after M questions; repeatable.")  # fmt: skip
 @click.option("--strategy", "strategies", multiple=True, metavar="NAME",
-              help="Strategy: default, features, merge, bald, committee, closest, random, "
-              "merge-sort or quicksort; repeatable.")  # fmt: skip
+              help="Strategy: default, top, features, merge, bald, committee, closest, random, "
+              "merge-sort, quicksort, heapsort or bubble; repeatable.")  # fmt: skip
 @click.option("--seeds", type=Whole(1), default=30,
               help="Number of repetitions, each with other true scores.")  # fmt: skip
 @click.option("--seed", type=SEED, default=0, help="Random seed.")
@@ -55,7 +59,7 @@ _USUAL = {
 @output_option("--plot", inputs=["votes_file", "items_file"], help="Plot to write: .png, .svg.")
 @json_option
 def simulate(
-    protocol: str, n: int, d: int, outside: float, budgets: tuple[int, ...],
+    protocol: str, n: int, d: int, outside: float, top: int, budgets: tuple[int, ...],
     strategies: tuple[str, ...], seeds: int, seed: int, jobs: int, votes_file: str | None,
     items_file: str | None, by: str | None, plot: str | None, as_json: bool,
 ) -> None:  # fmt: skip
@@ -63,8 +67,10 @@ def simulate(
 
     All strategies get the same true scores, and one model is fitted to the answers of each.
     `default` is a session as in `sortnet label`, with hold-out questions and repeats.
-    `merge-sort` and `quicksort` sort repeatedly. The figures are means over the seeds with
-    standard errors.
+    `merge-sort` and the other sorts sort repeatedly. The figures are means over the seeds with
+    standard errors. With --top K the figure `top` is the share of the best K items that are ranked
+    as such; `top` is a session with the goal 'top K', and heapsort, quicksort and bubble passes
+    end when they have the first K.
 
     ids: true scores between 0 and 5, answers with noise 1.4865 (the protocol of the ASAP paper).
     features: scores that are linear in normal features. votes: questions are answered by the
@@ -77,6 +83,7 @@ def simulate(
     Examples:
       sortnet experiment simulate --seeds 100 --plot simulated.png
       sortnet experiment simulate --protocol features --items 100 --outside 0.2
+      sortnet experiment simulate --items 60 --top 10 --budget 100 --budget 300
       sortnet experiment simulate --protocol votes --votes votes.tsv --items-file items.tsv
     """
     from sortnet.experiments.simulated_annotators import simulate as run
@@ -84,15 +91,20 @@ def simulate(
 
     if plot and Path(plot).suffix.lower() not in _KINDS:
         raise DataError(f"{plot}: plots are written as {', '.join(_KINDS)}")
-    names = strategies or _USUAL[protocol]
+    if top and protocol == "votes":
+        raise click.UsageError("--top is for true scores, which the protocol votes has not")
+    names = strategies or (_OF_TOP if top else _USUAL[protocol])
     with progress() as status:
         common: dict[str, Any] = {"seeds": seeds, "seed": seed, "jobs": jobs, "progress": status}
         if protocol == "votes":
             frame = _from_votes(votes_file, items_file, by, names, budgets, common)
         else:
-            common |= {"n": n} | ({"d": d, "outside": outside} if protocol == "features" else {})
+            common |= {"n": n, "top": top} | (
+                {"d": d, "outside": outside} if protocol == "features" else {}
+            )
             results = run(names, budgets or _usual_budgets(protocol, n), **common)
-            frame = summary(results, ("spearman", "rmse", "ms"), ("strategy", "questions"))
+            figures = ("top", *_FIGURES) if top else _FIGURES
+            frame = summary(results, figures, ("strategy", "questions"))
     _show(frame, as_json)
     if plot:
         figure = drawn(frame, _title(protocol, n, d, outside, seeds))
@@ -185,6 +197,7 @@ def drawn(frame: pd.DataFrame, title: str) -> Figure:
 
 _KINDS = (".png", ".svg", ".pdf")
 _LABELS = {
+    "top": "share of the best items found",
     "spearman": "Spearman, to the truth",
     "rmse": "RMSE of z-scores",
     "accuracy": "share of held-out pairs predicted",

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sortnet.preference.intervals import Ranking
 
 COLUMNS = ("rank", "id", "score", "low", "high", "judgements")
+TOP = "among_top"  # a column if the goal is a number of top items
 _ID = 24  # characters of an id in a table
 _LEAST = 12  # least number of characters of a text to show
 
@@ -29,6 +30,8 @@ def ranking_frame(ranked: Ranking, items: Items) -> pd.DataFrame:
     columns = {c: getattr(ranked, c)[ranked.order] for c in COLUMNS if c != "id"}
     columns["id"] = [items.ids[k] for k in ranked.order]
     frame = pd.DataFrame(columns, index=ranked.order, columns=list(COLUMNS))
+    if ranked.among_top is not None:
+        frame[TOP] = ranked.among_top[ranked.order]
     if items.groups is not None:
         frame.insert(0, "group", [items.groups[k] for k in ranked.order])
     return frame
@@ -53,11 +56,15 @@ def ranking_lines(
     known = zip(frame.index, frame["id"], strict=True)
     ids = [id if files or not _file_of(items, k) else "-" for k, id in known]
     facts = frame[[name for name in COLUMNS if name != "id"]].itertuples(index=False)
+    head = ["rank", "id", "score", "90 %", "judged"]
     rows = [
         [str(rank), cut(printable(str(id)), _ID), f"{score:.2f}", f"{low}-{high}", str(judged)]
         for id, (rank, score, low, high, judged) in zip(ids, facts, strict=True)
     ]
-    lines = table(["rank", "id", "score", "90 %", "judged"], rows, left=2)
+    if TOP in frame:
+        head.append("in top")
+        rows = [[*row, f"{p:.0%}"] for row, p in zip(rows, frame[TOP], strict=True)]
+    lines = table(head, rows, left=2)
     over = width - max(map(len, lines)) - 2
     what = [words_of(items, k, files=files) for k in frame.index]
     if over >= _LEAST and any(what):

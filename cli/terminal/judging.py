@@ -263,7 +263,7 @@ class Judging:
         if spent := self.spent():
             return spent
         if remaining.stop:
-            return f"the goal of {goal:.2g} is reached (--until sets another): {remaining.why}"
+            return f"the goal is reached, {goal} (--until sets another): {remaining.why}"
         self.service.release(self.who)
         left = nothing_left(self.service, self.who)
         return f"{left}, but for {self.failed} that failed" if self.failed else left

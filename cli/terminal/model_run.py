@@ -15,6 +15,7 @@ from cli.terminal.prompts import Prompt
 from cli.terminal.signals import ended_by_signals
 from sortnet.errors import SortNetError
 from sortnet.preference import Question
+from sortnet.preference.goal import Goal
 from store import Collection, Lease
 from store.service.labelling import LabellingService
 
@@ -64,7 +65,7 @@ def show_prompt_or_estimate(
     collection: Collection,
     options: Mapping[str, Any],
     number: int | None,
-    until: float | None,
+    until: Goal | None,
     *,
     as_json: bool,
 ) -> None:

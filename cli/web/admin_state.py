@@ -15,7 +15,6 @@ from cli.web.pages import People
 from cli.web.ranking_rows import View, item_shown, ranking_rows
 from sortnet.preference.annotator_agreement import agreement, disputed, first_better
 from sortnet.preference.judgement_table import UNDO, Judgements
-from sortnet.preference.stopping import GOAL
 from store.database.engine import plain
 from store.service.convergence import FEW, recorded
 from store.service.labelling import LabellingService
@@ -49,7 +48,9 @@ class AdminState:
             **{name: counted[name] for name in ("per_hour", "agreement", "disputed", "comments")},
             "remaining": _remaining(service) if known else None,
             "curve": _curve(counted["recorded"], service) if known else [],
-            "goal": study.goal or GOAL,
+            "goal": session.goal.wrong,
+            "top": session.goal.top,
+            "wanted": str(session.goal),
             "groups": _groups(service) if known else [],
             "people": [
                 {"name": name, "path": f"/a/{token}", "standing": session.answered(name)}
@@ -71,7 +72,7 @@ class AdminState:
 
     def study(self) -> dict[str, Any]:
         """What is asked, and until when."""
-        names = ("question", "instructions", "goal", "deadline")
+        names = ("question", "instructions", "top", "goal", "deadline")
         return {name: getattr(self.service.study, name) for name in names}
 
     def _called(self, item: int | None) -> str:
@@ -99,7 +100,7 @@ class AdminState:
                     "paces": _paces(everything),
                     "disputed": self._disputed(events),
                     "comments": self._comments(everything),
-                    "recorded": recorded(service.collection),
+                    "recorded": recorded(service.collection, service.session.goal),
                 }
                 self._counted = upto, counted
                 self._again = time.monotonic() + 10 * (time.monotonic() - start)
@@ -145,14 +146,14 @@ def _curve(points: Sequence[dict[str, Any]], service: LabellingService) -> list[
     """The recorded fits and the last one; without those to answers that do not count any more."""
     remaining, answers = service.remaining, service.session.n_votes
     holdout = remaining.holdout_right if remaining.holdout_n >= FEW else None
-    now = {"answers": answers, "expected": 1 - remaining.wrong_pairs, "holdout": holdout}
+    now = {"answers": answers, "expected": 1 - remaining.wrong, "holdout": holdout}
     return [point for point in points if point["answers"] < answers] + [dict(plain(now))]
 
 
 def _groups(service: LabellingService) -> list[dict[str, Any]]:
     """The groups that are furthest from the goal."""
     names = list(dict.fromkeys(service.items.groups or ()))
-    worst = sorted(service.remaining.groups, key=lambda group: -group.wrong_pairs)[:SHOWN]
+    worst = sorted(service.remaining.groups, key=lambda group: -group.wrong)[:SHOWN]
     return [plain(asdict(group)) | {"group": names[group.group]} for group in worst]
 
 

@@ -35,7 +35,7 @@ from store.collections.collection_rows import LONGEST_NAME, is_name
 from store.service.labelling import LabellingService
 
 GIVEN = tuple(answer for answer in ANSWERS if answer != "undo")
-WHOLE = ("quota", "overlap")  # decisions with a whole number
+WHOLE = ("quota", "overlap", "top")  # decisions with a whole number
 LONGEST_MS = 24 * 3600 * 1000
 NO_SUCH_LINK = (
     "This link is unknown. It may be incomplete, or belong to another collection: "

@@ -18,7 +18,8 @@ from store.service.labelling import LabellingService
 
 ROWS = 50  # of a page
 COLUMNS = ("rank", "low", "high", "score", "judgements")
-SORTS = (*COLUMNS, "item")
+TOP = "among_top"  # a column if the goal is a number of top items
+SORTS = (*COLUMNS, TOP, "item")
 SNIPPET = 100  # characters of a text
 
 
@@ -56,6 +57,7 @@ def ranking_rows(service: LabellingService, view: View) -> dict[str, Any]:
         item_shown(items, n)
         | {"group": groups and groups[n], "of": sizes[groups[n]] if groups else len(items)}
         | {name: plain(getattr(ranking, name)[n]) for name in COLUMNS}
+        | {TOP: None if ranking.among_top is None else plain(ranking.among_top[n])}
         for n in found[(page - 1) * ROWS : page * ROWS].tolist()
     ]
     return {"ranking": rows, "found": len(found), "page": page, "pages": pages}
@@ -101,6 +103,8 @@ def _in_order(items: Items, ranking: Ranking, sort: str, down: bool) -> I64:
         key = [(items.texts[n] or items.ids[n]).casefold() for n in order.tolist()]
         return order[sorted(range(len(key)), key=key.__getitem__, reverse=down)]
     if sort == "rank" and not down:
+        return order
+    if sort == TOP and ranking.among_top is None:
         return order
     values = getattr(ranking, sort)[order]
     return order[np.argsort(-values if down else values, kind="stable")]

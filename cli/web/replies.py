@@ -20,7 +20,8 @@ def drawn_page(template: str, **facts: Any) -> HTMLResponse:
 def tables_of(state: dict[str, Any], base: str, known: str | None) -> dict[str, Any]:
     """The tables of the admin page as HTML, and what its script draws; `html` is None if `known` is
     the key of just that."""
-    rest = {name: state[name] for name in ("curve", "goal", "decided", "page", "pages")}
+    drawn = ("curve", "goal", "top", "wanted", "decided", "page", "pages")
+    rest = {name: state[name] for name in drawn}
     html = _templates().get_template("tables.html").render(state=state, base=base)
     key = hashlib.sha256(f"{rest}{html}".encode()).hexdigest()
     return rest | {"key": key, "html": None if key == known else html}

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from scipy.special import ndtr
 
 from sortnet.errors import JudgementError
+from sortnet.experiments.sorts import Asking, Sort, bubble_passes, heapsort, quicksort
 from sortnet.preference.base import Pair
 from sortnet.preference.design import design
+from sortnet.preference.goal import WRONG, Goal
 from sortnet.preference.laplace import fit
 from sortnet.preference.session import Session
 from sortnet.preference.strategies import STRATEGIES, MergePass
@@ -27,11 +29,11 @@ if TYPE_CHECKING:
 NOISE = 1.4865  # standard deviation of an answer's noise in the ASAP paper, Φ(1 / 1.4865) = ¾
 N_ANNOTATORS = 4
 # Samplers: a session with one of its strategies, or a sort that restarts when it is done.
-# `default` is a session with its hold-out and repeats; the others have neither.
-SORTS = ("merge-sort", "quicksort")
-SAMPLERS = (*STRATEGIES, *SORTS)
+# `default` is a session with its hold-out and repeats, `top` one whose goal is the top items; the
+# others have neither.
+SORTS: dict[str, Sort] = {"quicksort": quicksort, "heapsort": heapsort, "bubble": bubble_passes}
+SAMPLERS = (*STRATEGIES, "top", "merge-sort", *SORTS)
 
-Asking: TypeAlias = Generator[Pair, bool, None]  # yields pairs (i, j), is sent whether i won
 T = TypeVar("T")
 
 
@@ -53,6 +55,7 @@ class Result:
     spearman: float
     rmse: float
     ms: float  # per question, to choose it and add its answer, refits included
+    top: float = float("nan")  # share of the best items that are ranked as such, if asked for
 
 
 def ids_truth(n: int, rng: np.random.Generator) -> Truth:
@@ -80,6 +83,7 @@ def simulate(
     n: int = 20,
     d: int = 0,
     outside: float = 0.0,
+    top: int = 0,
     seeds: int = 30,
     seed: int = 0,
     jobs: int = 1,
@@ -97,6 +101,8 @@ def simulate(
         n: how many items.
         d: how many features; 0 is the protocol `ids`, else `features`.
         outside: share of the scores' variance that is not in the features.
+        top: number of best items that are wanted: of the strategy `top`, of the sorts other than
+            `merge-sort`, and of the figure `top`; 0: all, in order.
         seeds: number of truths.
         seed: of all of them.
         jobs: processes.
@@ -110,8 +116,10 @@ def simulate(
     >>> [(r.strategy, r.questions) for r in few[:3]]
     [('merge', 10), ('merge', 40), ('merge', 10)]
     """
-    _check(strategies, budgets, n, outside, seeds)
-    one = partial(_one, budgets=tuple(sorted(set(budgets))), n=n, d=d, outside=outside, seed=seed)
+    _check(strategies, budgets, n, outside, seeds, top)
+    one = partial(
+        _one, budgets=tuple(sorted(set(budgets))), n=n, d=d, outside=outside, top=top, seed=seed
+    )
     tasks = [partial(one, name, k) for name in strategies for k in range(seeds)]
     return [row for rows in in_parallel(tasks, jobs, progress) for row in rows]
 
@@ -164,7 +172,7 @@ def in_parallel(tasks: Sequence[Callable[[], T]], jobs: int, progress: Progress)
 
 
 def _check(
-    strategies: Sequence[str], budgets: Sequence[int], n: int, outside: float, seeds: int
+    strategies: Sequence[str], budgets: Sequence[int], n: int, outside: float, seeds: int, top: int
 ) -> None:
     for name in strategies:
         if name not in SAMPLERS:
@@ -173,6 +181,8 @@ def _check(
         raise JudgementError("a simulation takes two items, a strategy, a question and a seed")
     if not 0 <= outside < 1:
         raise JudgementError(f"the share outside the features is below 1, not {outside:g}")
+    if top >= n or (not top and "top" in strategies):
+        raise JudgementError(f"the top items are from 1 to {n - 1} of {n}, not {top}")
     most = N_ANNOTATORS * n * (n - 1) // 2
     if max(budgets) > most:
         raise JudgementError(
@@ -182,13 +192,15 @@ def _check(
 
 
 def _one(
-    strategy: str, k: int, *, budgets: tuple[int, ...], n: int, d: int, outside: float, seed: int
-) -> list[Result]:
+    strategy: str, k: int, *, budgets: tuple[int, ...], n: int, d: int, outside: float, top: int,
+    seed: int,
+) -> list[Result]:  # fmt: skip
     """One strategy on one truth."""
     rng = np.random.default_rng([seed, k])
     truth = features_truth(n, d, outside, rng) if d else ids_truth(n, rng)
     features = np.empty((n, 0)) if d == 0 else design(truth.features)
-    asking = _asking(strategy, truth, k, rng)
+    asking = _asking(strategy, truth, top, k, rng)
+    best = np.argsort(-truth.scores)[:top]
     pairs: list[Pair] = []
     won: list[bool] = []
     results: list[Result] = []
@@ -205,7 +217,9 @@ def _one(
         if len(won) in budgets:
             found = _scored(features, pairs, won)
             quality = spearman(found, truth.scores), rmse(found, truth.scores)
-            results.append(Result(strategy, k, len(won), *quality, 1000 * spent / len(won)))
+            ms = 1000 * spent / len(won)
+            right = float(np.isin(best, np.argsort(-found)[:top]).mean()) if top else float("nan")
+            results.append(Result(strategy, k, len(won), *quality, ms, right))
         start = time.perf_counter()
     return results
 
@@ -218,14 +232,15 @@ def _next(asking: Asking, won: bool) -> Pair | None:
         return None
 
 
-def _asking(strategy: str, truth: Truth, k: int, rng: np.random.Generator) -> Asking:
+def _asking(strategy: str, truth: Truth, top: int, k: int, rng: np.random.Generator) -> Asking:
     n = len(truth.scores)
     if strategy == "merge-sort":
         return merge_sorts(n, rng)
-    if strategy == "quicksort":
-        return quicksorts(n, rng)
-    if strategy == "default":
-        return asked_by(Session(truth.features, n, seed=k))
+    if strategy in SORTS:
+        return repeated(SORTS[strategy], n, top or n, rng)
+    if strategy in {"default", "top"}:
+        goal = Goal(WRONG, top if strategy == "top" else 0)
+        return asked_by(Session(truth.features, n, seed=k, goal=goal))
     return asked_by(Session(truth.features, n, seed=k, strategy=strategy, holdout=0.0, repeats=0.0))
 
 
@@ -250,17 +265,10 @@ def merge_sorts(n: int, rng: np.random.Generator) -> Asking:
             sort.answer(i, j, i if won else j)
 
 
-def quicksorts(n: int, rng: np.random.Generator) -> Asking:
-    """The comparisons of one quicksort after another, each with its own pivots."""
+def repeated(sort: Sort, n: int, top: int, rng: np.random.Generator) -> Asking:
+    """The comparisons of one sort after another, each of a new shuffle."""
     while True:
-        parts = [rng.permutation(n).tolist()]
-        while parts:
-            pivot, *others = parts.pop()
-            sides: dict[bool, list[int]] = {True: [], False: []}
-            for item in others:
-                won = yield item, pivot
-                sides[won].append(item)
-            parts += [side for side in sides.values() if len(side) > 1]
+        yield from sort(rng.permutation(n).tolist(), top)
 
 
 def _scored(features: F64, pairs: Sequence[Pair], won: Sequence[bool]) -> F64:

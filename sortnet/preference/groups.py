@@ -96,14 +96,15 @@ class GroupStanding:
         group: its number, in the order of the groups' first items.
         items: its number of items.
         answers: number of answers about its pairs.
-        wrong_pairs: share of its pairs expected to be in the wrong order; 0 for a single item.
+        wrong: share of its pairs expected to be in the wrong order, 0 for a single item; of a goal
+            of top items, share of these expected not to belong there.
         stop: whether to stop asking about it.
     """
 
     group: int
     items: int
     answers: int
-    wrong_pairs: float
+    wrong: float
     stop: bool
 
 

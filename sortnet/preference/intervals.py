@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sortnet.preference.goal import among_top
 from sortnet.preference.groups import Groups
 from sortnet.preference.posterior import Posterior
 from sortnet.types import F64, I32, I64
@@ -26,6 +27,7 @@ class Ranking:
         score: (n,) expected scores, in units of an answer's noise; comparable within a group.
         low, high: (n,) 90 % interval of an item's rank in its group.
         judgements: (n,) number of answers about an item.
+        among_top: (n,) probability that an item is of its group's top; None without such a goal.
     """
 
     order: I64
@@ -34,18 +36,20 @@ class Ranking:
     low: I64
     high: I64
     judgements: I64
+    among_top: F64 | None = None
 
     def __len__(self) -> int:
         return len(self.order)
 
 
-def rank_items(posterior: Posterior, judgements: I64, groups: Groups) -> Ranking:
+def rank_items(posterior: Posterior, judgements: I64, groups: Groups, *, top: int = 0) -> Ranking:
     """Rank by expected score; intervals from the ranks in draws from the posterior.
 
     Args:
         posterior: of the scores.
         judgements: (n,) number of answers about an item.
         groups: of the items, each of which is ranked by itself.
+        top: number of top items wanted of each group; 0: all.
 
     Cost: one sort, and one per draw.
     """
@@ -61,7 +65,8 @@ def rank_items(posterior: Posterior, judgements: I64, groups: Groups) -> Ranking
         np.put_along_axis(places, by_score, np.arange(1, len(m) + 1, dtype=np.int32)[None], axis=1)
         lowest, highest = shortest(places)
         low[m], high[m] = np.minimum(lowest, rank[m]), np.maximum(highest, rank[m])
-    return Ranking(order, rank, posterior.scores.copy(), low, high, judgements)
+    q = among_top(posterior, groups, top) if top else None
+    return Ranking(order, rank, posterior.scores.copy(), low, high, judgements, q)
 
 
 def shortest(places: I64 | I32) -> tuple[I64, I64]:

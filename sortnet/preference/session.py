@@ -24,21 +24,19 @@ from sortnet.preference.fits import (
     milestone,
     predicted_better_without,
 )
+from sortnet.preference.goal import Goal, among_top
 from sortnet.preference.groups import Groups, GroupStanding, parts_apart
 from sortnet.preference.history import History
 from sortnet.preference.intervals import Ranking, rank_items
 from sortnet.preference.judgement_table import UNDO, Judgements
 from sortnet.preference.posterior import Posterior
 from sortnet.preference.stopping import (
-    GOAL,
     NO_HOLDOUT,
     Remaining,
     group_standings,
     holdout_check,
-    questions_left,
-    sample_pairs,
+    progress,
     whether_to_stop,
-    wrong_share,
 )
 from sortnet.preference.strategies import (
     STRATEGIES,
@@ -48,6 +46,7 @@ from sortnet.preference.strategies import (
     View,
     few_pairs,
     random_pair,
+    top_pair,
 )
 from sortnet.preference.study import Study
 from sortnet.preference.vote_arrays import Votes
@@ -75,7 +74,7 @@ class Session:
         holdout: share of questions about random pairs, the hold-out: their answers are not used to
             choose, but the ranking uses them.
         repeats: share of questions the annotator has answered before, sides swapped.
-        goal: stop if at most this share of all pairs is expected to be in the wrong order.
+        goal: when to stop; a number is the share of all pairs that may be in the wrong order.
         among: (m, 2) the only pairs that may be asked; None for all within groups.
         groups: (n,) name or number of each item's group; pairs are asked, ranked and counted
             within groups only. None: all items are compared with each other.
@@ -106,7 +105,7 @@ class Session:
         strategy: str = "default",
         holdout: float = 0.1,
         repeats: float = 0.05,
-        goal: float = GOAL,
+        goal: Goal | float = Goal(),  # noqa: B008
         among: ArrayLike | None = None,
         groups: Iterable[Hashable] | None = None,
         study: Study | None = None,
@@ -118,8 +117,10 @@ class Session:
         self._keep = keep
         self._X = design(features, n_items)
         self.n_items = len(self._X)
-        self.seed, self.holdout, self.repeats, self.goal = seed, holdout, repeats, goal
-        self._strategies = _named(strategy)
+        self.seed, self.holdout, self.repeats = seed, holdout, repeats
+        self.goal = goal if isinstance(goal, Goal) else Goal(goal)
+        top = self.goal.top and strategy == "default"
+        self._strategies = (top_pair,) if top else _named(strategy)
         self._groups = Groups(groups, self.n_items, without=self.study.retired)
         self._among = None if among is None else _checked_pairs(among, self._groups)
         self._allowed = None if self._among is None else {(i, j) for i, j in self._among.tolist()}
@@ -133,6 +134,7 @@ class Session:
         self._fitted_at = self._observed = 0
         self._merge: MergePass | None = None
         self._order = self._lasting_order(self._fits)
+        self._among_top = self._lasting_top(self._fits)
 
     @property
     def events(self) -> int:
@@ -249,14 +251,14 @@ class Session:
         with self._lock:
             posterior, seen = self._fits.all.posterior, self._history.seen.copy()
         # Outside the lock, so that `ask` does not wait.
-        return rank_items(posterior, seen, self._groups)
+        return rank_items(posterior, seen, self._groups, top=self.goal.top)
 
     def remaining(self, *, fresh: bool = True) -> Remaining:
         """How close it is to its goal; `fresh=False` takes the last fit.
 
-        It is done if at most the share `goal` of the pairs is expected in the wrong order, and the
-        hold-out does not show that the model is overconfident. If the votes were imported there is
-        no hold-out: then every vote is predicted from all others.
+        It is done if the goal is reached, and the hold-out does not show that the model is
+        overconfident. If the votes were imported there is no hold-out: then every vote is predicted
+        from all others.
         """
         if fresh:
             self.refit()
@@ -267,14 +269,13 @@ class Session:
             n_annotators = max(len(self._history.annotators), 1)
             free = max(self._n_pairs * n_annotators - self._history.n_asked(), 0)
             parts, seen = self._history.all_components(), self._history.seen.copy()
-        pairs = sample_pairs(self._groups, self.seed)
-        difference = posterior.difference(*pairs)
-        wrong = wrong_share(*difference, posterior.tie)
-        left = questions_left(*difference, asked, self.goal, posterior.tie)
-        stop, why = whether_to_stop(wrong, self.goal, left, free, *checked, left_out=left_out)
-        left = left if left is None else min(left, free)
-        groups = self._standings(posterior, seen, passed=checked[3])
-        if groups:
+        found = progress(posterior, self._groups, self.goal, asked=asked, seed=self.seed)
+        stop, why = whether_to_stop(found, self.goal, free, *checked, left_out=left_out)
+        left = found.questions if found.questions is None else min(found.questions, free)
+        groups: tuple[GroupStanding, ...] = ()
+        if len(self._groups) > 1:
+            of = self._groups, seen, self.goal
+            groups = group_standings(posterior, *of, passed=checked[3], seed=self.seed)
             reached = sum(group.stop for group in groups)
             done = "all groups have reached the goal"
             some = f"{reached} of {len(groups)} groups have reached the goal"
@@ -282,7 +283,8 @@ class Session:
         features = self._X.shape[1] > 0
         if apart := parts_apart(parts, seen > 0, self._groups, features=features):
             why = f"{why}; {apart}"
-        return Remaining(left, wrong, *checked[:3], stop, why, groups, left_out)
+        shares = found.wrong, found.reached, *checked[:3]
+        return Remaining(left, *shares, stop, why, groups, left_out)
 
     def allows(self, pair: Pair) -> bool:
         """Whether a pair (the lower number first) may be asked: of one group, none of it retired,
@@ -362,14 +364,6 @@ class Session:
         """The number of pairs that one annotator may be asked about."""
         return self._groups.n_pairs if self._among is None else len(self._among)
 
-    def _standings(
-        self, posterior: Posterior, seen: I64, *, passed: bool
-    ) -> tuple[GroupStanding, ...]:
-        if len(self._groups) == 1:
-            return ()
-        of = self._groups, seen, self.goal
-        return group_standings(posterior, *of, passed=passed, seed=self.seed)
-
     @property
     def _small(self) -> bool:
         return sum(self._X.shape) + len(self._history.annotators) <= _SMALL
@@ -392,9 +386,10 @@ class Session:
         upto = self.events
         fits = self._fit(upto, self._fits, keep_net=keep_net)
         order = self._lasting_order(fits)  # before the lock, so that `ask` does not wait
+        top = self._lasting_top(fits)
         with self._lock:
             self._fits, self._fitted_at, self._observed = fits, upto, upto
-            self._order = order
+            self._order, self._among_top = order, top
 
     def _catch_up(self) -> None:
         """Update the posterior by the events since the last fit."""
@@ -510,26 +505,35 @@ class Session:
 
     def _view(self, free: Free, taken: Collection[Pair] = ()) -> View:
         posterior = self._fits.choosing.posterior
-        seen = self._history.seen_usable
-        if taken:
-            seen = seen.copy()
-            np.add.at(seen, np.array(sorted(taken)).ravel(), 1)
+        asked = np.array(sorted(taken), np.int64).ravel()
+        pending = np.bincount(asked, minlength=self.n_items)
         return View(
             posterior,
             self._order_by(posterior) if self._order is None else self._order,
-            seen,
+            self._history.seen_usable + pending,
+            pending,
             self._history.components(),
             self._merge_pass,
             free,
             self._groups,
             self._every,
             self._among is not None,
+            self._top_by(posterior) if self._among_top is None else self._among_top,
         )
 
     def _lasting_order(self, fits: Fits) -> I64 | None:
         """The items, best first; None if single answers change the posterior, see `observe`."""
         posterior = fits.choosing.posterior
         return self._order_by(posterior) if posterior.covariance is None else None
+
+    def _lasting_top(self, fits: Fits) -> F64 | None:
+        """See `_top_by`; None if single answers change it, as those of `_lasting_order`."""
+        posterior = fits.choosing.posterior
+        return self._top_by(posterior) if posterior.covariance is None else None
+
+    def _top_by(self, posterior: Posterior) -> F64 | None:
+        """How probably each item is among the top; None if the whole order is wanted."""
+        return among_top(posterior, self._groups, self.goal.top) if self.goal.top else None
 
     def _order_by(self, posterior: Posterior) -> I64:
         return np.lexsort((-posterior.scores, self._groups.of))

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtr
 
+from sortnet.preference.goal import SURE, Goal, top_margins, wrong_of_top
 from sortnet.preference.groups import Groups, GroupStanding
 from sortnet.preference.posterior import Posterior
 from sortnet.types import F64, I64, Bool
 
-GOAL = 0.1  # share of pairs that may still be expected in the wrong order
 ENOUGH_CHECKS = 8  # hold-out answers needed for a check
 NO_HOLDOUT = 30  # answers; without one of the hold-out among them, no session asked them
 _MANY = 20_000  # pairs that a share is estimated from
 _LEAST = 200  # of them in a group, if it has that many
 # By the law of total variance it would be 1 if every answer were as informative as the first; in
-# simulated sessions of 28 to 100 items, 0.15 predicts the number of questions needed.
+# simulated sessions of 20 to 100 items, 0.15 predicts the number of questions needed.
 _GAINED = 0.15
 _MOST = 1 << 20  # the largest N of "about N questions"
 
@@ -30,8 +31,9 @@ class Remaining:
     Attributes:
         questions: about how many are left, at most those that the annotators can still be asked;
             None if it cannot be estimated.
-        wrong_pairs: share of all pairs, within groups if there are any, expected to be in the wrong
-            order.
+        wrong: share of all pairs, within groups if there are any, expected to be in the wrong
+            order; of a goal of top items, share of these expected not to belong there.
+        reached: whether that is the goal, if the model is right.
         holdout_n: hold-out answers, without ties.
         holdout_right: share of them that the model predicts; it was fitted without them.
         holdout_expected: share that it should predict if it is well calibrated.
@@ -42,7 +44,8 @@ class Remaining:
     """
 
     questions: int | None
-    wrong_pairs: float
+    wrong: float
+    reached: bool
     holdout_n: int
     holdout_right: float
     holdout_expected: float
@@ -59,8 +62,89 @@ def sample_pairs(groups: Groups, seed: int = 0) -> tuple[I64, I64]:
     return groups.draw(np.random.default_rng(seed), _MANY)
 
 
+@dataclass(frozen=True)
+class Progress:
+    """What the posterior says of the goal, before the hold-out has a say.
+
+    Attributes:
+        wrong: as in `Remaining`.
+        reached: whether that is the goal.
+        questions: about how many are left; None if it cannot be estimated.
+        said: the same in words.
+        certain: whether no answer can change that.
+    """
+
+    wrong: float
+    reached: bool
+    questions: int | None
+    said: str
+    certain: bool = False
+
+
+def progress(
+    posterior: Posterior, groups: Groups, goal: Goal, *, asked: float, seed: int = 0
+) -> Progress:
+    """How far the goal is.
+
+    Args:
+        posterior: of the scores.
+        groups: of the items.
+        goal: the goal.
+        asked: number of answers, where the prior counts as some.
+        seed: of a sample of pairs, if there are many.
+
+    Cost: 20,000 pairs at most; of top items, a partition of the scores of each draw.
+    """
+    if goal.top >= max(len(m) for m in groups.members):
+        return Progress(0.0, True, 0, f"all items are of the top {goal.top}", certain=True)
+    if goal.top:
+        return _progress_of_top(posterior, groups, goal, asked)
+    difference = posterior.difference(*sample_pairs(groups, seed))
+    wrong = wrong_share(*difference, posterior.tie)
+    left = questions_left(*difference, asked, goal.wrong, posterior.tie)
+    said = goal.expected(wrong)
+    return Progress(wrong, wrong <= goal.wrong, left, said)
+
+
+def _progress_of_top(posterior: Posterior, groups: Groups, goal: Goal, asked: float) -> Progress:
+    """The goal is reached if that of each group is; shares are means over the groups."""
+    chosen = _margins_of_chosen(posterior, groups, goal)
+    shares = [_wrong_and_sure(margins, goal, posterior.tie) for margins in chosen]
+    wrong, sure = (float(np.mean(share)) for share in zip(*shares, strict=True))
+    reached = all(each >= SURE for _, each in shares)
+
+    def enough(m: int) -> bool:
+        then = (_margins_after(margins, asked / (asked + m)) for margins in chosen)
+        return all(_wrong_and_sure(each, goal, posterior.tie)[1] >= SURE for each in then)
+
+    left = 0 if reached else _least(enough, 1)
+    more = f"more than {goal.allowed(goal.top)} with a probability of {1 - sure:.0%}"
+    return Progress(wrong, reached, left, f"{goal.expected(wrong)}, and {more}")
+
+
+def _margins_of_chosen(posterior: Posterior, groups: Groups, goal: Goal) -> list[F64]:
+    """(draws, k) the margins of each group's best items by expected score."""
+    margins = top_margins(posterior, groups, goal.top)
+    by_score = (m[np.argsort(-posterior.scores[m], kind="stable")] for m in groups.members)
+    return [margins[:, best[: goal.top]] for best in by_score]
+
+
+def _wrong_and_sure(margins: F64, goal: Goal, tie: float) -> tuple[float, float]:
+    """Share of a group's top expected wrong; and how likely no more are wrong than allowed."""
+    wrong, k = wrong_of_top(margins, tie), margins.shape[1]
+    return float(wrong.mean()) / max(k, 1), float(np.mean(wrong <= goal.allowed(k)))
+
+
+def _margins_after(margins: F64, kept: float) -> F64:
+    """The margins when a share of their variance is left; see `questions_left`."""
+    mean, sd = margins.mean(axis=0), margins.std(axis=0)
+    gained = np.hypot(mean, np.sqrt(_GAINED * (1 - kept)) * sd)
+    after: F64 = gained + np.sqrt(kept) * (margins - mean)
+    return after
+
+
 def group_standings(
-    posterior: Posterior, groups: Groups, judgements: I64, goal: float, *, passed: bool, seed: int
+    posterior: Posterior, groups: Groups, judgements: I64, goal: Goal, *, passed: bool, seed: int
 ) -> tuple[GroupStanding, ...]:
     """How close each group is to the goal; the hold-out check is that of the whole.
 
@@ -72,15 +156,20 @@ def group_standings(
     """
     rng = np.random.default_rng(seed)
     most = max(_MANY // len(groups), _LEAST)
+    chosen = _margins_of_chosen(posterior, groups, goal) if goal.top else None
     found = []
     for number, members in enumerate(groups.members):
-        n, wrong = len(members), 0.0
-        if n > 1:
+        n, wrong, reached = len(members), 0.0, True
+        if chosen is not None:
+            wrong, sure = _wrong_and_sure(chosen[number], goal, posterior.tie)
+            reached = sure >= SURE
+        elif n > 1:
             one = Groups(None, n)
             i, j = one.every() if one.n_pairs <= most else one.draw(rng, most)
             wrong = wrong_share(*posterior.difference(members[i], members[j]), posterior.tie)
+            reached = wrong <= goal.wrong
         answers = int(judgements[members].sum()) // 2
-        found.append(GroupStanding(number, n, answers, wrong, passed and wrong <= goal))
+        found.append(GroupStanding(number, n, answers, wrong, passed and reached))
     return tuple(found)
 
 
@@ -108,7 +197,12 @@ def questions_left(
         gained = _GAINED * np.maximum(variance - then, 0)
         return wrong_share(np.sqrt(mean**2 + gained), then, tie) <= goal
 
-    least = bisect_left(range(_MOST + 1), True, key=enough)
+    return _least(enough)
+
+
+def _least(enough: Callable[[int], bool], first: int = 0) -> int | None:
+    """The smallest number of questions that is enough; None if a million are not."""
+    least = bisect_left(range(_MOST + 1), True, first, key=enough)
     return least if least <= _MOST else None
 
 
@@ -132,9 +226,8 @@ def holdout_check(p: F64, right: Bool) -> tuple[int, float, float, bool]:
 
 
 def whether_to_stop(
-    wrong: float,
-    goal: float,
-    left: int | None,
+    found: Progress,
+    goal: Goal,
     free: int,
     n: int,
     right: float,
@@ -146,22 +239,24 @@ def whether_to_stop(
     """Whether to stop, and why, as text.
 
     Args:
-        wrong: share of pairs expected to be in the wrong order.
-        goal: share of them that is acceptable.
-        left: about how many questions are needed.
+        found: what the posterior says of the goal.
+        goal: the goal.
         free: how many questions the annotators can still be asked.
         n, right, expected, passed: as returned by `holdout_check`.
         left_out: as in `Remaining`.
     """
     what = "left-out answer" if left_out else "hold-out answer"
-    share = f"{wrong:.0%} of the pairs are expected to be in the wrong order"
-    if wrong > goal:
+    share, left = found.said, found.questions
+    if found.certain:
+        return True, share
+    if not found.reached:
         if left is None or left > free:
             return (
                 False,
                 f"{share}; more annotators are needed: {_many(free, 'question')} left for these",
             )
-        return False, f"{share}; about {_many(left, 'question')} until {goal:.0%}"
+        until = f"{1 - SURE:.0%}" if goal.top else f"{goal.wrong:.0%}"
+        return False, f"{share}; about {_many(left, 'question')} until {until}"
     if passed:
         return True, f"{share}, and the {what}s agree ({right:.0%} of {n} as expected)"
     if n < ENOUGH_CHECKS:

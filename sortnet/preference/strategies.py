@@ -109,6 +109,7 @@ class View:
         posterior: of the scores, from all answers except the hold-out.
         order: (n,) the items, best first; group by group if there are groups.
         seen: (n,) answers about an item, including pending questions.
+        pending: (n,) pending questions about an item.
         component: (n,) each item's connected component in the graph of answers.
         merge: returns the current merge sort, built on first use.
         free: whether a pair may be asked of this annotator.
@@ -116,17 +117,20 @@ class View:
         every: (m,), (m,) the only pairs that may be asked at all; None for all pairs within groups
             if they are many.
         listed: whether `every` is a list that was given, and not all pairs within groups.
+        among_top: (n,) see `Ranking`; None if the whole order is wanted.
     """
 
     posterior: Posterior
     order: I64
     seen: I64
+    pending: I64
     component: I64
     merge: Callable[[], MergePass]
     free: Free
     groups: Groups
     every: tuple[I64, I64] | None
     listed: bool
+    among_top: F64 | None = None
 
 
 Strategy: TypeAlias = Callable[[View, np.random.Generator], Pair | None]
@@ -184,6 +188,37 @@ def bald(view: View, rng: np.random.Generator) -> Pair | None:
     """
     i, j = _candidates(view, rng)
     return _most(view, i, j, rng, _bits(view, i, j))
+
+
+def top_pair(view: View, rng: np.random.Generator) -> Pair | None:
+    """The pair whose answer tells most about items that may or may not be among the top.
+
+    The information of its answer, see `information`, times Σ q (1 - q) / (1 + Σ m) over its two
+    items, where q is the probability that an item is among its group's top, and m the number of
+    pending questions about it. In simulations it finds a top ten as fast as the pair whose answer
+    explains most of the variance of all memberships, which takes far longer to find.
+
+    Cost: as `bald`; of more than 200 items, 400 are drawn in proportion to q (1 - q), and each is
+    paired with ten neighbours.
+    """
+    assert view.among_top is not None
+    open_ = view.among_top * (1 - view.among_top)
+    i, j = _some(view.every, rng) if view.every is not None else _undecided(view, open_, rng)
+    about = (open_[i] + open_[j]) / (1 + view.pending[i] + view.pending[j])
+    return _most(view, i, j, rng, _bits(view, i, j) * about)
+
+
+def _undecided(view: View, open_: F64, rng: np.random.Generator) -> tuple[I64, I64]:
+    """Pairs of neighbours among items drawn in proportion to a weight."""
+    with np.errstate(divide="ignore"):
+        drawn = np.log(open_) + rng.gumbel(size=len(open_))
+    some = min(_SOME // _NEAR, len(drawn) - 1)
+    few = np.argpartition(-drawn, some)[:some]
+    few = few[np.lexsort((view.posterior.scores[few], view.groups.of[few]))]
+    pairs = [(few[:-step], few[step:]) for step in range(1, _NEAR + 1)]
+    i, j = (np.concatenate(side) for side in zip(*pairs, strict=True))
+    within = view.groups.of[i] == view.groups.of[j]
+    return i[within], j[within]
 
 
 def committee(view: View, rng: np.random.Generator) -> Pair | None:

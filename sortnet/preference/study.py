@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 from sortnet.errors import StudyError
 from sortnet.preference.base import Pair
+from sortnet.preference.goal import WRONG, Goal
 
 Subject: TypeAlias = str | int | Pair | None
 # Each kind and its opposite.
@@ -20,7 +21,7 @@ UNDONE_BY = {
 UNDOES = {undoing: kind for kind, undoing in UNDONE_BY.items()}
 LINKS = {"revoke", "renew"}  # decisions about links to pages
 ABOUT_ONE = {"question", "gold", "no-gold"}  # whose answer depends on the criterion
-AMOUNTS = ("quota", "overlap", "gold-rate", "goal", "deadline")
+AMOUNTS = ("quota", "overlap", "gold-rate", "goal", "top", "deadline")
 WORDS = ("question", "instructions")  # their text is the decision's reason
 KINDS = (*UNDONE_BY, *UNDOES, *AMOUNTS, *WORDS)
 # What each decision must be about, and nothing else; a pause may name an annotator.
@@ -36,6 +37,7 @@ _NEEDS: dict[str, tuple[str, ...]] = {
 _LARGEST = 2**31 - 1
 _LATEST = 2.0**33  # seconds since 1970: the year 2242
 _MOST = {"quota": _LARGEST, "overlap": _LARGEST, "gold-rate": 1.0, "goal": 0.5, "deadline": _LATEST}
+_MOST |= {"top": _LARGEST}
 LONGEST = {"question": 500, "instructions": 50_000}  # characters
 # The field of a study that each kind fills.
 _FIELDS = {"exclude": "excluded", "pause": "paused", "revoke": "revoked", "retire": "retired"}
@@ -52,14 +54,14 @@ class Decision:
     Attributes:
         kind: `exclude` or `include` an annotator's judgements; `pause` or `resume` an annotator, or
             all of them; `revoke` or `renew` a link; `retire` or `restore` an item; `gold` or
-            `no-gold`; `quota` of an annotator, `overlap`, `gold-rate`, `goal`, `deadline`; the
-            `question` that is asked, and the `instructions`.
+            `no-gold`; `quota` of an annotator, `overlap`, `gold-rate`, `goal`, `top`, `deadline`;
+            the `question` that is asked, and the `instructions`.
         annotator: their name.
         item: the item; of a gold pair the better one.
         other: the worse item of a gold pair.
         amount: answers of a quota, 0 for no quota; people of an overlap; share of gold questions;
-            expected share of pairs in the wrong order at which the goal is reached, 0 for the
-            default; seconds since 1970 of the deadline, 0 for none.
+            share that may be wrong once the goal is reached, 0 for the default; number of top items
+            wanted, 0 for the whole order; seconds since 1970 of the deadline, 0 for none.
         reason: in words, if given; the text of a question or of instructions, empty for none.
         number: its place in the order of the collection's decisions, from 1; 0 if not stored yet.
         at: time in seconds since 1970, if known.
@@ -116,7 +118,8 @@ class Study:
         quotas: number of answers after which an annotator is done.
         overlap: number of people who should answer a pair before new pairs are asked.
         gold_rate: share of gold questions, if there are gold pairs.
-        goal: expected share of pairs in the wrong order at which to stop; 0: the default.
+        goal: share that may be wrong, see `Goal`; 0: the default.
+        top: number of top items wanted; 0: the whole order.
         deadline: seconds since 1970 after which nothing is asked; 0: none.
         question: what annotators are asked, in plain text.
         instructions: what they read first, in Markdown; empty if there are none.
@@ -136,6 +139,7 @@ class Study:
     overlap: int = 1
     gold_rate: float = GOLD_RATE
     goal: float = 0
+    top: int = 0
     deadline: float = 0
     question: str = QUESTION
     instructions: str = ""
@@ -179,8 +183,12 @@ class Study:
         """Whether a session asks and ranks the same under both."""
         return all(
             getattr(self, name) == getattr(other, name)
-            for name in ("excluded", "retired", "gold", "overlap", "gold_rate", "goal")
+            for name in ("excluded", "retired", "gold", "overlap", "gold_rate", "goal", "top")
         )
+
+    def wanted(self) -> Goal:
+        """The goal."""
+        return Goal(self.goal or WRONG, self.top)
 
 
 def said_time(seconds: float) -> str:
@@ -207,7 +215,7 @@ def study_of(decisions: Iterable[Decision], before: Study | None = None) -> Stud
         elif kind == "quota":
             quotas[decision.annotator] = int(amount)
         else:
-            more[kind.replace("-", "_")] = int(amount) if kind == "overlap" else amount
+            more[kind.replace("-", "_")] = int(amount) if kind in {"overlap", "top"} else amount
     return replace(study, **on, **more, quotas={who: n for who, n in quotas.items() if n})
 
 

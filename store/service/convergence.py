@@ -11,6 +11,7 @@ from sqlalchemy import insert, select
 import sortnet
 from sortnet.errors import StoreError
 from sortnet.preference.fits import milestone
+from sortnet.preference.goal import Goal
 from sortnet.preference.stopping import Remaining
 from store.collections.collection import Collection
 from store.collections.collection_rows import find_collection
@@ -20,6 +21,7 @@ from store.database.tables import IterationRow, RunRow
 from store.runs.run import Run
 
 QUALITY = "order"  # the share of pairs in the right order: expected, and of the hold-out
+TOP = "top-{}"  # the share of so many top items that are expected to belong there
 FEW = 5  # answers to the hold-out, of which a share says nothing
 _SETTING = "labelling_run"
 
@@ -43,7 +45,9 @@ class Convergence:
         self._run: Run | None = None
         self._over = False
 
-    def add(self, number: int, answers: int, remaining: Remaining, seconds: float) -> None:
+    def add(
+        self, number: int, answers: int, remaining: Remaining, goal: Goal, seconds: float
+    ) -> None:
         """Take in a refit to the judgements up to that number, and record it if it is time to.
 
         Cost: nothing, or two short transactions; four for the first of a process.
@@ -55,7 +59,7 @@ class Convergence:
             "iteration": number,
             "comparisons_train": answers,
             "comparisons_vali": remaining.holdout_n,
-            "measures": {"train": {QUALITY: 1 - remaining.wrong_pairs}} | checked,
+            "measures": {"train": {_measured(goal): 1 - remaining.wrong}} | checked,
             "seconds_train": seconds,
         }
         self._seen = number
@@ -82,9 +86,9 @@ class Convergence:
             self._recorded = self._seen
 
 
-def recorded(collection: Collection) -> list[dict[str, float | None]]:
-    """The recorded refits, oldest first: number of answers, share of pairs expected right, and of
-    the hold-out, None of few answers.
+def recorded(collection: Collection, goal: Goal) -> list[dict[str, float | None]]:
+    """The recorded refits, oldest first: number of answers, share expected right, None if that was
+    of another goal, and share right of the hold-out, None of few answers.
 
     Cost: one transaction.
     """
@@ -97,11 +101,15 @@ def recorded(collection: Collection) -> list[dict[str, float | None]]:
     return [
         {
             "answers": answers,
-            "expected": measures["train"][QUALITY],
+            "expected": measures["train"].get(_measured(goal)),
             "holdout": measures["vali"][QUALITY] if checked >= FEW else None,
         }
         for answers, checked, measures in rows
     ]
+
+
+def _measured(goal: Goal) -> str:
+    return TOP.format(goal.top) if goal.top else QUALITY
 
 
 def _run_of(collection: Collection) -> Run:

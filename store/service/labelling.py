@@ -18,10 +18,11 @@ from sortnet.items import Items
 from sortnet.preference import Judgement, Question
 from sortnet.preference.annotator_reports import AnnotatorReport
 from sortnet.preference.fit_process import Call, call_here
+from sortnet.preference.goal import Goal
 from sortnet.preference.intervals import Ranking
 from sortnet.preference.judgement_table import Judgements
 from sortnet.preference.session import Session
-from sortnet.preference.stopping import GOAL, Remaining
+from sortnet.preference.stopping import Remaining
 from sortnet.preference.study import Decision, study_of
 from store.collections.collection import Collection, Stored
 from store.collections.leases import Lease
@@ -66,7 +67,7 @@ class LabellingService:
 
     Args:
         lease_seconds: duration of a lease.
-        goal: stop if at most this share of pairs is expected in the wrong order; None: the study's.
+        goal: when to stop; None: the study's.
         record: whether refits become iterations of a run until `close`, see `Convergence`.
         call: see `Session`.
 
@@ -89,7 +90,7 @@ class LabellingService:
         collection: Collection,
         *,
         lease_seconds: float = 600,
-        goal: float | None = None,
+        goal: Goal | None = None,
         record: bool = False,
         call: Call = call_here,
     ) -> None:
@@ -294,7 +295,8 @@ class LabellingService:
         self._fitted = session, events
         if self._convergence is not None:
             seconds = time.monotonic() - started
-            self._convergence.add(number, session.n_votes, self.remaining, seconds)
+            about = self.remaining, session.goal, seconds
+            self._convergence.add(number, session.n_votes, *about)
 
     def _try_fit(self) -> None:
         started = time.monotonic()
@@ -318,7 +320,7 @@ class LabellingService:
                 f"collection {self.collection.name!r} has {len(self.items)} item(s); "
                 "there must be two to compare"
             )
-        goal = self._goal or self.study.goal or GOAL
+        goal = self._goal or self.study.wanted()
         self.session = new_session(
             self.collection,
             self.items,

@@ -57,6 +57,7 @@ function drawTables(state) {
 
 function drawPager(state) {
   view.page = state.page;
+  $("ranking").classList.toggle("whole", !state.top);
   $("pager").hidden = state.pages === 1;
   $("before").disabled = state.page === 1;
   $("after").disabled = state.page === state.pages;
@@ -74,14 +75,15 @@ function ticks(largest) {
   return Array.from({ length: Math.floor(largest / step) + 1 }, (_, k) => k * step).filter(Number.isInteger);
 }
 
-// The share of pairs in the right order by the number of answers: expected, and of the hold-out.
+// The share that is right by the number of answers: expected, and of the hold-out. Without a line for
+// the goal of a top: that is a probability.
 function drawCurve(state) {
   const points = state.curve.filter((point) => point.expected !== null);
   $("curve").hidden = points.length < 2;
   if (points.length < 2) return;
   const [width, height, left, low, right] = [Math.max($("curve").clientWidth, 200), 190, 46, 24, 14];
   const most = Math.max(...points.map((point) => point.answers), 4);
-  const values = points.flatMap((point) => [point.expected, point.holdout ?? 1]).concat(1 - state.goal);
+  const values = points.flatMap((point) => [point.expected, point.holdout ?? 1]).concat(state.top ? [] : 1 - state.goal);
   const least = Math.min(0.5, Math.floor(10 * Math.min(...values)) / 10);
   const x = (answers) => left + ((width - left - right) * answers) / most;
   const y = (share) => 8 + ((height - low - 8) * (1 - share)) / (1 - least);
@@ -93,7 +95,7 @@ function drawCurve(state) {
     );
   }
   for (const answers of ticks(most)) svg.append(shape("text", { x: x(answers), y: height - 6, "text-anchor": "middle" }, `${answers}`));
-  svg.append(shape("line", { class: "goal", x1: left, x2: width - right, y1: y(1 - state.goal), y2: y(1 - state.goal) }));
+  if (!state.top) svg.append(shape("line", { class: "goal", x1: left, x2: width - right, y1: y(1 - state.goal), y2: y(1 - state.goal) }));
   for (const name of ["holdout", "expected"]) {
     const known = points.filter((point) => point[name] !== null);
     svg.append(shape("polyline", { class: name, points: known.map((point) => `${x(point.answers)},${y(point[name])}`).join(" ") }));
@@ -101,7 +103,9 @@ function drawCurve(state) {
   }
   const last = points.at(-1);
   const checked = last.holdout === null ? "" : `, ${percent(last.holdout)} of the hold-out predicted`;
-  svg.setAttribute("aria-label", `After ${last.answers} answers ${percent(last.expected)} of the pairs are expected in the right order${checked}; the goal is ${percent(1 - state.goal)}.`);
+  const right = state.top ? `the top ${state.top} are expected to belong there` : "the pairs are expected in the right order";
+  const goal = state.top ? state.wanted : percent(1 - state.goal);
+  svg.setAttribute("aria-label", `After ${last.answers} answers ${percent(last.expected)} of ${right}${checked}; the goal is ${goal}.`);
   $("curve").querySelector("svg")?.remove();
   $("curve").append(svg);
 }
@@ -140,6 +144,7 @@ const local = (seconds) => {
 const FIELDS = {
   question: [(text) => text, (text) => ({ reason: text.trim() })],
   instructions: [(text) => text, (text) => ({ reason: text.trim() })],
+  top: [(many) => (many ? `${many}` : ""), (text) => ({ amount: +text })],
   goal: [(share) => (share ? `${+(100 * share).toFixed(6)}` : ""), (text) => ({ amount: +text / 100 })],
   deadline: [(seconds) => (seconds ? local(seconds) : ""), (text) => ({ amount: text ? new Date(text).getTime() / 1000 : 0 })],
 };
@@ -154,7 +159,7 @@ function drawButtons() {
 }
 
 // Show what is asked by now; what is being written stays.
-function drawStudy(study, goal) {
+function drawStudy(study, { top, goal, wanted }) {
   for (const field of fields()) {
     const [shown] = FIELDS[field.dataset.kind];
     const written = changed(field) ? field.value : null;
@@ -163,7 +168,8 @@ function drawStudy(study, goal) {
     if (written !== null) field.value = written;
   }
   const until = study.deadline ? `, until ${clock(study.deadline)}` : "";
-  $("asked").textContent = `${study.question} Goal: at most ${+(100 * goal).toFixed(2)} % of the pairs in the wrong order${until}`;
+  const aim = top ? wanted : `at most ${+(100 * goal).toFixed(2)} % of the pairs in the wrong order`;
+  $("asked").textContent = `${study.question} Goal: ${aim}${until}`;
   drawButtons();
 }
 
@@ -219,7 +225,7 @@ async function refresh() {
       drawCurve(state);
     }
     drawPager(state);
-    if (asked) drawStudy(asked, state.goal);
+    if (asked) drawStudy(asked, state);
     decided = `${state.decided} ${criterion()}`;
     used = false;
     notice("");

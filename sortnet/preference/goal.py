@@ -1,0 +1,89 @@
+"""The goal of a session: a whole order, or the top k items of each group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sortnet.preference.groups import Groups
+from sortnet.preference.posterior import Posterior
+from sortnet.types import F64, I64
+
+WRONG = 0.1  # share that may still be expected wrong
+SURE = 0.9  # probability with which the top items are right but for that share
+_ALL = 1e6  # the margin of an item whose whole group is the top
+
+
+@dataclass(frozen=True)
+class Goal:
+    """When a ranking is good enough.
+
+    Attributes:
+        wrong: largest share that may be wrong: of all pairs, as expected; or of the top items, with
+            a probability of 90 %.
+        top: k, the number of top items wanted of each group; 0: the whole order is wanted.
+
+    >>> str(Goal()), str(Goal(0.1, top=10))
+    ('at most 10% of the pairs in the wrong order', 'the top 10, at most 1 of them wrong')
+    """
+
+    wrong: float = WRONG
+    top: int = 0
+
+    def __str__(self) -> str:
+        if not self.top:
+            return f"at most {100 * self.wrong:.3g}% of the pairs in the wrong order"
+        return f"the top {self.top}, at most {self.allowed(self.top)} of them wrong"
+
+    def expected(self, wrong: float) -> str:
+        """A share that is expected wrong, as a sentence.
+
+        >>> Goal(top=10).expected(0.12)
+        '12% of the top 10 are expected not to belong there'
+        """
+        if self.top:
+            return f"{wrong:.0%} of the top {self.top} are expected not to belong there"
+        return f"{wrong:.0%} of the pairs are expected to be in the wrong order"
+
+    def allowed(self, k: int) -> int:
+        """The number of k top items that may be wrong."""
+        return int(self.wrong * k + 1e-9)
+
+
+def top_margins(posterior: Posterior, groups: Groups, top: int) -> F64:
+    """(draws, n) by how much each item is above the edge of its group's top k, in each draw.
+
+    The edge is half-way between the k-th and the next score; of a group with no more than k items
+    all margins are large.
+
+    Cost: a partition of each group's scores in each draw.
+    """
+    scores = posterior.draws[:, : posterior.n_items]
+    margins = np.full(scores.shape, _ALL)
+    for m in groups.members:
+        if len(m) > top:
+            of_it = scores[:, m]
+            both = np.partition(of_it, (len(m) - top - 1, len(m) - top), axis=1)
+            edge = both[:, len(m) - top - 1 : len(m) - top + 1].mean(axis=1)
+            margins[:, m] = of_it - edge[:, None]
+    return margins
+
+
+def among_top(posterior: Posterior, groups: Groups, top: int) -> F64:
+    """(n,) the probability that an item is one of its group's top k: the share of draws."""
+    q: F64 = np.mean(top_margins(posterior, groups, top) > 0, axis=0)
+    return q
+
+
+def wrong_of_top(margins: F64, tie: float = 0.0) -> I64:
+    """(draws,) how many of the chosen items are not among the top, in each draw.
+
+    An item that is below the edge by less than half of the tie threshold is as good as those above.
+
+    Args:
+        margins: (draws, k) of the chosen items.
+        tie: the tie threshold.
+    """
+    wrong: I64 = np.count_nonzero(margins < -tie / 2, axis=1)
+    return wrong
