@@ -159,7 +159,7 @@ def predicted_better_without(number: int, basis: Basis, votes: Votes, *, seed: i
 
 
 def _columns(votes: Votes) -> tuple[F64 | I64 | None, ...]:
-    return votes.left, votes.right, votes.target, votes.annotator, votes.weight
+    return votes.left, votes.right, votes.target, votes.annotator, votes.weight, votes.kind
 
 
 def learned_features(features: F64, votes: Votes, n_annotators: int, *, seed: int = 0) -> F64:

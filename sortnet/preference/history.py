@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import islice
 
 import numpy as np
@@ -148,6 +148,11 @@ class History:
         rows = np.flatnonzero(self.events.is_vote)
         rows = rows[TARGET[self.events.answer[rows]] != 0.5]
         return self._votes(rows[~self._usable(rows)] if holdout else rows)
+
+    def not_by(self, annotators: Collection[str], upto: int) -> I64:
+        """The rows of others' events among the first `upto`."""
+        numbers = [self.annotators.get(name, -1) for name in annotators]
+        return np.flatnonzero(~np.isin(self.events.annotator[:upto], numbers))
 
     def answered_by_few(self, people: int) -> list[Pair]:
         """The pairs that at least one but fewer people answered, oldest first.

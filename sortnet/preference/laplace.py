@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sortnet.preference.posterior import Posterior
-from sortnet.preference.problem import Part, Prior, Problem, Scales, first_guess
+from sortnet.preference.problem import SHARED, Part, Prior, Problem, Scales, first_guess
 from sortnet.preference.reliability import Annotators
-from sortnet.preference.vote_arrays import Votes
+from sortnet.preference.vote_arrays import MODEL, Votes
 from sortnet.threads import one_blas_thread
 from sortnet.types import F64, I64
 
@@ -65,7 +65,7 @@ class Fitted:
         rng = np.random.default_rng()
         rng.bit_generator.state = json.loads(arrays["rng"].tobytes())
         mean, draws = arrays["mean"], arrays["draws"]
-        scales = scales.of(len(mean) - n)
+        scales = scales.of(len(arrays["theta"]) - len(arrays["weights"]) - n)
         posterior = _posterior(mean, arrays.get("covariance"), draws, n, rng, scales)
         weights = Weights(arrays["weights"], arrays["weight_draws"], scales.residual)
         return cls(posterior, arrays["theta"], weights)
@@ -85,7 +85,8 @@ def fit(
     """The posterior of the items' scores given all answers.
 
     s = Φw + u with w ~ N(0, α²), u ~ N(0, υ²); an answer has the probability of `answers` at
-    z = c (s_left - s_right) + b. The mode is found by Newton's method; the posterior is Laplace's
+    z = c (s_left - s_right) + b. An answer of a model has z = c (s_left - s_right) + e_left - e_right
+    + b, where e, the errors that models share, have the prior of s. The mode is found by Newton's method; the posterior is Laplace's
     approximation around it, averaged over the likely priors and widened by the uncertainty of the
     reliabilities c. Without features (d = 0) there are residuals only.
 
@@ -121,7 +122,7 @@ def _fit(
 ) -> tuple[Fitted, F64]:
     """The fit, and (k, d) how the uncertainty of the reliabilities moves the draws' weights."""
     (n, d), scales = problem.features.shape, problem.scales
-    theta = np.zeros(d + n + problem.n_annotators)
+    theta = np.zeros(problem.n_unknowns)
     theta[: 0 if start is None else len(start)] = () if start is None else start
     draws = draws or (DRAWS if problem.large else _MANY_DRAWS)
     chosen = _prior_of_each(draws, scales)
@@ -134,7 +135,8 @@ def _fit(
         np.concatenate([part.weights for part in parts]),
         scales.residual,
     )
-    fitted = Fitted(_together(problem, parts, rng), parts[0].theta, weights)
+    mode = parts[0].theta[: d + n + problem.n_annotators]
+    fitted = Fitted(_together(problem, parts, rng), mode, weights)
     return fitted, np.concatenate([part.moved for part in parts])
 
 
@@ -162,14 +164,18 @@ def _spread_out(
 
     Cost: n d for each draw.
     """
-    (n, d), k, weights = features.shape, len(some), part.weights
-    draws = np.empty((len(moved), n + part.posterior.draws.shape[1] - k))
+    (n, d), a, weights = features.shape, len(scales.annotators.side), part.weights
+    known = part.posterior
+    errors = n if len(known.mean) > len(some) + a else 0  # that models share
+    draws, mean = np.empty((len(moved), n + a + errors)), np.zeros(n + a + errors)
     priors = _prior_of_each(len(moved), scales).tolist()
-    for drawn, w, prior in zip(draws, weights.draws + moved, priors, strict=True):
-        spread = np.sqrt(scales.priors[prior].residual)
-        drawn[:n] = features @ w + spread * rng.standard_normal(n)
-    mean = _put(features @ weights.mean, some, part.posterior.mean)
-    draws[:, n:], draws[:, some] = part.posterior.draws[:, k:], part.posterior.draws[:, :k]
+    for drawn, w, number in zip(draws, weights.draws + moved, priors, strict=True):
+        prior = scales.priors[number]
+        drawn[:n] = features @ w + np.sqrt(prior.residual) * rng.standard_normal(n)
+        drawn[n + a :] = np.sqrt(SHARED * prior.total(d)) * rng.standard_normal(errors)
+    mean[:n] = features @ weights.mean
+    there = np.concatenate((some, np.arange(n, n + a), n + a + some if errors else some[:0]))
+    mean[there], draws[:, there] = known.mean, known.draws
     theta = np.append(part.theta[:d], _put(np.zeros(n), some, part.theta[d:]))
     return Fitted(_posterior(mean, None, draws, n, rng, scales), theta, weights)
 
@@ -198,7 +204,8 @@ def _posterior(
     mean: F64, covariance: F64 | None, draws: F64, n: int, rng: np.random.Generator, scales: Scales
 ) -> Posterior:
     spread = np.sqrt(draws.var(axis=0) if covariance is None else np.diag(covariance))
-    people = replace(scales.annotators, side=mean[n:], side_sd=spread[n:])
+    a = n + len(scales.annotators.side)
+    people = replace(scales.annotators, side=mean[n:a], side_sd=spread[n:a])
     return Posterior(mean, covariance, draws, people, n, rng, scales.tie, scales.ties)
 
 
@@ -211,12 +218,14 @@ def choose_scales(features: F64, votes: Votes, n_annotators: int, *, seed: int =
     of more than 20,000 items only those with answers count: the others say nothing of the scales.
     """
     if len(votes) > _PLENTY:
-        votes = votes.where(np.random.default_rng(seed).random(len(votes)) < _PLENTY / len(votes))
+        drawn = np.random.default_rng(seed).random(len(votes)) < _PLENTY / len(votes)
+        others = ~votes.of_kind(MODEL)  # what models are measured by, if that is little
+        votes = votes.where(drawn | others if others.sum() <= _PLENTY else drawn)
     if len(some := _judged(len(features), votes)) < len(features):
         features, votes = features[some], votes.renumbered(some)
     n, d = features.shape
     rng = np.random.default_rng(seed)
-    prior, theta = first_guess(d), np.zeros(d + n + n_annotators)
+    prior = first_guess(d)
     scales = Scales((prior,), np.ones(1), Annotators.average(n_annotators))
     if not len(votes):
         return scales
@@ -224,6 +233,7 @@ def choose_scales(features: F64, votes: Votes, n_annotators: int, *, seed: int =
     problem = Problem(
         features, votes, n_annotators, replace(scales, tie=0.3 * (ties > 0), ties=ties)
     )
+    theta = np.zeros(problem.n_unknowns)
     unjudged = d + np.setdiff1d(np.arange(n), [votes.left, votes.right])
     for k in range(_ROUNDS):
         theta = problem.newton(theta, prior, steps=2)
@@ -235,11 +245,11 @@ def choose_scales(features: F64, votes: Votes, n_annotators: int, *, seed: int =
         problem = replace(problem, scales=problem.matched_scales(theta, variance))
         if k % 3 < 2:
             continue
-        if n_annotators > 1:
-            people = problem.matched_annotators(theta, problem.to_scores(root))
+        if problem.compares:
+            people = problem.matched_annotators(theta, problem.to_scores(root), prior, rng)
             problem = replace(problem, scales=replace(problem.scales, annotators=people))
         settled = abs(np.log(prior.total(d) / before.total(d))) < _SETTLED
-        if settled and (n_annotators == 1 or k > 3):
+        if settled and (not problem.compares or k > 3):
             break
     priors, odds = problem.likely_priors(theta, prior)
     return replace(problem.scales, priors=priors, odds=odds)

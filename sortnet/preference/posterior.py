@@ -9,7 +9,7 @@ from scipy.special import ndtr
 
 from sortnet.preference.likelihood import answers
 from sortnet.preference.reliability import Annotators
-from sortnet.preference.vote_arrays import Votes, unseen
+from sortnet.preference.vote_arrays import MODEL, PERSON, Votes, unseen
 from sortnet.types import F64, I64
 
 _BLOCK = 1 << 16  # pairs whose draws are compared at once
@@ -24,9 +24,10 @@ class Posterior:
     see `answers` for ties and for answers given blindly.
 
     Attributes:
-        mean: (n + a,) of the scores, then of the biases.
-        covariance: (n + a, n + a), or None if n is too large for it.
-        draws: (k, n + a) from the posterior, a committee of k score vectors.
+        mean: (n + a,) of the scores, then of the biases; then, (n,), of the errors that models
+            share, if they count.
+        covariance: of these, or None if n is too large for it.
+        draws: (k, ...) of these from the posterior, a committee of k score vectors.
         annotators: their reliabilities, side biases and blind shares.
         n_items: n.
         rng: for the noise of the draws when an answer is observed.
@@ -85,33 +86,68 @@ class Posterior:
         known = self.annotators.padded(len(self.reliability) + 1)  # new ones are average
         number = np.minimum(votes.annotator, len(self.reliability))
         c, blind = known.reliability[number], known.blind[number]
-        b = np.append(self.mean[self.n_items :], 0.0)[number]
-        mean, variance = self.difference(votes.left, votes.right)
+        b = np.append(self.mean[self.n_items :][: len(self.reliability)], 0.0)[number]
+        mean, variance = self._gaps(votes, c)
         if left_out:
-            z = c * mean + b
-            _, slope, weight = answers(z, votes.target, self.tie, blind, self.ties)
-            mean, variance = unseen(mean, variance, c * slope, c**2 * weight)
-        spread = np.sqrt(1 + c**2 * variance)
+            _, slope, weight = answers(mean + b, votes.target, self.tie, blind, self.ties)
+            mean, variance = unseen(mean, variance, slope, weight)
+        spread = np.sqrt(1 + variance)
         left, right = (
-            blind / 2 + (1 - blind) * ndtr((side * (c * mean + b) - self.tie) / spread)
+            blind / 2 + (1 - blind) * ndtr((side * (mean + b) - self.tie) / spread)
             for side in (1, -1)
         )
         p: F64 = left / np.maximum(left + right, 1e-300)
         return p
 
-    def observe(self, left: int, right: int, target: float, annotator: int) -> None:
+    def _gaps(self, votes: Votes, c: F64) -> tuple[F64, F64]:
+        """(m,) means and variances of c (s_left - s_right), with the models' e_left - e_right."""
+        mean, variance = self.difference(votes.left, votes.right)
+        mean, variance = c * mean, c**2 * variance
+        models = np.flatnonzero(votes.of_kind(MODEL))
+        if self.errors is None or not len(models):
+            return mean, variance
+        c = c[models]
+        (left, right), first = (side[models] for side in (votes.left, votes.right)), self.errors
+        at = (left, c), (right, -c), (first + left, 1.0), (first + right, -1.0)
+        mean[models] = sum(x * self.mean[i] for i, x in at)
+        if self.covariance is None:
+            drawn = np.zeros((len(self.draws), len(models)))
+            for i, x in at:
+                drawn += x * self.draws[:, i]
+            variance[models] = drawn.var(axis=0)
+        else:
+            variance[models] = sum(x * y * self.covariance[i, j] for i, x in at for j, y in at)
+        return mean, variance
+
+    @property
+    def errors(self) -> int | None:
+        """The place of the first error that models share; None if they do not count."""
+        first = self.n_items + len(self.reliability)
+        return first if len(self.mean) > first else None
+
+    def observe(
+        self, left: int, right: int, target: float, annotator: int, kind: int = PERSON
+    ) -> None:
         """Update by one answer, by moment matching (assumed density filtering), in place.
 
         Args:
             left, right: the items.
             target: 1 for left, 0 for right, ½ for a tie.
             annotator: their number.
+            kind: as in `Votes`.
 
         Cost: O((n + a)²) with a covariance; without one nothing changes before the next fit.
         """
         if self.covariance is None:
             return
-        gain, mean, variance = self._gain(self.covariance, left, right, annotator)
+        x = np.zeros(len(self.mean))  # z = x · (scores, biases, errors)
+        x[left] += self.reliability[annotator]
+        x[right] -= self.reliability[annotator]
+        x[self.n_items + annotator] = 1
+        if kind == MODEL and self.errors is not None:
+            x[self.errors + left], x[self.errors + right] = 1, -1
+        gain = self.covariance @ x
+        mean, variance = float(self.mean @ x), max(float(gain @ x), 1e-12)
         shift, shrink = self._matched(mean, variance, target, self.annotators.blind[annotator])
         if shrink <= 0:
             return
@@ -119,7 +155,7 @@ class Posterior:
         # 1 / shrink - variance (Matheron's rule).
         noise = self.rng.standard_normal(len(self.draws)) * np.sqrt(1 / shrink - variance)
         seen = mean + shift / shrink + noise
-        self.draws += np.outer((seen - self._z(self.draws, left, right, annotator)) * shrink, gain)
+        self.draws += np.outer((seen - self.draws @ x) * shrink, gain)
         self.mean += gain * shift
         self.covariance -= np.outer(gain, gain) * shrink
 
@@ -138,18 +174,6 @@ class Posterior:
             self.ties,
         )
         return float(slope[0] / spread), float(weight[0] / spread**2)
-
-    def _z(self, scores: F64, left: int, right: int, annotator: int) -> F64:
-        """(k,) c (s_left - s_right) + b of k score vectors."""
-        z: F64 = self.reliability[annotator] * (scores[:, left] - scores[:, right])
-        return z + scores[:, self.n_items + annotator]
-
-    def _gain(self, C: F64, left: int, right: int, annotator: int) -> tuple[F64, float, float]:
-        """Covariance of everything with z; z's mean and variance."""
-        mean = self._z(self.mean[None], left, right, annotator)[0]
-        gain = self.reliability[annotator] * (C[left] - C[right]) + C[self.n_items + annotator]
-        variance = self._z(gain[None], left, right, annotator)[0]
-        return gain, float(mean), max(float(variance), 1e-12)
 
 
 def information(mean: F64, variance: F64) -> F64:

@@ -1,4 +1,4 @@
-"""The likelihood of the answers as a function of the unknowns, and the posterior's precision."""
+"""The likelihood of the answers as a function of the unknowns, and what is found by it."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.linalg import cho_factor, cho_solve, solve_triangular
 from scipy.optimize import minimize_scalar
 
 from sortnet.preference.likelihood import Likelihood, answers, genuine
+from sortnet.preference.precision import Dense, Large, Precision
 from sortnet.preference.reliability import Annotators, reliabilities, side_spread
-from sortnet.preference.vote_arrays import Votes, unseen, unseen_in_blocks
-from sortnet.types import F64, I64
+from sortnet.preference.vote_arrays import GOLD, MODEL, PERSON, Votes, unseen, unseen_in_blocks
+from sortnet.types import F64, I64, Bool
 
-_VOTES = 1_000_000  # whose second derivatives, nine each, are written out at once
 DENSE = 1_000  # unknowns up to which the posterior's covariance is kept
 _LOG_TIE = np.log(0.05), np.log(20.0)  # of the tie threshold
 # Priors are tried of these shares of the features in the scores' variance, and of these factors of
@@ -27,6 +26,8 @@ _SHARES = {0.01: 2.0, 0.3: 1.0, 0.6: 1.5, 0.85: 1.5, 0.998: 0.5}  # with odds be
 _FACTORS = (0.3, 1.0, 3.0)
 _MOST_PRIORS = 8
 _LIKELY = 0.02
+SHARED = 1.0  # variance of the errors that models share, relative to that of the scores
+_CERTAIN = 4.0  # reliability of a gold pair's known answer
 _HYPER = 1.0  # standard deviation of the logarithm of that variance around the first guess
 
 
@@ -105,7 +106,9 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """The answers' likelihood as a function of the unknowns: weights, residuals, biases."""
+    """The answers' likelihood as a function of the unknowns: weights, residuals, biases; and if
+    models have answered, the weights and residuals of the errors that they share.
+    """
 
     features: F64  # (n, d)
     votes: Votes
@@ -117,42 +120,89 @@ class Problem:
         """Whether the precision is never written out."""
         return sum(self.features.shape) + self.n_annotators > DENSE
 
-    def solver(self, weight: F64, prior: Prior) -> _Dense | _Large:
+    @cached_property
+    def shared(self) -> bool:
+        """Whether there are errors that models share."""
+        return bool(self.votes.of_kind(MODEL).any())
+
+    @property
+    def size(self) -> int:
+        """The number of scores and biases, and of shared errors."""
+        return (1 + self.shared) * len(self.features) + self.n_annotators
+
+    @property
+    def n_unknowns(self) -> int:
+        """The number of weights and residuals, biases, and the same of shared errors."""
+        return self.size + (1 + self.shared) * self.features.shape[1]
+
+    def solver(self, weight: F64, prior: Prior) -> Precision:
         """The posterior's precision, given the weight of each answer."""
-        return (_Large if self.large else _Dense)(self, weight, prior)
+        return (Large if self.large else Dense)(self, weight, prior)
 
     def precision(self, prior: Prior) -> F64:
-        """(d + n + a,) inverse variances of the prior, in the order of the unknowns."""
+        """Inverse variances of the prior, in the order of the unknowns."""
         n, d = self.features.shape
         scores = np.repeat([1 / prior.weight, 1 / prior.residual], [d, n])
-        return np.append(scores, self.scales.annotators.side_sd**-2.0)
+        errors = scores[: self.shared * (d + n)] / SHARED
+        return np.concatenate((scores, self.scales.annotators.side_sd**-2.0, errors))
 
     def to_scores(self, theta: F64) -> F64:
-        """(..., d + n + a) unknowns -> (..., n + a) scores and biases."""
-        d = self.features.shape[1]
-        out: F64 = theta[..., d:].copy()
-        out[..., : len(self.features)] += theta[..., :d] @ self.features.T
+        """(..., d + n + a) unknowns -> (..., n + a) scores and biases; those of shared errors, d + n
+        unknowns and n values, follow.
+        """
+        n, d = self.features.shape
+        own, errors = np.split(theta, [d + n + self.n_annotators], axis=-1)
+        out: F64 = np.concatenate((own[..., d:], errors[..., d:]), axis=-1)
+        out[..., :n] += theta[..., :d] @ self.features.T
+        if self.shared:
+            out[..., -n:] += errors[..., :d] @ self.features.T
         return out
 
     def pull_back(self, slope: F64) -> F64:
         """The transpose of `to_scores`."""
-        n = len(self.features)
-        return np.concatenate((slope[..., :n] @ self.features, slope), axis=-1)
+        return self._times(slope, self.features)
+
+    def diagonal(self, curvature: F64) -> F64:
+        """Diagonal of a matrix's pull back, whose own diagonal alone counts."""
+        return self._times(curvature, self.features**2)
+
+    def _times(self, slope: F64, X: F64) -> F64:
+        n = len(X)
+        own, errors = np.split(slope, [n + self.n_annotators], axis=-1)
+        parts = [own[..., :n] @ X, own]
+        if self.shared:
+            parts += [errors @ X, errors]
+        return np.concatenate(parts, axis=-1)
 
     @cached_property
     def reliability(self) -> F64:
-        """(m,) of who gave each answer."""
-        return self.scales.annotators.reliability[self.votes.annotator]
+        """(m,) of who gave each answer; that of a known answer is high."""
+        c = self.scales.annotators.reliability[self.votes.annotator]
+        return np.where(self.votes.of_kind(GOLD), _CERTAIN, c)
+
+    @cached_property
+    def given(self) -> F64:
+        """(m,) 1 for an annotator's answer, 0 for a known one: nobody has a bias in it."""
+        return 1.0 - self.votes.of_kind(GOLD)
 
     def z(self, theta: F64) -> F64:
-        """(m,) c (s_left - s_right) + b of each answer."""
+        """(m,) c (s_left - s_right) + b of each answer, and of a model's e_left - e_right more."""
         v, s, n = self.votes, self.to_scores(theta), len(self.features)
-        return self.reliability * (s[v.left] - s[v.right]) + s[n + v.annotator]
+        z: F64 = self.reliability * (s[v.left] - s[v.right]) + self.given * s[n + v.annotator]
+        if self.shared:
+            errors = s[n + self.n_annotators :]
+            z += self.by_model * (errors[v.left] - errors[v.right])
+        return z
+
+    @cached_property
+    def by_model(self) -> F64:
+        """(m,) 1 for a model's answer, else 0."""
+        return self.votes.of_kind(MODEL).astype(np.float64)
 
     def likelihood(self, theta: F64) -> Likelihood:
         """Of every answer."""
         scales = self.scales
-        blind = scales.annotators.blind[self.votes.annotator]
+        blind = scales.annotators.blind[self.votes.annotator] * self.given
         seen = answers(self.z(theta), self.votes.target, scales.tie, blind, scales.ties)
         weight = self.votes.weight
         return seen if weight is None else Likelihood(*(weight * each for each in seen))
@@ -179,22 +229,45 @@ class Problem:
         return theta
 
     def summed(self, pull: F64) -> F64:
-        """(n + a,) sums of the votes' pulls on scores and biases."""
+        """Sums of the votes' pulls on scores, biases and shared errors."""
         v, n = self.votes, len(self.features)
-        scaled = pull * self.reliability
-        items = np.bincount(v.left, scaled, n) - np.bincount(v.right, scaled, n)
-        return np.append(items, np.bincount(v.annotator, pull, self.n_annotators))
 
-    def curvature(self, weight: F64) -> tuple[I64, I64, F64]:
-        """Minus the second derivatives of the log-likelihood in scores and biases, as the rows,
-        columns and values of a matrix (n + a, n + a); duplicate entries are summed.
+        def on_items(scaled: F64) -> F64:
+            return np.bincount(v.left, scaled, n) - np.bincount(v.right, scaled, n)
+
+        sums = [
+            on_items(pull * self.reliability),
+            np.bincount(v.annotator, pull * self.given, self.n_annotators),
+        ]
+        if self.shared:
+            sums.append(on_items(pull * self.by_model))
+        return np.concatenate(sums)
+
+    def coefficients(self) -> tuple[tuple[I64, F64], ...]:
+        """The scores, biases and shared errors that z of each answer depends on, (m,), and by how
+        much.
         """
-        v, w, c, n = self.votes, weight, self.reliability, len(self.features)
-        row = (v.left, v.right, n + v.annotator)
-        value = (c, -c, np.ones(len(v)))
-        entries = [(row[i], row[j], w * value[i] * value[j]) for i in range(3) for j in range(3)]
+        v, n, c = self.votes, len(self.features), self.reliability
+        own = (v.left, c), (v.right, -c), (n + v.annotator, self.given)
+        if not self.shared:
+            return own
+        first, e = n + self.n_annotators, self.by_model
+        return (*own, (first + v.left, e), (first + v.right, -e))
+
+    def curvature(self, weight: F64, some: slice = slice(None)) -> tuple[I64, I64, F64]:
+        """Minus the second derivatives of the log-likelihood of some answers in scores, biases and
+        shared errors, as the rows, columns and values of a square matrix; duplicates are summed.
+        """
+        of = [(i[some], x[some]) for i, x in self.coefficients()]
+        weight = weight[some]
+        entries = [(i, j, weight * x * y) for i, x in of for j, y in of]
         i, j, x = (np.concatenate(part) for part in zip(*entries, strict=True))
         return i, j, x
+
+    @property
+    def compares(self) -> bool:
+        """Whether annotators are measured: by each other, or models by people and gold pairs."""
+        return self.n_annotators > 1 or self.shared
 
     def around(self, theta: F64, prior: Prior, draws: int, rng: np.random.Generator) -> Part:
         """Laplace's approximation, widened by the uncertainty of the reliabilities."""
@@ -203,7 +276,7 @@ class Problem:
         mean, drawn = self.to_scores(theta), self.to_scores(unknowns)
         covariance, d = at.covariance(), self.features.shape[1]
         moves = np.zeros_like(unknowns[:, :d])
-        if self.n_annotators > 1 and len(self.votes):
+        if self.compares and len(self.votes):
             pulled = self.pulled_by_reliability(theta)
             noise = rng.standard_normal((draws, self.n_annotators))
             moved = self.moved(noise @ pulled, at)  # of thousands of annotators, a few draws
@@ -214,28 +287,32 @@ class Problem:
                 covariance = covariance + moved.T @ moved
         return Part(theta, mean, covariance, drawn, unknowns[:, :d], moves)
 
-    def moved(self, pulled: F64, at: _Dense | _Large) -> F64:
+    def moved(self, pulled: F64, at: Precision) -> F64:
         """(k, d + n + a) how pulls on scores and biases, (k, n + a), move the mode."""
         return at.solve(self.pull_back(pulled).T).T
 
     def pulled_by_reliability(self, theta: F64) -> sparse.csr_array:
-        """(a, n + a) how one standard deviation of each reliability pulls scores and biases."""
-        v, n, a = self.votes, len(self.features), self.n_annotators
-        s = self.to_scores(theta)
+        """(a, n + a) how one standard deviation of each reliability pulls scores and biases, and
+        shared errors.
+        """
+        v, s = self.votes, self.to_scores(theta)
         gap = s[v.left] - s[v.right]
         _, slope, weight = self.likelihood(theta)
-        on_item, on_side = slope - weight * gap * self.reliability, -weight * gap
-        pull = np.concatenate((on_item, -on_item, on_side))
-        who = np.tile(v.annotator, 3)
-        pull *= self.scales.annotators.reliability_sd[who]
-        what = np.concatenate((v.left, v.right, n + v.annotator))
-        return sparse.csr_array(sparse.coo_array((pull, (who, what)), shape=(a, n + a)))
+        of = self.coefficients()
+        pulls = [-weight * gap * x for _, x in of]
+        pulls[0], pulls[1] = pulls[0] + slope, pulls[1] - slope
+        sd = self.scales.annotators.reliability_sd[v.annotator] * self.given
+        pull, what = np.concatenate([p * sd for p in pulls]), np.concatenate([i for i, _ in of])
+        who = np.tile(v.annotator, len(of))
+        shape = self.n_annotators, self.size
+        return sparse.csr_array(sparse.coo_array((pull, (who, what)), shape=shape))
 
     def matched_scales(self, theta: F64, variance: F64) -> Scales:
         """The scales of side biases and ties, given the scores."""
-        a, scales = self.n_annotators, self.scales
+        first, scales = sum(self.features.shape), self.scales
         if scales.ties:
-            z, target = self.z(theta), self.votes.target
+            said = self.given > 0
+            z, target = self.z(theta)[said], self.votes.target[said]
             found = minimize_scalar(
                 lambda log: -genuine(z, target, np.exp(log)).log_p.sum(),
                 bounds=_LOG_TIE,
@@ -243,28 +320,62 @@ class Problem:
                 options={"xatol": 0.02},
             )
             scales = replace(scales, tie=float(np.exp(found.x)))
-        side_sd = side_spread((theta**2 + variance)[-a:])
+        side_sd = side_spread((theta**2 + variance)[first : first + self.n_annotators])
         return replace(scales, annotators=replace(scales.annotators, side_sd=side_sd))
 
-    def matched_annotators(self, theta: F64, root: F64) -> Annotators:
-        """Reliabilities, by comparing answers with what the scores would be without them."""
-        v, n, s, c = self.votes, len(self.features), self.to_scores(theta), self.reliability
-        _, slope, weight = self.likelihood(theta)
-        gap, slope, weight = s[v.left] - s[v.right], c * slope, c**2 * weight
-        if self.large:
-            variance = np.sum((root[:, v.left] - root[:, v.right]) ** 2, axis=0)
-            gap, variance = unseen(gap, variance, slope, weight)
-        else:
-            gap, variance = unseen_in_blocks(gap, root.T @ root, v, slope, weight)
+    def matched_annotators(
+        self, theta: F64, root: F64, prior: Prior, rng: np.random.Generator
+    ) -> Annotators:
+        """Reliabilities, by comparing answers with what the scores would be without them: those of
+        people without the annotator's own, those of models without all models'.
+        """
+        v, n, s = self.votes, len(self.features), self.to_scores(theta)
+        models, people = v.of_kind(MODEL), v.of_kind(PERSON)
+        gap, variance, noise = np.zeros(len(v)), np.zeros(len(v)), np.ones(len(v))
+        gap[people], variance[people] = self._without_own(theta, root, people)
+        if self.shared:
+            gap[models], variance[models] = self._without_models(prior, rng)
+            apart = self.features[v.left[models]] - self.features[v.right[models]]
+            errors = prior.weight * np.sum(apart**2, axis=1) + 2 * prior.residual
+            noise[models] += SHARED * errors
+        said = people | models
         return reliabilities(
             self.scales.annotators,
-            gap,
-            variance,
-            s[n + v.annotator],
-            v,
+            gap[said],
+            variance[said],
+            s[n + v.annotator[said]],
+            v.where(said),
             self.scales.tie,
             self.scales.ties,
+            noise[said],
         )
+
+    def _without_own(self, theta: F64, root: F64, some: Bool) -> tuple[F64, F64]:
+        """Means and variances of s_left - s_right of some answers, as they would be without those
+        of the same annotator.
+        """
+        v, s, c = self.votes.where(some), self.to_scores(theta), self.reliability[some]
+        _, slope, weight = self.likelihood(theta)
+        gap, slope, weight = s[v.left] - s[v.right], c * slope[some], c**2 * weight[some]
+        if not len(v):
+            return gap, gap
+        if self.large:
+            return unseen(gap, _squares(root, v), slope, weight)
+        return unseen_in_blocks(gap, root.T @ root, v, slope, weight)
+
+    def _without_models(self, prior: Prior, rng: np.random.Generator) -> tuple[F64, F64]:
+        """The same of the models' answers, by people's answers and gold pairs alone."""
+        models = self.votes.of_kind(MODEL)
+        v, others = self.votes.where(models), replace(self, votes=self.votes.where(~models))
+        theta = np.zeros(sum(self.features.shape) + self.n_annotators)
+        theta = others.newton(theta, prior, steps=10)
+        at, s = others.solver(others.likelihood(theta).weight, prior), others.to_scores(theta)
+        if self.large:
+            root = others.to_scores(at.root(rng))
+            return s[v.left] - s[v.right], _squares(root, v)
+        C = at.covariance()
+        variance = C[v.left, v.left] + C[v.right, v.right] - 2 * C[v.left, v.right]
+        return s[v.left] - s[v.right], variance
 
     def likely_priors(self, theta: F64, matched: Prior) -> tuple[tuple[Prior, ...], F64]:
         """Priors of about the matched total variance, by their evidence; the likeliest first."""
@@ -290,119 +401,13 @@ class Problem:
         theta = self.newton(theta, prior, steps=2)
         precision, seen = self.precision(prior), self.likelihood(theta)
         log_p = seen.log_p.sum() - 0.5 * precision @ theta**2 + 0.5 * np.log(precision).sum()
-        log_p -= 0.5 * _Dense(self, seen.weight, prior).log_determinant()
+        log_p -= 0.5 * Dense(self, seen.weight, prior).log_determinant()
         d = self.features.shape[1]
         scale = np.log(prior.total(d) / first_guess(d).total(d))
         return float(log_p - 0.5 * (scale / _HYPER) ** 2)
 
 
-class _Dense:
-    """The posterior's precision at a point, factorised."""
-
-    def __init__(self, problem: Problem, weight: F64, prior: Prior) -> None:
-        n, d = problem.features.shape
-        i, j, x = problem.curvature(weight)
-        size = n + problem.n_annotators
-        curvature = np.bincount(i * size + j, x, size * size).reshape(size, size)
-        self._problem = problem
-        H = np.empty((d + size, d + size))
-        H[d:, d:] = curvature
-        H[:d, d:] = problem.features.T @ curvature[:n]
-        H[d:, :d] = H[:d, d:].T
-        H[:d, :d] = H[:d, d : d + n] @ problem.features
-        H[np.diag_indices_from(H)] += problem.precision(prior)
-        self._factor = cho_factor(H, lower=True, overwrite_a=True, check_finite=False)
-
-    def solve(self, rhs: F64) -> F64:
-        solution: F64 = cho_solve(self._factor, rhs, check_finite=False)
-        return solution
-
-    def log_determinant(self) -> float:
-        return float(2 * np.log(np.diag(self._factor[0])).sum())
-
-    def root(self, rng: np.random.Generator) -> F64:
-        """R with RᵀR the covariance of the unknowns."""
-        del rng
-        size = len(self._factor[0])
-        root: F64 = solve_triangular(self._factor[0], np.eye(size), lower=True, check_finite=False)
-        return root
-
-    def covariance(self) -> F64:
-        root = self._problem.to_scores(self.root(np.random.default_rng(0)))
-        return root.T @ root
-
-    def draw(self, k: int, rng: np.random.Generator) -> F64:
-        """(k, d + n + a) draws around zero."""
-        noise = rng.standard_normal((len(self._factor[0]), k))
-        drawn = solve_triangular(self._factor[0], noise, lower=True, trans="T", check_finite=False)
-        return np.ascontiguousarray(drawn.T)
-
-
-class _Large:
-    """The same precision by its products only; variances are estimated from draws."""
-
-    def __init__(self, problem: Problem, weight: F64, prior: Prior) -> None:
-        n, votes = len(problem.features), problem.votes
-        self._problem, self._weight = problem, weight
-        size = n + problem.n_annotators
-        self._curvature = sparse.csr_array((size, size))
-        for at in range(0, len(votes), _VOTES):
-            some = np.arange(at, min(at + _VOTES, len(votes)))
-            i, j, x = replace(problem, votes=votes.where(some)).curvature(weight[some])
-            part = sparse.csr_array(sparse.coo_array((x, (i, j)), shape=(size, size)))
-            self._curvature = self._curvature + part if at else part
-        self._precision = problem.precision(prior)
-        diagonal = self._curvature.diagonal()
-        square = diagonal[:n] @ problem.features**2
-        self._diagonal = self._precision + np.concatenate((square, diagonal))
-
-    def solve(self, rhs: F64) -> F64:
-        solution: F64 = self._gradients(np.atleast_2d(rhs.T)).T.reshape(rhs.shape)
-        return solution
-
-    def root(self, rng: np.random.Generator) -> F64:
-        """(16, d + n + a) R with RᵀR about the covariance of the unknowns."""
-        return self.draw(16, rng) / 4
-
-    def covariance(self) -> None:
-        return None
-
-    def draw(self, k: int, rng: np.random.Generator) -> F64:
-        """Draw from the Gaussian by perturbing the data and the prior, and solving."""
-        p = self._problem
-        spread = np.sqrt(self._weight)
-        # Row by row: of ten million answers all rows would take gigabytes.
-        noise = (rng.standard_normal(len(spread)) * spread for _ in range(k))
-        slopes = np.stack([p.summed(e) for e in noise])
-        prior = rng.standard_normal((k, len(self._precision))) * np.sqrt(self._precision)
-        return self._gradients(p.pull_back(slopes) + prior)
-
-    def _times(self, x: F64) -> F64:
-        """(k, d + n + a) -> the same, multiplied by the precision."""
-        scores = self._problem.to_scores(x)
-        product: F64 = self._problem.pull_back((self._curvature @ scores.T).T)
-        return product + x * self._precision
-
-    def _gradients(self, rhs: F64, tolerance: float = 1e-5, steps: int = 200) -> F64:
-        """Conjugate gradients, preconditioned by the diagonal, of many right sides at once."""
-        x, r = np.zeros_like(rhs), rhs.copy()
-        y = r / self._diagonal
-        p, ry = y.copy(), _rows(r, y)
-        enough = tolerance * np.sqrt(_rows(rhs, rhs).max())
-        for _ in range(steps):
-            if np.sqrt(_rows(r, r).max()) <= enough:
-                break
-            Ap = self._times(p)
-            alpha = ry / np.maximum(_rows(p, Ap), 1e-300)
-            x += alpha * p
-            r -= alpha * Ap
-            y = r / self._diagonal
-            ry, before = _rows(r, y), ry
-            p = y + (ry / np.maximum(before, 1e-300)) * p
-        return x
-
-
-def _rows(a: F64, b: F64) -> F64:
-    """(k, 1) products of rows."""
-    product: F64 = np.einsum("ij,ij->i", a, b)[:, None]
-    return product
+def _squares(root: F64, votes: Votes) -> F64:
+    """(m,) about the variances of s_left - s_right."""
+    squares: F64 = np.sum((root[:, votes.left] - root[:, votes.right]) ** 2, axis=0)
+    return squares

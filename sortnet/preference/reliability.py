@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from sortnet.preference.likelihood import chance, genuine
-from sortnet.preference.vote_arrays import Votes
+from sortnet.preference.vote_arrays import PERSON, Votes
 from sortnet.types import F64
 
 # The candidates, and their prior: few annotators differ from the others, but those may do so a lot
@@ -65,6 +65,7 @@ def reliabilities(
     votes: Votes,
     tie: float,
     ties: float,
+    noise: F64 | float = 1.0,
 ) -> Annotators:
     """Posterior means and standard deviations of reliabilities and blind shares, on a grid.
 
@@ -74,12 +75,13 @@ def reliabilities(
         bias: (m,) side bias of who answers.
         votes: the answers.
         tie, ties: as in `answers`.
+        noise: (m,) variance of z given the gap; more than 1 of models, which share errors.
 
     Cost: a few hundred logarithms per answer.
     """
     n_annotators, target, annotator = len(before.side), votes.target, votes.annotator
     c = CANDIDATES[:, None]
-    spread = np.sqrt(1 + c**2 * variance)
+    spread = np.sqrt(noise + c**2 * variance)
     z = (c * gap + bias) / spread
     looked = np.exp(genuine(z, np.broadcast_to(target, z.shape), tie / spread).log_p)
     by_chance = chance(target, ties)
@@ -98,8 +100,10 @@ def reliabilities(
     odds /= odds.sum(axis=(0, 1))
     c_mean, c_sd = _moments(CANDIDATES, odds.sum(axis=0))
     blind, blind_sd = _moments(BLIND, odds.sum(axis=1))
-    # The scores absorb a common factor; annotators who say nothing of the order do not count.
-    answered = np.bincount(annotator, minlength=n_annotators)
+    # The scores absorb a common factor, that of the people if there are any; who says nothing of
+    # the order does not count.
+    people = votes.of_kind(PERSON)
+    answered = np.bincount(annotator[people | ~people.any()], minlength=n_annotators)
     common = (answered @ c_mean**2) / (answered @ np.abs(c_mean))
     return replace(
         before,

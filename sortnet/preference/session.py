@@ -49,7 +49,7 @@ from sortnet.preference.strategies import (
     top_pair,
 )
 from sortnet.preference.study import Study
-from sortnet.preference.vote_arrays import Votes
+from sortnet.preference.vote_arrays import MODEL, PERSON, Votes
 from sortnet.types import F64, I64
 from sortnet.types.packed_pairs import key_of
 
@@ -154,14 +154,15 @@ class Session:
     @property
     def stale(self) -> bool:
         """Whether there are events or a basis to be fitted: see `refit`."""
-        late = self._fits.basis.milestone != milestone(self.events)
+        late = self._fits.basis.milestone != self._milestone(self.events)
         return late or self.behind > 0
 
     @property
     def quick(self) -> bool:
         """Whether `refit` takes a few milliseconds only: few unknowns, no net to train."""
         no_net = self._history.n_votes < ENOUGH
-        return self._small and (no_net or self._fits.basis.milestone == milestone(self.events))
+        known = self._fits.basis.milestone
+        return self._small and (no_net or known == self._milestone(self.events))
 
     def tell(self, judgement: Judgement) -> None:
         """Add an event: an answer, or the undo of one; those of excluded annotators are ignored.
@@ -354,8 +355,9 @@ class Session:
     def _weights(self) -> tuple[Votes, dict[str, float]]:
         with self._lock:
             votes, names = self._votes(self.events), [*self._history.annotators]
+            known = self._with_known(votes)
         keep = self._keep if len(votes) >= ENOUGH else None
-        people = kept_scales(self._X, votes, len(names), seed=self.seed, keep=keep).annotators
+        people = kept_scales(self._X, known, len(names), seed=self.seed, keep=keep).annotators
         weight: F64 = people.reliability * (1 - people.blind)
         return votes, dict(zip(names, weight.tolist(), strict=True))
 
@@ -396,9 +398,11 @@ class Session:
         posterior = self._fits.choosing.posterior
         if posterior.covariance is not None and self.events - self._observed <= _AT_A_TIME:
             late = self._history.votes(self.events, after=self._observed, holdout=False)
+            models = self._models()
             for left, right, target, annotator in late.rows():
                 if annotator < len(posterior.reliability):
-                    posterior.observe(left, right, target, annotator)
+                    kind = MODEL if annotator in models else PERSON
+                    posterior.observe(left, right, target, annotator, kind)
             self._observed = self.events
 
     def _question(self, annotator: str, taken: set[Pair]) -> Question | None:
@@ -555,7 +559,7 @@ class Session:
         left_out = not len(votes) and self._history.n_votes >= NO_HOLDOUT
         if left_out:
             votes, posterior = self._history.decided(holdout=False), self._fits.all.posterior
-        p = posterior.predicted(votes, left_out=left_out)
+        p = posterior.predicted(votes.marked(self._models()), left_out=left_out)
         right = (p > 0.5) == (votes.target > 0.5)
         return holdout_check(np.maximum(p, 1 - p), right), left_out
 
@@ -563,17 +567,43 @@ class Session:
         with self._lock:
             return self._history.votes(upto, holdout=holdout)
 
+    def _models(self) -> list[int]:
+        """The numbers of the annotators that are models."""
+        numbers = self._history.annotators
+        return [numbers[name] for name in self.study.models if name in numbers]
+
+    def _with_known(self, votes: Votes) -> Votes:
+        """Votes with what the study says of them: whose are models', and the gold pairs."""
+        gold = [(made.item, made.other) for made in self.study.gold.values()]
+        return votes.with_known(self._models(), gold)
+
+    def _milestone(self, upto: int) -> int:
+        """See `milestone`; beside models, people's events count by themselves, too: a few of them
+        measure many answers of models.
+        """
+        at = milestone(upto)
+        if not self.study.models:
+            return at
+        with self._lock:
+            people = self._history.not_by(self.study.models, upto)
+        few = milestone(len(people))
+        return max(at, int(people[few - 1]) + 1) if few else at
+
     def _fit(self, upto: int, before: Fits | None, *, keep_net: bool = False) -> Fits:
         with self._lock:
             n_annotators = len(self._history.annotators)
-        everything, usable = self._votes(upto), self._votes(upto, holdout=False)
-        at, call = milestone(upto), self._call if upto and not self._small else call_here
+            everything, usable, at = (
+                self._with_known(self._votes(upto)),
+                self._with_known(self._votes(upto, holdout=False)),
+                self._milestone(upto),
+            )
+        call = self._call if upto and not self._small else call_here
         # Kept is what a session that starts with these events would find.
         keep = self._keep if len(everything) >= ENOUGH and not keep_net else None
         basis, start = (None, None) if before is None else (before.basis, before.choosing.theta)
         if basis is None or basis.scaled != at or (basis.milestone != at and not keep_net):
             net = basis if keep_net else None
-            early = self._votes(at, holdout=False)
+            early = self._with_known(self._votes(at, holdout=False))
             basis = call(choose_basis, self._X, early, at, net=net, seed=self.seed, keep=keep)
             del early  # ten million take 320 MB
             start = start if keep_net else None

@@ -16,7 +16,7 @@ Subject: TypeAlias = str | int | Pair | None
 # Each kind and its opposite.
 UNDONE_BY = {
     **{"exclude": "include", "pause": "resume", "revoke": "renew"},
-    **{"retire": "restore", "gold": "no-gold"},
+    **{"retire": "restore", "gold": "no-gold", "model": "person"},
 }
 UNDOES = {undoing: kind for kind, undoing in UNDONE_BY.items()}
 LINKS = {"revoke", "renew"}  # decisions about links to pages
@@ -27,6 +27,7 @@ KINDS = (*UNDONE_BY, *UNDOES, *AMOUNTS, *WORDS)
 # What each decision must be about, and nothing else; a pause may name an annotator.
 _NEEDS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("exclude", "include", "revoke", "renew"), ("annotator",)),
+    **dict.fromkeys(("model", "person"), ("annotator",)),
     **dict.fromkeys(("pause", "resume"), ()),
     **dict.fromkeys(("retire", "restore"), ("item",)),
     **dict.fromkeys(("gold", "no-gold"), ("item", "other")),
@@ -41,7 +42,8 @@ _MOST |= {"top": _LARGEST}
 LONGEST = {"question": 500, "instructions": 50_000}  # characters
 # The field of a study that each kind fills.
 _FIELDS = {"exclude": "excluded", "pause": "paused", "revoke": "revoked", "retire": "retired"}
-_FIELDS |= {"gold": "gold"}
+_FIELDS |= {"gold": "gold", "model": "models"}
+_CALLED = {"gold": "a gold pair", "models": "a model"}
 _SUBJECTS = ("annotator", "item", "other", "amount")
 GOLD_RATE = 0.05
 QUESTION = "Which is better?"
@@ -54,8 +56,9 @@ class Decision:
     Attributes:
         kind: `exclude` or `include` an annotator's judgements; `pause` or `resume` an annotator, or
             all of them; `revoke` or `renew` a link; `retire` or `restore` an item; `gold` or
-            `no-gold`; `quota` of an annotator, `overlap`, `gold-rate`, `goal`, `top`, `deadline`;
-            the `question` that is asked, and the `instructions`.
+            `no-gold`; an annotator is a `model` or a `person`, as all are before; `quota` of an
+            annotator, `overlap`, `gold-rate`, `goal`, `top`, `deadline`; the `question` that is
+            asked, and the `instructions`.
         annotator: their name.
         item: the item; of a gold pair the better one.
         other: the worse item of a gold pair.
@@ -115,6 +118,7 @@ class Study:
         revoked: annotators whose link opens nothing.
         retired: items that are neither asked about nor ranked.
         gold: pairs with a known answer.
+        models: annotators that are language models or other programs, and share errors.
         quotas: number of answers after which an annotator is done.
         overlap: number of people who should answer a pair before new pairs are asked.
         gold_rate: share of gold questions, if there are gold pairs.
@@ -124,7 +128,7 @@ class Study:
         question: what annotators are asked, in plain text.
         instructions: what they read first, in Markdown; empty if there are none.
 
-    The first five map to the decision, which holds the reason.
+    The first six map to the decision, which holds the reason.
 
     >>> study_of([Decision("exclude", "eve"), Decision("retire", item=3)]).state("eve")
     'excluded'
@@ -135,6 +139,7 @@ class Study:
     revoked: Mapping[Any, Decision] = field(default_factory=dict)
     retired: Mapping[Any, Decision] = field(default_factory=dict)
     gold: Mapping[Any, Decision] = field(default_factory=dict)
+    models: Mapping[Any, Decision] = field(default_factory=dict)
     quotas: Mapping[Any, int] = field(default_factory=dict)
     overlap: int = 1
     gold_rate: float = GOLD_RATE
@@ -181,10 +186,8 @@ class Study:
 
     def asks_alike(self, other: Study) -> bool:
         """Whether a session asks and ranks the same under both."""
-        return all(
-            getattr(self, name) == getattr(other, name)
-            for name in ("excluded", "retired", "gold", "overlap", "gold_rate", "goal", "top")
-        )
+        of_session = ("excluded", "retired", "gold", "models", "overlap", "gold_rate", "goal", "top")
+        return all(getattr(self, name) == getattr(other, name) for name in of_session)
 
     def wanted(self) -> Goal:
         """The goal."""
@@ -254,7 +257,7 @@ def check_decision(study: Study, decision: Decision, called: str) -> None:
     if kind in AMOUNTS or kind in WORDS:
         return
     field = _FIELDS[UNDOES.get(kind, kind)]
-    on, state = getattr(study, field), "a gold pair" if field == "gold" else field
+    on, state = getattr(study, field), _CALLED.get(field, field)
     if kind in UNDONE_BY and decision.subject in on:
         raise StudyError(f"{called} is {state} already")
     if kind in UNDOES and kind != "renew" and decision.subject not in on:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sortnet.preference.base import TARGETS, Judgement
+from sortnet.preference.base import TARGETS, Judgement, Pair
 from sortnet.types import F64, I64, Bool
 
 _BLOCK = 128  # answers left out together, at most
+# Who answers: a person, a model, whose errors others share, or nobody: a known answer.
+PERSON, MODEL, GOLD = range(3)
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,6 +24,8 @@ class Votes:
         target: (m,) 1 for left, 0 for right, ½ for a tie.
         annotator: (m,) their numbers.
         weight: (m,) how many answers each counts for; None: 1.
+        kind: (m,) `PERSON`, `MODEL` or `GOLD`, the annotator of which does not matter; None: all
+            are of people.
     """
 
     left: I64
@@ -29,9 +33,47 @@ class Votes:
     target: F64
     annotator: I64
     weight: F64 | None = None
+    kind: I64 | None = None
 
     def __len__(self) -> int:
         return len(self.left)
+
+    def marked(self, models: Collection[int]) -> Votes:
+        """The same votes, those of these annotators as of models."""
+        by_model = np.isin(self.annotator, [*models])
+        return replace(self, kind=np.where(by_model, MODEL, PERSON)) if by_model.any() else self
+
+    def with_known(self, models: Collection[int], gold: Iterable[Pair]) -> Votes:
+        """The same votes, those of models marked, and after them the known answers to gold pairs.
+
+        Without gold pairs a model is not marked that answers alone: what it sees and its errors
+        cannot be told apart. Nothing is added to no votes.
+
+        Args:
+            models: the numbers of the annotators that are models.
+            gold: the better item and the other one of each pair.
+        """
+        known = np.array([*gold], np.int64).reshape(-1, 2)
+        if not len(self) or not (len(known) or models):
+            return self
+        if not len(known):
+            alone = len(np.unique(self.annotator)) < 2
+            return self if alone else self.marked(models)
+        votes, zeros = self.marked(models), np.zeros(len(known), np.int64)
+        kind = np.full(len(self), PERSON) if votes.kind is None else votes.kind
+        return Votes(
+            np.append(self.left, known[:, 0]),
+            np.append(self.right, known[:, 1]),
+            np.append(self.target, zeros + 1.0),
+            np.append(self.annotator, zeros),
+            None if self.weight is None else np.append(self.weight, zeros + 1.0),
+            np.append(kind, zeros + GOLD),
+        )
+
+    def of_kind(self, *kinds: int) -> Bool:
+        """(m,) whether the answers are of one of these kinds."""
+        kind = np.full(len(self), PERSON) if self.kind is None else self.kind
+        return np.isin(kind, kinds)
 
     @classmethod
     def of_one(cls, left: I64, right: I64, target: F64) -> Votes:
@@ -53,7 +95,7 @@ class Votes:
     def renumbered(self, items: I64) -> Votes:
         """The same votes, its items given by their places among these, which ascend."""
         left, right = (np.searchsorted(items, side) for side in (self.left, self.right))
-        return Votes(left, right, self.target, self.annotator, self.weight)
+        return replace(self, left=left, right=right)
 
     def where(self, mask: Bool | I64) -> Votes:
         """The votes selected by a mask, or by their places."""
@@ -63,6 +105,7 @@ class Votes:
             self.target[mask],
             self.annotator[mask],
             None if self.weight is None else self.weight[mask],
+            None if self.kind is None else self.kind[mask],
         )
 
 
