@@ -26,6 +26,7 @@ class Ranking:
         score: (n,) expected scores, in units of an answer's noise; comparable within a group.
         low, high: (n,) 90 % interval of an item's rank in its group.
         judgements: (n,) number of answers about an item.
+        among_top: (n,) probability that an item is of its group's top; None without such a goal.
     """
 
     order: I64
@@ -34,18 +35,20 @@ class Ranking:
     low: I64
     high: I64
     judgements: I64
+    among_top: F64 | None = None
 
     def __len__(self) -> int:
         return len(self.order)
 
 
-def rank_items(posterior: Posterior, judgements: I64, groups: Groups) -> Ranking:
+def rank_items(posterior: Posterior, judgements: I64, groups: Groups, *, top: int = 0) -> Ranking:
     """Rank by expected score; intervals from the ranks in draws from the posterior.
 
     Args:
         posterior: of the scores.
         judgements: (n,) number of answers about an item.
         groups: of the items, each of which is ranked by itself.
+        top: number of top items wanted of each group; 0: all.
 
     Cost: one sort, and one per draw.
     """
@@ -53,15 +56,18 @@ def rank_items(posterior: Posterior, judgements: I64, groups: Groups) -> Ranking
     order = np.concatenate(
         [m[np.argsort(-posterior.scores[m], kind="stable")] for m in groups.members]
     )
+    among_top = np.zeros(n) if top else None
     rank, low, high = (np.zeros(n, np.int64) for _ in range(3))
     rank[order] = np.concatenate([np.arange(1, len(m) + 1) for m in groups.members])
     for m in groups.members:
         places = np.empty((len(posterior.draws), len(m)), np.int32)
         by_score = np.argsort(-posterior.draws[:, m], axis=1)
         np.put_along_axis(places, by_score, np.arange(1, len(m) + 1, dtype=np.int32)[None], axis=1)
+        if among_top is not None:
+            among_top[m] = np.mean(places <= top, axis=0)
         lowest, highest = shortest(places)
         low[m], high[m] = np.minimum(lowest, rank[m]), np.maximum(highest, rank[m])
-    return Ranking(order, rank, posterior.scores.copy(), low, high, judgements)
+    return Ranking(order, rank, posterior.scores.copy(), low, high, judgements, among_top)
 
 
 def shortest(places: I64 | I32) -> tuple[I64, I64]:

@@ -242,14 +242,23 @@ class Session:
             if self.stale:
                 self._refit()
 
-    def ranking(self, *, fresh: bool = True) -> Ranking:
-        """All items in order, with intervals; `fresh=False` takes the last fit."""
+    def ranking(self, *, fresh: bool = True, top: int = 0) -> Ranking:
+        """All items in order, with intervals; `fresh=False` takes the last fit.
+
+        With `top`, also the probability that an item is among so many of its group.
+        """
         if fresh:
             self.refit()
         with self._lock:
             posterior, seen = self._fits.all.posterior, self._history.seen.copy()
         # Outside the lock, so that `ask` does not wait.
-        return rank_items(posterior, seen, self._groups)
+        return rank_items(posterior, seen, self._groups, top=top)
+
+    @property
+    def posterior(self) -> Posterior:
+        """Of the scores, by the last fit to all answers."""
+        with self._lock:
+            return self._fits.all.posterior
 
     def remaining(self, *, fresh: bool = True) -> Remaining:
         """How close it is to its goal; `fresh=False` takes the last fit.
