@@ -1,4 +1,4 @@
-"""sortnet report COLLECTION: why a ranking may be trusted, on one page and as JSON."""
+"""sortnet report COLLECTION: how reliable a ranking is, on one page and as JSON."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def report(
     or `last`, it has plots, the hardest queries and how to reproduce it; documents of the hardest
     queries are shown if the run's model and data still exist.
 
-    Of a collection it says why its ranking may be trusted: the question, the judges with
+    Of a collection it says how reliable its ranking is: the question, the judges with
     reliability, side bias and agreement, what the answers cost, held-out accuracy, a test whether
     more triples are cyclic than noise explains, the top items with probabilities, and the pairs
     most in doubt with the judges' reasons. --json prints the same for programs. Where a run and a

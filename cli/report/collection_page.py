@@ -1,4 +1,4 @@
-"""Why the ranking of a collection may be trusted, as one self-contained HTML page."""
+"""The reliability of a collection's ranking as one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def render(parts: Sequence[dict[str, Any]], name: str) -> str:
         part
         | {
             "summary": [*_summary(part)],
-            "trust": [*_trust(part)],
+            "reliability": [*_reliability(part)],
             "shown": part["ranking"][:_ROWS],
         }
         for part in parts
@@ -47,7 +47,7 @@ def _summary(part: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "Held-out accuracy", f"{checked['holdout_right']:.0%} of {checked['holdout_n']}"
 
 
-def _trust(part: dict[str, Any]) -> Iterator[str]:
+def _reliability(part: dict[str, Any]) -> Iterator[str]:
     """What speaks for the ranking and against it, a sentence each."""
     checked = part["remaining"]
     yield _sentence(checked["why"])
