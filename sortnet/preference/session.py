@@ -245,7 +245,7 @@ class Session:
     def ranking(self, *, fresh: bool = True, top: int = 0) -> Ranking:
         """All items in order, with intervals; `fresh=False` takes the last fit.
 
-        With `top`, also the probability that an item is one of that number of top items of its group.
+        With `top`, also the probability of being one of that number of top items of a group.
         """
         if fresh:
             self.refit()
