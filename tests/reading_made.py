@@ -23,7 +23,8 @@ OF_STORE = (
     ("judgements", "export", "c", "--format", "chosen", "--output", "out/chosen.jsonl"),
     ("annotators", "list", "c"), ("annotators", "list", "c", "--json"),
     ("annotators", "agreement", "c"), ("annotators", "agreement", "c", "--json"),
-    ("ask", "c"), ("ask", "c", "--json"),
+    ("ask", "c"), ("ask", "c", "--json"), ("report", "c", "--json"),
+    ("report", "c", "--output", "out/c.html"),
     ("ranking", "c"), ("ranking", "c", "--json"), ("ranking", "c", "--output", "out/ranking"),
     ("doctor",), ("doctor", "--json"),
 )  # fmt: skip

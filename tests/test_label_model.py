@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 from cli_made import done, fault, invoke
 from model_made import Model, serving
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
 
 from cli.terminal.model_judge import Spent, letter_in, parsed, probability
 from cli.terminal.prompts import Prompt
@@ -123,6 +124,95 @@ def test_faults_count_and_three_in_a_row_end_it_with_one_line():
     with serving(made(faults=[lambda _: Response(b"{")])) as url:
         facts = label(url, "--number", 2)
     assert (facts["answered"], facts["failed"]) == (2, 1)
+
+
+def refusing(*names: str, status: int = 400):
+    """A fault for a body with one of these parameters, an answer for others."""
+    model = made()
+    real = model.reply
+
+    def reply(body, headers):
+        for name in names:
+            if name in body:
+                error = {"message": f"Unsupported parameter: '{name}' is not supported"}
+                return JSONResponse({"error": error}, status)
+        return real(body, headers)
+
+    model.reply = reply  # type: ignore[method-assign]
+    return model
+
+
+@pytest.mark.parametrize("status", [400, 422])
+def test_a_model_that_takes_no_such_parameter_is_asked_without(status):
+    model = refusing("temperature", "max_tokens", "top_logprobs", status=status)
+    with serving(model) as url:
+        facts = label(url, "--number", 4)
+    assert (facts["answered"], facts["failed"]) == (4, 0)
+    assert (
+        facts["calls"] == 4 + 2 + 2 + 0
+    )  # temperature, max_tokens; ten and five log-probabilities
+    assert not any(j.answer == "skip" for j in judgements())
+
+
+def test_an_answer_that_trickles_in_is_given_up_in_time():
+    def trickling(body):
+        async def slowly():
+            for _ in range(50):
+                yield b" "
+                await asyncio.sleep(0.1)
+
+        return StreamingResponse(slowly())
+
+    with serving(made(faults=[trickling])) as url:
+        result = invoke("label", "t", "--model", "judge", "--server", url, "--timeout", 0.5,
+                        "--number", 1)  # fmt: skip
+    assert result.exit_code == 0 and "no answer after 0.5 seconds" in result.stderr
+
+
+def test_tokens_are_counted_where_the_server_does_not_say():
+    model = made()
+    real = model.answer
+    model.answer = lambda *args, **known: {**real(*args, **known), "usage": None}  # type: ignore[method-assign]
+    with serving(model) as url:
+        facts = label(url, "--max-tokens", 200)
+    assert "--max-tokens" in facts["why"] and facts["tokens_in"] > 150
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_a_budget_in_the_middle_of_a_pair_loses_nothing_and_is_no_failure(workers):
+    model = made()
+    with serving(model) as url:
+        facts = label(url, "--both-orders", "--max-calls", 3, "--workers", workers)
+    assert (facts["calls"], facts["failed"]) == (3, 0) and "--max-calls" in facts["why"]
+    assert len(judgements()) == len(model.prompts) == 3
+
+
+def test_a_fault_at_the_second_order_keeps_the_first():
+    model = made(faults=[None, lambda _: Response(b"{")])
+    with serving(model) as url:
+        facts = label(url, "--both-orders", "--number", 1)
+    assert (facts["answered"], facts["failed"], len(judgements())) == (1, 0, 1)
+
+
+def test_calls_of_an_answer_are_kept_with_it():
+    texts = iter(["I cannot say", "B"])
+    with serving(made(logprobs=False, said=lambda letter: next(texts))) as url:
+        label(url, "--number", 1, "--price-in", 1)
+    [one] = judgements()
+    meta = json.loads(one.meta)
+    assert (one.answer, meta["model"], meta["calls"]) == ("right", "judge", 2)
+    assert one.cost == pytest.approx(meta["tokens"][0] / 1e6) and meta["tokens"][1] == 2
+
+
+def test_another_prompt_under_the_same_name_is_told():
+    Path("p.txt").write_text("<A>\n{{ left.text }}\n</A>\n<B>\n{{ right.text }}\n</B>")
+    with serving(made()) as url:
+        label(url, "--number", 1)
+        common = ("label", "t", "--model", "judge", "--server", url, "--number", 1)
+        assert "another model or prompt" not in invoke(*common).stderr
+        assert (
+            "judge: earlier answers are of another" in invoke(*common, "--prompt", "p.txt").stderr
+        )
 
 
 def test_what_every_call_would_meet_ends_it_at_once(monkeypatch):
@@ -245,6 +335,7 @@ def test_options_that_do_not_go_together_are_refused():
     assert "--model needs --server" in fault("label", "t", "--model", "m")
     assert "is for --model" in fault("label", "t", "--max-calls", 3)
     assert "cannot be combined" in fault("label", "t", "--model", "m", "--judge", "x")
+    assert "--batch is for --judge" in fault("label", "t", "--batch", 2)
     said = fault("label", "t", "--model", "m", "--server", "http://localhost", "--key", "NO_SUCH")
     assert "the variable NO_SUCH is not set" in said
 
@@ -262,6 +353,8 @@ def test_images_go_with_the_prompt(tmp_path):
     kinds = [part["type"] for part in message["content"]]
     assert kinds == ["text", "text", "image_url"]
     assert message["content"][2]["image_url"]["url"] == "data:image/png;base64,cG5n"
+    with pytest.raises(SortNetError, match="item 'a' is a sound"):
+        Prompt().messages({**pair, "right": {**side, "image": None, "audio": "a.wav"}})
     with pytest.raises(SortNetError, match=r"b\.png: No such file"):
         Prompt().messages({**pair, "left": {**side, "image": str(tmp_path / "b.png")}})
 
@@ -269,7 +362,11 @@ def test_images_go_with_the_prompt(tmp_path):
 @pytest.mark.parametrize(
     ("text", "letter"),
     [("A", "A"), (" b", None), ("**B**", "B"), ("C.", "C"), ("A or B", None), ("", None),
-     ("left", "A"), ("the second", "B"), ("a tie", "C"), ("Because", None)],
+     ("left", "A"), ("the second", "B"), ("a tie", "C"), ("Because", None),
+     ("A. It is funnier than B.", "A"), ("B - A has no point", "B"), ("**C**: A, B alike", "C"),
+     ("A better one is B", None), ("A is long, B is not.\n\nAnswer: B", "B"),
+     ("The answer is A or B", None), ("My answer is a tie", "C"), ("Answer: A. Answer: B", None),
+     ("The final answer is **A**, not B", "A")],
 )  # fmt: skip
 def test_the_letter_of_a_text(text, letter):
     assert letter_in(text) == letter
@@ -298,7 +395,8 @@ def test_an_answer_is_read_or_a_fault():
 def test_spending_is_counted_and_ends():
     spent = Spent(max_calls=2, price_in=2.0)
     spent.call()
-    assert spent.add(500_000, 7) == 1.0
+    spent.add(500_000, 7)
+    assert spent.cost == spent.cost_of(500_000, 7) == 1.0
     spent.call()
     with pytest.raises(Fault, match="2 calls were made"):
         spent.call()

@@ -179,10 +179,18 @@ def contrast(one: str, other: str) -> float:
 
 def test_every_colour_of_text_stands_out_from_every_colour_of_ground(text):
     (style,) = re.findall(r"<style>(.*?)</style>", text, re.DOTALL)
-    inks = set(re.findall(r"(?<![-\w])color: #(\w+)", style))
-    grounds = set(re.findall(r"background: #(\w+)", style))
+    inks = set(re.findall(r"(?<![-\w])color: var\((--[\w-]+)\)", style))
+    grounds = set(re.findall(r"background: var\((--[\w-]+)\)", style))
     assert inks and grounds
-    assert min(contrast(ink, ground) for ink in inks for ground in grounds) >= 4.5
+    assert not re.search(r"(?<![-\w])color: #", style)
+    light, dark = (
+        dict(re.findall(r"(--[\w-]+): #(\w+)", part))
+        for part in (style.partition("@media")[0], style.split("@media")[1])
+    )
+    assert light.keys() == dark.keys() and light != dark
+    for colours in (light, dark):
+        found = [contrast(colours[ink], colours[ground]) for ink in inks for ground in grounds]
+        assert min(found) >= 4.5
 
 
 def test_the_table_of_iterations_is_the_store_s(text, run):

@@ -124,6 +124,8 @@ def label(
       sortnet label essays --model qwen3 --server http://localhost:8000 --estimate
     """
     _refuse_together(judge, place, model)
+    if batch > 1 and judge is None:
+        raise click.UsageError("--batch is for --judge")
     if model["show_prompt"] or model["estimate"]:
         from cli.terminal.model_run import show_prompt_or_estimate
 

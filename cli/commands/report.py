@@ -1,23 +1,27 @@
-"""`sortnet report`: a run as one HTML file to send to a colleague."""
+"""`sortnet report`: a run or a collection as one HTML file to send to a colleague."""
 
 from __future__ import annotations
 
+import re
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from cli.inputs.opened_store import open_run, run_ids
+from cli.inputs.opened_store import open_collection, open_existing, open_run, run_ids
 from cli.options import (
     Whole,
     data_option,
     files,
     folders,
+    json_option,
     output_option,
     store_option,
     threads_option,
 )
-from cli.output import progress, put, refuse_output, write_output
+from cli.output import print_json, progress, put, refuse_output, say, write_output
+from sortnet.errors import StoreError
 
 if TYPE_CHECKING:
     from cli.report.sources import Sources
@@ -25,12 +29,12 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("run", shell_complete=run_ids)
+@click.argument("name", metavar="RUN|COLLECTION", shell_complete=run_ids)
 @output_option(
     "--output",
     "-o",
     inputs=["model", "data"],
-    help="HTML file, replaced if it exists; -: stdout; default: report-RUN.html in this folder.",
+    help="HTML file, replaced if it exists; -: stdout; default: report-NAME.html in this folder.",
 )
 @click.option(
     "--model",
@@ -48,34 +52,61 @@ if TYPE_CHECKING:
 @click.option(
     "--queries", type=Whole(0), default=3, help="Number of hardest queries shown per part."
 )
+@click.option(
+    "--top", type=Whole(1), metavar="N",
+    help="Items of a collection that are shown, of each group.  [default: the goal's, else 10]",
+)  # fmt: skip
 @data_option
 @threads_option
 @store_option
+@json_option
 def report(
-    run: str,
+    name: str,
     output: str | None,
     model: str | None,
     data: tuple[str, ...],
     queries: int,
+    top: int | None,
     cache: Path | None,
     threads: int | None,
     store: str | None,
+    as_json: bool,
 ) -> None:
-    """Write a RUN as one HTML file: plots, the hardest queries, how to reproduce it.
+    """Write a run or a collection as one HTML file.
 
-    RUN is a run id, a prefix of one, or `last`. The file needs no network and contains no script.
-    Documents of the hardest queries are shown if the run's model and data still exist.
+    The file needs no network and contains no script. Of a run, which is a run id, a prefix of one,
+    or `last`, it has plots, the hardest queries and how to reproduce it; documents of the hardest
+    queries are shown if the run's model and data still exist.
+
+    Of a collection it says how reliable its ranking is: the question, the judges with
+    reliability, side bias and agreement, what the answers cost, held-out accuracy, a test whether
+    more triples are cyclic than noise explains, the top items with probabilities, and the pairs
+    most in doubt with the judges' reasons. --json prints the same for programs. Where a run and a
+    collection have the name, the message says which was taken: collection:NAME is the collection.
 
     \b
     Examples:
       sortnet report last
       sortnet report 3f2a --output report.html --queries 5
+      sortnet report essays
+      sortnet report essays --json
     """
+    collection = _collection_of(store, name)
+    if collection is None and (as_json or top is not None):
+        option = "--json" if as_json else "--top"
+        raise click.UsageError(f"{option} is for a collection; of a run: sortnet show RUN --json")
+    if collection is not None and (model or data):
+        raise click.UsageError("--model and --data are for a run")
+    if as_json and output is not None:
+        raise click.UsageError("--json prints on stdout: leave out --output")
+    if collection is not None:
+        _of_collection(store, collection, output, top, as_json=as_json)
+        return
     from cli.report.page import refuse_without_iterations, render
     from cli.report.sources import find_sources
     from sortnet.threads import set_threads
 
-    with progress() as status, open_run(store, run) as found:
+    with progress() as status, open_run(store, name) as found:
         set_threads(threads)
         refuse_without_iterations(found)
         to = f"report-{found.id}.html" if output is None else output
@@ -83,9 +114,58 @@ def report(
         sources = find_sources(found, model, data, cache=cache, progress=status)
         status("drawing")
         text = render(found, sources, _conventions(found, sources), top=queries)
+    _write(to, text)
+
+
+def _of_collection(
+    store: str | None, name: str, output: str | None, top: int | None, *, as_json: bool
+) -> None:
+    from cli.report.collection_facts import facts_of
+    from cli.report.collection_page import render
+
+    with progress() as status, open_collection(store, name) as collection:
+        parts = []
+        for each in collection.asked():
+            status(f"fitting the answers of {each.name}")
+            parts.append(facts_of(each, top=top))
+    if as_json:
+        print_json(parts if parts[0]["criterion"] else parts[0])
+        return
+    plain_name = re.sub(r"[^\w.-]+", "-", name)
+    _write(f"report-{plain_name}.html" if output is None else output, render(parts, name))
+
+
+def _write(to: str, text: str) -> None:
     write_output(to, lambda file: file.write(text))
     if to != "-":
         put(to)
+
+
+def _collection_of(store: str | None, name: str) -> str | None:
+    """The collection that is meant; None if it is a run.
+
+    A run's whole id and `last` are the run, else a collection's name is before a prefix.
+    """
+    from store.service.judged import PREFIX
+
+    if name.startswith(PREFIX):
+        return name.removeprefix(PREFIX)
+    with open_existing(store) as opened:
+        collections: list[str] = opened.collections_frame()["name"].tolist()
+        try:
+            run = opened.run(name).id
+        except StoreError as error:
+            if name in collections or not collections:
+                return name if collections else None
+            known = ", ".join(collections[:10])
+            raise StoreError(f"{error}; collections: {known}") from None
+    if name not in collections:
+        return None
+    if name in ("last", run):
+        say(f"run {run} is taken; the collection: sortnet report {shlex.quote(PREFIX + name)}")
+        return None
+    say(f"collection {name} is taken; the run: sortnet report {run}")
+    return name
 
 
 def _conventions(run: Run, sources: Sources) -> list[str]:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any, Protocol, TypeAlias
+from queue import Queue
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from cli.output import say
 from cli.terminal.asking import ANSWERED, nothing_left
-from cli.terminal.verdicts import Fault, Refused, Verdict
+from cli.terminal.verdicts import Enough, Fault, Refused, Verdict
 from sortnet.errors import LeaseError
 from sortnet.items import Items
 from sortnet.preference import Judgement, Question
@@ -23,6 +24,13 @@ from store.service.labelling import LabellingService
 PATIENCE = 3  # maximum failures in a row per worker
 Pair: TypeAlias = dict[str, Any]  # what is asked, as a program reads it
 LEFT_OUT = "not asked: the judge could not take an item of this pair"
+
+
+class _Job(NamedTuple):
+    """What a worker is asked about at once."""
+
+    leases: list[Lease]
+    pairs: list[Pair]
 
 
 class Worker(Protocol):
@@ -114,17 +122,23 @@ class Judging:
     failed: int = 0
     why: str = ""
     fault: str = ""
-    _asked: dict[Future[list[Verdict]], tuple[Worker, list[Lease]]] = field(default_factory=dict)
+    _open: set[str] = field(default_factory=set)  # leases that are to be answered
+    _pending: int = 0  # jobs
+    _jobs: Queue[_Job | None] = field(default_factory=Queue)
+    _done: Queue[tuple[_Job, Exception | None]] = field(default_factory=Queue)
     _failed_at: set[str] = field(default_factory=set)
     _left_out: set[str] = field(default_factory=set)
     _in_a_row: int = 0
+    _said: str = ""
     _began: float = field(default_factory=time.monotonic)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self, workers: Sequence[Worker]) -> None:
         """Let workers answer until the goal is reached, `number` are answered, or they fail.
 
-        Each answer is stored before the next question is chosen. Pairs at which a worker fails are
-        released; after three failures in a row for each worker the judge is given up.
+        Each answer is stored at once, by the thread that has it, before that asks again. Of several
+        workers each has its next question ready. Pairs at which a worker fails are released; after
+        three failures in a row for each worker the judge is given up.
 
         Raises:
             SortNetError: if it cannot be started.
@@ -139,28 +153,58 @@ class Judging:
             self.service.release(self.who)
 
     def _run(self, workers: Sequence[Worker]) -> None:
-        idle = list(workers)
-        with ThreadPoolExecutor(len(workers)) as threads:
-            try:
-                while True:
-                    for leases in self._batches(len(idle)):
-                        worker, pairs = idle.pop(), self._pairs(leases)
-                        self._asked[threads.submit(worker.ask, pairs)] = worker, leases
-                    if not self._asked:
-                        break
-                    for future in wait(self._asked, return_when=FIRST_COMPLETED).done:
-                        worker, leases = self._asked.pop(future)
-                        idle.append(worker)
-                        self._take(future, leases, PATIENCE * len(workers))
-                    self.on_progress(self._progress())
-                    self.service.keep_up()
-            except BaseException:
-                for worker in workers:
-                    worker.stop()
-                raise
+        threads = [threading.Thread(target=self._work, args=(one,), daemon=True) for one in workers]
+        most = len(workers) * (1 if len(workers) == 1 else 2)
+        for thread in threads:
+            thread.start()
+        try:
+            while True:
+                for leases in self._batches(most - self._pending):
+                    pairs = self._pairs(leases)
+                    with self._lock:
+                        self._open |= {lease.id for lease in leases}
+                    self._pending += 1
+                    self._jobs.put(_Job(leases, pairs))
+                if not self._pending:
+                    break
+                self._take(*self._done.get(), patience=PATIENCE * len(workers))
+                while not self._done.empty():
+                    self._take(*self._done.get(), patience=PATIENCE * len(workers))
+                self.on_progress(self._progress())
+                self.service.keep_up()
+        except BaseException:
+            self.fault = self.fault or "interrupted"  # what waits is not asked
+            for worker in workers:
+                worker.stop()
+            raise
+        finally:
+            for _ in threads:
+                self._jobs.put(None)
+            for thread in threads:
+                thread.join()  # what was answered meanwhile is stored
         if not self.fault:
             self.service.settle()
         self.why = self.fault or self._why()
+
+    def _work(self, worker: Worker) -> None:
+        """Ask and store, in a thread of its own, until there are no more jobs."""
+        while (job := self._jobs.get()) is not None:
+            error: Exception | None = None
+            try:
+                if not self._over:
+                    self._keep(job.leases, worker.ask(job.pairs))
+            except Exception as found:  # of any kind: raised where all is ended
+                error = found
+                if isinstance(found, Fault):
+                    self._keep(job.leases, found.answered)
+            self._done.put((job, error))
+
+    def _keep(self, leases: Sequence[Lease], verdicts: Sequence[Verdict]) -> None:
+        each = 2 if self.both_orders else 1
+        with self._lock:
+            for k, lease in enumerate(leases):
+                if some := verdicts[each * k : each * (k + 1)]:
+                    self._store(lease, some)
 
     def _pairs(self, leases: Sequence[Lease]) -> list[Pair]:
         orders = (False, True) if self.both_orders else (False,)
@@ -181,42 +225,54 @@ class Judging:
                 return
 
     def _leases(self, most: int) -> list[Lease]:
-        if self.fault or self.spent() or self.service.remaining.stop:
+        if self._over:
             return []
-        under_way = [lease for _, leases in self._asked.values() for lease in leases]
-        if self.number is not None:
-            most = min(most, self.number - self.answered - len(under_way))
+        with self._lock:
+            not_these = self._failed_at | self._open
+            if self.number is not None:
+                most = min(most, self.number - self.answered - len(self._open))
         if most <= 0:
             return []
-        not_these = self._failed_at | {lease.id for lease in under_way}
         leases = self.service.next(self.who, most + len(not_these))
         return [lease for lease in leases if lease.id not in not_these][:most]
+
+    @property
+    def _over(self) -> bool:
+        return bool(self.fault or self.spent()) or self.service.remaining.stop
 
     def _leave_out(self, lease: Lease) -> bool:
         """Skip a pair with an item that the judge cannot take, without a call."""
         items, question = self.service.items, lease.question
         out = self._left_out & {items.ids[question.left], items.ids[question.right]}
         if out:
-            self._store(lease, [Verdict("skip", comment=LEFT_OUT)])
+            with self._lock:
+                self._store(lease, [Verdict("skip", comment=LEFT_OUT)])
         return bool(out)
 
-    def _take(self, future: Future[list[Verdict]], leases: list[Lease], patience: int) -> None:
-        try:
-            verdicts = future.result()
+    def _take(self, job: _Job, error: Exception | None, *, patience: int) -> None:
+        """Note what came of a job; its answers are stored."""
+        self._pending -= 1
+        with self._lock:
+            self._open -= {lease.id for lease in job.leases}
+        if error is None:
+            self._in_a_row = 0
+        elif isinstance(error, Enough):
+            return
+        elif isinstance(error, Refused):
+            self.fault = self.fault or str(error)
+        elif isinstance(error, Fault):
             each = 2 if self.both_orders else 1
-            for k, lease in enumerate(leases):
-                self._store(lease, verdicts[each * k : each * (k + 1)])
-        except Refused as error:
-            self.fault = str(error)
-        except Fault as error:
-            self._failed_at |= {lease.id for lease in leases}
-            self.failed += len(leases)
+            unanswered = job.leases[-(-len(error.answered) // each) :]
+            self._failed_at |= {lease.id for lease in unanswered}
+            self.failed += len(unanswered)
             self._in_a_row += 1
-            say(f"{self.name}: {error}")
-            if self._in_a_row >= patience:
+            if str(error) != self._said:  # of several workers one tells it
+                say(f"{self.name}: {error}")
+            self._said = str(error)
+            if self._in_a_row >= patience and not self.fault:
                 self.fault = f"failed {self._in_a_row} times in a row; the last: {error}"
         else:
-            self._in_a_row = 0
+            raise error
 
     def _store(self, lease: Lease, verdicts: Sequence[Verdict]) -> None:
         """Store the answer to a pair, and the one with its sides exchanged."""
@@ -225,6 +281,7 @@ class Judging:
                 self._left_out.add(verdict.left_out)
                 say(f"{self.name}: item {verdict.left_out!r} is left out: {verdict.comment}")
         question = lease.question
+        self._open.discard(lease.id)
         try:
             new = self.service.answer(lease.id, self._judgement(question, verdicts[0])).new
         except LeaseError as error:
@@ -249,11 +306,13 @@ class Judging:
 
     def _progress(self) -> str:
         left, seconds = self.service.remaining.questions, time.monotonic() - self._began
+        if self.number is not None:
+            left = self.number - self.answered
         parts = [f"{self.answered} answered", f"{self.answered / max(seconds, 1e-3):.1f} a second"]
         if self.failed:
             parts.append(f"{self.failed} failed")
         if left:
-            parts.append(f"about {left} left")
+            parts.append(f"{'about ' if self.number is None else ''}{left} left")
         return ", ".join(parts)
 
     def _why(self) -> str:

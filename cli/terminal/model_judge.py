@@ -9,7 +9,7 @@ import random
 import re
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
@@ -20,6 +20,7 @@ from cli.output import cut, printable
 from cli.terminal.judging import Pair
 from cli.terminal.prompts import AGAIN
 from cli.terminal.verdicts import (
+    Enough,
     Fault,
     Refused,
     Verdict,
@@ -32,12 +33,23 @@ from sortnet.errors import SortNetError
 from sortnet.preference import Answer
 
 LONGEST = 1 << 20  # bytes of an answer
-_TOP = 10  # log-probabilities asked for
+_TOPS = (10, 5, 0)  # log-probabilities asked for; 0: none
+_MOST_TOKENS = 10**9  # of a call: more is no number of tokens
+CHARACTERS = 4  # of a token, about
 _FIRST_WAIT = 0.5  # seconds
 _A_PAUSE = 60.0  # seconds between two calls, at most, unless the server asks for more
 _LETTERS: dict[str, Answer] = {"A": "left", "B": "right", "C": "tie"}
 _WORDS = {"LEFT": "A", "RIGHT": "B", "TIE": "C", "FIRST": "A", "SECOND": "B", "EQUAL": "C"}
-_TOO_LONG = re.compile(r"context|too long|too large|maximum|token|length", re.IGNORECASE)
+_TOO_LONG = re.compile(
+    r"context|too long|too large|too many (input )?tokens|maximum (input )?(length|tokens)|exceed",
+    re.IGNORECASE,
+)
+_MAY_BE_LEFT_OUT = ("temperature", "max_tokens", "max_completion_tokens")
+# "Answer: B", and a letter that begins the text and is followed by a mark or nothing.
+_ANSWERED = re.compile(
+    r"(?i:\banswer\b)[\s:*_\"'`(]*(?:is[\s:*_\"'`(]+)?([ABC])\b(?! (?:or|and|tie)\b)"
+)
+_FIRST = re.compile(r"[\s*_\"'`(\[#]*([ABC])[*_\"'`)\]]*\s*(?:[.,:;\n-]|$)")
 
 
 @dataclass
@@ -58,27 +70,28 @@ class Spent:
     calls: int = 0
     tokens_in: int = 0
     tokens_out: int = 0
+    began: float = field(default_factory=time.monotonic)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def call(self) -> None:
         """Count a call that is about to be made.
 
         Raises:
-            Fault: if the last one that is allowed was made.
+            Enough: if the last one that is allowed was made.
         """
         with self._lock:
             if why := self.why():
-                raise Fault(why)
+                raise Enough(why)
             self.calls += 1
 
-    def add(self, tokens_in: int, tokens_out: int) -> float | None:
-        """Count the tokens of a call; returns their cost, None without prices."""
+    def add(self, tokens_in: int, tokens_out: int) -> None:
+        """Count the tokens of a call."""
         with self._lock:
             self.tokens_in += tokens_in
             self.tokens_out += tokens_out
-        return self._cost(tokens_in, tokens_out)
 
-    def _cost(self, tokens_in: int, tokens_out: int) -> float | None:
+    def cost_of(self, tokens_in: int, tokens_out: int) -> float | None:
+        """What these tokens cost; None without prices."""
         if self.price_in is None and self.price_out is None:
             return None
         return (tokens_in * (self.price_in or 0) + tokens_out * (self.price_out or 0)) / 1e6
@@ -86,7 +99,7 @@ class Spent:
     @property
     def cost(self) -> float | None:
         """Of all calls so far."""
-        return self._cost(self.tokens_in, self.tokens_out)
+        return self.cost_of(self.tokens_in, self.tokens_out)
 
     def why(self) -> str:
         """Why no more calls may be made; empty: they may."""
@@ -98,6 +111,11 @@ class Spent:
         if self.max_cost is not None and cost is not None and cost >= self.max_cost:
             return f"--max-cost: {cost:.4g} was spent"
         return ""
+
+    def progress(self) -> str:
+        """The same while it goes on."""
+        rate = self.calls / max(time.monotonic() - self.began, 1e-3)
+        return f"{self.text()}, {rate:.1f} calls a second"
 
     def text(self) -> str:
         """The calls, tokens and cost, for people."""
@@ -116,6 +134,8 @@ class Server:
         timeout: seconds for a call.
         patience: seconds in all for which a pair is asked again where the server is busy.
         spent: shared by all workers.
+        tops: numbers of log-probabilities to ask for; the first is asked for until it is refused.
+        without: parameters that the model has refused.
     """
 
     url: str
@@ -125,7 +145,8 @@ class Server:
     patience: float
     spent: Spent
     insecure: bool = False
-    logprobs: bool = True
+    tops: list[int] = field(default_factory=lambda: [*_TOPS])
+    without: set[str] = field(default_factory=set)
     client: Any = None
 
     def __post_init__(self) -> None:
@@ -170,6 +191,7 @@ class Server:
         import httpx
 
         self.spent.call()
+        late, until = f"no answer after {self.timeout:g} seconds", time.monotonic() + self.timeout
         try:
             with self.client.stream("POST", self.url, json=body) as reply:
                 found = b""
@@ -177,15 +199,43 @@ class Server:
                     found += part
                     if len(found) > LONGEST:
                         raise Fault(f"an answer of more than {LONGEST:,} bytes")
+                    if time.monotonic() > until:  # the client's timeout is that of a part
+                        raise Fault(late)
                 return reply.status_code, reply.headers, found
         except httpx.TimeoutException:
-            raise Fault(f"no answer after {self.timeout:g} seconds") from None
+            raise Fault(late) from None
         except httpx.HTTPError as error:
             raise Fault(self.without_key(f"{self.url}: {error}")) from None
 
     def without_key(self, text: str) -> str:
         """A message of the server's without the key, on one line of limited length."""
-        return cut(printable(text.replace(self.key, "***") if self.key else text), 200)
+        return cut(printable(self.hidden(text)), 200)
+
+    def hidden(self, text: str) -> str:
+        """A text of the server's without the key."""
+        return text.replace(self.key, "***") if self.key else text
+
+    def body(self, messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """What to send, without what was refused before."""
+        found: dict[str, Any] = {"model": self.model, "messages": messages}
+        if "temperature" not in self.without:
+            found["temperature"] = 0
+        known = "max_completion_tokens" if "max_tokens" in self.without else "max_tokens"
+        if known not in self.without:
+            found[known] = 256
+        return found | ({"logprobs": True, "top_logprobs": self.tops[0]} if self.tops[0] else {})
+
+    def learns(self, body: Mapping[str, Any], said: str) -> bool:
+        """Whether a refusal names a parameter that can be left out; it is from now on."""
+        if "logprob" in said.lower() and "logprobs" in body:
+            if self.tops[0] == body["top_logprobs"]:  # no other worker was told before
+                self.tops.pop(0)
+            return True
+        named = [
+            name for name in _MAY_BE_LEFT_OUT if name in body and re.search(rf"\b{name}\b", said)
+        ]
+        self.without.update(named)
+        return bool(named)
 
 
 def _is_loopback(host: str) -> bool:
@@ -210,7 +260,13 @@ class ModelWorker:
 
     def ask(self, pairs: Sequence[Pair]) -> list[Verdict]:
         """A verdict for each pair, whose messages are in it."""
-        return [self._verdict(pair) for pair in pairs]
+        found: list[Verdict] = []
+        for pair in pairs:
+            try:
+                found.append(self._verdict(pair))
+            except Fault as fault:
+                raise type(fault)(str(fault), found) from None
+        return found
 
     def stop(self) -> None:
         self._over.set()
@@ -220,28 +276,34 @@ class ModelWorker:
 
     def _verdict(self, pair: Pair) -> Verdict:
         """An answer that is neither A, B nor C is asked for once more, then the pair is skipped."""
-        messages, began, cost = pair["messages"], time.monotonic(), None
-        text = ""
-        for _ in range(2):
-            reply = self._reply(messages, pair)
+        messages, began, usage = pair["messages"], time.monotonic(), [0, 0]
+        facts: dict[str, Any] = {}
+        for calls in (1, 2):
+            try:
+                reply = self._reply(messages, pair)
+            except Fault:
+                if calls == 1:
+                    raise
+                break
             if isinstance(reply, Verdict):
                 return reply
-            text, usage = reply["text"], reply["usage"]
-            spent = self.server.spent.add(*usage)
-            cost = spent if cost is None or spent is None else cost + spent
+            text, tokens = self.server.hidden(reply["text"]), _tokens(reply, messages)
+            usage = [a + b for a, b in zip(usage, tokens, strict=True)]
+            self.server.spent.add(*tokens)
+            meta = {"model": self.server.model, "tokens": usage, "calls": calls}
+            facts = {
+                "milliseconds": int(1000 * (time.monotonic() - began)),
+                "cost": self.server.spent.cost_of(*usage),
+                "meta": stored_meta(meta | pair.get("meta", {})),
+            }
             letter = letter_in(text)
-            p = probability(reply["logprobs"])
-            facts = {"model": self.server.model, "tokens": usage}
+            p = probability(reply["logprobs"], None if _FIRST.match(text) else letter)
             if letter is not None or p is not None:
                 answer = _LETTERS[letter] if p is None and letter else word_of(p or 0.0)
-                return Verdict(
-                    answer, p, comment=_reason(text),
-                    milliseconds=int(1000 * (time.monotonic() - began)),
-                    cost=cost, meta=stored_meta(facts),
-                )  # fmt: skip
+                return Verdict(answer, p, comment=_reason(text), **facts)
             again = {"role": "assistant", "content": text or "-"}
             messages = [*messages, again, {"role": "user", "content": AGAIN}]
-        return Verdict("skip", comment=stored_text(text), cost=cost, meta=stored_meta(facts))
+        return Verdict("skip", comment=stored_text(text), **facts)
 
     def _reply(self, messages: list[dict[str, Any]], pair: Pair) -> Any:
         """What the server says; waits while it is busy.
@@ -253,10 +315,7 @@ class ModelWorker:
         while True:
             if self._over.is_set():
                 raise Fault("interrupted")
-            body: dict[str, Any] = {"model": server.model, "messages": messages}
-            body |= {"temperature": 0, "max_tokens": 256}
-            if server.logprobs:
-                body |= {"logprobs": True, "top_logprobs": _TOP}
+            body = server.body(messages)
             status, headers, raw = server.post(body)
             if status == 429 or status >= 500:
                 asked = _seconds(headers.get("retry-after"))
@@ -270,8 +329,7 @@ class ModelWorker:
             if status == 200:
                 return parsed(raw)
             said = server.without_key(_message(raw))
-            if status == 400 and server.logprobs and "logprob" in said.lower():
-                server.logprobs = False  # it has none: the word is the answer
+            if status in (400, 422) and server.learns(body, said):
                 continue
             return self._refused(status, headers, said, pair)
 
@@ -301,7 +359,8 @@ def parsed(raw: bytes) -> dict[str, Any]:
         choice = said["choices"][0]
         text = choice["message"].get("content") or ""
         usage = said.get("usage") or {}
-        tokens = [int(usage.get(name) or 0) for name in ("prompt_tokens", "completion_tokens")]
+        names = ("prompt_tokens", "completion_tokens")
+        tokens = [min(max(int(usage.get(name) or 0), 0), _MOST_TOKENS) for name in names]
         logprobs = (choice.get("logprobs") or {}).get("content") or []
         if not isinstance(text, str) or not isinstance(logprobs, list):
             raise TypeError
@@ -316,13 +375,32 @@ def letter_in(text: str) -> str | None:
     >>> letter_in("B."), letter_in("Answer: **A**"), letter_in("A or B"), letter_in("a tie")
     ('B', 'A', None, 'C')
     """
+    if said := _ANSWERED.findall(text):
+        return str(said[-1]) if len({*said}) == 1 else None
+    if begins := _FIRST.match(text):
+        return begins[1]
     words = re.findall(r"\b(?:[ABC]|left|right|tie|first|second|equal)\b", text)
     found = {_WORDS.get(word.upper(), word) for word in words}
     return found.pop() if len(found) == 1 else None
 
 
-def probability(tokens: Iterable[Any]) -> float | None:
-    """How probably A is better, (P(A) + P(C) / 2) / P(A, B or C), by the first token that is one.
+def _tokens(reply: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> list[int]:
+    """The tokens of a call; about as many as there are where the server does not say."""
+    before = sum(len(_text_of(message["content"])) for message in messages)
+    about = (before // CHARACTERS, len(reply["text"]) // CHARACTERS + 1)
+    return [said or guess for said, guess in zip(reply["usage"], about, strict=True)]
+
+
+def _text_of(content: Any) -> str:
+    """The text of a message, which may have images."""
+    if isinstance(content, str):
+        return content
+    return "".join(part.get("text", "") for part in content)
+
+
+def probability(tokens: Sequence[Any], letter: str | None = None) -> float | None:
+    """How probably A is better, (P(A) + P(C) / 2) / P(A, B or C), by the first token that is one;
+    by the last one that is `letter`, where the text ends with the answer.
 
     None where the tokens do not have both A and B, as then nothing is known of the other.
 
@@ -330,10 +408,11 @@ def probability(tokens: Iterable[Any]) -> float | None:
     >>> round(probability([{"token": "A", "top_logprobs": top(A=0.6, B=0.2, C=0.1)}]), 3)
     0.722
     """
-    for token in tokens:
+    for token in tokens if letter is None else reversed(tokens):
         mass = dict.fromkeys(_LETTERS, 0.0)
         try:
-            if str(token["token"]).strip() not in mass:
+            said = str(token["token"]).strip()
+            if said not in mass or (letter is not None and said != letter):
                 continue
             for each in token.get("top_logprobs") or ():
                 if (letter := str(each["token"]).strip()) in mass:

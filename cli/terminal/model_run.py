@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from typing import Any
 
-from cli.output import print_json, progress, put
+import numpy as np
+
+from cli.output import print_json, printable, progress, put, say
 from cli.terminal.asking import Asking
 from cli.terminal.judging import Judging, Pair, pair_of
-from cli.terminal.model_judge import ModelWorker, Server, Spent
+from cli.terminal.model_judge import CHARACTERS, ModelWorker, Server, Spent
 from cli.terminal.prompts import Prompt
 from cli.terminal.signals import ended_by_signals
 from sortnet.errors import SortNetError
 from sortnet.preference import Question
 from sortnet.preference.goal import Goal
+from sortnet.preference.groups import Groups
 from store import Collection, Lease
 from store.service.labelling import LabellingService
 
 _KEY = "SORTNET_KEY"
-_CHARACTERS = 4  # of a token, about
+_SAMPLE = 50  # prompts of which an estimate takes the mean length
 _ANSWER = 2  # tokens, about
 COUNTED = ("calls", "tokens_in", "tokens_out", "cost")
 Ask = Callable[[Asking, "int | None"], tuple[str, dict[str, Any]]]
@@ -40,12 +44,14 @@ def by_model(options: Mapping[str, Any], timeout: float, n_workers: int) -> Ask:
 
     def ask(asking: Asking, number: int | None) -> tuple[str, dict[str, Any]]:
         workers = [ModelWorker(server, seed) for seed in range(n_workers)]
+        meta = {"prompt": prompt.hash}
+        _tell_others(asking, server.model, prompt)
         with server.connected(), progress() as status, ended_by_signals():
             judging = Judging(
                 asking.service, asking.annotator, number, name="--model",
                 both_orders=options["both_orders"], spent=spent.why,
-                on_progress=lambda text: status(f"{text}, {spent.text()}"),
-                prepared=lambda pair: pair | {"messages": prompt.messages(pair)},
+                on_progress=lambda text: status(f"{text}, {spent.progress()}"),
+                prepared=lambda pair: pair | {"messages": prompt.messages(pair), "meta": meta},
             )  # fmt: skip
             judging.run(workers)
         asking.answered += judging.votes
@@ -59,6 +65,21 @@ def by_model(options: Mapping[str, Any], timeout: float, n_workers: int) -> Ask:
         return why, facts
 
     return ask
+
+
+def _tell_others(asking: Asking, model: str, prompt: Prompt) -> None:
+    """Tell if the annotator's last answer is of another model or prompt."""
+    judgements = asking.service.judgements()
+    texts, mine = judgements.texts["meta"], judgements.by(asking.annotator)
+    last = next((texts[row] for row in sorted(texts, reverse=True) if mine[row]), None)
+    try:
+        said = json.loads(last or "{}")
+    except (ValueError, RecursionError):  # an import's
+        return
+    now = {"model": model, "prompt": prompt.hash}
+    if isinstance(said, dict) and any(said.get(name, now[name]) != now[name] for name in now):
+        who = printable(asking.annotator)
+        say(f"{who}: earlier answers are of another model or prompt: --as NAME keeps them apart")
 
 
 def show_prompt_or_estimate(
@@ -75,17 +96,20 @@ def show_prompt_or_estimate(
     with closing(LabellingService(first, goal=until)) as service, progress() as status:
         status("fitting the answers so far")
         service.settle()
-        pair = _some_pair(service)
         left = service.remaining.questions
+        some = _some_pairs(service, 1 if options["show_prompt"] else _SAMPLE)
     if options["show_prompt"]:
-        text = prompt.of(pair)
+        text = prompt.of(some[0])
         print_json({"prompt": text}) if as_json else put(text)
         return
     pairs = number if number is not None else left
     if pairs is None:
         raise SortNetError("--estimate: how many questions are left is not known: give --number")
     calls = pairs * (2 if options["both_orders"] else 1)
-    tokens_in = calls * max(1, len(prompt.of(pair)) // _CHARACTERS)
+    if options["max_calls"] is not None:
+        calls = min(calls, options["max_calls"])
+    each = sum(len(prompt.of(pair)) // CHARACTERS for pair in some) / len(some)
+    tokens_in = int(calls * max(1.0, each))
     spent = _spent(options)
     spent.add(tokens_in, calls * _ANSWER)
     found = {"pairs": pairs, "calls": calls, "tokens_in": tokens_in, "tokens_out": calls * _ANSWER}
@@ -96,13 +120,15 @@ def show_prompt_or_estimate(
     put(f"about {calls:,} calls, {tokens_in + spent.tokens_out:,} tokens{cost}; nothing was sent")
 
 
-def _some_pair(service: LabellingService) -> Pair:
-    """The first item and the next of its group."""
-    groups = service.items.groups
-    others = range(1, len(service.items))
-    alike = (k for k in others if groups is None or groups[k] == groups[0])
-    question = Question(0, next(alike, 1), "random", 1.0)
-    return pair_of(service, Lease("example", question, "", 0.0))
+def _some_pairs(service: LabellingService, n: int) -> list[Pair]:
+    """The first item with the next of its group, then random pairs."""
+    groups = Groups(service.items.groups, len(service.items), without=service.study.retired)
+    first = next(members[:2].tolist() for members in groups.members if len(members) > 1)
+    drawn = np.transpose(groups.draw(np.random.default_rng(0), n - 1)).tolist()
+    return [
+        pair_of(service, Lease("example", Question(i, j, "random", 1.0), "", 0.0))
+        for i, j in [first, *drawn]
+    ]
 
 
 def _spent(options: Mapping[str, Any]) -> Spent:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import mimetypes
 import signal
 from collections.abc import Iterator
@@ -44,6 +45,10 @@ class Prompt:
     Args:
         file: of the template; None: the one of SortNet.
 
+    Attributes:
+        name: for messages.
+        hash: tells the template from others.
+
     Raises:
         SortNetError: if the file cannot be read, or is no template.
     """
@@ -62,7 +67,7 @@ class Prompt:
             self._template = sandbox.from_string(text)
         except TemplateError as error:
             raise SortNetError(f"{self.name}: {_brief(error)}") from None
-        self.text = text
+        self.hash = hashlib.sha256(text.encode()).hexdigest()[:8]
 
     def of(self, pair: Pair) -> str:
         """The prompt of a pair.
@@ -84,6 +89,10 @@ class Prompt:
         """The messages of a request, with the images of the pair's items."""
         text, parts = self.of(pair), list[dict[str, Any]]()
         for name, side in (("A", "left"), ("B", "right")):
+            if pair[side].get("audio") and not pair[side]["text"]:
+                raise SortNetError(
+                    f"--model: item {pair[side]['id']!r} is a sound, not a text or image"
+                )
             if image := pair[side]["image"]:
                 parts += [{"type": "text", "text": f"Image of {name}:"}, _image(Path(image))]
         content = [{"type": "text", "text": text}, *parts] if parts else text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,11 +20,23 @@ _SECONDS = 86_400.0  # a day: more is no time that an answer took, or that one w
 
 
 class Fault(Exception):
-    """A failure at one pair, in one line; the next may succeed."""
+    """A failure at one pair, in one line; the next may succeed.
+
+    Attributes:
+        answered: what was answered before it, which counts.
+    """
+
+    def __init__(self, why: str, answered: Sequence[Verdict] = ()) -> None:
+        super().__init__(why)
+        self.answered = answered
 
 
-class Refused(Exception):
+class Refused(Fault):
     """A failure that every pair would meet, such as a wrong key."""
+
+
+class Enough(Fault):
+    """No failure: no more may be asked, as a cost is reached."""
 
 
 @dataclass(frozen=True)

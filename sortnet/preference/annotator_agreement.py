@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -92,13 +92,19 @@ def disputed(judgements: Iterable[Judgement], most: int) -> tuple[int, list[list
     """
     table = Judgements.of(judgements)
     votes = SharedVotes.of(table)
+    spread, ends = disagreement(votes), np.append(votes.starts[1:], len(votes.rows))
+    found = np.flatnonzero(spread)
+    found = found[np.lexsort((votes.oldest()[found], -spread[found]))]
+    answers = (np.sort(votes.rows[votes.starts[k] : ends[k]]) for k in found[:most].tolist())
+    return len(found), [[table[row] for row in rows.tolist()] for rows in answers]
+
+
+def disagreement(votes: SharedVotes) -> F64:
+    """(p,) four times Σ (t - mean)² over the answers to each pair, see `disputed`."""
     low, high, neither = counted(votes.pair, votes.better).T
     n = low + high + neither
-    spread = n * (4 * low + neither) - (2 * low + neither) ** 2  # in whole numbers: 4 n times it
-    found = np.flatnonzero(spread)
-    found = found[np.lexsort((votes.oldest()[found], -(spread / n)[found]))]
-    answers = (np.sort(votes.rows[votes.starts[k] :][: n[k]]) for k in found[:most].tolist())
-    return len(found), [[table[row] for row in rows.tolist()] for rows in answers]
+    spread: F64 = (n * (4 * low + neither) - (2 * low + neither) ** 2) / n  # 0 of equal ones
+    return spread
 
 
 def krippendorff_alpha(counts: ArrayLike) -> float | None:
@@ -132,6 +138,30 @@ def first_better(judgement: Judgement) -> float:
 def _cycles(votes: SharedVotes) -> tuple[float | None, int]:
     """Share of cyclic triples, all pairs decided by majority; and the number of triples."""
     low, high, wins = _decided(votes)
+    circular = triples = 0
+    for ab, bc, ac in triples_of(low, high, _MOST_TRIPLES):
+        circular, triples = (
+            circular + int(cyclic(wins[ab], wins[bc], wins[ac]).sum()),
+            triples + len(ab),
+        )
+    return (circular / triples if triples else None), triples
+
+
+def cyclic(ab: Bool, bc: Bool, ac: Bool) -> Bool:
+    """Whether a, b and c are preferred in a circle, given who is preferred of each pair."""
+    circle: Bool = (ab == bc) & (bc != ac)
+    return circle
+
+
+def triples_of(low: I64, high: I64, most: int) -> Iterator[tuple[I64, I64, I64]]:
+    """The places of the pairs (a, b), (b, c), (a, c) of triples a < b < c, some at a time.
+
+    Args:
+        low, high: the items of each pair; those of a lower number are together.
+        most: the number of triples that are wanted.
+
+    Cost: a look at two pairs with an item in common each, at most 20,000,000 times.
+    """
     # Pairs (b, c) follow each pair (a, b); those with the same b are next to each other.
     known, start, number = np.unique(low, return_index=True, return_counts=True)
     at = np.searchsorted(known, high)
@@ -141,21 +171,18 @@ def _cycles(votes: SharedVotes) -> tuple[float | None, int]:
     before = np.cumsum(following) - following
     key = packed(low, high)
     by_key = np.argsort(key)
-    circular = triples = 0
-    most = min(int(following.sum()), _MOST_PATHS)
-    cuts = np.searchsorted(before + following, [*range(0, most, _PATHS), most], side="right")
+    paths = min(int(following.sum()), _MOST_PATHS)
+    cuts = np.searchsorted(before + following, [*range(0, paths, _PATHS), paths], side="right")
     for begin, end in pairwise(cuts.tolist()):
         ab = np.repeat(np.arange(begin, end), following[begin:end])
         bc = start[ab] + np.arange(len(ab)) + before[begin] - before[ab]
         ac = packed(low[ab], high[bc])
         found = np.minimum(np.searchsorted(key, ac, sorter=by_key), len(key) - 1)
-        there = key[by_key[found]] == ac
-        first, second, third = wins[ab[there]], wins[bc[there]], wins[by_key[found[there]]]
-        circles = ((first == second) & (second != third))[: _MOST_TRIPLES - triples]
-        circular, triples = circular + int(circles.sum()), triples + len(circles)
-        if triples == _MOST_TRIPLES:
-            break
-    return (circular / triples if triples else None), triples
+        there = np.flatnonzero(key[by_key[found]] == ac)[:most]
+        yield ab[there], bc[there], by_key[found[there]]
+        most -= len(there)
+        if not most:
+            return
 
 
 def _decided(votes: SharedVotes) -> tuple[I64, I64, Bool]:

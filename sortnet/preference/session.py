@@ -245,14 +245,25 @@ class Session:
             if self.stale:
                 self._refit()
 
-    def ranking(self, *, fresh: bool = True) -> Ranking:
-        """All items in order, with intervals; `fresh=False` takes the last fit."""
+    def ranking(self, *, fresh: bool = True, top: int | None = None) -> Ranking:
+        """All items in order, with intervals; `fresh=False` takes the last fit.
+
+        With `top`, that of the goal if it is None, also the probability of being one of that
+        number of top items of a group.
+        """
         if fresh:
             self.refit()
         with self._lock:
             posterior, seen = self._fits.all.posterior, self._history.seen.copy()
         # Outside the lock, so that `ask` does not wait.
-        return rank_items(posterior, seen, self._groups, top=self.goal.top)
+        wanted = self.goal.top if top is None else top
+        return rank_items(posterior, seen, self._groups, top=wanted)
+
+    @property
+    def posterior(self) -> Posterior:
+        """Of the scores, by the last fit to all answers."""
+        with self._lock:
+            return self._fits.all.posterior
 
     def remaining(self, *, fresh: bool = True) -> Remaining:
         """How close it is to its goal; `fresh=False` takes the last fit.

@@ -186,7 +186,16 @@ class Study:
 
     def asks_alike(self, other: Study) -> bool:
         """Whether a session asks and ranks the same under both."""
-        of_session = ("excluded", "retired", "gold", "models", "overlap", "gold_rate", "goal", "top")
+        of_session = (
+            "excluded",
+            "retired",
+            "gold",
+            "models",
+            "overlap",
+            "gold_rate",
+            "goal",
+            "top",
+        )
         return all(getattr(self, name) == getattr(other, name) for name in of_session)
 
     def wanted(self) -> Goal:

@@ -1,0 +1,186 @@
+"""What a collection's report says: question, judges, what they cost, ranking, doubts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from cli.output import count, cut
+from cli.printing.item_rankings import words_of
+from sortnet.items import Items
+from sortnet.preference.annotator_agreement import agreement
+from sortnet.preference.cycles import CycleTest, cycle_test
+from sortnet.preference.doubt import Doubt, in_doubt
+from sortnet.preference.judgement_table import Judgements
+from store import Collection
+from store.database.engine import plain
+from store.service.labelling import LabellingService
+
+TOP = 10
+DOUBTS = 20
+SURELY_MORE = 0.05  # p below which cycles are more than noise
+_TEXT = 200  # characters of an item's text
+_COUNTED = ("calls", "tokens_in", "tokens_out")
+
+
+def facts_of(collection: Collection, *, top: int | None = None) -> dict[str, Any]:
+    """All that the report of a collection with one question says, as plain values.
+
+    Args:
+        collection: the items and their judgements.
+        top: the number of items of each group that are shown; None: those of the goal, else 10.
+
+    Cost: a fit to all judgements, and 400 simulations of the answers about 50,000 triples.
+    """
+    service = LabellingService(collection)
+    service.settle()
+    session, items, study = service.session, service.items, service.study
+    events, everything = session.judgements(), service.judgements()
+    judges = _judges(service, everything)
+    remaining = {k: v for k, v in plain(asdict(service.remaining)).items() if k != "groups"}
+    top = top or getattr(session.goal, "top", 0) or TOP
+    cycles = cycle_test(session.posterior, events, seed=session.seed)
+    doubts = in_doubt(session.posterior, events, DOUBTS)
+    return {
+        "collection": collection.name,
+        "criterion": collection.criterion,
+        "question": study.question,
+        "instructions": study.instructions,
+        "items": len(items) - len(study.retired),
+        "groups": None if items.groups is None else len(set(items.groups)),
+        "answers": session.n_votes,
+        "judges": judges,
+        **{name: sum(judge[name] for judge in judges) for name in _COUNTED},
+        "cost": _sum(judge["cost"] for judge in judges),
+        "remaining": remaining,
+        "agreement": plain(asdict(agreement(events))),
+        "cycles": plain(asdict(cycles)) | {"share": cycles.share, "said": said_of(cycles)},
+        "top": top,
+        "ranking": _ranking(service, top),
+        "in_doubt": [_doubt(each, items) for each in doubts],
+    }
+
+
+def said_of(test: CycleTest) -> str:
+    """The test of cycles in words.
+
+    >>> said_of(CycleTest(0, 0))
+    'No three items have all their pairs judged, so nothing can be said of cycles.'
+    """
+    if test.p is None or test.share is None:
+        return "No three items have all their pairs judged, so nothing can be said of cycles."
+    seen = (
+        f"{test.cyclic:,} of {count(test.triples, 'triple')} of items are cyclic ({test.share:.1%})"
+        f", where noise alone would give {test.expected:.1%} (90 % of the simulations: "
+        f"{test.low:.1%} to {test.high:.1%}; p = {test.p:.3f})"
+    )
+    if test.p < SURELY_MORE:
+        return (
+            f"{seen}: more than noise explains. No one order fits these answers; what is better "
+            "seems to depend on what it is compared with."
+        )
+    return f"{seen}: no sign that the answers contradict an order in any way but by noise."
+
+
+def _judges(service: LabellingService, everything: Judgements) -> list[dict[str, Any]]:
+    """A report of each annotator who said something, with what the answers cost."""
+    found = []
+    names = [
+        who.name for who in service.collection.annotators() if who.name in everything.annotators
+    ]
+    spent = {name: _spent(everything, name) for name in names}
+    for report in service.reports(names):
+        known = plain(asdict(report))
+        if spent[report.name]["kind"] is None and report.median_seconds is not None:
+            spent[report.name]["kind"] = "person"
+        if spent[report.name]["kind"] != "person" and report.verdict == "too fast":
+            known["verdict"] = ""  # a program may be
+        found.append(known | spent[report.name])
+    return found
+
+
+def _spent(everything: Judgements, name: str) -> dict[str, Any]:
+    """What kind of judge somebody is, and what the answers took, those undone too."""
+    rows = np.flatnonzero(everything.by(name))
+    texts = everything.texts["meta"]
+    metas = [_parsed(texts[row]) for row in rows.tolist() if row in texts]
+    by_model = [meta for meta in metas if "model" in meta]
+    cost, p = everything.cost[rows], everything.p[rows]
+    kind = "program" if metas or not (np.isnan(cost) & np.isnan(p)).all() else None
+    calls, tokens_in, tokens_out = map(sum, zip((0, 0, 0), *map(_calls, by_model), strict=True))
+    return {
+        "kind": "model" if by_model else kind,
+        "calls": calls,
+        "tokens_in": tokens_in,
+        "tokens_out": tokens_out,
+        "cost": None if np.isnan(cost).all() else float(np.nansum(cost)),
+    }
+
+
+def _calls(meta: dict[str, Any]) -> tuple[int, int, int]:
+    """Calls and tokens that the meta of a model's answer has; older ones are of one call."""
+    tokens = meta.get("tokens")
+    pair = tokens if isinstance(tokens, list) and len(tokens) == 2 else [0, 0]
+    calls, before, after = (
+        value if isinstance(value, int) and value >= 0 else 0
+        for value in (meta.get("calls", 1), *pair)
+    )
+    return calls, before, after
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    """The meta of an answer, which may be any JSON, or an import's."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _ranking(service: LabellingService, top: int) -> list[dict[str, Any]]:
+    """The top items of each group, best first."""
+    ranked, items = service.session.ranking(fresh=False, top=top), service.items
+    groups = items.groups
+    in_groups = groupby(ranked.order.tolist(), key=lambda k: "" if groups is None else groups[k])
+    rows = [k for _, members in in_groups for k in [*members][:top]]
+    columns = ("rank", "score", "low", "high", "among_top", "judgements")
+    return [
+        {"group": None if groups is None else groups[k], **_item(items, k)}
+        | {name: plain(getattr(ranked, name)[k]) for name in columns}
+        for k in rows
+    ]
+
+
+def _doubt(doubt: Doubt, items: Items) -> dict[str, Any]:
+    first, second = doubt.pair
+    return {
+        "first": _item(items, first),
+        "second": _item(items, second),
+        "p": doubt.p,
+        "disputed": doubt.disputed,
+        "answers": [
+            {
+                "annotator": one.annotator,
+                "prefers": {"left": items.ids[one.left], "right": items.ids[one.right]}.get(
+                    one.answer
+                ),
+                "p_first": None if one.p is None else one.p if one.left == first else 1 - one.p,
+                "reason": one.comment,
+            }
+            for one in doubt.answers
+        ],
+    }
+
+
+def _item(items: Items, k: int) -> dict[str, Any]:
+    return {"id": items.ids[k], "text": cut(words_of(items, k), _TEXT) or None}
+
+
+def _sum(costs: Iterator[float | None]) -> float | None:
+    known = [cost for cost in costs if cost is not None]
+    return sum(known) if known else None

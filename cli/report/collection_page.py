@@ -1,0 +1,86 @@
+"""The reliability of a collection's ranking as one self-contained HTML page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from cli.output import count
+from cli.report.page import rendered
+
+_ROWS = 200  # of the ranking
+_ANSWERS = 12  # about a pair
+
+
+def render(parts: Sequence[dict[str, Any]], name: str) -> str:
+    """The page of a collection.
+
+    Args:
+        parts: of `facts_of`: one, or one for each criterion.
+        name: of the collection.
+    """
+    shown = [
+        part
+        | {
+            "summary": [*_summary(part)],
+            "reliability": [*_reliability(part)],
+            "shown": part["ranking"][:_ROWS],
+        }
+        for part in parts
+    ]
+    return rendered("collection.html", title=f"SortNet: {name}", parts=shown, most_answers=_ANSWERS)
+
+
+def _summary(part: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """The boxes below the question."""
+    groups = part["groups"]
+    yield "Items", f"{part['items']:,}" + (f" in {count(groups, 'group')}" if groups else "")
+    yield "Answers", f"{part['answers']:,} by {count(len(part['judges']), 'judge')}"
+    if part["calls"]:
+        tokens = part["tokens_in"] + part["tokens_out"]
+        yield "Calls of models", f"{part['calls']:,}, {tokens:,} tokens"
+    yield "Cost", "not recorded" if part["cost"] is None else f"{part['cost']:.4g}"
+    done = "reached" if part["remaining"]["stop"] else "not reached yet"
+    yield "Goal", done
+    checked = part["remaining"]
+    if checked["holdout_n"]:
+        yield "Held-out accuracy", f"{checked['holdout_right']:.0%} of {checked['holdout_n']}"
+
+
+def _reliability(part: dict[str, Any]) -> Iterator[str]:
+    """What speaks for the ranking and against it, a sentence each."""
+    checked = part["remaining"]
+    yield _sentence(checked["why"])
+    if checked["holdout_n"]:
+        what = (
+            "answers, each predicted from all others"
+            if checked["left_out"]
+            else "answers about random pairs, which chose no question and were predicted unseen"
+        )
+        yield (
+            f"Held-out accuracy: {checked['holdout_right']:.0%} of {checked['holdout_n']} {what}; "
+            f"{checked['holdout_expected']:.0%} were to be expected if the probabilities are right."
+        )
+    else:
+        yield "No held-out answers yet could check the model."
+    yield part["cycles"]["said"]
+    agreed = part["agreement"]
+    if (alpha := agreed["krippendorff_alpha"]) is not None:
+        pairs = count(agreed["shared_pairs"], "pair")
+        yield (
+            f"Krippendorff's alpha of {alpha:.2f} over {pairs} that two judges or more answered: "
+            "1 is perfect agreement, 0 is chance."
+        )
+    if agreed["consistency"] is not None:
+        yield (
+            f"{agreed['consistency']:.0%} of {count(agreed['repeats'], 'answer')} to a pair that "
+            "the same judge had answered before were the same."
+        )
+    yield (
+        "Intervals are of the model that was fitted: they cover the noise of answers, reliability "
+        "and side bias, not what all judges get wrong alike."
+    )
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."

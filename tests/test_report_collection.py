@@ -1,0 +1,163 @@
+"""sortnet report COLLECTION: how reliable a ranking is, on one page and as JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from cli_made import done, fault, invoke
+from test_report import NASTY, Page
+
+from sortnet.preference import Judgement
+from store import open_store
+
+N = 8
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SORTNET_STORE", "s.db")
+    rows = ["id,text", *(f"t{k},text number {k}" for k in range(N))]
+    Path("t.csv").write_text("\n".join(rows) + "\n")
+    done("items", "add", "t", "t.csv")
+    return tmp_path
+
+
+def answer(*judgements: Judgement, name: str = "t") -> None:
+    with open_store("s.db") as store:
+        collection = store.collection(name)
+        for who in dict.fromkeys(one.annotator for one in judgements):
+            collection.annotator(who)
+        collection.append(judgements)
+
+
+def by_score(who: str, **facts) -> list[Judgement]:
+    """Every pair, the higher number is better."""
+    return [Judgement(who, i, j, "right", **facts) for j in range(N) for i in range(j)]
+
+
+def facts(*args: object) -> dict:
+    return json.loads(done("report", "t", "--json", *args))
+
+
+def test_the_page_and_the_json_say_who_answered_at_what_cost():
+    meta = json.dumps({"model": "big", "tokens": [100, 2], "calls": 2})
+    answer(*by_score("big", p=0.2, cost=0.5, meta=meta))
+    answer(*by_score("ana", milliseconds=2000), *by_score("tool", cost=0.0), *by_score("import"))
+    found = facts()
+    by_name = {judge["name"]: judge for judge in found["judges"]}
+    pairs = N * (N - 1) // 2
+    kinds = {"big": "model", "ana": "person", "tool": "program", "import": None}
+    assert {name: judge["kind"] for name, judge in by_name.items()} == kinds
+    assert (found["answers"], found["calls"]) == (4 * pairs, 2 * pairs)
+    assert (found["tokens_in"], found["tokens_out"]) == (100 * pairs, 2 * pairs)
+    assert found["cost"] == pytest.approx(0.5 * pairs)
+    assert by_name["import"]["cost"] is None and by_name["tool"]["cost"] == 0
+    assert found["agreement"]["krippendorff_alpha"] == 1
+    assert found["cycles"]["cyclic"] == 0 and "no sign" in found["cycles"]["said"]
+    assert [row["id"] for row in found["ranking"]] == [f"t{k}" for k in reversed(range(N))]
+    assert all(row["among_top"] == 1 for row in found["ranking"])  # of fewer than ten
+
+    assert done("report", "t") == "report-t.html\n"
+    words = Page(Path("report-t.html").read_text()).words
+    for text in ("Which is better?", f"{2 * pairs:,}, {102 * pairs:,} tokens", "text number 7",
+                 "100 %", "Held-out accuracy", "Krippendorff's alpha of 1.00"):  # fmt: skip
+        assert text in words
+
+
+def test_the_top_is_as_asked_for_and_its_probabilities_add_up():
+    answer(*by_score("ana"), *by_score("ben"))
+    found = facts("--top", 3)
+    assert [row["id"] for row in found["ranking"]] == ["t7", "t6", "t5"]
+    assert found["top"] == 3 and all(0 < row["among_top"] <= 1 for row in found["ranking"])
+    low, high = zip(*((row["low"], row["high"]) for row in found["ranking"]), strict=True)
+    assert low[0] == 1 and max(high) <= N
+    done("report", "t", "--top", 3, "-o", "r.html")
+    assert "the top 3" in Page(Path("r.html").read_text()).words
+
+
+def test_pairs_in_doubt_have_the_reasons_of_the_judges():
+    answer(*by_score("ana"))
+    answer(Judgement("big", 0, 7, "left", comment="t0 is shorter", p=0.75))
+    first, *_ = facts()["in_doubt"]
+    assert first["disputed"] and {first["first"]["id"], first["second"]["id"]} == {"t0", "t7"}
+    [ana, big] = first["answers"]
+    assert (ana["prefers"], ana["p_first"], ana["reason"]) == ("t7", None, None)
+    assert (big["prefers"], big["reason"]) == ("t0", "t0 is shorter")
+    assert big["p_first"] == (0.75 if first["first"]["id"] == "t0" else 0.25)
+    done("report", "t")
+    assert "t0 is shorter" in Page(Path("report-t.html").read_text()).words
+
+
+def test_what_anybody_wrote_is_text():
+    Path("n.csv").write_text(f'id,text\na,"{NASTY.replace(chr(34), chr(34) * 2)}"\nb,b\n')
+    Path("rules.md").write_text(NASTY)
+    done("items", "add", "n", "n.csv")
+    done("ask", "n", "--question", NASTY, "--instructions", "rules.md")
+    answer(Judgement(NASTY, 0, 1, "left", comment=NASTY, meta='"' * 3 + NASTY), name="n")
+    text = done("report", "n", "-o", "-")
+    page = Page(text)
+    assert page.of("script") == [] and NASTY not in text
+    assert page.words.count("<script>alert('$x_{$')</script>&\"q") >= 5
+    assert json.loads(done("report", "n", "--json"))["question"] == NASTY
+
+
+@pytest.mark.parametrize(
+    "meta", ['{"model": 3, "tokens": "x"}', '{"model": "m", "tokens": [1, "2"], "calls": -1}',
+             '{"model": "m", "calls": 1e300}', "[1]", "[" * 900, "nonsense"],
+)  # fmt: skip
+def test_a_meta_of_any_form_is_no_fault(meta):
+    answer(Judgement("x", 0, 1, "left", meta=meta))
+    assert facts()["tokens_out"] == 0
+
+
+def test_groups_have_a_top_each_and_criteria_a_part_each():
+    rows = [f"g{k},text {k},group {k % 2}" for k in range(8)]
+    Path("g.csv").write_text("\n".join(["id,text,of", *rows]) + "\n")
+    done("items", "add", "g", "g.csv", "--group", "of")
+    found = json.loads(done("report", "g", "--json", "--top", 2))
+    assert [row["group"] for row in found["ranking"]] == ["group 0"] * 2 + ["group 1"] * 2
+    assert "group 1" in Page(done("report", "g", "-o", "-")).words
+    done("ask", "t", "--criterion", "short")
+    done("ask", "t", "--criterion", "kind")
+    both = json.loads(done("report", "t", "--json"))
+    assert [part["criterion"] for part in both] == ["short", "kind"]
+    page = Page(done("report", "t", "-o", "-"))
+    ids = [tag["id"] for tag in page.of("section")]
+    assert len(ids) == len(set(ids)) and {"summary-1", "summary-2"} < set(ids)
+
+
+def test_nobody_has_answered_yet():
+    words = Page(done("report", "t", "-o", "-")).words
+    assert "Nobody has answered yet." in words and "nothing can be said of cycles" in words
+    assert facts()["judges"] == [] and facts()["in_doubt"] == []
+
+
+def test_a_name_of_a_run_and_a_collection_is_told(trained, tmp_path, monkeypatch):
+    import shutil
+
+    shutil.copy(trained / "s.db", "both.db")
+    monkeypatch.setenv("SORTNET_STORE", "both.db")
+    with open_store("both.db") as store:
+        run = store.run("last").id
+    for name in ("last", run, run[:3]):
+        done("items", "add", name, "t.csv")
+    for name in ("last", run):
+        result = invoke("report", name, "--json")
+        assert result.exit_code == 2 and "--json is for a collection" in result.stderr
+        assert f"run {run} is taken; the collection: sortnet report collection:{name}" in (
+            result.stderr
+        )
+        assert json.loads(done("report", f"collection:{name}", "--json"))["collection"] == name
+    result = invoke("report", run[:3])
+    assert result.stdout == f"report-{run[:3]}.html\n"
+    assert f"collection {run[:3]} is taken; the run: sortnet report {run}" in result.stderr
+
+
+def test_options_of_the_other_kind_and_unknown_names_are_refused(tmp_path):
+    assert "are for a run" in fault("report", "t", "--model", "m")
+    assert "leave out --output" in fault("report", "t", "--json", "-o", "r.html")
+    assert "no collection 'nothing'" in fault("report", "collection:nothing")
+    assert "no run 'nothing'; runs: none yet; collections: t" in fault("report", "nothing")
