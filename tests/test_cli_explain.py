@@ -112,19 +112,6 @@ def test_documents_that_cannot_be_explained_are_named_with_the_next_step(args, m
     assert message in fault("explain", "m", TEST, *args)
 
 
-def test_a_model_whose_features_do_not_fit_is_refused_by_both(tmp_path):
-    Path(tmp_path / "wide.txt").write_text("1 qid:1 1:1 2:1 3:1 4:1 5:1\n0 qid:1 5:2\n")
-    for args in (("explain", "m", tmp_path / "wide.txt", "0", "1"),
-                 ("importance", "m", tmp_path / "wide.txt")):  # fmt: skip
-        message = fault(*args)
-        assert "wide.txt" in message and "5" in message and "4" in message
-
-
-def test_a_folder_without_a_model_is_refused_by_both():
-    assert "no model there" in fault("explain", "fold", TEST, "0", "1")
-    assert "no model there" in fault("importance", "fold", TEST)
-
-
 @pytest.mark.parametrize(("model", "metric"), [("m", "ndcg@10"), ("dr", "ndcg@5")])
 def test_importance_is_the_library_s_by_the_model_s_rank_quality(model, metric, queries):
     summary = json.loads(done("importance", model, TEST, "--json", "--seed", 3))

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from forked_made import FITS, Forked
+from forked_made import Forked
 from safetensors.numpy import load_file
 from torch.distributed import TCPStore
 
@@ -197,7 +197,7 @@ def one_of(
     with Path(os.devnull).open("r+") as nothing:
         streams = [nothing.fileno(), nothing.fileno(), errors]
         words = [word.replace("RANK", str(rank)) for word in words]
-        return Forked(words, streams, environment(data) | group, FITS)
+        return Forked(words, streams, environment(data) | group)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
