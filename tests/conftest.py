@@ -28,6 +28,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import cli_made
 import pytest
@@ -236,6 +237,31 @@ def password(postgresql_url: str) -> Iterator[str]:
     yield words
     _execute(postgresql_url, f"ALTER DATABASE {name} OWNER TO postgres")
     _execute(postgresql_url, "DROP OWNED BY ann; DROP ROLE ann")
+
+
+@pytest.fixture(scope="session")
+def driver() -> Iterator[Any]:
+    """One browser for all tests; what it complains of is a fault of the page."""
+    from selenium import webdriver
+
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    chromedriver = shutil.which("chromedriver")
+    if not chromium or not chromedriver:
+        reason = "a browser (chromium, chromedriver) is not installed"
+        if os.environ.get("CI"):
+            pytest.fail(f"{reason}, and CI must test the page in one")
+        pytest.skip(reason)
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    # Without motion: what fades in has no text for the driver until it can be seen.
+    still = "--force-prefers-reduced-motion"
+    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", still):
+        options.add_argument(argument)
+    service = webdriver.ChromeService(chromedriver)
+    with webdriver.Chrome(options=options, service=service) as made:
+        made.set_window_size(1200, 900)
+        yield made
 
 
 def _binaries() -> Path | None:

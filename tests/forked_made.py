@@ -15,12 +15,11 @@ from functools import cache
 from pathlib import Path
 from typing import Self
 
-PAGES = (
-    *("uvicorn", "cli.commands.label", "cli.commands.serve", "cli.web.app"),
-    *("cli.terminal.program_judge", "cli.terminal.screen", "cli.web.pages"),
-    "cli.web.server",
+LOADED = (
+    *("fitted_made", "cli.commands.train", "cli.commands.label", "uvicorn"),
+    *("cli.terminal.program_judge", "cli.terminal.screen", "cli.commands.serve", "cli.web.app"),
+    *("cli.web.pages", "cli.web.server"),
 )
-FITS = ("fitted_made", "cli.commands.train")
 # A watcher between the two says how the session ended. The session ends as a process of its own
 # does: through the interpreter, with its exit handlers.
 SERVER = """
@@ -75,11 +74,11 @@ while True:
 
 
 @cache
-def _server(*loaded: str) -> socket.socket:
+def _server() -> socket.socket:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         handle = theirs.fileno()
-        command = [sys.executable, "-c", SERVER, str(handle), *loaded]
+        command = [sys.executable, "-c", SERVER, str(handle), *LOADED]
         path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
         env = os.environ | {"PYTHONPATH": path}
         server = subprocess.Popen(command, pass_fds=[handle], env=env)
@@ -91,8 +90,7 @@ def _server(*loaded: str) -> socket.socket:
 class Forked:
     """A process that runs a command, with what the tests need of `subprocess.Popen`.
 
-    `loaded` is what it has loaded beside `cli.main`: for the pages, or for fits. `terminal`: its
-    stdin is the terminal that it belongs to.
+    `terminal`: its stdin is the terminal that it belongs to.
     """
 
     def __init__(
@@ -100,7 +98,6 @@ class Forked:
         args: Sequence[object],
         streams: Sequence[int],
         env: dict[str, str],
-        loaded: Sequence[str] = PAGES,
         *,
         terminal: bool = False,
     ) -> None:
@@ -108,7 +105,7 @@ class Forked:
         self.returncode: int | None = None
         job = json.dumps([[str(arg) for arg in args], str(Path.cwd()), env, terminal]).encode()
         with theirs:
-            socket.send_fds(_server(*loaded), [job], [*streams, theirs.fileno()])
+            socket.send_fds(_server(), [job], [*streams, theirs.fileno()])
         self.pid = self._number()
 
     def __enter__(self) -> Self:

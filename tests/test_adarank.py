@@ -108,17 +108,6 @@ def test_the_weak_rankers_are_measured_once(metric, monkeypatch):
     assert len(once) > 1
 
 
-def test_the_first_round_by_hand():
-    """AP of x is 1 and ½, of -x ½ and 1 in two queries; of y it is 1 in both: α = ½ ln(2 / 0)."""
-    X = [[2, 1], [1, 0], [1, 1], [2, 0]]
-    part = Queries.from_arrays(X, [1, 0, 1, 0], group=[2, 2])
-    first = next(adarank(part, Metric("map"), 1))
-    assert first.tolist() == [0, pytest.approx(0.5 * log(2 / 1e-12))]
-    worse = Queries.from_arrays(np.array(X)[:, :1], [1, 0, 1, 0], group=[2, 2])
-    first = next(adarank(worse, Metric("map"), 1))
-    assert first.tolist() == [pytest.approx(0.5 * log(1.75 / 0.25))]
-
-
 def test_training_queries_that_its_measure_cannot_tell_apart_are_refused():
     part = made(0)
     with pytest.raises(DataError, match="map"):

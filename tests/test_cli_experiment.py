@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner, Result
-from forked_made import FITS, Forked
+from forked_made import Forked
 from letor_folds import write_folds
 
 from cli.main import main
@@ -152,7 +152,7 @@ def test_an_interrupted_experiment_goes_on_where_it_was(run, folder, tmp_path, j
     with Path("out").open("w") as out, os.fdopen(reads) as errors:
         streams = [out.fileno(), out.fileno(), writes]
         typed = ["experiment", *words, "--jobs", jobs]
-        with Forked(typed, streams, dict(os.environ), FITS) as process:
+        with Forked(typed, streams, dict(os.environ)) as process:
             os.close(writes)
             assert errors.readline().startswith("1 of 6")
             os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C does, to all its processes

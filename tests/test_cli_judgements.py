@@ -159,24 +159,3 @@ def test_files_of_other_tools_are_imported_and_their_faults_are_one_line():
     assert "1 judgements added" in done(*named, "--fields", "two", "one")
     last = json.loads(done("judgements", "list", "copy", "--json"))[-1]
     assert (last["left"], last["right"], last["answer"]) == ("i1", "i0", "right")
-
-
-def test_a_fault_names_file_and_line_and_nothing_is_imported():
-    Path("v.csv").write_text("annotator,left,right,answer\nana,i0,i1,left\nana,i0,i9,left\n")
-    assert "v.csv, line 3: the collection has no item 'i9'" in fault(
-        "judgements", "import", "copy", "v.csv"
-    )
-    assert json.loads(done("judgements", "list", "copy", "--json")) == []
-
-
-def test_a_collection_that_is_not_there_is_named_with_those_that_are():
-    for command in (["list"], ["export"], ["import"]):
-        rest = ["v.csv"] if command == ["import"] else []
-        message = fault("judgements", *command, "typo", *rest)
-        assert "no collection 'typo'; collections: args, copy" in message
-
-
-def test_a_store_that_is_not_there_is_not_made_by_looking(tmp_path):
-    message = fault("judgements", "list", "args", "--store", "none.db")
-    assert "none.db: no such file; sortnet items add makes one" in message
-    assert not Path("none.db").exists()

@@ -305,9 +305,3 @@ def test_ranking_with_a_cache_is_the_same_ranking(tmp_path, monkeypatch):
     assert done("rank", "m", "fold/test.txt", "--cache") == plain
     assert list((tmp_path / "sortnet").iterdir())
     assert done("rank", "m", "fold/test.txt", "--cache") == plain
-
-
-def test_threads_do_not_change_a_ranking():
-    assert done("rank", "three", "fold/test.txt", "--threads", 2) == done(
-        "rank", "three", "fold/test.txt", "--threads", 1
-    )

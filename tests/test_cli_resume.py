@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 from cli_made import copy_run, done, invoke, make_fold, weights_of
 from click.testing import Result
-from forked_made import FITS, Forked
+from forked_made import Forked
 from pandas.testing import assert_frame_equal
 
 import cli.training.training_run
@@ -178,7 +178,7 @@ def test_the_command_to_go_on_with_resumes_and_overwrites_nothing():
     assert again(resuming) == resuming
 
 
-KILLS = 5
+KILLS = 3
 
 # A process that has everything loaded forks one that trains, kills it, forks the next. The trainer
 # sends a byte for every step that it tells of (a trial, a sort, an epoch), and around every file
@@ -283,7 +283,7 @@ def until_it_trains(process: Forked) -> None:
 def test_ctrl_c_ends_the_process_with_one_line():
     with Path("out").open("w") as out, Path("errors").open("w") as errors:
         streams = [out.fileno(), out.fileno(), errors.fileno()]
-        with Forked(train("m", *ENDLESS), streams, dict(os.environ), FITS) as process:
+        with Forked(train("m", *ENDLESS), streams, dict(os.environ)) as process:
             until_it_trains(process)
             process.send_signal(signal.SIGINT)
             assert process.wait(600) == 2
@@ -402,7 +402,7 @@ def test_a_signal_whose_interrupt_was_lost_ends_the_run_after_the_iteration(unki
 def test_a_run_whose_terminal_is_closed_is_interrupted():
     ours, theirs = pty.openpty()
     streams, environment = [theirs] * 3, dict(os.environ)
-    with Forked(train("m", *ENDLESS), streams, environment, FITS, terminal=True) as process:
+    with Forked(train("m", *ENDLESS), streams, environment, terminal=True) as process:
         os.close(theirs)
         until_it_trains(process)
         os.close(ours)

@@ -202,13 +202,6 @@ def test_a_run_that_is_not_there_is_named_with_those_that_are():
     assert "'zzz'" in fault("pairs", "zzz")
 
 
-def test_a_store_that_is_not_there_is_not_made_by_looking(tmp_path):
-    for command in (["runs"], ["show", "last"], ["pairs", "last"]):
-        message = fault(*command, "--store", tmp_path / "typo.db")
-        assert "typo.db: no such file; sortnet train makes one, --store" in message
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_an_empty_store_says_how_runs_are_made(tmp_path):
     open_store(tmp_path / "new.db").close()
     result = invoke("runs", "--store", tmp_path / "new.db")

@@ -80,14 +80,6 @@ def test_the_margin_has_the_sign_of_the_outputs_difference(net, X):
     np.testing.assert_array_equal(np.sign(margin[clear]), np.sign(gt - lt)[clear])
 
 
-@given(nets, documents)
-@settings(max_examples=20, deadline=None)
-def test_a_document_is_not_preferred_to_its_twin(net, X):
-    twins = np.repeat(X, 2, axis=0)
-    i = np.arange(0, 18, 2)
-    assert not net.prefer(net.prepare(twins), i, i + 1).any()
-
-
 def test_the_loss_is_the_squared_error_to_the_targets_one_and_zero():
     net = CmpNN(2, hidden=3, seed=1)
     X = np.array([[0.3, -1.0], [2.0, 0.5]], dtype=np.float32)

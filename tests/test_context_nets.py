@@ -28,8 +28,10 @@ FORMS = [
     ("feta", {**SMALL, "pair": "free"}),
     ("feta", {**SMALL, "pair": "free", "units": "relu"}),
     ("setrank", {"width": 8}),
+    ("set-transformer", {"width": 8, "points": 0}),
+    ("set-transformer", {"width": 8, "points": 3}),
 ]
-DENSE = FORMS[:-1]
+DENSE = FORMS[:5]
 
 
 def config_of(form, **changes):

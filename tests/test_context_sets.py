@@ -83,13 +83,6 @@ def test_points_fill_the_square_and_the_quarter_of_the_circle_evenly():
     assert np.abs(counts[0] - 2500).max() < 5 * np.sqrt(2500)
 
 
-def test_contributions_worked_by_hand():
-    # Widths to the right (to 0 at the end) times heights up to the point on the left (to 0).
-    front = np.array([[-1.0, -4.0], [-5.0, -1.0], [-3.0, -3.0]])
-    assert hypervolume_contributions(front[None]).tolist() == [[1.0, 2.0, 4.0]]
-    assert grades_of(hypervolume_contributions(front[None])).tolist() == [[0, 1, 2]]
-
-
 def test_what_equal_points_dominate_is_dominated_by_neither_alone():
     twice = [[[-2.0, -2.0], [-1.0, -3.0], [-2.0, -2.0]]]
     assert hypervolume_contributions(twice).tolist() == [[0.0, 1.0, 0.0]]
@@ -105,23 +98,6 @@ def test_contributions_equal_inclusion_and_exclusion(seed, n):
     brute = np.array([contributions(one) for one in points])
     np.testing.assert_allclose(hypervolume_contributions(points), brute, atol=1e-12)
     assert (sets.grades.reshape(3, n) == grades_of(np.round(brute, 12))).all()
-
-
-@given(st.sets(st.integers(0, 9), min_size=1, max_size=6), st.data())
-def test_contributions_of_whole_numbers_are_the_unit_squares_that_one_point_alone_covers(xs, data):
-    size = {"min_size": len(xs), "max_size": len(xs)}
-    ys = data.draw(st.lists(st.integers(0, 9), **size, unique=True))
-    order = data.draw(st.permutations(range(len(xs))))
-    front = [(-x, -y) for x, y in zip(sorted(xs), sorted(ys, reverse=True), strict=True)]
-    points = [front[k] for k in order]
-    # Squares by their lower left corner, from (-9, -9) to (-1, -1).
-    over = [
-        [k for k, (x, y) in enumerate(points) if x <= left and y <= low]
-        for left in range(-9, 0)
-        for low in range(-9, 0)
-    ]
-    alone = [over.count([k]) for k in range(len(points))]
-    assert hypervolume_contributions([points]).tolist() == [alone]
 
 
 def test_contributions_equal_those_of_moocore():

@@ -210,10 +210,3 @@ def test_rank_changes_are_the_distances_between_the_rankings():
 def test_rank_changes_of_no_documents_are_none():
     empty = Queries.from_arrays(np.empty((0, 1)), group=np.array([], dtype=int))
     assert [c.share for c in rank_changes(ByValue(), empty)] == [0.0] * 6
-
-
-def test_the_merge_sort_and_quicksort_agree_on_an_order():
-    queries = numbered([20, 1, 33])
-    np.testing.assert_array_equal(
-        sort(ByValue(), queries).order, quicksort(ByValue(), queries).order
-    )

@@ -39,25 +39,21 @@ OWN_DATA = ROOT / "docs/how-to/own-data.md"
 MODELS = ROOT / "docs/how-to/models.md"
 COMMANDS = dict(walk())
 
-# Examples of the commands' help that no test runs, and why.
+PAGES_RUN = [
+    page for page in PAGES if page.parent.name == "how-to" or "console" in page.read_text()
+]
+
+# Examples of commands that no page runs, which no test runs either, and why.
 NOT_RUN: dict[str, str] = {
-    "sortnet experiment folds MQ2008 --rankers all --jobs 2 --out mq2008": "takes minutes",
-    "sortnet experiment folds MQ2008 --rankers all --convention letor4": "takes minutes",
+    "sortnet demo": "the tests of the demo run both",
+    "sortnet demo --seed 7 --out demo7 --json": "",
+    "sortnet experiment holdout MQ2008 --rankers err,ranksvm": "the tests of experiments do",
     "sortnet experiment holdout MQ2008 --rankers directranker,lambdamart --jobs 2": "minutes",
     "sortnet serve essays --annotator ana --annotator ben": "it serves until Ctrl-C, as all three",
     "sortnet serve essays --port 0 --open": "do; the tests of the page start and stop it",
     "sortnet serve essays letters --url https://example.org/label": "",
     "sortnet experiment simulate --protocol votes --votes votes.tsv --items-file items.tsv": (
         "it takes many votes; the tests of simulate make some"
-    ),
-    "sortnet experiment context hypervolume --jobs 2 --out hypervolume": (
-        "it takes an hour; its tests run it"
-    ),
-    "sortnet experiment context sizes --splits 5 --out sizes": (
-        "takes minutes; its tests run it, made small"
-    ),
-    "sortnet experiment study noise --size paper --jobs 2 --out noise": (
-        "it takes minutes; the tests of studies run each, made small"
     ),
 }
 
@@ -90,42 +86,44 @@ def database_of(text, request):
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_shows_examples_of_itself(name):
+def test_every_command_shows_examples_of_itself_that_it_takes(name, prepared):
     found = examples(COMMANDS[name])
     assert found
-    for typed in found:
-        assert " ".join(["sortnet", *sortnet_of(typed)[0]]).startswith(name)
+    with at_home(prepared):
+        for typed in found:
+            words = ["sortnet", *sortnet_of(typed)[0]]
+            assert " ".join([*words, ""]).startswith(f"{name} ")
+            COMMANDS[name].make_context(name, words[len(name.split()) :])
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_example_of_a_command_runs(name, home, quick_training, request):
+def on_pages() -> set[str]:
+    """The commands that the pages run."""
+    typed = [
+        " ".join(["sortnet", *sortnet_of(line)[0]])
+        for page in PAGES_RUN
+        for block in blocks(page)
+        for line, _ in (block.typed if block.kind == "console" else ())
+    ]
+    return {name for name in COMMANDS if any(f"{line} ".startswith(f"{name} ") for line in typed)}
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS.keys() - on_pages()))
+def test_every_example_of_a_command_that_no_page_runs_runs(name, home, quick_training, request):
     found = [typed for typed in examples(COMMANDS[name]) if typed not in NOT_RUN]
-    url = database_of("\n".join(found), request)
-    if name == "sortnet train":
-        shutil.rmtree("model")  # it makes one
-    elif name == "sortnet items add":
-        run("sortnet items remove essays --yes")  # it makes one
-    elif url is not None:
+    if url := database_of("\n".join(found), request):
         run(f"sortnet train bikes --out team --store {DATABASE}", database=url)
     for typed in found:
         run(typed, database=url)
 
 
 def test_every_example_that_is_not_run_is_still_there():
-    found = [typed for command in COMMANDS.values() for typed in examples(command)]
+    found = [typed for name in COMMANDS.keys() - on_pages() for typed in examples(COMMANDS[name])]
     assert [typed for typed in NOT_RUN if typed not in found] == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "page",
-    [
-        p
-        for p in PAGES
-        if p not in (TUTORIAL, OWN_DATA, MODELS)
-        and (p.parent.name == "how-to" or "console" in p.read_text())
-    ],
-    ids=id_of,
+    "page", [page for page in PAGES_RUN if page not in (TUTORIAL, OWN_DATA, MODELS)], ids=id_of
 )
 def test_the_commands_of_a_page_run(page, home, quick_training, request):
     run_page(page, database_of(page.read_text(), request))

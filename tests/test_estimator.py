@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import pickle
 import re
 
 import numpy as np
@@ -824,21 +823,6 @@ def test_a_saved_estimator_comes_back_as_it_was(tmp_path, params):
     assert loaded.feature_names_in_.tolist() == ranker.feature_names_in_.tolist()
     assert loaded.best_score_ == ranker.best_score_
     assert repr(loaded.history_) == repr(ranker.history_)  # as text, NaN equals NaN
-
-
-@pytest.mark.parametrize(
-    "params", [{}, {"comparator": "directranker", "tau": "sigmoid", "committee": 2}]
-)
-def test_a_fitted_estimator_can_be_sent_to_another_process(params):
-    X, y, qid = made()
-    ranker = small(**params).fit(X, y, qid=qid)
-    copy = pickle.loads(pickle.dumps(ranker))
-    np.testing.assert_array_equal(copy.predict(X, qid), ranker.predict(X, qid))
-
-
-def test_a_folder_that_holds_no_model_is_refused(tmp_path):
-    with pytest.raises(ModelError, match="no model there"):
-        SortNetRanker.load(tmp_path)
 
 
 def test_a_weight_decay_that_fit_chose_is_what_a_loaded_estimator_has(tmp_path):

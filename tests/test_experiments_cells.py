@@ -216,7 +216,7 @@ def cluster():
     import distributed
 
     with distributed.LocalCluster(
-        n_workers=2,
+        n_workers=1,
         threads_per_worker=1,
         dashboard_address=None,
         host="127.0.0.1",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from itertools import permutations
 
 import numpy as np
 import pytest
@@ -184,46 +183,6 @@ def test_swapping_the_documents_turns_every_value_s_sign(kind, seed, order):
     there, back = explain_pair(model, queries, a, b), explain_pair(model, queries, b, a)
     np.testing.assert_allclose(there.values, -back.values, atol=1e-9 * (1 + abs(there.margin)))
     assert there.margin == pytest.approx(-back.margin)
-
-
-def shapley(margin, start, x, y):
-    """Every order of giving the pair's features, each feature of both documents at once."""
-    d = len(x)
-    values = np.zeros(d)
-
-    def of(given):
-        both = [torch.from_numpy(np.where(given, end, start))[None] for end in (x, y)]
-        return float(margin(*both)[0])
-
-    for order in permutations(range(d)):
-        given = np.zeros(d, bool)
-        for k in order:
-            before = of(given)
-            given[k] = True
-            values[k] += of(given) - before
-    return values / math.factorial(d)
-
-
-def test_a_linear_comparator_s_values_are_its_shapley_values():
-    queries = made_queries(seed=5)
-    model = model_of(Linear(W), queries)
-    explained = explain_pair(model, queries, 2, 5)
-    x, y = queries.features[[2, 5]].astype(np.float64)
-    start = queries.features[:6].astype(np.float64).mean(axis=0)
-    expected = shapley(margin_of(model.comparator), start, x, y)
-    np.testing.assert_allclose(explained.values, expected, atol=1e-12)
-    assert explained.largest() == np.argsort(-np.abs(expected), kind="stable").tolist()
-
-
-def test_where_a_net_is_nearly_linear_shapley_values_say_nearly_the_same():
-    queries = made_queries(seed=6)
-    small = queries.with_features(queries.features * np.float32(0.01))
-    model = model_of(CmpNN(4, hidden=8, seed=1), small)
-    explained = explain_pair(model, small, 0, 3)
-    x, y = small.features[[0, 3]].astype(np.float64)
-    start = small.features[:6].astype(np.float64).mean(axis=0)
-    expected = shapley(margin_of(model.comparator), start, x, y)
-    np.testing.assert_allclose(explained.values, expected, rtol=0.02, atol=1e-6)
 
 
 def test_a_committee_s_values_are_the_sum_of_its_members(monkeypatch):

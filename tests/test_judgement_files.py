@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from collections_made import Clock, answer_lease, made_items, question
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sortnet.errors import DataError, SortNetError
@@ -342,21 +342,6 @@ def test_a_file_cut_anywhere_is_refused_or_is_the_lines_before_the_cut(
             assert end in ends or (form == "jsonl" and end + 1 in ends)
     known = collection.judgements()
     assert known == store.collection("whole").judgements()[: len(known)]
-
-
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-@given(raw=st.binary(max_size=60), name=st.sampled_from(["f.csv", "f.jsonl", "f.tsv"]))
-def test_rubbish_is_refused_in_one_line(tmp_path: Path, raw: bytes, name: str) -> None:
-    from store.collections.judgement_files import read_lines
-
-    path = write(tmp_path, name, raw)
-    try:
-        assert read_lines(path, made_items(2, ids=("a", "b"))) == []
-    except DataError as error:
-        assert str(error).startswith(str(path))
-        assert "\n" not in str(error)
 
 
 def test_a_file_of_unknown_kind_or_that_is_not_there_is_named(store: Store, tmp_path: Path) -> None:

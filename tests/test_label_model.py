@@ -6,14 +6,13 @@ import asyncio
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 from cli_made import done, fault, invoke
+from forked_made import Forked
 from model_made import Model, serving
 from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
 
@@ -279,13 +278,11 @@ def test_kill_9_and_again_asks_no_pair_twice_and_loses_no_answer():
     model = made(seconds=0.02)
     rng = np.random.default_rng(0)
     with serving(model) as url:
-        command = [sys.executable, "-m", "cli", "label", "t", "--model", "judge", "--server", url]
+        command = ["label", "t", "--model", "judge", "--server", url, "--until", "0.01"]
         for _ in range(3):
             before = len(model.prompts)
-            run = subprocess.Popen(
-                [*command, "--until", "0.01"], stdout=subprocess.DEVNULL,
-                env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)},
-            )  # fmt: skip
+            with Path(os.devnull).open("r+") as null:
+                run = Forked(command, [null.fileno()] * 3, dict(os.environ))
             while len(model.prompts) <= before and run.poll() is None:
                 time.sleep(0.005)
             time.sleep(0.2 * rng.random())

@@ -254,38 +254,26 @@ GOOD = "1 qid:1 1:1 2:2\n"
     ("line", "offending"),
     [
         ("0 qid:1 1:abc 2:2", "feature 1: 'abc' is not a number"),
-        ("0 qid:1 1:1_0 2:2", "feature 1: '1_0' is not a number"),
         ("0 qid:1 1:1:2 2:2", "feature 1: '1:2' is not a number"),
-        ("0 qid:1 1:0x1 2:2", "feature 1: '0x1' is not a number"),
         ("0 qid:1 1:1e 2:2", "feature 1: '1e' is not a number"),
-        ("0 qid:1 1:. 2:2", "feature 1: '.' is not a number"),
         ("0 qid:1 1:NULLS 2:2", "feature 1: 'NULLS' is not a number"),
         ("0 qid:1 1: 2:2", "feature 1 has no value"),
         ("0 qid:1 1:1 2:inf", "feature 2: 'inf' is infinite in float32"),
-        ("0 qid:1 1:1 2:-Infinity", "feature 2: '-Infinity' is infinite in float32"),
-        ("0 qid:1 1:1 2:1e39", "feature 2: '1e39' is infinite in float32"),
         ("0 qid:1 1:1 2:3.4028236e38", "feature 2: '3.4028236e38' is infinite in float32"),
-        ("0 qid:1 1:1 2:1e999", "feature 2: '1e999' is infinite in float32"),
         ("0 qid:1 0:1 1:2", "feature indexes count from 1, here is '0:1'"),
         ("0 qid:1 1:1 1:2", "feature 1 is given twice: '1:2'"),
         ("0 qid:1 2:1 1:2 2:2", "feature 2 is given twice: '2:2'"),
         ("0 qid:1 -1:1", "'-1:1' is not index:value"),
-        ("0 qid:1 1.5:1", "'1.5:1' is not index:value"),
         ("0 qid:1 :1", "':1' is not index:value"),
-        ("0 qid:1 1", "'1' is not index:value"),
         ("0 qid:1 1:1 qid:1", "'qid:1' is not index:value"),
-        ("0 qid:1 4000000000:1", "'4000000000:1'"),
         (f"0 qid:1 {MAX_FEATURES + 1}:1", f"the largest a file may have, {MAX_FEATURES}"),
         ("0 qid:1 99999999999999999999999999:1", "'99999999999999999999999999:1'"),
         ("0 1:1 2:2", "no qid:... after the grade: '0 1:1'"),
-        ("0 qid: 1:1", "no qid:... after the grade: '0 qid:'"),
         ("0", "no qid:... after the grade: '0"),
         ("qid:1 1:1", "the grade 'qid:1' is not a number"),
-        ("x qid:1 1:1", "the grade 'x' is not a number"),
         ("nan qid:1 1:1", "the grade 'nan' is not a number"),
         ("-1 qid:1 1:1", "grade '-1' is not a whole number from 0; MAP"),
         ("0.5 qid:1 1:1", "grade '0.5' is not a whole number from 0; MAP"),
-        ("99999999999 qid:1 1:1", "grade '99999999999' is not a whole number"),
         ("1e999 qid:1 1:1", "grade '1e999' is not a whole number"),
         (f"0 qid:{'q' * 2000} 1:1", "a name of 2000 bytes is too long"),
         (f"0 qid:1 1:1 #docid = {'d' * 2000}", "a document id of 2000 bytes is too long"),
@@ -329,25 +317,7 @@ def test_a_file_without_features_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "tail",
-    [
-        *(
-            "+",
-            "0",
-            "0 ",
-            "0 q",
-            "0 qid",
-            "0 qid:",
-            "0 qid:2",
-            "0 qid:2 ",
-            "0 qid:2 1",
-            "0 qid:2 1:",
-        ),
-        *(
-            f"0 qid:2 1:1{end}"
-            for end in ("", " 2", " 2:", " 2:-", " 2:1e", " 2:1e-", " 2:NUL", " 2:.")
-        ),
-    ],
+    "tail", ["+", "0", "0 q", "0 qid:", "0 qid:2", "0 qid:2 1:", "0 qid:2 1:1 2:1e-"]
 )
 def test_a_file_cut_in_the_middle_of_a_line_is_refused(tmp_path, tail):
     message = fault(tmp_path, GOOD + GOOD + tail)
@@ -417,34 +387,6 @@ LINES = st.lists(
     min_size=1,
     max_size=6,
 )
-EDITS = st.lists(
-    st.tuples(
-        st.integers(0, 400),
-        st.integers(0, 6),
-        st.binary(max_size=4)
-        | st.sampled_from(
-            [b"\n", b":", b"qid:", b"#", b"9" * 12, b"inf", b" ", b"\r", b"-", b"e", b"docid ="]
-        ),
-    ),
-    max_size=5,
-)
-
-
-@settings(SHARED_FOLDER, max_examples=300)
-@given(LINES, EDITS, st.sampled_from([None, 2, 3]))
-def test_mutated_lines_give_data_or_an_error_of_ours(tmp_path, lines, edits, n_features):
-    text = "\n".join(lines).encode() + b"\n"
-    for place, length, new in edits:
-        place %= len(text) + 1
-        text = text[:place] + new + text[place + length :]
-    try:
-        q = read_letor(written(tmp_path, text), n_features=n_features)
-    except SortNetError as error:
-        assert "\n" not in str(error)
-        return
-    assert q.n_docs == q.offsets[-1] == len(q.grades) == len(q.rows) > 0
-    assert not np.isinf(q.features).any() and (q.grades >= 0).all()
-    assert len(set(q.qids.tolist())) == len(q)
 
 
 @settings(SHARED_FOLDER, max_examples=100)

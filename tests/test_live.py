@@ -5,7 +5,7 @@ from math import ceil, log2
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -79,14 +79,6 @@ class AgainstAPlainList(RuleBasedStateMachine):
 
 TestAgainstAPlainList = AgainstAPlainList.TestCase
 TestAgainstAPlainList.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
-
-
-@given(st.lists(st.integers(0, 30), max_size=60))
-def test_inserting_in_turn_sorts_stably(values):
-    ranking: LiveRanking[int, float] = LiveRanking(minus)
-    for name, value in enumerate(values):
-        ranking.insert(name, float(value))
-    assert list(ranking) == sorted(range(len(values)), key=lambda name: -values[name])
 
 
 def test_a_comparator_that_tosses_coins_corrupts_nothing():

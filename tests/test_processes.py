@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import socket
+import sys
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import cache
-from multiprocessing import get_context
+from multiprocessing import forkserver, get_context
 from multiprocessing.context import BaseContext
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -39,7 +41,7 @@ def made(n: int, size: int, seed: int, *, weights: bool = False) -> Queries:
 def learned(group, case: dict) -> dict:
     """What one process sees: the records, the pairs it added, the weights."""
     case = dict(case)
-    n, weights = case.pop("queries", 24), case.pop("weights", False)
+    n, weights = case.pop("queries", 12), case.pop("weights", False)
     T, V = made(n, 8, 0, weights=weights), made(max(n // 2, 3), 8, 1)
     if judge := case.pop("judge", None):
         T, V = replace(T, judge=judge), replace(V, judge=judge)
@@ -82,6 +84,9 @@ def _loaded() -> BaseContext:
     """Where processes are forks of one that has loaded all that a fit needs."""
     context = get_context("forkserver")
     context.set_forkserver_preload(["fitted_made"])
+    with pytest.MonkeyPatch.context() as patch:  # Python 3.11 looks for it where PYTHONPATH says
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(Path(__file__).parent), *sys.path]))
+        forkserver.ensure_running()
     return context
 
 

@@ -132,7 +132,7 @@ def test_a_first_merge_sort_takes_as_many_comparisons_as_a_textbook_one():
 
 
 def test_chosen_pairs_beat_random_ones_where_there_are_features():
-    results = simulate(["features", "random"], [40], n=40, d=5, seeds=8)
+    results = simulate(["features", "random"], [40], n=40, d=5, seeds=4)
     gain = mean_of(results, "features", 40) - mean_of(results, "random", 40)
     assert gain.mean() > 2 * gain.std(ddof=1) / np.sqrt(len(gain))
 
@@ -221,15 +221,15 @@ def test_recorded_votes_teach_a_session_the_held_out_pairs():
     X = rng.standard_normal((16, 2))
     scores = X @ [3.0, -2.0]
     known = votes_of(scores, list(combinations(range(16), 2)), 3)
-    results = simulate_votes(X, known, ["default", "features", "random"], [4, 60], seeds=2)
+    results = simulate_votes(X, known, ["default", "random"], [4, 60], seeds=2)
     assert [(r.strategy, r.seed, r.questions) for r in results[:2]] == [
         ("default", 0, 4), ("default", 0, 60),
     ]  # fmt: skip
-    for name in ("default", "features", "random"):
+    for name in ("default", "random"):
         late = [r.accuracy for r in results if (r.strategy, r.questions) == (name, 60)]
         assert min(late) > 0.85
-    again = simulate_votes(X, known, ["features"], [4, 60], seeds=2)
-    assert again == [r for r in results if r.strategy == "features"]
+    again = simulate_votes(X, known, ["random"], [4, 60], seeds=2)
+    assert again == [r for r in results if r.strategy == "random"]
 
 
 def test_groups_of_votes_are_collections_that_the_seeds_take_in_turn():

@@ -1,8 +1,6 @@
 """The sort: both algorithms against a plain merge sort, and against comparators gone wrong."""
 
-import functools
 import importlib
-import math
 
 import numpy as np
 import pytest
@@ -144,33 +142,6 @@ def test_scores_too_large_for_the_kernel_are_sorted_in_batches():
     np.testing.assert_array_equal(
         sort(comparator, huge).order, sort(Batched(comparator), huge).order
     )
-
-
-@given(sizes, st.integers(0, 2**16))
-@settings(max_examples=40, deadline=None)
-def test_no_more_comparisons_than_a_textbook_merge_sort(sizes, seed):
-    queries = random_queries(sizes, seed)
-    sorting = sort(CmpNN(3, hidden=4, seed=seed), queries)
-    made = np.bincount(queries.query_of_docs()[sorting.i], minlength=len(queries))
-    for n, m in zip(sizes, made, strict=True):
-        assert m <= (n * math.ceil(math.log2(n)) if n else 0)
-        assert m >= n - 1 or n == 0
-
-
-def test_a_transitive_comparator_gives_the_order_of_its_scores():
-    queries = random_queries([1, 30, 7], 5)
-    net = DirectRanker(3, seed=2)
-    g = net.prepare(queries.features).numpy()[:, 0]
-    expected = np.lexsort((-g, queries.query_of_docs()))
-    np.testing.assert_array_equal(sort(net, queries).order, expected)
-
-
-def test_pythons_own_sort_agrees_where_the_order_is_total():
-    queries = random_queries([50], 9)
-    net = DirectRanker(3, seed=1)
-    e = net.prepare(queries.features)
-    before = functools.cmp_to_key(lambda a, b: -float(net.prefer(e, [a], [b])[0]))
-    assert sort(net, queries).order.tolist() == sorted(range(50), key=before)
 
 
 @given(st.permutations(range(24)), st.integers(0, 2**10))

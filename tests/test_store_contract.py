@@ -125,42 +125,6 @@ def test_any_adds_in_any_order_leave_what_the_model_says(
         model.check(sink, before)
 
 
-def test_nothing_added_is_nothing_new(new_sink: New) -> None:
-    sink = new_sink()
-    assert sink.add("train", 0, Pairs.empty()) == 0
-    assert len(sink.pairs("train")) == 0
-    assert sink.pairs("train").winner.dtype == np.int64
-
-
-def test_a_pair_given_twice_in_one_call_is_one_pair_missed_once(
-    new_run: New,
-) -> None:
-    sink = new_run()
-    assert sink.add("train", 0, pairs_of([(1, 0), (1, 0), (0, 1)])) == 2
-    assert sink.pairs_frame()["times"].tolist() == [1, 1]
-
-
-def test_adding_an_iteration_again_changes_nothing_and_counts_the_same(
-    new_run: New,
-) -> None:
-    sink = new_run()
-    second = pairs_of([(0, 1), (2, 3)])
-    assert sink.add("train", 0, pairs_of([(0, 1)])) == 1
-    assert sink.add("train", 1, second) == 1
-    before = sink.pairs_frame()
-    assert sink.add("train", 1, second) == 1
-    assert sink.add("train", 0, pairs_of([(0, 1)])) == 1
-    assert sink.pairs_frame().equals(before)
-    assert before["times"].tolist() == [2, 1]
-
-
-def test_a_pair_and_its_reverse_are_two_pairs(new_sink: New) -> None:
-    sink = new_sink()
-    sink.add("vali", 0, pairs_of([(6, 5), (5, 6)]))
-    assert rows_of(sink.pairs("vali")) == [(5, 6), (6, 5)]
-    assert len(sink.pairs("train")) == 0
-
-
 @pytest.mark.parametrize("rows", [[(3, 3)], [(-1, 2)], [(0, 2**31)]])
 def test_what_is_no_pair_is_refused_and_nothing_of_its_call_stored(
     new_sink: New, rows: list[Row]
@@ -186,16 +150,8 @@ def test_many_chunks_of_pairs_come_back_in_order(
     assert rows_of(sink.pairs("train")) == expected
 
 
-def test_runs_do_not_see_each_other(new_run: New) -> None:
-    one, other = new_run(), new_run()
-    assert one.add("train", 0, pairs_of([(0, 1)])) == 1
-    assert len(other.pairs("train")) == 0
-    assert other.add("train", 5, pairs_of([(0, 1), (2, 1)])) == 2
-    assert one.pairs_frame()["last_iteration"].tolist() == [0]
-
-
-def test_only_pairs_that_were_wrong_are_counted(new_run: New) -> None:
-    sink = new_run()
+def test_only_pairs_that_were_wrong_are_counted(new_sink: New) -> None:
+    sink = new_sink()
     both, one = pairs_of([(0, 1), (5, 6)]), pairs_of([(5, 6)])
     assert sink.add("train", 0, both, wrong=one) == 2
     assert sink.add("train", 1, both, wrong=pairs_of([])) == 0

@@ -173,13 +173,6 @@ def test_a_schema_from_before_the_first_release_is_refused(url: str) -> None:
             open_store(url, write=write)
 
 
-def test_another_programs_tables_are_refused_and_left_alone(url: str) -> None:
-    execute(url, "CREATE TABLE runs (miles INTEGER)")
-    with pytest.raises(StoreError, match="has a table 'runs' that is not SortNet's"):
-        open_store(url)
-    execute(url, "SELECT miles FROM runs")
-
-
 @pytest.mark.parametrize("write", [True, False])
 def test_a_database_of_another_program_is_refused_whatever_its_tables_are_called(
     url: str, write: bool

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from collections_made import made_items
 from test_preference_records import check_preference
-from test_web_browser import Page, driver  # noqa: F401  (a fixture)
+from test_web_browser import Page
 from web_made import Served, served
 
 from sortnet.preference.study import Decision
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 PEOPLE = ("ana", "ben", "eva")
 PROMPTS = ("Is water wet?", "Why is the sky blue?")
 QUESTIONS = {"helpful": "Which reply is more helpful?", "honest": "Which reply is more honest?"}
-N = 4  # replies to each prompt
+N = 3  # replies to each prompt
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def answer_all(page: Page) -> int:
 
 
 def test_a_study_of_three_annotators_two_criteria_and_a_prompt_per_group(
-    driver,  # noqa: F811
+    driver,
     replies: Collection,
 ) -> None:
     with served(replies, together=True) as site:
@@ -73,7 +73,7 @@ def test_a_study_of_three_annotators_two_criteria_and_a_prompt_per_group(
         check_exports(each, criterion, best)
 
 
-def study_of(driver, site: Served, who: str) -> int:  # noqa: F811
+def study_of(driver, site: Served, who: str) -> int:
     page = Page(driver, site.base + site.link(who))
     page.until(lambda: page.find("#manual").is_displayed())
     assert "Read both." in page.text("#instructions")

@@ -78,13 +78,6 @@ def test_boosted_stumps_are_those_of_a_slow_one(weigh, seed):
     np.testing.assert_allclose(found, slow, atol=1e-6)
 
 
-def test_rankboost_by_hand():
-    """Three documents, 1 over 2 and 3; x = 2, 3, 1. Above 1 stand 1 and 2: r = ½ (0 + 1)."""
-    part = Queries.from_arrays([[2.0], [3.0], [1.0]], [1, 0, 0])
-    (first,) = boosted(part, by_exponential, 1)
-    assert first == (0, 1.0, pytest.approx(0.5 * log((1 + 0.5) / (1 - 0.5)), rel=1e-5), True)
-
-
 def test_two_rounds_of_rankboost_by_hand():
     """The same: the pair that round 1 ordered rightly weighs e^-α = 1/√3 of the other.
 

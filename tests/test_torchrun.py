@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import psutil
 import pytest
-from forked_made import FITS, Forked
+from forked_made import Forked
 from safetensors.numpy import load_file
 from torch.distributed import TCPStore
 
@@ -30,20 +32,9 @@ from store import open_store
 pytestmark = pytest.mark.slow
 SETTINGS = (
     *("--no-tune", "--quality", "ndcg@10", "--epochs", "3", "--hidden", "6"),
-    *("--max-iter", "4", "--pairs", "random"),
+    *("--max-iter", "4", "--pairs", "random", "--committee", "2"),
 )
-TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node")
-# Lets a process have arguments and limits of its own.
-BY_RANK = """
-import os, resource, sys
-from cli.main import main
-rank = os.environ["RANK"]
-if "--full-disk" in sys.argv:
-    sys.argv.remove("--full-disk")
-    if rank == "1":
-        resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))
-main([word.replace("RANK", rank) for word in sys.argv[1:]])
-"""
+TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", "sortnet")
 
 
 @pytest.fixture(scope="module")
@@ -79,17 +70,6 @@ def environment(data: Path) -> dict[str, str]:
     return {**os.environ, "OMP_NUM_THREADS": "1", "XDG_CACHE_HOME": str(data / "cache")}
 
 
-def started(data: Path, size: int, words: list[str], *, script: str = "") -> subprocess.Popen[str]:
-    of = ["-m", "sortnet"]
-    if script:
-        (data / "by_rank.py").write_text(script)
-        of = [str(data / "by_rank.py")]
-    return subprocess.Popen(
-        [*TORCHRUN, str(size), *of, *words],
-        env=environment(data), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-
-
 def weights(folder: Path) -> dict[str, np.ndarray]:
     (file,) = folder.glob("weights-*.safetensors")
     return load_file(file)
@@ -107,10 +87,10 @@ def faults(errors: str) -> list[str]:
 
 
 def test_two_processes_make_the_model_of_one_and_store_its_pairs(data, alone):
-    process = started(data, 2, train_words(data, "two"))
-    out, errors = process.communicate()
-    assert process.returncode == 0, errors
-    assert out.count("best is iteration") == 1  # one of them reports
+    command = [*TORCHRUN, *train_words(data, "two")]
+    ran = subprocess.run(command, env=environment(data), capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.count("best is iteration") == 1  # one of them reports
     assert_rounded(weights(data / "two"), alone)
     store = open_store(data / "s.db", write=False)
     runs = store.runs_frame()
@@ -123,24 +103,22 @@ def test_two_processes_make_the_model_of_one_and_store_its_pairs(data, alone):
 
 
 def test_killed_processes_end_the_others_and_the_run_resumes_with_other_numbers(data, alone):
-    rng = np.random.default_rng(0)
     words = train_words(data, "killed", "--resume", store="k.db")
-    for size in (3, 2):
-        process = started(data, size, words)
-        ranks = psutil.Process(process.pid)
-        while process.poll() is None and len(ranks.children()) < size:
-            time.sleep(0.1)
-        try:  # at any moment: while it is imported, reads, trains or writes
-            process.wait(float(rng.uniform(3, 12)))
-        except subprocess.TimeoutExpired:
-            victims = ranks.children()
-            if victims:
-                victims[int(rng.integers(len(victims)))].kill()
-        errors = process.communicate()[1]
+    state = data / "killed" / "state.safetensors"
+    for size, victim in ((3, 1), (2, 0)):
+        before = state.stat().st_ino if state.exists() else None
+        with together(data, size, words) as (processes, said):
+            # When there is a state to resume from, then when there is another.
+            while processes[victim].poll() is None:
+                if state.exists() and state.stat().st_ino != before:
+                    break
+                time.sleep(0.01)
+            processes[victim].send_signal(signal.SIGKILL)
+            codes, errors = [process.wait(600) for process in processes], said()
+        assert codes == [-9 if rank == victim else 2 for rank in range(size)], errors
         assert len(faults(errors)) <= 2, errors  # that it resumes, and one that it ended
-    process = started(data, 2, words)
-    errors = process.communicate()[1]
-    assert process.returncode == 0, errors
+    codes, errors = without_torchrun(data, 2, words)
+    assert codes == [0, 0], errors
     assert_rounded(weights(data / "killed"), alone)
 
 
@@ -155,10 +133,9 @@ def bad(data) -> list[str]:
 
 
 def test_a_full_disk_of_one_process_is_one_line_of_it(data, bad):
-    words = ["train", str(data / "train.txt"), str(data / "vali.txt"), "--full-disk", *bad]
-    process = started(data, 2, words, script=BY_RANK)
-    errors = process.communicate()[1]
-    assert process.returncode != 0
+    words = ["train", str(data / "train.txt"), str(data / "vali.txt"), *bad]
+    codes, errors = without_torchrun(data, 2, words, full_disk=1)
+    assert 0 not in codes
     (line,) = faults(errors)
     assert "disk" in line
 
@@ -179,17 +156,36 @@ def test_what_processes_cannot_share_is_one_line_of_one_of_them(data, bad, words
     assert fault in line
 
 
-def without_torchrun(data: Path, size: int, words: list[str]) -> tuple[list[int], str]:
-    """The exit codes of processes that are set up as torchrun does, and what all of them said.
+def without_torchrun(
+    data: Path, size: int, words: list[str], *, full_disk: int | None = None
+) -> tuple[list[int], str]:
+    """The exit codes of processes that are set up as torchrun does, and what all of them said."""
+    with together(data, size, words, full_disk=full_disk) as (processes, said):
+        codes = [process.wait() for process in processes]
+        return codes, said()
 
-    They have imported all beforehand, most of the time of so short a training.
+
+@contextmanager
+def together(
+    data: Path, size: int, words: list[str], *, full_disk: int | None = None
+) -> Iterator[tuple[list[Forked], Callable[[], str]]]:
+    """Processes that have imported all beforehand, most of the time of so short a training.
+
+    They meet when the first, which is begun last, is there.
     """
     meet = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
-    with tempfile.TemporaryFile("w+") as said:
-        processes = [one_of(size, rank, meet, data, words, said.fileno()) for rank in range(size)]
-        codes = [process.wait() for process in processes]
-        said.seek(0)
-        return codes, said.read()
+    with tempfile.TemporaryFile("w+") as errors, ExitStack() as stack:
+        processes = []
+        for rank in reversed(range(size)):
+            process = one_of(size, rank, meet, data, words, errors.fileno())
+            processes.insert(0, stack.enter_context(process))
+            if rank == full_disk:
+                resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (8192, 8192))
+
+        def said() -> str:  # where the processes write on is left as it is
+            return os.pread(errors.fileno(), 1 << 20, 0).decode()
+
+        yield processes, said
 
 
 def one_of(
@@ -201,7 +197,7 @@ def one_of(
     with Path(os.devnull).open("r+") as nothing:
         streams = [nothing.fileno(), nothing.fileno(), errors]
         words = [word.replace("RANK", str(rank)) for word in words]
-        return Forked(words, streams, environment(data) | group, FITS)
+        return Forked(words, streams, environment(data) | group)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -316,7 +316,7 @@ def test_ctrl_c_does_not_wait_for_the_members_of_a_committee():
 THREADS = """
 import os, torch
 from test_training import CmpNN, Committee, Training, made, train_on_pairs
-queries, pairs = made(40, 20, 4)
+queries, pairs = made(10, 8, 4)
 committee = Committee([CmpNN(3, hidden=50, seed=s) for s in range(2)])
 torch.set_num_threads(1)
 before, seen = set(os.listdir("/proc/self/task")), set()

@@ -9,7 +9,7 @@ from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
-from test_web_browser import CONTRAST, SCRIPT, WAIT, driver  # noqa: F401  # a fixture
+from test_web_browser import CONTRAST, SCRIPT, WAIT
 from web_made import served
 
 from sortnet.preference import Judgement
@@ -75,7 +75,7 @@ class Admin:
         return [entry["message"] for entry in self.browser.get_log("browser")]
 
 
-def test_a_ranking_of_images_is_paged_and_sorted_and_stays_small(driver, store, tmp_path):  # noqa: F811
+def test_a_ranking_of_images_is_paged_and_sorted_and_stays_small(driver, store, tmp_path):
     for name in ("wide.png", "high.png"):
         Image.new("RGB", (3000, 40) if name == "wide.png" else (40, 3000)).save(tmp_path / name)
     images = ("wide.png", "high.png") * 30
@@ -124,7 +124,7 @@ def replies(store):
         yield site
 
 
-def test_the_admin_sees_what_was_said_by_each_criterion(driver, replies):  # noqa: F811
+def test_the_admin_sees_what_was_said_by_each_criterion(driver, replies):
     admin = Admin(driver, replies)
     assert "There are none" in admin.text("#disputed-about")
     assert not admin.find("#disputed").is_displayed()
@@ -154,7 +154,7 @@ def test_the_admin_sees_what_was_said_by_each_criterion(driver, replies):  # noq
     assert admin.complaints() == []
 
 
-def test_the_admin_changes_what_is_asked(driver, replies):  # noqa: F811
+def test_the_admin_changes_what_is_asked(driver, replies):
     driver.execute_cdp_cmd("Emulation.setTimezoneOverride", {"timezoneId": "Asia/Kolkata"})
     try:
         admin = Admin(driver, replies)
@@ -192,7 +192,7 @@ def test_the_admin_changes_what_is_asked(driver, replies):  # noqa: F811
         driver.execute_cdp_cmd("Emulation.setTimezoneOverride", {"timezoneId": ""})
 
 
-def test_the_curve_is_drawn_and_said(driver, store):  # noqa: F811
+def test_the_curve_is_drawn_and_said(driver, store):
     collection = store.add_items("essays", made_items(6, d=1))
     points = [{"answers": n, "expected": 0.5 + n / 40, "holdout": n / 20} for n in (5, 10, 15)]
     with served(collection) as site:

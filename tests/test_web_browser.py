@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import time
 import wave
-from collections.abc import Iterator
 from importlib.resources import files
 
 import pytest
@@ -27,29 +24,6 @@ pytestmark = pytest.mark.browser
 WAIT = 300
 SOON = 0.4  # seconds in which something that must not happen would have happened
 SCRIPT = "<script>document.title = 'taken'</script><img src=x onerror=\"document.title='taken'\">"
-
-
-@pytest.fixture(scope="module")
-def driver() -> Iterator[webdriver.Chrome]:
-    """One browser for all tests; what it complains of is a fault of the page."""
-    chromium = shutil.which("chromium") or shutil.which("google-chrome")
-    chromedriver = shutil.which("chromedriver")
-    if not chromium or not chromedriver:
-        reason = "a browser (chromium, chromedriver) is not installed"
-        if os.environ.get("CI"):
-            pytest.fail(f"{reason}, and CI must test the page in one")
-        pytest.skip(reason)
-    options = webdriver.ChromeOptions()
-    options.binary_location = chromium
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    # Without motion: what fades in has no text for the driver until it can be seen.
-    still = "--force-prefers-reduced-motion"
-    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", still):
-        options.add_argument(argument)
-    service = webdriver.ChromeService(chromedriver)
-    with webdriver.Chrome(options=options, service=service) as made:
-        made.set_window_size(1200, 900)
-        yield made
 
 
 @pytest.fixture
