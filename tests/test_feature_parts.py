@@ -12,7 +12,7 @@ from cli_made import done, make_fold
 from sklearn.preprocessing import PolynomialFeatures
 
 from sortnet import load_ranker
-from sortnet.comparators.feature_parts import Polynomial
+from sortnet.comparators.directranker import Polynomial
 from sortnet.errors import DataError
 from sortnet.rankers.base import fit_ranker
 from sortnet.rankers.pairwise import PairwiseSettings

@@ -123,16 +123,6 @@ def test_a_table_of_too_many_columns_is_refused(tmp_path):
     assert "100002 columns; the limit is 100000" in refusal(read_queries, path)
 
 
-def test_a_table_beyond_free_memory_is_refused(tmp_path, monkeypatch):
-    path = tmp_path / "t.csv"
-    path.write_text("qid,label,a,b\n" + "1,0,1,2\n" * 1000)
-    with_free(monkeypatch, 15_999)
-    message = refusal(read_queries, path)
-    assert "t.csv: 1000 rows of 2 features need" in message
-    with_free(monkeypatch, 16_000)
-    assert read_queries(path).n_docs == 1000
-
-
 @pytest.mark.parametrize("column", ["qid", "docid"])
 def test_a_name_without_end_is_refused_with_its_line(tmp_path, column):
     path = tmp_path / "t.csv"

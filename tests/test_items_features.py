@@ -17,10 +17,8 @@ from threadpoolctl import threadpool_limits
 
 from sortnet.errors import DataError
 from sortnet.items import Items, describe, given_only, read_items
-from sortnet.items.embed import Meanings, embeddings
 from sortnet.items.images import IMAGE_FEATURES, image_features, oklab
-from sortnet.items.texts import SURFACE, surface_features
-from sortnet.items.topics import Topics
+from sortnet.items.texts import SURFACE, Meanings, Topics, embeddings, surface_features
 
 
 def surface(text: str) -> dict[str, float]:

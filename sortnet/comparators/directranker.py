@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise
+from itertools import combinations_with_replacement, pairwise
+from math import comb
 from typing import Any
 
 import torch
@@ -19,7 +20,9 @@ from sortnet.comparators.base import (
 from sortnet.comparators.forms import Score
 from sortnet.config import hidden_sizes
 from sortnet.errors import ComparatorError
+from sortnet.types.memory import refuse_too_large
 
+_DOCUMENTS = 4096  # of a batch, whose columns must fit into memory
 _COMPILED = ("prepare", "embed", "margin", "prefer")  # what the compiled sort relies on
 
 
@@ -161,3 +164,42 @@ class _Layers(nn.Module):
                 keep = torch.rand(x.shape, generator=self._generator).to(x.device) >= self.dropout
                 x = x * keep / (1 - self.dropout)
         return x
+
+
+class Polynomial(nn.Module):
+    """All products of 1 to `degree` features: (n, d) -> (n, C(d + degree, degree) - 1).
+
+    As f of a DirectRanker; w has the coefficients of the polynomial (Köppel et al. 2025, RankNet
+    revisited).
+
+    >>> Polynomial(2, 2)(torch.tensor([[2.0, 3.0]])).tolist()
+    [[2.0, 3.0, 4.0, 6.0, 9.0]]
+
+    Raises:
+        DataError: if the columns of a batch would not fit into memory.
+
+    Cost: a product for each column.
+    """
+
+    factors: Tensor
+
+    def __init__(self, n_features: int, degree: int) -> None:
+        super().__init__()
+        width = comb(n_features + degree, degree) - 1
+        refuse_too_large(
+            4 * _DOCUMENTS * width, f"a polynomial of degree {degree} in {n_features} features"
+        )
+        numbers = range(1, n_features + 1)  # 0 is a factor of 1
+        products = [
+            chosen + (0,) * (degree - k)
+            for k in range(1, degree + 1)
+            for chosen in combinations_with_replacement(numbers, k)
+        ]
+        self.register_buffer("factors", torch.tensor(products).T, persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = nn.functional.pad(x, (1, 0), value=1.0)
+        out = x[:, self.factors[0]]
+        for column in self.factors[1:]:
+            out = out * x[:, column]
+        return out

@@ -12,10 +12,8 @@ import numpy as np
 from sortnet.errors import DataError
 from sortnet.files import shown
 from sortnet.items.base import Items
-from sortnet.items.embed import Meanings, embeddings
 from sortnet.items.images import IMAGE_FEATURES, image_features
-from sortnet.items.texts import SURFACE, WordCounts, surface_features
-from sortnet.items.topics import Topics
+from sortnet.items.texts import SURFACE, Meanings, Topics, WordCounts, embeddings, surface_features
 from sortnet.tables.roles import NAMED
 from sortnet.types import F32, F64, Bool, Progress
 

@@ -10,10 +10,8 @@ from numpy.typing import NDArray
 
 from sortnet.errors import ModelError
 from sortnet.files import check_fields, shown
-from sortnet.items.embed import Meanings
 from sortnet.items.features import MADE, Describer
-from sortnet.items.texts import WordCounts
-from sortnet.items.topics import LETTERS, WORDS, Terms, Topics
+from sortnet.items.texts import LETTERS, WORDS, Meanings, Terms, Topics, WordCounts
 from sortnet.tables.roles import NAMED
 
 Array = NDArray[Any]

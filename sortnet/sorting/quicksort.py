@@ -6,7 +6,7 @@ import numpy as np
 
 from sortnet.errors import ComparatorError
 from sortnet.sorting.sort import refuse_nan
-from sortnet.types import F32, I32, I64, Bool, Comparator, Queries, Sorting
+from sortnet.types import I64, Bool, Comparator, Queries, Sorting
 
 
 def quicksort(comparator: Comparator, queries: Queries, *, start: I64 | None = None) -> Sorting:
@@ -49,7 +49,8 @@ def quicksort(comparator: Comparator, queries: Queries, *, start: I64 | None = N
         first = (margin > 0) | ((margin == 0) & (at < middle[part]))
         pivots = _partition(order, at, part, first, begin, middle)
         begin, end = np.concatenate((begin, pivots + 1)), np.concatenate((pivots, end))
-    return Sorting(order, *_joined(batches))
+    i, j, margin = (np.concatenate(parts) for parts in zip(*batches, strict=True))
+    return Sorting(order, i, j, margin)
 
 
 def _members(begin: I64, end: I64, middle: I64) -> tuple[I64, I64]:
@@ -70,8 +71,3 @@ def _partition(order: I64, at: I64, part: I64, first: Bool, begin: I64, middle: 
     order[place] = documents[side]
     order[pivots] = pivot_documents
     return pivots
-
-
-def _joined(batches: list[tuple[I32, I32, F32]]) -> tuple[I32, I32, F32]:
-    i, j, margin = (np.concatenate(parts) for parts in zip(*batches, strict=True))
-    return i, j, margin

@@ -62,9 +62,8 @@ def sort(comparator: Comparator, queries: Queries, *, start: I64 | None = None) 
     """
     if start is not None and len(start) != queries.n_docs:
         raise ComparatorError(f"start has {len(start)} documents, the data {queries.n_docs}")
-    parts = [run for _, run in sorted_runs(comparator, queries, start=start)]
-    if not parts:
-        return Sorting(np.empty(0, np.int64), *_room_for(0))
+    nothing = Sorting(np.empty(0, np.int64), *_room_for(0))
+    parts = [nothing, *(run for _, run in sorted_runs(comparator, queries, start=start))]
     fields = ((run.order, run.i, run.j, run.margin) for run in parts)
     return Sorting(*(np.concatenate(each) for each in zip(*fields, strict=True)))
 
@@ -100,7 +99,19 @@ def _sorted_run(
         order = _arranged(X, offsets)
     else:
         order = np.asarray(start[part], np.int64) - part.start
-    return part, _sort_part(comparator, queries, X, order, offsets, part.start, form)
+    ready = None if form is None else in_numbers(form, X)
+    if form is not None and ready is not None:
+        i, j, margin = _sort_compiled(*ready, order, offsets, part.start)
+        margin = finish(form, margin)
+    else:
+        prepared, there = comparator.prepare(X), _on_device(comparator)
+        if there is None:
+            order, i, j, margin = merge_sort_levels(comparator, prepared, order, offsets)
+        else:
+            order, i, j, margin = merge_sort_on_device(there, prepared, order, offsets)
+        i, j = i + np.int32(part.start), j + np.int32(part.start)
+    refuse_nan(margin, queries, i)
+    return part, Sorting(order + part.start, i, j, margin)
 
 
 def _docs_at_once(comparator: Comparator, form: Form | None) -> int:
@@ -163,31 +174,6 @@ def certainty_of(comparator: Comparator, queries: Queries, i: I64, j: I64) -> F3
 
 def _chunks(queries: Queries, docs: int) -> Iterator[tuple[int, int]]:
     return runs_of_queries(queries.offsets, min(docs, _VALUES // max(queries.n_features, 1)))
-
-
-def _sort_part(
-    comparator: Comparator,
-    queries: Queries,
-    X: F32,
-    order: I64,
-    offsets: I64,
-    begin: int,
-    form: Form | None,
-) -> Sorting:
-    """The sort of the documents from `begin` on, whose features are X, in that order at first."""
-    ready = None if form is None else in_numbers(form, X)
-    if form is not None and ready is not None:
-        i, j, margin = _sort_compiled(*ready, order, offsets, begin)
-        margin = finish(form, margin)
-    else:
-        prepared, there = comparator.prepare(X), _on_device(comparator)
-        if there is None:
-            order, i, j, margin = merge_sort_levels(comparator, prepared, order, offsets)
-        else:
-            order, i, j, margin = merge_sort_on_device(there, prepared, order, offsets)
-        i, j = i + np.int32(begin), j + np.int32(begin)
-    refuse_nan(margin, queries, i)
-    return Sorting(order + begin, i, j, margin)
 
 
 def _sort_compiled(

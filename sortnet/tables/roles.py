@@ -14,7 +14,7 @@ from sortnet.files import shown
 from sortnet.tables.rows import Rows, listed
 from sortnet.tables.values import Cells, is_numeric, levels, numbers_of
 from sortnet.types import F64
-from sortnet.types.memory import refuse_too_large, room
+from sortnet.types.memory import room
 
 IMAGES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp")
 AUDIO = (".wav", ".mp3", ".ogg", ".flac", ".m4a")
@@ -166,7 +166,6 @@ def feature_matrix(rows: Rows, names: Sequence[str]) -> F64:
     Cost: linear; a cell that is text takes about a microsecond.
     """
     what = f"{rows.path}: {len(rows)} rows of {len(names)} features"
-    refuse_too_large(8 * len(rows) * len(names), what)
     matrix: F64 = room((len(rows), len(names)), np.float64, what)
     texts: dict[str, NDArray[Any]] = {}
     for k, name in enumerate(names):
