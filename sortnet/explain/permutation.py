@@ -74,7 +74,6 @@ def permutation_importance(
         metric: the measure; by default the model's RankQuality with its conventions.
         repeats: how often each feature is shuffled.
         seed: of the permutations.
-        progress: called with progress messages.
 
     Raises:
         ModelError: if the features are not those the model was trained on.

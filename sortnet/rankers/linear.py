@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -24,7 +24,7 @@ from torch import Tensor
 from sortnet.comparators import Margin
 from sortnet.config import COMPARATOR, SCALINGS, TRAINING, Settings, setting
 from sortnet.learning.selection import pairs_of_grades
-from sortnet.rankers.base import Ranker, filled_in, library_of, order_by
+from sortnet.rankers.base import Ranker, library_of, order_by
 from sortnet.rankers.folder import Saved
 from sortnet.types import F32, F64, Progress, Queries
 
@@ -61,9 +61,6 @@ class LinearSettings(Settings):
         f"Scaling, parts of {', '.join(SCALINGS)} joined by +; default: query+rank.",
         COMPARATOR, choices=SCALINGS, joined=True,
     )  # fmt: skip
-
-    def candidates(self, train: Queries) -> list[Self]:
-        return [filled_in(self)]
 
     def read(self, saved: Saved, n_columns: int) -> F64:
         return saved.take("w", torch.float64, n_columns).numpy()
