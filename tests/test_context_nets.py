@@ -30,6 +30,7 @@ FORMS = [
     ("setrank", {"width": 8}),
 ]
 DENSE = FORMS[:-1]
+ALL = [*FORMS, *(("set-transformer", {"width": 8, "points": n}) for n in (0, 3))]
 
 
 def config_of(form, **changes):
@@ -154,7 +155,7 @@ def test_a_cmpnn_gives_both_orders_of_a_pair_their_support_at_once():
 
 @settings(deadline=None, max_examples=10)
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=6), st.integers(0, 99))
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", ALL)
 def test_scores_depend_neither_on_the_order_nor_on_other_queries(form, sizes, seed):
     part, config = of_sizes(sizes, seed), config_of(form)
     scores, rng = scored(part, config), np.random.default_rng(seed)
@@ -165,7 +166,7 @@ def test_scores_depend_neither_on_the_order_nor_on_other_queries(form, sizes, se
             np.testing.assert_allclose(scored(alone, config), scores[order], rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", ALL)
 def test_a_score_depends_on_the_other_documents_of_its_query_alone(form):
     part, config = of_sizes([4, 3]), config_of(form)
     other = part.with_features(part.features.copy())

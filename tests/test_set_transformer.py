@@ -1,12 +1,10 @@
-"""The set transformer: no order of the documents, no leak between queries, by brute force."""
+"""The set transformer by brute force; what nets of queries share is in `test_context_nets`."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from sortnet.context.attention import SetEncoder
 from sortnet.errors import ComparatorError, DataError
@@ -58,29 +56,6 @@ def test_scores_are_those_of_attention_worked_out_head_by_head(form):
     with torch.no_grad():
         expected = by_hand(config.net(3), torch.from_numpy(part.features))
     np.testing.assert_allclose(scored(part, config), expected, rtol=1e-4, atol=1e-5)
-
-
-@settings(deadline=None, max_examples=10)
-@given(st.lists(st.integers(0, 9), min_size=1, max_size=6), st.integers(0, 99))
-@pytest.mark.parametrize("form", FORMS)
-def test_scores_depend_neither_on_the_order_nor_on_other_queries(form, sizes, seed):
-    part, config = of_sizes(sizes, seed), SetSettings(width=8, **form)
-    scores = scored(part, config)
-    rng = np.random.default_rng(seed)
-    for first, last in zip(part.offsets[:-1], part.offsets[1:], strict=True):
-        order = first + rng.permutation(last - first)
-        alone = Queries.from_arrays(part.features[order])
-        if last > first:
-            np.testing.assert_allclose(scored(alone, config), scores[order], rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_a_score_depends_on_the_other_documents_of_its_query_alone(form):
-    part, config = of_sizes([4, 3]), SetSettings(width=8, **form)
-    other = part.with_features(part.features.copy())
-    other.features[0] += 1
-    changed = np.abs(scored(other, config) - scored(part, config)) > 1e-4
-    assert changed[:4].all() and not changed[4:].any()
 
 
 def test_what_stands_in_the_padding_changes_no_score_and_gets_no_gradient():
