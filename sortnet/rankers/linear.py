@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -83,9 +83,13 @@ def ranksvm(part: Queries, C: float, progress: Progress = lambda text: None) -> 
         return float(w @ w / 2 + C * short @ short), w - 2 * C * (X.T @ (A.T @ short))
 
     def curved(w: F64, v: F64) -> F64:
-        inside = A @ (X @ w) < 1
-        product: F64 = v + 2 * C * (X.T @ (A.T @ (inside * (A @ (X @ v)))))
+        S = inside(w.tobytes())
+        product: F64 = v + 2 * C * (X.T @ (S.T @ (S @ (X @ v))))
         return product
+
+    @lru_cache(maxsize=1)  # of one w many products are taken
+    def inside(w: bytes) -> csr_array:
+        return A[A @ (X @ np.frombuffer(w)) < 1]
 
     start = np.zeros(X.shape[1])
     enough = _ENOUGH * float(np.linalg.norm(loss(start)[1]))
