@@ -305,6 +305,16 @@ class Settings:
                 f"known are {', '.join(known)}"
             )
 
+    @property
+    def fixed(self) -> Mapping[str, Any]:
+        """What is taken for settings left open where nothing chooses them."""
+        return FIXED
+
+    def candidates(self, train: Queries) -> list[Self]:
+        """These settings, nothing open; where there are several, the validation part chooses."""
+        flat = self.flat()
+        return [self.changed(**{k: v for k, v in self.fixed.items() if flat.get(k, v) is None})]
+
     def to_json(self) -> dict[str, Any]:
         return {
             name: list(value) if isinstance(value, tuple) else value
@@ -432,7 +442,7 @@ class Config(Settings):
         return super().from_json(values)
 
 
-# What is taken for settings left open where nothing chooses them: of nets, and of trees.
+# What is taken for settings left open where nothing chooses them: of nets and others, and of trees.
 FIXED: dict[str, Any] = {
     "hidden": (32,), "units": "tanh", "tau": "tanh", "dropout": 0.0, "scaling": "query+rank",
     "weight_decay": 0.03,

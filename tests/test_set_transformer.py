@@ -1,4 +1,4 @@
-"""The set transformer: no order of the documents, no leak between queries, by brute force."""
+"""The set transformer by brute force; what nets of queries share is in `test_context_nets`."""
 
 from __future__ import annotations
 

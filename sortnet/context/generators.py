@@ -102,9 +102,6 @@ def medoid_closeness(points: ArrayLike) -> F64:
     The medoid is the point with the least sum of distances to the others; where several are (of
     two points both, of an even number on a line two), the nearest one counts.
 
-    Args:
-        points: (sets, n, d).
-
     Raises:
         DataError: if the distances within a set do not fit in memory.
 

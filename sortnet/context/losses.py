@@ -22,11 +22,6 @@ def ranknet(scores: Tensor, grades: Tensor, there: Tensor) -> Tensor:
 
     Burges et al. 2005, Learning to Rank using Gradient Descent, with target 1.
 
-    Args:
-        scores: (q, n) of q queries, padded.
-        grades: (q, n) whole numbers as floats.
-        there: (q, n) whether there is a document.
-
     Returns:
         (q,) losses, 0 of a query without a pair.
 
@@ -49,7 +44,6 @@ def lambdarank(
     (Burges, Ragno and Le 2006).
 
     Args:
-        scores, grades, there: as of `ranknet`.
         weighting: `delta`: ranks by the scores; `ideal`: ranks of the best ranking there is, so
             that a pair always has the same weight; `none`: `ranknet`.
 

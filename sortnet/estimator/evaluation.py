@@ -73,14 +73,7 @@ def results(
     parts: dict[str, tuple[str, Queries]],
     metrics: Sequence[Metric],
 ) -> dict[str, dict[str, list[float]]]:
-    """{name: {measure: a value an iteration}}; of a ranker without iterations, its own.
-
-    Args:
-        history: what each iteration measured.
-        model: fitted.
-        parts: {name: (the key in the records, the queries)}.
-        metrics: what is asked for.
-    """
+    """{name: {measure: a value an iteration}}; of a ranker without iterations, its own."""
     found = [{name: record.measures[key] for name, (key, _) in parts.items()} for record in history]
     if not found:
         found = [{name: _final(model, queries, metrics) for name, (_, queries) in parts.items()}]

@@ -154,16 +154,6 @@ def custom(comparator: Any) -> dict[str, Any]:
     return {"make_for": lambda config, n: make_comparator(config, n, comparator)}
 
 
-def tuned(train: Any, vali: Any, config: Settings, parameters: Mapping[str, Any]) -> Any:
-    """What `tune` found on the validation part."""
-    if callable(parameters["comparator"]):
-        raise DataError("tune chooses among the comparators of SortNet, not your own")
-    from sortnet.experiments.tuning import tune
-
-    grid = parameters["tune"]
-    return tune(train, vali, config, grid=None if grid is True else grid)
-
-
 def _seed(random_state: Any) -> int:
     if random_state is None:
         return int(np.random.SeedSequence().generate_state(1)[0])

@@ -43,7 +43,6 @@ from sortnet.estimator.parameters import (
     custom,
     parameters_of,
     settings_from,
-    tuned,
 )
 from sortnet.explain.attribution import feature_shares, some_queries
 from sortnet.learning.loop import Callback, Iteration
@@ -172,13 +171,9 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             given = eval_parts(eval_set, eval_qid, eval_group)
             refuse_training_part(X, [*given.values()])
             parts = {source: self._queries(*part, source=source) for source, part in given.items()}
-            vali = next(iter(parts.values()))
-            config = choose_quality(train, vali, config)
         names = named(eval_names, len(parts))
-        with limit_threads(self.n_jobs):
-            config = self._tuned(train, vali, config)
-            return self._fit(train, dict(zip(names, parts.values(), strict=True)), config,
-                             eval_metric, also)  # fmt: skip
+        parts = dict(zip(names, parts.values(), strict=True))
+        return self._fit(train, parts, config, eval_metric, also)
 
     def fit_pairs(
         self,
@@ -218,9 +213,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         config = settings_from(self.get_params(deep=False))
         queries = self._judged(X, pairs, qid, group, weight, soft, reset=True)
         train, vali = hold_out_documents(queries, seed=config.seed)
-        with limit_threads(self.n_jobs):
-            config = self._tuned(train, vali, choose_quality(train, vali, config))
-            return self._fit(train, {"held_out": vali}, config, None, also)
+        return self._fit(train, {"held_out": vali}, config, None, also)
 
     def _judged(
         self,
@@ -251,9 +244,10 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         callbacks: Sequence[Callback],
     ) -> Self:
         """Fit the ranker; the first part chooses."""
+        vali, *others = parts.values()
+        config = choose_quality(train, vali, config)
         metrics, history = measures(config, eval_metric), list[Iteration]()
         keys = {name: f"eval {k}" if k else "vali" for k, name in enumerate(parts)}
-        vali, *others = parts.values()
         own = custom(self.comparator)
         if config.kind == Config.kind:
             own["others"] = dict(zip([*keys.values()][1:], others, strict=True))
@@ -261,9 +255,10 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             speak = [say(keys, metrics[0])] if self.verbose > 0 else []
             remember: Callback = lambda record, state: history.append(record)  # noqa: E731
             own["callbacks"] = [remember, *speak, *callbacks]
-        model = fit_ranker(train, vali, config, **own)
-        watched = {name: (keys[name], part) for name, part in parts.items()}
-        self.evals_result_ = results(history, model, watched, metrics)
+        with limit_threads(self.n_jobs):
+            model = fit_ranker(train, vali, self._tuned(train, vali, config), **own)
+            watched = {name: (keys[name], part) for name, part in parts.items()}
+            self.evals_result_ = results(history, model, watched, metrics)
         self._sample, self._shares = some_queries(vali), None
         return self._fitted(model, history)
 
@@ -569,10 +564,13 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         """The settings chosen on the validation part, where that is asked for."""
         if self.tune is False:
             return config
-        found = tuned(train, vali, config, self.get_params(deep=False))
+        if callable(self.comparator):
+            raise DataError("tune chooses among the comparators of SortNet, not your own")
+        from sortnet.experiments.tuning import tune
+
+        found = tune(train, vali, config, grid=None if self.tune is True else self.tune)
         self.tuned_ = found.trials
-        settings: Settings = found.config
-        return settings
+        return found.config
 
     def _fitted(self, model: Ranker, history: list[Iteration]) -> Self:
         self.model_ = model

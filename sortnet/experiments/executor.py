@@ -38,7 +38,6 @@ def work_out_all(
         jobs: processes on this machine, of one thread each; 1: this process.
         cluster: a Dask scheduler, dask://HOST:PORT, in place of them; its workers read the files
             at the same paths.
-        cache: as of `read_queries`.
 
     Raises:
         SortNetError: if the cluster cannot be reached, or Dask is not installed.

@@ -28,12 +28,6 @@ def figures_of(
 ) -> pd.DataFrame:
     """Measures of every test query, under one convention.
 
-    Args:
-        found: cells with their results, those of one division of the data together.
-        measures: names of measures.
-        convention: a name of `sortnet.experiments.tool_conventions.CONVENTIONS`.
-        cache: as of `read_queries`.
-
     Returns:
         Columns `ranker`, `part`, `qid`, and one for each measure, NaN where the query counts for
         nothing; `attrs` has `n_queries` tested, `n_empty` of them without a relevant document, and

@@ -42,10 +42,6 @@ def published_for(
 ) -> pd.DataFrame:
     """What has been published of the data in a folder, which its name or a parent's tells.
 
-    Args:
-        folder: such as `MQ2008` or `letor/mq2008/Fold1`; the case does not matter.
-        measures: by name.
-
     Returns:
         A frame with the columns of `published.csv`, in the order of the measures; no rows where
         nothing is known.

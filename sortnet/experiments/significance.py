@@ -132,11 +132,6 @@ def paired_by_query(
     the many queries that two rankers rank alike, and which agrees least with randomisation
     (Smucker, Allan and Carterette 2007).
 
-    Args:
-        figures: see the module.
-        measure: a column.
-        rankers: which, and in which order; None: all.
-
     Returns:
         A row for each pair: `a`, `b`, `difference` (the mean of a minus b), `t`, `p`, `p_holm` and
         `n`, the number of queries. With fewer than two common queries p is NaN.
@@ -169,11 +164,7 @@ def paired_by_part(
 ) -> pd.DataFrame:
     """`corrected_t` over the parts between each two rankers, corrected by Holm over all pairs.
 
-    Args:
-        figures: see the module; a part's figure is the mean of its queries.
-        measure: a column.
-        ratio: test queries over training queries of a part.
-        rankers: which, and in which order; None: all.
+    A part's figure is the mean of its queries; `ratio` is as of `corrected_t`.
 
     Returns:
         As `paired_by_query`; `n` is the number of parts that both rankers have.

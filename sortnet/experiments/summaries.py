@@ -54,11 +54,6 @@ def summary(
 ) -> pd.DataFrame:
     """A row for each ranker, the best by the first measure first.
 
-    Args:
-        figures: see `parts`.
-        measures: columns of `figures`.
-        spread: what stands beside the mean, the standard error or deviation.
-
     Returns:
         `ranker`, `parts` (their number), `queries` (rankings measured) and, for each measure, the
         mean over the parts and in `<measure>_error` its standard error, sd / sqrt(parts) with

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from sortnet.errors import SortNetError
 from sortnet.explain.attribution import feature_names
-from sortnet.metrics import Empty, Metric, as_metrics, average, outcomes
+from sortnet.metrics import Metric, as_metrics, average, outcomes
 from sortnet.rankers.base import Ranker
 from sortnet.types import F64, I64, Progress, Queries
 
@@ -74,7 +74,6 @@ def permutation_importance(
         metric: the measure; by default the model's RankQuality with its conventions.
         repeats: how often each feature is shuffled.
         seed: of the permutations.
-        progress: called with progress messages.
 
     Raises:
         ModelError: if the features are not those the model was trained on.
@@ -97,14 +96,23 @@ def permutation_importance(
     model.check_features(queries)
     config = model.config
     (measure,) = as_metrics(config.rank_quality if metric is None else metric)
-    ranker = _Measured(*model.repeatable(queries), measure, config.empty)
-    quality = ranker.quality()
+    documents, order_of, sources = model.repeatable(queries)
+
+    def measured() -> float:
+        return average(outcomes(measure, documents, order_of(documents)), config.empty)
+
+    quality, table = measured(), documents.features
     names = feature_names(model, queries)
     drops = np.zeros((model.n_features, repeats))
     for r, order in enumerate(_shuffles(queries, repeats, seed)):
         for k, name in enumerate(names):
             progress(f"shuffle {r + 1} of {repeats}: feature {name}")
-            drops[k, r] = quality - ranker.quality_shuffled(k, order, quality)
+            columns = np.flatnonzero(sources == k)
+            kept = table[:, columns]
+            if not np.array_equal(kept[order], kept):
+                table[:, columns] = kept[order]
+                drops[k, r] = quality - measured()
+                table[:, columns] = kept
     return Importance(measure, quality, drops, names, model.split_shares())
 
 
@@ -114,30 +122,3 @@ def _shuffles(queries: Queries, repeats: int, seed: int) -> Iterator[I64]:
     query = queries.query_of_docs()
     for _ in range(repeats):
         yield np.lexsort((rng.random(queries.n_docs), query)).astype(np.int64, copy=False)
-
-
-class _Measured:
-    """Documents whose columns are shuffled in place, and the quality of their ranking."""
-
-    def __init__(
-        self, queries: Queries, order: Callable[[Queries], I64], sources: I64,
-        metric: Metric, empty: Empty,
-    ) -> None:  # fmt: skip
-        self._queries, self._order, self._sources = queries, order, sources
-        self._metric, self._empty = metric, empty
-
-    def quality(self) -> float:
-        order = self._order(self._queries)
-        return average(outcomes(self._metric, self._queries, order), self._empty)
-
-    def quality_shuffled(self, feature: int, order: I64, unchanged: float) -> float:
-        """The quality with a feature's columns in one other order; `unchanged` if they stay."""
-        columns, table = np.flatnonzero(self._sources == feature), self._queries.features
-        kept = table[:, columns]
-        if np.array_equal(kept[order], kept):
-            return unchanged
-        table[:, columns] = kept[order]
-        try:
-            return self.quality()
-        finally:
-            table[:, columns] = kept

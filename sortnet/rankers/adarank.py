@@ -77,11 +77,6 @@ def adarank(part: Queries, metric: Metric, rounds: int) -> Iterator[F64]:
     is chosen twice in a row is put aside and its round taken back, until the mean of E(f) falls by
     0.002 in a round, which is left out. Then those put aside return one by one, the last first, and
     may be chosen again and again, but for one that has changed nothing five times in a row.
-
-    Args:
-        part: scaled queries.
-        metric: E.
-        rounds: how many, those taken back too.
     """
     weak, d = _Weak.of(part, metric), part.n_features
     for w in _rounds(weak, rounds):

@@ -3,8 +3,7 @@
 A kind is a row of `KINDS`, which names a class of `sortnet.config.Settings` with
 
     ranker                                              its class of `Ranker`, of what `solve` finds
-    grids                                               what `tune` tries, perhaps nothing
-    candidates(train)                 -> settings       with nothing open; `vali` chooses if several
+    grids, fixed, candidates(train)                     if they differ from those of `Settings`
     solve(train, vali, progress)      -> learned, info  of scaled queries
     read(saved, n_columns)            -> learned        of `folder.Saved`
 
@@ -28,7 +27,7 @@ from torch import Tensor
 
 from sortnet import __version__
 from sortnet.comparators import Margin
-from sortnet.config import FIXED, Config, Settings, choose_quality
+from sortnet.config import Config, Settings, choose_quality
 from sortnet.data.scaling import Scaler, fit_scaler, unscaled
 from sortnet.errors import DataError, ModelError
 from sortnet.files import shown
@@ -310,7 +309,6 @@ def fit_ranker(
         train: labelled queries, not scaled.
         vali: labelled queries with the same features, which choose.
         config: settings; RankQuality, left open, is chosen first, see `choose_quality`.
-        progress: called with progress messages.
         own: what only `sortnet.rankers.sortnet.fit` takes, such as `callbacks`.
 
     Raises:
@@ -355,17 +353,8 @@ def _scaler(train: Queries, config: Settings) -> Scaler:
     return fit_scaler(scaling, train, seed=config.seed)
 
 
-def filled_in(config: S, fixed: Mapping[str, Any] = FIXED) -> S:
-    """The settings with fixed values for what they leave open."""
-    return config.changed(**{k: v for k, v in fixed.items() if config.flat().get(k, v) is None})
-
-
 def load_ranker(folder: str | Path, **own: Any) -> Ranker:
     """Read the folder of a ranker of any kind.
-
-    Args:
-        folder: what `Ranker.save` wrote.
-        own: what only the `load` of its kind takes.
 
     Raises:
         ModelError: if a file is missing, damaged, foreign, of an unknown kind or another version.

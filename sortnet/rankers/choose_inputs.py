@@ -50,7 +50,6 @@ def choose(
             more than the few of this part. Of judged pairs this part alone is predicted.
         config: settings with a RankQuality.
         make_for: makes a custom comparator.
-        progress: called with progress messages.
         on_trial: called with each trial when it is done.
 
     Returns:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from sortnet.context.dense import UNITS
 from sortnet.context.fate import FateNet
 from sortnet.context.feta import PAIR_NETS, FetaNet
 from sortnet.context.losses import LOSSES, Loss
-from sortnet.rankers.base import Ranker, filled_in
+from sortnet.rankers.base import Ranker
 from sortnet.rankers.folder import Saved
 from sortnet.rankers.listwise import EPOCHS, LR, QUERIES, descend
 from sortnet.rankers.weights import refuse_few
@@ -86,16 +86,12 @@ class ContextSettings(Settings):
 
     @property
     def fixed(self) -> dict[str, Any]:
-        """What is taken for settings left open."""
         return {"scaling": "standard", "weight_decay": 0.0, "queries": 64}
 
     @property
     def query_loss(self) -> Loss:
         """The loss of a query."""
         return LOSSES[self.loss]
-
-    def candidates(self, train: Queries) -> list[Self]:
-        return [filled_in(self, self.fixed)]
 
     def net(self, n_columns: int) -> Any:
         """The net with random weights, as it predicts."""

@@ -99,11 +99,6 @@ def write_folder(
     So a folder holds the old ranker or the new one whenever it is read. What a save that was
     killed has left is removed. One process at a time may save into a folder.
 
-    Args:
-        folder: made where there is none yet.
-        about: all that model.json says, but for the format and the weights.
-        tensors: on any device, by name.
-
     Raises:
         SortNetError: if the folder cannot be written.
     """

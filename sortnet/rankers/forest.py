@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -136,9 +136,6 @@ class ForestSettings(Settings):
     """Settings of sums of trees."""
 
     ranker: ClassVar[type[ForestRanker]] = ForestRanker
-
-    def candidates(self, train: Queries) -> list[Self]:
-        return [self]
 
     def best_trees(self, forest: Forest, vali: Queries) -> tuple[Forest, int]:
         """The first trees that are best by RankQuality on `vali`, one or more, and their number."""

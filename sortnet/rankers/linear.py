@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, ClassVar, Self
+from functools import lru_cache, partial
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -24,7 +24,7 @@ from torch import Tensor
 from sortnet.comparators import Margin
 from sortnet.config import COMPARATOR, SCALINGS, TRAINING, Settings, setting
 from sortnet.learning.selection import pairs_of_grades
-from sortnet.rankers.base import Ranker, filled_in, library_of, order_by
+from sortnet.rankers.base import Ranker, library_of, order_by
 from sortnet.rankers.folder import Saved
 from sortnet.types import F32, F64, Progress, Queries
 
@@ -62,9 +62,6 @@ class LinearSettings(Settings):
         COMPARATOR, choices=SCALINGS, joined=True,
     )  # fmt: skip
 
-    def candidates(self, train: Queries) -> list[Self]:
-        return [filled_in(self)]
-
     def read(self, saved: Saved, n_columns: int) -> F64:
         return saved.take("w", torch.float64, n_columns).numpy()
 
@@ -86,9 +83,13 @@ def ranksvm(part: Queries, C: float, progress: Progress = lambda text: None) -> 
         return float(w @ w / 2 + C * short @ short), w - 2 * C * (X.T @ (A.T @ short))
 
     def curved(w: F64, v: F64) -> F64:
-        inside = A @ (X @ w) < 1
-        product: F64 = v + 2 * C * (X.T @ (A.T @ (inside * (A @ (X @ v)))))
+        S = inside(w.tobytes())
+        product: F64 = v + 2 * C * (X.T @ (S.T @ (S @ (X @ v))))
         return product
+
+    @lru_cache(maxsize=1)  # of one w many products are taken
+    def inside(w: bytes) -> csr_array:
+        return A[A @ (X @ np.frombuffer(w)) < 1]
 
     start = np.zeros(X.shape[1])
     enough = _ENOUGH * float(np.linalg.norm(loss(start)[1]))

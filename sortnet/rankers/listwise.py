@@ -103,14 +103,6 @@ def descend(
 ) -> dict[str, int]:
     """Minimise the mean loss of scaled queries, in place; keep the epoch best on V.
 
-    Args:
-        net: what is trained.
-        T: to learn from.
-        V: to choose the epoch by RankQuality.
-        config: settings.
-        score: (n_docs,) the net's scores, with their gradient.
-        progress: called with progress messages.
-
     Returns:
         The epoch that was kept, and the number of epochs.
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from torch import nn
 
 from sortnet.comparators import DirectRanker, Learner, Make
 from sortnet.config import COMPARATOR, FIXED, SCALINGS, TRAINING, Settings, setting
-from sortnet.rankers.base import Ranker, filled_in
+from sortnet.rankers.base import Ranker
 from sortnet.rankers.folder import Saved
 from sortnet.rankers.sortnet import Model
 from sortnet.rankers.weights import filled, refuse_few
@@ -69,9 +69,6 @@ class NetSettings(Settings):
     def feature_part(self, n_columns: int, seed: int) -> nn.Module | None:
         """f, in place of the layers of `hidden`; None: these."""
         return None
-
-    def candidates(self, train: Queries) -> list[Self]:
-        return [filled_in(self)]
 
     def read(self, saved: Saved, n_columns: int) -> Learner:
         refuse_few(saved.tensors, self.least_numbers(n_columns), saved.weights)

@@ -17,7 +17,6 @@ from torch import Tensor
 from sortnet.config import COMPARATOR, FIXED, TRAINING, setting
 from sortnet.context.attention import SetEncoder
 from sortnet.context.losses import Loss, listnet
-from sortnet.rankers.base import filled_in
 from sortnet.rankers.context_rankers import ContextSettings
 from sortnet.types import I64, Queries
 from sortnet.types.memory import refuse_too_large
@@ -71,7 +70,8 @@ class SetSettings(ContextSettings):
 
     def candidates(self, train: Queries) -> list[Self]:
         points = _POINTS if train.sizes.max() > _MANY else 0
-        return [filled_in(self, self.fixed | {"points": points})]
+        known = points if self.points is None else self.points
+        return [each.changed(points=known) for each in super().candidates(train)]
 
     def net(self, n_columns: int) -> SetEncoder:
         """The net with random weights."""
@@ -92,8 +92,9 @@ class SetSettings(ContextSettings):
     @property
     def _sizes(self) -> tuple[int, int, int]:
         """Width, heads and layers, which may be left open."""
-        values = filled_in(self, self.fixed).flat()
-        return values["width"], values["heads"], values["layers"]
+        fixed = self.fixed
+        width, heads = self.width or fixed["width"], self.heads or fixed["heads"]
+        return width, heads, self.layers or fixed["layers"]
 
 
 def scores_of(net: SetEncoder, part: Queries, width: int, heads: int, points: int) -> Tensor:

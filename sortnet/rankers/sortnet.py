@@ -228,7 +228,6 @@ def fit(
         metrics: more measures, besides RankQuality and `sortnet.metrics.measured`.
         callbacks: see `learn_to_sort`.
         save: called with the model whenever an iteration found a better one, before `callbacks`.
-        progress: called with progress messages.
         state: go on from here.
         info: what the model should remember of its origin.
         group: the processes that share the work; all call this with the same arguments, of which

@@ -53,11 +53,7 @@ def save_state(path: str | Path, state: State) -> None:
 def load_state(path: str | Path, make: Make, *, least: int = 0, raw: bytes | None = None) -> State:
     """Read what `save_state` wrote; `make` makes the comparator it was a state of.
 
-    Args:
-        path: the file.
-        raw: its content, if it has been read.
-        make: makes a comparator from a seed.
-        least: numbers that such a comparator has at least; a file of fewer is refused.
+    A file of fewer than `least` numbers is refused; `raw` is its content, if it has been read.
 
     Raises:
         ModelError: if the file is missing, damaged, or of another comparator.
