@@ -189,8 +189,8 @@ def _write(collection: Collection, n: int, m: int) -> None:
         columns = {
             "number": number,
             "annotator": rng.choice(annotators, len(number)),
-            "left_item": left,
-            "right_item": right,
+            "left": left,
+            "right": right,
             "milliseconds": rng.integers(500, 9000, size=len(number)),
             "at": 1e9 + number,
         }

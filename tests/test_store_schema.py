@@ -134,7 +134,7 @@ def test_a_store_of_any_revision_is_upgraded_to_the_models_with_its_rows(
 def test_the_tables_of_a_new_store_are_the_models(today: dict[str, list[object]]) -> None:
     models = Base.metadata.tables
     assert {name: [c[0] for c in told[0]] for name, told in today.items()} == {
-        name: sorted(table.columns.keys()) for name, table in models.items()
+        name: sorted(c.name for c in table.columns) for name, table in models.items()
     }
 
 

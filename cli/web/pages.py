@@ -30,12 +30,8 @@ class Pages:
 
     def __init__(self, collection: Collection, criteria: Criteria) -> None:
         self.collection, self.criteria = collection, criteria
+        self.services = criteria.services  # one for each criterion
         self._undoing = threading.Lock()
-
-    @property
-    def services(self) -> tuple[LabellingService, ...]:
-        """One for each criterion."""
-        return self.criteria.services
 
     def close(self) -> None:
         """Record the last fits, if fits are recorded."""

@@ -315,7 +315,7 @@ def _across(row: Any, collection: int) -> Any:
         or_(CollectionRow.number == collection, CollectionRow.items_of == collection)
     )
     a, b = aliased(ItemRow), aliased(ItemRow)
-    left, right = (row.low, row.high) if row is AllowedPairRow else (row.left_item, row.right_item)
+    left, right = (row.low, row.high) if row is AllowedPairRow else (row.left, row.right)
     both = select(a.id, b.id).select_from(row).where(row.collection.in_(of_items))
     both = both.join(a, (a.collection == collection) & (a.number == left))
     both = both.join(b, (b.collection == collection) & (b.number == right))

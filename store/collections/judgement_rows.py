@@ -6,7 +6,6 @@ import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from itertools import count
-from typing import Any
 
 from sqlalchemy import Connection, bindparam, func, insert, select
 
@@ -16,10 +15,9 @@ from sortnet.preference.base import check_undo
 from sortnet.preference.judgement_table import Judgements
 from store.database.tables import AnnotatorRow, JudgementRow
 
-_ITEMS = {"left": "left_item", "right": "right_item"}  # other columns have the fields' names
-_FIELDS = (_ITEMS.get(field.name, field.name) for field in fields(Judgement))
 _COLUMNS = [
-    AnnotatorRow.name if name == "annotator" else getattr(JudgementRow, name) for name in _FIELDS
+    AnnotatorRow.name if field.name == "annotator" else getattr(JudgementRow, field.name)
+    for field in fields(Judgement)
 ]
 _OF = JudgementRow.collection == bindparam("of")
 # Statements of every answer are built once: that takes longer than to run them.
@@ -92,7 +90,7 @@ def insert_judgements(
     numbered = [judgement for _, judgement in new]
     _check_undoes(connection, collection, numbered, first)
     rows = [
-        as_columns(vars(judgement))
+        vars(judgement)
         | {"collection": collection, "annotator": annotators[judgement.annotator]}
         | {"id": id, "lease": lease}
         for id, judgement in new
@@ -100,11 +98,6 @@ def insert_judgements(
     if rows:
         connection.execute(insert(JudgementRow), rows)
     return numbered
-
-
-def as_columns(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields of a question or judgement by the names of their columns."""
-    return {_ITEMS.get(name, name): value for name, value in values.items()}
 
 
 def _renumbered(

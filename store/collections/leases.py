@@ -11,7 +11,6 @@ from sqlalchemy import ColumnElement, Connection, bindparam, insert, select, upd
 
 from sortnet.errors import LeaseError
 from sortnet.preference import Question
-from store.collections.judgement_rows import as_columns
 from store.database.tables import AnnotatorRow, LeaseRow
 
 LONGEST_ID = 64
@@ -55,7 +54,7 @@ def read_leases(connection: Connection, collection: int, now: float) -> list[Lea
 
 
 def _lease(row: Any) -> Lease:
-    question = Question(row.left_item, row.right_item, row.strategy, row.probability, row.model)
+    question = Question(row.left, row.right, row.strategy, row.probability, row.model)
     return Lease(row.id, question, row.name, row.expires)
 
 
@@ -81,7 +80,7 @@ def take(
     if leases:
         common = {"collection": collection, "annotator": key, "created": now, "open": True}
         rows = [
-            as_columns(vars(lease.question))
+            vars(lease.question)
             | dict(zip(("low", "high"), lease.question.pair, strict=True))
             | {"id": lease.id, "expires": lease.expires, **common}
             for lease in leases

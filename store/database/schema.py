@@ -96,7 +96,7 @@ def _lacking(connection: Connection) -> Iterator[tuple[Table, set[str]]]:
     for new in Base.metadata.sorted_tables:
         there = known.get_columns(new.name) if known.has_table(new.name) else ()
         names = {column["name"] for column in there}
-        if not names >= set(new.columns.keys()):
+        if not names >= {column.name for column in new.columns}:
             yield new, names
 
 

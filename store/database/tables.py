@@ -197,8 +197,8 @@ class JudgementRow(Base):
     number: Mapped[Part]
     id: Mapped[str]
     annotator: Mapped[int] = mapped_column(ForeignKey("annotators.number"))
-    left_item: Mapped[int]
-    right_item: Mapped[int]
+    left: Mapped[int] = mapped_column("left_item", key="left")
+    right: Mapped[int] = mapped_column("right_item", key="right")
     answer: Mapped[str]
     milliseconds: Mapped[Big | None]
     strategy: Mapped[str]
@@ -255,8 +255,8 @@ class LeaseRow(Base):
     annotator: Mapped[int] = mapped_column(ForeignKey("annotators.number"))
     low: Mapped[int]
     high: Mapped[int]
-    left_item: Mapped[int]
-    right_item: Mapped[int]
+    left: Mapped[int] = mapped_column("left_item", key="left")
+    right: Mapped[int] = mapped_column("right_item", key="right")
     strategy: Mapped[str]
     probability: Mapped[float]
     model: Mapped[int]
