@@ -33,6 +33,7 @@ from sortnet.preference.stopping import (
     GOAL,
     NO_HOLDOUT,
     Remaining,
+    about_models,
     group_standings,
     holdout_check,
     questions_left,
@@ -268,6 +269,8 @@ class Session:
             n_annotators = max(len(self._history.annotators), 1)
             free = max(self._n_pairs * n_annotators - self._history.n_asked(), 0)
             parts, seen = self._history.all_components(), self._history.seen.copy()
+            n_models = len(self._models())
+            others = bool(self.study.gold) or n_models < len(self._history.annotators)
         pairs = sample_pairs(self._groups, self.seed)
         difference = posterior.difference(*pairs)
         wrong = wrong_share(*difference, posterior.tie)
@@ -283,6 +286,8 @@ class Session:
         features = self._X.shape[1] > 0
         if apart := parts_apart(parts, seen > 0, self._groups, features=features):
             why = f"{why}; {apart}"
+        if unsure := about_models(n_models, others):
+            why = f"{why}; {unsure}"
         return Remaining(left, wrong, *checked[:3], stop, why, groups, left_out)
 
     def allows(self, pair: Pair) -> bool:
