@@ -111,7 +111,7 @@ def _line(report: AnnotatorReport) -> list[str]:
         _shares(report.consistency, report.expected_consistency),
         _measured(report.gold),
         "-" if seconds is None else f"{seconds:.1f}",
-        report.state,
+        f"{report.state} model" if report.model else report.state,
         report.verdict or "-",
     ]
 

@@ -68,6 +68,14 @@ class _Moment(click.ParamType):  # type: ignore[type-arg]
     metavar="ANNOTATOR N",
     help="Ask ANNOTATOR for N answers in all, skips and can't-says aside; 0: no quota.",
 )
+@click.option(
+    "--kind",
+    "kinds",
+    type=(str, click.Choice(["person", "model"])),
+    multiple=True,
+    metavar="ANNOTATOR KIND",
+    help="Whether ANNOTATOR is a person or a model; models share errors.",
+)
 @store_option
 @json_option
 def ask(
@@ -79,6 +87,7 @@ def ask(
     deadline: float | None,
     overlap: int | None,
     quotas: tuple[tuple[str, int], ...],
+    kinds: tuple[tuple[str, str], ...],
     store: str | None,
     as_json: bool,
 ) -> None:
@@ -99,6 +108,7 @@ def ask(
       sortnet ask replies:honest --deadline 2026-12-01T18:00
       sortnet ask essays --overlap 3 --quota eve 80
       sortnet ask essays --goal 'top 10, 2 wrong'
+      sortnet ask essays --kind eve model
     """
     from sortnet.preference.study import Decision
 
@@ -111,6 +121,7 @@ def ask(
     made = [Decision(kind, reason=text) for kind, text in given.items() if text is not None]
     made += [Decision(kind, amount=value) for kind, value in amounts.items() if value is not None]
     made += [Decision("quota", annotator=who, amount=number) for who, number in quotas]
+    made += [Decision(kind, annotator=who) for who, kind in kinds]
     write = bool(made or criterion)
     with open_collection(store, name, write=write) as collection:
         if criterion is not None:
@@ -163,6 +174,7 @@ def _asked(collection: Collection) -> dict[str, Any]:
         else None,
         "overlap": study.overlap,
         "quotas": dict(study.quotas),
+        "models": sorted(study.models),
         "judgements": collection.n_judgements,
     }
 
@@ -173,7 +185,7 @@ def _lines(asked: dict[str, Any]) -> list[str]:
     words = asked["instructions"].split()
     goal = Goal(asked["goal"] or WRONG, asked["top"] or 0)
     deadline = asked["deadline"]
-    overlap, quotas = asked["overlap"], asked["quotas"]
+    overlap, quotas, models = asked["overlap"], asked["quotas"], asked["models"]
     return [
         f"{printable(asked['name'])}: {printable(asked['question'])}",
         f"  instructions  {count(len(words), 'word') if words else 'none'}",
@@ -181,5 +193,6 @@ def _lines(asked: dict[str, Any]) -> list[str]:
         f"  deadline      {deadline or 'none'}",
         *([f"  overlap       {count(overlap, 'answer')} a pair"] if overlap > 1 else []),
         *(f"  quota         {printable(who)}: {count(n, 'answer')}" for who, n in quotas.items()),
+        *([f"  models        {', '.join(map(printable, models))}"] if models else []),
         f"  judgements    {asked['judgements']}",
     ]

@@ -17,6 +17,7 @@ from sortnet.errors import LeaseError
 from sortnet.items import Items
 from sortnet.preference import Judgement, Question
 from sortnet.preference.base import TARGETS
+from sortnet.preference.study import Decision
 from store import Lease
 from store.database.engine import plain
 from store.service.labelling import LabellingService
@@ -282,6 +283,7 @@ class Judging:
                 say(f"{self.name}: item {verdict.left_out!r} is left out: {verdict.comment}")
         question = lease.question
         self._open.discard(lease.id)
+        self._mark()
         try:
             new = self.service.answer(lease.id, self._judgement(question, verdicts[0])).new
         except LeaseError as error:
@@ -300,6 +302,13 @@ class Judging:
         self.votes += new and verdicts[0].answer in TARGETS
         if not new:
             say(ANSWERED)
+
+    def _mark(self) -> None:
+        """Mark a new annotator as a model, unless somebody did; one who has answered stays."""
+        service = self.service
+        if not service.session.answered(self.who) and self.who not in service.study.models:
+            service.collection.decide(Decision("model", self.who))
+            service.sync()
 
     def _judgement(self, question: Question, verdict: Verdict) -> Judgement:
         return question.answered(self.who, verdict.answer, **verdict.facts())

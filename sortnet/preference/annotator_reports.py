@@ -69,6 +69,7 @@ class AnnotatorReport:
         state: `active`, `excluded`, `paused` or `revoked`.
         reason: given for the exclusion.
         verdict: what is wrong, in words; empty if nothing was found.
+        model: whether it is a model, which is measured by people's answers and gold pairs.
     """
 
     name: str
@@ -91,6 +92,7 @@ class AnnotatorReport:
     state: str
     reason: str | None
     verdict: str
+    model: bool = False
 
 
 def annotator_reports(
@@ -188,6 +190,7 @@ def _report(
         study.state(name),
         None if excluded is None else excluded.reason,
         _verdict(replies, reliability, score, too_fast),
+        name in study.models,
     )
 
 

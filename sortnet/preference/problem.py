@@ -338,14 +338,15 @@ class Problem:
             apart = self.features[v.left[models]] - self.features[v.right[models]]
             errors = prior.weight * np.sum(apart**2, axis=1) + 2 * prior.residual
             noise[models] += SHARED * errors
-        said = people | models
+        # Some annotators answer with ties more often; of models only the order is measured.
+        said = people | (models & (v.target != 0.5))
         return reliabilities(
             self.scales.annotators,
             gap[said],
             variance[said],
             s[n + v.annotator[said]],
             v.where(said),
-            self.scales.tie,
+            np.where(models, 0.0, self.scales.tie)[said],
             self.scales.ties,
             noise[said],
         )

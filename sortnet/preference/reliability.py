@@ -63,7 +63,7 @@ def reliabilities(
     variance: F64,
     bias: F64,
     votes: Votes,
-    tie: float,
+    tie: float | F64,
     ties: float,
     noise: F64 | float = 1.0,
 ) -> Annotators:

@@ -33,6 +33,7 @@ from sortnet.preference.posterior import Posterior
 from sortnet.preference.stopping import (
     NO_HOLDOUT,
     Remaining,
+    about_models,
     group_standings,
     holdout_check,
     progress,
@@ -281,6 +282,8 @@ class Session:
             n_annotators = max(len(self._history.annotators), 1)
             free = max(self._n_pairs * n_annotators - self._history.n_asked(), 0)
             parts, seen = self._history.all_components(), self._history.seen.copy()
+            n_models = len(self._models())
+            others = bool(self.study.gold) or n_models < len(self._history.annotators)
         found = progress(posterior, self._groups, self.goal, asked=asked, seed=self.seed)
         stop, why = whether_to_stop(found, self.goal, free, *checked, left_out=left_out)
         left = found.questions if found.questions is None else min(found.questions, free)
@@ -295,6 +298,8 @@ class Session:
         features = self._X.shape[1] > 0
         if apart := parts_apart(parts, seen > 0, self._groups, features=features):
             why = f"{why}; {apart}"
+        if unsure := about_models(n_models, others):
+            why = f"{why}; {unsure}"
         shares = found.wrong, found.reached, *checked[:3]
         return Remaining(left, *shares, stop, why, groups, left_out)
 

@@ -225,6 +225,22 @@ def holdout_check(p: F64, right: Bool) -> tuple[int, float, float, bool]:
     return m, share, expected, m >= ENOUGH_CHECKS and share >= expected - 2 * error
 
 
+def about_models(n_models: int, others: bool) -> str:
+    """A sentence on what intervals do not include where only models have answered; or nothing.
+
+    Args:
+        n_models: how many of them.
+        others: whether people have answered, or pairs are gold.
+    """
+    if others or not n_models:
+        return ""
+    if n_models == 1:
+        return (
+            "only a model has answered: what it is wrong about throughout is not in the intervals"
+        )
+    return "only models have answered: people's answers or gold pairs would measure them"
+
+
 def whether_to_stop(
     found: Progress,
     goal: Goal,
