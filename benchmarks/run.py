@@ -1,6 +1,7 @@
 """Run every benchmark in one go: `python benchmarks/run.py [--quick] [--output FILE] [WHAT ...]`.
 
 Each bench_<what>.py gets a process of its own, so that peak memory and thread settings are its own.
+It runs those of its parts, bench_<what>_<part>.py, itself.
 Without --quick the table goes to results.json; some of WHAT renew their rows of it only.
 """
 
@@ -29,7 +30,7 @@ VERSIONS_OF = ("sortnet", "torch", "numpy", "numba", "scikit-learn", "sqlalchemy
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print the table, write the JSON; 1 if a benchmark failed to run, 0 otherwise."""
-    names = sorted(path.stem.removeprefix("bench_") for path in FOLDER.glob("bench_*.py"))
+    names = names_of([path.stem.removeprefix("bench_") for path in FOLDER.glob("bench_*.py")])
     parser = argparse.ArgumentParser(prog="benchmarks/run.py")
     parser.add_argument("what", nargs="*", help=f"some of: {', '.join(names)} (default: all)")
     parser.add_argument("--quick", action="store_true", help="small sizes: does everything run?")
@@ -52,6 +53,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         output.write_text(json.dumps(report, indent=2, default=_plain) + "\n")
         print(f"\nwritten to {output}", file=sys.stderr)
     return int(any("failed" in row for row in rows))
+
+
+def names_of(files: Iterable[str]) -> list[str]:
+    """The benchmarks; a file whose name begins with another's is a part of that one.
+
+    >>> names_of(["llm", "llm_top", "pairs"])
+    ['llm', 'pairs']
+    """
+    every = sorted(files)
+    return [name for name in every if not any(name.startswith(f"{each}_") for each in every)]
 
 
 def _renewed(output: Path, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -176,6 +176,8 @@ def _make_collections(folder: Path) -> None:
     shutil.copy(folder / "essays.csv", folder / "letters.csv")
     letters = (folder / "letters.csv").read_text().replace("essay-61", "plea")
     (folder / "letters.csv").write_text(letters)
+    drafts = [f"draft-{k},{'A word or two. ' * k}" for k in (4, 1, 50, 10)]
+    (folder / "drafts.csv").write_text("\n".join(["id,text", *drafts]) + "\n")
     rows = [f"{name}\tSome words\t{k}\t{9 - k}\t{k % 3}" for k, name in enumerate(names)]
     (folder / "items.tsv").write_text("\n".join(["id\ttext\tup\tdown\tlines", *rows]) + "\n")
     _write_answers(folder / "answers.csv", "a", prompts=12)

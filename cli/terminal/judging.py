@@ -131,6 +131,7 @@ class Judging:
     _left_out: set[str] = field(default_factory=set)
     _in_a_row: int = 0
     _said: str = ""
+    _alike: int = 0  # faults in a row with the same words
     _began: float = field(default_factory=time.monotonic)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -267,9 +268,10 @@ class Judging:
             self._failed_at |= {lease.id for lease in unanswered}
             self.failed += len(unanswered)
             self._in_a_row += 1
-            if str(error) != self._said:  # of several workers one tells it
-                say(f"{self.name}: {error}")
+            self._alike = self._alike + 1 if str(error) == self._said else 1
             self._said = str(error)
+            if self._alike <= PATIENCE:  # of many workers not each tells it
+                say(f"{self.name}: {error}")
             if self._in_a_row >= patience and not self.fault:
                 self.fault = f"failed {self._in_a_row} times in a row; the last: {error}"
         else:
