@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from cli_made import FAST, copy_run, done, fault, invoke, letor, make_fold
+from cli_made import FAST, copy_run, done, fault, invoke, make_fold
 
 from sortnet import __version__
 from store import open_store
@@ -105,15 +105,6 @@ def test_a_file_that_is_no_store_is_broken_and_left_alone(home):
     assert result.exit_code == 1
     assert result.stdout.splitlines()[-2:] == ["one thing is broken:", f"- {broken}"]
     assert Path("text.db").read_text() == text
-
-
-def test_a_store_of_a_newer_schema_is_broken(home):
-    open_store("new.db").close()
-    with sqlite3.connect("new.db") as connection:
-        connection.execute("UPDATE sortnet_schema SET version_num = 'm9999'")
-    connection.close()
-    (broken,) = findings("--store", "new.db")["faults"]
-    assert "newer schema (m9999)" in broken and "upgrade SortNet" in broken
 
 
 def test_a_store_of_an_older_schema_is_usable_and_not_upgraded(home):
@@ -270,17 +261,3 @@ def test_an_empty_store_says_what_makes_a_run(home):
     assert "sortnet train makes one" in invoke("runs", "--store", "s.db").stderr
     missing = fault("show", "last", "--store", "no.db")
     assert "sortnet train makes one" in missing and "--store" in missing
-
-
-def test_a_run_that_was_interrupted_says_how_to_go_on(home, monkeypatch):
-    def interrupted(*args, **options):
-        raise KeyboardInterrupt
-
-    Path("t.txt").write_text(letor(9, 0))
-    Path("v.txt").write_text(letor(9, 1))
-    monkeypatch.setattr("cli.training.training_run.fit", interrupted)
-    assert invoke("train", "t.txt", "v.txt", "--store", "s.db", *FAST).exit_code == 2
-    result = invoke("show", "last", "--store", "s.db")
-    assert result.exit_code == 0
-    assert "no iteration has ended yet" in result.stderr
-    assert f"next: sortnet train --resume --out {home}/model" in result.stderr

@@ -231,13 +231,6 @@ def test_a_new_name_has_no_colon_and_an_old_one_with_it_is_taken(monkeypatch):
     assert len(json.loads(done("items", "show", "essays:2", "--json"))) == 4
 
 
-@pytest.mark.parametrize("name", ["add", "list", "show", "remove"])
-def test_every_command_has_help_with_an_example(name):
-    text = done("items", name, "--help")
-    assert f"sortnet items {name}" in text.split("Example", 1)[1]
-    assert max(map(len, text.splitlines())) <= 80
-
-
 ANSWERS = "id,prompt,answer\na,Why?,one\nb,Why?,two\nc,How?,three\nd,How?,four\n"
 
 

@@ -202,14 +202,6 @@ def test_a_run_that_is_not_there_is_named_with_those_that_are():
     assert "'zzz'" in fault("pairs", "zzz")
 
 
-def test_an_empty_store_says_how_runs_are_made(tmp_path):
-    open_store(tmp_path / "new.db").close()
-    result = invoke("runs", "--store", tmp_path / "new.db")
-    assert result.exit_code == 0 and result.stdout == ""
-    assert "sortnet train" in result.stderr
-    assert json.loads(done("runs", "--store", tmp_path / "new.db", "--json")) == []
-
-
 @pytest.mark.postgresql
 def test_a_run_in_postgresql_is_the_run_in_sqlite(postgresql_url, tmp_path, run):
     done("train", "fold", "--out", tmp_path / "m", "--store", postgresql_url, *FAST)
