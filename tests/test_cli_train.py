@@ -47,15 +47,8 @@ def iterations_of_the_last_run(url="s.db"):
 
 def test_the_model_is_the_one_that_the_library_learns(said):
     training = Training(epochs=3, batch_size=64, weight_decay=0.01)
-    config = Config(
-        hidden=(4,),
-        committee=1,
-        max_iter=4,
-        scaling="query",
-        start="warm",
-        max_stale=5,
-        training=training,
-    )
+    typed = {"hidden": (4,), "committee": 1, "max_iter": 4, "scaling": "query", "max_stale": 5}
+    config = Config(**typed, start="warm", training=training)
     train, vali = read_queries("fold/train.txt"), read_queries("fold/vali.txt")
     expected, ours = fit(train, vali, config), Model.load("m")
     test = read_queries("fold/test.txt")
@@ -73,17 +66,13 @@ def test_an_iteration_is_a_line_that_says_what_the_store_keeps(said):
     frame = iterations_of_the_last_run()
     lines = said.splitlines()[3 : 3 + len(frame)]
     for line, row in zip(lines, frame.to_dict("records"), strict=True):
-        assert line.split()[:9] == [
-            str(row["iteration"]),
-            str(row["comparisons_train"] + row["comparisons_vali"]),
-            str(row["miscompared_train"]),
-            str(row["miscompared_vali"]),
-            str(row["new_train"] + row["new_vali"]),
-            str(row["tp"]),
-            str(row["vp"]),
-            f"{row['train_ndcg@10']:.4f}",
-            f"{row['vali_ndcg@10']:.4f}",
+        counts = [
+            *(row["iteration"], row["comparisons_train"] + row["comparisons_vali"]),
+            *(row["miscompared_train"], row["miscompared_vali"]),
+            *(row["new_train"] + row["new_vali"], row["tp"], row["vp"]),
         ]
+        qualities = (row[f"{part}_ndcg@10"] for part in ("train", "vali"))
+        assert line.split()[:9] == [*map(str, counts), *(f"{q:.4f}" for q in qualities)]
         assert line.endswith("*") == row["best"]
         assert len(line) <= 80
 
