@@ -13,8 +13,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from cli_made import FAST, copy_run, done, fault, invoke, letor, make_fold
+from cli_made import FAST, copy_run, done, fault, invoke, make_fold
+from click.shell_completion import BashComplete
 
+from cli.main import main
 from sortnet import __version__
 from store import open_store
 
@@ -108,15 +110,6 @@ def test_a_file_that_is_no_store_is_broken_and_left_alone(home):
     assert Path("text.db").read_text() == text
 
 
-def test_a_store_of_a_newer_schema_is_broken(home):
-    open_store("new.db").close()
-    with sqlite3.connect("new.db") as connection:
-        connection.execute("UPDATE sortnet_schema SET version_num = 'm9999'")
-    connection.close()
-    (broken,) = findings("--store", "new.db")["faults"]
-    assert "newer schema (m9999)" in broken and "upgrade SortNet" in broken
-
-
 def test_a_store_of_an_older_schema_is_usable_and_not_upgraded(home):
     shutil.copy(Path(__file__).parent / "data" / "store-0.1.0.sqlite", "old.db")
     found = findings("--store", "old.db")
@@ -196,20 +189,31 @@ def test_a_gpu_that_does_not_work_is_broken_and_can_be_done_without(monkeypatch)
 # Shell completion
 
 
+def words_of(line: str) -> dict[str, str]:
+    """What bash says of the line that is to be completed."""
+    return {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1)}
+
+
 def completed(line: str, **env: str) -> list[str]:
     """What bash would be offered for the last word of a line."""
-    words = line.split(" ")
-    code = "from cli.main import main; main()"
-    asked = {"_SORTNET_COMPLETE": "bash_complete", "COMP_WORDS": line}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in (words_of(line) | env).items():
+            patch.setenv(name, value)
+        return BashComplete(main, {}, "sortnet", "_SORTNET_COMPLETE").complete().splitlines()
+
+
+def test_the_shell_is_answered_without_loading_what_takes_long(home, trained):
+    copy_run(trained, home)
+    run = json.loads(Path("m/run.json").read_text())["run"]
     ran = subprocess.run(
-        [sys.executable, "-X", "importtime", "-c", code],
-        env={**os.environ, **asked, "COMP_CWORD": str(len(words) - 1), **env},
-        capture_output=True,
-        text=True,
-    )
+        [sys.executable, "-X", "importtime", "-c", "from cli.main import main; main()"],
+        env={**os.environ, **words_of(f"sortnet pairs --store s.db {run[:4]}"),
+             "_SORTNET_COMPLETE": "bash_complete"},
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert ran.stdout.splitlines() == [f"plain,{run}"]
     imported = {row.split("|")[-1].strip() for row in ran.stderr.splitlines()}
     assert "click" in imported and not imported & {"torch", "numba", "pandas", "matplotlib"}
-    return ran.stdout.splitlines()
 
 
 def test_commands_options_files_and_folders_are_completed():
@@ -226,7 +230,6 @@ def test_runs_are_completed_from_the_store_without_making_one(home, trained):
     copy_run(trained, home)
     run = json.loads(Path("m/run.json").read_text())["run"]
     assert completed("sortnet show ", SORTNET_STORE="s.db") == ["plain,last", f"plain,{run}"]
-    assert completed(f"sortnet pairs --store s.db {run[:4]}") == [f"plain,{run}"]
     Path("text.db").write_text("no database")
     assert completed("sortnet show ", SORTNET_STORE="text.db") == ["plain,last"]
     assert completed("sortnet show ", SORTNET_STORE="mysql://h/d") == ["plain,last"]
@@ -259,17 +262,3 @@ def test_an_empty_store_says_what_makes_a_run(home):
     open_store("s.db").close()
     for command in ("show", "pairs"):
         assert "no runs yet: sortnet train makes one" in fault(command, "last", "--store", "s.db")
-
-
-def test_a_run_that_was_interrupted_says_how_to_go_on(home, monkeypatch):
-    def interrupted(*args, **options):
-        raise KeyboardInterrupt
-
-    Path("t.txt").write_text(letor(9, 0))
-    Path("v.txt").write_text(letor(9, 1))
-    monkeypatch.setattr("cli.training.training_run.fit", interrupted)
-    assert invoke("train", "t.txt", "v.txt", "--store", "s.db", *FAST).exit_code == 2
-    result = invoke("show", "last", "--store", "s.db")
-    assert result.exit_code == 0
-    assert "no iteration has ended yet" in result.stderr
-    assert f"next: sortnet train --resume --out {home}/model" in result.stderr

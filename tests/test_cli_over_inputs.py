@@ -117,16 +117,8 @@ def test_a_report_keeps_the_data_of_its_run_and_what_it_is_given(made):
 
 def test_a_simulation_keeps_its_votes(made):
     Path("votes.svg").write_text("a,b,answer\n")
-    args = (
-        "experiment",
-        "simulate",
-        "--protocol",
-        "votes",
-        "--votes",
-        "votes.svg",
-        "--plot",
-        "votes.svg",
-    )
+    votes = ("--protocol", "votes", "--votes", "votes.svg")
+    args = ("experiment", "simulate", *votes, "--plot", "votes.svg")
     with nothing_changed(made):
         assert "'votes.svg' is read" in fault(*args)
 

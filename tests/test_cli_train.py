@@ -47,15 +47,8 @@ def iterations_of_the_last_run(url="s.db"):
 
 def test_the_model_is_the_one_that_the_library_learns(said):
     training = Training(epochs=3, batch_size=64, weight_decay=0.01)
-    config = Config(
-        hidden=(4,),
-        committee=1,
-        max_iter=4,
-        scaling="query",
-        start="warm",
-        max_stale=5,
-        training=training,
-    )
+    typed = {"hidden": (4,), "committee": 1, "max_iter": 4, "scaling": "query", "max_stale": 5}
+    config = Config(**typed, start="warm", training=training)
     train, vali = read_queries("fold/train.txt"), read_queries("fold/vali.txt")
     expected, ours = fit(train, vali, config), Model.load("m")
     test = read_queries("fold/test.txt")
@@ -73,17 +66,13 @@ def test_an_iteration_is_a_line_that_says_what_the_store_keeps(said):
     frame = iterations_of_the_last_run()
     lines = said.splitlines()[3 : 3 + len(frame)]
     for line, row in zip(lines, frame.to_dict("records"), strict=True):
-        assert line.split()[:9] == [
-            str(row["iteration"]),
-            str(row["comparisons_train"] + row["comparisons_vali"]),
-            str(row["miscompared_train"]),
-            str(row["miscompared_vali"]),
-            str(row["new_train"] + row["new_vali"]),
-            str(row["tp"]),
-            str(row["vp"]),
-            f"{row['train_ndcg@10']:.4f}",
-            f"{row['vali_ndcg@10']:.4f}",
+        counts = [
+            *(row["iteration"], row["comparisons_train"] + row["comparisons_vali"]),
+            *(row["miscompared_train"], row["miscompared_vali"]),
+            *(row["new_train"] + row["new_vali"], row["tp"], row["vp"]),
         ]
+        qualities = (row[f"{part}_ndcg@10"] for part in ("train", "vali"))
+        assert line.split()[:9] == [*map(str, counts), *(f"{q:.4f}" for q in qualities)]
         assert line.endswith("*") == row["best"]
         assert len(line) <= 80
 
@@ -138,13 +127,9 @@ def test_json_is_one_document_and_the_table_goes_to_stderr():
     best = frame["vali_ndcg@10"].idxmax()
     assert summary["measures"]["vali"]["map"] == frame["vali_map"][best]
     assert "counted zero" in summary["conventions"]["vali"][0]
+    assert summary["iterations"][-1]["train_loss"] is None, "no NaN, which is no JSON"
     assert summary["out"] == "model"
     assert len(result.stderr.splitlines()) == 3 + len(frame)
-
-
-def test_the_last_losses_are_null_in_json_not_nan():
-    summary = json.loads(done("train", "fold", "--json", "--store", "s.db", *FAST))
-    assert summary["iterations"][-1]["train_loss"] is None
 
 
 def test_the_store_is_in_the_user_s_data_folder_unless_said_otherwise(tmp_path, monkeypatch):
@@ -163,21 +148,6 @@ def test_a_cache_is_kept_only_when_asked_for(tmp_path):
     done("train", "fold", "--out", "m3", "--cache", *FAST)
     weights = [weights_of(m).read_bytes() for m in ("m1", "m2", "m3")]
     assert weights[0] == weights[1] == weights[2]
-
-
-@pytest.mark.parametrize("suffix", ["csv", "parquet"])
-def test_tables_are_learned_from_as_well(suffix):
-    import pandas as pd
-
-    for part in ("train", "vali"):
-        queries = read_queries(f"fold/{part}.txt")
-        frame = pd.DataFrame(queries.features, columns=list("abcd"))
-        frame.insert(0, "qid", queries.qids[queries.query_of_docs()])
-        frame["label"] = queries.grades
-        to = f"{part}.{suffix}"
-        frame.to_csv(to, index=False) if suffix == "csv" else frame.to_parquet(to)
-    done("train", f"train.{suffix}", f"vali.{suffix}", *FAST)
-    assert Model.load("model").feature_names == tuple("abcd")
 
 
 def test_a_folder_that_has_a_model_is_not_taken(said):

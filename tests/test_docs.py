@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from textwrap import dedent
 
+import click
 import numpy as np
 import pytest
 from docs_made import (
@@ -30,6 +31,8 @@ from docs_made import (
 from model_made import Model, serving
 from scipy.stats import spearmanr
 from threadpoolctl import threadpool_limits
+
+from cli.main import main
 
 sys.path.insert(0, str(ROOT / "docs"))
 
@@ -89,11 +92,12 @@ def database_of(text, request):
 def test_every_command_shows_examples_of_itself_that_it_takes(name, prepared):
     found = examples(COMMANDS[name])
     assert found
+    above = click.Context(main, **main.context_settings)
     with at_home(prepared):
         for typed in found:
             words = ["sortnet", *sortnet_of(typed)[0]]
             assert " ".join([*words, ""]).startswith(f"{name} ")
-            COMMANDS[name].make_context(name, words[len(name.split()) :])
+            COMMANDS[name].make_context(name, words[len(name.split()) :], parent=above)
 
 
 def on_pages() -> set[str]:

@@ -184,15 +184,13 @@ def test_no_number_on_the_command_line_is_nan_infinite_or_without_end():
 @pytest.mark.parametrize(
     ("option", "value"),
     [
-        *[("--hidden", value) for value in ("99999999999999", "9" * 40, "9" * 5000)],
-        *[("--seed", value) for value in ("1e23", "9" * 23, "9223372036854775808", "-1")],
-        *[(o, v) for o in ("--lr", "--weight-decay") for v in ("nan", "inf")],
+        *[("--hidden", "9" * 40), ("--seed", "1e23"), ("--seed", "9223372036854775808")],
+        *[("--lr", "nan"), ("--weight-decay", "inf"), ("--epochs", "9" * 30)],
         *[
             ("--set", f"{name}={v}")
-            for name in ("momentum", "dropout", "lr_decay")
-            for v in ("nan", "inf", "-inf", "9" * 5000)
+            for name in ("momentum", "dropout")
+            for v in ("nan", "9" * 5000)
         ],
-        *[(o, "9" * 30) for o in ("--epochs", "--batch-size", "--max-iter", "--committee")],
     ],
 )
 def test_a_setting_that_no_run_can_have_is_refused_in_a_line(home, option, value):
@@ -200,12 +198,6 @@ def test_a_setting_that_no_run_can_have_is_refused_in_a_line(home, option, value
     message = fault("train", "fold", "--out", "new", "--store", "new.db", *FAST, option, value)
     assert len(message) <= 310 and "new" not in {path.name for path in home.iterdir()}
     assert sorted(home.rglob("*")) == before
-
-
-@pytest.mark.parametrize("value", ["nan", "inf", "-inf", "1e400"])
-def test_a_timeout_that_is_no_number_is_refused(home, value):
-    message = fault("label", "some", "--judge", "cat", "--timeout", value)
-    assert "--timeout" in message
 
 
 def test_a_long_message_keeps_its_beginning_and_its_end(home):

@@ -378,9 +378,9 @@ def test_every_kind_refuses_data_without_two_grades_in_a_query(kind):
 def test_weights_of_any_kind_that_are_damaged_are_refused(kind, fitted, tmp_path):
     fitted.save(tmp_path)
     about = json.loads((tmp_path / "model.json").read_text())
-    tensors = [*fitted.tensors().items()]
-    for name, tensor in {tensors[0][0]: tensors[0][1], tensors[-1][0]: tensors[-1][1]}.items():
-        rest = {k: t for k, t in fitted.tensors().items() if k != name}
+    whole = fitted.tensors()
+    for name in {min(whole), max(whole)}:
+        tensor, rest = whole[name], {k: t for k, t in whole.items() if k != name}
         bad = [rest, rest | {name: tensor.to(torch.float16)}]
         if tensor.is_floating_point() and tensor.numel():
             bad.append(rest | {name: torch.full_like(tensor, torch.nan)})
@@ -420,7 +420,7 @@ def test_the_estimator_fits_every_kind(kind):
     assert ranker.score(vali.features, vali.grades, vali.query_of_docs()) > 0.5
 
 
-@pytest.mark.parametrize("kind", ["directranker", "lambdamart", "ranksvm", "frank", "fate"])
+@pytest.mark.parametrize("kind", ["lambdamart", "ranksvm"])
 def test_train_fits_a_ranker_of_another_kind_and_stores_no_run(parts, kind):
     skip_without_library(kind)
     said = done("train", "fold", "--ranker", kind, "--out", "k", "--quality", "ndcg@5")

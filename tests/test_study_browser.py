@@ -28,7 +28,7 @@ N = 3  # replies to each prompt
 @pytest.fixture
 def replies(tmp_path):
     """Replies that say how helpful they are (a number) and how honest (a letter)."""
-    texts = [f"reply {k} {'dcba'[k]}" for _ in PROMPTS for k in range(N)]
+    texts = [f"reply {k} {'cba'[k]}" for _ in PROMPTS for k in range(N)]
     groups = [f"prompt {g}" for g in range(len(PROMPTS)) for _ in range(N)]
     contexts = [prompt for prompt in PROMPTS for _ in range(N)]
     items = made_items(
