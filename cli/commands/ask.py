@@ -98,7 +98,7 @@ def ask(
       sortnet ask replies --criterion honest --question 'Which is more honest?'
       sortnet ask replies:honest --deadline 2026-12-01T18:00
       sortnet ask essays --overlap 3 --quota eve 80
-      sortnet ask essays --goal 'top 10, 2 wrong'
+      sortnet ask essays --goal 'top 3, 1 wrong'
     """
     from sortnet.preference.study import Decision
 
