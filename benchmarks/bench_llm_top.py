@@ -39,7 +39,7 @@ SORTS = {"heapsort": heapsort, "quicksort": quicksort, "bubble passes": bubble_p
 MODELS = ("GPT-4", "PaLM2")
 JUDGE = "model"
 SEED = 0
-PROMISE = {"n": 30, "top": 5, "wrong": 1}
+PROMISE = {"n": 20, "top": 5, "wrong": 1}
 MOST = 1000  # questions of a run
 NDCG = parse_metric("ndcg@10")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from itertools import combinations
 
 import numpy as np
@@ -18,6 +19,7 @@ from sortnet.experiments.recorded_votes import (
     simulate_votes,
 )
 from sortnet.experiments.simulated_annotators import (
+    SORTS,
     features_truth,
     ids_truth,
     merge_sorts,
@@ -76,6 +78,46 @@ def test_the_error_is_between_z_scores():
     assert rmse(np.array([1.0, 2.0, 3.0]), np.array([10.0, 20.0, 30.0])) == pytest.approx(0)
     # z-scores (-1, 1) and (1, -1)
     assert rmse(np.array([0.0, 1.0]), np.array([7.0, 3.0])) == pytest.approx(2)
+
+
+@given(st.permutations(range(13)), st.integers(1, 13), st.sampled_from(sorted(SORTS)))
+def test_a_sort_with_a_judge_who_is_right_has_the_best_first(items, top, name):
+    order = list(items)
+    asking, asked, won = SORTS[name](order, top), 0, None
+    with suppress(StopIteration):
+        while True:
+            i, j = next(asking) if won is None else asking.send(won)
+            assert i != j and sorted(order) == list(range(13))
+            won, asked = i > j, asked + 1
+    assert order[:top] == list(range(13))[::-1][:top]
+    if name == "bubble":  # 12 + 11 + ...
+        assert asked == sum(12 - k for k in range(top))
+    if name == "heapsort":  # 2 n for the heap, 2 floor(log2 n) for each other one that is taken
+        assert asked <= 2 * 13 + 2 * 3 * (top - 1)
+    if name == "quicksort":
+        assert asked <= 13 * 12 // 2
+
+
+@pytest.mark.parametrize("name", SORTS)
+def test_sorts_end_whatever_is_said(name):
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        order = rng.permutation(11).tolist()
+        asking = SORTS[name](order, 3)
+        next(asking)
+        with pytest.raises(StopIteration):
+            for _ in range(11 * 11):
+                asking.send(bool(rng.random() < 0.5))
+        assert sorted(order) == list(range(11))
+
+
+@pytest.mark.slow
+def test_a_goal_of_a_top_finds_more_of_it_than_the_whole_order_does():
+    names = ["top", "default"]
+    results = simulate(names, [120], n=40, top=5, seeds=8)
+    found = {name: mean_of(results, name, 120, "top").mean() for name in names}
+    rest = {name: mean_of(results, name, 120).mean() for name in names}
+    assert found["top"] > found["default"] and rest["top"] < rest["default"]
 
 
 def quicksorts(n, rng):
@@ -174,6 +216,8 @@ def test_what_cannot_be_simulated_is_refused():
         ({"budgets": [100]}, "100 questions about 5 items: 4 annotators can be asked 40"),
         ({"outside": 1.0}, "below 1"),
         ({"budgets": []}, "takes two items"),
+        ({"top": 5}, "the top items are from 1 to 4 of 5, not 5"),
+        ({"strategies": ["top"]}, "from 1 to 4 of 5, not 0"),
     ):
         typed = {"strategies": ["random"], "budgets": [5], "n": 5, "seeds": 1, **options}
         with pytest.raises(JudgementError, match=words):

@@ -129,6 +129,7 @@ def test_questions_that_are_pending_spread_over_the_items():
     assert len({item for pair in pairs for item in pair}) == 12
 
 
+@pytest.mark.slow
 def test_of_many_items_those_whose_membership_is_open_are_asked_about():
     rng = np.random.default_rng(0)
     X = np.linspace(-3, 3, 210)[:, None]
@@ -181,6 +182,7 @@ def run_until_it_stops(seed):
     return None
 
 
+@pytest.mark.slow
 def test_the_promise_is_kept_in_nine_of_ten_runs():
     found = [run_until_it_stops(seed) for seed in range(30)]
     wrong = [one for one in found if one is not None]

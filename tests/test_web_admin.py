@@ -190,6 +190,22 @@ def test_a_curve_of_nothing_is_empty(site, collection, recorded):
     assert state(site)["curve"] == []
 
 
+def test_with_a_goal_of_a_top_the_page_shows_how_probably_each_item_is_of_it(site):
+    assert {row["among_top"] for row in state(site, sort="among_top")["ranking"]} == {None}
+    assert decide(site, "top", amount=3).status == 201
+    service = site.pages.services[0]
+    service.settle()
+    shown = state(site, sort="-among_top")
+    assert (shown["goal"], shown["top"]) == (0.1, 3)
+    assert shown["wanted"] == "the top 3, at most 0 of them wrong"
+    found = [row["among_top"] for row in shown["ranking"]]
+    assert found == sorted(service.ranking.among_top.tolist(), reverse=True)
+    assert sum(found) == pytest.approx(3)
+    html = site.client.get(f"{site.admin}/tables").json()["html"]
+    assert "Top 3 expected wrong" in html and "Share of the top 3 that belong there" in html
+    assert f'<td class="of-top">{100 * service.ranking.among_top.max():.0f} %</td>' in html
+
+
 def decide(site, kind, **facts):
     return site.client.post(f"{site.admin}/decisions", {"kind": kind, **facts})
 

@@ -107,7 +107,7 @@ def ask(
       sortnet ask replies --criterion honest --question 'Which is more honest?'
       sortnet ask replies:honest --deadline 2026-12-01T18:00
       sortnet ask essays --overlap 3 --quota eve 80
-      sortnet ask essays --goal 'top 10, 2 wrong'
+      sortnet ask essays --goal 'top 3, 1 wrong'
       sortnet ask essays --kind eve model
     """
     from sortnet.preference.study import Decision

@@ -83,7 +83,7 @@ def simulate(
     Examples:
       sortnet experiment simulate --seeds 100 --plot simulated.png
       sortnet experiment simulate --protocol features --items 100 --outside 0.2
-      sortnet experiment simulate --items 60 --top 10 --budget 100 --budget 300
+      sortnet experiment simulate --items 50 --top 5
       sortnet experiment simulate --protocol votes --votes votes.tsv --items-file items.tsv
     """
     from sortnet.experiments.simulated_annotators import simulate as run
