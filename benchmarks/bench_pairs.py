@@ -15,7 +15,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -69,7 +69,6 @@ class Study:
 class Drawn:
     """A draw of a data set, as a cell takes its data."""
 
-    kind: ClassVar[str] = "drawn"
     study: Study
     number: int
     quick: bool
