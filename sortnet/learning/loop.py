@@ -163,8 +163,7 @@ class State:
         best_iteration, best_quality: when it was found and its RankQuality.
         best_right: the share of the comparisons it got right on V, 0 to 1.
         finished: whether the loop has ended.
-        asked: (k,) the training comparisons that the judge was asked about, see
-            `sortnet.learning.selection.keys`, ascending.
+        asked: (k,) the training comparisons that the judge was asked about, packed, ascending.
     """
 
     iteration: int
