@@ -217,20 +217,20 @@ def test_a_top_with_room_for_all_is_known_before_anything_is_asked():
     assert not Session(None, 4, goal=Goal(top=3)).remaining().stop
 
 
-def test_the_questions_left_fall_with_the_answers_and_with_a_laxer_goal():
-    rng = np.random.default_rng(0)
-    scores = np.arange(20) / 3
-    left = {}
-    for wrong in (1, 2):
-        session = Session(None, 20, seed=0, goal=Goal(wrong / 5, top=5))
-        for m in range(1, 201):
-            (q,) = session.ask(f"person-{m % 4}")
-            won = rng.random() < ndtr(scores[q.left] - scores[q.right])
-            session.tell(q.answered(f"person-{m % 4}", "left" if won else "right"))
-            if m in (40, 200):
-                left[wrong, m] = session.remaining().questions
-    assert left[1, 40] > left[1, 200] and left[2, 40] > left[2, 200]
-    assert left[1, 40] > left[2, 40]
+@given(st.integers(0, 1000), st.integers(1, 4))
+def test_a_laxer_goal_and_fewer_answers_so_far_leave_fewer_questions(seed, top):
+    rng = np.random.default_rng(seed)
+    mean = rng.standard_normal(12)
+    posterior = posterior_of(mean + 0.7 * rng.standard_normal((60, 12)))
+    groups = Groups([0] * 6 + [1] * 6, 12)
+    left = {
+        (wrong, asked): progress(posterior, groups, Goal(wrong / top, top), asked=asked).questions
+        for wrong in (0, 1)
+        for asked in (10, 100)
+    }
+    assert left[1, 10] <= left[0, 10] and left[1, 100] <= left[0, 100]
+    for wrong in (0, 1):  # the variance falls as one over the number of answers
+        assert 10 * (left[wrong, 10] - 1) <= left[wrong, 100] <= 10 * left[wrong, 10]
 
 
 def test_decisions_make_the_goal():

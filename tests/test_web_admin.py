@@ -191,9 +191,10 @@ def test_a_curve_of_nothing_is_empty(site, collection, recorded):
 
 
 def test_with_a_goal_of_a_top_the_page_shows_how_probably_each_item_is_of_it(site):
+    service = site.pages.services[0]
+    service.settle()
     assert {row["among_top"] for row in state(site, sort="among_top")["ranking"]} == {None}
     assert decide(site, "top", amount=3).status == 201
-    service = site.pages.services[0]
     service.settle()
     shown = state(site, sort="-among_top")
     assert (shown["goal"], shown["top"]) == (0.1, 3)
