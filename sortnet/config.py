@@ -1,7 +1,8 @@
 """The settings of a run: one value that the command line, the estimator and model files share.
 
 A setting is one field, with all that is said of it: from here follow the options of `sortnet
-train`, the parameters of `SortNetRanker` and the table in the documentation.
+train`, the parameters of `SortNetRanker` and the table in the documentation. What depends on the
+data is chosen by `sortnet.rankers.choose_defaults`, and the epochs by `sortnet.learning.training`.
 """
 
 from __future__ import annotations

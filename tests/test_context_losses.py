@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from test_listwise import LISTS, pairs, slow_ranknet
 
-from sortnet.context.losses import LOSSES, hinge, plackett_luce, ranknet, softmax
+from sortnet.comparators.losses import LOSSES, hinge, plackett_luce, ranknet, softmax
 
 
 def of_one(loss, grades, scores) -> float:

@@ -271,7 +271,7 @@ DIALECT = {
     r"(?-i:Room)": "Pages",
     r"(?<!weight[ _-])(?<!lr-)(?<!rate )decays?": "weight decay",
     r"sortnet[./]quality": "metrics",
-    r"trusts?": "reliability",
+    r"trusts?(?!-ncg)": "reliability",  # the name of an algorithm
     r"told|was said": "received, answer, judgement",
     r"(?:go|goes|gone|going|went) on with": "resume, continue",
     r"begun": "started",

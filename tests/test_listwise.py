@@ -12,7 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sortnet.context.losses import lambdarank, listnet, ranknet
+from sortnet.comparators.losses import lambdarank, listnet, ranknet
 from sortnet.errors import DataError, DivergedError
 from sortnet.metrics import Metric, per_query
 from sortnet.rankers.base import fit_ranker

@@ -27,7 +27,7 @@ from sortnet.errors import SortNetError, StoreError
 from sortnet.learning.distributed import broadcast, every
 from sortnet.learning.loop import Callback, Iteration, State
 from sortnet.rankers.base import Ranker, fit_ranker
-from sortnet.rankers.choose_inputs import choose
+from sortnet.rankers.choose_defaults import choose
 from sortnet.rankers.folder import read_bytes
 from sortnet.rankers.posterior_ranker import PosteriorSettings
 from sortnet.rankers.sortnet import Model, fit

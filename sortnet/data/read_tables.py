@@ -16,7 +16,7 @@ import numpy as np
 from sortnet.errors import DataError
 from sortnet.files import shown
 from sortnet.items.base import Items
-from sortnet.items.features import Describer
+from sortnet.items.describer import Describer
 from sortnet.items.read_items import items_of, read_with_roles, unique_ids
 from sortnet.tables.roles import (
     GRADES,

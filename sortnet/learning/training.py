@@ -19,6 +19,7 @@ from torch import Tensor
 
 from sortnet.comparators import Learner, NeuralComparator
 from sortnet.comparators.base import to_device
+from sortnet.comparators.losses import pair_loss
 from sortnet.config import FIXED, Training
 from sortnet.errors import DataError, DivergedError
 from sortnet.learning.judges import judge_by_data
@@ -455,9 +456,7 @@ def _loss(net: NeuralComparator, batch: _Batch, how: Training) -> Tensor:
     """The mean loss of a mini-batch, by the weights of its pairs."""
     with _products(net, how):
         embedded = net.embed(batch.x).float()
-    if how.loss == "logistic":
-        return net.logistic_loss(embedded, batch.winner, batch.loser, batch.weight)
-    return batch.weight @ net.loss(embedded[batch.winner], embedded[batch.loser])
+    return pair_loss(net, embedded, batch.winner, batch.loser, batch.weight, loss=how.loss)
 
 
 def _products(net: NeuralComparator, how: Training) -> AbstractContextManager[None]:

@@ -31,7 +31,7 @@ from sortnet.config import Config, Settings, choose_quality
 from sortnet.data.scaling import Scaler, fit_scaler, unscaled
 from sortnet.errors import DataError, ModelError
 from sortnet.files import shown
-from sortnet.items.features import Describer
+from sortnet.items.describer import Describer
 from sortnet.items.saved import arrays_of, load_describer, to_json
 from sortnet.learning.judges import check_can_be_learned
 from sortnet.rankers.folder import Saved, described, read_folder, write_folder

@@ -14,11 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from sortnet.comparators.losses import LOSSES, Loss
 from sortnet.config import COMPARATOR, SCALINGS, TRAINING, Settings, setting
 from sortnet.context.dense import UNITS
 from sortnet.context.fate import FateNet
 from sortnet.context.feta import PAIR_NETS, FetaNet
-from sortnet.context.losses import LOSSES, Loss
 from sortnet.rankers.base import Ranker
 from sortnet.rankers.folder import Saved
 from sortnet.rankers.listwise import EPOCHS, LR, QUERIES, descend

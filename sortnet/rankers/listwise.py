@@ -17,11 +17,11 @@ import torch
 from torch import Tensor, nn
 
 from sortnet.comparators import NeuralComparator
+from sortnet.comparators.losses import Loss, lambdarank, listnet, ranknet
 from sortnet.config import TRAINING, setting
 from sortnet.context.attention import SetEncoder
 from sortnet.context.fate import FateNet
 from sortnet.context.feta import FetaNet
-from sortnet.context.losses import Loss, lambdarank, listnet, ranknet
 from sortnet.errors import DivergedError
 from sortnet.rankers.base import order_by
 from sortnet.rankers.nets import NetSettings

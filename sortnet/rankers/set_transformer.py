@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sortnet.comparators.losses import Loss, listnet
 from sortnet.config import COMPARATOR, FIXED, TRAINING, setting
 from sortnet.context.attention import SetEncoder
-from sortnet.context.losses import Loss, listnet
 from sortnet.rankers.context_rankers import ContextSettings
 from sortnet.types import I64, Queries
 from sortnet.types.memory import refuse_too_large

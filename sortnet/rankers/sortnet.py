@@ -30,7 +30,7 @@ from sortnet.learning.distributed import broadcast
 from sortnet.learning.loop import Callback, Iteration, State, learn_to_sort
 from sortnet.metrics import measured
 from sortnet.rankers.base import Ranker, check_same_features, with_describer
-from sortnet.rankers.choose_inputs import choose
+from sortnet.rankers.choose_defaults import choose
 from sortnet.rankers.folder import Saved, read_folder
 from sortnet.rankers.weights import filled, refuse_few, take_scaler, tensors_of
 from sortnet.sorting import sort
@@ -220,7 +220,7 @@ def fit(
         train: labelled queries; scaling and pairs are learned from them.
         vali: labelled queries with the same features.
         config: settings; what they leave open is chosen first, see `choose_quality` and
-            `choose_inputs`.
+            `choose_defaults`.
         make_for: the settings and the scaling's number of columns -> what makes the comparator
             from a seed, for one of the caller's own.
         sink: where mis-compared pairs go; in memory when left out.

@@ -1,4 +1,8 @@
-"""Merge sort of all queries at once in tensors that stay on a comparator's device."""
+"""Merge sort of all queries at once in tensors that stay on a comparator's device.
+
+Which device that is says `sortnet.comparators.make.resolve_device`; on it trains
+`sortnet.learning.training`, which keeps the features there.
+"""
 
 from __future__ import annotations
 

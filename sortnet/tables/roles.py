@@ -1,4 +1,8 @@
-"""Roles of a table's columns: id, text, image, audio, group, grade, features, or ignored."""
+"""Roles of a table's columns: id, text, image, audio, group, grade, features, or ignored.
+
+Short texts that repeat become features here; those that do not are described by
+`sortnet.items.describer`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Cells of a table: what is missing, which columns are numbers, dates, categories or texts."""
+"""Cells of a table: what is missing, which columns are numbers, dates, categories or texts.
+
+A missing number is NaN from here on; what a comparator sees of it says
+`sortnet.data.scaling.fit_scaler`.
+"""
 
 from __future__ import annotations
 

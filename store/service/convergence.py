@@ -21,7 +21,7 @@ from store.database.tables import IterationRow, RunRow
 from store.runs.run import Run
 
 QUALITY = "order"  # the share of pairs in the right order: expected, and of the hold-out
-TOP = "top-{}"  # the share of so many top items that are expected to belong there
+TOP = "top-{}"  # the share of that many top items that are expected to belong there
 FEW = 5  # answers to the hold-out, of which a share says nothing
 _SETTING = "labelling_run"
 

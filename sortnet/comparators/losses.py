@@ -1,7 +1,8 @@
-"""Losses of whole queries: of padded scores and grades, one number a query.
+"""Losses: of pairs, by which comparators learn, and of whole queries.
 
-Each takes scores, (q, n) of q queries, padded; grades, (q, n) whole numbers as floats; there,
-(q, n) whether there is a document; and returns (q,) losses. Documents of one grade are in no order.
+Those of queries take scores, (q, n) of q queries, padded; grades, (q, n) whole numbers as floats;
+there, (q, n) whether there is a document; and return (q,) losses. Documents of one grade are in no
+order.
 """
 
 from __future__ import annotations
@@ -12,9 +13,31 @@ from typing import TypeAlias
 import torch
 from torch import Tensor, nn
 
+from sortnet.comparators.base import NeuralComparator
+
 Loss: TypeAlias = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 _NOWHERE = -1e30  # the score of what is not there: its probability is 0, and no number is infinite
+
+
+def pair_loss(
+    net: NeuralComparator, embedded: Tensor, winner: Tensor, loser: Tensor, weight: Tensor,
+    *, loss: str,
+) -> Tensor:  # fmt: skip
+    """The weighted sum of the losses of pairs, ().
+
+    Args:
+        embedded: (n, width) of the documents, see `NeuralComparator.embed`.
+        winner, loser: (m,) document numbers: the first of a pair should be first.
+        weight: (m,) of the pairs.
+        loss: `logistic`: log(1 + exp(-logit)), that of RankNet; `squared`: the comparator's own,
+            its paper's: (1 - N_>)² + N_<² of CmpNN, (1 - margin)² of DirectRanker.
+
+    Cost: O(m width).
+    """
+    if loss == "logistic":
+        return net.logistic_loss(embedded, winner, loser, weight)
+    return weight @ net.loss(embedded[winner], embedded[loser])
 
 
 def ranknet(scores: Tensor, grades: Tensor, there: Tensor) -> Tensor:
