@@ -321,7 +321,8 @@ class ModelWorker:
                 asked = _seconds(headers.get("retry-after"))
                 seconds = pause * self._random.uniform(0.5, 1.5) if asked is None else asked
                 if waited + seconds > server.patience:
-                    raise Fault(f"still {status} after {waited:.0f} seconds (see --patience)")
+                    beyond = f"a wait of {seconds:.0f} more is beyond --patience"
+                    raise Fault(f"still {status} after {waited:.0f} seconds, and {beyond}")
                 if self._over.wait(seconds):
                     raise Fault("interrupted")
                 waited, pause = waited + seconds, min(2 * pause, _A_PAUSE)
@@ -335,6 +336,8 @@ class ModelWorker:
 
     def _refused(self, status: int, headers: Mapping[str, str], said: str, pair: Pair) -> Verdict:
         """What to make of a status that is no answer."""
+        if status in (401, 403) and self.server.key is None:
+            raise Refused(f"the server asks for a key ({status}), which --key tells about: {said}")
         if status in (401, 403):
             raise Refused(f"the server takes no such key ({status}): {said}")
         if status == 404:

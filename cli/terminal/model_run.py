@@ -54,7 +54,8 @@ def by_model(options: Mapping[str, Any], timeout: float, n_workers: int) -> Ask:
             )  # fmt: skip
             judging.run(workers)
         asking.answered += judging.votes
-        why = f"{judging.why} ({spent.text()})"
+        # A fault is told by itself.
+        why = spent.text() if judging.fault else f"{judging.why} ({spent.text()})"
         facts: dict[str, Any] = {
             "calls": spent.calls,
             "tokens_in": spent.tokens_in,
