@@ -17,7 +17,8 @@ from cli_made import done, fault, invoke
 from model_made import Model, serving
 from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
 
-from cli.terminal.model_judge import Spent, letter_in, parsed, probability
+from cli.terminal.model_answers import letter_in, parsed, probability
+from cli.terminal.model_judge import Spent
 from cli.terminal.prompts import Prompt
 from cli.terminal.verdicts import Fault
 from sortnet.errors import SortNetError
@@ -155,6 +156,14 @@ def test_a_model_that_takes_no_such_parameter_is_asked_without(status):
         facts["calls"] == 4 + 2 + 2 + 0
     )  # temperature, max_tokens; ten and five log-probabilities
     assert not any(j.answer == "skip" for j in judgements())
+
+
+def test_a_prompt_that_is_too_long_is_no_parameter_that_is_refused():
+    words = "'max_tokens' is too large: 256. This model's maximum context length is 99 tokens"
+    model = made(faults=[lambda _: JSONResponse({"error": {"message": words}}, 400)])
+    with serving(model) as url:
+        result = invoke("label", "t", "--model", "judge", "--server", url, "--number", 2)
+    assert result.exit_code == 0 and "is left out: 'max_tokens' is too large" in result.stderr
 
 
 def test_an_answer_that_trickles_in_is_given_up_in_time():
@@ -322,6 +331,22 @@ def test_kill_9_and_again_asks_no_pair_twice_and_loses_no_answer():
             with open_store("s.db") as store:
                 stored = len(store.collection("t").judgements())
             assert len(model.prompts) - stored <= 3  # those under way at each kill
+
+
+def test_an_interrupt_keeps_the_answers_under_way():
+    model = made(seconds=1.0)
+    with serving(model) as url:
+        command = [sys.executable, "-m", "cli", "label", "t", "--model", "judge", "--server", url]
+        run = subprocess.Popen(
+            [*command, "--workers", "4"], stdout=subprocess.PIPE, text=True,
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)},
+        )  # fmt: skip
+        while len(model.prompts) < 4 and run.poll() is None:
+            time.sleep(0.005)
+        run.send_signal(signal.SIGINT)
+        said, _ = run.communicate()
+    assert "4 answered" in said
+    assert len(judgements()) == len(model.prompts) == 4
 
 
 @pytest.mark.parametrize(

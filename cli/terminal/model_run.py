@@ -13,7 +13,8 @@ import numpy as np
 from cli.output import print_json, printable, progress, put, say
 from cli.terminal.asking import Asking
 from cli.terminal.judging import Judging, Pair, pair_of
-from cli.terminal.model_judge import CHARACTERS, ModelWorker, Server, Spent
+from cli.terminal.model_answers import CHARACTERS
+from cli.terminal.model_judge import ModelWorker, Server, Spent
 from cli.terminal.prompts import Prompt
 from cli.terminal.signals import ended_by_signals
 from sortnet.errors import SortNetError
