@@ -225,7 +225,7 @@ class Server:
     def learns(self, body: Mapping[str, Any], said: str) -> bool:
         """Whether a refusal names a parameter that can be left out; it is from now on."""
         if "logprob" in said.lower() and "logprobs" in body:
-            if self.tops[0] == body["top_logprobs"]:  # no other worker was told before
+            if self.tops[0] == body["top_logprobs"]:  # no other worker has met it before
                 self.tops.pop(0)
             return True
         if _TOO_LONG.search(said):  # that tells how many tokens there may be

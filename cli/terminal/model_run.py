@@ -55,7 +55,7 @@ def by_model(options: Mapping[str, Any], timeout: float, n_workers: int) -> Ask:
             )  # fmt: skip
             judging.run(workers)
         asking.answered += judging.votes
-        # A fault is told by itself.
+        # The fault has a line of its own.
         why = spent.text() if judging.fault else f"{judging.why} ({spent.text()})"
         facts: dict[str, Any] = {
             "calls": spent.calls,
