@@ -99,7 +99,7 @@ def serving(model: Model) -> Iterator[str]:
         return await run_in_threadpool(model.reply, body, request.headers)
 
     app = Starlette(routes=[Route("/v1/chat/completions", chat, methods=["POST"])])
-    config = uvicorn.Config(app, port=0, log_level="error", lifespan="off")
+    config = uvicorn.Config(app, port=0, log_level="critical", lifespan="off")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

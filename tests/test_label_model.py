@@ -16,7 +16,8 @@ from forked_made import Forked
 from model_made import Model, serving
 from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
 
-from cli.terminal.model_judge import Spent, letter_in, parsed, probability
+from cli.terminal.model_answers import letter_in, parsed, probability
+from cli.terminal.model_judge import Spent
 from cli.terminal.prompts import Prompt
 from cli.terminal.verdicts import Fault
 from sortnet.errors import SortNetError
@@ -38,8 +39,8 @@ def folder(tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
-def made(**facts) -> Model:
-    return Model(lambda text: float(text.split()[-1]), key=KEY, **facts)
+def made(key: str = KEY, **facts) -> Model:
+    return Model(lambda text: float(text.split()[-1]), key=key, **facts)
 
 
 def label(url: str, *args: object) -> dict:
@@ -111,6 +112,9 @@ def test_a_busy_server_is_waited_for_and_nothing_is_asked_twice():
     assert (facts["answered"], facts["failed"], facts["calls"]) == (4, 0, 8)
     with serving(made(faults=[500] * 9)) as url:
         assert "still 500 after" in refused(url, "--patience", 0.1)
+    slow_down = [lambda _: JSONResponse({}, 429, {"Retry-After": "3600"})] * 3
+    with serving(made(faults=slow_down)) as url:
+        assert "a wait of 3600 more is beyond --patience" in refused(url)
 
 
 def test_faults_count_and_three_in_a_row_end_it_with_one_line():
@@ -151,6 +155,14 @@ def test_a_model_that_takes_no_such_parameter_is_asked_without(status):
         facts["calls"] == 4 + 2 + 2 + 0
     )  # temperature, max_tokens; ten and five log-probabilities
     assert not any(j.answer == "skip" for j in judgements())
+
+
+def test_a_prompt_that_is_too_long_is_no_parameter_that_is_refused():
+    words = "'max_tokens' is too large: 256. This model's maximum context length is 99 tokens"
+    model = made(faults=[lambda _: JSONResponse({"error": {"message": words}}, 400)])
+    with serving(model) as url:
+        result = invoke("label", "t", "--model", "judge", "--server", url, "--number", 2)
+    assert result.exit_code == 0 and "is left out: 'max_tokens' is too large" in result.stderr
 
 
 def test_an_answer_that_trickles_in_is_given_up_in_time():
@@ -201,6 +213,12 @@ def test_calls_of_an_answer_are_kept_with_it():
     meta = json.loads(one.meta)
     assert (one.answer, meta["model"], meta["calls"]) == ("right", "judge", 2)
     assert one.cost == pytest.approx(meta["tokens"][0] / 1e6) and meta["tokens"][1] == 2
+    assert "p" not in done("judgements", "list", "t").splitlines()[0].split()
+    with serving(made(said=lambda letter: f"{letter}. It has the larger \x1b number")) as url:
+        label(url, "--number", 1)
+    head, _, last = done("judgements", "list", "t").splitlines()
+    assert head.split()[-3:] == ["p", "cost", "comment"]
+    assert "It has the larger" in last and "\x1b" not in last
 
 
 def test_another_prompt_under_the_same_name_is_told():
@@ -223,8 +241,27 @@ def test_what_every_call_would_meet_ends_it_at_once(monkeypatch):
         monkeypatch.setenv("SORTNET_KEY", "another")
         said = refused(url)
         assert "takes no such key (401): wrong key ***" in said and "another" not in said
+        monkeypatch.delenv("SORTNET_KEY")
+        assert "the server asks for a key (401), which --key tells" in refused(url)
     assert "Connection refused" in refused("http://127.0.0.1:9")
+    result = invoke("label", "t", "--model", "m", "--server", "http://127.0.0.1:9", "--workers", 8)
+    lines = result.stderr.splitlines()  # of eight workers, not 24 lines
+    assert len(lines) == 4 and "failed 24 times in a row" in lines[3]
     assert judgements() == []
+
+
+def test_a_fault_ends_all_criteria():
+    done("ask", "t", "--criterion", "short")
+    done("ask", "t", "--criterion", "kind")
+    with serving(made()) as url:
+        refused(url, name="unknown")
+        model = made(key="another")
+    with serving(model) as url:
+        refused(url)
+    assert model.prompts == []
+    with serving(made(faults=[lambda _: RedirectResponse("http://elsewhere.example")])) as url:
+        said = invoke("label", "t", "--model", "judge", "--server", url)
+    assert said.exit_code == 2 and said.stdout.count("0 answered") == 1
 
 
 def test_an_item_that_is_too_long_is_named_and_left_out():
@@ -293,12 +330,31 @@ def test_kill_9_and_again_asks_no_pair_twice_and_loses_no_answer():
             assert len(model.prompts) - stored <= 3  # those under way at each kill
 
 
+def test_an_interrupt_keeps_the_answers_under_way():
+    model = made(seconds=1.0)
+    with serving(model) as url:
+        command = [sys.executable, "-m", "cli", "label", "t", "--model", "judge", "--server", url]
+        run = subprocess.Popen(
+            [*command, "--workers", "4"], stdout=subprocess.PIPE, text=True,
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)},
+        )  # fmt: skip
+        while len(model.prompts) < 4 and run.poll() is None:
+            time.sleep(0.005)
+        run.send_signal(signal.SIGINT)
+        said, _ = run.communicate()
+    assert "4 answered" in said
+    assert len(judgements()) == len(model.prompts) == 4
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         ("{{ nothing }}", "'nothing' is undefined"),
         ("{% for x in %}", "--prompt p.txt"),
         ("{{ left.__class__.__mro__ }}", "unsafe"),
+        ("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "recursion"),
+        ("{{ 9 ** (9 ** 9) }}", "no powers"),
+        ("{{ 'x' * 100000000000 }}", "* is for numbers"),
         ("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}", "5 sec"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -57,18 +58,20 @@ def list_(name: str, limit: int, store: str | None, as_json: bool) -> None:
         if not rows:
             say(f"no judgements yet: sortnet label {name}")
             return
-        print_table(_HEADER, [_line(row) for row in rows], left=5)
+        more = [name for name in _MORE if any(row[name] is not None for row in rows)]
+        print_table([*_HEADER, *more], [_line(row, more) for row in rows], left=5)
         said = frame[frame["answer"].isin(TARGETS) & ~frame["undone"] & ~frame["excluded"]]
         older = len(frame) - limit
-        more = f", {older} older ones not shown (--limit)" if older > 0 else ""
+        rest = f", {older} older ones not shown (--limit)" if older > 0 else ""
         who = count(said["annotator"].nunique(), "annotator")
-        say(f"{count(len(said), 'answer')} of {who}{more}")
+        say(f"{count(len(said), 'answer')} of {who}{rest}")
 
 
 _HEADER = ["judgement", "annotator", "left", "right", "answer", "seconds", "at (UTC)"]
+_MORE = ("p", "cost", "comment")  # columns if any judgement has them
 
 
-def _line(row: dict[str, Any]) -> list[str]:
+def _line(row: dict[str, Any], more: Sequence[str]) -> list[str]:
     seconds, answer = row["milliseconds"], row["answer"] + " (undone)" * row["undone"]
     answer += " (excluded)" * row["excluded"]
     if row["answer"] == "undo":
@@ -80,7 +83,14 @@ def _line(row: dict[str, Any]) -> list[str]:
         answer,
         "-" if seconds is None else f"{seconds / 1000:.1f}",
         "-" if row["at"] is None else row["at"][:16].replace("T", " "),
+        *(_fact(row[name]) for name in more),
     ]
+
+
+def _fact(value: float | str | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.3g}" if isinstance(value, float) else cut(printable(value), _ROOM)
 
 
 _OF_PAIRS = ("chosen", "conversational")  # formats with a line per pair

@@ -201,7 +201,7 @@ def _labelled(asking: Asking, number: int | None, ask: Ask) -> dict[str, Any]:
         "questions_left": service.remaining.questions,
         "enough": service.remaining.stop,
         "why": why,
-        "quit": asking.quit or why == INTERRUPTED,
+        "quit": asking.quit or why == INTERRUPTED or bool(extra.get("fault")),
         **extra,
     }
 

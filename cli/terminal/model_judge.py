@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import json
-import math
 import random
 import re
 import threading
@@ -18,38 +16,37 @@ from urllib.parse import urlsplit
 
 from cli.output import cut, printable
 from cli.terminal.judging import Pair
+from cli.terminal.model_answers import (
+    FIRST,
+    LETTERS,
+    letter_in,
+    message_of,
+    parsed,
+    probability,
+    reason_in,
+    tokens_of,
+)
 from cli.terminal.prompts import AGAIN
 from cli.terminal.verdicts import (
     Enough,
     Fault,
     Refused,
     Verdict,
-    quote,
     stored_meta,
     stored_text,
     word_of,
 )
 from sortnet.errors import SortNetError
-from sortnet.preference import Answer
 
 LONGEST = 1 << 20  # bytes of an answer
 _TOPS = (10, 5, 0)  # log-probabilities asked for; 0: none
-_MOST_TOKENS = 10**9  # of a call: more is no number of tokens
-CHARACTERS = 4  # of a token, about
 _FIRST_WAIT = 0.5  # seconds
 _A_PAUSE = 60.0  # seconds between two calls, at most, unless the server asks for more
-_LETTERS: dict[str, Answer] = {"A": "left", "B": "right", "C": "tie"}
-_WORDS = {"LEFT": "A", "RIGHT": "B", "TIE": "C", "FIRST": "A", "SECOND": "B", "EQUAL": "C"}
 _TOO_LONG = re.compile(
     r"context|too long|too large|too many (input )?tokens|maximum (input )?(length|tokens)|exceed",
     re.IGNORECASE,
 )
 _MAY_BE_LEFT_OUT = ("temperature", "max_tokens", "max_completion_tokens")
-# "Answer: B", and a letter that begins the text and is followed by a mark or nothing.
-_ANSWERED = re.compile(
-    r"(?i:\banswer\b)[\s:*_\"'`(]*(?:is[\s:*_\"'`(]+)?([ABC])\b(?! (?:or|and|tie)\b)"
-)
-_FIRST = re.compile(r"[\s*_\"'`(\[#]*([ABC])[*_\"'`)\]]*\s*(?:[.,:;\n-]|$)")
 
 
 @dataclass
@@ -228,9 +225,11 @@ class Server:
     def learns(self, body: Mapping[str, Any], said: str) -> bool:
         """Whether a refusal names a parameter that can be left out; it is from now on."""
         if "logprob" in said.lower() and "logprobs" in body:
-            if self.tops[0] == body["top_logprobs"]:  # no other worker met it before
+            if self.tops[0] == body["top_logprobs"]:  # no other worker has met it before
                 self.tops.pop(0)
             return True
+        if _TOO_LONG.search(said):  # that tells how many tokens there may be
+            return False
         named = [
             name for name in _MAY_BE_LEFT_OUT if name in body and re.search(rf"\b{name}\b", said)
         ]
@@ -287,7 +286,7 @@ class ModelWorker:
                 break
             if isinstance(reply, Verdict):
                 return reply
-            text, tokens = self.server.hidden(reply["text"]), _tokens(reply, messages)
+            text, tokens = self.server.hidden(reply["text"]), tokens_of(reply, messages)
             usage = [a + b for a, b in zip(usage, tokens, strict=True)]
             self.server.spent.add(*tokens)
             meta = {"model": self.server.model, "tokens": usage, "calls": calls}
@@ -297,10 +296,10 @@ class ModelWorker:
                 "meta": stored_meta(meta | pair.get("meta", {})),
             }
             letter = letter_in(text)
-            p = probability(reply["logprobs"], None if _FIRST.match(text) else letter)
+            p = probability(reply["logprobs"], None if FIRST.match(text) else letter)
             if letter is not None or p is not None:
-                answer = _LETTERS[letter] if p is None and letter else word_of(p or 0.0)
-                return Verdict(answer, p, comment=_reason(text), **facts)
+                answer = LETTERS[letter] if p is None and letter else word_of(p or 0.0)
+                return Verdict(answer, p, comment=reason_in(text), **facts)
             again = {"role": "assistant", "content": text or "-"}
             messages = [*messages, again, {"role": "user", "content": AGAIN}]
         return Verdict("skip", comment=stored_text(text), **facts)
@@ -321,20 +320,23 @@ class ModelWorker:
                 asked = _seconds(headers.get("retry-after"))
                 seconds = pause * self._random.uniform(0.5, 1.5) if asked is None else asked
                 if waited + seconds > server.patience:
-                    raise Fault(f"still {status} after {waited:.0f} seconds (see --patience)")
+                    beyond = f"a wait of {seconds:.0f} more is beyond --patience"
+                    raise Fault(f"still {status} after {waited:.0f} seconds, and {beyond}")
                 if self._over.wait(seconds):
                     raise Fault("interrupted")
                 waited, pause = waited + seconds, min(2 * pause, _A_PAUSE)
                 continue
             if status == 200:
                 return parsed(raw)
-            said = server.without_key(_message(raw))
+            said = server.without_key(message_of(raw))
             if status in (400, 422) and server.learns(body, said):
                 continue
             return self._refused(status, headers, said, pair)
 
     def _refused(self, status: int, headers: Mapping[str, str], said: str, pair: Pair) -> Verdict:
         """What to make of a status that is no answer."""
+        if status in (401, 403) and self.server.key is None:
+            raise Refused(f"the server asks for a key ({status}), which --key tells about: {said}")
         if status in (401, 403):
             raise Refused(f"the server takes no such key ({status}): {said}")
         if status == 404:
@@ -346,90 +348,6 @@ class ModelWorker:
             longest = max((pair["left"], pair["right"]), key=lambda side: len(side["text"] or ""))
             return Verdict("skip", comment=stored_text(said), left_out=longest["id"])
         raise Fault(f"the server says {status}: {said}")
-
-
-def parsed(raw: bytes) -> dict[str, Any]:
-    """The text, log-probabilities and usage of an answer.
-
-    Raises:
-        Fault: if it is none.
-    """
-    try:
-        said = json.loads(raw)
-        choice = said["choices"][0]
-        text = choice["message"].get("content") or ""
-        usage = said.get("usage") or {}
-        names = ("prompt_tokens", "completion_tokens")
-        tokens = [min(max(int(usage.get(name) or 0), 0), _MOST_TOKENS) for name in names]
-        logprobs = (choice.get("logprobs") or {}).get("content") or []
-        if not isinstance(text, str) or not isinstance(logprobs, list):
-            raise TypeError
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError, OverflowError):
-        raise Fault(f"not an answer of /v1/chat/completions: {quote(raw[:400])}") from None
-    return {"text": text, "usage": tokens, "logprobs": logprobs}
-
-
-def letter_in(text: str) -> str | None:
-    """The letter that a text answers with; None if it has none, or several.
-
-    >>> letter_in("B."), letter_in("Answer: **A**"), letter_in("A or B"), letter_in("a tie")
-    ('B', 'A', None, 'C')
-    """
-    if said := _ANSWERED.findall(text):
-        return str(said[-1]) if len({*said}) == 1 else None
-    if begins := _FIRST.match(text):
-        return begins[1]
-    words = re.findall(r"\b(?:[ABC]|left|right|tie|first|second|equal)\b", text)
-    found = {_WORDS.get(word.upper(), word) for word in words}
-    return found.pop() if len(found) == 1 else None
-
-
-def _tokens(reply: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> list[int]:
-    """The tokens of a call; about as many as there are where the server does not say."""
-    before = sum(len(_text_of(message["content"])) for message in messages)
-    about = (before // CHARACTERS, len(reply["text"]) // CHARACTERS + 1)
-    return [said or guess for said, guess in zip(reply["usage"], about, strict=True)]
-
-
-def _text_of(content: Any) -> str:
-    """The text of a message, which may have images."""
-    if isinstance(content, str):
-        return content
-    return "".join(part.get("text", "") for part in content)
-
-
-def probability(tokens: Sequence[Any], letter: str | None = None) -> float | None:
-    """How probably A is better, (P(A) + P(C) / 2) / P(A, B or C), by the first token that is one;
-    by the last one that is `letter`, where the text ends with the answer.
-
-    None where the tokens do not have both A and B, as then nothing is known of the other.
-
-    >>> def top(**p): return [{"token": k, "logprob": math.log(v)} for k, v in p.items()]
-    >>> round(probability([{"token": "A", "top_logprobs": top(A=0.6, B=0.2, C=0.1)}]), 3)
-    0.722
-    """
-    for token in tokens if letter is None else reversed(tokens):
-        mass = dict.fromkeys(_LETTERS, 0.0)
-        try:
-            said = str(token["token"]).strip()
-            if said not in mass or (letter is not None and said != letter):
-                continue
-            for each in token.get("top_logprobs") or ():
-                if (letter := str(each["token"]).strip()) in mass:
-                    mass[letter] += math.exp(min(float(each["logprob"]), 0.0))
-        except (KeyError, TypeError, ValueError, AttributeError):
-            return None
-        total = sum(mass.values())
-        if not (mass["A"] and mass["B"] and math.isfinite(total)):
-            return None
-        return min(max((mass["A"] + mass["C"] / 2) / total, 0.0), 1.0)
-    return None
-
-
-def _reason(text: str) -> str | None:
-    """What stands beside the letter."""
-    kept = stored_text(text)
-    return kept if kept and len(kept) > 3 else None
 
 
 def _seconds(value: str | None) -> float | None:
@@ -444,16 +362,3 @@ def _seconds(value: str | None) -> float | None:
         return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
     except (ValueError, TypeError):
         return None
-
-
-def _message(raw: bytes) -> str:
-    """The message of an error, which servers put into `error.message`, `error` or `message`."""
-    text = raw.decode("utf-8", "replace")
-    try:
-        said = json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-    if isinstance(said, dict):
-        inner = said.get("error", said.get("message", said))
-        said = inner.get("message", inner) if isinstance(inner, dict) else inner
-    return said if isinstance(said, str) else json.dumps(said)

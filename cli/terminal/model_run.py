@@ -13,7 +13,8 @@ import numpy as np
 from cli.output import print_json, printable, progress, put, say
 from cli.terminal.asking import Asking
 from cli.terminal.judging import Judging, Pair, pair_of
-from cli.terminal.model_judge import CHARACTERS, ModelWorker, Server, Spent
+from cli.terminal.model_answers import CHARACTERS
+from cli.terminal.model_judge import ModelWorker, Server, Spent
 from cli.terminal.prompts import Prompt
 from cli.terminal.signals import ended_by_signals
 from sortnet.errors import SortNetError
@@ -55,7 +56,8 @@ def by_model(options: Mapping[str, Any], timeout: float, n_workers: int) -> Ask:
             )  # fmt: skip
             judging.run(workers)
         asking.answered += judging.votes
-        why = f"{judging.why} ({spent.text()})"
+        # The fault has a line of its own.
+        why = spent.text() if judging.fault else f"{judging.why} ({spent.text()})"
         facts: dict[str, Any] = {
             "calls": spent.calls,
             "tokens_in": spent.tokens_in,

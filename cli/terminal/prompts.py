@@ -39,6 +39,19 @@ _SECONDS = 5  # for a prompt: a template may have a loop without end
 _LARGEST_IMAGE = 20 << 20  # bytes
 
 
+class _Sandbox(ImmutableSandboxedEnvironment):
+    """One without powers and repeated texts, which a deadline cannot interrupt."""
+
+    intercepted_binops = frozenset({"*", "**"})
+
+    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+        if operator == "**":
+            raise SecurityError("no powers in a prompt")
+        if not all(isinstance(value, int | float) for value in (left, right)):
+            raise SecurityError("* is for numbers in a prompt")
+        return super().call_binop(context, operator, left, right)
+
+
 class Prompt:
     """A template of prompts, in Jinja's sandbox.
 
@@ -60,9 +73,7 @@ class Prompt:
         except (OSError, UnicodeError) as error:
             why = getattr(error, "strerror", None) or "is no UTF-8 text"
             raise SortNetError(f"{self.name}: {why}") from None
-        sandbox = ImmutableSandboxedEnvironment(
-            undefined=StrictUndefined, trim_blocks=False, keep_trailing_newline=True
-        )
+        sandbox = _Sandbox(undefined=StrictUndefined, trim_blocks=False, keep_trailing_newline=True)
         try:
             self._template = sandbox.from_string(text)
         except TemplateError as error:
@@ -82,7 +93,7 @@ class Prompt:
         except TimeoutError:
             raise SortNetError(f"{self.name}: takes more than {_SECONDS} seconds") from None
         except (TemplateError, SecurityError, TypeError, ValueError, ArithmeticError, OverflowError,
-                AttributeError, LookupError, MemoryError) as error:  # fmt: skip
+                AttributeError, LookupError, MemoryError, RecursionError) as error:  # fmt: skip
             raise SortNetError(f"{self.name}: {_brief(error)}") from None
 
     def messages(self, pair: Pair) -> list[dict[str, Any]]:

@@ -1,0 +1,119 @@
+"""What the answers of language models say: the text, a letter, a probability, tokens, an error."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cli.terminal.verdicts import Fault, quote, stored_text
+from sortnet.preference import Answer
+
+CHARACTERS = 4  # of a token, about
+_MOST_TOKENS = 10**9  # of a call: more is no number of tokens
+LETTERS: dict[str, Answer] = {"A": "left", "B": "right", "C": "tie"}
+_WORDS = {"LEFT": "A", "RIGHT": "B", "TIE": "C", "FIRST": "A", "SECOND": "B", "EQUAL": "C"}
+# "Answer: B", and a letter that begins the text and is followed by a mark or nothing.
+_ANSWERED = re.compile(
+    r"(?i:\banswer\b)[\s:*_\"'`(]*(?:is[\s:*_\"'`(]+)?([ABC])\b(?! (?:or|and|tie)\b)"
+)
+FIRST = re.compile(r"[\s*_\"'`(\[#]*([ABC])[*_\"'`)\]]*\s*(?:[.,:;\n-]|$)")
+
+
+def parsed(raw: bytes) -> dict[str, Any]:
+    """The text, log-probabilities and usage of an answer.
+
+    Raises:
+        Fault: if it is none.
+    """
+    try:
+        said = json.loads(raw)
+        choice = said["choices"][0]
+        text = choice["message"].get("content") or ""
+        usage = said.get("usage") or {}
+        names = ("prompt_tokens", "completion_tokens")
+        tokens = [min(max(int(usage.get(name) or 0), 0), _MOST_TOKENS) for name in names]
+        logprobs = (choice.get("logprobs") or {}).get("content") or []
+        if not isinstance(text, str) or not isinstance(logprobs, list):
+            raise TypeError
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError, OverflowError):
+        raise Fault(f"not an answer of /v1/chat/completions: {quote(raw[:400])}") from None
+    return {"text": text, "usage": tokens, "logprobs": logprobs}
+
+
+def letter_in(text: str) -> str | None:
+    """The letter that a text answers with; None if it has none, or several.
+
+    >>> letter_in("B."), letter_in("Answer: **A**"), letter_in("A or B"), letter_in("a tie")
+    ('B', 'A', None, 'C')
+    """
+    if said := _ANSWERED.findall(text):
+        return str(said[-1]) if len({*said}) == 1 else None
+    if begins := FIRST.match(text):
+        return begins[1]
+    words = re.findall(r"\b(?:[ABC]|left|right|tie|first|second|equal)\b", text)
+    found = {_WORDS.get(word.upper(), word) for word in words}
+    return found.pop() if len(found) == 1 else None
+
+
+def tokens_of(reply: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> list[int]:
+    """The tokens of a call; about as many as there are where the server does not say."""
+    before = sum(len(_text_of(message["content"])) for message in messages)
+    about = (before // CHARACTERS, len(reply["text"]) // CHARACTERS + 1)
+    return [said or guess for said, guess in zip(reply["usage"], about, strict=True)]
+
+
+def _text_of(content: Any) -> str:
+    """The text of a message, which may have images."""
+    if isinstance(content, str):
+        return content
+    return "".join(part.get("text", "") for part in content)
+
+
+def probability(tokens: Sequence[Any], letter: str | None = None) -> float | None:
+    """How probably A is better, (P(A) + P(C) / 2) / P(A, B or C), by the first token that is one;
+    by the last one that is `letter`, where the text ends with the answer.
+
+    None where the tokens do not have both A and B, as then nothing is known of the other.
+
+    >>> def top(**p): return [{"token": k, "logprob": math.log(v)} for k, v in p.items()]
+    >>> round(probability([{"token": "A", "top_logprobs": top(A=0.6, B=0.2, C=0.1)}]), 3)
+    0.722
+    """
+    for token in tokens if letter is None else reversed(tokens):
+        mass = dict.fromkeys(LETTERS, 0.0)
+        try:
+            said = str(token["token"]).strip()
+            if said not in mass or (letter is not None and said != letter):
+                continue
+            for each in token.get("top_logprobs") or ():
+                if (letter := str(each["token"]).strip()) in mass:
+                    mass[letter] += math.exp(min(float(each["logprob"]), 0.0))
+        except (KeyError, TypeError, ValueError, AttributeError):
+            return None
+        total = sum(mass.values())
+        if not (mass["A"] and mass["B"] and math.isfinite(total)):
+            return None
+        return min(max((mass["A"] + mass["C"] / 2) / total, 0.0), 1.0)
+    return None
+
+
+def reason_in(text: str) -> str | None:
+    """What stands beside the letter."""
+    kept = stored_text(text)
+    return kept if kept and len(kept) > 3 else None
+
+
+def message_of(raw: bytes) -> str:
+    """The message of an error, which servers put into `error.message`, `error` or `message`."""
+    text = raw.decode("utf-8", "replace")
+    try:
+        said = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    if isinstance(said, dict):
+        inner = said.get("error", said.get("message", said))
+        said = inner.get("message", inner) if isinstance(inner, dict) else inner
+    return said if isinstance(said, str) else json.dumps(said)
