@@ -2,10 +2,10 @@
 
 `llmbar`: six models judged 419 pairs in both orders, and 30 pairs, drawn anew for each seed, are
 gold. `pandalm`: two models judged 999 pairs, and some answers of three people are drawn for each
-seed; right is their majority, of the decided pairs that nobody was drawn for. Each is a collection's
-session with the answers and gold pairs in it. Peers take the same answers: majority vote,
-Dawid-Skene's EM (Applied Statistics 28, 1979), and Bradley-Terry (here Thurstone) scores of all
-answers as if of one person.
+seed; right is their majority, of the decided pairs that nobody was drawn for. Each is a session
+with the answers and gold pairs in it. Peers take the same answers: majority vote, Dawid-Skene's
+EM (Applied Statistics 28, 1979), and Bradley-Terry (here Thurstone) scores of all answers as if of
+one person.
 
 Intervals contain the rank of an item of a pair with probability .90. Where an interval is of one
 rank, and only there, it can be wrong: its share that is right is reported with the coverage.

@@ -85,10 +85,10 @@ def fit(
     """The posterior of the items' scores given all answers.
 
     s = Φw + u with w ~ N(0, α²), u ~ N(0, υ²); an answer has the probability of `answers` at
-    z = c (s_left - s_right) + b. An answer of a model has z = c (s_left - s_right) + e_left - e_right
-    + b, where e, the errors that models share, have the prior of s. The mode is found by Newton's method; the posterior is Laplace's
-    approximation around it, averaged over the likely priors and widened by the uncertainty of the
-    reliabilities c. Without features (d = 0) there are residuals only.
+    z = c (s_left - s_right) + b. In an answer of a model, e_left - e_right is added to z, where e,
+    the errors that models share, have the prior of s. The mode is found by Newton's method; the
+    posterior is Laplace's approximation around it, averaged over the likely priors and widened by
+    the uncertainty of the reliabilities c. Without features (d = 0) there are residuals only.
 
     Args:
         features: (n, d) roughly standardised.

@@ -133,11 +133,11 @@ class Problem:
     @property
     def n_unknowns(self) -> int:
         """The number of weights and residuals, biases, and the same of shared errors."""
-        return self.size + (1 + self.shared) * self.features.shape[1]
+        return self.size + (1 + self.shared) * int(self.features.shape[1])
 
     def solver(self, weight: F64, prior: Prior) -> Precision:
         """The posterior's precision, given the weight of each answer."""
-        return (Large if self.large else Dense)(self, weight, prior)
+        return (Large if self.large else Dense)(self, weight, self.precision(prior))
 
     def precision(self, prior: Prior) -> F64:
         """Inverse variances of the prior, in the order of the unknowns."""
@@ -147,8 +147,8 @@ class Problem:
         return np.concatenate((scores, self.scales.annotators.side_sd**-2.0, errors))
 
     def to_scores(self, theta: F64) -> F64:
-        """(..., d + n + a) unknowns -> (..., n + a) scores and biases; those of shared errors, d + n
-        unknowns and n values, follow.
+        """(..., d + n + a) unknowns -> (..., n + a) scores and biases; after them shared errors, of
+        d + n unknowns.
         """
         n, d = self.features.shape
         own, errors = np.split(theta, [d + n + self.n_annotators], axis=-1)
@@ -178,12 +178,13 @@ class Problem:
     def reliability(self) -> F64:
         """(m,) of who gave each answer; that of a known answer is high."""
         c = self.scales.annotators.reliability[self.votes.annotator]
-        return np.where(self.votes.of_kind(GOLD), _CERTAIN, c)
+        high: F64 = np.where(self.votes.of_kind(GOLD), _CERTAIN, c)
+        return high
 
     @cached_property
     def given(self) -> F64:
         """(m,) 1 for an annotator's answer, 0 for a known one: nobody has a bias in it."""
-        return 1.0 - self.votes.of_kind(GOLD)
+        return (~self.votes.of_kind(GOLD)).astype(np.float64)
 
     def z(self, theta: F64) -> F64:
         """(m,) c (s_left - s_right) + b of each answer, and of a model's e_left - e_right more."""
@@ -233,7 +234,8 @@ class Problem:
         v, n = self.votes, len(self.features)
 
         def on_items(scaled: F64) -> F64:
-            return np.bincount(v.left, scaled, n) - np.bincount(v.right, scaled, n)
+            won, lost = (np.bincount(side, scaled, n) for side in (v.left, v.right))
+            return np.asarray(won - lost, np.float64)
 
         sums = [
             on_items(pull * self.reliability),
@@ -371,10 +373,10 @@ class Problem:
         theta = np.zeros(sum(self.features.shape) + self.n_annotators)
         theta = others.newton(theta, prior, steps=10)
         at, s = others.solver(others.likelihood(theta).weight, prior), others.to_scores(theta)
-        if self.large:
+        C = at.covariance()
+        if C is None:
             root = others.to_scores(at.root(rng))
             return s[v.left] - s[v.right], _squares(root, v)
-        C = at.covariance()
         variance = C[v.left, v.left] + C[v.right, v.right] - 2 * C[v.left, v.right]
         return s[v.left] - s[v.right], variance
 
@@ -402,7 +404,7 @@ class Problem:
         theta = self.newton(theta, prior, steps=2)
         precision, seen = self.precision(prior), self.likelihood(theta)
         log_p = seen.log_p.sum() - 0.5 * precision @ theta**2 + 0.5 * np.log(precision).sum()
-        log_p -= 0.5 * Dense(self, seen.weight, prior).log_determinant()
+        log_p -= 0.5 * Dense(self, seen.weight, precision).log_determinant()
         d = self.features.shape[1]
         scale = np.log(prior.total(d) / first_guess(d).total(d))
         return float(log_p - 0.5 * (scale / _HYPER) ** 2)

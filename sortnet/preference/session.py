@@ -590,8 +590,7 @@ class Session:
 
     def _with_known(self, votes: Votes) -> Votes:
         """Votes with what the study says of them: whose are models', and the gold pairs."""
-        gold = [(made.item, made.other) for made in self.study.gold.values()]
-        return votes.with_known(self._models(), gold)
+        return votes.with_known(self._models(), self.study.gold_pairs())
 
     def _milestone(self, upto: int) -> int:
         """See `milestone`; beside models, people's events count by themselves, too: a few of them

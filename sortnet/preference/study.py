@@ -56,7 +56,7 @@ class Decision:
     Attributes:
         kind: `exclude` or `include` an annotator's judgements; `pause` or `resume` an annotator, or
             all of them; `revoke` or `renew` a link; `retire` or `restore` an item; `gold` or
-            `no-gold`; an annotator is a `model` or a `person`, as all are before; `quota` of an
+            `no-gold`; an annotator is a `model` or a `person`, as everybody is before; `quota` of an
             annotator, `overlap`, `gold-rate`, `goal`, `top`, `deadline`; the `question` that is
             asked, and the `instructions`.
         annotator: their name.
@@ -148,6 +148,11 @@ class Study:
     deadline: float = 0
     question: str = QUESTION
     instructions: str = ""
+
+    def gold_pairs(self) -> list[Pair]:
+        """The better item and the other one of each gold pair."""
+        made = ((each.item, each.other) for each in self.gold.values())
+        return [(i, j) for i, j in made if i is not None and j is not None]
 
     def state(self, annotator: str) -> str:
         """`excluded`, `paused`, `revoked` or `active`; the first that holds."""

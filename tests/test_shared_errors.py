@@ -1,0 +1,299 @@
+"""Models that share errors, people and gold pairs beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from cli_made import done
+from collections_made import made_items
+from scipy.optimize import approx_fprime
+from scipy.special import ndtr
+
+from sortnet.preference import Judgement, problem
+from sortnet.preference.laplace import choose_scales, fit
+from sortnet.preference.problem import Prior, Problem, Scales
+from sortnet.preference.reliability import Annotators
+from sortnet.preference.session import Session
+from sortnet.preference.study import Decision, study_of
+from sortnet.preference.vote_arrays import GOLD, MODEL, PERSON, Votes
+from store import open_store
+
+NO_FEATURES = np.empty((30, 0))
+
+
+def answered(
+    c: Iterable[float], kinds: Iterable[int], numbers: Iterable[int], seed: int, d: int = 0
+) -> tuple[np.ndarray, np.ndarray, Votes]:
+    """Features, true scores, and answers of annotators of these reliabilities and kinds about
+    random pairs of 30 items; models see the scores and an error that they share.
+    """
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((30, d))
+    scores, errors = (X @ rng.standard_normal(d) + rng.standard_normal(30) for _ in range(2))
+    parts = []
+    for who, (reliability, kind, m) in enumerate(zip(c, kinds, numbers, strict=True)):
+        left = rng.integers(30, size=m)
+        right = (left + rng.integers(1, 30, size=m)) % 30
+        seen = reliability * scores + (kind == MODEL) * errors
+        said = rng.random(m) < ndtr(seen[left] - seen[right])
+        parts.append((left, right, said.astype(float), np.full(m, who), np.full(m, kind)))
+    left, right, target, who, kind = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return X, scores, Votes(left, right, target, who, None, kind)
+
+
+def as_of_people(votes: Votes) -> Votes:
+    return replace(votes, kind=None)
+
+
+def coverage(X: np.ndarray, scores: np.ndarray, votes: Votes, people: int) -> float:
+    """Share of the differences of scores within their 90 % intervals."""
+    posterior = fit(X, votes, people).posterior
+    i, j = np.triu_indices(30, 1)
+    mean, variance = posterior.difference(i, j)
+    off = scores[i] - scores[j] - mean
+    return float((np.abs(off) < 1.645 * np.sqrt(variance)).mean())
+
+
+@pytest.mark.parametrize("d", [0, 2])
+def test_intervals_cover_the_scores_where_models_share_errors(d):
+    kinds = (PERSON, MODEL, MODEL, MODEL)
+    with_errors, without = [], []
+    for seed in range(6):
+        X, scores, votes = answered([1, 1, 0.8, 1.2], kinds, [60, 600, 600, 600], seed, d)
+        with_errors.append(coverage(X, scores, votes, 4))
+        without.append(coverage(X, scores, as_of_people(votes), 4))
+    assert np.mean(with_errors) > 0.85
+    assert np.mean(without) < 0.7
+
+
+def test_no_number_of_models_makes_the_scores_certain():
+    kinds = (PERSON, *(MODEL,) * 8)
+    _, scores, votes = answered(np.ones(9), kinds, [40, *(600,) * 8], 1)
+    i, j = np.triu_indices(30, 1)
+    spread = [
+        np.sqrt(fit(NO_FEATURES, each, 9).posterior.difference(i, j)[1].mean())
+        for each in (votes, as_of_people(votes))
+    ]
+    assert spread[0] > 0.5 * np.std(scores) > 2 * spread[1]
+
+
+def test_models_are_measured_by_what_people_say_not_by_their_agreement():
+    """Two models that agree on what is not so, and one that sees what people see."""
+    c, kinds = [1, 0, 0, 1.5], (PERSON, MODEL, MODEL, MODEL)
+    _, scores, votes = answered(c, kinds, [300, 900, 900, 900], 2)
+    posterior = fit(NO_FEATURES, votes, 4).posterior
+    people, first, second, good = posterior.reliability
+    assert people == pytest.approx(1) and abs(first) < 0.4 and abs(second) < 0.4
+    assert good > 0.8
+    alike = fit(NO_FEATURES, as_of_people(votes), 4).posterior
+    assert alike.reliability[3] < alike.reliability[1]
+    assert np.corrcoef(posterior.scores, scores)[0, 1] > np.corrcoef(alike.scores, scores)[0, 1]
+
+
+def with_gold(votes: Votes, scores: np.ndarray, m: int) -> Votes:
+    """And m gold pairs."""
+    rng = np.random.default_rng(5)
+    pairs = [rng.choice(30, 2, replace=False) for _ in range(m)]
+    better = [tuple(sorted(pair.tolist(), key=lambda k: -scores[k])) for pair in pairs]
+    models = np.unique(votes.annotator[votes.of_kind(MODEL)]).tolist()
+    return as_of_people(votes).with_known(models, better)
+
+
+def test_gold_pairs_tell_inverted_models_from_right_ones():
+    _, scores, votes = answered([-1, 1], (MODEL, MODEL), [500, 500], 3)
+    known = with_gold(votes, scores, 40)
+    assert (known.kind == GOLD).sum() == 40
+    posterior = fit(NO_FEATURES, known, 2).posterior
+    assert posterior.reliability[0] < -0.3 and posterior.reliability[1] > 0.3
+    assert np.corrcoef(posterior.scores, scores)[0, 1] > 0.8
+
+
+def test_a_gold_pair_is_in_its_order_whatever_an_annotator_says():
+    said = Votes.of_one(np.array([0, 1, 0]), np.array([1, 2, 1]), np.array([0.0, 1, 0]))
+    before, known = (
+        fit(np.empty((3, 0)), each, 1) for each in (said, said.with_known([], [(0, 1)]))
+    )
+    assert before.posterior.scores[0] < before.posterior.scores[1]
+    assert known.posterior.scores[0] > known.posterior.scores[1]
+
+
+def test_answers_of_people_alone_are_as_they_were():
+    _, _, votes = answered([1, 1], (PERSON, PERSON), [90, 90], 4)
+    plain = as_of_people(votes)
+    assert plain.with_known([], []) is plain and plain.with_known([7], []) is not None
+    marked, before = (fit(NO_FEATURES, each, 2).posterior for each in (votes, plain))
+    assert np.array_equal(marked.mean, before.mean)
+    assert np.array_equal(marked.draws, before.draws)
+
+
+def test_one_model_alone_is_taken_as_one_person():
+    _, _, votes = answered([1], (MODEL,), [90], 4)
+    alone = as_of_people(votes)
+    assert alone.with_known([0], []) is alone
+    assert alone.with_known([0], [(2, 3)]).of_kind(MODEL).sum() == 90
+    assert as_of_people(votes).with_known([], [(2, 3)]).of_kind(PERSON).sum() == 90
+
+
+def scales_of(people: int) -> Scales:
+    usual, none = Annotators.average(people), np.zeros(people)
+    known = replace(usual, reliability=np.linspace(0.6, 1.4, people), reliability_sd=none + 0.1)
+    return Scales((Prior(0.7, 0.4),), np.ones(1), replace(known, side_sd=none + 0.2), 0.4, 0.1)
+
+
+def made_problem(m: int = 40) -> Problem:
+    X, scores, votes = answered([1, 1, 1], (PERSON, MODEL, MODEL), [m, m, m], 6, d=2)
+    return Problem(X, with_gold(votes, scores, 5), 3, scales_of(3))
+
+
+def test_the_slope_and_the_curvature_are_those_of_the_loss():
+    made = made_problem()
+    precision = made.precision(made.scales.priors[0])
+    theta = 0.5 * np.random.default_rng(1).standard_normal(made.n_unknowns)
+    assert made.n_unknowns == 2 * (2 + 30) + 3 == len(precision)
+
+    def loss(at):
+        return 0.5 * precision @ at**2 - made.likelihood(at).log_p.sum()
+
+    def slope(at):
+        return precision * at - made.pull_back(made.summed(made.likelihood(at).slope))
+
+    assert np.allclose(slope(theta), approx_fprime(theta, loss, 1e-7), atol=1e-4)
+    unit = np.eye(made.n_unknowns)
+    inverse = made.solver(made.likelihood(theta).weight, made.scales.priors[0]).solve(unit)
+    numeric = np.array([(slope(theta + h) - slope(theta - h)) / 2e-5 for h in 1e-5 * unit])
+    assert np.allclose(inverse @ numeric, unit, atol=1e-5)
+
+
+def test_many_items_and_few_have_the_same_posterior(monkeypatch):
+    made = made_problem()
+    dense = fit(made.features, made.votes, 3, scales=made.scales).posterior
+    monkeypatch.setattr(problem, "DENSE", 1)
+    large = fit(made.features, made.votes, 3, scales=made.scales, draws=4000).posterior
+    assert large.covariance is None and dense.covariance is not None
+    assert large.mean == pytest.approx(dense.mean, abs=1e-3)
+    assert large.draws.var(axis=0) == pytest.approx(np.diag(dense.covariance), rel=0.15)
+    some = made.votes.where(made.votes.of_kind(MODEL, PERSON))
+    assert large.predicted(some) == pytest.approx(dense.predicted(some), abs=0.03)
+
+
+def test_of_many_items_those_without_an_answer_are_as_the_prior_says(monkeypatch):
+    made = made_problem()
+    X = np.vstack((made.features, np.random.default_rng(7).standard_normal((20, 2))))
+    whole = fit(X, made.votes, 3, scales=made.scales, draws=4000).posterior
+    monkeypatch.setattr("sortnet.preference.laplace.MANY", 40)
+    some = fit(X, made.votes, 3, scales=made.scales, draws=4000).posterior
+    assert some.mean[:53] == pytest.approx(whole.mean[:53], abs=1e-6)
+    assert some.draws[:, :53].std(axis=0) == pytest.approx(
+        whole.draws[:, :53].std(axis=0), rel=0.15
+    )
+    assert len(some.mean) == len(whole.mean) == 2 * 50 + 3
+
+
+def test_a_models_answer_is_predicted_with_the_errors_it_shares():
+    made = made_problem(200)
+    posterior = fit(made.features, made.votes, 3, scales=made.scales).posterior
+    models = made.votes.where(made.votes.of_kind(MODEL))
+    v, first, s = models, posterior.errors, posterior.draws
+    c = posterior.reliability[v.annotator]
+    z = c * (s[:, v.left] - s[:, v.right]) + s[:, first + v.left] - s[:, first + v.right]
+    z += posterior.mean[30 + v.annotator]
+    left, right = (ndtr(side * z - posterior.tie).mean(axis=0) for side in (1, -1))
+    assert posterior.predicted(v) == pytest.approx(left / (left + right), abs=0.03)
+    plain = posterior.predicted(as_of_people(v))
+    assert np.abs(plain - posterior.predicted(v)).max() > 0.1
+
+
+def test_an_answer_taken_in_is_about_what_a_fit_with_it_finds():
+    made = made_problem()
+    one = Votes(
+        np.array([4]), np.array([9]), np.array([1.0]), np.array([1]), None, np.array([MODEL])
+    )
+    columns = ("left", "right", "target", "annotator", "kind")
+    both = Votes(*(np.append(getattr(made.votes, c), getattr(one, c)) for c in columns[:4]),
+                 None, np.append(made.votes.kind, MODEL))  # fmt: skip
+    before, after = (
+        fit(made.features, votes, 3, scales=made.scales).posterior for votes in (made.votes, both)
+    )
+    start = before.mean.copy()
+    before.observe(4, 9, 1.0, 1, MODEL)
+    moved, should = before.mean - start, after.mean - start
+    assert np.corrcoef(moved, should)[0, 1] > 0.98
+    assert np.diag(before.covariance) == pytest.approx(np.diag(after.covariance), rel=0.05)
+
+
+def judged(votes: Votes) -> list[Judgement]:
+    said = {1.0: "left", 0.0: "right"}
+    return [
+        Judgement(f"a{who}", left, right, said[target], number=k + 1)
+        for k, (left, right, target, who) in enumerate(votes.rows())
+    ]
+
+
+def test_a_session_replayed_is_the_same_and_takes_a_few_answers_of_people_in():
+    c, kinds = [1, -1, 1.5], (PERSON, MODEL, MODEL)
+    _, scores, votes = answered(c, kinds, [60, 900, 900], 8)
+    order = [*range(60, 1860), *range(60)]  # people last: fewer than a quarter of all
+    said = judged(as_of_people(votes.where(np.array(order))))
+    study = study_of([Decision("model", "a1"), Decision("model", "a2")])
+    live, again = (Session(None, 30, study=study) for _ in range(2))
+    for at in range(0, len(said), 300):
+        live.replay(said[at : at + 300])
+        live.ask("a0")
+    again.replay(said)
+    assert live.ranking().score == pytest.approx(again.ranking().score, abs=1e-6)
+    reports = {report.name: report for report in again.reports(["a0", "a1", "a2"])}
+    assert reports["a1"].model and not reports["a0"].model
+    assert reports["a1"].reliability.value < 0 < reports["a2"].reliability.value
+    assert np.corrcoef(again.ranking().score, scores)[0, 1] > 0.8
+
+
+def test_what_only_models_said_is_told():
+    _, _, votes = answered([1, 1], (MODEL, MODEL), [60, 60], 9)
+    said = judged(as_of_people(votes))
+    marked = [Decision("model", "a0"), Decision("model", "a1")]
+    gold = Decision("gold", item=3, other=4)
+    for decisions, judgements, words in [
+        (marked, said, "only models have answered"),
+        (marked, said[:60], "only a model has answered"),
+        ([*marked, gold], said, ""),
+        (marked[:1], said, ""),
+        ([], said, ""),
+    ]:
+        session = Session(None, 30, study=study_of(decisions))
+        session.replay(judgements)
+        why = session.remaining().why
+        assert words in why and ("only" in why) == bool(words)
+
+
+def test_scales_are_chosen_with_all_that_measures_models(monkeypatch):
+    _, _, votes = answered([1, 1], (PERSON, MODEL), [50, 2000], 10)
+    seen = []
+    monkeypatch.setattr("sortnet.preference.laplace._PLENTY", 500)
+    monkeypatch.setattr(
+        "sortnet.preference.laplace.Problem",
+        lambda *args: seen.append(args[1]) or Problem(*args),
+    )
+    choose_scales(NO_FEATURES, votes, 2)
+    assert seen[0].of_kind(PERSON).sum() == 50 and seen[0].of_kind(MODEL).sum() < 700
+
+
+def test_a_program_is_a_model_until_somebody_says_otherwise(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SORTNET_STORE", "s.db")
+    with open_store("s.db") as store:
+        store.add_items("c", made_items(4, d=0))
+    (tmp_path / "judge.py").write_text(
+        'import sys\nfor line in sys.stdin:\n    print(\'{"answer": "left"}\', flush=True)\n'
+    )
+    judge = ("label", "c", "--as", "robot", "--judge", "python judge.py", "--number", "2")
+    done(*judge)
+    assert "active model" in done("annotators", "list", "c")
+    assert "models        robot" in done("ask", "c")
+    done("ask", "c", "--kind", "robot", "person")
+    done(*judge)  # who has answered stays what they are
+    assert "model" not in done("annotators", "list", "c").split("robot")[1].splitlines()[0]
+    done("ask", "c", "--kind", "robot", "model")
+    assert "models        robot" in done("ask", "c")
