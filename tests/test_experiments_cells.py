@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from dies_made import Dies
 from extras_made import needs
 from letor_folds import write_folds
 
@@ -245,21 +246,6 @@ def test_processes_give_what_this_one_gives_even_if_one_dies(cells, tmp_path, mo
     found = by_number(work_out_all(cells, jobs=2))
     assert marker.exists()
     assert found == by_number(work_out_all(cells)) and len(found) == len(cells)
-
-
-class Dies:
-    """Works a cell out, but the first process that is asked to is killed."""
-
-    def __init__(self, marker: Path) -> None:
-        self.marker = marker
-
-    def __call__(self, cell: str, cache: str | None) -> tuple[bytes | None, str]:
-        from sortnet.experiments.executor import _remote
-
-        if not self.marker.exists():
-            self.marker.touch()
-            os.kill(os.getpid(), signal.SIGKILL)
-        return _remote(cell, cache)
 
 
 def test_a_cluster_that_cannot_be_reached_is_said(cells, monkeypatch):
