@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from dies_made import Dies
 from extras_made import needs
 from letor_folds import write_folds
 
@@ -17,7 +18,7 @@ from sortnet.errors import DataError, SortNetError
 from sortnet.experiments import executor
 from sortnet.experiments.cells import Cell, Result, keys_of, learnable, work_out
 from sortnet.experiments.entries import ENTRIES, entries_named, entry_of, grid_of
-from sortnet.experiments.executor import Outcome, work_out_all
+from sortnet.experiments.executor import work_out_all
 from sortnet.experiments.splits import HoldOut, folds_of
 from sortnet.metrics import evaluate
 from sortnet.rankers.base import KINDS, VARIANTS, fit_ranker, name_of, settings_for
@@ -246,21 +247,6 @@ def test_processes_give_what_this_one_gives_even_if_one_dies(cells, tmp_path, mo
     assert marker.exists()
     monkeypatch.undo()
     assert found == by_number(work_out_all(cells)) and len(found) == len(cells)
-
-
-class Dies:
-    """Works a cell out, but the first process that is asked to is killed."""
-
-    def __init__(self, marker: Path) -> None:
-        self.marker = marker
-
-    def __call__(self, cell: Cell, cache: Path | None) -> Outcome:
-        from sortnet.experiments.executor import worked_out
-
-        if not self.marker.exists():
-            self.marker.touch()
-            os.kill(os.getpid(), signal.SIGKILL)
-        return worked_out(cell, cache)
 
 
 def test_a_cluster_that_cannot_be_reached_is_said(cells, monkeypatch):

@@ -926,7 +926,7 @@ def test_the_command_prints_links_and_a_signal_ends_it(store, collection, tmp_pa
         pass  # the command's claim is gone
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_the_command_while_it_answers_without_a_traceback(
     store, collection, tmp_path, number
 ):

@@ -64,16 +64,6 @@ def test_somebody_who_is_out_gets_one_line_and_their_answer_is_not_counted(
     assert len(site.client.post(f"{eve}/next").json()["pairs"]) == 3
 
 
-def test_a_paused_collection_asks_nobody(site):
-    assert decide(site, "pause").status == 201
-    for name in ("ana", "eve"):
-        reply = site.client.post(f"{site.link(name)}/next").json()
-        assert reply["pairs"] == [] and "the collection is paused" in reply["why"]
-    assert state(site)["paused"]
-    assert decide(site, "resume").status == 201
-    assert site.client.post(f"{site.link('ana')}/next").json()["pairs"]
-
-
 def test_a_full_quota_is_said(site):
     decide(site, "quota", annotator="ana", amount=2)
     ana = site.link("ana")

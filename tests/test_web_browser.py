@@ -1,4 +1,4 @@
-"""The page of `sortnet serve` in a browser: keys, taps, two people, a server that goes away."""
+"""The page of `sortnet serve` in a browser: keys, taps, a server that goes away."""
 
 from __future__ import annotations
 
@@ -180,32 +180,6 @@ def test_help_opens_and_closes_and_answers_nothing(site, page):
     page.press("H")
     page.until(lambda: not page.find("#manual dl").is_displayed())
     assert stored(site) == []
-
-
-def test_two_people_at_once_never_see_the_same_pair(driver, site, page):
-    def numbers(shown):
-        return frozenset(shown)
-
-    first = driver.current_window_handle
-    driver.switch_to.new_window("tab")
-    other = Page(driver, site.base + site.link("ben"))
-    second = driver.current_window_handle
-    try:
-        for _ in range(3):
-            driver.switch_to.window(first)
-            left_open = page.pair
-            driver.switch_to.window(second)
-            assert numbers(other.pair) != numbers(left_open)
-            other.answer("1")
-            driver.switch_to.window(first)
-            assert page.pair == left_open
-            page.answer("2")
-    finally:
-        driver.switch_to.window(second)
-        driver.close()
-        driver.switch_to.window(first)
-    who = [j.annotator for j in site.pages.collection.judgements()]
-    assert who == ["ben", "ana"] * 3
 
 
 def test_who_finds_nothing_to_do_waits_until_there_is(driver, store):
@@ -1044,7 +1018,6 @@ def test_the_admin_chooses_a_gold_pair_in_the_ranking(admin, site, driver):
     ("decision", "said"),
     [
         (("exclude", "ana"), "No more questions: ana is excluded"),
-        (("pause", "ana"), "No questions for now: ana is paused"),
         (("revoke", "ana"), "This link was revoked"),
     ],
 )

@@ -319,7 +319,7 @@ def fit_ranker(
     >>> from sortnet.config import Config
     >>> X = np.arange(12, dtype=np.float32)[:, None]
     >>> q = Queries.from_arrays(X, X[:, 0] % 6, group=[6, 6])
-    >>> fit_ranker(q, q, Config(max_iter=2, committee=1)).order(q)[:6].tolist()
+    >>> fit_ranker(q, q, Config(scaling="query", max_iter=2)).order(q)[:6].tolist()
     [5, 4, 3, 2, 1, 0]
     """
     check_same_features(train, vali)
