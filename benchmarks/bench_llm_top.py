@@ -38,7 +38,7 @@ TOP = 10
 SORTS = {"heapsort": heapsort, "quicksort": quicksort, "bubble passes": bubble_passes}
 MODELS = ("GPT-4", "PaLM2")
 JUDGE = "model"
-SEED = 0
+SEEDS = 3
 PROMISE = {"n": 20, "top": 5, "wrong": 1}
 MOST = 1000  # questions of a run
 NDCG = parse_metric("ndcg@10")
@@ -55,9 +55,13 @@ def run(quick: bool, jobs: int = 1) -> list[dict[str, Any]]:
 def calls_rows(model: str, quick: bool, jobs: int) -> list[dict[str, Any]]:
     """NDCG@10 at equal calls, query by query, against each sort and a whole one."""
     queries, right = hundreds()[:: 20 if quick else 1], recorded(model)
-    tasks = [partial(of_query, k, query, right, seed=SEED) for k, query in enumerate(queries)]
+    seeds, numbered = range(1 if quick else SEEDS), [*enumerate(queries)]
+    tasks = [partial(of_query, k, query, right, seed) for seed in seeds for k, query in numbered]
     found = in_parallel(tasks, jobs, lambda text: None)
-    table = {name: np.array([one[name] for one in found]) for name in found[0]}
+    table = {  # of each query, the mean over the seeds
+        name: np.reshape([one[name] for one in found], (len(seeds), -1)).mean(axis=0)
+        for name in found[0]
+    }
     rows = []
     for calls in CALLS:
         ours = table["session", calls]
@@ -80,7 +84,7 @@ def _row(
     return {
         "what": f"dl19, a judge that errs as {model}, NDCG@10 at {calls} calls, against {peer}",
         "ours": float(ours.mean()), "peer": float(theirs.mean()), "bar": bar,
-        "note": f"{gain.mean():+.3f} ± {error:.3f} of {len(gain)} queries",
+        "note": f"{gain.mean():+.3f} ± {error:.3f} of {len(gain)} queries, mean and standard error",
     }  # fmt: skip
 
 

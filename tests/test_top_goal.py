@@ -309,6 +309,9 @@ def test_a_program_answers_until_the_top_is_known_and_the_ranking_says_how_proba
     assert f"{frame['among_top'][0]:.0%}" in first.split()
     with open_store("s.db") as store:
         collection = store.collection("c")
+        expected = store.run("last").iterations_frame()["train_top-3"]
+        shown = [line.split()[2] for line in done("show", "last").splitlines()[-len(expected) :]]
+        assert shown == [f"{share:.4f}" for share in expected]
         points = recorded(collection, Goal(top=3))
         assert points and all(0 <= point["expected"] <= 1 for point in points)
         assert {point["expected"] for point in recorded(collection, Goal())} == {None}

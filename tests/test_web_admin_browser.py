@@ -13,6 +13,7 @@ from test_web_browser import CONTRAST, SCRIPT, WAIT
 from web_made import served
 
 from sortnet.preference import Judgement
+from sortnet.preference.study import Decision
 from store import open_store
 
 pytestmark = pytest.mark.browser
@@ -205,3 +206,17 @@ def test_the_curve_is_drawn_and_said(driver, store):
             "After 15 answers 88 % of the pairs are expected in the right order"
         )
         assert "75 % of the hold-out predicted; the goal is 90 %" in label
+        assert len(driver.find_elements(By.CSS_SELECTOR, "#curve line.goal")) == 1
+        assert not admin.find("th.of-top").is_displayed()
+        collection.decide(Decision("top", amount=2))
+        site.pages.services[0].sync()
+        site.pages.services[0].settle()
+        admin.until(lambda: admin.find("th.of-top").is_displayed())
+        assert admin.text("#asked").endswith("Goal: the top 2, at most 0 of them wrong")
+        goal = "goal: 0.1, top: 2, wanted: 'the top 2'"
+        driver.execute_script(f"drawCurve({{curve: arguments[0], {goal}}})", points)
+        label = admin.find("#curve svg").get_attribute("aria-label")
+        assert label.startswith("After 15 answers 88 % of the top 2 are expected to belong there")
+        assert label.endswith("; the goal is the top 2.")
+        assert not driver.find_elements(By.CSS_SELECTOR, "#curve line.goal")
+        assert "Share of the top 2 that belong there" in admin.text("#curve figcaption")

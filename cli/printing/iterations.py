@@ -37,7 +37,10 @@ def line(row: Mapping[str, Any], quality: str) -> str:
     """Format a row of `flat` or of the store's frame; `*` marks the best so far."""
     if quality == LABELLING:
         counts = [total(row[f"comparisons_{part}"]) for part in SPLITS]
-        right = [share(row.get(f"{part}_{quality}")) for part in SPLITS]
+        # Of pairs in the right order, or of the top: what the goal was at that time.
+        of_goal = [share(value) for name, value in row.items() if name.startswith("train_")]
+        expected = next((shown for shown in of_goal if shown != share(None)), share(None))
+        right = expected, share(row.get(f"vali_{quality}"))
         ends = str(row["iteration"]), f"{seconds(row):.1f}"
         return _LABELLING.format(ends[0], counts[0], right[0], counts[1], right[1], ends[1])
     return _FORMAT.format(*cells(row, [quality]), "*" if row["best"] is True else "").rstrip()

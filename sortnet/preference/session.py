@@ -24,7 +24,7 @@ from sortnet.preference.fits import (
     milestone,
     predicted_better_without,
 )
-from sortnet.preference.goal import Goal, among_top
+from sortnet.preference.goal import WRONG, Goal, among_top
 from sortnet.preference.groups import Groups, GroupStanding, parts_apart
 from sortnet.preference.history import History
 from sortnet.preference.intervals import Ranking, rank_items
@@ -106,7 +106,7 @@ class Session:
         strategy: str = "default",
         holdout: float = 0.1,
         repeats: float = 0.05,
-        goal: Goal | float = Goal(),  # noqa: B008
+        goal: Goal | float = WRONG,
         among: ArrayLike | None = None,
         groups: Iterable[Hashable] | None = None,
         study: Study | None = None,

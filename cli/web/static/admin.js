@@ -103,9 +103,9 @@ function drawCurve(state) {
   }
   const last = points.at(-1);
   const checked = last.holdout === null ? "" : `, ${percent(last.holdout)} of the hold-out predicted`;
-  const right = state.top ? `the top ${state.top} are expected to belong there` : "the pairs are expected in the right order";
+  const what = state.top ? `the top ${state.top} are expected to belong there` : "the pairs are expected in the right order";
   const goal = state.top ? state.wanted : percent(1 - state.goal);
-  svg.setAttribute("aria-label", `After ${last.answers} answers ${percent(last.expected)} of ${right}${checked}; the goal is ${goal}.`);
+  svg.setAttribute("aria-label", `After ${last.answers} answers ${percent(last.expected)} of ${what}${checked}; the goal is ${goal}.`);
   $("curve").querySelector("svg")?.remove();
   $("curve").append(svg);
 }
