@@ -56,9 +56,9 @@ class Decision:
     Attributes:
         kind: `exclude` or `include` an annotator's judgements; `pause` or `resume` an annotator, or
             all of them; `revoke` or `renew` a link; `retire` or `restore` an item; `gold` or
-            `no-gold`; an annotator is a `model` or a `person`, as everybody is before; `quota` of an
-            annotator, `overlap`, `gold-rate`, `goal`, `top`, `deadline`; the `question` that is
-            asked, and the `instructions`.
+            `no-gold`; an annotator is a `model` or, as everybody is before, a `person`; `quota` of
+            an annotator, `overlap`, `gold-rate`, `goal`, `top`, `deadline`; the `question` that
+            is asked, and the `instructions`.
         annotator: their name.
         item: the item; of a gold pair the better one.
         other: the worse item of a gold pair.
