@@ -23,7 +23,7 @@ INNER = (
     "sortnet.tables.letor_kernel",
     "sortnet.sorting.levels",
     "sortnet.threads",
-    "sortnet.types.precision",
+    "sortnet.types.float32",
     "sortnet.tables.roles",
     "sortnet.tables.rows",
     "sortnet.items.media",

@@ -24,7 +24,7 @@ from sortnet.tables.roles import (
 )
 from sortnet.tables.rows import Rows, decoded, read_rows
 from sortnet.types import F32, Progress, Queries
-from sortnet.types.precision import refuse_lost
+from sortnet.types.float32 import refuse_lost
 
 LETOR = ".txt"
 TEXT_FILES = (".txt", ".md")

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sortnet.errors import DataError
+from sortnet.types.float32 import refuse_lost
 from sortnet.types.memory import rows_of, texts
 from sortnet.types.packed_pairs import Pairs as Pairs
-from sortnet.types.precision import refuse_lost
 from sortnet.types.shard import Shard
 
 F32: TypeAlias = NDArray[np.float32]
