@@ -56,7 +56,7 @@ def run(quick: bool) -> Rows:
     """The rows of the table; none without the data."""
     found = _of_llmbar(2 if quick else 10) if (DATA / "llmbar").exists() else []
     if (DATA / "pandalm").exists():
-        found += _of_pandalm((50,) if quick else (25, 50, 100), 2 if quick else 5)
+        found += _of_pandalm((50,) if quick else (25, 50, 100), 2 if quick else 4)
     return found
 
 

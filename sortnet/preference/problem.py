@@ -333,7 +333,7 @@ class Problem:
         """
         v, n, s = self.votes, len(self.features), self.to_scores(theta)
         models, people = v.of_kind(MODEL), v.of_kind(PERSON)
-        gap, variance, noise, counts = np.zeros((4, len(v))) + [[0], [0], [1], [1]]
+        gap, variance, noise, counts = np.repeat([[0.0], [0.0], [1.0], [1.0]], len(v), axis=1)
         gap[people], variance[people] = self._without_own(theta, root, people)
         if self.shared:
             gap[models], variance[models] = self._without_models(prior, rng)
@@ -386,8 +386,8 @@ class Problem:
         """(a,) how many independent answers each answer of a model counts for, at most 1: those of
         one model have errors in common, such as its taste for long texts.
 
-        That is the information gᵀ (W⁻¹ + E)⁻¹ g on c, where E is the covariance of the errors and
-        W that of the noise of answers at z = 0, as a share of what it is if E were diagonal.
+        That is the information gᵀ (W⁻¹ + E)⁻¹ g on c, with the covariance E of the errors and the
+        weights W = 2 / π of answers at z = 0, as a share of what `reliabilities` takes it for.
         """
         models, shares = self.votes.of_kind(MODEL), np.ones(self.n_annotators)
         errors = Prior(SHARED * prior.weight, SHARED * prior.residual)
@@ -399,7 +399,7 @@ class Problem:
             weight = np.full(len(g), 2 / np.pi)
             pull = alone.pull_back(alone.summed(weight * g))
             found = weight @ g**2 - pull @ alone.solver(weight, errors).solve(pull)
-            apart = np.sum(g**2 / (noise[own] - 1 + 1 / weight))
+            apart = weight @ (g**2 / noise[own])
             if apart > 0:
                 shares[who] = np.clip(found / apart, 0, 1)
         return shares
