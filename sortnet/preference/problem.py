@@ -13,7 +13,7 @@ from scipy import sparse
 from scipy.optimize import minimize_scalar
 
 from sortnet.preference.likelihood import Likelihood, answers, genuine
-from sortnet.preference.precision import Dense, Large, Precision
+from sortnet.preference.posterior_precision import Dense, Large, Precision
 from sortnet.preference.reliability import Annotators, reliabilities, side_spread
 from sortnet.preference.vote_arrays import GOLD, MODEL, PERSON, Votes, unseen, unseen_in_blocks
 from sortnet.types import F64, I64, Bool
