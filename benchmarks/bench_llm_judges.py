@@ -1,6 +1,6 @@
 """Models that err together: recorded verdicts of language models, beside gold pairs and people.
 
-`llmbar`: six models judged 419 pairs in both orders, and 30 pairs, drawn anew for each seed, are
+`llmbar`: six models judged 419 pairs in both orders, and 30 pairs, drawn for each seed, are
 gold. `pandalm`: two models judged 999 pairs, and some answers of three people are drawn for each
 seed; right is their majority, of the decided pairs that nobody was drawn for. Each is a session
 with the answers and gold pairs in it. Peers take the same answers: majority vote, Dawid-Skene's
@@ -54,9 +54,9 @@ class Recorded:
 
 def run(quick: bool) -> Rows:
     """The rows of the table; none without the data."""
-    found = _of_llmbar(2 if quick else 20) if (DATA / "llmbar").exists() else []
+    found = _of_llmbar(2 if quick else 10) if (DATA / "llmbar").exists() else []
     if (DATA / "pandalm").exists():
-        found += _of_pandalm((50,) if quick else (25, 50, 100), 2 if quick else 10)
+        found += _of_pandalm((50,) if quick else (25, 50, 100), 2 if quick else 4)
     return found
 
 

@@ -139,7 +139,7 @@ def test_second_derivatives_are_the_same_in_blocks(monkeypatch: pytest.MonkeyPat
     X = features(1500)
     given = votes(300, 1000, X @ np.ones(3))
     whole = fit(X, given, 2)
-    monkeypatch.setattr("sortnet.preference.precision._VOTES", 7)
+    monkeypatch.setattr("sortnet.preference.posterior_precision._VOTES", 7)
     blocks = fit(X, given, 2)
     assert blocks.posterior.mean == pytest.approx(whole.posterior.mean, abs=1e-8)
     assert blocks.posterior.draws == pytest.approx(whole.posterior.draws, abs=1e-8)

@@ -82,15 +82,16 @@ def test_no_number_of_models_makes_the_scores_certain():
 
 def test_models_are_measured_by_what_people_say_not_by_their_agreement():
     """Two models that agree on what is not so, and one that sees what people see."""
-    c, kinds = [1, 0, 0, 1.5], (PERSON, MODEL, MODEL, MODEL)
-    _, scores, votes = answered(c, kinds, [300, 900, 900, 900], 2)
-    posterior = fit(NO_FEATURES, votes, 4).posterior
-    people, first, second, good = posterior.reliability
-    assert people == pytest.approx(1) and abs(first) < 0.4 and abs(second) < 0.4
-    assert good > 0.8
-    alike = fit(NO_FEATURES, as_of_people(votes), 4).posterior
-    assert alike.reliability[3] < alike.reliability[1]
-    assert np.corrcoef(posterior.scores, scores)[0, 1] > np.corrcoef(alike.scores, scores)[0, 1]
+    kinds, found = (PERSON, MODEL, MODEL, MODEL), []
+    for seed in range(4):
+        _, scores, votes = answered([1, 0, 0, 1.5], kinds, [300, 900, 900, 900], seed)
+        ours, alike = (fit(NO_FEATURES, each, 4).posterior for each in (votes, as_of_people(votes)))
+        correlation = [np.corrcoef(each.scores, scores)[0, 1] for each in (ours, alike)]
+        assert correlation[0] > 0.95 > 0.8 > correlation[1]
+        found.append(ours.reliability)
+    people, first, second, good = np.mean(found, axis=0)
+    assert people == pytest.approx(1) and good > 1
+    assert abs(first) < 0.3 and abs(second) < 0.3
 
 
 def with_gold(votes: Votes, scores: np.ndarray, m: int) -> Votes:
@@ -221,7 +222,7 @@ def test_an_answer_taken_in_is_about_what_a_fit_with_it_finds():
     before.observe(4, 9, 1.0, 1, MODEL)
     moved, should = before.mean - start, after.mean - start
     assert np.corrcoef(moved, should)[0, 1] > 0.98
-    assert np.diag(before.covariance) == pytest.approx(np.diag(after.covariance), rel=0.05)
+    assert np.diag(before.covariance) == pytest.approx(np.diag(after.covariance), rel=0.1)
 
 
 def judged(votes: Votes) -> list[Judgement]:

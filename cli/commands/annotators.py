@@ -235,8 +235,8 @@ def gold(name: str, file: str | None, rate: float | None, remove: bool, store: s
     """Add the pairs of FILE as gold pairs: their answer is known, and each annotator is scored.
 
     FILE is CSV or JSONL with winner and loser, or left, right and answer, items named by their
-    ids. One question in twenty is about a gold pair (--rate). The known answers do not train the
-    ranking.
+    ids. One question in twenty is about a gold pair (--rate). The known answers count in the
+    ranking and measure the annotators, but train no comparator.
 
     \b
     Examples:

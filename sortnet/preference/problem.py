@@ -13,7 +13,7 @@ from scipy import sparse
 from scipy.optimize import minimize_scalar
 
 from sortnet.preference.likelihood import Likelihood, answers, genuine
-from sortnet.preference.precision import Dense, Large, Precision
+from sortnet.preference.posterior_precision import Dense, Large, Precision
 from sortnet.preference.reliability import Annotators, reliabilities, side_spread
 from sortnet.preference.vote_arrays import GOLD, MODEL, PERSON, Votes, unseen, unseen_in_blocks
 from sortnet.types import F64, I64, Bool
@@ -333,13 +333,14 @@ class Problem:
         """
         v, n, s = self.votes, len(self.features), self.to_scores(theta)
         models, people = v.of_kind(MODEL), v.of_kind(PERSON)
-        gap, variance, noise = np.zeros(len(v)), np.zeros(len(v)), np.ones(len(v))
+        gap, variance, noise, counts = np.repeat([[0.0], [0.0], [1.0], [1.0]], len(v), axis=1)
         gap[people], variance[people] = self._without_own(theta, root, people)
         if self.shared:
             gap[models], variance[models] = self._without_models(prior, rng)
             apart = self.features[v.left[models]] - self.features[v.right[models]]
             errors = prior.weight * np.sum(apart**2, axis=1) + 2 * prior.residual
             noise[models] += SHARED * errors
+            counts[models] = self._informative(gap, noise, prior)[v.annotator[models]]
         # Some annotators answer with ties more often; of models only the order is measured.
         said = people | (models & (v.target != 0.5))
         return reliabilities(
@@ -351,6 +352,7 @@ class Problem:
             np.where(models, 0.0, self.scales.tie)[said],
             self.scales.ties,
             noise[said],
+            counts[said],
         )
 
     def _without_own(self, theta: F64, root: F64, some: Bool) -> tuple[F64, F64]:
@@ -379,6 +381,28 @@ class Problem:
             return s[v.left] - s[v.right], _squares(root, v)
         variance = C[v.left, v.left] + C[v.right, v.right] - 2 * C[v.left, v.right]
         return s[v.left] - s[v.right], variance
+
+    def _informative(self, gap: F64, noise: F64, prior: Prior) -> F64:
+        """(a,) how many independent answers each answer of a model counts for, at most 1: those of
+        one model have errors in common, such as its taste for long texts.
+
+        That is the information gᵀ (W⁻¹ + E)⁻¹ g on c, with the covariance E of the errors and the
+        weights W = 2 / π of answers at z = 0, as a share of what `reliabilities` takes it for.
+        """
+        models, shares = self.votes.of_kind(MODEL), np.ones(self.n_annotators)
+        errors = Prior(SHARED * prior.weight, SHARED * prior.residual)
+        people = replace(self.scales, annotators=Annotators.average(self.n_annotators))
+        for who in np.unique(self.votes.annotator[models]).tolist():
+            own = models & (self.votes.annotator == who)
+            votes, g = replace(self.votes.where(own), kind=None), gap[own]
+            alone = replace(self, votes=votes, scales=people)
+            weight = np.full(len(g), 2 / np.pi)
+            pull = alone.pull_back(alone.summed(weight * g))
+            found = weight @ g**2 - pull @ alone.solver(weight, errors).solve(pull)
+            apart = weight @ (g**2 / noise[own])
+            if apart > 0:
+                shares[who] = np.clip(found / apart, 0, 1)
+        return shares
 
     def likely_priors(self, theta: F64, matched: Prior) -> tuple[tuple[Prior, ...], F64]:
         """Priors of about the matched total variance, by their evidence; the likeliest first."""

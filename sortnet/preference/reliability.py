@@ -66,6 +66,7 @@ def reliabilities(
     tie: float | F64,
     ties: float,
     noise: F64 | float = 1.0,
+    counts: F64 | None = None,
 ) -> Annotators:
     """Posterior means and standard deviations of reliabilities and blind shares, on a grid.
 
@@ -76,6 +77,7 @@ def reliabilities(
         votes: the answers.
         tie, ties: as in `answers`.
         noise: (m,) variance of z given the gap; more than 1 of models, which share errors.
+        counts: (m,) how many answers each counts for; None: 1.
 
     Cost: a few hundred logarithms per answer.
     """
@@ -86,7 +88,8 @@ def reliabilities(
     looked = np.exp(genuine(z, np.broadcast_to(target, z.shape), tie / spread).log_p)
     by_chance = chance(target, ties)
     whose = sparse.csr_array(
-        (np.ones(len(gap)), (np.arange(len(gap)), annotator)), shape=(len(gap), n_annotators)
+        (np.ones(len(gap)) if counts is None else counts, (np.arange(len(gap)), annotator)),
+        shape=(len(gap), n_annotators),
     )
     prior = -(NU + 1) / 2 * np.log1p(((CANDIDATES - 1) / SPREAD) ** 2 / NU)
     total = np.stack(

@@ -47,7 +47,7 @@ class Votes:
         """The same votes, those of models marked, and after them the known answers to gold pairs.
 
         Without gold pairs a model is not marked that answers alone: what it sees and its errors
-        cannot be told apart. Nothing is added to no votes.
+        cannot be separated. Nothing is added to no votes.
 
         Args:
             models: the numbers of the annotators that are models.
