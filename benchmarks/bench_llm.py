@@ -59,26 +59,26 @@ def _kills(n: int) -> list[dict[str, Any]]:
     """Kills at random moments of a run that is started again each time.
 
     A call is repeated if its pair was asked again after its answer had been stored; an answer is
-    lost if it was stored before a kill and is not there after it, or if the server had sent it a
-    second before the kill and it is not there: a busy disk takes its time.
+    lost if it was stored before a kill and is not there after it, or if the server had sent it
+    half a second before the kill and it is not there: a busy disk takes its time.
     """
     rng = np.random.default_rng(0)
     repeated: set[tuple[str, str]] = set()
     lost = under_way = 0
     with _Judged(100, seconds=0.02) as judged:
         for _ in range(n):
-            before = len(judged.model.prompts)
+            before, sent = len(judged.model.prompts), len(judged.answered())
             stored = judged.stored()
             run = judged.label("--until", "0.001", "--workers", "2")
             while len(judged.model.prompts) == before and run.poll() is None:
                 time.sleep(0.002)
-            time.sleep(rng.uniform(0, 2))
+            time.sleep(rng.uniform(0, 1.5))
             run.send_signal(signal.SIGKILL)
             killed = time.monotonic()
             run.wait()
             repeated |= stored & {*judged.asked()[before:]}
             kept = judged.stored()
-            long_ago = {pair for pair, at in judged.answered() if at < killed - 1}
+            long_ago = {pair for pair, at in judged.answered()[sent:] if at < killed - 0.5}
             lost += len((stored | long_ago) - kept)
             under_way += len({*judged.asked()} - kept)
         calls, answers = len(judged.asked()), len(judged.stored())
@@ -87,7 +87,7 @@ def _kills(n: int) -> list[dict[str, Any]]:
         {"what": "kill -9: calls repeated", "ours": len(repeated), "bar": "0",
          "ok": not repeated, "note": f"of pairs whose answer is stored; {common}"},
         {"what": "kill -9: answers lost", "ours": lost, "bar": "0", "ok": lost == 0,
-         "note": "stored before a kill or sent a second before it, and not there after it"},
+         "note": "stored before a kill or sent 0.5 s before it, and not there after it"},
     ]  # fmt: skip
 
 
