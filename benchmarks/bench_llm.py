@@ -7,12 +7,12 @@ A server on loopback answers by hidden scores, so that no network is needed. The
 from __future__ import annotations
 
 import importlib
-import os
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +31,7 @@ SORTNET = (sys.executable, "-m", "cli")
 def run(quick: bool) -> list[dict[str, Any]]:
     """The rows of the table; those of the other files of this benchmark after its own."""
     sys.path.append(str(FOLDER.parent / "tests"))
-    with tempfile.TemporaryDirectory() as folder:
-        os.chdir(folder)
+    with tempfile.TemporaryDirectory() as folder, chdir(folder):
         rows = [_pace(quick), *_kills(2 if quick else KILLS)]
     for path in sorted(FOLDER.glob("bench_llm_*.py")):
         rows += importlib.import_module(path.stem).run(quick)
