@@ -11,6 +11,7 @@ import csv
 import io
 import os
 import tempfile
+from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +36,7 @@ def run(quick: bool) -> list[dict[str, Any]]:
     if quick:
         items = items[::10]
     known = np.random.default_rng(0).permutation(len(items)) < len(items) // 2
-    with tempfile.TemporaryDirectory() as folder:
-        os.chdir(folder)
+    with tempfile.TemporaryDirectory() as folder, chdir(folder):
         os.environ["SORTNET_STORE"] = "s.db"
         rho, n, kind = of_half(items, votes, known, quick)
     return [
