@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from functools import partial
 from typing import IO, TYPE_CHECKING, NamedTuple
 
@@ -93,7 +93,8 @@ def _ranked(collection: Collection, group: str | None, top: int | None) -> _Rank
         frame = frame.groupby("group", sort=False).head(top or len(items))
     if collection.criterion is not None:
         frame.insert(0, "criterion", collection.criterion)
-    said = _standing(name, len(items), service.session.judgements(), remaining)
+    events, models = service.session.judgements(), service.study.models
+    said = _standing(name, len(items), events, models, remaining)
     if group is not None and items.groups is not None and remaining.groups:
         of_it = remaining.groups[list(dict.fromkeys(items.groups)).index(group)]
         about = f"{count(of_it.items, 'item')}, {count(of_it.answers, 'answer')}"
@@ -130,14 +131,19 @@ def _write(form: str, found: Sequence[_Ranked], file: IO[str]) -> None:
         frame.to_csv(file, index=False, lineterminator="\n")
 
 
-def _standing(name: str, n: int, events: Judgements, remaining: Remaining) -> list[str]:
+def _standing(
+    name: str, n: int, events: Judgements, models: Container[str], remaining: Remaining
+) -> list[str]:
     """The number of answers, and the distance from the goal."""
-    said = set(events.annotator[events.is_vote].tolist())
     answers = int(events.is_vote.sum())
-    if not said:
+    if not answers:
         return [f"no judgements yet: sortnet label {shlex.quote(name)}"]
-    people = len(said)
-    by = "1 person" if people == 1 else f"{people} people"
+    numbers = set(events.annotator[events.is_vote].tolist())
+    by_model = sum(events.annotators.order[number] in models for number in numbers)
+    people = len(numbers) - by_model
+    of_people = [f"{people} people" if people > 1 else "1 person"] if people else []
+    of_models = [count(by_model, "model")] if by_model else []
+    by = " and ".join(of_people + of_models)
     summary = f"{n} items, {count(answers, 'answer')} by {by}; {remaining.why}"
     # Once the goal is reached, `why` already contains this check.
     return [summary] if remaining.reached else [summary, _checked(remaining)]
