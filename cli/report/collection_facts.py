@@ -43,7 +43,7 @@ def facts_of(collection: Collection, *, top: int | None = None) -> dict[str, Any
     events, everything = session.judgements(), service.judgements()
     judges = _judges(service, everything)
     remaining = {k: v for k, v in plain(asdict(service.remaining)).items() if k != "groups"}
-    top = top or getattr(session.goal, "top", 0) or TOP
+    top = top or session.goal.top or TOP
     cycles = cycle_test(session.posterior, events, seed=session.seed)
     doubts = in_doubt(session.posterior, events, DOUBTS)
     return {
@@ -95,26 +95,20 @@ def _judges(service: LabellingService, everything: Judgements) -> list[dict[str,
     ]
     spent = {name: _spent(everything, name) for name in names}
     for report in service.reports(names):
-        known = plain(asdict(report))
-        if spent[report.name]["kind"] is None and report.median_seconds is not None:
-            spent[report.name]["kind"] = "person"
-        if spent[report.name]["kind"] != "person" and report.verdict == "too fast":
-            known["verdict"] = ""  # a program may be
-        found.append(known | spent[report.name])
+        kind = "model" if report.model else "person"
+        found.append(plain(asdict(report)) | {"kind": kind} | spent[report.name])
     return found
 
 
 def _spent(everything: Judgements, name: str) -> dict[str, Any]:
-    """What kind of judge somebody is, and what the answers took, those undone too."""
+    """What somebody's answers took, those undone too."""
     rows = np.flatnonzero(everything.by(name))
     texts = everything.texts["meta"]
     metas = [_parsed(texts[row]) for row in rows.tolist() if row in texts]
     by_model = [meta for meta in metas if "model" in meta]
-    cost, p = everything.cost[rows], everything.p[rows]
-    kind = "program" if metas or not (np.isnan(cost) & np.isnan(p)).all() else None
+    cost = everything.cost[rows]
     calls, tokens_in, tokens_out = map(sum, zip((0, 0, 0), *map(_calls, by_model), strict=True))
     return {
-        "kind": "model" if by_model else kind,
         "calls": calls,
         "tokens_in": tokens_in,
         "tokens_out": tokens_out,

@@ -65,7 +65,7 @@ class AnnotatorReport:
         gold_answers: their number.
         skipped, cant_say, undone: counts of other replies.
         median_seconds: from showing to answering.
-        too_fast: whether half of their answers took less than 0.7 seconds.
+        too_fast: whether half of a person's answers took less than 0.7 seconds.
         state: `active`, `excluded`, `paused` or `revoked`.
         reason: given for the exclusion.
         verdict: what is wrong, in words; empty if nothing was found.
@@ -165,7 +165,8 @@ def _report(
     times = table.milliseconds[own]
     times = times[times >= 0]
     seconds = float(np.median(times)) / 1000 if len(times) else None
-    too_fast = seconds is not None and len(times) >= _TIMED and seconds < TOO_FAST
+    model = name in study.models
+    too_fast = not model and seconds is not None and len(times) >= _TIMED and seconds < TOO_FAST
     excluded = study.excluded.get(name)
     (shared, same, expected), (repeats, alike, expected_alike) = found.others[who], found.again[who]
     replies = dict(zip(ANSWERS, found.replies[who].tolist(), strict=True))
@@ -190,7 +191,7 @@ def _report(
         study.state(name),
         None if excluded is None else excluded.reason,
         _verdict(replies, reliability, score, too_fast),
-        name in study.models,
+        model,
     )
 
 
