@@ -150,8 +150,8 @@ def test_many_chunks_of_pairs_come_back_in_order(
     assert rows_of(sink.pairs("train")) == expected
 
 
-def test_only_pairs_that_were_wrong_are_counted(new_sink: New) -> None:
-    sink = new_sink()
+def test_only_pairs_that_were_wrong_are_counted(new_run: New) -> None:
+    sink = new_run()
     both, one = pairs_of([(0, 1), (5, 6)]), pairs_of([(5, 6)])
     assert sink.add("train", 0, both, wrong=one) == 2
     assert sink.add("train", 1, both, wrong=pairs_of([])) == 0
