@@ -12,6 +12,7 @@ from sortnet.preference.annotator_agreement import agreement, disputed, first_be
 from sortnet.preference.cycles import CycleTest, cycle_test
 from sortnet.preference.doubt import in_doubt
 from sortnet.preference.session import Session
+from sortnet.preference.study import Decision, study_of
 
 N = 16
 
@@ -48,6 +49,26 @@ def test_noise_alone_is_seldom_called_more_than_noise():
     found = [outcome(noisy, seed).p for seed in range(20)]
     assert sum(p < 0.1 for p in found) <= 4  # of 20 at 0.1, and the test is cautious
     assert 0.3 < np.mean(found) < 0.9
+
+
+def test_errors_that_models_share_are_no_cycles():
+    found = []
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        q, e = 2 * rng.normal(size=(2, N))
+        study = study_of([Decision("model", who) for who in ("big", "small")])
+        session = Session(None, N, seed=seed, study=study)
+        session.replay(
+            Judgement(who, i, j, noisy(z[i] - z[j], i, j, rng), number=3 * k + n + 1)
+            for k in range(120)
+            for i, j in [rng.choice(N, 2, replace=False).tolist()]
+            for n, (who, z) in enumerate((("ana", q), ("big", q + e), ("small", q + e)))
+        )
+        session.refit()
+        assert session.posterior.errors is not None
+        of = session.posterior, session.judgements()
+        found.append(cycle_test(*of, models=study.models, seed=seed).p)
+    assert sum(p < 0.1 for p in found) <= 3  # of 10 at 0.1, and the test is cautious
 
 
 def test_answers_that_no_order_fits_are_called_so():

@@ -44,7 +44,7 @@ def facts_of(collection: Collection, *, top: int | None = None) -> dict[str, Any
     judges = _judges(service, everything)
     remaining = {k: v for k, v in plain(asdict(service.remaining)).items() if k != "groups"}
     top = top or session.goal.top or TOP
-    cycles = cycle_test(session.posterior, events, seed=session.seed)
+    cycles = cycle_test(session.posterior, events, models=study.models, seed=session.seed)
     doubts = in_doubt(session.posterior, events, DOUBTS)
     return {
         "collection": collection.name,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,7 +43,9 @@ class CycleTest:
         return self.cyclic / self.triples if self.triples else None
 
 
-def cycle_test(posterior: Posterior, judgements: Judgements, *, seed: int = 0) -> CycleTest:
+def cycle_test(
+    posterior: Posterior, judgements: Judgements, *, models: Collection[str] = (), seed: int = 0
+) -> CycleTest:
     """Test whether more triples are cyclic than the noise of the answers explains.
 
     A posterior predictive check (Gelman, Meng and Stern, 1996): the scores are drawn from the
@@ -54,6 +57,7 @@ def cycle_test(posterior: Posterior, judgements: Judgements, *, seed: int = 0) -
     Args:
         posterior: fitted to the judgements, its annotators numbered as theirs.
         judgements: those that count.
+        models: the annotators that share errors, if they are in the posterior.
         seed: of the simulations.
 
     Cost: 400 times a look at the answers about 50,000 triples at most.
@@ -69,7 +73,7 @@ def cycle_test(posterior: Posterior, judgements: Judgements, *, seed: int = 0) -
     if not n:
         return CycleTest(0, 0)
     rng = np.random.default_rng(seed)
-    simulated = _Simulated(posterior, judgements, votes.rows[used])
+    simulated = _Simulated(posterior, judgements, votes.rows[used], models)
     shares = np.array(
         [_share(*_counted(triples, pair, simulated.better(k, rng))) for k in range(_SIMULATED)]
     )
@@ -85,22 +89,30 @@ class _Simulated:
         posterior: of the scores and the annotators.
         judgements: the table.
         rows: of the answers.
+        models: see `cycle_test`.
     """
 
-    def __init__(self, posterior: Posterior, judgements: Judgements, rows: I64) -> None:
+    def __init__(
+        self, posterior: Posterior, judgements: Judgements, rows: I64, models: Collection[str]
+    ) -> None:
         self._posterior = posterior
         self._left, self._right = judgements.left[rows], judgements.right[rows]
         known = posterior.annotators.padded(max(len(posterior.reliability), 1) + 1)
         self._who = np.minimum(judgements.annotator[rows], len(posterior.reliability))
         self._c, self._blind = known.reliability[self._who], known.blind[self._who]
         self._left_is_low = self._left < self._right
+        numbers = [judgements.annotators.get(name, -1) for name in models]
+        self._by_model = np.isin(judgements.annotator[rows], numbers)
 
     def better(self, draw: int, rng: np.random.Generator) -> F64:
         """(m,) 1 if the item with the lower number is preferred, 0 if the other is, ½ for a tie."""
         found = self._posterior
         scores = found.draws[draw % len(found.draws)]
-        bias = np.append(scores[found.n_items :], 0.0)[self._who]
-        z = self._c * (scores[self._left] - scores[self._right]) + bias
+        biases = scores[found.n_items :][: len(found.reliability)]
+        z = self._c * (scores[self._left] - scores[self._right]) + np.append(biases, 0.0)[self._who]
+        if found.errors is not None:
+            errors = scores[found.errors :]
+            z += self._by_model * (errors[self._left] - errors[self._right])
         blind = rng.random(len(z)) < self._blind
         left = np.where(blind, (1 - found.ties) / 2, ndtr(z - found.tie))
         tie = np.where(blind, found.ties, 1 - ndtr(z - found.tie) - ndtr(-z - found.tie))
