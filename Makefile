@@ -3,8 +3,8 @@ PYTHON ?= python3
 VENV ?= .venv
 # Of `make fuzz`, for each reader.
 MINUTES ?= 5
-# Two test workers: CI has two cores, and every worker loads torch.
-WORKERS ?= 2
+# Three test workers for two cores: a third of the time tests wait for browsers, servers and disks.
+WORKERS ?= 3
 
 # A worker that is done takes over tests of the other: a file's fixtures are seldom made twice.
 PARALLEL = -n $(WORKERS) --dist worksteal
@@ -19,7 +19,7 @@ PIP_INSTALL := $(BIN)/python -m pip install --constraint constraints.txt --edita
 
 help:  ## list what can be made
 	@sed -n 's/^\([a-z-]*\):[^#]*## */\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 12
-	@echo "Options: PYTHON=python3.12  VENV=.venv  WORKERS=2  MINUTES=5"
+	@echo "Options: PYTHON=python3.12  VENV=.venv  WORKERS=3  MINUTES=5"
 
 demo: $(VENV)/.installed  ## watch SortNet learn to sort handwritten digits (ARGS=...)
 	$(BIN)/sortnet demo $(ARGS)

@@ -293,22 +293,24 @@ def test_a_top_that_all_items_are_of_is_refused_and_said(home):
 
 
 def test_a_program_answers_until_the_top_is_known_and_the_ranking_says_how_probably(home):
-    done("ask", "c", "--goal", "top 3, 1 wrong")
-    shown = done("label", "c", "--judge", "python judge.py", "--as", "robot")
+    with open_store("s.db") as store:
+        store.add_items("d", made_items(20, d=1))
+    done("ask", "d", "--goal", "top 3, 1 wrong")
+    shown = done("label", "d", "--judge", "python judge.py", "--as", "robot")
     assert "the goal is reached, the top 3, at most 1 of them wrong" in shown
     assert "of the top 3 are expected not to belong there" in shown
-    frame = pd.read_csv(StringIO(done("ranking", "c", "--format", "csv")))
+    frame = pd.read_csv(StringIO(done("ranking", "d", "--format", "csv")))
     assert frame.columns.tolist()[-1] == "among_top"
     assert frame["among_top"].sum() == pytest.approx(3)
-    assert set(frame["id"][:3]) == {"i9", "i10", "i11"}
-    assert [row["among_top"] for row in json.loads(done("ranking", "c", "--json"))] == (
+    assert set(frame["id"][:3]) == {"i17", "i18", "i19"}
+    assert [row["among_top"] for row in json.loads(done("ranking", "d", "--json"))] == (
         pytest.approx(frame["among_top"].tolist())
     )
-    head, first, *_ = done("ranking", "c").splitlines()
+    head, first, *_ = done("ranking", "d").splitlines()
     assert head.split()[5:8] == ["judged", "in", "top"]
     assert f"{frame['among_top'][0]:.0%}" in first.split()
     with open_store("s.db") as store:
-        collection = store.collection("c")
+        collection = store.collection("d")
         expected = store.run("last").iterations_frame()["train_top-3"]
         shown = [line.split()[2] for line in done("show", "last").splitlines()[-len(expected) :]]
         assert shown == [f"{share:.4f}" for share in expected]

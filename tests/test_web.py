@@ -401,7 +401,7 @@ def test_what_stops_a_session_is_told(site):
     reply = site.client.post(f"{site.link('ana')}/next").json()
     assert reply["stop"] is site.pages.services[0].remaining.stop is False
     site.pages.services[0].remaining = type(site.pages.services[0].remaining)(
-        0, 0.0, 9, 1.0, 1.0, True, "it is sorted"
+        0, 0.0, True, 9, 1.0, 1.0, True, "it is sorted"
     )
     reply = site.client.post(f"{site.link('ana')}/next").json()
     assert (reply["stop"], reply["why"], reply["left"]) == (True, "it is sorted.", 0)
