@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from queue import Queue
@@ -13,7 +14,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 from cli.output import say
 from cli.terminal.asking import ANSWERED, nothing_left
 from cli.terminal.verdicts import Enough, Fault, Refused, Verdict
-from sortnet.errors import LeaseError
+from sortnet.errors import LeaseError, StudyError
 from sortnet.items import Items
 from sortnet.preference import Judgement, Question
 from sortnet.preference.base import TARGETS
@@ -309,7 +310,8 @@ class Judging:
         """Mark a new annotator as a model, unless somebody did; one who has answered stays."""
         service = self.service
         if not service.session.answered(self.who) and self.who not in service.study.models:
-            service.collection.decide(Decision("model", self.who))
+            with suppress(StudyError):  # a run beside this one, under the same name, was faster
+                service.collection.decide(Decision("model", self.who))
             service.sync()
 
     def _judgement(self, question: Question, verdict: Verdict) -> Judgement:
