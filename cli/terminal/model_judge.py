@@ -14,7 +14,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit
 
-from cli.output import cut, printable
+from cli.output import count, cut, printable
 from cli.terminal.judging import Pair
 from cli.terminal.model_answers import (
     FIRST,
@@ -117,7 +117,7 @@ class Spent:
     def text(self) -> str:
         """The calls, tokens and cost, for people."""
         cost = "" if self.cost is None else f", {self.cost:.4g} spent"
-        return f"{self.calls:,} calls, {self.tokens_in + self.tokens_out:,} tokens{cost}"
+        return f"{count(self.calls, 'call')}, {self.tokens_in + self.tokens_out:,} tokens{cost}"
 
 
 @dataclass

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from cli.output import print_json, printable, progress, put, say
+from cli.output import count, print_json, printable, progress, put, say
 from cli.terminal.asking import Asking
 from cli.terminal.judging import Judging, Pair, pair_of
 from cli.terminal.model_answers import CHARACTERS
@@ -119,7 +119,8 @@ def show_prompt_or_estimate(
         print_json({**found, "cost": spent.cost})
         return
     cost = "" if spent.cost is None else f", a cost of about {spent.cost:.4g}"
-    put(f"about {calls:,} calls, {tokens_in + spent.tokens_out:,} tokens{cost}; nothing was sent")
+    tokens = f"{tokens_in + spent.tokens_out:,} tokens"
+    put(f"about {count(calls, 'call')}, {tokens}{cost}; nothing was sent")
 
 
 def _some_pairs(service: LabellingService, n: int) -> list[Pair]:

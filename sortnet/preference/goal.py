@@ -60,13 +60,19 @@ def top_margins(posterior: Posterior, groups: Groups, top: int) -> F64:
     Cost: a partition of each group's scores in each draw.
     """
     scores = posterior.draws[:, : posterior.n_items]
-    margins = np.full(scores.shape, _ALL)
+    margins = np.empty_like(scores)
     for m in groups.members:
-        if len(m) > top:
-            of_it = scores[:, m]
-            both = np.partition(of_it, (len(m) - top - 1, len(m) - top), axis=1)
-            edge = both[:, len(m) - top - 1 : len(m) - top + 1].mean(axis=1)
-            margins[:, m] = of_it - edge[:, None]
+        margins[:, m] = above_edge(scores[:, m], top)
+    return margins
+
+
+def above_edge(scores: F64, top: int) -> F64:
+    """(draws, n) the margins of one group's items; see `top_margins`."""
+    n = scores.shape[1]
+    if n <= top:
+        return np.full(scores.shape, _ALL)
+    both = np.partition(scores, (n - top - 1, n - top), axis=1)[:, n - top - 1 : n - top + 1]
+    margins: F64 = scores - both.mean(axis=1, keepdims=True)
     return margins
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtr
 
-from sortnet.preference.goal import SURE, Goal, top_margins, wrong_of_top
+from sortnet.preference.goal import SURE, Goal, above_edge, top_margins, wrong_of_top
 from sortnet.preference.groups import Groups, GroupStanding
 from sortnet.preference.posterior import Posterior
 from sortnet.types import F64, I64, Bool
@@ -22,6 +21,9 @@ _LEAST = 200  # of them in a group, if it has that many
 # simulated sessions of 20 to 100 items, 0.15 predicts the number of questions needed.
 _GAINED = 0.15
 _MOST = 1 << 20  # the largest N of "about N questions"
+_STEP, _STEPS = 1.1, 145  # of a top, N is a power of the one, up to the other: a million
+_VALUES = 1 << 20  # scores in draws that are looked at for one N
+_FEW_DRAWS, _FUTURES = 32, 8  # at least, and at most: see `_sure_after`
 
 
 @dataclass(frozen=True)
@@ -112,12 +114,14 @@ def _progress_of_top(posterior: Posterior, groups: Groups, goal: Goal, asked: fl
     shares = [_wrong_and_sure(margins, goal, posterior.tie) for margins in chosen]
     wrong, sure = (float(np.mean(share)) for share in zip(*shares, strict=True))
     reached = all(each >= SURE for _, each in shares)
+    of_groups = [posterior.draws[:, m] for m in groups.members]
 
-    def enough(m: int) -> bool:
-        then = (_margins_after(margins, asked / (asked + m)) for margins in chosen)
-        return all(_wrong_and_sure(each, goal, posterior.tie)[1] >= SURE for each in then)
+    def enough(step: int) -> bool:
+        kept = asked / (asked + _STEP**step)
+        return all(_sure_after(of_it, goal, kept, posterior.tie) >= SURE for of_it in of_groups)
 
-    left = 0 if reached else _least(enough, 1)
+    step = 0 if reached else bisect_left(range(_STEPS + 1), True, key=enough)
+    left = None if step > _STEPS else 0 if reached else round(_STEP**step)
     more = f"more than {goal.allowed(goal.top)} with a probability of {1 - sure:.0%}"
     return Progress(wrong, reached, left, f"{goal.expected(wrong)}, and {more}")
 
@@ -135,12 +139,24 @@ def _wrong_and_sure(margins: F64, goal: Goal, tie: float) -> tuple[float, float]
     return float(wrong.mean()) / max(k, 1), float(np.mean(wrong <= goal.allowed(k)))
 
 
-def _margins_after(margins: F64, kept: float) -> F64:
-    """The margins when a share of their variance is left; see `questions_left`."""
-    mean, sd = margins.mean(axis=0), margins.std(axis=0)
-    gained = np.hypot(mean, np.sqrt(_GAINED * (1 - kept)) * sd)
-    after: F64 = gained + np.sqrt(kept) * (margins - mean)
-    return after
+def _sure_after(scores: F64, goal: Goal, kept: float, tie: float) -> float:
+    """How likely no more of a group's top are wrong than allowed, when a share of the variance is
+    left.
+
+    What is learned until then moves the expected scores towards one of the draws, as the law of
+    total variance has it: they gain the variance that is lost. The mean over a few draws.
+    """
+    n, k = scores.shape[1], goal.top
+    scores = scores[: max(_VALUES // n, _FEW_DRAWS)]
+    mean = scores.mean(axis=0)
+    apart = scores - mean
+    sure = []
+    for learned in apart[: min(max(_VALUES // scores.size, 1), _FUTURES)]:
+        expected = mean + np.sqrt(1 - kept) * learned
+        margins = above_edge(expected + np.sqrt(kept) * apart, k)
+        best = np.argpartition(-expected, min(k, n) - 1)[:k]
+        sure.append(_wrong_and_sure(margins[:, best], goal, tie)[1])
+    return float(np.mean(sure))
 
 
 def group_standings(
@@ -197,12 +213,7 @@ def questions_left(
         gained = _GAINED * np.maximum(variance - then, 0)
         return wrong_share(np.sqrt(mean**2 + gained), then, tie) <= goal
 
-    return _least(enough)
-
-
-def _least(enough: Callable[[int], bool], first: int = 0) -> int | None:
-    """The smallest number of questions that is enough; None if a million are not."""
-    least = bisect_left(range(_MOST + 1), True, first, key=enough)
+    least = bisect_left(range(_MOST + 1), True, key=enough)
     return least if least <= _MOST else None
 
 
