@@ -30,7 +30,7 @@ KEY = "SORTNET_KEY"  # the variable that has a server's key by default
 Ask: TypeAlias = Callable[[Asking, int | None], tuple[str, dict[str, Any]]]
 
 
-@click.command(short_help="Compare pairs of items in a terminal, or by a program.")
+@click.command(short_help="Compare pairs of items in a terminal, by a program or a language model.")
 @click.argument("name")
 @click.option("--as", "annotator", metavar="ANA", help="Annotator; default: your login name.")
 @click.option("--number", type=Whole(1), metavar="N", help="Stop after N answers.")
@@ -46,13 +46,13 @@ Ask: TypeAlias = Callable[[Asking, int | None], tuple[str, dict[str, Any]]]
     "--timeout",
     type=Real(0, 86400, min_open=True),
     default=60.0,
-    help="Timeout for an answer of the program, in seconds.",
+    help="Timeout for an answer of the program or model, in seconds.",
 )
 @click.option(
     "--workers",
     type=Whole(1, 64),
     default=1,
-    help="Number of copies of the program that run in parallel.",
+    help="Number of copies of the program, or of calls of the model, at once.",
 )
 @click.option(
     "--batch", type=Whole(1, 1000), default=1, help="Pairs in a line for the program, as an array."
