@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass
+from math import ceil
 
 import numpy as np
 from scipy.special import ndtr
@@ -21,7 +22,7 @@ _LEAST = 200  # of them in a group, if it has that many
 # simulated sessions of 20 to 100 items, 0.15 predicts the number of questions needed.
 _GAINED = 0.15
 _MOST = 1 << 20  # the largest N of "about N questions"
-_STEP, _STEPS = 1.1, 145  # of a top, N is a power of the one, up to the other: a million
+_STEPS = 200  # of the number of questions left for a top, relative to those asked
 _VALUES = 1 << 20  # scores in draws that are looked at for one N
 _FEW_DRAWS, _FUTURES = 32, 8  # at least, and at most: see `_sure_after`
 
@@ -117,11 +118,14 @@ def _progress_of_top(posterior: Posterior, groups: Groups, goal: Goal, asked: fl
     of_groups = [posterior.draws[:, m] for m in groups.members]
 
     def enough(step: int) -> bool:
-        kept = asked / (asked + _STEP**step)
+        kept = 1 / (1 + _ratio(step))
         return all(_sure_after(of_it, goal, kept, posterior.tie) >= SURE for of_it in of_groups)
 
-    step = 0 if reached else bisect_left(range(_STEPS + 1), True, key=enough)
-    left = None if step > _STEPS else 0 if reached else round(_STEP**step)
+    left: int | None = 0
+    if not reached:
+        step = bisect_left(range(_STEPS), True, key=enough)
+        left = ceil(asked * _ratio(step))
+        left = left if step < _STEPS and left <= _MOST else None
     more = f"more than {goal.allowed(goal.top)} with a probability of {1 - sure:.0%}"
     return Progress(wrong, reached, left, f"{goal.expected(wrong)}, and {more}")
 
@@ -137,6 +141,11 @@ def _wrong_and_sure(margins: F64, goal: Goal, tie: float) -> tuple[float, float]
     """Share of a group's top expected wrong; and how likely no more are wrong than allowed."""
     wrong, k = wrong_of_top(margins, tie), margins.shape[1]
     return float(wrong.mean()) / max(k, 1), float(np.mean(wrong <= goal.allowed(k)))
+
+
+def _ratio(step: int) -> float:
+    """Questions left relative to those asked, from a thousandth in steps of a tenth."""
+    return float(1e-3 * 1.1**step)
 
 
 def _sure_after(scores: F64, goal: Goal, kept: float, tie: float) -> float:
