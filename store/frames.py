@@ -165,16 +165,23 @@ def pair_columns(
     return columns
 
 
-def pairs_frame(parts: Iterable[dict[str, NDArray[Any]]], names: Sequence[str]) -> pd.DataFrame:
-    """Join the parts of `pair_columns` to one frame, a column at a time."""
+def pairs_frame(
+    parts: Iterable[dict[str, NDArray[Any]]], names: Sequence[str], *, room: int = 0
+) -> pd.DataFrame:
+    """Join the parts of `pair_columns` to one frame; without copies if `room` is the row count."""
     import pandas as pd
 
     columns: dict[str, Any] = {}
+    end = 0
     for part in parts:
+        start, end = end, end + len(part["winner"])
         for name, values in part.items():
-            columns.setdefault(name, []).append(values)
-    for name in columns:
-        columns[name] = np.concatenate(columns[name])
+            if name not in columns or len(columns[name]) < end:  # others may write meanwhile
+                wider = np.empty(max(room, end), values.dtype)
+                wider[:start] = columns.get(name, wider)[:start]
+                columns[name] = wider
+            columns[name][start:end] = values
+    columns = {name: values[:end] for name, values in columns.items()}
     for name, categories in (("split", SPLITS), ("qid", names)):
         columns[name] = pd.Categorical.from_codes(
             columns[name], categories=pd.Index(list(categories), dtype="str"), validate=False

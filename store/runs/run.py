@@ -17,7 +17,7 @@ from store import frames
 from store.database.engine import Database, plain, utc_now
 from store.database.process import in_words, status_of, this_process
 from store.database.tables import IterationRow, PairRow, QueryRow, RunRow, upsert
-from store.runs.pair_rows import add_pairs, read_pairs, read_table
+from store.runs.pair_rows import add_pairs, count_pairs, read_pairs, read_table
 from store.runs.postgresql_pairs import AddedPairs
 
 if TYPE_CHECKING:
@@ -190,7 +190,9 @@ class Run:
             np.empty((0, 5), np.int64), "train", self._queries["train"].first, codes["train"]
         )
         parts = chain([nothing], self._pair_columns(codes, READ_AT_ONCE, only))
-        return self._with_facts(frames.pairs_frame(parts, names))
+        with self.database.transaction() as connection:
+            room = sum(count_pairs(connection, self.number, part, *only[part]) for part in only)
+        return self._with_facts(frames.pairs_frame(parts, names, room=room))
 
     def iter_pairs(
         self,
