@@ -208,11 +208,13 @@ def test_an_order_is_shown_of_one_query_and_its_own_documents() -> None:
         order_frame(two.take([0]), np.array([0, 0]), np.array([0, 1]))
 
 
-def test_pairs_that_are_read_in_many_parts_are_one_frame(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("counted", [0, 20, 999])
+def test_pairs_that_others_add_or_take_while_they_are_read_do_no_harm(
+    store: Store, monkeypatch: pytest.MonkeyPatch, counted: int
 ) -> None:
     run = start(store)
     fill(run)
     whole = run.pairs_frame()
     monkeypatch.setattr("store.runs.run.READ_AT_ONCE", 7)
+    monkeypatch.setattr("store.runs.run.count_pairs", lambda *given: counted)
     assert_frame_equal(run.pairs_frame(), whole)
