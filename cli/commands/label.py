@@ -244,11 +244,7 @@ def _by_program(
     workers = [
         ProgramWorker(command, seconds, batch=batch > 1, unknown=unknown) for _ in range(n_workers)
     ]
-    judging = Judging(asking.service, asking.annotator, number, batch=batch)
-    with ended_by_signals():
-        judging.run(workers)
-    asking.answered += judging.votes
-    return judging.why, {"failed": judging.failed, "fault": judging.fault}
+    return Judging(asking, number, batch=batch).run(workers)
 
 
 def _ask_by(

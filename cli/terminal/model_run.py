@@ -16,7 +16,6 @@ from cli.terminal.judging import Judging, Pair, pair_of
 from cli.terminal.model_answers import CHARACTERS
 from cli.terminal.model_judge import ModelWorker, Server, Spent
 from cli.terminal.prompts import Prompt
-from cli.terminal.signals import ended_by_signals
 from sortnet.errors import SortNetError
 from sortnet.preference import Question
 from sortnet.preference.goal import Goal
@@ -27,7 +26,6 @@ from store.service.labelling import LabellingService
 _KEY = "SORTNET_KEY"
 _SAMPLE = 50  # prompts of which an estimate takes the mean length
 _ANSWER = 2  # tokens, about
-COUNTED = ("calls", "tokens_in", "tokens_out", "cost")
 Ask = Callable[[Asking, "int | None"], tuple[str, dict[str, Any]]]
 
 
@@ -47,24 +45,19 @@ def by_model(options: Mapping[str, Any], timeout: float, n_workers: int) -> Ask:
         workers = [ModelWorker(server, seed) for seed in range(n_workers)]
         meta = {"prompt": prompt.hash}
         _tell_others(asking, server.model, prompt)
-        with server.connected(), progress() as status, ended_by_signals():
-            judging = Judging(
-                asking.service, asking.annotator, number, name="--model",
+        with server.connected(), progress() as status:
+            why, failures = Judging(
+                asking, number, name="--model",
                 both_orders=options["both_orders"], spent=spent.why,
                 on_progress=lambda text: status(f"{text}, {spent.progress()}"),
                 prepared=lambda pair: pair | {"messages": prompt.messages(pair), "meta": meta},
-            )  # fmt: skip
-            judging.run(workers)
-        asking.answered += judging.votes
+            ).run(workers)  # fmt: skip
         # The fault has a line of its own.
-        why = spent.text() if judging.fault else f"{judging.why} ({spent.text()})"
-        facts: dict[str, Any] = {
-            "calls": spent.calls,
-            "tokens_in": spent.tokens_in,
-            "tokens_out": spent.tokens_out,
+        why = spent.text() if failures["fault"] else f"{why} ({spent.text()})"
+        facts = {
+            name: getattr(spent, name) for name in ("calls", "tokens_in", "tokens_out", "cost")
         }
-        facts |= {"cost": spent.cost, "failed": judging.failed, "fault": judging.fault}
-        return why, facts
+        return why, facts | failures
 
     return ask
 
