@@ -105,8 +105,7 @@ def test_who_is_out_gets_one_line(home):
 
 
 @pytest.mark.parametrize(
-    ("kind", "why"),
-    [("exclude", "no more questions: ana is excluded"), ("pause", "ana is paused")],
+    ("kind", "why"), [("exclude", "no more questions: ana is excluded"), ("pause", "ana is paused")]
 )
 def test_somebody_at_the_terminal_is_told_with_the_next_answer(home, kind, why):
     with open_store() as store:

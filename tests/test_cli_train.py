@@ -286,10 +286,7 @@ def test_a_run_json_of_another_version_is_refused(tmp_path):
 
 def test_differences_name_what_differs_and_nothing_else():
     a, b = Config(), Config(quality="mrr", training=Training(epochs=99))
-    assert differences(b, a) == [
-        "quality mrr, not None",
-        f"epochs 99, not {Training.epochs}",
-    ]
+    assert differences(b, a) == ["quality mrr, not None", f"epochs 99, not {Training.epochs}"]
     assert differences(a, a) == []
 
 

@@ -69,9 +69,7 @@ def of_items(tmp_path_factory) -> Path:
     lines = [f"i{k},{text},{k % 7},{k % 3}" for k, text in enumerate(items.texts)]
     (home / "test.csv").write_text("\n".join(["id,text,size,label", *lines]) + "\n")
     items = replace(
-        items,
-        features=np.arange(20, dtype=np.float32)[:, None] % 7,
-        feature_names=("size",),
+        items, features=np.arange(20, dtype=np.float32)[:, None] % 7, feature_names=("size",)
     )
     ranker_of(items, made=True, id="id", text="text").save(home / "m")
     return home / "m"

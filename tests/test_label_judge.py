@@ -23,8 +23,7 @@ from collections_made import made_items
 
 from cli.main import main
 from cli.terminal.asking import ANSWERED
-from cli.terminal.program import Program
-from cli.terminal.program_judge import command_of
+from cli.terminal.program_judge import Program, command_of
 from cli.terminal.verdicts import Fault, Wait, verdict_of
 from sortnet.errors import SortNetError
 from sortnet.preference.session import Session

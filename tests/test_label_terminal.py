@@ -228,10 +228,7 @@ def test_the_context_is_above_the_pair():
     context = "\n".join(["Which is \x1b[31mbetter?", *(f"line {k}" for k in range(99))])
     items = made_items(2, texts=("first", "second"), groups=("q", "q"), contexts=(context,) * 2)
     pair = pair_of(items, question(0, 1), WHICH)
-    with (
-        open_store("s.db") as store,
-        at_a_screen(store.add_items("g", items)) as (screen, _, _),
-    ):
+    with open_store("s.db") as store, at_a_screen(store.add_items("g", items)) as (screen, _, _):
         screen._show_pair(pair, "0 answered")
         shown = screen._console.file.getvalue()
         whole = [line.plain for line in screen._rows("a", pair)]

@@ -31,10 +31,7 @@ if TYPE_CHECKING:
 @click.option("--seed", type=SEED, default=0, help="Random seed of the shuffling.")
 @click.option("--top", type=Whole(1), default=20, help="Number of features shown.")
 @output_option(
-    "--output",
-    "-o",
-    inputs=["model", "data"],
-    help="Write all features to a CSV file (-: stdout).",
+    "--output", "-o", inputs=["model", "data"], help="Write all features to a CSV file (-: stdout)."
 )
 @data_arguments
 @json_option

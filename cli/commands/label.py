@@ -5,17 +5,17 @@ from __future__ import annotations
 import getpass
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from cli.inputs.opened_store import open_collection
 from cli.options import GoalType, Real, Whole, json_option, lease_option, store_option
 from cli.output import print_json, progress, put
-from cli.terminal.asking import Asking, Front
+from cli.terminal.asking import Ask, Asking, Front
 from cli.terminal.signals import ended_by_signals
 from sortnet.errors import SortNetError
 
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from store.service.labelling import LabellingService
 
 INTERRUPTED = "interrupted"
-KEY = "SORTNET_KEY"  # the variable that has a server's key by default
-# Asks an annotator, at most that many questions; why it ended, and further facts.
-Ask: TypeAlias = Callable[[Asking, int | None], tuple[str, dict[str, Any]]]
 
 
 @click.command(short_help="Compare pairs of items in a terminal, by a program or a language model.")
@@ -60,7 +57,7 @@ Ask: TypeAlias = Callable[[Asking, int | None], tuple[str, dict[str, Any]]]
 @click.option("--model", metavar="MODEL", help="Language model that answers, by its name there.")
 @click.option("--server", metavar="URL", help="Server of the model, such as http://localhost:8000.")
 @click.option(
-    "--key", metavar="VARIABLE", help=f"Variable that has the server's key.  [default: {KEY}]"
+    "--key", metavar="VARIABLE", help="Variable that has the server's key.  [default: SORTNET_KEY]"
 )
 @click.option("--prompt", metavar="FILE", help="Jinja template of the prompt.")
 @click.option("--show-prompt", is_flag=True, help="Show the prompt of one pair; ask nothing.")
@@ -233,29 +230,15 @@ def _by_hand(
     return why, extra
 
 
-def _by_program(
-    command: list[str], seconds: float, n_workers: int, batch: int, asking: Asking,
-    number: int | None,
-) -> tuple[str, dict[str, Any]]:  # fmt: skip
-    from cli.terminal.judging import Judging
-    from cli.terminal.program_judge import ProgramWorker
-
-    unknown: set[str] = set()
-    workers = [
-        ProgramWorker(command, seconds, batch=batch > 1, unknown=unknown) for _ in range(n_workers)
-    ]
-    return Judging(asking, number, batch=batch).run(workers)
-
-
 def _ask_by(
     judge: str | None, model: dict[str, Any], place: str | None, timeout: float, workers: int,
     batch: int,
 ) -> Ask:  # fmt: skip
     """What asks: a person, a program or a language model."""
     if judge is not None:
-        from cli.terminal.program_judge import command_of
+        from cli.terminal.program_judge import by_program
 
-        return partial(_by_program, command_of(judge), timeout, workers, batch)
+        return by_program(judge, timeout, workers, batch)
     if model["model"]:
         from cli.terminal.model_run import by_model
 

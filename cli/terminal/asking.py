@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, cast
 
 from cli.terminal.keys import END
 from sortnet.errors import LeaseError
@@ -158,6 +158,10 @@ class Asking:
         if self.service.fault:
             parts.append(self.service.fault)
         return "   ".join(parts)
+
+
+# Asks an annotator, at most that many questions; why it ended, and further facts.
+Ask: TypeAlias = Callable[[Asking, int | None], tuple[str, dict[str, Any]]]
 
 
 def nothing_left(service: LabellingService, annotator: str) -> str:

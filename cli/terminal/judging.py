@@ -52,11 +52,7 @@ def pair_of(service: LabellingService, lease: Lease, *, turned: bool = False) ->
     """What is asked about a leased pair; `turned`: with its sides exchanged."""
     items, study, question = service.items, service.study, lease.question
     left, right = (question.left, question.right)[:: -1 if turned else 1]
-    asked: Pair = {
-        "id": lease.id,
-        "question": study.question,
-        "instructions": study.instructions,
-    }
+    asked: Pair = {"id": lease.id, "question": study.question, "instructions": study.instructions}
     if service.collection.criterion is not None:
         asked["criterion"] = service.collection.criterion
     if items.groups is not None:

@@ -27,15 +27,7 @@ from cli.terminal.model_answers import (
     tokens_of,
 )
 from cli.terminal.prompts import AGAIN
-from cli.terminal.verdicts import (
-    Enough,
-    Fault,
-    Refused,
-    Verdict,
-    stored_meta,
-    stored_text,
-    word_of,
-)
+from cli.terminal.verdicts import Enough, Fault, Refused, Verdict, stored_meta, stored_text, word_of
 from sortnet.errors import SortNetError
 
 LONGEST = 1 << 20  # bytes of an answer

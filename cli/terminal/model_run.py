@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import closing
 from typing import Any
 
 import numpy as np
 
 from cli.output import count, print_json, printable, progress, put, say
-from cli.terminal.asking import Asking
+from cli.terminal.asking import Ask, Asking
 from cli.terminal.judging import Judging, Pair, pair_of
 from cli.terminal.model_answers import CHARACTERS
 from cli.terminal.model_judge import ModelWorker, Server, Spent
@@ -23,10 +23,9 @@ from sortnet.preference.groups import Groups
 from store import Collection, Lease
 from store.service.labelling import LabellingService
 
-_KEY = "SORTNET_KEY"
+KEY = "SORTNET_KEY"  # the variable that has a server's key by default
 _SAMPLE = 50  # prompts of which an estimate takes the mean length
 _ANSWER = 2  # tokens, about
-Ask = Callable[[Asking, "int | None"], tuple[str, dict[str, Any]]]
 
 
 def by_model(options: Mapping[str, Any], timeout: float, n_workers: int) -> Ask:
@@ -134,9 +133,9 @@ def _spent(options: Mapping[str, Any]) -> Spent:
 
 def _key(variable: str | None) -> str | None:
     """The key in the environment; only a variable that was named must be there."""
-    key = os.environ.get(variable or _KEY, "").strip() or None
+    key = os.environ.get(variable or KEY, "").strip() or None
     if key is None and variable is not None:
         raise SortNetError(f"--key: the variable {variable} is not set")
     if key is not None and not (key.isascii() and key.isprintable()):
-        raise SortNetError(f"the key in {variable or _KEY} has characters that no key has")
+        raise SortNetError(f"the key in {variable or KEY} has characters that no key has")
     return key

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cli.inputs.judged_source import judged_source
+from cli.inputs.opened_store import judged_source, open_collection
 from cli.output import printable, say
 from cli.printing.conventions import metrics_of
 from sortnet.config import Config, choose_quality
@@ -89,7 +89,6 @@ def _judged_job(
     source: Source, config: Config, store: URL | str | None, progress: Progress
 ) -> TrainingJob:
     """The job of a collection: its judgements, some of them held out."""
-    from cli.inputs.opened_store import open_collection
     from store.service.judged import read_judged
 
     with open_collection(store, source.name) as collection:
