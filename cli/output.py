@@ -22,6 +22,7 @@ from sortnet.types import Progress
 if TYPE_CHECKING:
     import pandas as pd
 
+BAR, NAME = 20, 24  # characters of a bar, and of a feature's name
 # Control characters, line and paragraph separators, bidirectional overrides, lone surrogates.
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -53,6 +54,12 @@ def cut(text: str, width: int) -> str:
     'a long...'
     """
     return text if len(text) <= width else f"{text[: width - 3]}..."
+
+
+def bar(value: float, most: float) -> str:
+    """A bar for a value of which none is larger than `most`."""
+    length = round(BAR * abs(value) / most) if most > 0 else 0
+    return (("+" if value > 0 else "-") * length).ljust(BAR)
 
 
 def print_json(value: Any) -> None:

@@ -9,7 +9,7 @@ import pytest
 from cli_made import done, fault, invoke, make_fold
 
 import cli.training.training_run
-from cli.printing.trials import chosen
+from cli.printing.iterations import chosen
 from sortnet import SortNetRanker
 from sortnet.config import PAPER, TREES, Config
 from sortnet.rankers.sortnet import Model

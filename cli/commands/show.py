@@ -11,7 +11,6 @@ from cli.inputs.opened_store import again, open_run, run_ids
 from cli.options import Real, json_option, store_option
 from cli.output import count, print_json, progress, put, say
 from cli.printing import iterations
-from cli.printing.trials import chosen, flat, trial_shower
 
 if TYPE_CHECKING:
     from sortnet.types import Progress
@@ -72,10 +71,11 @@ def show(run: str, follow: bool, interval: float, store: str | None, as_json: bo
             put(f"scaling  {spec}: a margin depends on {on}")
         quality = iterations.quality_of(about["config"])
         put()
-        trials, show_trial = about["config"].get("tuning", []), trial_shower(quality, put)
+        config = about["config"]
+        trials, show_trial = config.get("tuning", []), iterations.trial_shower(quality, put)
         for trial in trials:
             show_trial(trial)
-        if line := chosen(flat(about["config"]), trials):
+        if line := iterations.chosen({**config, **config.get("training", {})}, trials):
             put(f"{line}\n")
         for text in (*iterations.header(quality), *(iterations.line(row, quality) for row in rows)):
             put(text)

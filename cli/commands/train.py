@@ -186,16 +186,15 @@ def _begin(
     progress: Progress, *, as_json: bool,
 ) -> TrainingRun:  # fmt: skip
     """Start or resume the run, and print what was chosen for it."""
-    from cli.printing.trials import chosen, trial_shower
     from cli.training.training_run import begin
 
     for text in _choosing(job) if known is None else ():
         put(text, err=as_json)
-    show = trial_shower(job.metrics[0].name, lambda text: put(text, err=as_json))
+    show = iterations.trial_shower(job.metrics[0].name, lambda text: put(text, err=as_json))
     command = command_line(click.get_current_context())
     training = begin(job, folder, store, known, command, shown, progress, show)
     if known is None and (trials := training.run.config.get("tuning")):
-        put(f"{chosen(training.config.flat(), trials)}\n", err=as_json)
+        put(f"{iterations.chosen(training.config.flat(), trials)}\n", err=as_json)
     if training.finished:
         say(f"the run in {folder} has finished already")
     return training

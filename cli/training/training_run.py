@@ -15,7 +15,7 @@ import torch
 from sqlalchemy import URL
 
 from cli.inputs.opened_store import open_existing
-from cli.printing.trials import Trial
+from cli.printing.iterations import Trial
 from cli.training.job import TrainingJob
 from cli.training.run_folder import Folder
 from sortnet import __version__
