@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import click
 
 from cli.options import json_option, store_option
-from cli.output import count, print_json, progress, put
+from cli.output import count, print_json, progress, put, table
 from sortnet import __version__
 from sortnet.errors import SortNetError
+from sortnet.threads import cores
 
 if TYPE_CHECKING:
     from sqlalchemy import URL
@@ -106,8 +107,6 @@ def _threads(faults: list[str]) -> Look:
     import torch
     from numba import config
 
-    from sortnet.threads import cores
-
     numba: int = config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
     threads = {"torch": torch.get_num_threads(), "numba": numba}
     used = ", ".join(f"{name} {n}" for name, n in threads.items())
@@ -121,16 +120,13 @@ def _extras(faults: list[str]) -> Look:
     about = metadata.metadata("sortnet")
     extras = [e for e in about.get_all("Provides-Extra") or [] if e not in ("dev", "docs")]
     wanted = [Requirement(line) for line in metadata.requires("sortnet") or []]
-    rows = []
+    rows: list[dict[str, Any]] = []
     for extra in extras:
         of_extra = [w.name for w in wanted if w.marker and w.marker.evaluate({"extra": extra})]
         install = f"pip install 'sortnet[{extra}]'"
         rows.append({"name": extra, "present": all(map(_is_there, of_extra)), "install": install})
-    wide = max((len(row["name"]) for row in rows), default=0)
-    lines = [
-        f"{row['name']:{wide}}  {'installed' if row['present'] else row['install']}" for row in rows
-    ]
-    return "\n".join(lines), rows
+    lines = [[row["name"], "installed" if row["present"] else row["install"]] for row in rows]
+    return "\n".join(table(["", ""], lines, left=2)[1:]), rows
 
 
 def _is_there(distribution: str) -> bool:
