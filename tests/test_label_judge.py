@@ -24,7 +24,7 @@ from collections_made import made_items
 from cli.main import main
 from cli.terminal.asking import ANSWERED
 from cli.terminal.program_judge import Program, command_of
-from cli.terminal.verdicts import Fault, Wait, verdict_of
+from cli.terminal.verdicts import Fault, verdict_of
 from sortnet.errors import SortNetError
 from sortnet.preference.session import Session
 from store import Collection, open_store
@@ -407,7 +407,7 @@ while True:
 def test_what_is_no_verdict_is_refused(said, fault):
     with pytest.raises(Fault, match=fault):
         verdict_of(said, "...")
-    assert verdict_of({**said, "retry_after": 3}, "...") == Wait(3.0)
+    assert verdict_of({**said, "retry_after": 3}, "...") == 3.0
 
 
 def test_a_goal_that_is_reached_ends_it_before_all_is_asked(monkeypatch):

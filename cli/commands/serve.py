@@ -160,10 +160,8 @@ def _site(
     from sortnet.preference.fit_process import FitProcess
 
     call = stack.enter_context(closing(FitProcess()))
-    pages, people = (
-        stack.enter_context(closing(pages_of(collection, call=call, **asked))),
-        People(collection),
-    )
+    pages = stack.enter_context(closing(pages_of(collection, call=call, **asked)))
+    people = People(collection)
     for who in annotators:
         people.add(who)
     return pages, people
@@ -219,8 +217,7 @@ def _names(host: str, port: int, url: str | None) -> Names:
     if everywhere:
         hosts |= {socket.gethostname().lower(), socket.getfqdn().lower()}
     named = {f"{_in_url(each)}:{port}" for each in hosts} | (hosts if port == 80 else set())
-    if url:
-        named.add(urlsplit(url).netloc)
+    named |= {urlsplit(url).netloc} if url else set()
     return Names(frozenset(named), any_address=everywhere)
 
 

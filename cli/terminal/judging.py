@@ -77,32 +77,19 @@ def _side(items: Items, k: int) -> Pair:
 
 @dataclass
 class Judging:
-    """Distribute pairs to workers and store answers; one thread calls the service.
+    """Distribute pairs to workers and store answers; one thread calls the service."""
 
-    Attributes:
-        asking: the annotator that the judge answers as.
-        number: how many pairs to answer; None: until the goal is reached.
-        name: what messages call the judge.
-        batch: pairs that a worker is asked about at once.
-        both_orders: whether each pair is asked a second time with its sides exchanged.
-        spent: why no more may be asked, such as a cost that is reached; empty: it may.
-        on_progress: called with the progress.
-        prepared: what makes of a pair what a worker is asked.
-        answered, failed: numbers of pairs that were answered, and at which the judge failed.
-        fault: the last error, if the judge was given up.
-    """
-
-    asking: Asking
-    number: int | None = None
-    name: str = "--judge"
-    batch: int = 1
-    both_orders: bool = False
-    spent: Callable[[], str] = lambda: ""
+    asking: Asking  # the annotator that the judge answers as
+    number: int | None = None  # of pairs to answer; None: until the goal is reached
+    name: str = "--judge"  # in messages
+    batch: int = 1  # pairs that a worker is asked about at once
+    both_orders: bool = False  # ask each pair a second time with its sides exchanged
+    spent: Callable[[], str] = lambda: ""  # why no more may be asked; empty: it may
     on_progress: Callable[[str], None] = lambda text: None
-    prepared: Callable[[Pair], Pair] = lambda pair: pair
-    answered: int = 0
-    failed: int = 0
-    fault: str = ""
+    prepared: Callable[[Pair], Pair] = lambda pair: pair  # what a worker is asked of a pair
+    answered: int = 0  # pairs
+    failed: int = 0  # pairs
+    fault: str = ""  # the last error, if the judge was given up
     _open: set[str] = field(default_factory=set)  # leases that are to be answered
     _failed_at: set[str] = field(default_factory=set)
     _left_out: set[str] = field(default_factory=set)
@@ -114,6 +101,7 @@ class Judging:
 
     def __post_init__(self) -> None:
         self.service, self.who = self.asking.service, self.asking.annotator
+        self._orders = (False, True) if self.both_orders else (False,)  # whether it is turned
 
     def run(self, workers: Sequence[Worker]) -> tuple[str, dict[str, Any]]:
         """Let workers answer until the goal is reached, `number` are answered, or they fail.
@@ -148,7 +136,11 @@ class Judging:
         try:
             while True:
                 for leases in self._batches(most - len(asked)):
-                    pairs = self._pairs(leases)
+                    pairs = [
+                        self.prepared(pair_of(self.service, lease, turned=turned))
+                        for lease in leases
+                        for turned in self._orders
+                    ]
                     with self._lock:
                         self._open |= {lease.id for lease in leases}
                     asked[pool.submit(self._ask, idle, leases, pairs)] = leases
@@ -182,19 +174,11 @@ class Judging:
             idle.put(worker)
 
     def _keep(self, leases: Sequence[Lease], verdicts: Sequence[Verdict]) -> None:
-        each = 2 if self.both_orders else 1
+        given = iter(verdicts)
         with self._lock:
-            for k, lease in enumerate(leases):
-                if some := verdicts[each * k : each * (k + 1)]:
+            for lease in leases:
+                if some := list(islice(given, len(self._orders))):
                     self._store(lease, some)
-
-    def _pairs(self, leases: Sequence[Lease]) -> list[Pair]:
-        orders = (False, True) if self.both_orders else (False,)
-        return [
-            self.prepared(pair_of(self.service, lease, turned=turned))
-            for lease in leases
-            for turned in orders
-        ]
 
     def _batches(self, most: int) -> Iterator[list[Lease]]:
         """Pairs for idle workers, except reserved pairs that were given up."""
@@ -242,8 +226,7 @@ class Judging:
         elif isinstance(error, Refused):
             self.fault = self.fault or str(error)
         elif isinstance(error, Fault):
-            each = 2 if self.both_orders else 1
-            unanswered = leases[-(-len(error.answered) // each) :]
+            unanswered = leases[-(-len(error.answered) // len(self._orders)) :]
             self._failed_at |= {lease.id for lease in unanswered}
             self.failed += len(unanswered)
             self._in_a_row += 1

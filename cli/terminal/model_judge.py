@@ -43,23 +43,16 @@ _MAY_BE_LEFT_OUT = ("temperature", "max_tokens", "max_completion_tokens")
 
 @dataclass
 class Spent:
-    """What calls have cost so far, and what they may.
-
-    Attributes:
-        max_calls, max_tokens, max_cost: at which no more are made; None: no such end.
-        price_in, price_out: of a million tokens of prompts and of answers.
-        calls, tokens_in, tokens_out: so far.
-    """
+    """What calls have cost so far, and what they may; None: no such end."""
 
     max_calls: int | None = None
     max_tokens: int | None = None
     max_cost: float | None = None
-    price_in: float | None = None
-    price_out: float | None = None
+    price_in: float | None = None  # of a million tokens of prompts
+    price_out: float | None = None  # and of answers
     calls: int = 0
     tokens_in: int = 0
     tokens_out: int = 0
-    began: float = field(default_factory=time.monotonic)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def call(self) -> None:
@@ -101,41 +94,24 @@ class Spent:
             return f"--max-cost: {cost:.4g} was spent"
         return ""
 
-    def progress(self) -> str:
-        """The same while it goes on."""
-        rate = self.calls / max(time.monotonic() - self.began, 1e-3)
-        return f"{self.text()}, {rate:.1f} calls a second"
-
     def text(self) -> str:
-        """The calls, tokens and cost, for people."""
         cost = "" if self.cost is None else f", {self.cost:.4g} spent"
         return f"{count(self.calls, 'call')}, {self.tokens_in + self.tokens_out:,} tokens{cost}"
 
 
 @dataclass
 class Server:
-    """A server of language models.
+    """A server of language models, shared by all workers."""
 
-    Attributes:
-        url: up to and with `/v1`, or its root.
-        model: its name there.
-        key: for the header; never in a message.
-        timeout: seconds for a call.
-        patience: seconds in all for which a pair is asked again where the server is busy.
-        spent: shared by all workers.
-        tops: numbers of log-probabilities to ask for; the first is asked for until it is refused.
-        without: parameters that the model has refused.
-    """
-
-    url: str
-    model: str
-    key: str | None
-    timeout: float
-    patience: float
+    url: str  # up to and with `/v1`, or its root
+    model: str  # its name there
+    key: str | None  # for the header; never in a message
+    timeout: float  # seconds for a call
+    patience: float  # seconds in all for which a pair is asked again where the server is busy
     spent: Spent
     insecure: bool = False
-    tops: list[int] = field(default_factory=lambda: [*_TOPS])
-    without: set[str] = field(default_factory=set)
+    tops: list[int] = field(default_factory=lambda: [*_TOPS])  # the first is asked for
+    without: set[str] = field(default_factory=set)  # parameters that the model has refused
     client: Any = None
 
     def __post_init__(self) -> None:
@@ -153,10 +129,8 @@ class Server:
             import httpx  # noqa: F401
         except ImportError:
             raise SortNetError("--model needs httpx: pip install 'sortnet[llm]'") from None
-        path = parts.path.rstrip("/")
-        path = path.removesuffix("/chat/completions")
-        path = path if path.endswith("/v1") else f"{path}/v1"
-        self.url = f"{parts.scheme}://{parts.netloc}{path}/chat/completions"
+        path = parts.path.rstrip("/").removesuffix("/chat/completions").removesuffix("/v1")
+        self.url = f"{parts.scheme}://{parts.netloc}{path}/v1/chat/completions"
 
     @contextmanager
     def connected(self) -> Iterator[None]:
@@ -237,12 +211,7 @@ def _is_loopback(host: str) -> bool:
 
 
 class ModelWorker:
-    """Asks the server about one pair after the other.
-
-    Args:
-        server: shared by all workers.
-        seed: of the jitter of pauses.
-    """
+    """Asks the server about one pair after the other; `seed` is of the jitter of pauses."""
 
     def __init__(self, server: Server, seed: int) -> None:
         self.server = server

@@ -17,7 +17,7 @@ from typing import Any
 from cli.output import printable, say
 from cli.terminal.asking import Ask, Asking
 from cli.terminal.judging import Judging, Pair
-from cli.terminal.verdicts import KNOWN, Fault, Verdict, Wait, quote, verdict_of
+from cli.terminal.verdicts import KNOWN, Fault, Verdict, quote, verdict_of
 from sortnet.errors import SortNetError
 
 LONGEST = 1 << 18  # maximum bytes of an answer
@@ -177,13 +177,10 @@ class Program:
 
 
 class ProgramWorker:
-    """One copy of the program, started on demand; a line has a pair, or an array with `batch`.
+    """One copy of the program, started on demand; `seconds` are those in which it has to answer.
 
-    Args:
-        command: of the program.
-        seconds: in which it has to answer.
-        batch: whether a line is an array of pairs, answered by an array.
-        unknown: keys of answers that were reported already; shared by all workers.
+    A line has a pair, with `batch` an array of pairs. `unknown` are the keys of answers that were
+    reported already, shared by all workers.
     """
 
     def __init__(
@@ -204,13 +201,13 @@ class ProgramWorker:
         """Ask as long as the program says to ask again later."""
         while True:
             found = self._said(pairs, line.encode() + b"\n")
-            waits = [each.seconds for each in found if isinstance(each, Wait)]
+            waits = [each for each in found if isinstance(each, float)]
             if not waits:
                 return [each for each in found if isinstance(each, Verdict)]
             if self._over.wait(max(waits)):
                 raise Fault("interrupted")
 
-    def _said(self, pairs: Sequence[Pair], line: bytes) -> list[Verdict | Wait]:
+    def _said(self, pairs: Sequence[Pair], line: bytes) -> list[Verdict | float]:
         with self._lock:
             if self._over.is_set():
                 raise Fault("interrupted")
@@ -223,7 +220,7 @@ class ProgramWorker:
                 program.end()
             raise
 
-    def _parsed(self, line: bytes, pairs: Sequence[Pair]) -> list[Verdict | Wait]:
+    def _parsed(self, line: bytes, pairs: Sequence[Pair]) -> list[Verdict | float]:
         """The verdicts in a line of the program.
 
         Raises:
