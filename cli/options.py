@@ -220,6 +220,13 @@ store_option = click.option(
     show_envvar=True,
     help="Store: a file or postgresql://...; default: sortnet.db in the user's data folder.",
 )
+
+
+def store_and_json(command: C) -> C:
+    """Add `--store` and `--json`."""
+    return store_option(json_option(command))
+
+
 lease_option = click.option(
     "--lease",
     type=Real(1, 86400),

@@ -12,7 +12,7 @@ import click
 import numpy as np
 
 from cli.inputs.opened_store import open_collection
-from cli.options import Real, files, json_option, refuse_gone, store_option
+from cli.options import Real, files, refuse_gone, store_and_json, store_option
 from cli.output import count, cut, print_json, print_table, printable, put, say
 from sortnet.items import Items
 from sortnet.preference.annotator_agreement import Agreement
@@ -66,8 +66,7 @@ def annotators() -> None:
 
 @annotators.command("list", short_help="Show a row for each annotator.")
 @click.argument("name")
-@store_option
-@json_option
+@store_and_json
 def list_(name: str, store: str | None, as_json: bool) -> None:
     """Show a row for each annotator of the collection NAME.
 
@@ -141,8 +140,7 @@ def _shares(observed: float | None, expected: float | None) -> str:
 
 @annotators.command(short_help="Measure how much the annotators agree.")
 @click.argument("name")
-@store_option
-@json_option
+@store_and_json
 def agreement(name: str, store: str | None, as_json: bool) -> None:
     """Measure how much the annotators of the collection NAME agree, from the answers alone.
 

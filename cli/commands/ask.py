@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cli.inputs.opened_store import open_collection
-from cli.options import GoalType, Whole, files, json_option, store_option
+from cli.options import GoalType, Whole, files, store_and_json
 from cli.output import count, print_json, printable, put
 from sortnet.errors import DataError
 
@@ -76,8 +76,7 @@ class _Moment(click.ParamType):  # type: ignore[type-arg]
     metavar="ANNOTATOR KIND",
     help="Whether ANNOTATOR is a person or a model; models share errors.",
 )
-@store_option
-@json_option
+@store_and_json
 def ask(
     name: str,
     question: str | None,

@@ -11,7 +11,7 @@ import click
 import numpy as np
 
 from cli.inputs.opened_store import open_to_write
-from cli.options import SEED, Whole, command_line, json_option, store_option
+from cli.options import SEED, Whole, command_line, store_and_json
 from cli.output import print_json, progress, put, refuse_folder, table
 from cli.printing import iterations
 from cli.terminal.signals import signals_as_ctrl_c
@@ -41,8 +41,7 @@ TIMES = 3  # queries that each image is in
 )  # fmt: skip
 @click.option("--seed", type=SEED, default=0, help="Random seed.")
 @click.option("--max-iter", type=Whole(1), default=4, help="Maximum number of iterations.")
-@store_option
-@json_option
+@store_and_json
 @click.pass_context
 @signals_as_ctrl_c()
 def demo(

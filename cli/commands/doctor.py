@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
-from cli.options import json_option, store_option
+from cli.options import store_and_json
 from cli.output import count, print_json, progress, put, table
 from sortnet import __version__
 from sortnet.errors import SortNetError
@@ -30,8 +30,7 @@ Look: TypeAlias = tuple[str, Any]  # what is said of a thing, and the fact in JS
 
 
 @click.command(short_help="Check this installation; say what to do if it is broken.")
-@store_option
-@json_option
+@store_and_json
 @click.pass_context
 def doctor(ctx: click.Context, store: str | None, as_json: bool) -> None:
     """Check the devices, the threads, the optional extras and the store.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cli.inputs.opened_store import ITEMS_MAKER, open_collection, open_existing, open_to_write
-from cli.options import Whole, files, json_option, store_option
+from cli.options import Whole, files, store_and_json, store_option
 from cli.output import count, cut, print_json, print_table, printable, progress, put, say, width
 from cli.printing.item_rankings import words_of
 from cli.printing.iterations import rows_of
@@ -90,8 +90,7 @@ def _column_options(command: Any) -> Any:
     shell_complete=files,
     help="Gold pairs, whose answer is known; see sortnet annotators gold.",
 )
-@store_option
-@json_option
+@store_and_json
 def add(
     name: str,
     file: str,
@@ -233,8 +232,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 @items.command("list")
-@store_option
-@json_option
+@store_and_json
 def list_(store: str | None, as_json: bool) -> None:
     """List the collections, oldest first.
 
@@ -260,8 +258,7 @@ def list_(store: str | None, as_json: bool) -> None:
 @click.argument("name")
 @click.argument("id_", metavar="[ID]", required=False)
 @click.option("--limit", type=Whole(1), default=_SHOWN, help="Maximum number of items shown.")
-@store_option
-@json_option
+@store_and_json
 def show_(name: str, id_: str | None, limit: int, store: str | None, as_json: bool) -> None:
     """Show the first items of a collection, or all details of the item ID.
 

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from cli.inputs.opened_store import open_collection
-from cli.options import Whole, files, json_option, output_option, store_option
+from cli.options import Whole, files, output_option, store_and_json, store_option
 from cli.output import count, cut, print_json, print_table, printable, put, say, write_output
 from cli.printing.iterations import rows_of
 from sortnet.preference.base import TARGETS
@@ -33,8 +33,7 @@ def judgements() -> None:
 @judgements.command("list")
 @click.argument("name")
 @click.option("--limit", type=Whole(1), default=_SHOWN, help="Maximum number of judgements shown.")
-@store_option
-@json_option
+@store_and_json
 def list_(name: str, limit: int, store: str | None, as_json: bool) -> None:
     """List the newest judgements of the collection NAME, oldest first.
 
@@ -167,8 +166,7 @@ def export(
     help="Label Studio: the fields of a task with the left and the right item; default: by their "
     "names, such as text1 and text2.",
 )
-@store_option
-@json_option
+@store_and_json
 def import_(
     name: str,
     file: str,

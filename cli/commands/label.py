@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cli.inputs.opened_store import open_collection
-from cli.options import GoalType, Real, Whole, json_option, lease_option, store_option
+from cli.options import GoalType, Real, Whole, lease_option, store_and_json
 from cli.output import print_json, progress, put
 from cli.terminal.asking import Ask, Asking, Front
 from cli.terminal.signals import ended_by_signals
@@ -73,8 +73,7 @@ INTERRUPTED = "interrupted"
 )
 @click.option("--insecure", is_flag=True, help="Allow a server without https.")
 @lease_option
-@store_option
-@json_option
+@store_and_json
 def label(
     name: str,
     annotator: str | None,

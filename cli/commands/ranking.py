@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 import click
 
 from cli.inputs.opened_store import open_collection
-from cli.options import Whole, json_option, output_option, store_option
+from cli.options import Whole, output_option, store_and_json
 from cli.output import count, printable, say, width, write_output
 from cli.printing.item_rankings import ranking_frame, ranking_json, ranking_lines
 from sortnet.errors import StoreError
@@ -31,8 +31,7 @@ _WIDE = 80  # columns, if the width of a line is unknown
 @output_option("--output", "-o", default="-", help="Output file; -: stdout.")
 @click.option("--top", type=Whole(1), metavar="N", help="Only the best N items of each group.")
 @click.option("--group", metavar="GROUP", help="Only the items of this group.")
-@store_option
-@json_option
+@store_and_json
 def ranking(
     name: str,
     form: str,

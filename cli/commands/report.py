@@ -15,9 +15,8 @@ from cli.options import (
     data_option,
     files,
     folders,
-    json_option,
     output_option,
-    store_option,
+    store_and_json,
     threads_option,
 )
 from cli.output import print_json, progress, put, refuse_output, say, write_output
@@ -61,8 +60,7 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @data_option
 @threads_option
-@store_option
-@json_option
+@store_and_json
 def report(
     name: str,
     output: str | None,

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from cli.inputs.opened_store import open_existing, resume
-from cli.options import json_option, store_option
+from cli.options import store_and_json
 from cli.output import print_json, print_table, say, width
 from cli.printing.iterations import rows_of
 
@@ -15,8 +15,7 @@ _PATH = 16  # least number of characters of a path
 
 
 @click.command()
-@store_option
-@json_option
+@store_and_json
 def runs(store: str | None, as_json: bool) -> None:
     """List the training runs, newest first.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cli.inputs.opened_store import again, open_run, run_ids
-from cli.options import Real, json_option, store_option
+from cli.options import Real, store_and_json
 from cli.output import count, print_json, progress, put, say
 from cli.printing import iterations
 
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     "--interval", type=Real(0.1, 3600), default=2.0,
     help="Seconds between two reads of the store (with --follow).",
 )  # fmt: skip
-@store_option
-@json_option
+@store_and_json
 def show(run: str, follow: bool, interval: float, store: str | None, as_json: bool) -> None:
     """Show a run and its iterations. RUN is a run id, a prefix of one, or `last`.
 

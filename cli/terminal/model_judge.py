@@ -23,7 +23,6 @@ from cli.terminal.model_answers import (
     message_of,
     parsed,
     probability,
-    reason_in,
     tokens_of,
 )
 from cli.terminal.prompts import AGAIN
@@ -260,7 +259,8 @@ class ModelWorker:
             p = probability(reply["logprobs"], None if FIRST.match(text) else letter)
             if letter is not None or p is not None:
                 answer = LETTERS[letter] if p is None and letter else word_of(p or 0.0)
-                return Verdict(answer, p, comment=reason_in(text), **facts)
+                beside = stored_text(text) if len(text.strip()) > 3 else None
+                return Verdict(answer, p, comment=beside, **facts)
             again = {"role": "assistant", "content": text or "-"}
             messages = [*messages, again, {"role": "user", "content": AGAIN}]
         return Verdict("skip", comment=stored_text(text), **facts)

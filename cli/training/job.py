@@ -25,13 +25,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class TrainingJob:
-    """Settings and data of a run.
+    """Settings and data of a run."""
 
-    Attributes:
-        config: the settings as requested, with a RankQuality.
-    """
-
-    config: Config
+    config: Config  # as requested, with a RankQuality
     train: Queries
     vali: Queries
     data: dict[str, dict[str, str]]  # {split: {"path", "fingerprint"}}

@@ -50,22 +50,15 @@ def again(command: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class TrainingRun:
-    """A run that is ready to train.
-
-    Attributes:
-        config: the settings used for training: those of the job, or the tuned ones.
-        state: the state to resume from; None for a new run.
-        again: the command that resumes the run.
-        group: the processes that share the work; the first one alone keeps folder and run.
-    """
+    """A run that is ready to train."""
 
     job: TrainingJob
-    config: Config
+    config: Config  # used for training: that of the job, or the tuned one
     folder: Folder
     run: Run
-    state: State | None
-    again: str
-    group: Group = field(default_factory=Alone)
+    state: State | None  # to resume from; None for a new run
+    again: str  # the command that resumes the run
+    group: Group = field(default_factory=Alone)  # of which the first alone keeps folder and run
 
     @property
     def finished(self) -> bool:
@@ -92,19 +85,13 @@ class TrainingRun:
             save_state(self.folder.state, state)
             show(record)
 
+        info = {"run": self.run.id, "data": self.job.data}
         with self._status():
             model = fit(
-                self.job.train,
-                self.job.vali,
-                self.config,
-                sink=self.run,
-                callbacks=[keep, *callbacks],
-                save=lambda model: model.save(self.folder.path),
-                progress=progress,
-                state=self.state,
-                info={"run": self.run.id, "data": self.job.data},
-                group=self.group,
-            )
+                self.job.train, self.job.vali, self.config,
+                sink=self.run, callbacks=[keep, *callbacks], progress=progress, info=info,
+                save=lambda model: model.save(self.folder.path), state=self.state, group=self.group,
+            )  # fmt: skip
             kept = model if self.job.vali.judged is None else self._better(model)
             if not self.group.rank:
                 kept.save(self.folder.path)
@@ -162,30 +149,15 @@ def begin(
         )
     except KeyboardInterrupt:
         raise _interrupted(again(command)) from None
+    settled, versions = config.to_json(), {"sortnet": __version__}
+    versions["python"] = platform.python_version()
+    versions |= {"torch": torch.__version__, "numpy": np.__version__}
     run = store.start_run(
-        command=command,
-        config=config.to_json() | ({"tuning": trials} if trials else {}),
-        seed=config.seed,
-        versions={
-            "sortnet": __version__,
-            "python": platform.python_version(),
-            "torch": torch.__version__,
-            "numpy": np.__version__,
-        },
-        train=job.train,
-        vali=job.vali,
-        data=job.data,
-        out=folder.path.resolve(),
-    )
-    about = {
-        "run": run.id,
-        "store": shown,
-        "command": command,
-        "threads": torch.get_num_threads(),
-        "asked": job.config.to_json(),
-        "config": config.to_json(),
-        "data": job.data,
-    }
+        command=command, config=settled | ({"tuning": trials} if trials else {}), seed=config.seed,
+        versions=versions, train=job.train, vali=job.vali, data=job.data, out=folder.path.resolve(),
+    )  # fmt: skip
+    about: dict[str, Any] = {"run": run.id, "store": shown, "command": command, "config": settled}
+    about |= {"threads": torch.get_num_threads(), "asked": job.config.to_json(), "data": job.data}
     folder.write_run(about)
     return TrainingRun(job, config, folder, run, None, again(command))
 
