@@ -243,7 +243,7 @@ def test_a_run_json_that_is_not_as_it_was_written_is_refused_and_nothing_built(
         known = {name: value for name, value in about.items() if value is not None}
         Path("m/run.json").write_text(json.dumps(known))
     if why != "finished already":
-        monkeypatch.setattr("sortnet.comparators.make_comparator", None)
+        monkeypatch.setattr("cli.training.job.make_comparator", None)
     assert why in invoke("train", "--out", "m", "--resume").stderr
 
 

@@ -79,15 +79,10 @@ def label(
     annotator: str | None,
     number: int | None,
     until: Goal | None,
-    place: str | None,
-    judge: str | None,
-    timeout: float,
-    workers: int,
-    batch: int,
     lease: float,
     store: str | None,
     as_json: bool,
-    **model: Any,
+    **how: Any,
 ) -> None:
     """Say which of two items of the collection NAME is better, pair by pair, one key per answer.
 
@@ -119,37 +114,36 @@ def label(
       sortnet label essays --judge 'python judge.py' --as model-7 --number 200
       sortnet label essays --model qwen3 --server http://localhost:8000 --estimate
     """
-    _refuse_together(judge, place, model)
-    if batch > 1 and judge is None:
-        raise click.UsageError("--batch is for --judge")
-    if model["show_prompt"] or model["estimate"]:
+    _refuse_together(how)
+    if how["show_prompt"] or how["estimate"]:
         from cli.terminal.model_run import show_prompt_or_estimate
 
         with open_collection(store, name) as collection:
-            show_prompt_or_estimate(collection, model, number, until, as_json=as_json)
+            show_prompt_or_estimate(collection, how, number, until, as_json=as_json)
         return
-    who = annotator or model["model"] or _login()
+    who = annotator or how["model"] or _login()
     from store.service.labelling import LabellingService
 
-    by_hand = judge is None and model["model"] is None
-    ask = _ask_by(judge, model, place, timeout, workers, batch)
-    wait = 4 * timeout * batch + (0 if judge else model["patience"])
-    seconds = lease if by_hand else max(lease, wait)
+    judge, by_hand = how["judge"], not (how["judge"] or how["model"])
+    ask = _ask_by(how)
+    if not by_hand:
+        wait = 4 * how["timeout"] * how["batch"]
+        lease = max(lease, wait if judge else wait + how["patience"])
     found: list[dict[str, Any]] = []
     with (
         open_collection(store, name, write=True) as collection,
         _none_without_answer(collection, who),
     ):
         several = (asked := collection.asked()) != [collection]
-        if several and place is not None:
+        if several and how["place"] is not None:
             collection.check_one_question()
         for each in asked:
             left = None if number is None else number - sum(one["answered"] for one in found)
             if left == 0 or any(one["quit"] for one in found):
                 break
-            service = LabellingService(each, lease_seconds=seconds, goal=until, record=True)
+            service = LabellingService(each, lease_seconds=lease, goal=until, record=True)
             with closing(service):
-                _fit(service, at_once=by_hand and place is None and _has_screen())
+                _fit(service, at_once=by_hand and how["place"] is None and _has_screen())
                 if several and service.known and service.remaining.stop:
                     continue
                 found.append(_labelled(Asking(service, who), left, ask))
@@ -229,35 +223,34 @@ def _by_hand(
     return why, extra
 
 
-def _ask_by(
-    judge: str | None, model: dict[str, Any], place: str | None, timeout: float, workers: int,
-    batch: int,
-) -> Ask:  # fmt: skip
+def _ask_by(how: dict[str, Any]) -> Ask:
     """What asks: a person, a program or a language model."""
-    if judge is not None:
+    if how["judge"] is not None:
         from cli.terminal.program_judge import by_program
 
-        return by_program(judge, timeout, workers, batch)
-    if model["model"]:
+        return by_program(how["judge"], how["timeout"], how["workers"], how["batch"])
+    if how["model"]:
         from cli.terminal.model_run import by_model
 
-        return by_model(model, timeout, workers)
-    return partial(_by_hand, place=place)
+        return by_model(how)
+    return partial(_by_hand, place=how["place"])
 
 
-def _refuse_together(judge: str | None, place: str | None, model: dict[str, Any]) -> None:
+def _refuse_together(how: dict[str, Any]) -> None:
     """Refuse options that do not go together."""
-    if place is not None and (judge or model["model"]):
+    if how["place"] is not None and (how["judge"] or how["model"]):
         raise click.UsageError("--place is for people: leave out --judge and --model")
-    if judge is not None and model["model"]:
+    if how["judge"] is not None and how["model"]:
         raise click.UsageError("--judge and --model cannot be combined")
-    needed = "show_prompt" if model["show_prompt"] else "estimate" if model["estimate"] else None
-    if model["model"] and not model["server"] and needed is None:
+    if how["batch"] > 1 and how["judge"] is None:
+        raise click.UsageError("--batch is for --judge")
+    asks = not (how["show_prompt"] or how["estimate"])
+    if how["model"] and not how["server"] and asks:
         raise click.UsageError("--model needs --server URL")
     for option in ("server", "prompt", "both_orders", "max_calls", "max_tokens", "max_cost", "key"):
-        if model[option] and not model["model"] and needed is None:
+        if how[option] and not how["model"] and asks:
             raise click.UsageError(f"--{option.replace('_', '-')} is for --model")
-    if model["max_cost"] is not None and model["price_in"] is None and model["price_out"] is None:
+    if how["max_cost"] is not None and how["price_in"] is None and how["price_out"] is None:
         raise click.UsageError("--max-cost needs --price-in or --price-out")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -180,15 +180,12 @@ class Judging:
                 if some := list(islice(given, len(self._orders))):
                     self._store(lease, some)
 
-    def _batches(self, most: int) -> Iterator[list[Lease]]:
+    def _batches(self, most: int) -> list[list[Lease]]:
         """Pairs for idle workers, except reserved pairs that were given up."""
-        while leases := self._leases(most * self.batch):
+        kept: list[Lease] = []
+        while not kept and (leases := self._leases(most * self.batch)):
             kept = [lease for lease in leases if not self._leave_out(lease)]
-            if kept:
-                given = iter(kept)
-                while some := list(islice(given, self.batch)):
-                    yield some
-                return
+        return [kept[k : k + self.batch] for k in range(0, len(kept), self.batch)]
 
     def _leases(self, most: int) -> list[Lease]:
         if self._over:

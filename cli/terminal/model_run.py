@@ -28,7 +28,7 @@ _SAMPLE = 50  # prompts of which an estimate takes the mean length
 _ANSWER = 2  # tokens, about
 
 
-def by_model(options: Mapping[str, Any], timeout: float, n_workers: int) -> Ask:
+def by_model(options: Mapping[str, Any]) -> Ask:
     """What asks a language model.
 
     Raises:
@@ -36,12 +36,12 @@ def by_model(options: Mapping[str, Any], timeout: float, n_workers: int) -> Ask:
     """
     prompt, spent = Prompt(options["prompt"]), _spent(options)
     server = Server(
-        options["server"], options["model"], _key(options["key"]), timeout, options["patience"],
-        spent, insecure=options["insecure"],
+        options["server"], options["model"], _key(options["key"]), options["timeout"],
+        options["patience"], spent, insecure=options["insecure"],
     )  # fmt: skip
 
     def ask(asking: Asking, number: int | None) -> tuple[str, dict[str, Any]]:
-        workers = [ModelWorker(server, seed) for seed in range(n_workers)]
+        workers = [ModelWorker(server, seed) for seed in range(options["workers"])]
         meta = {"prompt": prompt.hash}
         _tell_others(asking, server.model, prompt)
         with server.connected(), progress() as status:
