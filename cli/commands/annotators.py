@@ -38,8 +38,6 @@ _ABOUT_AGREEMENT = (
 
 
 class _ListedGroup(click.Group):
-    """`sortnet annotators NAME` is `sortnet annotators list NAME`."""
-
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if len(args) > 1 and not args[1].startswith("-"):
             refuse_gone(ctx, args[0])

@@ -146,7 +146,6 @@ def _refuse_all(collection: Collection, top: int) -> None:
 
 
 def _text_of(file: str) -> str:
-    """The text of a file of Markdown."""
     if file == "none":
         return ""
     try:

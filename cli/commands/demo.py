@@ -91,7 +91,6 @@ def demo(
 
 
 def _refuse_anothers(folder: Folder) -> None:
-    """Refuse to replace a folder that is not a demo's."""
     known = folder.run()
     ours = known is not None and known["data"].get("train", {}).get("path") == "digits/train"
     if folder.has_model and not ours:

@@ -113,7 +113,6 @@ def _threads(faults: list[str]) -> Look:
 
 
 def _extras(faults: list[str]) -> Look:
-    """Whether all packages of each extra are there."""
     from packaging.requirements import Requirement
 
     about = metadata.metadata("sortnet")

@@ -128,7 +128,6 @@ def _print(explained: Explanation, answer: dict[str, Any], top: int) -> None:
 
 
 def _both(model: Ranker, one: Queries, i: int, j: int, margin: float) -> dict[str, Any]:
-    """The ranks of two documents, and which one goes first."""
     rank = np.empty(one.n_docs, np.int64)
     rank[model.order(one)] = np.arange(1, one.n_docs + 1)
 
@@ -146,7 +145,6 @@ def _both(model: Ranker, one: Queries, i: int, j: int, margin: float) -> dict[st
 
 
 def _put_first(answer: dict[str, Any]) -> None:
-    """Print which document goes first, and the ranks of both."""
     first, last = ("b", "a") if answer["first"] == "b" else ("a", "b")
     names = {key: _name_of(answer[key]) for key in "ab"}
     if answer["first"] is None:
@@ -158,5 +156,4 @@ def _put_first(answer: dict[str, Any]) -> None:
 
 
 def _name_of(document: dict[str, Any]) -> str:
-    """The name of a document in text output."""
     return f"row {document['row']}" if document["docid"] is None else document["docid"]

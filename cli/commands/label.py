@@ -177,7 +177,6 @@ def _fit(service: LabellingService, *, at_once: bool) -> None:
 
 
 def _labelled(asking: Asking, number: int | None, ask: Ask) -> dict[str, Any]:
-    """What came of asking an annotator."""
     service, who = asking.service, asking.annotator
     name = service.collection.name
     if closed := service.why_closed(who):
@@ -207,7 +206,6 @@ def _say_labelled(found: dict[str, Any], criterion: str | None) -> None:
 def _by_hand(
     asking: Asking, number: int | None, *, place: str | None
 ) -> tuple[str, dict[str, Any]]:
-    """Why it ended, and further facts."""
     why: str = INTERRUPTED
     extra: dict[str, Any] = {}
     try:
@@ -224,7 +222,6 @@ def _by_hand(
 
 
 def _ask_by(how: dict[str, Any]) -> Ask:
-    """What asks: a person, a program or a language model."""
     if how["judge"] is not None:
         from cli.terminal.program_judge import by_program
 
@@ -237,7 +234,6 @@ def _ask_by(how: dict[str, Any]) -> Ask:
 
 
 def _refuse_together(how: dict[str, Any]) -> None:
-    """Refuse options that do not go together."""
     if how["place"] is not None and (how["judge"] or how["model"]):
         raise click.UsageError("--place is for people: leave out --judge and --model")
     if how["judge"] is not None and how["model"]:

@@ -74,7 +74,6 @@ def rank(
 
 
 def _ranked(queries: Queries, order: I64) -> Iterator[Ranked]:
-    """The documents query by query, best first."""
     rows = queries.rows[order].tolist()
     docids = None if queries.docids is None else queries.docids[order].tolist()
     for qid, (begin, end) in zip(

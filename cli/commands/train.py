@@ -45,8 +45,6 @@ _FILES = ("out", "resume", "overwrite", "store", "cache")
 
 
 class _SectionedCommand(click.Command):
-    """A command whose help groups the options under headings."""
-
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         sections: dict[str, list[tuple[str, str]]] = {}
         for option in (p for p in self.get_params(ctx) if isinstance(p, click.Option)):
@@ -237,7 +235,6 @@ def _choosing(job: TrainingJob) -> Iterator[str]:
 
 
 def _known(folder: Folder, *, resume: bool, overwrite: bool) -> dict[str, Any] | None:
-    """The record of the run to resume; None for a new run."""
     if resume and overwrite:
         raise click.UsageError(
             "--resume continues a run and --overwrite starts again: give one of them"
@@ -267,7 +264,6 @@ def _asked(
 
 
 def _conclude(training: TrainingRun, model: Ranker, store: str, *, as_json: bool) -> None:
-    """Print the measures of the model, its folder and the next step."""
     job, folder = training.job, training.folder
     rows = iterations.rows_of(training.run.iterations_frame())
     best = rows[model.info["iteration"]]

@@ -204,7 +204,6 @@ class Judging:
         return bool(self.fault or self.spent()) or self.service.remaining.stop
 
     def _leave_out(self, lease: Lease) -> bool:
-        """Skip a pair with an item that the judge cannot take."""
         items, question = self.service.items, lease.question
         out = self._left_out & {items.ids[question.left], items.ids[question.right]}
         if out:

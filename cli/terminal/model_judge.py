@@ -295,7 +295,6 @@ class ModelWorker:
             return self._refused(status, headers, said, pair)
 
     def _refused(self, status: int, headers: Mapping[str, str], said: str, pair: Pair) -> Verdict:
-        """What to make of a status that is no answer."""
         if status in (401, 403) and self.server.key is None:
             raise Refused(f"the server asks for a key ({status}), which --key tells about: {said}")
         if status in (401, 403):

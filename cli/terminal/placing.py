@@ -76,7 +76,6 @@ class _Search:
         return 2 * (target if said.left == item else 1 - target) - 1
 
     def _said(self, other: int) -> Judgement | None:
-        """The annotator's last answer about the item and another."""
         events = self._asking.service.session.judgements()
         about = (events.left == self._item) & (events.right == other)
         about |= (events.left == other) & (events.right == self._item)

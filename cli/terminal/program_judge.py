@@ -130,7 +130,6 @@ class Program:
             os.killpg(self._process.pid, signal.SIGKILL)
 
     def _send(self, line: bytes, selector: selectors.BaseSelector) -> bytes:
-        """Send what the pipe accepts; return the rest."""
         try:
             line = line[os.write(self._stdin, line) :]
         except BrokenPipeError:

@@ -85,7 +85,6 @@ def read_job(
 def _judged_job(
     source: Source, config: Config, store: URL | str | None, progress: Progress
 ) -> TrainingJob:
-    """The job of a collection: its judgements, some of them held out."""
     with open_collection(store, source.name) as collection:
         found = read_judged(collection, source.events, seed=config.seed, progress=progress)
     progress("checking the data")
