@@ -8,7 +8,6 @@ import re
 import subprocess
 import sys
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 from hypothesis import given

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from cli.output import put
+from sortnet.metrics import parse_metric
 from sortnet.types import SPLITS
 
 if TYPE_CHECKING:
@@ -106,8 +107,6 @@ def rows_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 def quality_of(config: Mapping[str, Any]) -> str:
     """The name of the RankQuality as used for figures."""
-    from sortnet.metrics import parse_metric
-
     given = config.get("quality", "map")
     return LABELLING if given == LABELLING else parse_metric(given).name
 
