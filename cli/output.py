@@ -12,15 +12,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from glob import glob
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import click
 
 from sortnet.errors import SortNetError
 from sortnet.types import Progress
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 BAR, NAME = 20, 24  # characters of a bar, and of a feature's name
 # Control characters, line and paragraph separators, bidirectional overrides, lone surrogates.
@@ -64,11 +61,6 @@ def bar(value: float, most: float) -> str:
 
 def print_json(value: Any) -> None:
     put(json.dumps(value, indent=2, allow_nan=False))
-
-
-def records(frame: pd.DataFrame) -> list[dict[Any, Any]]:
-    """Rows as JSON has them: no NaN."""
-    return frame.astype(object).where(frame.notna(), None).to_dict("records")
 
 
 @contextmanager

@@ -91,18 +91,12 @@ def flat(record: Iteration) -> dict[str, Any]:
 
 
 def rows_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """The store's frame as rows of Python types."""
-    import pandas as pd
-
+    """A frame as rows of what JSON has: None in place of NaN."""
     from store.database.engine import plain
 
-    def missing(value: Any) -> bool:
-        return pd.api.types.is_scalar(value) and bool(pd.isna(value))
-
-    return [
-        {str(name): None if missing(value) else plain(value) for name, value in row.items()}
-        for row in frame.to_dict("records")
-    ]
+    known = frame.astype(object).where(frame.notna(), None)
+    rows: list[dict[str, Any]] = plain(known.to_dict("records"))
+    return rows
 
 
 def quality_of(config: Mapping[str, Any]) -> str:

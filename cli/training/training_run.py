@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from sqlalchemy import URL
 
-from cli.inputs.opened_store import open_existing
+from cli.inputs.opened_store import open_existing, resume
 from cli.printing.iterations import Trial
 from cli.training.job import TrainingJob
 from cli.training.run_folder import Folder
@@ -42,12 +42,6 @@ def _interrupted(again: str) -> SortNetError:
     return SortNetError(f"interrupted; resume with: {again}")
 
 
-def again(command: str) -> str:
-    """The command that resumes the run that a command line has started or resumed."""
-    words = [word for word in shlex.split(command) if word != "--overwrite"]
-    return shlex.join(words if "--resume" in words else [*words, "--resume"])
-
-
 @dataclass(frozen=True, eq=False)
 class TrainingRun:
     """A run that is ready to train."""
@@ -57,8 +51,8 @@ class TrainingRun:
     folder: Folder
     run: Run
     state: State | None  # to resume from; None for a new run
-    again: str  # the command that resumes the run
     group: Group = field(default_factory=Alone)  # of which the first alone keeps folder and run
+    again: str | None = None  # the command that does it again; None: the one that resumes it
 
     @property
     def finished(self) -> bool:
@@ -116,7 +110,7 @@ class TrainingRun:
             yield
         except KeyboardInterrupt:
             self.run.finish("interrupted")
-            raise _interrupted(self.again) from None
+            raise _interrupted(self.again or resume(str(self.folder))) from None
         except BaseException:
             with suppress(SortNetError):  # a full disk cannot store the status either
                 self.run.finish("failed")
@@ -140,7 +134,7 @@ def begin(
         state = None
         if folder.state.exists():
             state = _state(folder, job, config, read_bytes(folder.state))
-        return TrainingRun(job, config, folder, store.run(known["run"]), state, again(command))
+        return TrainingRun(job, config, folder, store.run(known["run"]), state)
     if "--resume" not in shlex.split(command):
         folder.clear()
     try:
@@ -148,7 +142,7 @@ def begin(
             job.train, job.vali, job.config, progress=progress, on_trial=show_trial
         )
     except KeyboardInterrupt:
-        raise _interrupted(again(command)) from None
+        raise _interrupted(command) from None
     settled, versions = config.to_json(), {"sortnet": __version__}
     versions["python"] = platform.python_version()
     versions |= {"torch": torch.__version__, "numpy": np.__version__}
@@ -159,7 +153,7 @@ def begin(
     about: dict[str, Any] = {"run": run.id, "store": shown, "command": command, "config": settled}
     about |= {"threads": torch.get_num_threads(), "asked": job.config.to_json(), "data": job.data}
     folder.write_run(about)
-    return TrainingRun(job, config, folder, run, None, again(command))
+    return TrainingRun(job, config, folder, run, None)
 
 
 def shared(training: TrainingRun, group: Group) -> TrainingRun:
@@ -183,7 +177,7 @@ def follow(job: TrainingJob, folder: Folder, url: URL, group: Group) -> Iterator
     config = Config.from_json(about["config"])
     state = _state(folder, job, config, raw) if raw else None
     with open_existing(url, write=True) as store:
-        yield TrainingRun(job, config, folder, store.run(about["run"]), state, "", group)
+        yield TrainingRun(job, config, folder, store.run(about["run"]), state, group)
 
 
 def agree(job: TrainingJob, group: Group) -> None:
