@@ -189,8 +189,8 @@ def text_of(about) -> bytes:
     return json.dumps(about).encode()
 
 
-def damage_settings(folder: Path, rng) -> None:
-    path = folder / "model.json"
+def damage_settings(folder: Path, rng, name: str = "model.json") -> None:
+    path = folder / name
     raw = path.read_bytes()
     bytewise = rng.random() < 0.2
     path.write_bytes(
@@ -288,12 +288,7 @@ def test_a_damaged_run_is_read_or_refused(originals, tmp_path):
     for seed in rounds(150):
         rng = random.Random(seed)
         folder = shutil.copytree(rng.choice(originals), tmp_path / "m")
-        path = folder / "run.json"
-        raw = path.read_bytes()
-        bytewise = rng.random() < 0.2
-        path.write_bytes(
-            mutate_bytes(raw, rng) if bytewise else text_of(mutate_json(json.loads(raw), rng))
-        )
+        damage_settings(folder, rng, "run.json")
 
         def read(folder=folder):
             known = Folder(folder).run()

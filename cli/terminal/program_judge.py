@@ -27,7 +27,7 @@ _SHOWN = 200  # characters of it in a message
 
 
 def by_program(typed: str, seconds: float, n_workers: int, batch: int) -> Ask:
-    """What asks so many copies of a program.
+    """What asks a program, of which that many copies run.
 
     Raises:
         SortNetError: if it is no command.
