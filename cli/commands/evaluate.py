@@ -35,14 +35,10 @@ from sortnet.metrics import per_query as of_queries
     help="Gain of ndcg; default: as in training.",
 )
 @click.option(
-    "--relevant-from",
-    type=Whole(1),
-    help="Lowest grade that counts as relevant for map, p@n and mrr; default: as in training.",
+    "--relevant-from", type=Whole(1), help="Lowest relevant grade; default: as in training."
 )
 @output_option(
-    "--per-query",
-    inputs=["model", "data"],
-    help="Write the figures of every query to a CSV file (-: stdout).",
+    "--per-query", inputs=["model", "data"], help="CSV file of the figures per query (-: stdout)."
 )
 @data_arguments
 @json_option

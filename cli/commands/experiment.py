@@ -50,7 +50,7 @@ _OF_RANKERS = (
         "--search",
         type=click.Choice(("grid", "optuna")),
         default="grid",
-        help="How the settings of a ranker are searched.",
+        help="How settings are tried.",
     ),
     click.option("--trials", type=Whole(1), help="Settings tried a ranker, at most."),
     click.option(

@@ -60,10 +60,7 @@ def _column_options(command: Any) -> Any:
 @click.argument("file", shell_complete=files)
 @_column_options
 @click.option(
-    "--show",
-    metavar="COLUMN",
-    multiple=True,
-    help="Show this column, too, beside each item; repeatable.",
+    "--show", metavar="COLUMN", multiple=True, help="Show this column beside each item; repeatable."
 )
 @click.option(
     "--ignore",
@@ -85,10 +82,7 @@ def _column_options(command: Any) -> Any:
 )
 @click.option("--update", is_flag=True, help="Replace existing items; their judgements are kept.")
 @click.option(
-    "--gold",
-    metavar="FILE",
-    shell_complete=files,
-    help="Gold pairs, whose answer is known; see sortnet annotators gold.",
+    "--gold", metavar="FILE", shell_complete=files, help="Gold pairs: their answer is known."
 )
 @store_and_json
 def add(

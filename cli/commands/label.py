@@ -32,10 +32,7 @@ INTERRUPTED = "interrupted"
 @click.option("--as", "annotator", metavar="ANA", help="Annotator; default: your login name.")
 @click.option("--number", type=Whole(1), metavar="N", help="Stop after N answers.")
 @click.option(
-    "--until",
-    type=GoalType(),
-    metavar="GOAL",
-    help="Another goal than that of sortnet ask: 0.1, or 'top 10'.",
+    "--until", type=GoalType(), metavar="GOAL", help="Another goal than ask's: 0.1, or 'top 10'."
 )
 @click.option("--place", metavar="ID", help="Find the rank of this item among the others.")
 @click.option("--judge", metavar="COMMAND", help="Program that answers; see above.")
@@ -46,10 +43,7 @@ INTERRUPTED = "interrupted"
     help="Timeout for an answer of the program or model, in seconds.",
 )
 @click.option(
-    "--workers",
-    type=Whole(1, 64),
-    default=1,
-    help="Number of copies of the program, or of calls of the model, at once.",
+    "--workers", type=Whole(1, 64), default=1, help="Copies of the program, or calls, at once."
 )
 @click.option(
     "--batch", type=Whole(1, 1000), default=1, help="Pairs in a line for the program, as an array."

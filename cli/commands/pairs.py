@@ -29,9 +29,7 @@ if TYPE_CHECKING:
 @output_option("--output", "-o", default="-", help="Output file; -: stdout.")
 @click.option("--split", type=click.Choice(["train", "vali", "all"]), default="all")
 @click.option(
-    "--ids/--no-ids",
-    default=True,
-    help="Add the documents' ids from the run's data, if it still exists.",
+    "--ids/--no-ids", default=True, help="Add the documents' ids, if the run's data still exists."
 )
 @store_option
 def pairs(run: str, form: str, output: str, split: str, ids: bool, store: str | None) -> None:

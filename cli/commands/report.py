@@ -39,10 +39,7 @@ if TYPE_CHECKING:
     help="HTML file, replaced if it exists; -: stdout; default: report-NAME.html in this folder.",
 )
 @click.option(
-    "--model",
-    metavar="DIR",
-    shell_complete=folders,
-    help="Model folder of the run, if it was moved.",
+    "--model", metavar="DIR", shell_complete=folders, help="Model folder of the run, if moved."
 )
 @click.option(
     "--data",

@@ -50,25 +50,17 @@ def _public(ctx: click.Context, param: click.Parameter, url: str | None) -> str 
 @click.command()
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 @click.option(
-    "--host",
-    default="127.0.0.1",
-    help="Address to listen on; 0.0.0.0: all addresses of this machine.",
+    "--host", default="127.0.0.1", help="Address to listen on; 0.0.0.0: all of this machine."
 )
 @click.option(
     "--port", type=Whole(0, 65535), default=8000, help="Port to listen on; 0: any free port."
 )
 @click.option(
-    "--annotator",
-    "annotators",
-    multiple=True,
-    metavar="ANA",
-    help="Annotator who gets a link; repeatable.",
+    "--annotator", "annotators", multiple=True, metavar="ANA", help="Who gets a link; repeatable."
 )
 @lease_option
 @click.option(
-    "--url",
-    callback=_public,
-    help="Public address of a reverse proxy, such as https://example.org/label",
+    "--url", callback=_public, help="Public address of a proxy, such as https://example.org/label"
 )
 @click.option(
     "--together",
