@@ -48,21 +48,10 @@ def line_of(path: str, number: int, text: str):
     return re.compile(rf"{re.escape(path)}.*\b{number}\b.*{re.escape(text)}")
 
 
-LINES = {
-    "a number that is none": ("1 qid:7 1:0.5 2:abc\n", "'abc'"),
-    "a feature of index 0": ("1 qid:7 0:0.5 2:0.5\n", "0:0.5"),
-    "a feature that is there twice": ("1 qid:7 1:0.5 1:0.75\n", "1:0.75"),
-    "a missing qid": ("1 1:0.5 2:0.5\n", "qid"),
-    "a negative grade": ("-1 qid:7 1:0.5 2:0.5\n", "-1"),
-    "a grade between two": ("0.5 qid:7 1:0.5 2:0.5\n", "0.5"),
-    "an infinite feature": ("1 qid:7 1:inf 2:0.5\n", "inf"),
-    "a file cut within a line": ("1 qid:7 1:0.5 2:", "2:"),
-}
-
-
-@pytest.mark.parametrize("what", LINES)
-def test_a_bad_line_is_named_with_its_file_and_its_number(home, what):
-    text, offending = LINES[what]
+@pytest.mark.parametrize(
+    ("text", "offending"), [("1 qid:7 1:0.5 2:abc\n", "'abc'"), ("1 qid:7 1:0.5 2:", "2:")]
+)
+def test_a_bad_line_is_named_with_its_file_and_its_number(home, text, offending):
     Path("bad.txt").write_text(GOOD + text)
     expected = line_of("bad.txt", 3, offending)
     with nothing_left(home):
@@ -75,12 +64,6 @@ def test_a_bad_line_is_named_with_its_file_and_its_number(home, what):
         ):
             message = fault(*args)
             assert expected.search(message), message
-
-
-def test_a_grade_that_no_measure_takes_is_refused_naming_the_measures(home):
-    Path("bad.txt").write_text(GOOD + "0.5 qid:7 1:0.5\n")
-    message = fault("train", "bad.txt", "fold/vali.txt", *FAST)
-    assert "MAP" in message and "NDCG" in message
 
 
 def test_a_feature_beyond_the_model_s_and_a_folder_without_a_model_are_named(home):
