@@ -185,16 +185,12 @@ def _unfit(to: str, inputs: Sequence[str]) -> str | None:
         named = Path(name).iterdir() if Path(name).is_dir() else map(Path, glob(name))  # noqa: PTH207
         if any(map(path.samefile, filter(Path.exists, (Path(name), *named)))):
             return f"{name!r} is read, and would be lost: name another file"
-    if _holds_a_model(path.parent):
+    documents = (path.parent / name for name in ("model.json", "run.json"))
+    if any(file.is_file() and b'"sortnet-' in file.read_bytes()[:99] for file in documents):
         return "its folder is that of a model: name a file in another folder"
     if _is_database(path):
         return "that is a database, and would be lost: name another file"
     return None
-
-
-def _holds_a_model(folder: Path) -> bool:
-    documents = (folder / name for name in ("model.json", "run.json"))
-    return any(path.is_file() and b'"sortnet-' in path.read_bytes()[:99] for path in documents)
 
 
 def _is_database(path: Path) -> bool:

@@ -63,7 +63,10 @@ def demo(
 
     refuse_folder(out)
     folder = Folder(out)
-    _refuse_anothers(folder)
+    known = folder.run()
+    ours = known is not None and known["data"].get("train", {}).get("path") == "digits/train"
+    if folder.has_model and not ours:
+        raise SortNetError(f"{folder} has a model that is not the demo's: choose another --out")
     with progress() as status:
         status("starting")
         from cli.training.training_run import store_url
@@ -88,13 +91,6 @@ def demo(
     else:
         typed = ctx.get_parameter_source("store") is click.core.ParameterSource.COMMANDLINE
         _conclude(found, without_passwords(store) if typed and store else None)
-
-
-def _refuse_anothers(folder: Folder) -> None:
-    known = folder.run()
-    ours = known is not None and known["data"].get("train", {}).get("path") == "digits/train"
-    if folder.has_model and not ours:
-        raise SortNetError(f"{folder} has a model that is not the demo's: choose another --out")
 
 
 def _begin(

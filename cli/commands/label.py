@@ -22,7 +22,6 @@ from sortnet.errors import SortNetError
 if TYPE_CHECKING:
     from sortnet.preference.goal import Goal
     from store import Collection
-    from store.service.labelling import LabellingService
 
 INTERRUPTED = "interrupted"
 
@@ -137,7 +136,10 @@ def label(
                 break
             service = LabellingService(each, lease_seconds=lease, goal=until, record=True)
             with closing(service):
-                _fit(service, at_once=by_hand and how["place"] is None and _has_screen())
+                with progress() as status:
+                    status("fitting the answers so far")
+                    at_once = by_hand and how["place"] is None and _has_screen()
+                    (service.update if at_once else service.settle)()
                 if several and service.known and service.remaining.stop:
                     continue
                 found.append(_labelled(Asking(service, who), left, ask))
@@ -162,12 +164,6 @@ def _none_without_answer(collection: Collection, who: str) -> Iterator[None]:
     finally:
         if new:
             collection.forget(who)
-
-
-def _fit(service: LabellingService, *, at_once: bool) -> None:
-    with progress() as status:
-        status("fitting the answers so far")
-        (service.update if at_once else service.settle)()
 
 
 def _labelled(asking: Asking, number: int | None, ask: Ask) -> dict[str, Any]:

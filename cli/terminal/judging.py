@@ -31,21 +31,16 @@ LEFT_OUT = "not asked: the judge could not take an item of this pair"
 
 
 class Worker(Protocol):
-    """Answers several pairs at once; any thread may stop it."""
+    """Answers several pairs at once, a verdict for each; any thread may stop it.
 
-    def ask(self, pairs: Sequence[Pair]) -> list[Verdict]:
-        """A verdict for each.
+    A Fault is of these pairs, a Refused of all that come. `end` stops an idle one.
+    """
 
-        Raises:
-            Fault: if it failed at these.
-            Refused: if it will fail at all.
-        """
+    def ask(self, pairs: Sequence[Pair]) -> list[Verdict]: ...
 
-    def stop(self) -> None:
-        """Cancel what is asked now, and refuse what comes."""
+    def stop(self) -> None: ...
 
-    def end(self) -> None:
-        """Stop the idle worker."""
+    def end(self) -> None: ...
 
 
 def pair_of(service: LabellingService, lease: Lease, *, turned: bool = False) -> Pair:

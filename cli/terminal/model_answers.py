@@ -23,11 +23,7 @@ FIRST = re.compile(r"[\s*_\"'`(\[#]*([ABC])[*_\"'`)\]]*\s*(?:[.,:;\n-]|$)")
 
 
 def parsed(raw: bytes) -> dict[str, Any]:
-    """The text, log-probabilities and usage of an answer.
-
-    Raises:
-        Fault: if it is none.
-    """
+    """The text, log-probabilities and usage of an answer, or a Fault."""
     try:
         said = json.loads(raw)
         choice = said["choices"][0]

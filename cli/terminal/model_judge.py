@@ -55,11 +55,7 @@ class Spent:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def call(self) -> None:
-        """Count a call that is about to be made.
-
-        Raises:
-            Enough: if the last one that is allowed was made.
-        """
+        """Count a call that is about to be made, or raise Enough after the last that is allowed."""
         with self._lock:
             if why := self.why():
                 raise Enough(why)
@@ -145,11 +141,7 @@ class Server:
             yield
 
     def post(self, body: Mapping[str, Any]) -> tuple[int, Mapping[str, str], bytes]:
-        """The status, headers and body of the answer.
-
-        Raises:
-            Fault: if there is none, or a very long one.
-        """
+        """The status, headers and body of the answer; a Fault is none, or a very long one."""
         import httpx
 
         self.spent.call()
@@ -266,11 +258,7 @@ class ModelWorker:
         return Verdict("skip", comment=stored_text(text), **facts)
 
     def _reply(self, messages: list[dict[str, Any]], pair: Pair) -> Any:
-        """What the server says; waits while it is busy.
-
-        Raises:
-            Fault, Refused: see there.
-        """
+        """What the server says; waits while it is busy."""
         server, waited, pause = self.server, 0.0, _FIRST_WAIT
         while True:
             if self._over.is_set():

@@ -86,11 +86,7 @@ class Program:
         self._said, self._errors = b"", b""
 
     def ask(self, line: bytes, seconds: float) -> bytes:
-        """Send a line and return the reply line.
-
-        Raises:
-            Fault: if no valid reply comes in time.
-        """
+        """Send a line and return the reply line; a Fault if no valid one comes in time."""
         until = time.monotonic() + seconds
         with selectors.DefaultSelector() as selector:
             selector.register(self._stdout, selectors.EVENT_READ)
@@ -220,11 +216,7 @@ class ProgramWorker:
             raise
 
     def _parsed(self, line: bytes, pairs: Sequence[Pair]) -> list[Verdict | float]:
-        """The verdicts in a line of the program.
-
-        Raises:
-            Fault: if it has none, or answers other questions.
-        """
+        """The verdicts in a line of the program, or a Fault."""
         try:
             said = json.loads(line)
         except (ValueError, RecursionError):

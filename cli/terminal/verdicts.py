@@ -65,10 +65,8 @@ def word_of(p: float) -> Answer:
 def verdict_of(said: Mapping[str, Any], quoted: str) -> Verdict | float:
     """The verdict in a program's answer, or after how many seconds it is to be asked again.
 
-    `quoted` is the answer for a message.
-
     Raises:
-        Fault: if it is none.
+        Fault: if it is neither; the message has the answer `quoted`.
     """
     if (seconds := _number(said, "retry_after", _SECONDS, quoted)) is not None:
         return seconds

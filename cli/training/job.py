@@ -23,7 +23,7 @@ from sortnet.metrics import Metric, evaluate
 from sortnet.rankers.base import check_same_features
 from sortnet.tables.rows import listed
 from sortnet.types import Progress, Queries
-from store.service.judged import Source, read_judged
+from store.service.judged import read_judged
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +64,10 @@ def read_job(
         SortNetError: for data or settings that cannot be used for training.
     """
     if (source := judged_source(paths, store)) is not None:
-        return _judged_job(source, config, store, progress)
+        with open_collection(store, source.name) as collection:
+            found = read_judged(collection, source.events, seed=config.seed, progress=progress)
+        progress("checking the data")
+        return _checked(found.train, found.vali, config, found.fingerprint)
     test = None
     if len(paths) == 1:
         progress(f"reading {paths[0]}")
@@ -80,15 +83,6 @@ def read_job(
         raise SortNetError(f"give TRAIN and VALI, or one folder that has both; got {len(paths)}")
     progress("checking the data")
     return _checked(train, vali, config, lambda part: fingerprint(part.source), test=test)
-
-
-def _judged_job(
-    source: Source, config: Config, store: URL | str | None, progress: Progress
-) -> TrainingJob:
-    with open_collection(store, source.name) as collection:
-        found = read_judged(collection, source.events, seed=config.seed, progress=progress)
-    progress("checking the data")
-    return _checked(found.train, found.vali, config, found.fingerprint)
 
 
 def _checked(
